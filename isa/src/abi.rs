@@ -1,0 +1,42 @@
+//! A calling convention as data: where arguments, results and return addresses lie, and what registers are called.
+
+use crate::regs::Reg;
+
+/// How functions call each other on one ISA.
+#[derive(Debug)]
+pub struct Abi {
+    /// The stack pointer.
+    pub sp: Reg,
+    /// The register that holds a function's result.
+    pub result: Reg,
+    /// The registers of the first arguments, in order.
+    pub arguments: &'static [Reg],
+    /// Which word above the stack pointer, at a function's entry, holds the first argument that has no register.
+    pub first_stack_argument: u64,
+    /// Where a function finds its return address at its entry.
+    pub return_address: ReturnAddress,
+    /// Names as in the kernel's register tables (`%di`), in that order.
+    pub names: &'static [(&'static str, Reg)],
+    /// Registers by which a CPU's progress inside one instruction can be told (pointers and counters of repeated instructions).
+    pub progress: &'static [Reg],
+    /// How many bytes of stack a jprobe saves and restores.
+    pub jprobe_stack: usize,
+    /// The largest kernel stack, a power of two: the bound of `$stackN`.
+    pub stack_size: u64,
+}
+
+/// Where a function finds its return address at its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnAddress {
+    /// In the word at the stack pointer.
+    OnStack,
+    /// In a register.
+    In(Reg),
+}
+
+impl Abi {
+    /// The register of that name, without the `%`.
+    pub fn register(&self, name: &str) -> Option<Reg> {
+        self.names.iter().find(|(known, _)| *known == name).map(|(_, reg)| *reg)
+    }
+}

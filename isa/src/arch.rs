@@ -1,0 +1,80 @@
+//! Which ISAs there are, and the table of facts and functions that each one is to the rest of the house.
+
+use crate::abi::Abi;
+use crate::insn::{Insn, Undecodable};
+use crate::mem::{Fault, Memory};
+use crate::plan::{Copy, Emulation, Errno, Plan, Policy, Refusal, Tail};
+use crate::regs::Registers;
+
+/// An instruction set in one word size and byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Arch {
+    /// 32-bit x86.
+    I386,
+    /// 64-bit x86.
+    X86_64,
+}
+
+impl Arch {
+    /// Every ISA that is built in.
+    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64];
+
+    /// The name that people type: `tiny/x86_64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::I386 => "i386",
+            Arch::X86_64 => "x86_64",
+        }
+    }
+
+    /// The ISA of that name.
+    pub fn from_name(name: &str) -> Option<Arch> {
+        Arch::ALL.iter().copied().find(|arch| arch.name() == name)
+    }
+
+    /// Its table.
+    pub fn isa(self) -> &'static Isa {
+        match self {
+            Arch::I386 => &crate::x86::I386,
+            Arch::X86_64 => &crate::x86::X86_64,
+        }
+    }
+}
+
+/// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
+pub struct Isa {
+    /// Which one.
+    pub arch: Arch,
+    /// Bytes in a machine word.
+    pub word: usize,
+    /// Bytes in the longest instruction.
+    pub longest: usize,
+    /// What is written over the first byte(s) of a probed instruction.
+    pub breakpoint: &'static [u8],
+    /// What Linux adds to the probe's address in the pc that a pre-handler sees (1 on x86).
+    pub linux_pc_bias: u64,
+    /// The errno of an address that is not on an instruction boundary.
+    pub boundary_errno: Errno,
+    /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
+    pub variable_length: bool,
+    /// How many bytes in front of the true entry a function may start with that still count as its entry (ENDBR), by its first bytes.
+    pub entry_offset: fn(first: &[u8]) -> u64,
+    /// Functions that switch stacks, where return probes are refused.
+    pub no_return_probes: &'static [&'static str],
+    /// Calling convention and register names.
+    pub abi: &'static Abi,
+    /// Decodes one instruction out of `bytes`, which may be longer than it.
+    pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
+    /// May it be probed, and how would it run?
+    pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
+    /// The copy that runs at `at` instead of at its own address, followed by `tail`.
+    pub copy: fn(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>,
+    /// Computes an instruction instead of running it; sets the pc. On a fault nothing has changed.
+    pub emulate: fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault>,
+}
+
+impl core::fmt::Debug for Isa {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Isa({})", self.arch.name())
+    }
+}

@@ -1,0 +1,1 @@
+//! Walking a function: boundaries and targets (being written).

@@ -1,0 +1,70 @@
+//! One decoded instruction: where it stands, its bytes, and where it may send execution.
+
+/// The longest instruction of any ISA, in bytes.
+pub const LONGEST: usize = 15;
+
+/// An instruction at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    /// Where its first byte lies.
+    pub address: u64,
+    /// Where it may send execution.
+    pub flow: Flow,
+    len: u8,
+    bytes: [u8; LONGEST],
+}
+
+impl Insn {
+    /// The instruction made of `bytes`, at most [`LONGEST`] of which are kept.
+    pub fn new(address: u64, bytes: &[u8], flow: Flow) -> Self {
+        let len = bytes.len().min(LONGEST);
+        let mut kept = [0; LONGEST];
+        kept[..len].copy_from_slice(&bytes[..len]);
+        Insn { address, flow, len: len as u8, bytes: kept }
+    }
+
+    /// Its bytes, no more and no less.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// How many bytes it has.
+    pub fn length(&self) -> u64 {
+        u64::from(self.len)
+    }
+
+    /// The address behind it.
+    pub fn next(&self) -> u64 {
+        self.address.wrapping_add(self.length())
+    }
+}
+
+/// Where an instruction may send execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// To the next instruction only.
+    Next,
+    /// To a fixed target, always.
+    Jump(u64),
+    /// To a fixed target or to the next instruction.
+    Branch(u64),
+    /// Into a function at a fixed address, and back.
+    Call(u64),
+    /// To an address out of a register or memory.
+    IndirectJump,
+    /// Into a function whose address comes out of a register or memory, and back.
+    IndirectCall,
+    /// Back to the caller.
+    Return,
+    /// Into an exception handler or another privilege level: traps, system calls, returns from them.
+    Trap,
+}
+
+/// Bytes that are no instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undecodable {
+    /// Where they lie.
+    pub address: u64,
+    /// The bytes ended before the instruction did.
+    pub truncated: bool,
+}

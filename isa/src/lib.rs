@@ -1,0 +1,17 @@
+//! What each instruction is, whether it may be probed, and how it may run somewhere else.
+//!
+//! Pure: no emulator, no engine, no I/O. One folder per ISA with the same rooms in each; [`arch::Isa`] is the table
+//! through which everyone else sees one.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod abi;
+pub mod arch;
+pub mod function;
+pub mod insn;
+pub mod mem;
+pub mod plan;
+pub mod regs;
+pub mod x86;

@@ -1,0 +1,125 @@
+//! The verdict on an instruction: how it runs when its probe is hit, or why it may not be probed.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+/// Whose decisions to make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// What is right: accepts what can be proved, refuses what Linux accepts but breaks.
+    #[default]
+    Best,
+    /// What Linux 6.1 decides, its known defects included.
+    Linux61,
+}
+
+/// How a probed instruction is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Computed by the engine; the CPU never sees it (its copy in the slot raises the fault when the computation would fault).
+    Emulate(Emulation),
+    /// Its copy may be followed by a jump back: one trap a hit.
+    Boost,
+    /// Its copy is followed by a second breakpoint.
+    Step,
+}
+
+/// A computed instruction, decoded once at registration. What the fields mean is the ISA's own business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emulation {
+    /// Which computation.
+    pub op: u8,
+    /// A register, a condition, a size: as the computation wants.
+    pub a: u8,
+    /// Another of these.
+    pub b: u8,
+    /// A third.
+    pub c: u8,
+    /// A target or an immediate.
+    pub value: u64,
+}
+
+/// What stands behind the copy of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// A second breakpoint: the engine is told when the copy has run.
+    Breakpoint,
+    /// A jump back to the instruction behind the original.
+    JumpBack,
+}
+
+/// The bytes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The copy and its tail.
+    pub bytes: [u8; 32],
+    /// How many of them count.
+    pub len: usize,
+    /// How many belong to the displaced instruction.
+    pub displaced: usize,
+}
+
+impl Copy {
+    /// The bytes to write.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A "no" to a person: the errno that Linux would give, and a sentence that says why and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// By name; numbers differ between guests.
+    pub errno: Errno,
+    /// One sentence.
+    pub why: Cow<'static, str>,
+}
+
+impl Refusal {
+    /// A refusal with a fixed sentence.
+    pub const fn new(errno: Errno, why: &'static str) -> Self {
+        Refusal { errno, why: Cow::Borrowed(why) }
+    }
+
+    /// A refusal whose sentence names what was asked for.
+    pub fn because(errno: Errno, why: String) -> Self {
+        Refusal { errno, why: Cow::Owned(why) }
+    }
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.errno.name(), self.why)
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+macro_rules! errnos {
+    ($($name:ident = $number:literal),* $(,)?) => {
+        /// The error numbers that Linux's kprobes gives.
+        #[allow(missing_docs, clippy::upper_case_acronyms)] // their names are their meaning
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Errno { $($name),* }
+
+        impl Errno {
+            /// `EINVAL`
+            pub const fn name(self) -> &'static str {
+                match self { $(Errno::$name => stringify!($name)),* }
+            }
+            /// Its number on x86, arm, ppc and s390 (mips, sparc and parisc number those above 34 differently).
+            pub const fn number(self) -> i32 {
+                match self { $(Errno::$name => $number),* }
+            }
+            /// The errno of that name.
+            pub fn from_name(name: &str) -> Option<Errno> {
+                match name { $(stringify!($name) => Some(Errno::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+errnos! {
+    EPERM = 1, ENOENT = 2, E2BIG = 7, ENOMEM = 12, EBUSY = 16, EEXIST = 17, ENODEV = 19, EINVAL = 22, ENOSPC = 28, ERANGE = 34,
+    EILSEQ = 84, EOPNOTSUPP = 95, EADDRNOTAVAIL = 99, ECANCELED = 125,
+}

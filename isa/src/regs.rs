@@ -1,0 +1,19 @@
+//! The register file as everyone reads and writes it: lazily, one register at a time.
+
+/// A register of some ISA; the constants stand in that ISA's `abi.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reg(pub u8);
+
+/// The registers of one stopped CPU. Values are zero-extended to 64 bits.
+///
+/// The pc is the address of the instruction that runs next, with no bias of any trap.
+pub trait Registers {
+    /// The value of a register; 0 for one that the machine does not have.
+    fn get(&self, reg: Reg) -> u64;
+    /// Sets a register; ignored for one that cannot be set from here.
+    fn set(&mut self, reg: Reg, value: u64);
+    /// Where execution goes on.
+    fn pc(&self) -> u64;
+    /// Makes execution go on elsewhere.
+    fn set_pc(&mut self, pc: u64);
+}

@@ -1,0 +1,160 @@
+//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else.
+//!
+//! The contract with the kernel stands in images/tiny/README.md.
+
+use super::{At, Board};
+use crate::clock::{Ticks, nanoseconds};
+use crate::devices::interrupts::Interrupts;
+use crate::devices::interval::Interval;
+
+/// RAM that the guest is told of.
+pub const RAM_BYTES: u64 = 16 << 20;
+/// Where the boot information lies, physically.
+pub const BOOT_INFO: u64 = 0x1000;
+/// Where the command line lies, physically.
+pub const COMMAND_LINE: u64 = 0x1100;
+/// The longest command line, its end included.
+pub const COMMAND_LINE_BYTES: usize = 0xe00;
+/// The first word of the boot information.
+pub const MAGIC: u32 = 0x5041_5254;
+const VERSION: u32 = 1;
+
+const CONSOLE: u16 = 0xe9;
+const TIMER_PERIOD: u16 = 0x500;
+const TIME_LOW: u16 = 0x504;
+const TIME_HIGH: u16 = 0x508;
+const THIS_CPU: u16 = 0x50c;
+const CPUS: u16 = 0x510;
+const SEND_INTERRUPT: u16 = 0x514;
+const END_OF_INTERRUPT: u16 = 0x518;
+const POWER: u16 = 0x600;
+
+const TIMER_VECTOR: u8 = 0x20;
+const OTHER_CPU_VECTOR: u8 = 0x21;
+
+/// The board's state.
+pub struct Bare {
+    cpus: Vec<PerCpu>,
+    console: Vec<u8>,
+    power_off: Option<u8>,
+}
+
+#[derive(Clone, Default)]
+struct PerCpu {
+    interrupts: Interrupts,
+    timer: Interval,
+    latched_high: u32,
+}
+
+impl Bare {
+    /// A board with so many CPUs.
+    pub fn new(cpus: usize) -> Bare {
+        Bare { cpus: vec![PerCpu::default(); cpus], console: Vec::new(), power_off: None }
+    }
+
+    /// The words of the boot information.
+    pub fn boot_info(cpus: usize) -> [u32; 5] {
+        [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, COMMAND_LINE as u32]
+    }
+}
+
+impl Board for Bare {
+    fn port_read(&mut self, at: At, port: u16, size: u32) -> u32 {
+        let cpus = self.cpus.len() as u32;
+        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return u32::MAX };
+        match port {
+            CONSOLE => CONSOLE.into(),
+            TIME_LOW => {
+                let now = nanoseconds(at.now);
+                cpu.latched_high = (now >> 32) as u32;
+                now as u32
+            }
+            TIME_HIGH => cpu.latched_high,
+            THIS_CPU => at.cpu as u32,
+            CPUS => cpus,
+            _ => match size {
+                1 => 0xff,
+                2 => 0xffff,
+                _ => u32::MAX,
+            },
+        }
+    }
+
+    fn port_write(&mut self, at: At, port: u16, _size: u32, value: u32) {
+        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return };
+        match port {
+            CONSOLE => self.console.push(value as u8),
+            TIMER_PERIOD => cpu.timer.set_period(value, at.now),
+            END_OF_INTERRUPT => cpu.interrupts.end(),
+            SEND_INTERRUPT => {
+                for (number, cpu) in self.cpus.iter_mut().enumerate().take(32) {
+                    if value >> number & 1 != 0 {
+                        cpu.interrupts.raise(OTHER_CPU_VECTOR, at.now);
+                    }
+                }
+            }
+            POWER => self.power_off = Some(value as u8),
+            _ => {}
+        }
+    }
+
+    fn advance(&mut self, at: At) {
+        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return };
+        if let Some(when) = cpu.timer.advance(at.now) {
+            cpu.interrupts.raise(TIMER_VECTOR, when);
+        }
+    }
+
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        self.cpus.get(cpu)?.timer.next()
+    }
+
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        self.cpus.get(cpu)?.interrupts.deliverable()
+    }
+
+    fn acknowledge(&mut self, cpu: usize) -> Option<u8> {
+        self.cpus.get_mut(cpu)?.interrupts.take()
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.console)
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.power_off
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever a guest does to the ports, the board answers.
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((any::<bool>(), any::<u16>(), 0usize..4, any::<u32>(), any::<u32>()), 0..200)) {
+            let mut board = Bare::new(2);
+            let mut now = 0u64;
+            for (write, port, cpu, value, later) in accesses {
+                now += u64::from(later);
+                let at = At { cpu, now };
+                let port = if port % 3 == 0 { 0x500 + port % 0x120 } else { port };
+                if write { board.port_write(at, port, 4, value) } else { board.port_read(at, port, 4); }
+                board.advance(at);
+                if board.pending(cpu).is_some() && value % 2 == 0 { board.acknowledge(cpu); }
+            }
+        }
+    }
+
+    #[test]
+    fn the_timer_interrupts_its_own_cpu_and_an_ipi_the_other() {
+        let mut board = Bare::new(2);
+        board.port_write(At { cpu: 0, now: 0 }, TIMER_PERIOD, 4, 1000);
+        board.port_write(At { cpu: 0, now: 10 }, SEND_INTERRUPT, 4, 0b10);
+        board.advance(At { cpu: 0, now: 4000 });
+        assert_eq!((board.pending(0), board.pending(1)), (Some(4000), Some(10)));
+        assert_eq!((board.acknowledge(0), board.acknowledge(1)), (Some(TIMER_VECTOR), Some(OTHER_CPU_VECTOR)));
+    }
+}

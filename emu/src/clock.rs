@@ -1,0 +1,219 @@
+//! Virtual time: bytes of the guest's own code executed, exact at every trap, hook and clock read.
+//!
+//! What the engine adds (traps, slots, pads) takes no time, and a place in the probe window counts as the place that it
+//! stands for; so a probed and an unprobed run see the same time everywhere. The rules are those of lab/exact-clock.md.
+
+/// Virtual time, in bytes of guest code.
+pub type Ticks = u64;
+
+/// Four bytes of code take a nanosecond.
+const SHIFT: u32 = 2;
+
+/// Nanoseconds of virtual time.
+pub fn nanoseconds(ticks: Ticks) -> u64 {
+    ticks >> SHIFT
+}
+
+/// The time that so many nanoseconds are.
+pub fn ticks(nanoseconds: u64) -> Ticks {
+    nanoseconds.saturating_mul(1 << SHIFT)
+}
+
+/// What a block of code is, for the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Code of the guest's own.
+    Guest,
+    /// The start of a displaced copy of `len` bytes, which stands for the instruction at `origin`.
+    Copy {
+        /// The probed address.
+        origin: u64,
+        /// Bytes of the instruction.
+        len: u64,
+    },
+    /// What follows the copy and leads back to the address `next`.
+    WayBack {
+        /// The address behind the probed instruction.
+        next: u64,
+    },
+    /// Code of the engine's: counts nothing, takes no interrupt.
+    Nothing,
+}
+
+/// One CPU's clock, told of every block that starts and of everything that leaves one early.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    /// Time at the start of the current block.
+    time: Ticks,
+    /// The block's real start.
+    start: u64,
+    /// Its start as the guest would see it.
+    shown: u64,
+    /// Bytes that count.
+    size: u64,
+    /// The block was entered and is not known to have been left.
+    open: bool,
+    /// The next block continues the line of code before it.
+    fold: bool,
+}
+
+impl Clock {
+    /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
+    #[inline]
+    pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {
+        let again = self.open && pc == self.start;
+        let mut falls_through;
+        if self.open {
+            let into = pc.wrapping_sub(self.start);
+            if pc == self.shown.wrapping_add(self.size) {
+                self.time += self.size;
+                falls_through = true;
+            } else if into.wrapping_sub(1) < self.size.saturating_sub(1) && pc + size < self.start.wrapping_add(self.size) {
+                // Left in its middle without an exception: it wrote into itself, and goes on in a shorter block.
+                self.time += into;
+                falls_through = true;
+            } else {
+                self.time += self.size;
+                falls_through = false;
+            }
+        } else {
+            falls_through = self.fold;
+            self.fold = false;
+            self.open = true;
+        }
+        (self.start, self.shown, self.size) = (pc, pc, size);
+        match place {
+            Place::Guest => {}
+            Place::Copy { origin, len } => {
+                // A repeated instruction comes back to its start: a place for interrupts, as in the original.
+                falls_through = !again;
+                (self.shown, self.size) = (origin, len);
+            }
+            Place::WayBack { next } => {
+                falls_through = true;
+                (self.shown, self.size) = (next, 0);
+            }
+            Place::Nothing => {
+                falls_through = true;
+                self.size = 0;
+            }
+        }
+        falls_through
+    }
+
+    /// The time at an instruction of the current block.
+    pub fn at(&self, pc: u64) -> Ticks {
+        let into = pc.wrapping_sub(self.start);
+        if self.open && into <= self.size { self.time + into } else { self.time }
+    }
+
+    /// The time at the start of the current block.
+    pub fn time(&self) -> Ticks {
+        self.time
+    }
+
+    /// The current block was left at `pc`, which has not run.
+    pub fn close_at(&mut self, pc: u64) {
+        if self.open {
+            let into = pc.wrapping_sub(self.start);
+            // Elsewhere: the exception came while the next block was looked for, so this one is complete.
+            self.time += if into <= self.size { into } else { self.size };
+        }
+        (self.open, self.fold) = (false, false);
+    }
+
+    /// The current block ran to its end.
+    pub fn close_whole(&mut self) {
+        if self.open {
+            self.time += self.size;
+        }
+        (self.open, self.fold) = (false, false);
+    }
+
+    /// The block that was just offered is not going to run now; it will be offered again.
+    pub fn take_back(&mut self) {
+        (self.open, self.fold) = (false, false);
+    }
+
+    /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line.
+    pub fn resume(&mut self, counted: u64, falls_through: bool) {
+        self.time += counted;
+        (self.open, self.fold) = (false, falls_through);
+    }
+
+    /// An instruction costs more than its length.
+    pub fn add(&mut self, ticks: Ticks) {
+        self.time += ticks;
+    }
+
+    /// Sleeps until then.
+    pub fn sleep_until(&mut self, time: Ticks) {
+        self.time = self.time.max(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BY-4: breakpoint, slot and way back count as the one instruction that they stand for.
+    #[test]
+    fn a_probed_instruction_takes_the_time_of_the_instruction() {
+        let mut plain = Clock::default();
+        plain.enter(0x100, 16, Place::Guest);
+        let plain_falls = plain.enter(0x110, 4, Place::Guest);
+
+        for boosted in [false, true] {
+            let mut probed = Clock::default();
+            probed.enter(0x100, 9, Place::Guest); // ends with the breakpoint at 0x108
+            probed.close_at(0x108);
+            probed.resume(0, true);
+            assert!(probed.enter(0x9000, 4, Place::Copy { origin: 0x108, len: 3 }), "no interrupt in front of the copy");
+            if boosted {
+                assert!(probed.enter(0x9003, 5, Place::WayBack { next: 0x10b }));
+            } else {
+                probed.close_at(0x9003);
+                probed.resume(0, true);
+            }
+            assert!(probed.enter(0x10b, 5, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x110, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "boosted: {boosted}");
+        }
+    }
+
+    /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.
+    #[test]
+    fn a_repeated_instruction_counts_every_turn() {
+        let turns = |place: fn() -> Place, first: u64| {
+            let mut clock = Clock::default();
+            clock.resume(0, true);
+            let falls: Vec<bool> = (0..3).map(|_| clock.enter(first, 2, place())).collect();
+            clock.close_whole();
+            (clock.time(), falls)
+        };
+        let in_place = turns(|| Place::Guest, 0x200);
+        let in_slot = turns(|| Place::Copy { origin: 0x200, len: 2 }, 0x9000);
+        assert_eq!(in_place, in_slot);
+        assert_eq!(in_slot, (6, vec![true, false, false]));
+    }
+
+    #[test]
+    fn a_block_that_is_taken_back_counts_once() {
+        let mut clock = Clock::default();
+        clock.enter(0x100, 8, Place::Guest);
+        clock.enter(0x300, 8, Place::Guest);
+        clock.take_back();
+        assert!(!clock.enter(0x300, 8, Place::Guest));
+        clock.close_whole();
+        assert_eq!(clock.time(), 16);
+    }
+
+    #[test]
+    fn time_is_exact_inside_a_block_and_after_a_fault() {
+        let mut clock = Clock::default();
+        clock.enter(0x100, 8, Place::Guest);
+        assert_eq!(clock.at(0x103), 3);
+        clock.close_at(0x105);
+        assert_eq!((clock.time(), clock.at(0x105)), (5, 5));
+    }
+}

@@ -1,0 +1,230 @@
+//! A virtual CPU as the machine knows it, whatever its ISA: how things arrive, what can be delivered, and the view that
+//! handlers get of it.
+
+pub mod x86;
+
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use std::cell::Cell;
+use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+use trapline_probes::guest::Cpu;
+
+/// What the CPU core has reported, its quirks taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// What it is.
+    pub kind: TrapKind,
+    /// The instruction that it belongs to: the breakpoint itself, the one that faulted.
+    pub pc: u64,
+    /// Where execution would go on: behind a software interrupt, at an instruction that faulted.
+    pub resume: u64,
+}
+
+/// Kinds of trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrapKind {
+    /// The ISA's breakpoint, in code of the kernel's privilege.
+    Breakpoint,
+    /// Everything else.
+    Exception(Exception),
+}
+
+/// An exception, or an interrupt, on its way to the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// Its number.
+    pub vector: u32,
+    /// The error code that the CPU pushes with it.
+    pub error: Option<u32>,
+    /// Raised by an instruction made for it: gates check its privilege.
+    pub software: bool,
+    /// The next instruction could not be fetched: the block before it is complete.
+    pub fetch: bool,
+}
+
+impl Exception {
+    /// An interrupt of a device.
+    pub fn external(vector: u8) -> Exception {
+        Exception { vector: vector.into(), error: None, software: false, fetch: false }
+    }
+}
+
+/// A guest that can take no exception any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// What could not be delivered, and why.
+    pub why: String,
+}
+
+/// One ISA as the machine uses it: a table of functions, as `Isa` is for the engine.
+pub struct Model {
+    /// Which ISA.
+    pub arch: Arch,
+    /// What arrived, in an exception's callback.
+    pub trap: fn(&TrapContext, &mut Image, vector: u32) -> Trap,
+    /// What arrived, in the callback of an invalid instruction.
+    pub invalid: fn(&TrapContext) -> Trap,
+    /// Gives an exception or interrupt to the guest, as the CPU would.
+    pub deliver: fn(&TrapContext, &mut Image, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
+    /// Whether an interrupt can be taken now.
+    pub interruptible: fn(&Handle, &mut Image) -> bool,
+    /// Where a kernel address lies under the page tables in force.
+    pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
+    /// Makes the probe window visible under the page tables in force; false when they have no room for it.
+    pub show_window: fn(&Handle, &Ram, &WindowPlace) -> bool,
+    /// Whether this exception is a fetch from the window that those page tables do not show yet; then it never happened.
+    pub window_fault: fn(&TrapContext, &mut Image, &Ram, &Exception, &WindowPlace, before: u64) -> bool,
+    /// The register by which page tables are told apart.
+    pub page_tables: fn(&Handle) -> u64,
+    /// The address register of the last memory fault.
+    pub fault_address: fn(&Handle) -> u64,
+    /// Whether code of the kernel's privilege runs.
+    pub in_kernel: fn(&Handle) -> bool,
+    /// Whether interrupts are switched off.
+    pub interrupts_off: fn(&Handle) -> bool,
+    /// The pc.
+    pub pc: fn(&Handle) -> u64,
+    /// The pc in a saved state.
+    pub saved_pc: fn(&Image) -> u64,
+    /// Whether interrupts are off in a saved state.
+    pub saved_interrupts_off: fn(&Image) -> bool,
+    /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of the CPU, boot information.
+    pub enter: fn(&TrapContext, &mut Image, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+    /// Register values for a report about a guest that has died.
+    pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
+}
+
+/// What an access wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A read with the kernel's rights, of kernel or user memory.
+    Read,
+    /// A write with the kernel's rights.
+    Write,
+    /// Only where it lies; used by the machine for itself.
+    Look,
+}
+
+/// Where the probe window lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowPlace {
+    /// Guest-virtual start.
+    pub start: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Physical start, in RAM that the guest was not told of.
+    pub physical: u64,
+    /// Physical memory for page tables of our own, in such RAM too.
+    pub tables: u64,
+}
+
+/// Where the running task is found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskPlace {
+    /// Offset of the pointer to it in the per-CPU area.
+    pub current: Option<u64>,
+    /// Offsets in the task structure.
+    pub pid: Option<u64>,
+    /// Its name, 16 bytes.
+    pub comm: Option<u64>,
+}
+
+/// The view of a stopped CPU that the engine and its handlers get.
+pub struct View<'a> {
+    pub(crate) trap: &'a TrapContext,
+    pub(crate) model: &'static Model,
+    pub(crate) isa: &'static Isa,
+    pub(crate) ram: &'a Ram,
+    pub(crate) tasks: &'a TaskPlace,
+    pub(crate) number: usize,
+    pub(crate) now: u64,
+    pub(crate) pc: Cell<u64>,
+}
+
+impl View<'_> {
+    fn page_by_page(&mut self, address: u64, len: usize, access: Access, mut each: impl FnMut(&Ram, u64, usize, usize)) -> Result<(), Fault> {
+        const PAGE: u64 = 4096;
+        // Two passes over more than one page, so that a fault leaves nothing half done.
+        let crosses = address % PAGE + len as u64 > PAGE;
+        for dry in if crosses { &[true, false][..] } else { &[false] } {
+            let mut done = 0;
+            while done < len {
+                let at = address.wrapping_add(done as u64) & self.address_mask();
+                let part = (len - done).min((PAGE - at % PAGE) as usize);
+                let physical = (self.model.translate)(&self.trap.handle(), self.ram, at, access)?;
+                if physical + part as u64 > self.ram.len() {
+                    return Err(Fault { address: at, write: access == Access::Write });
+                }
+                if !dry {
+                    each(self.ram, physical, done, part);
+                }
+                done += part;
+            }
+        }
+        Ok(())
+    }
+
+    fn address_mask(&self) -> u64 {
+        if self.isa.word == 4 { u64::from(u32::MAX) } else { u64::MAX }
+    }
+}
+
+impl Memory for View<'_> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.page_by_page(address, into.len(), Access::Read, |ram, physical, done, part| {
+            ram.read(physical, &mut into[done..done + part]);
+        })
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.page_by_page(address, bytes.len(), Access::Write, |ram, physical, done, part| {
+            ram.write(physical, &bytes[done..done + part]);
+        })
+    }
+}
+
+impl Registers for View<'_> {
+    fn get(&self, reg: Reg) -> u64 {
+        x86::state::get(&self.trap.handle(), reg, self.pc.get()) & self.address_mask()
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        x86::state::set(self.trap, reg, value & self.address_mask());
+    }
+    fn pc(&self) -> u64 {
+        self.pc.get()
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc.set(pc & self.address_mask());
+    }
+}
+
+impl Cpu for View<'_> {
+    fn number(&self) -> usize {
+        self.number
+    }
+    fn task(&mut self) -> u64 {
+        x86::place::current_task(self)
+    }
+    fn pid(&mut self) -> u32 {
+        let task = self.task();
+        let place = self.tasks.pid;
+        place.and_then(|at| self.read_le(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        let mut name = [0; 16];
+        let task = self.task();
+        match self.tasks.comm {
+            Some(at) if self.read(task.wrapping_add(at), &mut name).is_ok() => name,
+            _ => [0; 16],
+        }
+    }
+    fn now(&self) -> u64 {
+        crate::clock::nanoseconds(self.now)
+    }
+    fn interrupts_off(&self) -> bool {
+        (self.model.interrupts_off)(&self.trap.handle())
+    }
+}

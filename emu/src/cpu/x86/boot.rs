@@ -1,0 +1,56 @@
+//! From reset to a kernel's entry, as Linux's boot protocols have it: long mode under an identity map, or flat protected mode.
+
+use super::state::{self, GDT, SEGMENT_BASE, SEGMENT_LIMIT};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use unicorn_engine_sys::RegisterX86;
+
+const PAGE: u64 = 4096;
+/// Room for the descriptor table and the identity map: one page each for descriptors and the two upper levels, four directories.
+pub const TABLE_BYTES: u64 = 7 * PAGE;
+
+const PRESENT_WRITABLE: u64 = 3;
+const LARGE: u64 = 0x80;
+
+/// Puts a CPU at `entry`: number in di, boot information in si.
+pub fn enter<const LONG: bool>(cpu: &TrapContext, image: &mut Image, ram: &Ram, tables: u64, entry: u64, number: u64, info: u64) {
+    let descriptors = boot_descriptors(LONG);
+    for (index, word) in descriptors.iter().enumerate() {
+        ram.write(tables + 8 * index as u64, &word.to_le_bytes());
+    }
+    if LONG {
+        let top = tables + PAGE;
+        identity_map(ram, top);
+        state::enter_long(cpu, image, entry, top);
+    } else {
+        state::enter_flat_32(cpu, image, entry);
+    }
+    cpu.edit(image, |image| {
+        image.set64(GDT + SEGMENT_BASE, tables);
+        image.set32(GDT + SEGMENT_LIMIT, 8 * descriptors.len() as u32 - 1);
+    });
+    cpu.write(RegisterX86::RDI, number);
+    cpu.write(RegisterX86::RSI, info);
+}
+
+/// Null, unused, code, data.
+fn boot_descriptors(long: bool) -> [u64; 4] {
+    let code = if long { 0x00af_9b00_0000_ffff } else { 0x00cf_9b00_0000_ffff };
+    [0, 0, code, 0x00cf_9300_0000_ffff]
+}
+
+/// The first 4 GiB at their own addresses, in pages of 2 MiB.
+fn identity_map(ram: &Ram, top: u64) {
+    let upper = top + PAGE;
+    let directories = upper + PAGE;
+    ram.write(top, &(upper | PRESENT_WRITABLE).to_le_bytes());
+    for gigabyte in 0..4 {
+        let directory = directories + gigabyte * PAGE;
+        ram.write(upper + 8 * gigabyte, &(directory | PRESENT_WRITABLE).to_le_bytes());
+        for entry in 0..512 {
+            let page = (gigabyte * 512 + entry) << 21;
+            ram.write(directory + 8 * entry, &(page | PRESENT_WRITABLE | LARGE).to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The named architectural state: where each field lies in the core's image, and how the two widths are entered.
+
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::surgery::Image;
+use std::sync::LazyLock;
+use trapline_isa::regs::Reg;
+use trapline_isa::x86::abi;
+use unicorn_engine_sys::RegisterX86;
+
+/// General registers, 8 bytes each, in the order of the encoding: ax cx dx bx sp bp si di r8..r15.
+pub const REGS: usize = 0;
+/// The pc.
+pub const EIP: usize = 128;
+/// Flags without the arithmetic ones, which the core keeps elsewhere.
+pub const EFLAGS: usize = 136;
+/// Privilege level, code width, interrupt shadow and the like.
+pub const HFLAGS: usize = 176;
+/// es cs ss ds fs gs, 24 bytes each.
+pub const SEGMENTS: usize = 184;
+/// The task register.
+pub const TR: usize = 352;
+/// Descriptor tables.
+pub const GDT: usize = 376;
+/// Interrupt descriptors.
+pub const IDT: usize = 400;
+/// cr0..cr4, 8 bytes each.
+pub const CR: usize = 424;
+/// Extended features.
+pub const EFER: usize = 592;
+/// SYSCALL's selectors.
+pub const STAR: usize = 4824;
+/// SYSCALL's target.
+pub const LSTAR: usize = 4840;
+/// Flags that SYSCALL clears.
+pub const FMASK: usize = 4856;
+/// The error code of the exception being reported.
+pub const ERROR_CODE: usize = 5384;
+/// Whether it was raised by INT n.
+pub const EXCEPTION_IS_INT: usize = 5388;
+/// dr0..dr7.
+pub const DR: usize = 5400;
+/// The exception whose delivery was under way; -1 when none is. Never cleared by the core (docs/unicorn.md).
+pub const OLD_EXCEPTION: usize = 5496;
+/// Bytes in the image of the pinned version.
+pub const SIZE: usize = 5568;
+
+/// Offsets within a segment or table register.
+pub const SEGMENT_BASE: usize = 8;
+/// Its limit.
+pub const SEGMENT_LIMIT: usize = 16;
+const SEGMENT_FLAGS: usize = 20;
+const SEGMENT_BYTES: usize = 24;
+
+/// Segment numbers in the image.
+pub const ES: usize = 0;
+/// Code.
+pub const CS: usize = 1;
+/// Stack.
+pub const SS: usize = 2;
+/// Data.
+pub const DS: usize = 3;
+
+/// Number of the stack pointer among the general registers.
+pub const SP: usize = 4;
+
+/// The privilege level.
+pub const HF_CPL: u32 = 3;
+/// STI or MOV SS has just run.
+pub const HF_SHADOW: u32 = 1 << 3;
+/// Code is at least 32 bits wide.
+pub const HF_CS32: u32 = 1 << 4;
+/// So is the stack.
+pub const HF_SS32: u32 = 1 << 5;
+/// Some segment base is not zero.
+pub const HF_ADDSEG: u32 = 1 << 6;
+/// Long mode is active.
+pub const HF_LMA: u32 = 1 << 14;
+/// Code is 64 bits wide.
+pub const HF_CS64: u32 = 1 << 15;
+
+/// Flags that delivery looks at.
+pub const FLAG_TRAP: u64 = 1 << 8;
+/// Interrupts are on.
+pub const FLAG_INTERRUPT: u64 = 1 << 9;
+/// Nested task.
+pub const FLAG_NESTED: u64 = 1 << 14;
+/// Resume.
+pub const FLAG_RESUME: u64 = 1 << 16;
+/// Virtual 8086.
+pub const FLAG_VM: u64 = 1 << 17;
+
+/// Long mode active, in EFER.
+pub const EFER_LMA: u64 = 1 << 10;
+
+/// Protection and the always-set bit of CR0.
+const CR0_PROTECTED: u64 = 0x11;
+const CR0_PAGING: u64 = 1 << 31;
+const CR4_PAE: u64 = 1 << 5;
+
+/// Descriptor words of flat segments, as the CPU caches them.
+pub const FLAT_CODE_32: u32 = 0x00cf_9b00;
+/// 64-bit code.
+pub const FLAT_CODE_64: u32 = 0x00af_9b00;
+/// Data and stack.
+pub const FLAT_DATA: u32 = 0x00cf_9300;
+
+/// Selectors that a machine starts with, as Linux's boot protocol has them.
+pub const BOOT_CODE: u32 = 0x10;
+/// Data.
+pub const BOOT_DATA: u32 = 0x18;
+
+/// Reads of fields whose place depends on a number.
+impl Image {
+    /// A general register.
+    pub fn general(&self, number: usize) -> u64 {
+        self.get64(REGS + 8 * number)
+    }
+    /// Sets one.
+    pub fn set_general(&mut self, number: usize, value: u64) {
+        self.set64(REGS + 8 * number, value);
+    }
+    /// A segment's selector.
+    pub fn selector(&self, segment: usize) -> u32 {
+        self.get32(SEGMENTS + SEGMENT_BYTES * segment)
+    }
+    /// Loads a segment's visible and hidden parts.
+    pub fn set_segment(&mut self, segment: usize, selector: u32, base: u64, limit: u32, flags: u32) {
+        let at = SEGMENTS + SEGMENT_BYTES * segment;
+        self.set32(at, selector);
+        self.set64(at + SEGMENT_BASE, base);
+        self.set32(at + SEGMENT_LIMIT, limit);
+        self.set32(at + SEGMENT_FLAGS, flags);
+    }
+    /// A control register.
+    pub fn control(&self, number: usize) -> u64 {
+        self.get64(CR + 8 * number)
+    }
+}
+
+/// 32-bit protected mode, paging off, flat segments, interrupts off, from the core's reset state.
+pub fn enter_flat_32(cpu: &TrapContext, image: &mut Image, pc: u64) {
+    cpu.write(RegisterX86::CR0, CR0_PROTECTED);
+    cpu.edit(image, |image| {
+        image.set64(EFER, 0);
+        let flags = image.get32(HFLAGS) & !(HF_LMA | HF_CS64 | HF_CPL);
+        image.set32(HFLAGS, flags | HF_CS32 | HF_SS32);
+        enter(image, FLAT_CODE_32, pc);
+    });
+}
+
+/// Long mode under these page tables, flat segments, interrupts off, from the core's reset state.
+pub fn enter_long(cpu: &TrapContext, image: &mut Image, pc: u64, tables: u64) {
+    cpu.write(RegisterX86::CR3, tables);
+    cpu.write(RegisterX86::CR4, cpu.handle().read(RegisterX86::CR4) | CR4_PAE);
+    cpu.write(RegisterX86::CR0, CR0_PAGING | CR0_PROTECTED);
+    cpu.edit(image, |image| enter(image, FLAT_CODE_64, pc));
+}
+
+fn enter(image: &mut Image, code: u32, pc: u64) {
+    image.set_segment(CS, BOOT_CODE, 0, u32::MAX, code);
+    for segment in [ES, SS, DS] {
+        image.set_segment(segment, BOOT_DATA, 0, u32::MAX, FLAT_DATA);
+    }
+    image.set64(EIP, pc);
+    image.set64(EFLAGS, 2);
+}
+
+/// The core's registers by the numbers of `isa`.
+static REGISTERS: LazyLock<[RegisterX86; 256]> = LazyLock::new(|| {
+    let mut table = [RegisterX86::INVALID; 256];
+    for isa in [&abi::X86_64, &abi::I386] {
+        for (name, reg) in isa.names {
+            if let Some((_, register)) = NAMES.iter().find(|(known, _)| known == name) {
+                table[usize::from(reg.0)] = *register;
+            }
+        }
+    }
+    table[usize::from(abi::FS_BASE.0)] = RegisterX86::FS_BASE;
+    table[usize::from(abi::GS_BASE.0)] = RegisterX86::GS_BASE;
+    table
+});
+
+#[rustfmt::skip]
+const NAMES: &[(&str, RegisterX86)] = &[
+    ("ax", RegisterX86::RAX), ("bx", RegisterX86::RBX), ("cx", RegisterX86::RCX), ("dx", RegisterX86::RDX),
+    ("si", RegisterX86::RSI), ("di", RegisterX86::RDI), ("bp", RegisterX86::RBP), ("sp", RegisterX86::RSP),
+    ("r8", RegisterX86::R8), ("r9", RegisterX86::R9), ("r10", RegisterX86::R10), ("r11", RegisterX86::R11),
+    ("r12", RegisterX86::R12), ("r13", RegisterX86::R13), ("r14", RegisterX86::R14), ("r15", RegisterX86::R15),
+    ("flags", RegisterX86::EFLAGS), ("cs", RegisterX86::CS), ("ss", RegisterX86::SS), ("ds", RegisterX86::DS),
+    ("es", RegisterX86::ES), ("fs", RegisterX86::FS), ("gs", RegisterX86::GS), ("ip", RegisterX86::RIP),
+];
+
+/// Reads a register of `isa`'s numbering; the pc is the one given.
+pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
+    match REGISTERS[usize::from(reg.0)] {
+        RegisterX86::INVALID => 0,
+        RegisterX86::RIP => pc,
+        register => handle.read(register),
+    }
+}
+
+/// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
+pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
+    use RegisterX86::{CS, DS, ES, FS, FS_BASE, GS, GS_BASE, INVALID, RIP, SS};
+    match REGISTERS[usize::from(reg.0)] {
+        INVALID | RIP | CS | DS | ES | FS | GS | SS | FS_BASE | GS_BASE => {}
+        register => cpu.write(register, value),
+    }
+}
+
+/// The pc.
+pub fn pc(handle: &Handle) -> u64 {
+    handle.read(RegisterX86::RIP)
+}
+
+/// The pc of a CPU that another one has displaced from the core.
+pub fn saved_pc(image: &Image) -> u64 {
+    image.get64(EIP)
+}
+
+/// Whether such a CPU has interrupts off.
+pub fn saved_interrupts_off(image: &Image) -> bool {
+    image.get64(EFLAGS) & FLAG_INTERRUPT == 0
+}
+
+/// Everything that a person wants to see of a CPU that has died.
+pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
+    let mut values: Vec<_> = NAMES.iter().map(|(name, register)| (*name, handle.read(*register))).collect();
+    for (name, register) in [("cr0", RegisterX86::CR0), ("cr2", RegisterX86::CR2), ("cr3", RegisterX86::CR3), ("cr4", RegisterX86::CR4)] {
+        values.push((name, handle.read(register)));
+    }
+    values
+}
+
+/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static str> {
+    if image.len() != SIZE {
+        return Err("size of the saved state");
+    }
+    let marks = [0x1111_2222_3333_4444_u64, 0x0101_0202_0303_0404];
+    #[rustfmt::skip]
+    let fields: &[(&str, RegisterX86, usize)] = &[
+        ("ax", RegisterX86::RAX, REGS), ("cx", RegisterX86::RCX, REGS + 8), ("sp", RegisterX86::RSP, REGS + 8 * SP),
+        ("di", RegisterX86::RDI, REGS + 56), ("r8", RegisterX86::R8, REGS + 64), ("r15", RegisterX86::R15, REGS + 120),
+        ("cr2", RegisterX86::CR2, CR + 16), ("cr3", RegisterX86::CR3, CR + 24),
+        ("fs base", RegisterX86::FS_BASE, SEGMENTS + 4 * SEGMENT_BYTES + SEGMENT_BASE),
+        ("gs base", RegisterX86::GS_BASE, SEGMENTS + 5 * SEGMENT_BYTES + SEGMENT_BASE),
+    ];
+    for (name, register, offset) in fields {
+        for mark in marks {
+            cpu.write(*register, mark);
+            image.save(cpu.handle());
+            let seen = image.get64(*offset);
+            image.set64(*offset, !mark & 0xffff_ffff);
+            image.restore(cpu.handle());
+            if seen != mark || cpu.handle().read(*register) != !mark & 0xffff_ffff {
+                return Err(name);
+            }
+        }
+    }
+    cpu.set_pc(marks[0]);
+    cpu.write(RegisterX86::EFLAGS, FLAG_INTERRUPT | 2);
+    image.save(cpu.handle());
+    if image.get64(EIP) != marks[0] {
+        return Err("pc");
+    }
+    if image.get64(EFLAGS) & FLAG_INTERRUPT == 0 {
+        return Err("flags");
+    }
+    if image.get32(OLD_EXCEPTION) != u32::MAX {
+        return Err("exception under delivery");
+    }
+    if image.get32(HFLAGS) & (HF_CPL | HF_CS32) != HF_CS32 {
+        return Err("privilege and width of code");
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The interrupt controller of the `bare` board: each vector pending at most once, one in service at a time.
+
+use crate::clock::Ticks;
+
+/// One CPU's share of it.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupts {
+    pending: Vec<(u8, Ticks)>,
+    in_service: Option<u8>,
+}
+
+impl Interrupts {
+    /// A device wants attention since this time.
+    pub fn raise(&mut self, vector: u8, since: Ticks) {
+        if !self.pending.iter().any(|(known, _)| *known == vector) {
+            self.pending.push((vector, since));
+            self.pending.sort_unstable_by_key(|(vector, _)| *vector);
+        }
+    }
+
+    /// Since when an interrupt could be delivered.
+    pub fn deliverable(&self) -> Option<Ticks> {
+        if self.in_service.is_some() { None } else { self.pending.iter().map(|(_, since)| *since).min() }
+    }
+
+    /// The CPU takes the lowest vector; it is in service until [`Interrupts::end`].
+    pub fn take(&mut self) -> Option<u8> {
+        if self.in_service.is_some() || self.pending.is_empty() {
+            return None;
+        }
+        let (vector, _) = self.pending.remove(0);
+        self.in_service = Some(vector);
+        Some(vector)
+    }
+
+    /// End of interrupt.
+    pub fn end(&mut self) {
+        self.in_service = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_interrupt_is_in_service_at_a_time_and_none_is_pending_twice() {
+        let mut line = Interrupts::default();
+        for (vector, since) in [(0x21, 5), (0x20, 9), (0x21, 12)] {
+            line.raise(vector, since);
+        }
+        assert_eq!(line.deliverable(), Some(5));
+        assert_eq!((line.take(), line.take(), line.deliverable()), (Some(0x20), None, None));
+        line.end();
+        assert_eq!(line.take(), Some(0x21));
+        line.end();
+        assert_eq!((line.take(), line.deliverable()), (None, None));
+    }
+}

@@ -1,0 +1,52 @@
+//! The interval timer of the `bare` board: expires every so many nanoseconds, one per CPU.
+
+use crate::clock::{Ticks, ticks};
+
+/// The timer. It is never ticked: it knows when it expires next.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    period: Ticks,
+    next: Option<Ticks>,
+}
+
+impl Interval {
+    /// The shortest period, so that a guest cannot drown itself.
+    const SHORTEST: Ticks = 400;
+
+    /// Starts it with this period in nanoseconds; 0 stops it.
+    pub fn set_period(&mut self, nanoseconds: u32, now: Ticks) {
+        self.period = ticks(nanoseconds.into()).max(Self::SHORTEST);
+        self.next = (nanoseconds != 0).then(|| now + self.period);
+    }
+
+    /// When it expires next.
+    pub fn next(&self) -> Option<Ticks> {
+        self.next
+    }
+
+    /// Moves on to `now`; the time of the latest expiry that has passed, if any.
+    pub fn advance(&mut self, now: Ticks) -> Option<Ticks> {
+        let next = self.next.filter(|next| *next <= now)?;
+        let latest = next + (now - next) / self.period * self.period;
+        self.next = Some(latest + self.period);
+        Some(latest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_expires_once_a_period_and_keeps_its_phase_when_late() {
+        let mut timer = Interval::default();
+        assert_eq!(timer.advance(u64::MAX / 2), None, "a stopped timer never expires");
+        timer.set_period(1000, 100);
+        assert_eq!(timer.next(), Some(4100));
+        assert_eq!(timer.advance(4099), None);
+        assert_eq!((timer.advance(4100), timer.next()), (Some(4100), Some(8100)));
+        assert_eq!((timer.advance(17_000), timer.next()), (Some(16_100), Some(20_100)), "two were missed, none is made up");
+        timer.set_period(0, 0);
+        assert_eq!(timer.next(), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! What the CPU core calls: blocks that start, traps, port accesses. The road of a hit begins in `interrupt`.
+
+use super::{FROZEN_MOST, Happening, Inner, Listener, What, Wish};
+use crate::boards::At;
+use crate::clock::{Place, nanoseconds, ticks};
+use crate::cpu::{Exception, Trap, TrapKind, View, x86};
+use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
+use std::cell::Cell;
+use trapline_isa::regs::Registers;
+use trapline_probes::guest::Answer;
+use unicorn_engine_sys::RegisterX86;
+
+/// What reading the time stamp counter costs, so that polling loops end.
+const CLOCK_READ_NANOSECONDS: u64 = 20;
+
+impl<L: Listener> Events for Inner<L> {
+    fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
+        if let Some(Wish::Shutdown(_)) = self.wish {
+            cpu.stop();
+            return;
+        }
+        let place = if pc.wrapping_sub(self.window.start) < self.window.len {
+            self.listener.place(pc)
+        } else if self.frozen {
+            self.frozen_block();
+            Place::Nothing
+        } else {
+            Place::Guest
+        };
+        let falls_through = self.clock.enter(pc, size.into(), place);
+        if !falls_through && self.clock.time() >= self.next_look {
+            self.look_up(cpu);
+        }
+    }
+
+    fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
+        let trap = (self.model.trap)(cpu, &mut self.scratch, vector);
+        match trap.kind {
+            TrapKind::Breakpoint => self.breakpoint(cpu, trap),
+            TrapKind::Exception(exception) => self.exception(cpu, trap, exception),
+        }
+    }
+
+    fn invalid_instruction(&mut self, cpu: &TrapContext) {
+        let trap = (self.model.invalid)(cpu);
+        if let TrapKind::Exception(exception) = trap.kind {
+            self.exception(cpu, trap, exception);
+        }
+    }
+
+    fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32 {
+        let at = self.access(&cpu.handle());
+        self.board.advance(at);
+        self.board.port_read(at, port, size)
+    }
+
+    fn port_out(&mut self, cpu: &InstructionContext, port: u16, size: u32, value: u32) {
+        let at = self.access(&cpu.handle());
+        self.board.advance(at);
+        self.board.port_write(at, port, size, value);
+        self.collect_console();
+        if let Some(status) = self.board.power_off() {
+            self.wish = Some(Wish::PowerOff(status));
+        }
+    }
+
+    fn cpuid(&mut self, cpu: &InstructionContext) {
+        let values = x86::cpuid::answer(cpu.handle().read(RegisterX86::RAX) as u32);
+        for (register, value) in [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX].into_iter().zip(values) {
+            cpu.write(register, value.into());
+        }
+    }
+
+    fn rdtsc(&mut self, cpu: &InstructionContext) {
+        self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        let pc = cpu.handle().read(RegisterX86::RIP);
+        let time = self.clock.at(pc);
+        let value = nanoseconds(time);
+        cpu.write(RegisterX86::RAX, value & 0xffff_ffff);
+        cpu.write(RegisterX86::RDX, value >> 32);
+        self.record(What::ClockRead, self.origin_of(pc), time);
+    }
+
+    fn syscall(&mut self, cpu: &SyscallContext) {
+        let pc = cpu.handle().read(RegisterX86::RIP);
+        self.counts.system_calls += 1;
+        self.record(What::SystemCall, pc, self.clock.at(pc));
+        x86::deliver::system_call(cpu, &mut self.scratch);
+    }
+}
+
+impl<L: Listener> Inner<L> {
+    /// A block start at which something may be due; the only place where a run is ended.
+    fn look_up(&mut self, cpu: &BlockContext) {
+        let now = self.clock.time();
+        self.board.advance(At { cpu: self.current, now });
+        if self.wish.is_none() && self.board.pending(self.current).is_some() && (self.model.interruptible)(&cpu.handle(), &mut self.scratch) {
+            self.wish = Some(Wish::Interrupt);
+        }
+        if self.wish.is_none() && now >= self.limit {
+            self.wish = Some(Wish::Limit);
+        }
+        if self.wish.is_none() && now >= self.slice_end {
+            self.wish = Some(Wish::Switch);
+        }
+        if self.wish.is_some() {
+            self.clock.take_back();
+            cpu.stop();
+        } else {
+            self.next_look = self.when_to_look();
+        }
+    }
+
+    /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it in.
+    pub(super) fn when_to_look(&self) -> u64 {
+        if self.wish.is_some() || self.board.pending(self.current).is_some() {
+            return 0;
+        }
+        self.board.next_event(self.current).unwrap_or(u64::MAX).min(self.limit).min(self.slice_end)
+    }
+
+    fn frozen_block(&mut self) {
+        self.frozen_blocks += 1;
+        if self.frozen_blocks > FROZEN_MOST {
+            self.wish = Some(Wish::Shutdown(format!("a handler in guest code ran for {FROZEN_MOST} blocks without returning")));
+        }
+    }
+
+    pub(super) fn view<'a>(&'a self, trap: &'a TrapContext, pc: Option<u64>) -> View<'a> {
+        let pc = pc.unwrap_or_else(|| (self.model.pc)(&trap.handle()));
+        View {
+            trap,
+            model: self.model,
+            isa: self.isa,
+            ram: &self.ram,
+            tasks: &self.tasks,
+            number: self.current,
+            now: self.clock.time(),
+            pc: Cell::new(pc),
+        }
+    }
+
+    fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
+        self.clock.close_at(trap.pc);
+        let (ram, tasks) = (&self.ram, &self.tasks);
+        let mut view = View {
+            trap: cpu,
+            model: self.model,
+            isa: self.isa,
+            ram,
+            tasks,
+            number: self.current,
+            now: self.clock.time(),
+            pc: Cell::new(trap.pc),
+        };
+        match self.listener.breakpoint(&mut view) {
+            Answer::Resume(resume) => {
+                let pc = view.pc();
+                self.counts.claimed += 1;
+                self.frozen = resume.frozen;
+                self.frozen_blocks = 0;
+                self.clock.resume(resume.counted.into(), resume.falls_through);
+                self.show_window(cpu, pc);
+                cpu.set_pc(pc);
+                self.look_at_listener();
+            }
+            Answer::NotOurs => {
+                let moved = view.pc() != trap.pc;
+                let resume = if moved { view.pc() } else { trap.resume };
+                self.clock.resume(trap.resume - trap.pc, false);
+                self.give(cpu, Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false }, resume);
+            }
+        }
+    }
+
+    fn exception(&mut self, cpu: &TrapContext, trap: Trap, exception: Exception) {
+        if (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, self.fault_address) {
+            return;
+        }
+        let mut resume = trap.resume;
+        if exception.fetch { self.clock.close_whole() } else { self.clock.close_at(resume) };
+        if trap.pc.wrapping_sub(self.window.start) < self.window.len {
+            let mut view = View {
+                trap: cpu,
+                model: self.model,
+                isa: self.isa,
+                ram: &self.ram,
+                tasks: &self.tasks,
+                number: self.current,
+                now: self.clock.time(),
+                pc: Cell::new(trap.pc),
+            };
+            let answer = self.listener.fault(&mut view, exception.vector);
+            resume = view.pc();
+            if let Answer::Resume(how) = answer {
+                self.clock.resume(how.counted.into(), how.falls_through);
+                self.frozen = how.frozen;
+                cpu.edit(&mut self.scratch, |image| image.set32(x86::state::OLD_EXCEPTION, u32::MAX));
+                cpu.set_pc(resume);
+                return;
+            }
+        }
+        self.give(cpu, exception, resume);
+    }
+
+    /// Delivers, or notes that the guest is past help.
+    pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
+        self.counts.exceptions += 1;
+        self.record(What::Exception(exception.vector), resume, self.clock.time());
+        let answer = (self.model.deliver)(cpu, &mut self.scratch, &self.ram, exception, resume);
+        self.fault_address = (self.model.fault_address)(&cpu.handle());
+        if let Err(shutdown) = answer {
+            self.wish = Some(Wish::Shutdown(shutdown.why));
+            self.next_look = 0;
+        }
+    }
+
+    /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
+    fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
+        if pc.wrapping_sub(self.window.start) >= self.window.len {
+            return;
+        }
+        let tables = (self.model.page_tables)(&cpu.handle());
+        if self.window_shown_in != Some(tables) && (self.model.show_window)(&cpu.handle(), &self.ram, &self.window) {
+            self.window_shown_in = Some(tables);
+        }
+    }
+
+    fn look_at_listener(&mut self) {
+        if self.wish.is_none() && self.listener.wants_attention() {
+            self.wish = Some(Wish::Attention);
+            self.next_look = 0;
+        }
+    }
+
+    /// A device access: timers move on to exactly now, and the next block start looks again.
+    fn access(&mut self, handle: &Handle) -> At {
+        self.next_look = 0;
+        At { cpu: self.current, now: self.clock.at(handle.read(RegisterX86::RIP)) }
+    }
+
+    fn collect_console(&mut self) {
+        let new = self.board.take_console();
+        if new.is_empty() {
+            return;
+        }
+        self.console.extend_from_slice(&new);
+        if self.console_watch.as_ref().is_some_and(|text| self.console.ends_with(text)) {
+            self.console_watch = None;
+            self.wish = Some(Wish::ConsoleText);
+        }
+    }
+
+    /// A pc as the guest would see it.
+    fn origin_of(&self, pc: u64) -> u64 {
+        if pc.wrapping_sub(self.window.start) >= self.window.len {
+            return pc;
+        }
+        match self.listener.place(pc) {
+            Place::Copy { origin, .. } => origin,
+            _ => pc,
+        }
+    }
+
+    pub(super) fn record(&mut self, what: What, pc: u64, time: u64) {
+        if let Some(log) = &mut self.happenings {
+            log.push(Happening { cpu: self.current, what, pc, time });
+        }
+    }
+}

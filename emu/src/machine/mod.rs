@@ -1,0 +1,390 @@
+//! The machine: a CPU core, a board, RAM and a clock, and one listener that may claim traps.
+//!
+//! `hooks.rs` is called by the core, `run.rs` decides what runs next; nothing here knows about probes.
+
+mod hooks;
+mod run;
+
+use crate::boards::Board;
+use crate::boards::bare::{self, Bare};
+use crate::boot::Kernel;
+use crate::clock::{Clock, Place, Ticks, ticks};
+use crate::cpu::{Model, TaskPlace, View, WindowPlace, x86};
+use crate::error::MachineError;
+use crate::unicorn::engine::{Core, Handle};
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::{self, Image};
+use trapline_isa::arch::{Arch, Isa};
+use trapline_probes::guest::Answer;
+
+pub use run::Stop;
+
+/// Who may claim what happens in the machine.
+pub trait Listener {
+    /// What an address of the probe window stands for.
+    fn place(&self, pc: u64) -> Place;
+    /// A breakpoint in kernel code: ours?
+    fn breakpoint(&mut self, cpu: &mut View<'_>) -> Answer;
+    /// An exception whose pc lies in the probe window; puts the pc back to where it belongs.
+    fn fault(&mut self, cpu: &mut View<'_>, vector: u32) -> Answer;
+    /// An interrupt is about to be taken inside the probe window; puts the pc back to where it belongs.
+    fn interrupted(&mut self, cpu: &mut View<'_>);
+    /// Asked after each of the above: should the machine stop at the next place where it may?
+    fn wants_attention(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody: a machine without probes.
+impl Listener for () {
+    fn place(&self, _: u64) -> Place {
+        Place::Guest
+    }
+    fn breakpoint(&mut self, _: &mut View<'_>) -> Answer {
+        Answer::NotOurs
+    }
+    fn fault(&mut self, _: &mut View<'_>, _: u32) -> Answer {
+        Answer::NotOurs
+    }
+    fn interrupted(&mut self, _: &mut View<'_>) {}
+}
+
+/// What a machine is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Bytes of probe window; 64 hold one probe.
+    pub window: u64,
+    /// Keep a log of every interrupt, exception and system call.
+    pub record_events: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { cpus: 1, command_line: String::new(), window: 8 << 20, record_events: false }
+    }
+}
+
+/// Something that happened to a CPU, for comparing runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// Which CPU.
+    pub cpu: usize,
+    /// What.
+    pub what: What,
+    /// Where, as the guest sees it.
+    pub pc: u64,
+    /// When.
+    pub time: Ticks,
+}
+
+/// Kinds of happenings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An interrupt was delivered.
+    Interrupt(u8),
+    /// An exception was delivered.
+    Exception(u32),
+    /// A system call instruction ran.
+    SystemCall,
+    /// The CPU went to sleep.
+    Halt,
+    /// The guest read the clock.
+    ClockRead,
+}
+
+/// A machine with a kernel in it.
+pub struct Machine<L: Listener> {
+    core: Core<Inner<L>>,
+    inner: Inner<L>,
+}
+
+/// All of the machine but the core, which calls into this.
+pub(crate) struct Inner<L> {
+    pub(crate) model: &'static Model,
+    pub(crate) isa: &'static Isa,
+    pub(crate) ram: Ram,
+    pub(crate) board: Box<dyn Board>,
+    pub(crate) listener: L,
+    pub(crate) tasks: TaskPlace,
+    pub(crate) window: WindowPlace,
+    pub(crate) window_shown_in: Option<u64>,
+    /// Room for one state, used inside callbacks.
+    pub(crate) scratch: Image,
+    pub(crate) cpus: Vec<SleepingCpu>,
+    pub(crate) current: usize,
+    /// The running CPU's clock.
+    pub(crate) clock: Clock,
+    /// Its fault address register as the guest knows it.
+    pub(crate) fault_address: u64,
+    /// A handler in guest code runs; no time passes.
+    pub(crate) frozen: bool,
+    pub(crate) frozen_blocks: u64,
+    /// The time at which a block start must be looked at.
+    pub(crate) next_look: Ticks,
+    pub(crate) wish: Option<Wish>,
+    pub(crate) limit: Ticks,
+    pub(crate) slice_end: Ticks,
+    pub(crate) console: Vec<u8>,
+    pub(crate) console_watch: Option<Vec<u8>>,
+    pub(crate) happenings: Option<Vec<Happening>>,
+    pub(crate) counts: Counts,
+}
+
+/// A CPU's state while another one runs, and what the core's saved state does not hold.
+pub(crate) struct SleepingCpu {
+    pub(crate) state: Image,
+    pub(crate) clock: Clock,
+    pub(crate) fault_address: u64,
+    pub(crate) halted: bool,
+    pub(crate) frozen: bool,
+}
+
+/// Why the run is to end at the next place where it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// An interrupt is due.
+    Interrupt,
+    /// Another CPU's turn.
+    Switch,
+    /// The time is over.
+    Limit,
+    /// The board was switched off.
+    PowerOff(u8),
+    /// The awaited text was printed.
+    ConsoleText,
+    /// The listener asked for it.
+    Attention,
+    /// The guest can take no more exceptions.
+    Shutdown(String),
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Interrupts delivered.
+    pub interrupts: u64,
+    /// Exceptions delivered.
+    pub exceptions: u64,
+    /// System calls.
+    pub system_calls: u64,
+    /// Breakpoints that the listener claimed.
+    pub claimed: u64,
+}
+
+const LARGE_PAGE: u64 = 2 << 20;
+const PAGE: u64 = 4096;
+
+impl<L: Listener> Machine<L> {
+    /// A `bare` board with this kernel loaded, every CPU at its entry.
+    pub fn new(kernel: &Kernel, config: &Config, listener: L) -> Result<Machine<L>, MachineError> {
+        surgery::self_check().map_err(MachineError::Core)?;
+        if !(1..=2).contains(&config.cpus) {
+            return Err(MachineError::Config(format!("{} CPUs: the bare board has 1 or 2", config.cpus)));
+        }
+        let model: &'static Model = match kernel.arch {
+            Arch::X86_64 => &x86::X86_64,
+            Arch::I386 => &x86::I386,
+        };
+        let told = bare::RAM_BYTES;
+        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(x86::place::WINDOW_MOST);
+        let tables = told + window_bytes;
+        let boot_tables = tables + x86::place::table_bytes(window_bytes);
+        let total = (boot_tables + x86::boot::TABLE_BYTES).next_multiple_of(LARGE_PAGE);
+        let ram = Ram::new(total as usize).ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
+        load(kernel, &ram, told)?;
+        write_boot_info(&ram, config)?;
+        let window = WindowPlace { start: x86::place::window_start(kernel.arch), len: window_bytes, physical: told, tables };
+        x86::place::prepare_tables(&ram, &window);
+
+        let core = Core::x86(&ram).map_err(MachineError::Core)?;
+        let mut scratch = Image::new(core.handle()).map_err(MachineError::Core)?;
+        let mut cpus = Vec::new();
+        let mut reset = Image::new(core.handle()).map_err(MachineError::Core)?;
+        reset.save(core.handle());
+        for number in 0..config.cpus {
+            reset.restore(core.handle());
+            (model.enter)(&core.stopped(), &mut scratch, &ram, boot_tables, kernel.entry, number as u64, bare::BOOT_INFO);
+            let mut state = Image::new(core.handle()).map_err(MachineError::Core)?;
+            state.save(core.handle());
+            cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
+        }
+        cpus[0].state.restore(core.handle());
+        core.flush_tlb();
+
+        let absolute = |name: &str| kernel.symbols.address_of(name);
+        let tasks = TaskPlace { current: absolute("current_task"), pid: absolute("__task_pid_offset"), comm: absolute("__task_comm_offset") };
+        let inner = Inner {
+            model,
+            isa: kernel.arch.isa(),
+            ram,
+            board: Box::new(Bare::new(config.cpus)),
+            listener,
+            tasks,
+            window,
+            window_shown_in: None,
+            scratch,
+            cpus,
+            current: 0,
+            clock: Clock::default(),
+            fault_address: 0,
+            frozen: false,
+            frozen_blocks: 0,
+            next_look: 0,
+            wish: None,
+            limit: Ticks::MAX,
+            slice_end: Ticks::MAX,
+            console: Vec::new(),
+            console_watch: None,
+            happenings: config.record_events.then(Vec::new),
+            counts: Counts::default(),
+        };
+        Ok(Machine { core, inner })
+    }
+
+    /// Virtual time of the running CPU, in nanoseconds.
+    pub fn now(&self) -> u64 {
+        crate::clock::nanoseconds(self.inner.clock.time())
+    }
+
+    /// The same in the clock's own unit.
+    pub fn time(&self) -> Ticks {
+        self.inner.clock.time()
+    }
+
+    /// What the guest has printed since the last call.
+    pub fn take_console(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.inner.console)
+    }
+
+    /// Makes runs end when the console's text ends with this.
+    pub fn stop_at_console_text(&mut self, text: Option<&str>) {
+        self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());
+    }
+
+    /// The listener.
+    pub fn listener(&self) -> &L {
+        &self.inner.listener
+    }
+
+    /// The listener, and everything around it that it needs between runs.
+    pub fn parts(&mut self) -> (&mut L, Parts<'_>) {
+        let inner = &mut self.inner;
+        let parts = Parts {
+            handle: self.core.handle(),
+            model: inner.model,
+            isa: inner.isa,
+            ram: &inner.ram,
+            window: &inner.window,
+            cpus: &inner.cpus,
+            current: inner.current,
+        };
+        (&mut inner.listener, parts)
+    }
+
+    /// What happened, if the configuration asked for a log.
+    pub fn happenings(&self) -> &[Happening] {
+        self.inner.happenings.as_deref().unwrap_or_default()
+    }
+
+    /// How often things happened.
+    pub fn counts(&self) -> Counts {
+        self.inner.counts
+    }
+
+    /// The registers of the running CPU, for a report.
+    pub fn registers(&self) -> Vec<(&'static str, u64)> {
+        (self.inner.model.dump)(&self.core.handle())
+    }
+
+    /// Which CPU was running.
+    pub fn current_cpu(&self) -> usize {
+        self.inner.current
+    }
+
+    /// Whether the running CPU stands in code of the kernel's privilege.
+    pub fn in_kernel(&self) -> bool {
+        (self.inner.model.in_kernel)(&self.core.handle())
+    }
+
+    /// The pc of every CPU, as the core has it.
+    pub fn pcs(&mut self) -> Vec<u64> {
+        let (_, parts) = self.parts();
+        parts.pcs()
+    }
+
+    /// Guest RAM, the engine's own part included.
+    pub fn ram(&self) -> &Ram {
+        &self.inner.ram
+    }
+
+    /// Bytes of RAM that the guest knows of.
+    pub fn guest_ram_bytes(&self) -> u64 {
+        bare::RAM_BYTES
+    }
+
+    /// Looks at the running CPU as a handler would.
+    pub fn look<R>(&mut self, with: impl FnOnce(&mut View<'_>) -> R) -> R {
+        let trap = self.core.stopped();
+        let mut view = self.inner.view(&trap, None);
+        with(&mut view)
+    }
+}
+
+/// What stands around the listener, between runs.
+pub struct Parts<'a> {
+    pub(crate) handle: Handle,
+    pub(crate) model: &'static Model,
+    pub(crate) isa: &'static Isa,
+    pub(crate) ram: &'a Ram,
+    pub(crate) window: &'a WindowPlace,
+    pub(crate) cpus: &'a [SleepingCpu],
+    pub(crate) current: usize,
+}
+
+impl Parts<'_> {
+    pub(crate) fn pcs(&self) -> Vec<u64> {
+        let pc = |(number, cpu): (usize, &SleepingCpu)| match number == self.current {
+            true => (self.model.pc)(&self.handle),
+            false => (self.model.saved_pc)(&cpu.state),
+        };
+        self.cpus.iter().enumerate().map(pc).collect()
+    }
+}
+
+fn load(kernel: &Kernel, ram: &Ram, told: u64) -> Result<(), MachineError> {
+    for segment in &kernel.segments {
+        let end = segment.physical.checked_add(segment.size);
+        if end.is_none_or(|end| end > told) || !ram.write(segment.physical, &segment.bytes) {
+            return Err(MachineError::Config(format!(
+                "the kernel wants memory up to {:#x}, the bare board has {told:#x}",
+                segment.physical.saturating_add(segment.size)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn write_boot_info(ram: &Ram, config: &Config) -> Result<(), MachineError> {
+    if config.command_line.len() >= bare::COMMAND_LINE_BYTES {
+        return Err(MachineError::Config(format!("the command line is longer than {} bytes", bare::COMMAND_LINE_BYTES - 1)));
+    }
+    let words: Vec<u8> = Bare::boot_info(config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
+    ram.write(bare::BOOT_INFO, &words);
+    ram.write(bare::COMMAND_LINE, config.command_line.as_bytes());
+    ram.write(bare::COMMAND_LINE + config.command_line.len() as u64, &[0]);
+    Ok(())
+}
+
+/// The longest that a guest-code handler may run, in blocks, before the guest counts as hung.
+pub(crate) const FROZEN_MOST: u64 = 20_000_000;
+
+/// A turn of one CPU while another waits.
+pub(crate) fn slice() -> Ticks {
+    ticks(5_000)
+}
+
+const _: () = assert!(bare::BOOT_INFO + PAGE > bare::COMMAND_LINE + bare::COMMAND_LINE_BYTES as u64 - 1);

@@ -1,0 +1,202 @@
+//! The loop around the core: deliver what is due, let the CPUs take turns, end when asked.
+//!
+//! Everything is taken at block starts that are no fall-through, so where a run stops depends on the guest alone.
+
+use super::{Inner, Listener, Machine, What, Wish, slice};
+use crate::boards::At;
+use crate::clock::{Ticks, ticks};
+use crate::cpu::Exception;
+use crate::unicorn::engine::Ended;
+use trapline_isa::regs::Registers;
+
+/// Why a run has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The time is over.
+    Limit,
+    /// The awaited text was printed.
+    ConsoleText,
+    /// The guest switched itself off with this status.
+    PowerOff(u8),
+    /// The listener wants to be looked after, and then the run to go on.
+    Attention,
+    /// The guest cannot go on: it can take no exception any more, sleeps for ever, or the core gave up.
+    Dead(String),
+}
+
+impl<L: Listener> Machine<L> {
+    /// Runs until the virtual time, in nanoseconds, or for another reason.
+    pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
+        self.inner.limit = ticks(nanoseconds);
+        loop {
+            if let Err(stop) = self.choose_cpu() {
+                return stop;
+            }
+            if let Err(stop) = self.turn() {
+                self.leave_window();
+                return stop;
+            }
+        }
+    }
+
+    /// One CPU runs until something is due.
+    fn turn(&mut self) -> Result<(), Stop> {
+        self.inner.next_look = self.inner.when_to_look();
+        if let Some(wish) = self.inner.wish.take() {
+            // Noted in a callback after which the core went to sleep by itself.
+            return self.grant(wish);
+        }
+        if let Ended::Failed(why) = self.core.run(&mut self.inner) {
+            return Err(Stop::Dead(format!("the CPU core gave up: {why}")));
+        }
+        match self.inner.wish.take() {
+            Some(wish) => self.grant(wish),
+            None => {
+                self.halt();
+                Ok(())
+            }
+        }
+    }
+
+    fn grant(&mut self, wish: Wish) -> Result<(), Stop> {
+        match wish {
+            Wish::Interrupt => {
+                self.deliver_interrupt();
+                Ok(())
+            }
+            Wish::Switch => Ok(()),
+            Wish::Limit => Err(Stop::Limit),
+            Wish::ConsoleText => Err(Stop::ConsoleText),
+            Wish::Attention => Err(Stop::Attention),
+            Wish::PowerOff(status) => Err(Stop::PowerOff(status)),
+            Wish::Shutdown(why) => Err(Stop::Dead(why)),
+        }
+    }
+
+    /// HLT has run: the CPU sleeps until an interrupt.
+    fn halt(&mut self) {
+        let inner = &mut self.inner;
+        inner.clock.close_whole();
+        let pc = (inner.model.pc)(&self.core.handle());
+        inner.record(What::Halt, pc, inner.clock.time());
+        inner.cpus[inner.current].halted = true;
+    }
+
+    fn deliver_interrupt(&mut self) {
+        let cpu = self.core.stopped();
+        let inner = &mut self.inner;
+        let Some(vector) = inner.board.acknowledge(inner.current) else { return };
+        inner.counts.interrupts += 1;
+        let pc = self.pc_outside_window();
+        let inner = &mut self.inner;
+        inner.record(What::Interrupt(vector), pc, inner.clock.time());
+        let answer = (inner.model.deliver)(&cpu, &mut inner.scratch, &inner.ram, Exception::external(vector), pc);
+        if let Err(shutdown) = answer {
+            inner.wish = Some(Wish::Shutdown(shutdown.why));
+        }
+    }
+
+    /// The pc as the guest may see it: a repeated instruction in its slot goes back to where it belongs.
+    fn pc_outside_window(&mut self) -> u64 {
+        let cpu = self.core.stopped();
+        let pc = (self.inner.model.pc)(&cpu.handle());
+        if pc.wrapping_sub(self.inner.window.start) >= self.inner.window.len {
+            return pc;
+        }
+        let Inner { listener, model, isa, ram, tasks, current, clock, .. } = &mut self.inner;
+        let mut view = crate::cpu::View {
+            trap: &cpu,
+            model,
+            isa,
+            ram,
+            tasks,
+            number: *current,
+            now: clock.time(),
+            pc: std::cell::Cell::new(pc),
+        };
+        listener.interrupted(&mut view);
+        view.pc()
+    }
+
+    /// Between runs no CPU stands in the window: so text may be changed and slots given back.
+    fn leave_window(&mut self) {
+        let pc = self.pc_outside_window();
+        if pc != (self.inner.model.pc)(&self.core.handle()) {
+            self.core.stopped().set_pc(pc);
+        }
+    }
+
+    /// Makes the CPU run that is furthest behind, waking it if it sleeps.
+    fn choose_cpu(&mut self) -> Result<(), Stop> {
+        let inner = &mut self.inner;
+        let current = inner.current;
+        inner.cpus[current].clock = inner.clock.clone();
+        let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
+        let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();
+        let Some((at, number)) = next else {
+            let limit = self.inner.limit;
+            if limit != Ticks::MAX && self.inner.cpus.iter().any(|cpu| cpu.halted) {
+                self.inner.clock.sleep_until(limit);
+            }
+            return Err(Stop::Dead("every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into()));
+        };
+        if at >= self.inner.limit {
+            let limit = self.inner.limit;
+            self.inner.clock.sleep_until(limit);
+            return Err(Stop::Limit);
+        }
+        self.switch_to(number);
+        let inner = &mut self.inner;
+        let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
+        inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at) + slice());
+        if inner.cpus[number].halted {
+            inner.clock.sleep_until(at);
+            inner.board.advance(At { cpu: number, now: at });
+            if inner.board.pending(number).is_some() {
+                inner.cpus[number].halted = false;
+                self.deliver_interrupt();
+            } else {
+                return self.choose_cpu();
+            }
+        }
+        Ok(())
+    }
+
+    /// When a CPU can next execute something; `None`: never, as things stand.
+    fn ready_at(&self, number: usize) -> Option<Ticks> {
+        let inner = &self.inner;
+        let cpu = &inner.cpus[number];
+        let time = cpu.clock.time();
+        if !cpu.halted {
+            return Some(time);
+        }
+        let off = match number == inner.current {
+            true => (inner.model.interrupts_off)(&self.core.handle()),
+            false => (inner.model.saved_interrupts_off)(&cpu.state),
+        };
+        if off {
+            return None;
+        }
+        let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;
+        Some(time.max(wake))
+    }
+
+    fn switch_to(&mut self, number: usize) {
+        let inner = &mut self.inner;
+        if number == inner.current {
+            return;
+        }
+        let from = inner.current;
+        let handle = self.core.handle();
+        let leaving = &mut inner.cpus[from];
+        leaving.state.save(handle);
+        (leaving.fault_address, leaving.frozen) = (inner.fault_address, inner.frozen);
+        let entering = &inner.cpus[number];
+        entering.state.restore(handle);
+        inner.clock = entering.clock.clone();
+        (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
+        inner.current = number;
+        inner.window_shown_in = None;
+        self.core.flush_tlb();
+    }
+}

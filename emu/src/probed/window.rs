@@ -1,0 +1,121 @@
+//! The probe window as the machine keeps it: which units are taken, and what each stands for.
+
+use crate::clock::Place;
+use crate::cpu::WindowPlace;
+use std::collections::BTreeMap;
+use trapline_probes::guest::{WINDOW_UNIT, Window as StandsFor};
+
+const UNIT: u64 = WINDOW_UNIT as u64;
+
+/// The window's book-keeping. Looked at for every block that starts in the window, so what a unit stands for is an array.
+pub struct Window {
+    place: WindowPlace,
+    units: Vec<Unit>,
+    next: usize,
+    /// Given back, by number of units.
+    free: BTreeMap<usize, Vec<usize>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Empty,
+    Copy { origin: u64, displaced: u8 },
+    Ours,
+}
+
+impl Window {
+    /// All of it free.
+    pub fn new(place: WindowPlace) -> Window {
+        let units = vec![Unit::Empty; (place.len / UNIT) as usize];
+        Window { place, units, next: 0, free: BTreeMap::new() }
+    }
+
+    /// What an address in it stands for.
+    #[inline]
+    pub fn stands_for(&self, pc: u64) -> Place {
+        let offset = pc.wrapping_sub(self.place.start);
+        match self.units.get((offset / UNIT) as usize) {
+            Some(Unit::Copy { origin, displaced }) => {
+                let len = u64::from(*displaced);
+                if offset % UNIT == 0 { Place::Copy { origin: *origin, len } } else { Place::WayBack { next: origin.wrapping_add(len) } }
+            }
+            Some(Unit::Ours) => Place::Nothing,
+            Some(Unit::Empty) | None => Place::Guest,
+        }
+    }
+
+    /// Takes `len` bytes.
+    pub fn take(&mut self, len: usize) -> Option<u64> {
+        let count = len.div_ceil(WINDOW_UNIT);
+        let first = match self.free.get_mut(&count).and_then(Vec::pop) {
+            Some(first) => first,
+            None if self.next + count <= self.units.len() => {
+                self.next += count;
+                self.next - count
+            }
+            None => return None,
+        };
+        Some(self.place.start + first as u64 * UNIT)
+    }
+
+    /// Gives them back.
+    pub fn give(&mut self, at: u64, len: usize) {
+        let Some(first) = self.unit_of(at) else { return };
+        let count = len.div_ceil(WINDOW_UNIT);
+        for unit in self.units.iter_mut().skip(first).take(count) {
+            *unit = Unit::Empty;
+        }
+        self.free.entry(count).or_default().push(first);
+    }
+
+    /// Notes what the unit at `at` stands for; the physical address to write its code to.
+    pub fn note(&mut self, at: u64, stands_for: StandsFor) -> Option<u64> {
+        let unit = self.unit_of(at)?;
+        self.units[unit] = match stands_for {
+            StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
+            StandsFor::ReturnPad | StandsFor::JprobeReturn => Unit::Ours,
+        };
+        Some(self.place.physical + (at - self.place.start))
+    }
+
+    /// The physical address of a place in it.
+    pub fn physical(&self, at: u64) -> Option<u64> {
+        let offset = at.wrapping_sub(self.place.start);
+        (offset < self.place.len).then(|| self.place.physical + offset)
+    }
+
+    fn unit_of(&self, at: u64) -> Option<usize> {
+        let unit = (at.wrapping_sub(self.place.start) / UNIT) as usize;
+        (unit < self.units.len()).then_some(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window() -> Window {
+        Window::new(WindowPlace { start: 0x1000, len: 128, physical: 0x9000, tables: 0 })
+    }
+
+    #[test]
+    fn what_is_given_back_is_taken_again_and_a_full_window_says_so() {
+        let mut window = window();
+        assert_eq!([window.take(64), window.take(64), window.take(64)], [Some(0x1000), Some(0x1040), None]);
+        window.give(0x1000, 64);
+        assert_eq!((window.take(64), window.take(32)), (Some(0x1000), None));
+    }
+
+    #[test]
+    fn a_unit_stands_for_its_instruction_and_what_follows_it_for_the_way_back() {
+        let mut window = window();
+        assert_eq!(window.note(0x1020, StandsFor::Copy { origin: 0x500, displaced: 3 }), Some(0x9020));
+        window.note(0x1040, StandsFor::ReturnPad);
+        let places = [0x1020, 0x1023, 0x1040, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
+        let expected =
+            [Place::Copy { origin: 0x500, len: 3 }, Place::WayBack { next: 0x503 }, Place::Nothing, Place::Guest, Place::Guest];
+        assert_eq!(places, expected);
+        window.give(0x1020, 32);
+        assert_eq!(window.stands_for(0x1020), Place::Guest);
+    }
+}

@@ -1,0 +1,312 @@
+//! The safe face of the CPU core: run, be called back, read and write registers.
+//!
+//! Each kind of callback gets its own context type, because each allows different things (docs/unicorn.md, "who may
+//! write the pc"): the wrong call does not compile.
+
+use super::ffi::write_request;
+use super::ram::Ram;
+use super::surgery::Image;
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use unicorn_engine_sys::{self as sys, Arch, ControlType, Mode, RegisterX86, X86Insn, uc_engine, uc_error};
+
+/// What the CPU core reports. All calls come from the thread that runs it, one at a time.
+pub trait Events {
+    /// A block of guest code is about to run. It may be offered again after a stop.
+    fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32);
+    /// An exception, a trap or a software interrupt, between two instructions.
+    fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
+    /// Bytes that are no instruction, or one that this CPU has not.
+    fn invalid_instruction(&mut self, cpu: &TrapContext);
+    /// IN, inside a block.
+    fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32;
+    /// OUT, inside a block.
+    fn port_out(&mut self, cpu: &InstructionContext, port: u16, size: u32, value: u32);
+    /// CPUID: the handler fills the four registers.
+    fn cpuid(&mut self, cpu: &InstructionContext);
+    /// RDTSC and RDTSCP: the handler fills edx:eax.
+    fn rdtsc(&mut self, cpu: &InstructionContext);
+    /// SYSCALL, which the core leaves entirely to us.
+    fn syscall(&mut self, cpu: &SyscallContext);
+}
+
+/// A running engine as everyone may read it. Copying it is free; it lives as long as its [`Core`].
+#[derive(Clone, Copy)]
+pub struct Handle {
+    uc: *mut uc_engine,
+}
+
+impl Handle {
+    /// A register's value, zero-extended.
+    pub fn read(&self, register: RegisterX86) -> u64 {
+        let mut value = 0u64;
+        // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a handle.
+        unsafe { sys::uc_reg_read(self.uc, register as c_int, (&raw mut value).cast()) };
+        value
+    }
+
+    /// Sets a register other than the pc.
+    fn write(&self, register: RegisterX86, value: u64) {
+        debug_assert!(register != RegisterX86::RIP, "the pc has its own ways");
+        // SAFETY: as in `read`.
+        unsafe { sys::uc_reg_write(self.uc, register as c_int, (&raw const value).cast()) };
+    }
+
+    pub(super) fn raw(&self) -> *mut uc_engine {
+        self.uc
+    }
+}
+
+/// In the callback of an exception: everything may be written, the pc in batch form only.
+pub struct TrapContext(Handle);
+/// In the callback of a block: the core may be stopped, and nothing else.
+pub struct BlockContext(Handle);
+/// In the callback of an instruction inside a block: registers but not the pc, and no stop.
+pub struct InstructionContext(Handle);
+/// In the callback of SYSCALL: the saved image is edited; the core adds the instruction's length to the pc afterwards.
+pub struct SyscallContext(Handle);
+
+impl TrapContext {
+    /// Reading.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+    /// Sets a register other than the pc.
+    pub fn write(&self, register: RegisterX86, value: u64) {
+        self.0.write(register, value);
+    }
+    /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
+    pub fn set_pc(&self, pc: u64) {
+        let (register, mut value) = (RegisterX86::RIP as c_int, pc);
+        let values = [(&raw mut value).cast::<c_void>()];
+        // SAFETY: one register, one value of its width.
+        unsafe { sys::uc_reg_write_batch(self.0.uc, &raw const register, values.as_ptr(), 1) };
+    }
+    /// Takes the whole state out, lets it be edited, puts it back.
+    pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
+        image.save(self.0);
+        let answer = with(image);
+        image.restore(self.0);
+        answer
+    }
+}
+
+impl BlockContext {
+    /// Reading.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+    /// Ends the run in front of this block; it will be offered again.
+    pub fn stop(&self) {
+        // SAFETY: legal in a block callback; takes effect before the block's first instruction.
+        unsafe { sys::uc_emu_stop(self.0.uc) };
+    }
+}
+
+impl InstructionContext {
+    /// Reading.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+    /// Sets a register other than the pc.
+    pub fn write(&self, register: RegisterX86, value: u64) {
+        self.0.write(register, value);
+    }
+}
+
+impl SyscallContext {
+    /// Reading.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+    /// As [`TrapContext::edit`].
+    pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
+        TrapContext(self.0).edit(image, with)
+    }
+}
+
+/// How a run of the core ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By [`BlockContext::stop`] or by HLT.
+    Stopped,
+    /// The core gave up, in its own words.
+    Failed(String),
+}
+
+/// One CPU core with its memory map. `E` is who is called back.
+pub struct Core<E: Events> {
+    handle: Handle,
+    callbacks: Box<Callbacks<E>>,
+    _ram: Ram,
+}
+
+struct Callbacks<E> {
+    handle: Handle,
+    events: *mut E,
+    _who: PhantomData<E>,
+}
+
+/// What stands between the end of RAM and 4 GiB: reads give ones, writes vanish.
+const PHYSICAL_SPACE: u64 = 1 << 32;
+
+impl<E: Events> Core<E> {
+    /// An x86 core over this RAM, which stands at physical 0. Both widths run on a 64-bit core (docs/unicorn.md, "one core for both widths").
+    pub fn x86(ram: &Ram) -> Result<Core<E>, String> {
+        let mut uc = null_mut();
+        // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
+        unsafe {
+            check("open", sys::uc_open(Arch::X86, Mode::MODE_64, &raw mut uc))?;
+            let core = Core::wrap(Handle { uc }, ram);
+            check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), QEMU64))?;
+            check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
+            let start = ram.pointer(0, 0).ok_or("no memory")?;
+            check("map", sys::uc_mem_map_ptr(uc, 0, ram.len(), ALL_ACCESS, start.cast()))?;
+            let rest = PHYSICAL_SPACE.saturating_sub(ram.len());
+            check("bus", sys::uc_mmio_map(uc, ram.len(), rest, Some(floating_read), null_mut(), Some(floating_write), null_mut()))?;
+            core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, None)?;
+            core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, None)?;
+            core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, None)?;
+            for (instruction, callback) in [
+                (X86Insn::IN, port_in::<E> as *mut c_void),
+                (X86Insn::OUT, port_out::<E> as *mut c_void),
+                (X86Insn::CPUID, cpuid::<E> as *mut c_void),
+                (X86Insn::RDTSC, rdtsc::<E> as *mut c_void),
+                (X86Insn::RDTSCP, rdtsc::<E> as *mut c_void),
+                (X86Insn::SYSCALL, syscall::<E> as *mut c_void),
+            ] {
+                core.hook(sys::HookType::INSN, callback, Some(instruction))?;
+            }
+            Ok(core)
+        }
+    }
+
+    fn wrap(handle: Handle, ram: &Ram) -> Core<E> {
+        let callbacks = Box::new(Callbacks { handle, events: null_mut(), _who: PhantomData });
+        Core { handle, callbacks, _ram: ram.clone() }
+    }
+
+    /// # Safety
+    /// `callback` must have the signature that this kind of hook calls.
+    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, instruction: Option<X86Insn>) -> Result<(), String> {
+        let user = (&raw const *self.callbacks).cast_mut().cast();
+        let mut hook = 0;
+        let instruction = instruction.map_or(0, |insn| insn as c_int);
+        // SAFETY: begin > end means everywhere; `user` lives in a box that is dropped after the engine is closed.
+        let answer = unsafe { sys::uc_hook_add(self.handle.uc, &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
+        check("hook", answer)
+    }
+
+    /// Runs from the present pc until stopped.
+    pub fn run(&mut self, events: &mut E) -> Ended {
+        self.callbacks.events = events;
+        let pc = self.handle.read(RegisterX86::RIP);
+        // SAFETY: the callbacks reach `events` only during this call, while this function does not touch it.
+        let answer = unsafe { sys::uc_emu_start(self.handle.uc, pc, 0, 0, 0) };
+        self.callbacks.events = null_mut();
+        match answer {
+            uc_error::OK => Ended::Stopped,
+            other => Ended::Failed(other.to_string()),
+        }
+    }
+
+    /// Reading, between runs.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Writing, between runs: as in an exception's callback.
+    pub fn stopped(&self) -> TrapContext {
+        TrapContext(self.handle)
+    }
+
+    /// Forgets cached address translations: after page tables were written or exchanged from here.
+    pub fn flush_tlb(&self) {
+        // SAFETY: plain call, no arguments.
+        unsafe { sys::uc_ctl(self.handle.uc, write_request(ControlType::TLB_FLUSH, 0)) };
+    }
+}
+
+impl<E: Events> Drop for Core<E> {
+    fn drop(&mut self) {
+        // SAFETY: opened in `x86`, closed once; the RAM and the callbacks are dropped after this.
+        unsafe { sys::uc_close(self.handle.uc) };
+    }
+}
+
+const ALL_ACCESS: u32 = 7;
+const QEMU64: c_int = 0;
+
+fn check(what: &str, answer: uc_error) -> Result<(), String> {
+    if answer == uc_error::OK { Ok(()) } else { Err(format!("the CPU core refused ({what}): {answer}")) }
+}
+
+/// # Safety
+/// `user` is the pointer given in `hook`, and a run is on.
+unsafe fn who<'a, E>(user: *mut c_void) -> (Handle, &'a mut E) {
+    // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this time, and callbacks do not nest.
+    unsafe {
+        let callbacks = &*user.cast::<Callbacks<E>>();
+        (callbacks.handle, &mut *callbacks.events)
+    }
+}
+
+// The callbacks below have the signatures that unicorn.h gives for their kinds of hook.
+
+extern "C" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.block(&BlockContext(handle), pc, size);
+}
+
+extern "C" fn interrupt<E: Events>(_: *mut uc_engine, vector: u32, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.interrupt(&TrapContext(handle), vector);
+}
+
+extern "C" fn invalid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> bool {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.invalid_instruction(&TrapContext(handle));
+    true
+}
+
+extern "C" fn port_in<E: Events>(_: *mut uc_engine, port: u32, size: c_int, user: *mut c_void) -> u32 {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.port_in(&InstructionContext(handle), port as u16, size as u32)
+}
+
+extern "C" fn port_out<E: Events>(_: *mut uc_engine, port: u32, size: c_int, value: u32, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.port_out(&InstructionContext(handle), port as u16, size as u32, value);
+}
+
+extern "C" fn cpuid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.cpuid(&InstructionContext(handle));
+    1
+}
+
+extern "C" fn rdtsc<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.rdtsc(&InstructionContext(handle));
+    1
+}
+
+extern "C" fn syscall<E: Events>(_: *mut uc_engine, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.syscall(&SyscallContext(handle));
+}
+
+extern "C" fn floating_read(_: *mut uc_engine, _offset: u64, _size: u32, _user: *mut c_void) -> u64 {
+    u64::MAX
+}
+
+extern "C" fn floating_write(_: *mut uc_engine, _offset: u64, _size: u32, _value: u64, _user: *mut c_void) {}

@@ -1,0 +1,10 @@
+//! The CPU core, Unicorn: the only unsafe code of the house, behind a face that cannot be used wrongly.
+//!
+//! [`engine`] runs code and calls back, [`ram`] is the memory both sides see, [`surgery`] does what Unicorn's API lacks.
+//! The facts behind every choice here are in docs/unicorn.md.
+
+pub mod engine;
+pub mod ram;
+pub mod surgery;
+
+mod ffi;

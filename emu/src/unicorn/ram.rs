@@ -1,0 +1,85 @@
+//! Guest RAM: one block of host memory that the CPU core and the machine both see.
+//!
+//! The guest changes it while it runs, so no Rust reference into it is ever made: everything is copied in and out.
+
+use core::cell::Cell;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::rc::Rc;
+
+/// A handle on the block; clones see the same memory.
+#[derive(Clone)]
+pub struct Ram {
+    block: Rc<Block>,
+}
+
+struct Block {
+    start: Cell<*mut u8>,
+    layout: Layout,
+}
+
+/// Alignment of the block: a large page of every ISA's.
+const ALIGNMENT: usize = 2 << 20;
+
+impl Ram {
+    /// `len` zeroed bytes, or `None` when the host has not as much.
+    pub fn new(len: usize) -> Option<Ram> {
+        let layout = Layout::from_size_align(len.max(1), ALIGNMENT).ok()?;
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        (!start.is_null()).then(|| Ram { block: Rc::new(Block { start: Cell::new(start), layout }) })
+    }
+
+    /// Bytes in it.
+    pub fn len(&self) -> u64 {
+        self.block.layout.size() as u64
+    }
+
+    /// Never: a machine has memory.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Copies `into.len()` bytes from a physical address out; false when they do not all exist.
+    pub fn read(&self, physical: u64, into: &mut [u8]) -> bool {
+        let Some(from) = self.pointer(physical, into.len()) else { return false };
+        // SAFETY: `pointer` has checked that the bytes lie in the block; `into` is Rust's own memory, so they do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies bytes in; false, and nothing written, when the place does not exist. Translated code is not dropped.
+    pub fn write(&self, physical: u64, bytes: &[u8]) -> bool {
+        let Some(to) = self.pointer(physical, bytes.len()) else { return false };
+        // SAFETY: as in `read`.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        true
+    }
+
+    /// A little-endian word of 8 bytes; 0 where there is no RAM.
+    pub fn word64(&self, physical: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.read(physical, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// A little-endian word of 4 bytes; 0 where there is no RAM.
+    pub fn word32(&self, physical: u64) -> u32 {
+        let mut bytes = [0; 4];
+        self.read(physical, &mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// The host address of a stretch of it, for the CPU core alone.
+    pub(super) fn pointer(&self, physical: u64, len: usize) -> Option<*mut u8> {
+        let end = physical.checked_add(len as u64)?;
+        // SAFETY: physical + len is at most the block's size.
+        (end <= self.len()).then(|| unsafe { self.block.start.get().add(physical as usize) })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `Ram::new` with this layout, and this is its last handle.
+        unsafe { dealloc(self.start.get(), self.layout) }
+    }
+}

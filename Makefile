@@ -1,0 +1,62 @@
+# What people do with trapline; each target installs what it needs on Debian and its kin, or says what is missing.
+# `make help` lists them. One profile (dev, optimised: see Cargo.toml) for all of them, so that Unicorn is compiled once.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(PATH):$(CARGO_HOME)/bin
+
+# What `make run` passes to trapline: make run ARGS="run tiny/i386 --list"
+ARGS ?= run
+# What `make test` passes to the test runner: make test TESTS="-p trapline-isa"
+TESTS ?= --workspace
+# How long `make fuzz` runs each target.
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: run
+run: ## boots the built-in tiny kernel with the demo probes; ARGS="..." runs any other trapline command
+	@scripts/setup.sh build
+	$(CARGO) run --locked --package trapline --bin trapline -- $(ARGS)
+
+.PHONY: test
+test: ## all tests
+	@scripts/setup.sh test
+	scripts/test-setup.sh
+	$(CARGO) test --locked --doc --workspace
+	$(CARGO) nextest run --locked $(TESTS)
+
+.PHONY: lint
+lint: ## format, clippy with warnings denied, and the rules between the crates
+	@scripts/setup.sh build
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
+	scripts/check-floors.sh
+
+.PHONY: docs
+docs: ## the API documentation, warnings denied
+	@scripts/setup.sh build
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
+
+.PHONY: licences
+licences: ## licences and sources of every dependency (deny.toml)
+	@scripts/setup.sh licences
+	$(CARGO) deny --locked check --hide-inclusion-graph licenses bans sources
+	$(CARGO) deny --locked --manifest-path fuzz/Cargo.toml check --hide-inclusion-graph licenses bans sources
+
+.PHONY: bench
+bench: ## the benches
+	@scripts/setup.sh build
+	$(CARGO) bench --locked --profile dev --package trapline-benches
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) each
+	@scripts/setup.sh fuzz
+	scripts/fuzz.sh $(FUZZ_SECONDS)

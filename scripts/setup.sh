@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# Makes sure that everything a Makefile target needs is there; quick and silent when it is.
+#
+#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz
+#
+# On Debian and its kin, as root or with sudo, what is missing is installed by apt-get; elsewhere, or with NO_INSTALL=1, it is named
+# together with the command that installs it, and the exit status is 1. Cargo's own tools come from crates.io.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The versions that are installed when there is none; any that is there already will do.
+readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2
+
+missing=()  # what, for people
+packages=() # the Debian packages that bring it
+
+# lack WHAT PACKAGE...
+lack() {
+    missing+=("$1")
+    shift
+    packages+=("$@")
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Where bindgen looks for it: in LIBCLANG_PATH alone when that is set, else in the usual folders.
+have_libclang() {
+    local places=(/usr/lib/llvm-*/lib /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/lib64/llvm*/lib /usr/local/lib) place
+    [[ -z ${LIBCLANG_PATH:-} ]] || places=("$LIBCLANG_PATH")
+    for place in "${places[@]}"; do
+        compgen -G "$place/libclang.so*" >/dev/null && return
+        compgen -G "$place/libclang-[0-9]*.so*" >/dev/null && return
+    done
+    return 1
+}
+
+# libclang alone does not bring stddef.h and its like, which bindgen reads.
+have_clang_headers() {
+    compgen -G '/usr/lib*/llvm*/lib*/clang/*/include/stddef.h' >/dev/null ||
+        compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
+        { have clang && [[ -e $(clang -print-resource-dir)/include/stddef.h ]]; }
+}
+
+compiles_32_bit() {
+    gcc -m32 -ffreestanding -x c -c -o /dev/null - 2>/dev/null <<<'int one(void) { return 1; }'
+}
+
+look_for_build_tools() {
+    if ! have gcc; then
+        lack "gcc, the C compiler (Unicorn, and the guest kernel's test build)" gcc libc6-dev
+    elif ! compiles_32_bit; then
+        lack "gcc that compiles for i386 too (gcc -m32 does not; the guest kernel is built for i386)" gcc-multilib
+    fi
+    have make || lack "make (Unicorn's build)" make
+    have cmake || lack "cmake (Unicorn's build)" cmake
+    if ! have_libclang || ! have_clang_headers; then
+        lack "libclang with its headers (bindgen reads Unicorn's declarations with it)" libclang-dev
+    fi
+}
+
+look_for_fuzz_tools() {
+    have g++ || lack "g++ (libFuzzer is C++)" g++
+}
+
+# as_root: how to become root here, or failure.
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then
+        echo ""
+    elif have sudo && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+        echo "sudo"
+    else
+        return 1
+    fi
+}
+
+say_what_is_missing() {
+    echo "trapline cannot be built yet. Missing:"
+    printf '  - %s\n' "${missing[@]}"
+    echo "$1"
+    echo "    $2"
+}
+
+install_what_is_missing() {
+    [[ ${#missing[@]} -eq 0 ]] && return
+    local command="apt-get install -y --no-install-recommends ${packages[*]}" root
+    if ! have apt-get; then
+        say_what_is_missing "This is no Debian-like system, so install what brings it here. On Debian it would be:" "$command" >&2
+        exit 1
+    fi
+    if [[ -n ${NO_INSTALL:-} ]] || ! root=$(as_root); then
+        local why="Not root and no sudo without a password here. Install it with:"
+        [[ -n ${NO_INSTALL:-} ]] && why="NO_INSTALL is set, so nothing was installed. Install it with:"
+        say_what_is_missing "$why" "sudo $command" >&2
+        exit 1
+    fi
+    echo "setup: installing by apt-get: ${packages[*]}"
+    $root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+    # shellcheck disable=SC2086 # the command is words
+    $root env DEBIAN_FRONTEND=noninteractive $command
+
+    missing=()
+    packages=()
+    look_for_all
+    if [[ ${#missing[@]} -ne 0 ]]; then
+        say_what_is_missing "apt-get said that it installed what brings these, yet they are not found. What was installed:" "$command" >&2
+        exit 1
+    fi
+}
+
+# Not apt's: Debian's Rust is too old.
+require_rust() {
+    local wanted found
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    if ! have cargo || ! have rustc; then
+        echo "trapline needs Rust $wanted or newer, and there is no cargo here: install it from https://rustup.rs" >&2
+        exit 1
+    fi
+    found=$(rustc --version | sed -E 's/^rustc ([0-9]+\.[0-9]+).*/\1/')
+    if [[ $(printf '%s\n' "$wanted" "$found" | sort -V | head -n 1) != "$wanted" ]]; then
+        echo "trapline needs Rust $wanted or newer, this is $found: run 'rustup update stable'" >&2
+        exit 1
+    fi
+}
+
+# cargo_tool NAME VERSION [FLAG]...: a subcommand of cargo, compiled when there is none.
+cargo_tool() {
+    local name=$1 version=$2
+    shift 2
+    have "$name" || [[ -x ${CARGO_HOME:-$HOME/.cargo}/bin/$name ]] && return
+    if [[ -n ${NO_INSTALL:-} ]]; then
+        echo "$name is missing, and NO_INSTALL is set. Install it with: cargo install $name --version $version --locked $*" >&2
+        exit 1
+    fi
+    echo "setup: compiling $name $version, once (some minutes)"
+    # A target dir of its own, so that the environment of this workspace does not decide where it lands.
+    env -u CARGO_TARGET_DIR -u RUSTFLAGS cargo install "$name" --version "$version" --locked "$@"
+}
+
+needs=("$@")
+[[ $# -gt 0 ]] || needs=(build)
+
+look_for_all() {
+    local need
+    for need in "${needs[@]}"; do
+        case $need in
+            build | test | licences) ;;
+            fuzz) look_for_fuzz_tools ;;
+            *)
+                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz)" >&2
+                exit 2
+                ;;
+        esac
+    done
+    look_for_build_tools
+}
+
+look_for_all
+install_what_is_missing
+require_rust
+for need in "${needs[@]}"; do
+    case $need in
+        test) cargo_tool cargo-nextest "$NEXTEST" --no-default-features --features default-no-update ;;
+        licences) cargo_tool cargo-deny "$DENY" ;;
+        fuzz) cargo_tool cargo-fuzz "$FUZZ" ;;
+    esac
+done

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Tests what setup.sh says to a person whose machine lacks something: it runs in a PATH that holds only what a case puts there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+failed=0
+
+# machine TOOL...: a PATH with the shell's own tools and these; NAME=OUTPUT is a stand-in that prints OUTPUT.
+machine() {
+    local tool
+    rm -rf "${room:?}/bin"
+    mkdir "$room/bin"
+    for tool in bash dirname env sed sort head "$@"; do
+        if [[ $tool == *=* ]]; then
+            printf '#!/bin/sh\necho "%s"\n' "${tool#*=}" >"$room/bin/${tool%%=*}"
+            chmod +x "$room/bin/${tool%%=*}"
+        else
+            ln -s "$(command -v "$tool")" "$room/bin/$tool"
+        fi
+    done
+}
+
+# expect CASE STATUS TEXT...: setup.sh ends with that status and says each text.
+expect() {
+    local name=$1 wanted=$2 said status=0 text
+    shift 2
+    said=$(env -i HOME="$room" PATH="$room/bin" "${settings[@]}" bash scripts/setup.sh "${needs[@]}" 2>&1 </dev/null) || status=$?
+    if [[ $status -ne $wanted ]]; then
+        echo "FAIL $name: status $status instead of $wanted; it said: $said"
+        failed=$((failed + 1))
+        return
+    fi
+    for text in "$@"; do
+        if [[ $said != *"$text"* ]]; then
+            echo "FAIL $name: it does not say '$text' but: $said"
+            failed=$((failed + 1))
+            return
+        fi
+    done
+    passed=$((passed + 1))
+}
+passed=0
+
+settings=(LIBCLANG_PATH="$room/none")
+needs=(build)
+machine gcc= make id=1000
+expect "no cmake and no libclang, on a system without apt-get" 1 "  - cmake" "  - libclang" "no Debian-like system" "cmake libclang-dev"
+
+machine gcc= make id=1000 apt-get=never
+expect "the same, on Debian, as a user without sudo" 1 "Not root" "sudo apt-get install -y --no-install-recommends cmake libclang-dev"
+
+machine make cmake id=1000 apt-get=never
+expect "no C compiler" 1 "  - gcc" "gcc libc6-dev"
+
+settings+=(NO_INSTALL=1)
+machine gcc= make id=0 apt-get=never
+expect "root who wants nothing installed" 1 "NO_INSTALL is set" "cmake libclang-dev"
+
+touch "$room/libclang.so"
+settings=(LIBCLANG_PATH="$room")
+machine gcc= make cmake id=0
+expect "no Rust" 1 "there is no cargo here" "rustup.rs"
+
+machine gcc= make cmake id=0 cargo= "rustc=rustc 1.60.0 (old)"
+expect "an old Rust" 1 "this is 1.60" "rustup update"
+
+machine gcc= make cmake id=0 cargo= "rustc=rustc 1.999.0 (new)"
+expect "everything is there" 0
+
+settings+=(NO_INSTALL=1)
+needs=(licences)
+expect "no cargo-deny" 1 "cargo install cargo-deny --version" "--locked"
+
+needs=(fuzz)
+expect "no C++ compiler" 1 "  - g++"
+
+needs=(tset)
+expect "a need that there is not" 2 "unknown need 'tset'"
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]

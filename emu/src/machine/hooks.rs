@@ -206,7 +206,7 @@ impl<L: Listener> Inner<L> {
     /// Delivers, or notes that the guest is past help.
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
         self.counts.exceptions += 1;
-        self.record(What::Exception(exception.vector), resume, self.clock.time());
+        self.record(What::Exception(exception.vector, exception.error), resume, self.clock.time());
         let answer = (self.model.deliver)(cpu, &mut self.scratch, &self.ram, exception, resume);
         self.fault_address = (self.model.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {

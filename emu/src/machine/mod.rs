@@ -86,8 +86,8 @@ pub struct Happening {
 pub enum What {
     /// An interrupt was delivered.
     Interrupt(u8),
-    /// An exception was delivered.
-    Exception(u32),
+    /// An exception was delivered: its vector, and its error code if it has one.
+    Exception(u32, Option<u32>),
     /// A system call instruction ran.
     SystemCall,
     /// The CPU went to sleep.
@@ -324,6 +324,22 @@ impl<L: Listener> Machine<L> {
     /// Bytes of RAM that the guest knows of.
     pub fn guest_ram_bytes(&self) -> u64 {
         bare::RAM_BYTES
+    }
+
+    /// Puts the running CPU elsewhere.
+    pub fn set_pc(&mut self, pc: u64) {
+        self.core.stopped().set_pc(pc);
+        self.inner.clock.resume(0, false);
+        let current = self.inner.current;
+        self.inner.cpus[current].halted = false;
+        self.inner.wish = None;
+    }
+
+    /// Writes guest memory by physical address and drops what was translated from it.
+    pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
+        let written = self.inner.ram.write(physical, bytes);
+        surgery::drop_translations(self.core.handle(), &self.inner.ram, physical, bytes.len());
+        written
     }
 
     /// Looks at the running CPU as a handler would.

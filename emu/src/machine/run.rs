@@ -68,7 +68,10 @@ impl<L: Listener> Machine<L> {
             Wish::Limit => Err(Stop::Limit),
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
-            Wish::PowerOff(status) => Err(Stop::PowerOff(status)),
+            Wish::PowerOff(status) => {
+                self.inner.clock.close_at((self.inner.model.pc)(&self.core.handle()));
+                Err(Stop::PowerOff(status))
+            }
             Wish::Shutdown(why) => Err(Stop::Dead(why)),
         }
     }

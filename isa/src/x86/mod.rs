@@ -1,8 +1,87 @@
-//! i386 and x86_64: one decoder, two tables (being written).
+//! i386 and x86_64: the same rooms for both, and the two tables through which the house sees them.
 
-use crate::arch::Isa;
+pub mod abi;
+pub mod decode;
+pub mod detour;
+pub mod emulate;
+mod linux;
+pub mod rules;
+pub mod shape;
+pub mod slot;
+
+use crate::arch::{Arch, Isa};
+use crate::insn::LONGEST;
+use crate::plan::Errno;
+
+/// Which of the two an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// 32-bit protected mode.
+    Bits32,
+    /// 64-bit mode.
+    Bits64,
+}
+
+impl Mode {
+    /// Bits in a word, as decoders want it.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Mode::Bits32 => 32,
+            Mode::Bits64 => 64,
+        }
+    }
+
+    /// Bytes in a word.
+    pub const fn word(self) -> usize {
+        self.bits() as usize / 8
+    }
+
+    /// What addresses and words are cut to.
+    pub const fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits())
+    }
+}
 
 /// 32-bit x86.
-pub static I386: Isa = todo!();
+pub static I386: Isa = Isa {
+    arch: Arch::I386,
+    word: 4,
+    entry_offset: abi::entry_offset_32,
+    abi: &abi::I386,
+    decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
+    plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
+    copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
+    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem),
+    ..COMMON
+};
+
 /// 64-bit x86.
-pub static X86_64: Isa = todo!();
+pub static X86_64: Isa = Isa {
+    arch: Arch::X86_64,
+    word: 8,
+    entry_offset: abi::entry_offset_64,
+    abi: &abi::X86_64,
+    decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
+    plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
+    copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
+    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem),
+    ..COMMON
+};
+
+/// What both have in common (spec/isa-x86.md 1, 2); each table names the rest for itself.
+const COMMON: Isa = Isa {
+    arch: Arch::X86_64,
+    word: 8,
+    longest: LONGEST,
+    breakpoint: &[slot::INT3],
+    linux_pc_bias: 1,
+    boundary_errno: Errno::EILSEQ,
+    variable_length: true,
+    entry_offset: abi::entry_offset_64,
+    no_return_probes: &["__switch_to"],
+    abi: &abi::X86_64,
+    decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
+    plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
+    copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
+    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem),
+};

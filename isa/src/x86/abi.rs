@@ -1,0 +1,152 @@
+//! The kernel's calling conventions, and the registers by number and name (spec/isa-x86.md 7).
+
+use crate::abi::{Abi, ReturnAddress};
+use crate::regs::Reg;
+
+/// The first eight are numbered as the hardware numbers them, as are r8 to r15.
+pub const AX: Reg = Reg(0);
+/// The counter.
+pub const CX: Reg = Reg(1);
+/// The third argument of 64-bit code, the second of 32-bit code.
+pub const DX: Reg = Reg(2);
+/// Kept over calls.
+pub const BX: Reg = Reg(3);
+/// The stack pointer.
+pub const SP: Reg = Reg(4);
+/// The frame pointer, or one more register kept over calls.
+pub const BP: Reg = Reg(5);
+/// The source of string instructions.
+pub const SI: Reg = Reg(6);
+/// The destination of string instructions.
+pub const DI: Reg = Reg(7);
+/// 64-bit only, like the seven that follow.
+pub const R8: Reg = Reg(8);
+/// 64-bit only.
+pub const R9: Reg = Reg(9);
+/// 64-bit only.
+pub const R10: Reg = Reg(10);
+/// 64-bit only.
+pub const R11: Reg = Reg(11);
+/// 64-bit only.
+pub const R12: Reg = Reg(12);
+/// 64-bit only.
+pub const R13: Reg = Reg(13);
+/// 64-bit only.
+pub const R14: Reg = Reg(14);
+/// 64-bit only.
+pub const R15: Reg = Reg(15);
+/// EFLAGS or RFLAGS.
+pub const FLAGS: Reg = Reg(16);
+/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+pub const IP: Reg = Reg(17);
+/// The selector of the code segment.
+pub const CS: Reg = Reg(18);
+/// The selector of the stack segment.
+pub const SS: Reg = Reg(19);
+/// The selector of the data segment.
+pub const DS: Reg = Reg(20);
+/// The selector of the extra segment.
+pub const ES: Reg = Reg(21);
+/// The selector of fs.
+pub const FS: Reg = Reg(22);
+/// The selector of gs.
+pub const GS: Reg = Reg(23);
+/// A field of Linux's register frame; no CPU has it.
+pub const ORIG_AX: Reg = Reg(24);
+/// Where the fs segment begins.
+pub const FS_BASE: Reg = Reg(25);
+/// Where the gs segment begins.
+pub const GS_BASE: Reg = Reg(26);
+
+/// 64-bit kernels.
+pub static X86_64: Abi = Abi {
+    sp: SP,
+    result: AX,
+    arguments: &[DI, SI, DX, CX, R8, R9],
+    first_stack_argument: 1,
+    return_address: ReturnAddress::OnStack,
+    #[rustfmt::skip]
+    names: &[
+        ("r15", R15), ("r14", R14), ("r13", R13), ("r12", R12), ("r11", R11), ("r10", R10), ("r9", R9), ("r8", R8),
+        ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("orig_ax", ORIG_AX),
+        ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
+    ],
+    progress: PROGRESS,
+    jprobe_stack: JPROBE_STACK,
+    stack_size: 16384,
+};
+
+/// 32-bit kernels, which are compiled to pass three arguments in registers.
+pub static I386: Abi = Abi {
+    sp: SP,
+    result: AX,
+    arguments: &[AX, DX, CX],
+    first_stack_argument: 1,
+    return_address: ReturnAddress::OnStack,
+    #[rustfmt::skip]
+    names: &[
+        ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("ds", DS), ("es", ES),
+        ("fs", FS), ("gs", GS), ("orig_ax", ORIG_AX), ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
+    ],
+    progress: PROGRESS,
+    jprobe_stack: JPROBE_STACK,
+    stack_size: 8192,
+};
+
+const PROGRESS: &[Reg] = &[CX, SI, DI];
+const JPROBE_STACK: usize = 64;
+
+/// `endbr64`, or what it is overwritten with, in front of a function's true entry.
+pub fn entry_offset_64(first: &[u8]) -> u64 {
+    landing_pad(first, [0xf3, 0x0f, 0x1e, 0xfa])
+}
+
+/// `endbr32`, or what it is overwritten with, in front of a function's true entry.
+pub fn entry_offset_32(first: &[u8]) -> u64 {
+    landing_pad(first, [0xf3, 0x0f, 0x1e, 0xfb])
+}
+
+fn landing_pad(first: &[u8], endbr: [u8; 4]) -> u64 {
+    const POISONED: [u8; 4] = [0x66, 0x0f, 0x1f, 0x00]; // spec/isa-x86.md 2
+    if first.starts_with(&endbr) || first.starts_with(&POISONED) { 4 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// DV-4: `%REG` names are those of the kernel's own table, in its order.
+    #[test]
+    fn every_register_of_the_kernels_table_has_its_name() {
+        let cases = [
+            (&X86_64, "r15 r14 r13 r12 r11 r10 r9 r8 bx cx dx si di bp ax orig_ax ip cs flags sp ss"),
+            (&I386, "bx cx dx si di bp ax ds es fs gs orig_ax ip cs flags sp ss"),
+        ];
+        for (abi, expected) in cases {
+            let names: Vec<&str> = abi.names.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names.join(" "), expected);
+            assert_eq!(abi.register("flags"), Some(FLAGS));
+            assert_eq!(abi.register("eax"), None);
+        }
+    }
+
+    /// RP-1: the true entry behind a landing pad.
+    #[test]
+    fn an_entry_may_be_hidden_behind_a_landing_pad() {
+        #[rustfmt::skip]
+        let cases: [(&str, &[u8], u64, u64); 6] = [
+            // what the function starts with  its bytes                        64  32
+            ("endbr64",                       &[0xf3, 0x0f, 0x1e, 0xfa, 0x55], 4,  0),
+            ("endbr32",                       &[0xf3, 0x0f, 0x1e, 0xfb, 0x55], 0,  4),
+            ("a poisoned endbr",              &[0x66, 0x0f, 0x1f, 0x00, 0x55], 4,  4),
+            ("an ftrace nop",                 &[0x0f, 0x1f, 0x44, 0x00, 0x00], 0,  0),
+            ("push",                          &[0x55],                         0,  0),
+            ("nothing that can be read",      &[],                             0,  0),
+        ];
+        for (what, bytes, in_64, in_32) in cases {
+            assert_eq!(entry_offset_64(bytes), in_64, "{what}, 64-bit");
+            assert_eq!(entry_offset_32(bytes), in_32, "{what}, 32-bit");
+        }
+    }
+}

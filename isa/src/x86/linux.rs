@@ -1,0 +1,107 @@
+//! What Linux 6.1 decides about an x86 instruction, its defects included: for conformance, not for use.
+//!
+//! Linux looks at the first opcode byte and ModRM. It does not see that a vector instruction's opcode is not a legacy one's
+//! (spec/isa-x86.md 3, "Defect in 6.1"), and neither do these rows: `vpor` is taken for a jump.
+
+use super::Mode;
+use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, Rule, THROUGH_MEMORY, TOO_LONG, UNKNOWN};
+use super::shape::{Map, Shape, address_size};
+use crate::insn::{Insn, LONGEST};
+use crate::plan::{Emulation, Plan};
+
+/// The first row that matches refuses.
+struct Row {
+    matches: fn(&Shape) -> bool,
+    rule: &'static Rule,
+}
+
+const fn row(matches: fn(&Shape) -> bool, rule: &'static Rule) -> Row {
+    Row { matches, rule }
+}
+
+/// spec/isa-x86.md 3, in its order.
+#[rustfmt::skip]
+static REFUSED: &[Row] = &[
+    row(|s| s.marker,                                                                      &MARKER),
+    row(|s| s.first_opcode() == 0xcc,                                                      &BREAKPOINT),
+    row(|s| s.first_opcode() == 0x1f,                                                      &MASKING), // meant: 17, `pop %ss`
+    row(|s| s.first_opcode() == 0x8e && s.reg() == 2,                                      &MASKING),
+    row(|s| matches!(s.first_opcode(), 0x9a | 0xea),                                       &FAR),
+    row(|s| s.first_opcode() == 0xcf,                                                      &RETURN),
+    row(|s| s.map == Map::Two && s.opcode == 0x01 && s.is_register() && s.reg() == 0,      &HYPERVISOR),
+    row(|s| s.first_opcode() == 0xff && matches!(s.reg(), 3 | 5),                          &FAR),
+    row(|s| s.first_opcode() == 0xff && matches!(s.reg(), 2 | 4) && !s.is_register(),      &THROUGH_MEMORY),
+];
+
+pub(super) fn verdict(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
+    let shape = Shape::of(mode, insn.bytes()).map_err(|_| &UNKNOWN)?;
+    if let Some(row) = REFUSED.iter().find(|row| (row.matches)(&shape)) {
+        return Err(row.rule);
+    }
+    let indirect = shape.first_opcode() == 0xff && matches!(shape.reg(), 2 | 4);
+    if indirect && address_size(mode, shape.prefixes) != mode.word() {
+        return Err(&THROUGH_MEMORY);
+    }
+    if insn.bytes().len() == LONGEST {
+        return Err(&TOO_LONG);
+    }
+    if let Some(computation) = rules::computation(mode, insn, &shape).or_else(|| far_return(&shape)) {
+        return Ok(Plan::Emulate(computation));
+    }
+    Ok(if may_boost(&shape) && insn.bytes().len() <= LONGEST_BOOSTED { Plan::Boost } else { Plan::Step })
+}
+
+/// A slot of 15 bytes less the jump back.
+const LONGEST_BOOSTED: usize = 10;
+
+/// Far returns are emulated as near ones: what the code segment is loaded with stays on the stack.
+fn far_return(shape: &Shape) -> Option<Emulation> {
+    matches!(shape.first_opcode(), 0xca | 0xcb).then(|| Emulation { op: super::emulate::RETURN, ..Emulation::default() })
+}
+
+/// spec/isa-x86.md 4.3, exception table apart. Also what may stand in the region of an optimised probe.
+pub(super) fn may_boost(shape: &Shape) -> bool {
+    match shape.map {
+        Map::Two => bit(&BOOSTED_0F, shape.opcode),
+        Map::Three38 | Map::Three3A => false,
+        Map::One | Map::Vector(_) => {
+            let rewritten = shape.prefixes.has(0x2e) || shape.prefixes.has(0x67);
+            let indirect_jump = shape.opcode == 0xff && shape.reg() == 4;
+            !rewritten && (!NOT_BOOSTED.iter().any(|range| range.contains(&shape.opcode)) || indirect_jump)
+        }
+    }
+}
+
+use core::ops::RangeInclusive;
+
+#[rustfmt::skip]
+const NOT_BOOSTED: &[RangeInclusive<u8>] = &[
+    0x62..=0x62, 0x70..=0x7f, 0x9a..=0x9a, 0xc0..=0xc1, 0xcc..=0xce, 0xd0..=0xd3, 0xd6..=0xd6, 0xd8..=0xdf,
+    0xe0..=0xe3, 0xe8..=0xe9, 0xeb..=0xeb, 0xf0..=0xf4, 0xf6..=0xf7, 0xfe..=0xff,
+];
+
+/// A bit for each second opcode byte, from the highest of sixteen down.
+#[rustfmt::skip]
+const BOOSTED_0F: [u16; 16] = [
+    //0123_4567_89ab_cdef
+    0b0011_0010_1100_0000, // 02 03 06 08 09
+    0b0000_0000_0000_0001, // 1f
+    0b1111_0000_0000_0000, // 20-23
+    0b0100_0000_0000_0000, // 31
+    0b1111_1111_1111_1111, // 40-4f
+    0b0000_0000_0000_0000,
+    0b1111_1111_1111_0011, // 60-6b 6e 6f
+    0b0000_1111_0000_0011, // 74-77 7e 7f
+    0b0000_0000_0000_0000,
+    0b1111_1111_1111_1111, // 90-9f
+    0b1101_1100_1101_1101, // a0 a1 a3-a5 a8 a9 ab-ad af
+    0b1111_1111_0001_1111, // b0-b7 bb-bf
+    0b1100_0000_1111_1111, // c0 c1 c8-cf
+    0b0111_0100_1101_1101, // d1-d3 d5 d8 d9 db-dd df
+    0b0110_0100_1101_1101, // e1 e2 e5 e8 e9 eb-ed ef
+    0b0111_0100_1110_1110, // f1-f3 f5 f8-fa fc-fe
+];
+
+fn bit(table: &[u16; 16], opcode: u8) -> bool {
+    table[usize::from(opcode >> 4)] & 0x8000 >> (opcode & 15) != 0
+}

@@ -1,0 +1,240 @@
+//! Which x86 instructions may be probed, and how each accepted one runs.
+//!
+//! Rows are tried from the top, in the order of spec/isa-x86.md 3; what no row names has a copy that may run anywhere.
+//! This file is what is right; what Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken
+//! for the legacy one with its opcode.
+
+use super::emulate::{self, Place, Segment};
+use super::shape::{Map, Shape, address_size};
+use super::{Mode, decode, linux};
+use crate::insn::{Flow, Insn};
+use crate::plan::{Emulation, Errno, Plan, Policy, Refusal};
+use iced_x86::{Instruction, Mnemonic, Register};
+
+/// A reason for which instructions are refused.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What lists call it.
+    pub name: &'static str,
+    /// What Linux answers, or would answer.
+    pub errno: Errno,
+    /// What a person is told.
+    pub why: &'static str,
+}
+
+impl Rule {
+    pub(super) const fn new(name: &'static str, errno: Errno, why: &'static str) -> Rule {
+        Rule { name, errno, why }
+    }
+
+    /// The refusal that it gives.
+    pub const fn refusal(&self) -> Refusal {
+        Refusal::new(self.errno, self.why)
+    }
+}
+
+use Errno::{EINVAL, ENOSPC, EOPNOTSUPP};
+
+#[rustfmt::skip]
+mod reasons {
+    use super::*;
+    pub static MARKER: Rule = Rule::new("hypervisor-marker", EINVAL,
+        "a mark before this instruction asks a hypervisor to emulate it, and it finds instructions by their address; probe the next one instead");
+    pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
+        "there is a breakpoint of someone else's here already; probe the next instruction instead");
+    pub static MASKING: Rule = Rule::new("exception-masking", EINVAL,
+        "loading ss holds off interrupts and traps until the next instruction has run, which would be the engine's own; probe the instruction after the next one instead");
+    pub static FAR: Rule = Rule::new("far-transfer", EOPNOTSUPP,
+        "a far call, jump or return loads the code segment too, which is not computed; probe where it leads to instead");
+    pub static RETURN: Rule = Rule::new("privileged-return", EOPNOTSUPP,
+        "it returns from an interrupt or a system call, and no trap may come that late; probe an earlier instruction of this path instead");
+    pub static HYPERVISOR: Rule = Rule::new("hypervisor-call", EOPNOTSUPP,
+        "it leaves for a hypervisor, a guest or an enclave, which would see the address of the copy; probe the instruction before or after it instead");
+    pub static THROUGH_MEMORY: Rule = Rule::new("indirect-through-memory", EOPNOTSUPP,
+        "Linux 6.1 does not emulate calls and jumps through memory or with another address size; the policy `best` does");
+    pub static TOO_LONG: Rule = Rule::new("too-long", ENOSPC,
+        "an instruction of 15 bytes leaves no room for a breakpoint in Linux's slots of 15; the policy `best` has longer ones");
+    pub static SOFTWARE_INTERRUPT: Rule = Rule::new("software-interrupt", EOPNOTSUPP,
+        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+    pub static HALT: Rule = Rule::new("halt", EOPNOTSUPP,
+        "it waits for an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+    pub static TRANSACTION: Rule = Rule::new("transaction", EOPNOTSUPP,
+        "the place where an aborted transaction goes on is a distance from this instruction, and a trap aborts it; probe the abort path instead");
+    pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
+        "it is there to raise the invalid-opcode exception, and the kernel looks its address up; probe the instruction before it instead");
+    pub static UNKNOWN: Rule = Rule::new("unknown", EINVAL,
+        "no CPU has an instruction with these bytes, so this is data or is never reached; probe code that runs instead");
+    pub static NARROW: Rule = Rule::new("narrow-branch", EOPNOTSUPP,
+        "CPUs of different makers disagree about branches with an operand size prefix; probe where it leads to instead");
+}
+pub(super) use reasons::*;
+
+/// Every reason there is, in the order of spec/isa-x86.md 3.
+#[rustfmt::skip]
+pub static RULES: &[&Rule] = &[
+    &MARKER, &BREAKPOINT, &MASKING, &super::slot::OUT_OF_REACH, &FAR, &RETURN, &HYPERVISOR, &THROUGH_MEMORY, &TOO_LONG,
+    &SOFTWARE_INTERRUPT, &HALT, &TRANSACTION, &UNDEFINED, &UNKNOWN, &NARROW,
+];
+
+/// The rule by which this refusal was given, if it is one of x86's.
+pub fn rule_of(refusal: &Refusal) -> Option<&'static Rule> {
+    RULES.iter().copied().find(|rule| rule.errno == refusal.errno && rule.why == refusal.why)
+}
+
+/// May it be probed, and how would it run?
+pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let verdict = match policy {
+        Policy::Best => best(mode, insn),
+        Policy::Linux61 => linux::verdict(mode, insn),
+    };
+    verdict.map_err(Rule::refusal)
+}
+
+/// Instructions with these mnemonics are refused, if `only` says so.
+struct Row {
+    mnemonics: &'static [Mnemonic],
+    only: fn(&Instruction) -> bool,
+    rule: &'static Rule,
+}
+
+const fn row(mnemonics: &'static [Mnemonic], only: fn(&Instruction) -> bool, rule: &'static Rule) -> Row {
+    Row { mnemonics, only, rule }
+}
+
+#[rustfmt::skip]
+static REFUSED: &[Row] = {
+    use Mnemonic::*;
+    &[
+        row(&[Int3],                                                                ALWAYS,   &BREAKPOINT),
+        row(&[Mov, Pop],                                                            INTO_SS,  &MASKING),
+        row(&[Call, Jmp],                                                           IS_FAR,   &FAR),
+        row(&[Retf],                                                                ALWAYS,   &FAR),
+        row(&[Iret, Iretd, Iretq, Sysret, Sysretq, Sysexit, Sysexitq],              ALWAYS,   &RETURN),
+        row(&[Rsm, Eretu, Erets, Uiret],                                            ALWAYS,   &RETURN),
+        row(&[Vmcall, Vmmcall, Vmgexit, Vmlaunch, Vmresume, Vmrun, Vmfunc, Skinit], ALWAYS,   &HYPERVISOR),
+        row(&[Tdcall, Seamcall, Seamret, Seamops, Encls, Enclu, Enclv, Getsec],     ALWAYS,   &HYPERVISOR),
+        row(&[Int, Int1, Into, Syscall, Sysenter],                                  ALWAYS,   &SOFTWARE_INTERRUPT),
+        row(&[Hlt, Mwait, Mwaitx, Umwait, Tpause],                                  ALWAYS,   &HALT),
+        row(&[Xbegin],                                                              ALWAYS,   &TRANSACTION),
+        row(&[Ud0, Ud1, Ud2],                                                       ALWAYS,   &UNDEFINED),
+    ]
+};
+
+const ALWAYS: fn(&Instruction) -> bool = |_| true;
+const INTO_SS: fn(&Instruction) -> bool = |instruction| instruction.op0_register() == Register::SS;
+const IS_FAR: fn(&Instruction) -> bool = |instruction| {
+    let far =
+        [Instruction::is_call_far, Instruction::is_call_far_indirect, Instruction::is_jmp_far, Instruction::is_jmp_far_indirect];
+    far.iter().any(|is| is(instruction))
+};
+
+/// Those that a machine may answer by the address at which they run: they are stepped, so that the engine is told when they have run.
+const ANSWERED: &[Mnemonic] = {
+    use Mnemonic::*;
+    &[Rdtsc, Rdtscp, Rdpmc, Cpuid, Rdrand, Rdseed, Rdpid, Xgetbv, Xabort, Xend]
+};
+
+fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
+    let shape = Shape::of(mode, insn.bytes()).map_err(|_| &UNKNOWN)?;
+    if shape.marker {
+        return Err(&MARKER);
+    }
+    let known = decode::known(mode, insn).ok_or(&UNKNOWN)?;
+    let is = |row: &&Row| row.mnemonics.contains(&known.mnemonic()) && (row.only)(&known);
+    if let Some(row) = REFUSED.iter().find(is) {
+        return Err(row.rule);
+    }
+    if insn.flow != Flow::Next && shape.prefixes.has(0x66) {
+        return Err(&NARROW);
+    }
+    if !matches!(shape.map, Map::Vector(_))
+        && let Some(computation) = computation(mode, insn, &shape).or_else(|| through_memory(&shape, &known))
+    {
+        return Ok(Plan::Emulate(computation));
+    }
+    if insn.flow != Flow::Next {
+        return Err(&SOFTWARE_INTERRUPT);
+    }
+    // A repeated string instruction can be interrupted half-way: only a step tells the engine that it has ended.
+    let repeated = known.is_string_instruction() && (known.has_rep_prefix() || known.has_repne_prefix());
+    let steps = repeated || known.is_privileged() || ANSWERED.contains(&known.mnemonic());
+    Ok(if steps { Plan::Step } else { Plan::Boost })
+}
+
+/// What is computed instead of an instruction that Linux emulates too: by its first opcode byte, as in spec/isa-x86.md 4.1.
+pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Emulation> {
+    let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
+    let target = insn.next().wrapping_add_signed(sign_extended(immediate)) & mode.mask();
+    let flags_size = match (shape.prefixes.has(0x66), mode) {
+        (true, _) if shape.rex & 8 == 0 => 2,
+        (_, mode) => mode.word() as u8,
+    };
+    let of = |op: u8, a: u8, value: u64| Some(Emulation { op, a, value, ..Emulation::default() });
+    match (shape.first_opcode(), shape.opcode) {
+        (0x70..=0x7f, condition) => of(emulate::BRANCH, condition & 15, target),
+        (0x0f, condition @ 0x80..=0x8f) if shape.map == Map::Two => of(emulate::BRANCH, condition & 15, target),
+        (0x9c, _) => of(emulate::PUSH_FLAGS, flags_size, 0),
+        (0x9d, _) => of(emulate::POP_FLAGS, flags_size, 0),
+        (0xc2 | 0xc3, _) => of(emulate::RETURN, 0, released(immediate)),
+        (0xe0..=0xe3, kind) => {
+            let b = address_size(mode, shape.prefixes) as u8;
+            Some(Emulation { op: emulate::LOOP, a: kind & 3, b, c: 0, value: target })
+        }
+        (0xe8, _) => of(emulate::CALL, 0, target),
+        (0xe9 | 0xeb, _) => of(emulate::JUMP, 0, target),
+        (0xfa, _) => of(emulate::CLEAR_INTERRUPTS, 0, 0),
+        (0xfb, _) => of(emulate::SET_INTERRUPTS, 0, 0),
+        (0xff, _) if shape.is_register() => {
+            let register = shape.modrm.unwrap_or(0) & 7 | (shape.rex & 1) << 3;
+            match shape.reg() {
+                2 => of(emulate::CALL_REGISTER, register, 0),
+                4 => of(emulate::JUMP_REGISTER, register, 0),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Calls and jumps through memory, which Linux 6.1 refuses.
+fn through_memory(shape: &Shape, known: &Instruction) -> Option<Emulation> {
+    let op = match (shape.first_opcode(), shape.reg()) {
+        (0xff, 2) => emulate::CALL_MEMORY,
+        (0xff, 4) => emulate::JUMP_MEMORY,
+        _ => return None,
+    };
+    // A distance from the next instruction has become the address itself.
+    let number = |register: Register| match register {
+        Register::None | Register::RIP | Register::EIP => emulate::NONE,
+        register => register.number() as u8,
+    };
+    let wide = [known.memory_base(), known.memory_index()].into_iter().find(|register| *register != Register::None);
+    let width = wide.map_or(known.memory_displ_size() as usize, |register| register.size());
+    let segment = match known.memory_segment() {
+        Register::FS => Segment::Fs,
+        Register::GS => Segment::Gs,
+        _ => Segment::Flat,
+    };
+    let place = Place {
+        base: number(known.memory_base()),
+        index: number(known.memory_index()),
+        scale: known.memory_index_scale().trailing_zeros() as u8,
+        width: width as u8,
+        segment,
+        displacement: known.memory_displacement64(),
+    };
+    Some(place.operand_of(op))
+}
+
+fn released(immediate: &[u8]) -> u64 {
+    immediate.try_into().map_or(0, |bytes| u64::from(u16::from_le_bytes(bytes)))
+}
+
+fn sign_extended(immediate: &[u8]) -> i64 {
+    match *immediate {
+        [byte] => i64::from(byte as i8),
+        [low, high] => i64::from(i16::from_le_bytes([low, high])),
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        _ => 0,
+    }
+}

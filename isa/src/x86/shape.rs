@@ -1,0 +1,238 @@
+//! The outer form of an instruction: prefixes, opcode, ModRM, and where its displacement and immediate lie.
+//!
+//! The rules of spec/isa-x86.md are about these bytes, and Linux looks at nothing else. Linux walks over bytes of the
+//! right shape that no CPU executes (`lea` of a register, reserved opcodes); so must a walk that is to agree with it,
+//! and for that the lengths of such bytes are known here too.
+
+use super::Mode;
+use crate::insn::LONGEST;
+
+/// An instruction seen as prefixes, opcode, operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The mark of an instruction that a hypervisor is asked to emulate stands before it.
+    pub marker: bool,
+    /// Which legacy prefixes it has.
+    pub prefixes: Prefixes,
+    /// The REX prefix, 0 without.
+    pub rex: u8,
+    /// Which opcode map the opcode is in.
+    pub map: Map,
+    /// The last byte of the opcode.
+    pub opcode: u8,
+    /// The ModRM byte, where there is one.
+    pub modrm: Option<u8>,
+    /// Where the displacement starts, with its size in bytes.
+    pub displacement: (usize, usize),
+    /// Where the immediate starts: the end of everything else.
+    pub immediate: usize,
+}
+
+/// Opcode maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Map {
+    /// `xx`
+    One,
+    /// `0F xx`
+    Two,
+    /// `0F 38 xx`
+    Three38,
+    /// `0F 3A xx`
+    Three3A,
+    /// Behind a VEX, EVEX or XOP prefix, whose map has this number.
+    Vector(u8),
+}
+
+/// A set of legacy prefixes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes(u16);
+
+impl Prefixes {
+    const ALL: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
+
+    /// Whether that prefix byte is there.
+    pub fn has(self, prefix: u8) -> bool {
+        Prefixes::ALL.iter().position(|known| *known == prefix).is_some_and(|bit| self.0 & 1 << bit != 0)
+    }
+
+    fn add(&mut self, byte: u8) -> bool {
+        let bit = Prefixes::ALL.iter().position(|known| *known == byte);
+        self.0 |= bit.map_or(0, |bit| 1 << bit);
+        bit.is_some()
+    }
+}
+
+/// What Xen and KVM write in front of an instruction that they are to emulate (spec/isa-x86.md 3).
+pub const MARKERS: [[u8; 5]; 2] = [[0x0f, 0x0b, 0x78, 0x65, 0x6e], [0x0f, 0x0b, 0x6b, 0x76, 0x6d]];
+
+/// The bytes end before the shape does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated;
+
+impl Shape {
+    /// The shape at the start of `bytes`.
+    pub fn of(mode: Mode, bytes: &[u8]) -> Result<Shape, Truncated> {
+        let mut at = 0;
+        let marker = MARKERS.iter().any(|marker| bytes.starts_with(marker));
+        if marker {
+            at = MARKERS[0].len();
+        }
+        let mut prefixes = Prefixes::default();
+        while prefixes.add(byte(bytes, at)?) {
+            at += 1;
+        }
+        let mut rex = 0;
+        if mode == Mode::Bits64 && byte(bytes, at)? & 0xf0 == 0x40 {
+            rex = bytes[at];
+            at += 1;
+        }
+        let (map, opcode_at) = map_at(mode, bytes, at)?;
+        let opcode = byte(bytes, opcode_at)?;
+        at = opcode_at + 1;
+        let modrm = if has_modrm(map, opcode) { Some(byte(bytes, at)?) } else { None };
+        let mut displacement = (at, 0);
+        if let Some(modrm) = modrm {
+            at += 1;
+            displacement = displacement_at(mode, prefixes, modrm, bytes, at, is_control_move(map, opcode))?;
+            at = displacement.0 + displacement.1;
+        }
+        Ok(Shape { marker, prefixes, rex, map, opcode, modrm, displacement, immediate: at })
+    }
+
+    /// The byte by which Linux 6.1 knows the instruction: the first one behind the prefixes, and the only one of a
+    /// vector instruction, which it therefore takes for a legacy one (spec/isa-x86.md 3, "Defect in 6.1").
+    pub fn first_opcode(&self) -> u8 {
+        match self.map {
+            Map::One | Map::Vector(_) => self.opcode,
+            Map::Two | Map::Three38 | Map::Three3A => 0x0f,
+        }
+    }
+
+    /// The middle field of ModRM; 0 without ModRM.
+    pub fn reg(&self) -> u8 {
+        self.modrm.unwrap_or(0) >> 3 & 7
+    }
+
+    /// Whether ModRM names a register and not memory.
+    pub fn is_register(&self) -> bool {
+        self.modrm.is_some_and(|modrm| modrm >= 0xc0)
+    }
+
+    /// Whether its memory operand is named by a distance from the next instruction.
+    pub fn is_ip_relative(&self, mode: Mode) -> bool {
+        mode == Mode::Bits64 && self.modrm.is_some_and(|modrm| modrm & 0xc7 == 0x05) && self.displacement.1 == 4
+    }
+
+    /// The length of an instruction of this shape by the legacy opcode maps, known or unknown to a CPU; `None` in maps
+    /// where Linux goes on over nothing unknown either.
+    pub fn legacy_length(&self, mode: Mode) -> Option<usize> {
+        let operand16 = self.prefixes.has(0x66) && self.rex & 8 == 0;
+        let word = if operand16 { 2 } else { 4 };
+        let immediate = match (self.map, self.opcode) {
+            (Map::One, 0xf6 | 0xf7) if self.reg() > 1 => 0,
+            (Map::One, 0xe8 | 0xe9) | (Map::Two, 0x80..=0x8f) if mode == Mode::Bits64 => 4,
+            (Map::Two, 0x80..=0x8f) => word,
+            (Map::Two, 0x0f | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6) => 1,
+            (Map::Two, _) => 0,
+            #[rustfmt::skip]
+            (Map::One, 0x6a | 0x6b | 0x70..=0x80 | 0x82 | 0x83 | 0xa8 | 0xb0..=0xb7 | 0xc0 | 0xc1 | 0xc6 | 0xcd | 0xd4 | 0xd5 | 0xe0..=0xe7 | 0xeb | 0xf6) => 1,
+            (Map::One, 0x68 | 0x69 | 0x81 | 0xa9 | 0xc7 | 0xe8 | 0xe9 | 0xf7) => word,
+            (Map::One, 0xb8..=0xbf) => {
+                if self.rex & 8 != 0 {
+                    8
+                } else {
+                    word
+                }
+            }
+            (Map::One, 0xc2 | 0xca) => 2,
+            (Map::One, 0xc8) => 3,
+            (Map::One, 0x9a | 0xea) => word + 2,
+            (Map::One, 0xa0..=0xa3) => address_size(mode, self.prefixes),
+            (Map::One, 0x00..=0x3f) if self.opcode & 7 == 4 => 1,
+            (Map::One, 0x00..=0x3f) if self.opcode & 7 == 5 => word,
+            (Map::One, _) => 0,
+            _ => return None,
+        };
+        Some(self.immediate + immediate)
+    }
+}
+
+/// Bytes in an address as the instruction computes it.
+pub fn address_size(mode: Mode, prefixes: Prefixes) -> usize {
+    match (mode, prefixes.has(0x67)) {
+        (Mode::Bits64, false) => 8,
+        (Mode::Bits64, true) | (Mode::Bits32, false) => 4,
+        (Mode::Bits32, true) => 2,
+    }
+}
+
+fn byte(bytes: &[u8], at: usize) -> Result<u8, Truncated> {
+    if at >= LONGEST { Err(Truncated) } else { bytes.get(at).copied().ok_or(Truncated) }
+}
+
+/// The map, and where the opcode's last byte lies.
+fn map_at(mode: Mode, bytes: &[u8], at: usize) -> Result<(Map, usize), Truncated> {
+    let vector = |bytes: &[u8]| Ok(mode == Mode::Bits64 || byte(bytes, at + 1)? >= 0xc0);
+    match byte(bytes, at)? {
+        0x0f => match byte(bytes, at + 1)? {
+            0x38 => Ok((Map::Three38, at + 2)),
+            0x3a => Ok((Map::Three3A, at + 2)),
+            _ => Ok((Map::Two, at + 1)),
+        },
+        0xc5 if vector(bytes)? => Ok((Map::Vector(1), at + 2)),
+        0xc4 if vector(bytes)? => Ok((Map::Vector(byte(bytes, at + 1)? & 0x1f), at + 3)),
+        0x62 if vector(bytes)? => Ok((Map::Vector(byte(bytes, at + 1)? & 0x07), at + 4)),
+        // XOP: the map numbers below 8 are those of `pop`.
+        0x8f if byte(bytes, at + 1)? & 0x1f >= 8 => Ok((Map::Vector(bytes[at + 1] & 0x1f), at + 3)),
+        _ => Ok((Map::One, at)),
+    }
+}
+
+fn has_modrm(map: Map, opcode: u8) -> bool {
+    #[rustfmt::skip]
+    let one = match opcode {
+        0x00..=0x3f => opcode & 7 < 4,
+        0x62 | 0x63 | 0x69 | 0x6b | 0x80..=0x8f | 0xc0 | 0xc1 | 0xc4..=0xc7 | 0xd0..=0xd3 | 0xd8..=0xdf | 0xf6 | 0xf7 | 0xfe | 0xff => true,
+        _ => false,
+    };
+    #[rustfmt::skip]
+    let two = !matches!(opcode, 0x04..=0x0c | 0x0e | 0x24..=0x27 | 0x30..=0x37 | 0x39 | 0x3b..=0x3f | 0x77 | 0x80..=0x8f | 0xa0..=0xa2 | 0xa8..=0xaa | 0xc8..=0xcf);
+    match map {
+        Map::One => one,
+        Map::Two => two,
+        Map::Three38 | Map::Three3A => true,
+        Map::Vector(number) => (number, opcode) != (1, 0x77), // vzeroupper
+    }
+}
+
+/// `mov` to and from control, debug and test registers: the mode field of ModRM is ignored.
+fn is_control_move(map: Map, opcode: u8) -> bool {
+    map == Map::Two && matches!(opcode, 0x20..=0x23)
+}
+
+fn displacement_at(
+    mode: Mode,
+    prefixes: Prefixes,
+    modrm: u8,
+    bytes: &[u8],
+    at: usize,
+    registers_only: bool,
+) -> Result<(usize, usize), Truncated> {
+    let (form, rm) = (modrm >> 6, modrm & 7);
+    if form == 3 || registers_only {
+        return Ok((at, 0));
+    }
+    if address_size(mode, prefixes) == 2 {
+        return Ok(match (form, rm) {
+            (0, 6) | (2, _) => (at, 2),
+            (1, _) => (at, 1),
+            _ => (at, 0),
+        });
+    }
+    let (at, base) = if rm == 4 { (at + 1, byte(bytes, at)? & 7) } else { (at, rm) };
+    Ok(match (form, base) {
+        (0, 5) | (2, _) => (at, 4),
+        (1, _) => (at, 1),
+        _ => (at, 0),
+    })
+}

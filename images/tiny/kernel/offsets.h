@@ -1,0 +1,22 @@
+/* Places that assembly, the symbol table and C must agree on; tiny.h checks them against the C structures. */
+#pragma once
+
+#define KERNEL_STACK_SIZE 8192
+#define PERCPU_SIZE 1024
+#define MAX_CPUS 2
+
+/* struct task */
+#define TASK_SP 0
+#ifdef __x86_64__
+#define TASK_PID 8
+#else
+#define TASK_PID 4
+#endif
+#define TASK_COMM (TASK_PID + 4)
+
+/* struct percpu, in words of the machine */
+#define PERCPU_SELF 0
+#define PERCPU_CURRENT (1 * WORD)
+#define PERCPU_KERNEL_SP (2 * WORD)
+#define PERCPU_USER_SP (3 * WORD)
+#define PERCPU_GDT (8 * WORD)

@@ -1,0 +1,37 @@
+/* The guest's own side of probing: what its traps counted, a jprobe handler in guest code, text that must not be probed. */
+#include "tiny.h"
+
+u32 breakpoints_seen, bugs_repaired, jprobes_seen;
+
+/* The end of a guest jprobe handler. The breakpoint belongs to whoever planted the jprobe; with none it is only counted. */
+asm(".pushsection .kprobes.text, \"ax\"\n"
+    ".globl jprobe_return, jprobe_return_end\n"
+    ".type jprobe_return, @function\n"
+    "jprobe_return:\n\tnop\n\tint3\n"
+    "jprobe_return_end:\n\tnop\n\tret\n"
+    ".size jprobe_return, . - jprobe_return\n"
+    ".popsection");
+
+/* Handlers for guest jprobes: the arguments of do_fork and vfs_read. They touch nothing that the checksum sees. */
+__used noinline long jprobe_do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs,
+				    unsigned long stack_size, int __user *parent_tidptr, int __user *child_tidptr)
+{
+	jprobes_seen += clone_flags && regs && !stack_start && !stack_size && !parent_tidptr && !child_tidptr;
+	jprobe_return();
+	return 0;
+}
+
+__used noinline ssize jprobe_vfs_read(struct file *file, char __user *buf, usize count, u32 *pos)
+{
+	jprobes_seen += file && buf && count && pos == &file->pos;
+	jprobe_return();
+	return 0;
+}
+
+/* Ordinary text that asks not to be probed, by name. */
+noinline u32 count_blacklisted_calls(u32 n)
+{
+	barrier();
+	return n + 1;
+}
+NOKPROBE_SYMBOL(count_blacklisted_calls);

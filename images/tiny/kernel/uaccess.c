@@ -1,0 +1,43 @@
+/* Memory that may not be there: copies that survive a fault through the exception table. */
+#include "tiny.h"
+
+/* Kernel threads pass kernel buffers to the same functions; only programs are held to their own half. */
+static inline int access_ok(const void __user *at, usize n)
+{
+	unsigned long address = (unsigned long)at;
+	return !current->mm || (address < USER_END && n <= USER_END - address);
+}
+
+long copy_to_user(void __user *to, const void *from, usize n)
+{
+	if (!access_ok(to, n))
+		return -EFAULT;
+	return copy_until_fault(to, from, n) ? -EFAULT : 0;
+}
+
+long copy_from_user(void *to, const void __user *from, usize n)
+{
+	if (!access_ok(from, n))
+		return -EFAULT;
+	return copy_until_fault(to, from, n) ? -EFAULT : 0;
+}
+
+/* The length without the zero, or n if none was found, or -EFAULT. */
+noinline long strncpy_from_user(char *to, const char __user *from, long n)
+{
+	for (long i = 0; i < n; i++) {
+		int byte = access_ok(from + i, 1) ? load_byte(from + i) : -1;
+		if (byte < 0)
+			return -EFAULT;
+		to[i] = byte;
+		if (!byte)
+			return i;
+	}
+	return n;
+}
+
+/* For kernel addresses of doubtful origin. */
+noinline long probe_kernel_read(void *to, const void *from, usize n)
+{
+	return copy_until_fault(to, from, n) ? -EFAULT : 0;
+}

@@ -1,0 +1,127 @@
+/* What i386 and x86_64 have in common: ports, flags, traps, and the board `bare`. Included by each arch.h. */
+#pragma once
+
+#include "types.h"
+
+#define barrier() asm volatile("" ::: "memory")
+
+static inline void outb(u8 value, u16 port) { asm volatile("outb %0, %1" ::"a"(value), "Nd"(port)); }
+static inline void outl(u32 value, u16 port) { asm volatile("outl %0, %1" ::"a"(value), "Nd"(port)); }
+static inline u32 inl(u16 port)
+{
+	u32 value;
+	asm volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
+	return value;
+}
+
+/* The board `bare`. */
+#define PORT_CONSOLE 0xe9
+#define PORT_TIMER_PERIOD 0x500
+#define PORT_TIME_LOW 0x504
+#define PORT_TIME_HIGH 0x508
+#define PORT_CPU_NUMBER 0x50c
+#define PORT_CPU_COUNT 0x510
+#define PORT_SEND_IPI 0x514
+#define PORT_END_OF_INTERRUPT 0x518
+#define PORT_POWER_OFF 0x600
+#define VECTOR_TIMER 0x20
+#define VECTOR_RESCHEDULE 0x21
+#define BOOT_INFO_MAGIC 0x50415254
+
+struct boot_info {
+	u32 magic, version, ram_bytes, cpus, command_line;
+};
+
+static inline void cpu_relax(void) { asm volatile("pause" ::: "memory"); }
+static inline void local_irq_enable(void) { asm volatile("sti" ::: "memory"); }
+static inline void local_irq_disable(void) { asm volatile("cli" ::: "memory"); }
+static inline unsigned long local_irq_save(void)
+{
+	unsigned long flags;
+	asm volatile("pushf\n\tpop %0\n\tcli" : "=r"(flags)::"memory");
+	return flags;
+}
+static inline void local_irq_restore(unsigned long flags) { asm volatile("push %0\n\tpopf" ::"r"(flags) : "memory", "cc"); }
+
+static inline u32 exchange(volatile u32 *place, u32 value)
+{
+	asm volatile("xchgl %0, %1" : "+r"(value), "+m"(*place)::"memory");
+	return value;
+}
+
+/* Virtual time in nanoseconds: the board's time-stamp counter is that clock. */
+static inline u64 clock_ns(void)
+{
+	u32 low, high;
+	asm volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (u64)high << 32 | low;
+}
+
+static inline unsigned long read_cr2(void)
+{
+	unsigned long value;
+	asm volatile("mov %%cr2, %0" : "=r"(value));
+	return value;
+}
+static inline void write_cr3(unsigned long value) { asm volatile("mov %0, %%cr3" ::"r"(value) : "memory"); }
+static inline void invlpg(unsigned long address) { asm volatile("invlpg (%0)" ::"r"(address) : "memory"); }
+
+/* String instructions on purpose: interrupts may come between their iterations. */
+static inline void clear_page(void *page)
+{
+	unsigned long words = PAGE_SIZE / sizeof(long);
+	asm volatile("rep stos %%" AX_REGISTER ", (%0)" : "+D"(page), "+c"(words) : "a"(0L) : "memory");
+}
+static inline void copy_page(void *to, const void *from)
+{
+	unsigned long words = PAGE_SIZE / sizeof(long);
+	asm volatile("rep movs" WORD_SUFFIX : "+D"(to), "+S"(from), "+c"(words)::"memory");
+}
+
+/* A row of the exception table: a fault at `insn` goes on at `fixup` (both relative to themselves, as in Linux). */
+struct exception_table_entry {
+	s32 insn, fixup, type;
+};
+#define EX_TABLE(insn, fixup)                                                                                          \
+	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " #insn " - .\n\t.long " #fixup " - .\n\t.long 1\n\t"    \
+	".popsection\n\t"
+
+/* A row of the bug table: the ud2 at this address is on purpose. */
+struct bug_entry {
+	s32 insn, file;
+	u16 line, flags;
+};
+#define WARN_HERE()                                                                                                    \
+	asm volatile("1: ud2\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long 1b - .\n\t.long 0\n\t"           \
+		     ".word %c0, 1\n\t.popsection" ::"i"(__LINE__))
+
+/* Copies until done or until a fault; says how many bytes are left. */
+static inline usize copy_until_fault(void *to, const void *from, usize n)
+{
+	asm volatile("1: rep movsb\n2:\n\t" EX_TABLE(1b, 2b) : "+c"(n), "+D"(to), "+S"(from)::"memory");
+	return n;
+}
+
+/* One byte, or -1 where nothing can be read. */
+static inline int load_byte(const char *from)
+{
+	int byte;
+	asm volatile("1: movzbl %1, %0\n\tjmp 3f\n2:\tmovl $-1, %0\n3:\n\t" EX_TABLE(1b, 2b) : "=r"(byte) : "m"(*from));
+	return byte;
+}
+
+#define X86_EFLAGS_IF 0x200
+#define PAGE_PRESENT 0x01UL
+#define PAGE_WRITE 0x02UL
+#define PAGE_USER 0x04UL
+#define PAGE_ACCESSED 0x20UL
+#define PAGE_DIRTY 0x40UL
+#define PAGE_LARGE 0x80UL
+#define PAGE_COMMON (PAGE_PRESENT | PAGE_ACCESSED | PAGE_DIRTY)
+
+#define USER_BASE 0x400000UL /* one table of 4 KiB pages: text, data at +0x80000, heap at +0x100000, stack at the end */
+#define USER_DATA 0x480000UL
+#define USER_HEAP 0x500000UL
+#define USER_HEAP_END 0x540000UL
+#define USER_STACK 0x5f0000UL
+#define USER_END 0x600000UL

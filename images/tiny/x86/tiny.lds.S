@@ -1,0 +1,101 @@
+/* The layout of the kernel in memory. Run through the preprocessor; each p_paddr is the address less KERNEL_BASE. */
+#define __ASSEMBLER__
+#include "arch.h"
+
+OUTPUT_FORMAT(ELF_FORMAT)
+ENTRY(phys_startup)
+PHDRS
+{
+	text PT_LOAD FLAGS(5);
+	rodata PT_LOAD FLAGS(4);
+	user_text PT_LOAD FLAGS(5);
+	user_data PT_LOAD FLAGS(6);
+	data PT_LOAD FLAGS(6);
+	init_text PT_LOAD FLAGS(5);
+	init_data PT_LOAD FLAGS(6);
+}
+SECTIONS
+{
+	phys_startup = STARTUP - KERNEL_BASE;
+	. = KERNEL_BASE + 0x100000;
+	_stext = .;
+	.text : AT(ADDR(.text) - KERNEL_BASE) {
+		__entry_text_start = .;
+		*(.head.text)
+		. = ALIGN(16);
+		*(.entry.text)
+		__entry_text_end = .;
+		. = ALIGN(16);
+		__noinstr_text_start = .;
+		*(.noinstr.text)
+		__noinstr_text_end = .;
+		. = ALIGN(16);
+		__kprobes_text_start = .;
+		*(.kprobes.text)
+		__kprobes_text_end = .;
+		. = ALIGN(16);
+		*(EXCLUDE_FILE(*user.o) .text EXCLUDE_FILE(*user.o) .text.*)
+	} :text
+	_etext = .;
+
+	. = ALIGN(4096);
+	__start_rodata = .;
+	.rodata : AT(ADDR(.rodata) - KERNEL_BASE) {
+		*(EXCLUDE_FILE(*user.o) .rodata EXCLUDE_FILE(*user.o) .rodata.*)
+		. = ALIGN(8);
+		__start___ex_table = .;
+		*(__ex_table)
+		__stop___ex_table = .;
+		. = ALIGN(8);
+		__start___bug_table = .;
+		*(__bug_table)
+		__stop___bug_table = .;
+		. = ALIGN(8);
+		__start_kprobe_blacklist = .;
+		*(_kprobe_blacklist)
+		__stop_kprobe_blacklist = .;
+	} :rodata
+
+	/* The user programs: linked where they run, loaded behind the kernel's constants. */
+	. = ALIGN(4096);
+	__user_text_image = .;
+	.user.text 0x400000 : AT(__user_text_image - KERNEL_BASE) {
+		*user.o(.text .text.* .rodata .rodata.*)
+		. = ALIGN(4096);
+	} :user_text
+	__user_data_image = __user_text_image + SIZEOF(.user.text);
+	.user.data 0x480000 : AT(__user_data_image - KERNEL_BASE) {
+		*user.o(.data .data.* .bss .bss.*)
+		. = ALIGN(4096);
+	} :user_data
+	. = __user_data_image + SIZEOF(.user.data);
+	__end_rodata = .;
+
+	.data : AT(ADDR(.data) - KERNEL_BASE) {
+		*(.data..page_tables)
+		*(.data .data.*)
+	} :data
+
+	. = ALIGN(4096);
+	__init_begin = .;
+	_sinittext = .;
+	.init.text : AT(ADDR(.init.text) - KERNEL_BASE) {
+		*(.init.text)
+	} :init_text
+	_einittext = .;
+	. = ALIGN(4096);
+	__init_data_begin = .;
+	.init.data : AT(ADDR(.init.data) - KERNEL_BASE) {
+		*(.init.data)
+		. = ALIGN(4096);
+	} :init_data
+	__init_end = .;
+
+	.bss : AT(ADDR(.bss) - KERNEL_BASE) {
+		*(.bss .bss.* COMMON)
+	} :init_data
+	. = ALIGN(4096);
+	_end = .;
+
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) }
+}

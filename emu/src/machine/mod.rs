@@ -179,8 +179,8 @@ const LARGE_PAGE: u64 = 2 << 20;
 const PAGE: u64 = 4096;
 
 impl<L: Listener> Machine<L> {
-    /// A `bare` board with this kernel loaded, every CPU at its entry.
-    pub fn new(kernel: &Kernel, config: &Config, listener: L) -> Result<Machine<L>, MachineError> {
+    /// A `bare` board with this kernel loaded, every CPU at its entry; the listener is told where the probe window lies.
+    pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         surgery::self_check().map_err(MachineError::Core)?;
         if !(1..=2).contains(&config.cpus) {
             return Err(MachineError::Config(format!("{} CPUs: the bare board has 1 or 2", config.cpus)));
@@ -222,7 +222,7 @@ impl<L: Listener> Machine<L> {
             isa: kernel.arch.isa(),
             ram,
             board: Box::new(Bare::new(config.cpus)),
-            listener,
+            listener: listener(window),
             tasks,
             window,
             window_shown_in: None,

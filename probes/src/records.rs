@@ -1,0 +1,337 @@
+//! The ring in which hits leave what they saw, until someone prints it.
+//!
+//! One writer (the hit path) and one reader, both through `&mut`. All memory is taken when the ring is made: a record is put together
+//! in a scratch area and then copied in whole, or dropped whole and counted.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The largest payload of one record, as in Linux (spec/core.md 13).
+pub const LARGEST_PAYLOAD: usize = 3072;
+
+/// Which event a record belongs to: an index that is never given to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(pub u32);
+
+/// What every record says, whatever its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The event.
+    pub event: EventId,
+    /// The CPU that was stopped.
+    pub cpu: u16,
+    /// What is to be known about the moment.
+    pub flags: Flags,
+    /// The task's number.
+    pub pid: u32,
+    /// The task's name, zero-padded.
+    pub comm: [u8; 16],
+    /// Virtual time in nanoseconds.
+    pub time: u64,
+    /// The probed address.
+    pub ip: u64,
+    /// Where the function returns to; 0 unless the record is of a return.
+    pub return_ip: u64,
+}
+
+/// Bits of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Nothing special.
+    pub const NONE: Flags = Flags(0);
+    /// The probed code ran with interrupts off.
+    pub const INTERRUPTS_OFF: Flags = Flags(1);
+    /// A string did not fit and was cut.
+    pub const TRUNCATED: Flags = Flags(2);
+
+    /// Whether all bits of `other` are set.
+    pub fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The bits of both.
+    #[must_use]
+    pub fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// One record as the reader gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What every record says.
+    pub header: Header,
+    /// The values of the event's arguments, as its format encodes them.
+    pub payload: Vec<u8>,
+}
+
+/// The payload of a record in the making. What does not fit is left out, and the record says so.
+#[derive(Debug)]
+pub struct Payload<'a> {
+    bytes: &'a mut [u8],
+    len: usize,
+    truncated: bool,
+}
+
+impl Payload<'_> {
+    /// How many more bytes fit.
+    pub fn room(&self) -> usize {
+        self.bytes.len() - self.len
+    }
+
+    /// How many bytes are in it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends bytes, as many as fit.
+    pub fn put(&mut self, bytes: &[u8]) {
+        let fits = bytes.len().min(self.room());
+        self.bytes[self.len..self.len + fits].copy_from_slice(&bytes[..fits]);
+        self.len += fits;
+        self.truncated |= fits < bytes.len();
+    }
+
+    /// Writes over bytes that were put before; ignored where there are none.
+    pub fn amend(&mut self, at: usize, bytes: &[u8]) {
+        if at + bytes.len() <= self.len {
+            self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Takes everything behind `len` back.
+    pub fn shorten(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Marks the record: a value was cut.
+    pub fn mark_truncated(&mut self) {
+        self.truncated = true;
+    }
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Ring {
+    bytes: Box<[u8]>,
+    scratch: Box<[u8]>,
+    read_at: usize,
+    used: usize,
+    records: usize,
+    written: u64,
+    dropped: u64,
+}
+
+impl Ring {
+    /// A ring of that many bytes. One record needs 60 and its payload.
+    pub fn with_capacity(bytes: usize) -> Ring {
+        Ring {
+            bytes: vec![0; bytes].into_boxed_slice(),
+            scratch: vec![0; LARGEST_PAYLOAD].into_boxed_slice(),
+            read_at: 0,
+            used: 0,
+            records: 0,
+            written: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Appends a record whose payload `fill` writes. False: there was no room; it is counted as dropped, and nothing older is lost.
+    pub fn push(&mut self, header: &Header, fill: impl FnOnce(&mut Payload<'_>)) -> bool {
+        let mut payload = Payload { bytes: &mut self.scratch, len: 0, truncated: false };
+        fill(&mut payload);
+        let (len, truncated) = (payload.len, payload.truncated);
+        if FRAME + len > self.bytes.len() - self.used {
+            self.dropped += 1;
+            return false;
+        }
+        let flags = if truncated { header.flags.with(Flags::TRUNCATED) } else { header.flags };
+        let frame = encode(&Header { flags, ..*header }, len);
+        let at = self.wrapped(self.used);
+        copy_in(&mut self.bytes, at, &frame);
+        let at = self.wrapped(self.used + FRAME);
+        copy_in(&mut self.bytes, at, &self.scratch[..len]);
+        self.used += FRAME + len;
+        self.records += 1;
+        self.written += 1;
+        true
+    }
+
+    /// Takes the oldest record.
+    pub fn pop(&mut self) -> Option<Record> {
+        if self.records == 0 {
+            return None;
+        }
+        let mut frame = [0; FRAME];
+        copy_out(&self.bytes, self.read_at, &mut frame);
+        let (header, len) = decode(&frame);
+        let mut payload = vec![0; len];
+        copy_out(&self.bytes, self.wrapped(FRAME), &mut payload);
+        self.read_at = self.wrapped(FRAME + len);
+        self.used -= FRAME + len;
+        self.records -= 1;
+        Some(Record { header, payload })
+    }
+
+    /// How many records wait to be read.
+    pub fn len(&self) -> usize {
+        self.records
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// How many records were ever put in.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// How many found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn wrapped(&self, offset: usize) -> usize {
+        (self.read_at + offset) % self.bytes.len().max(1)
+    }
+}
+
+/// Bytes in front of a payload: its length and the header.
+const FRAME: usize = 60;
+
+fn encode(header: &Header, len: usize) -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    put(&(len as u32).to_le_bytes());
+    put(&header.event.0.to_le_bytes());
+    put(&header.cpu.to_le_bytes());
+    put(&[header.flags.0, 0]);
+    put(&header.pid.to_le_bytes());
+    put(&header.comm);
+    put(&header.time.to_le_bytes());
+    put(&header.ip.to_le_bytes());
+    put(&header.return_ip.to_le_bytes());
+    frame
+}
+
+fn decode(frame: &[u8; FRAME]) -> (Header, usize) {
+    let word = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let mut comm = [0; 16];
+    comm.copy_from_slice(&frame[16..32]);
+    let header = Header {
+        event: EventId(word(4)),
+        cpu: word(8) as u16,
+        flags: Flags(frame[10]),
+        pid: word(12),
+        comm,
+        time: long(32),
+        ip: long(40),
+        return_ip: long(48),
+    };
+    (header, word(0) as usize)
+}
+
+fn copy_in(ring: &mut [u8], at: usize, bytes: &[u8]) {
+    let before_the_end = bytes.len().min(ring.len() - at);
+    let (first, second) = bytes.split_at(before_the_end);
+    ring[at..at + first.len()].copy_from_slice(first);
+    ring[..second.len()].copy_from_slice(second);
+}
+
+fn copy_out(ring: &[u8], at: usize, into: &mut [u8]) {
+    let before_the_end = into.len().min(ring.len() - at);
+    let (first, second) = into.split_at_mut(before_the_end);
+    first.copy_from_slice(&ring[at..at + first.len()]);
+    second.copy_from_slice(&ring[..second.len()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    fn header(n: u32) -> Header {
+        Header {
+            event: EventId(n),
+            cpu: n as u16,
+            flags: if n % 2 == 0 { Flags::NONE } else { Flags::INTERRUPTS_OFF },
+            pid: n * 3,
+            comm: *b"a task's name\0\0\0",
+            time: u64::from(n) << 33,
+            ip: 0xffff_ffff_8100_0000 + u64::from(n),
+            return_ip: u64::MAX - u64::from(n),
+        }
+    }
+
+    /// DV-4: no record is lost silently, none is changed, and the order is kept.
+    #[test]
+    fn a_full_ring_drops_the_new_record_and_counts_it() {
+        let mut ring = Ring::with_capacity(2 * FRAME + 10);
+        assert!(ring.push(&header(1), |payload| payload.put(b"12345")));
+        assert!(ring.push(&header(2), |payload| payload.put(b"67890")));
+        assert!(!ring.push(&header(3), |_| ()));
+        assert_eq!((ring.len(), ring.written(), ring.dropped()), (2, 2, 1));
+        assert_eq!(ring.pop(), Some(Record { header: header(1), payload: b"12345".to_vec() }));
+        assert!(ring.push(&header(4), |_| ()));
+        assert_eq!(ring.pop().map(|record| record.header), Some(header(2)));
+        assert_eq!(ring.pop().map(|record| record.header), Some(header(4)));
+        assert_eq!(ring.pop(), None);
+        assert!(ring.is_empty());
+    }
+
+    /// DV-4: a payload that is too long is cut, and the record says so.
+    #[test]
+    fn what_does_not_fit_in_a_payload_marks_the_record() {
+        let mut ring = Ring::with_capacity(8192);
+        ring.push(&header(2), |payload| payload.put(&[7; LARGEST_PAYLOAD + 1]));
+        let record = ring.pop().expect("one record was put in");
+        assert_eq!(record.payload, [7; LARGEST_PAYLOAD]);
+        assert!(record.header.flags.contains(Flags::TRUNCATED));
+    }
+
+    #[test]
+    fn a_ring_of_no_bytes_drops_everything() {
+        let mut ring = Ring::with_capacity(0);
+        assert!(!ring.push(&header(1), |_| ()));
+        assert_eq!((ring.pop(), ring.dropped()), (None, 1));
+    }
+
+    proptest! {
+        /// DV-4: whatever is written and read in whatever order, what comes out is what went in.
+        #[test]
+        fn the_ring_is_a_queue(steps in prop::collection::vec(prop::option::of(0_usize..200), 1..200), capacity in 0_usize..1000) {
+            let mut ring = Ring::with_capacity(capacity);
+            let mut model: VecDeque<Record> = VecDeque::new();
+            for (n, step) in steps.into_iter().enumerate() {
+                let Some(len) = step else {
+                    prop_assert_eq!(ring.pop(), model.pop_front());
+                    continue;
+                };
+                let payload: Vec<u8> = (0..len).map(|at| (at + n) as u8).collect();
+                let used: usize = model.iter().map(|record| FRAME + record.payload.len()).sum();
+                let fits = used + FRAME + len <= capacity;
+                prop_assert_eq!(ring.push(&header(n as u32), |into| into.put(&payload)), fits);
+                if fits {
+                    model.push_back(Record { header: header(n as u32), payload });
+                }
+            }
+            prop_assert_eq!(ring.len(), model.len());
+        }
+    }
+}

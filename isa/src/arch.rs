@@ -41,6 +41,9 @@ impl Arch {
     }
 }
 
+/// The computation of one instruction on a stopped CPU.
+pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault>;
+
 /// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
 pub struct Isa {
     /// Which one.
@@ -70,7 +73,7 @@ pub struct Isa {
     /// The copy that runs at `at` instead of at its own address, followed by `tail`.
     pub copy: fn(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>,
     /// Computes an instruction instead of running it; sets the pc. On a fault nothing has changed.
-    pub emulate: fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault>,
+    pub emulate: Emulate,
 }
 
 impl core::fmt::Debug for Isa {

@@ -60,6 +60,16 @@ pub enum Flow {
     Trap,
 }
 
+impl Flow {
+    /// The fixed address that it may go to, where it has one.
+    pub fn target(self) -> Option<u64> {
+        match self {
+            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
 /// Bytes that are no instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecodable {

@@ -9,7 +9,7 @@
 //! - `mov` of control registers with a ModRM that does not name a register has a displacement there.
 
 use super::Mode;
-use super::shape::{MARKERS, Shape, Truncated};
+use super::shape::{MARKERS, Shape};
 use crate::insn::{Flow, Insn, LONGEST, Undecodable};
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction};
 
@@ -20,11 +20,15 @@ pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodabl
         return decode_marked(mode, address, bytes);
     }
     let (instruction, error) = iced(mode, address, bytes);
-    match error {
-        DecoderError::None => Ok(Insn::new(address, &bytes[..instruction.len()], flow(&instruction))),
-        DecoderError::NoMoreBytes => Err(undecodable(address, bytes)),
-        _ => unknown(mode, address, bytes),
+    if error == DecoderError::None {
+        return Ok(Insn::new(address, &bytes[..instruction.len()], flow(&instruction)));
     }
+    // iced-x86 wants one more byte for some that it does not know; so its saying that bytes are missing is not the last word.
+    let cut = undecodable(address, bytes);
+    let shape = Shape::of(mode, bytes).map_err(|_| cut)?;
+    let invalid = Undecodable { truncated: cut.truncated && error == DecoderError::NoMoreBytes, ..cut };
+    let length = shape.legacy_length(mode).ok_or(invalid)?;
+    Ok(Insn::new(address, bytes.get(..length).ok_or(cut)?, Flow::Trap))
 }
 
 /// What iced-x86 makes of an instruction; `None` for one that no CPU executes.
@@ -45,15 +49,6 @@ fn decode_marked(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecod
     let inner = decode(mode, address.wrapping_add(mark as u64), &bytes[mark..]);
     let inner = inner.map_err(|_| undecodable(address, bytes))?;
     Ok(Insn::new(address, &bytes[..mark + inner.bytes().len()], Flow::Trap))
-}
-
-fn unknown(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
-    let length = match Shape::of(mode, bytes) {
-        Ok(shape) => shape.legacy_length(mode).ok_or(Undecodable { address, truncated: false })?,
-        Err(Truncated) => return Err(undecodable(address, bytes)),
-    };
-    let bytes = bytes.get(..length).ok_or_else(|| undecodable(address, bytes))?;
-    Ok(Insn::new(address, bytes, Flow::Trap))
 }
 
 /// More bytes would help only where there were fewer than the longest instruction has.

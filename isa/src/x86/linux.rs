@@ -105,3 +105,26 @@ const BOOSTED_0F: [u16; 16] = [
 fn bit(table: &[u16; 16], opcode: u8) -> bool {
     table[usize::from(opcode >> 4)] & 0x8000 >> (opcode & 15) != 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// OP-3: the list of spec/isa-x86.md 4.3, as it stands there.
+    #[test]
+    fn the_boosted_two_byte_opcodes_are_those_of_the_list() {
+        const LIST: &str = "02 03 06 08 09 1F 20-23 31 40-4F 60-6B 6E 6F 74-77 7E 7F 90-9F A0 A1 A3 A4 A5 A8 A9 AB AC AD AF \
+            B0-B7 BB-BF C0 C1 C8-CF D1 D2 D3 D5 D8 D9 DB DC DD DF E1 E2 E5 E8 E9 EB EC ED EF F1 F2 F3 F5 F8 F9 FA FC FD FE";
+        let number = |text: &str| u8::from_str_radix(text, 16).expect("a byte");
+        let listed: Vec<u8> = LIST
+            .split_whitespace()
+            .flat_map(|item| match item.split_once('-') {
+                Some((from, to)) => number(from)..=number(to),
+                None => number(item)..=number(item),
+            })
+            .collect();
+        let boosted: Vec<u8> = (0..=255).filter(|opcode| bit(&BOOSTED_0F, *opcode)).collect();
+        assert_eq!(boosted, listed);
+    }
+}

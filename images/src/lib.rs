@@ -1,1 +1,65 @@
-//! (being written)
+//! Guest kernels that come with trapline: the tiny kernel, ready to boot, and the way to build it again.
+//!
+//! Names are `family/variant`: `tiny/x86_64`, `tiny/i386`. Stock kernels (`debian/...`) are to join this catalogue; they are pulled, not
+//! embedded.
+
+mod rebuild;
+
+pub use rebuild::{RebuildError, Rebuilt, Tools, installed_tools, rebuild, recorded_tools};
+
+/// A kernel that is part of the program.
+#[derive(Debug)]
+pub struct Builtin {
+    /// As on the command line, such as `tiny/x86_64`.
+    pub name: &'static str,
+    /// One line for people.
+    pub description: &'static str,
+    /// The ELF file.
+    pub bytes: &'static [u8],
+    /// The command line that it boots with unless told otherwise.
+    pub command_line: &'static str,
+    /// Lines of kprobe_events that show something on this kernel.
+    pub demo: &'static str,
+}
+
+static BUILTINS: [Builtin; 2] = [
+    Builtin {
+        name: "tiny/x86_64",
+        description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-x86_64.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-x86_64.events"),
+    },
+    Builtin {
+        name: "tiny/i386",
+        description: "the tiny kernel for i386: the same sources, paging in 32 bits, INT 0x80",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-i386.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-i386.events"),
+    },
+];
+
+/// All of them, the default first.
+pub fn builtins() -> &'static [Builtin] {
+    &BUILTINS
+}
+
+/// The one of that name.
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    BUILTINS.iter().find(|builtin| builtin.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_found_by_its_full_name_only() {
+        for builtin in builtins() {
+            assert!(find(builtin.name).is_some_and(|found| std::ptr::eq(found, builtin)), "{}", builtin.name);
+        }
+        for name in ["", "tiny", "tiny/", "x86_64", "tiny/X86_64"] {
+            assert!(find(name).is_none(), "{name:?}");
+        }
+    }
+}

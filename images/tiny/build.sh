@@ -21,9 +21,9 @@ common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestand
 for arch in "$@"; do
     case $arch in
     x86_64) machine="-m64 -march=x86-64 -mno-red-zone -mcmodel=kernel -mno-80387 -mpreferred-stack-boundary=3"
-        emulation=elf_x86_64 format=elf64-x86-64 start=startup_64 ;;
+        emulation=elf_x86_64 format=elf64-x86-64 ;;
     i386) machine="-m32 -march=i686 -mregparm=3 -mno-80387 -mpreferred-stack-boundary=2"
-        emulation=elf_i386 format=elf32-i386 start=startup_32 ;;
+        emulation=elf_i386 format=elf32-i386 ;;
     *) echo "build.sh: no such architecture: $arch (x86_64, i386)" >&2; exit 2 ;;
     esac
     objects=$out/$arch.o
@@ -43,7 +43,7 @@ for arch in "$@"; do
         esac
         list="$list $object"
     done
-    $CC -E -P -x c $includes -D ELF_FORMAT=$format -D STARTUP=$start "$here/x86/tiny.lds.S" -o "$objects/tiny.lds"
+    $CC -E -P -x c $includes -D ELF_FORMAT=$format "$here/x86/tiny.lds.S" -o "$objects/tiny.lds"
     $LD -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --no-warn-rwx-segments --fatal-warnings \
         -T "$objects/tiny.lds" $list -o "$out/tiny-$arch.elf"
     rm -rf "$objects"

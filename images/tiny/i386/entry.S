@@ -67,7 +67,7 @@ function exception_common /* the handler's address lies where gs belongs */
 	movl ORIG_AX(%esp), %edx
 	movl %esp, %eax
 	call *%ecx
-return_from_exception:
+.Lreturn_from_exception:
 	cli
 	movl %esp, %eax
 	call prepare_return
@@ -91,7 +91,7 @@ function ret_from_fork /* a new task's first instruction: eax = the task before,
 	jz 1f
 	movl %esi, %eax
 	call *%ebx /* comes back only when the thread has become a program */
-1:	jmp return_from_exception
+1:	jmp .Lreturn_from_exception
 end ret_from_fork
 
 	.text

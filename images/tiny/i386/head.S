@@ -52,14 +52,14 @@ startup_32: /* edi: number of this CPU, esi: boot info; addresses are physical u
 	sub $(17 * 4 + 8), %esp /* the place of a pt_regs; the stack is as after a call */
 	xor %ebp, %ebp
 	test %edi, %edi
-	jnz secondary
+	jnz .Lsecondary
 	mov %esi, %eax
 	jmp start_kernel
 
-secondary: /* until the first CPU has made the interrupt table */
+.Lsecondary: /* until the first CPU has made the interrupt table */
 	pause
 	cmpl $0, secondary_may_start
-	je secondary
+	je .Lsecondary
 	mov %edi, %eax
 	jmp start_secondary
 	.size startup_32, . - startup_32
@@ -83,10 +83,10 @@ swapper_pg_dir:
 	.type level1_kernel_pgt, @object
 	.size level1_kernel_pgt, 4096
 level1_kernel_pgt: /* the first 4 MiB, where the kernel lies, in small pages */
-	.set physical, 0
+	.set .Lphysical, 0
 	.rept 1024
-	.long TABLE + physical
-	.set physical, physical + 0x1000
+	.long TABLE + .Lphysical
+	.set .Lphysical, .Lphysical + 0x1000
 	.endr
 
 	.section .bss

@@ -13,7 +13,7 @@ enum { TICK_NS = 12000, MAX_COMMAND_LINE = 120 };
 
 static const char *const result_names[RESULTS] = { "pipe", "net", "sort", "recursion", "bytecode", "files", "fork", "fault", "trap", "misc" };
 
-int user_rounds = 4;
+int user_rounds = 8;
 static u32 bench_rounds, want_spin, want_crash, want_oops;
 static int cpus = 1;
 static volatile u32 secondary_is_up;

@@ -11,7 +11,7 @@ struct free_block {
 static struct spinlock pages_lock;
 static struct free_block *free_list[2]; /* of 1 page, of 2 pages */
 static char *untouched;
-u32 pages_in_use, demand_faults;
+u32 demand_faults;
 
 __init void mm_init(void)
 {
@@ -34,7 +34,6 @@ void *alloc_pages(int order)
 			free_list[0] = other;
 		}
 	}
-	pages_in_use += 1 << order;
 	spin_unlock_irqrestore(&pages_lock, flags);
 	return block;
 }
@@ -46,7 +45,6 @@ void free_pages(void *address, int order)
 
 	block->next = free_list[order];
 	free_list[order] = block;
-	pages_in_use -= 1 << order;
 	spin_unlock_irqrestore(&pages_lock, flags);
 }
 
@@ -103,13 +101,12 @@ void mm_destroy(struct mm *mm)
 }
 
 /* 1: the access may be tried again. */
-int handle_mm_fault(struct mm *mm, unsigned long address, int write)
+int handle_mm_fault(struct mm *mm, unsigned long address)
 {
 	int heap = address >= USER_HEAP && address < USER_HEAP_END;
 	int stack = address >= USER_STACK && address < USER_END;
 	void *page;
 
-	(void)write;
 	if (!heap && !stack)
 		return 0;
 	if (*pte_of(mm, address) & PAGE_PRESENT)

@@ -1,4 +1,4 @@
-/* The four string functions that the compiler or the kernel calls. Plain loops: the fancy ones are in arch.h. */
+/* The string functions that the compiler or the kernel calls. Plain loops: the fancy ones are in arch.h. */
 #include "tiny.h"
 
 void *memcpy(void *to, const void *from, usize n)
@@ -16,14 +16,6 @@ void *memset(void *to, int byte, usize n)
 	while (n--)
 		*out++ = byte;
 	return to;
-}
-
-usize strlen(const char *s)
-{
-	usize n = 0;
-	while (s[n])
-		n++;
-	return n;
 }
 
 int strcmp(const char *a, const char *b)

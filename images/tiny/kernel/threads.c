@@ -3,7 +3,7 @@
 #include "tiny.h"
 #include "work.h"
 
-enum { PIPE_WRITERS = 2, PIPE_READERS = 3, PIPE_MESSAGES = 120, PROGRAM_COPIES = 1 };
+enum { PIPE_WRITERS = 2, PIPE_READERS = 3, PIPE_MESSAGES = 160 };
 
 static int pipe_writer(void *arg)
 {
@@ -44,7 +44,7 @@ static int sorter(void *arg)
 
 	(void)arg;
 	set_task_comm(current, "sorter");
-	for (u32 i = 0; i < 10; i++)
+	for (u32 i = 0; i < 16; i++)
 		sum += sort_numbers(i + 1);
 	report(R_SORT, sum);
 	do_exit(0);
@@ -79,7 +79,7 @@ static int interpreter(void *arg)
 	do_exit(0);
 }
 
-/* Reads that fault in the kernel and are repaired, traps that the kernel makes for itself. */
+/* Accesses that fault in the kernel and are repaired, traps that the kernel makes for itself. */
 static noinline u64 fault_round(u32 i)
 {
 	static const unsigned long nowhere[] = { 0, 0x1000, KERNEL_BASE + 0x3000000, KERNEL_BASE - 0x5000 };
@@ -89,6 +89,7 @@ static noinline u64 fault_round(u32 i)
 	for (unsigned n = 0; n < ARRAY_SIZE(nowhere); n++)
 		sum += mix(n + i, probe_kernel_read(&value, (void *)nowhere[n], sizeof(value)) == -EFAULT);
 	sum += probe_kernel_read(&value, &i, sizeof(value)) == 0 ? mix(value, i) : 0;
+	sum += mix(i, probe_kernel_write((void *)nowhere, &value, sizeof(value)) == -EFAULT); /* constants stay constant */
 	return sum;
 }
 

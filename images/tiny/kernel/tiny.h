@@ -93,15 +93,16 @@ void free_pages(void *address, int order);
 struct mm *mm_create(void);
 struct mm *mm_copy(struct mm *from);
 void mm_destroy(struct mm *mm);
-int handle_mm_fault(struct mm *mm, unsigned long address, int write);
+int handle_mm_fault(struct mm *mm, unsigned long address);
 void arch_mm_tables(struct mm *mm);
 void arch_free_mm_tables(struct mm *mm);
-extern u32 pages_in_use, demand_faults;
+extern u32 demand_faults;
 
 long copy_to_user(void __user *to, const void *from, usize n);
 long copy_from_user(void *to, const void __user *from, usize n);
 long strncpy_from_user(char *to, const char __user *from, long n);
 long probe_kernel_read(void *to, const void *from, usize n);
+long probe_kernel_write(void *to, const void *from, usize n);
 
 /* ---- files: fs.c ---- */
 
@@ -181,5 +182,4 @@ void jprobe_return(void);
 
 void *memcpy(void *to, const void *from, usize n);
 void *memset(void *to, int byte, usize n);
-usize strlen(const char *s);
 int strcmp(const char *a, const char *b);

@@ -37,6 +37,11 @@ noinline long strncpy_from_user(char *to, const char __user *from, long n)
 }
 
 /* For kernel addresses of doubtful origin. */
+noinline long probe_kernel_write(void *to, const void *from, usize n)
+{
+	return copy_until_fault(to, from, n) ? -EFAULT : 0;
+}
+
 noinline long probe_kernel_read(void *to, const void *from, usize n)
 {
 	return copy_until_fault(to, from, n) ? -EFAULT : 0;

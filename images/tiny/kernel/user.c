@@ -23,7 +23,7 @@ static long open(const char *name, int flags) { return user_syscall(NR_open, (lo
 /* Opens that succeed and each way to fail, reads in small pieces. */
 static noinline u64 files_round(u64 sum)
 {
-	static const char *const names[] = { "/etc/motd", "/proc/version", "/etc/shadow", "/no/such/file", "/dev/zero", (char *)0x1234, "/a/name/that/is/longer/than/the/kernel/allows" };
+	static const char *const names[] = { "/etc/motd", "/proc/version", "/etc/shadow", "/no/such/file", "/dev/zero", "/dev/null", (char *)0x1234, "/a/name/that/is/longer/than/the/kernel/allows" };
 	char buffer[16];
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
@@ -49,10 +49,13 @@ void user_files(unsigned long rounds)
 	long console = open("/dev/console", O_WRONLY);
 	user_syscall(NR_write, console, (long)"hello from user mode", 20);
 	user_syscall(NR_close, console, 0, 0);
-	for (unsigned long i = 0; i < rounds; i++)
+	for (unsigned long i = 0; i < 2 * rounds; i++)
 		sum = files_round(sum + shared_data[i & 3]);
-	for (int i = 0; i < MAX_FILES + 1; i++) /* one too many */
-		sum = blend(sum, open("/dev/null", O_WRONLY));
+	for (int i = 0; i < MAX_FILES + 1; i++) { /* one too many */
+		long fd = open("/dev/null", O_WRONLY);
+		sum = blend(sum, fd);
+		sum += user_syscall(NR_write, fd, (long)"into the void", 13) + user_syscall(NR_read, fd, 0, 1);
+	}
 	report_sum(R_FILES, sum);
 	exit(0);
 }
@@ -91,7 +94,7 @@ void user_forker(unsigned long rounds)
 {
 	u64 sum = 0;
 
-	for (unsigned long i = 0; i < rounds; i++) {
+	for (unsigned long i = 0; i < (rounds + 1) / 2; i++) {
 		int status = 0, children = 0;
 		for (u32 which = 0; which < 4; which++)
 			if (!user_syscall(NR_fork, 0, 0, 0))

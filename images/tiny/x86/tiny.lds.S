@@ -16,9 +16,9 @@ PHDRS
 }
 SECTIONS
 {
-	phys_startup = STARTUP - KERNEL_BASE;
 	. = KERNEL_BASE + 0x100000;
 	_stext = .;
+	phys_startup = _stext - KERNEL_BASE; /* head.S comes first */
 	.text : AT(ADDR(.text) - KERNEL_BASE) {
 		__entry_text_start = .;
 		*(.head.text)

@@ -14,8 +14,6 @@ void prepare_return(struct pt_regs *regs);
 extern const struct exception_table_entry __start___ex_table[], __stop___ex_table[];
 extern const struct bug_entry __start___bug_table[], __stop___bug_table[];
 
-#define FAULT_WRITE 2
-
 static noinline unsigned long search_exception_table(unsigned long ip)
 {
 	const struct exception_table_entry *row;
@@ -85,7 +83,7 @@ void do_page_fault(struct pt_regs *regs, unsigned long error)
 
 	if (regs->flags & X86_EFLAGS_IF)
 		local_irq_enable();
-	if (mm && handle_mm_fault(mm, address, (error & FAULT_WRITE) != 0))
+	if (mm && handle_mm_fault(mm, address))
 		return;
 	if (!user_mode(regs) && fixup_exception(regs))
 		return;

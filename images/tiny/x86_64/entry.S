@@ -83,7 +83,7 @@ function exception_common /* the handler's address lies where di belongs */
 1:	mov %rsp, %rdi
 	mov ORIG_AX(%rsp), %rsi
 	call *%rbx
-return_from_exception:
+.Lreturn_from_exception:
 	cli
 	mov %rsp, %rdi
 	call prepare_return
@@ -131,7 +131,7 @@ function ret_from_fork /* a new task's first instruction: rax = the task before,
 	jz 1f
 	mov %r12, %rdi
 	call *%rbx /* comes back only when the thread has become a program */
-1:	jmp return_from_exception
+1:	jmp .Lreturn_from_exception
 end ret_from_fork
 
 	.text

@@ -61,15 +61,15 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; addresses are physical u
 	wrmsr
 	sub $(21 * 8 + 8), %rsp /* the place of a pt_regs; the stack is as after a call */
 	test %ebx, %ebx
-	jnz secondary
+	jnz .Lsecondary
 	mov %rbp, %rdi
 	xor %ebp, %ebp
 	jmp start_kernel
 
-secondary: /* until the first CPU has made the interrupt table */
+.Lsecondary: /* until the first CPU has made the interrupt table */
 	pause
 	cmpl $0, secondary_may_start(%rip)
-	je secondary
+	je .Lsecondary
 	mov %rbx, %rdi
 	xor %ebp, %ebp
 	jmp start_secondary
@@ -104,17 +104,17 @@ page_table level3_kernel_pgt
 page_table level2_kernel_pgt /* one for all address spaces; its last 16 entries are not ours */
 	.fill 8, 8, 0
 	.quad level1_kernel_pgt - KERNEL_BASE + TABLE
-	.set physical, 0x200000
+	.set .Lphysical, 0x200000
 	.rept 7
-	.quad 0x80000000000000e3 + physical
-	.set physical, physical + 0x200000
+	.quad 0x80000000000000e3 + .Lphysical
+	.set .Lphysical, .Lphysical + 0x200000
 	.endr
 	.fill 496, 8, 0
 page_table level1_kernel_pgt /* the first 2 MiB, where the kernel lies, in small pages */
-	.set physical, 0
+	.set .Lphysical, 0
 	.rept 512
-	.quad TABLE + physical
-	.set physical, physical + 0x1000
+	.quad TABLE + .Lphysical
+	.set .Lphysical, .Lphysical + 0x1000
 	.endr
 
 	.section .bss

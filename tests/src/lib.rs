@@ -1,1 +1,87 @@
-//! (being written)
+//! What the test families share; the families themselves stand in `tests/`, one file per promise.
+//!
+//! They are generic: a new ISA joins them by a line in [`GUESTS`].
+
+pub mod lab;
+
+use trapline::boot::Kernel;
+use trapline::machine::{Config, Happening, Stop};
+use trapline::probed::Session;
+use trapline_isa::arch::Arch;
+use trapline_isa::function;
+
+/// The built-in kernels that every family runs.
+pub const GUESTS: &[(Arch, &str)] = &[(Arch::X86_64, "tiny/x86_64"), (Arch::I386, "tiny/i386")];
+
+/// Far more virtual time than the tiny kernel takes.
+pub const LONG: u64 = 2_000_000_000;
+
+/// A built-in kernel, loaded.
+pub fn kernel(name: &str) -> Kernel {
+    let builtin = trapline_images::find(name).unwrap_or_else(|| panic!("{name} is built in"));
+    Kernel::load(builtin.bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A session with a built-in kernel at its entry, keeping a log of what happens.
+pub fn session(name: &str, cpus: usize) -> Session {
+    session_with(name, &Config { cpus, record_events: true, ..Config::default() })
+}
+
+/// The same, configured otherwise.
+pub fn session_with(name: &str, config: &Config) -> Session {
+    Session::new(kernel(name), config).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Everything that two runs must have in common.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run {
+    /// How it ended.
+    pub stop: Stop,
+    /// All console text.
+    pub console: String,
+    /// When it ended, in ticks.
+    pub time: u64,
+    /// Every interrupt, exception, system call, sleep and clock read.
+    pub happenings: Vec<Happening>,
+}
+
+/// Runs to the end.
+pub fn run(session: &mut Session) -> Run {
+    let stop = session.run_until(LONG);
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+/// The checksum line that the tiny kernel prints.
+pub fn checksum(console: &str) -> &str {
+    console.lines().find(|line| line.contains("checksum:")).and_then(|line| line.split("] ").nth(1)).unwrap_or("no checksum was printed")
+}
+
+/// Fails with the first difference of two runs, in words.
+pub fn assert_same(what: &str, expected: &Run, seen: &Run) {
+    let first = expected.happenings.iter().zip(&seen.happenings).position(|(one, other)| one != other);
+    if let Some(at) = first {
+        panic!("{what}: happening {at} differs: expected {:x?}, seen {:x?}", expected.happenings[at], seen.happenings[at]);
+    }
+    assert_eq!(expected.happenings.len(), seen.happenings.len(), "{what}: number of happenings");
+    assert_eq!(expected.console, seen.console, "{what}: the console");
+    assert_eq!((&expected.stop, expected.time), (&seen.stop, seen.time), "{what}: the end");
+}
+
+/// The functions of a kernel's text: name, start, size.
+pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
+    let text = kernel.symbols.address_of("_stext").zip(kernel.symbols.address_of("_etext"));
+    let init = kernel.symbols.address_of("_sinittext").zip(kernel.symbols.address_of("_einittext"));
+    let ranges = [text, init].into_iter().flatten().map(|(start, end)| start..end);
+    ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
+}
+
+/// Every instruction boundary in these functions.
+pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
+    let isa = kernel.arch.isa();
+    let each = |(_, start, size): (String, u64, u64)| {
+        function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into)).map_while(Result::ok).map(|insn| insn.address).collect::<Vec<_>>()
+    };
+    functions(kernel).into_iter().flat_map(each).collect()
+}

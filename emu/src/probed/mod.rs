@@ -13,7 +13,7 @@ use guest::{Facts, Live};
 use std::sync::Arc;
 use trapline_isa::plan::{Policy, Refusal};
 use trapline_probes::Engine;
-use trapline_probes::guest::{Answer, Guest, Text};
+use trapline_probes::guest::{Answer, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
 use watch::Notes;
 use window::Window;
@@ -141,12 +141,9 @@ impl Session {
             probes.notes.init_dealt_with();
             probes.facts.init_is_freed();
         });
-        let ranges = self.machine.listener().facts.ranges_of(Text::Init);
-        self.with_engine(|engine, guest| {
-            for range in ranges {
-                engine.kill_range(guest, range);
-            }
-        });
+        if let Some(range) = self.machine.listener().facts.init_range() {
+            self.with_engine(|engine, guest| engine.kill_range(guest, range));
+        }
     }
 
     fn with_probes(&mut self, with: impl FnOnce(&mut Probes)) {

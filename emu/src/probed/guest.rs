@@ -1,0 +1,159 @@
+//! The running kernel as the engine's guest: text by its load address, the probe window, CPUs between runs.
+
+use super::window::Window;
+use crate::boot::Kernel;
+use crate::machine::Parts;
+use crate::unicorn::surgery::drop_translations;
+use std::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::Fault;
+use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, Window as StandsFor};
+
+/// What is known of the kernel itself, and what has become of it since the boot.
+pub struct Facts {
+    kernel: Kernel,
+    init_freed: bool,
+    log: Vec<String>,
+}
+
+impl Facts {
+    /// A kernel that has just been loaded.
+    pub fn new(kernel: Kernel) -> Facts {
+        Facts { kernel, init_freed: false, log: Vec::new() }
+    }
+
+    /// The image.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Its init sections are memory like any other from now on.
+    pub fn init_is_freed(&mut self) {
+        self.init_freed = true;
+    }
+
+    /// All addresses that are given up with the init sections.
+    pub fn init_range(&self) -> Option<Range<u64>> {
+        self.kernel.tables.init.clone().or_else(|| self.kernel.tables.init_text.clone())
+    }
+
+    /// Lines that the engine has logged since the last call.
+    pub fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    fn text_kind(&self, address: u64) -> Option<Text> {
+        let tables = &self.kernel.tables;
+        if tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) {
+            return (!self.init_freed).then_some(Text::Init);
+        }
+        tables.text.contains(&address).then_some(Text::Core)
+    }
+}
+
+/// A machine between two runs, as the engine's guest.
+pub struct Live<'a> {
+    pub(super) parts: Parts<'a>,
+    pub(super) window: &'a mut Window,
+    pub(super) facts: &'a mut Facts,
+}
+
+impl Live<'_> {
+    /// Where a kernel address was loaded: text does not move, so this holds under any page tables.
+    fn physical(&self, address: u64, len: usize) -> Result<u64, Fault> {
+        let segment = self.facts.kernel.segments.iter().find(|segment| segment.range().contains(&address));
+        let fault = Fault { address, write: false };
+        let segment = segment.ok_or(fault)?;
+        let offset = address - segment.virtual_address;
+        if segment.size - offset < len as u64 { Err(fault) } else { Ok(segment.physical + offset) }
+    }
+}
+
+impl Guest for Live<'_> {
+    fn isa(&self) -> &'static Isa {
+        self.parts.isa
+    }
+
+    fn cpus(&self) -> usize {
+        self.parts.cpus.len()
+    }
+
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.facts.kernel.symbols.find(name)
+    }
+
+    fn symbols_named(&self, name: &str) -> usize {
+        self.facts.kernel.symbols.count(name)
+    }
+
+    fn symbol_at(&self, address: u64) -> Option<Symbol> {
+        self.facts.kernel.symbols.containing(address)
+    }
+
+    fn similar_names(&self, name: &str) -> Vec<String> {
+        self.facts.kernel.symbols.similar(name)
+    }
+
+    fn text_kind(&self, address: u64) -> Option<Text> {
+        self.facts.text_kind(address)
+    }
+
+    fn site_at(&self, address: u64) -> Option<Site> {
+        self.facts.kernel.tables.sites.get(&address).copied()
+    }
+
+    fn blacklist(&self) -> &[Blacklisted] {
+        &self.facts.kernel.tables.blacklist
+    }
+
+    fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let physical = self.physical(address, into.len())?;
+        if self.parts.ram.read(physical, into) { Ok(()) } else { Err(Fault { address, write: false }) }
+    }
+
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let physical = self.physical(address, bytes.len())?;
+        if !self.parts.ram.write(physical, bytes) {
+            return Err(Fault { address, write: true });
+        }
+        drop_translations(self.parts.handle, self.parts.ram, physical, bytes.len());
+        Ok(())
+    }
+
+    fn window_take(&mut self, _near: u64, len: usize) -> Option<u64> {
+        self.window.take(len)
+    }
+
+    fn window_give(&mut self, at: u64, len: usize) {
+        self.window.give(at, len);
+    }
+
+    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: StandsFor) {
+        if let Some(physical) = self.window.note(at, stands_for) {
+            self.parts.ram.write(physical, bytes);
+            drop_translations(self.parts.handle, self.parts.ram, physical, bytes.len());
+        }
+    }
+
+    fn pcs_collide(&self, one: u64, other: u64) -> bool {
+        jump_cache_entry(one) == jump_cache_entry(other)
+    }
+
+    fn any_cpu_inside(&self, range: Range<u64>) -> bool {
+        // Between runs no interrupt frame holds an address of the window: the machine maps them back when it delivers.
+        self.parts.pcs().iter().any(|pc| range.contains(pc))
+    }
+
+    fn log(&mut self, line: &str) {
+        tracing::info!("{line}");
+        self.facts.log.push(line.to_string());
+    }
+}
+
+/// Which entry of the core's cache of jump targets a pc uses (docs/unicorn.md).
+fn jump_cache_entry(pc: u64) -> u64 {
+    const PAGE_BITS: u64 = 0xfc0;
+    const ADDRESS_BITS: u64 = 0x3f;
+    let folded = pc ^ (pc >> 6);
+    (folded >> 6) & PAGE_BITS | folded & ADDRESS_BITS
+}

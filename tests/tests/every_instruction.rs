@@ -1,0 +1,62 @@
+//! Every instruction: a probe on each boundary of the tiny kernel's text, a return probe on each function, the same checksum.
+
+use std::collections::BTreeMap;
+use trapline::machine::Stop;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
+
+/// KP-1, KP-2, RP-1: the kernel's work comes out the same with a probe on every instruction and a return probe on every function,
+/// together, with and without post-handlers; what is refused is refused by a rule with a name, and is little.
+#[test]
+fn a_kernel_probed_everywhere_does_the_same_work() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        for post in [false, true] {
+            let mut probed = session(name, 1);
+            let (mut refused, mut outside, mut total) = (BTreeMap::<String, u64>::new(), 0, 0);
+            let mut probes = Vec::new();
+            for address in boundaries(&kernel(name)) {
+                let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
+                let probe = if post { probe.post(|_| {}) } else { probe };
+                let closed = is_closed(probed.kernel(), address);
+                total += u64::from(!closed);
+                match probed.register_kprobe(&probe) {
+                    Ok(()) => probes.push(probe),
+                    Err(refusal) => {
+                        outside += u64::from(!closed);
+                        *refused.entry(refusal.to_string()).or_default() += 1;
+                    }
+                }
+            }
+            let mut returns = Vec::new();
+            for (_, start, _) in functions(&kernel(name)) {
+                let probe = Kretprobe::at_address(start).maxactive(64).handler(|_| {});
+                if probed.register_kretprobe(&probe).is_ok() {
+                    returns.push(probe);
+                }
+            }
+            let seen = run(&mut probed);
+            println!("{name}, post-handlers: {post}: {} probes, {} return probes; refused, by reason:", probes.len(), returns.len());
+            for (reason, count) in &refused {
+                println!("{count:6}  {reason}");
+            }
+            assert_eq!(seen.stop, Stop::PowerOff(0), "{name}: {}", seen.console);
+            assert_eq!(checksum(&seen.console), checksum(&plain.console), "{name}");
+            assert!(checksum(&plain.console).starts_with("checksum: "), "{name}: {}", plain.console);
+            assert!(outside * 50 <= total, "{name}: {outside} of {total} instructions outside the closed sections are refused");
+            let hit = probes.iter().filter(|probe| probe.hits() > 0).count();
+            assert!(hit * 2 > probes.len(), "{name}: {hit} of {} probes were hit", probes.len());
+            let missed: u64 = probes.iter().map(Kprobe::nmissed).sum();
+            let returned: u64 = returns.iter().map(Kretprobe::returns).sum();
+            assert!(returned > 1000, "{name}: {returned} returns, {missed} misses");
+        }
+    }
+}
+
+/// `.kprobes.text` and the entry code, which no probe may enter.
+fn is_closed(kernel: &trapline::boot::Kernel, address: u64) -> bool {
+    [("__kprobes_text_start", "__kprobes_text_end"), ("__entry_text_start", "__entry_text_end"), ("__noinstr_text_start", "__noinstr_text_end")]
+        .iter()
+        .filter_map(|(start, end)| kernel.symbols.address_of(start).zip(kernel.symbols.address_of(end)))
+        .any(|(start, end)| (start..end).contains(&address))
+}

@@ -1,0 +1,104 @@
+//! Same run: a probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trapline::machine::Stop;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session};
+
+/// BY-4: with no, one and all probes every interrupt, exception, system call and clock read has the same pc and time, on one CPU and on two.
+#[test]
+fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            let plain = run(&mut session(name, cpus));
+            assert_eq!(plain.stop, Stop::PowerOff(0), "{name}, {cpus} CPUs");
+            assert!(plain.happenings.len() > 200, "{name}: the log is kept");
+            assert_same(&format!("{name}, {cpus} CPUs, again"), &plain, &run(&mut session(name, cpus)));
+
+            let mut one = session(name, cpus);
+            let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
+            one.register_kprobe(&probe).expect("vfs_read can be probed");
+            assert_same(&format!("{name}, {cpus} CPUs, one probe"), &plain, &run(&mut one));
+            assert!(probe.hits() > 10, "{name}: vfs_read was hit {} times", probe.hits());
+
+            for post in [false, true] {
+                let mut all = session(name, cpus);
+                let probes = register_everywhere(&mut all, post);
+                assert_same(&format!("{name}, {cpus} CPUs, {} probes, post-handlers: {post}", probes.len()), &plain, &run(&mut all));
+                let hits: u64 = probes.iter().map(Kprobe::hits).sum();
+                assert!(hits > 100_000, "{name}: {hits} hits");
+            }
+        }
+    }
+}
+
+/// BY-4, RP-1: return probes on every function leave the run as it was.
+#[test]
+fn return_probes_change_neither_time_nor_the_place_of_any_interrupt() {
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            let plain = run(&mut session(name, cpus));
+            let mut probed = session(name, cpus);
+            let returns = Arc::new(AtomicU64::new(0));
+            for (function, start, _) in functions(&kernel(name)) {
+                let count = Arc::clone(&returns);
+                let probe = Kretprobe::at_address(start).maxactive(64).handler(move |_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                });
+                // Refusals are another family's business.
+                let _ = (function, probed.register_kretprobe(&probe));
+            }
+            assert_same(&format!("{name}, {cpus} CPUs"), &plain, &run(&mut probed));
+            assert!(returns.load(Ordering::Relaxed) > 1000, "{name}: {} returns", returns.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// BY-4, KP-13: all RAM but the window's own page-table entries is the same after the probes are taken back.
+#[test]
+fn memory_is_the_same_after_the_probes_are_gone() {
+    for (arch, name) in GUESTS {
+        let mut plain = session(name, 1);
+        run(&mut plain);
+        let mut probed = session(name, 1);
+        let probes = register_everywhere(&mut probed, false);
+        run(&mut probed);
+        for probe in probes.iter().filter(|probe| !probe.is_gone()) {
+            probed.unregister_kprobe(probe);
+        }
+        let known = |session: &trapline::probed::Session| {
+            let machine = session.machine();
+            let mut bytes = vec![0; machine.guest_ram_bytes() as usize];
+            assert!(machine.ram().read(0, &mut bytes));
+            bytes
+        };
+        // The plain session has the machine's internal probes in its text; the probed one still has them too.
+        let (one, other) = (known(&plain), known(&probed));
+        let window = plain.machine().guest_ram_bytes();
+        let word = arch.isa().word;
+        let differing: Vec<(usize, u64)> = one
+            .chunks(word)
+            .zip(other.chunks(word))
+            .enumerate()
+            .filter(|(_, (a, b))| a != b)
+            .map(|(index, (_, b))| (index * word, b.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))))
+            .filter(|(_, value)| (value & !0xfff) < window || *value > window + (16 << 20))
+            .collect();
+        assert!(differing.is_empty(), "{name}: words that differ: {:x?}", &differing[..differing.len().min(20)]);
+    }
+}
+
+fn register_everywhere(session: &mut trapline::probed::Session, post: bool) -> Vec<Kprobe> {
+    let mut probes = Vec::new();
+    for address in boundaries(session.kernel()) {
+        let mut probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
+        if post {
+            probe = probe.post(|_| {});
+        }
+        if session.register_kprobe(&probe).is_ok() {
+            probes.push(probe);
+        }
+    }
+    probes
+}

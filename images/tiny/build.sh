@@ -12,11 +12,12 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 : "${CC:=gcc}" "${LD:=ld}"
 
-common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestanding -nostdinc -fno-pic -fno-pie -fno-stack-protector
+common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestanding -nostdinc
+ -fno-pic -fno-pie -fno-stack-protector
  -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-strict-aliasing -fno-common -fno-builtin -fno-ident -g0
  -fcf-protection=none -fjump-tables -fomit-frame-pointer -fno-tree-loop-distribute-patterns -fno-tree-vectorize
  -fno-ipa-cp -fno-ipa-sra -fno-ipa-icf -fno-ipa-ra -fno-partial-inlining -fno-reorder-functions -fno-reorder-blocks-and-partition
- -frandom-seed=tiny -mno-sse -mno-mmx -msoft-float -ffile-prefix-map=$here=tiny"
+ -frandom-seed=tiny -mno-sse -mno-mmx -msoft-float"
 
 for arch in "$@"; do
     case $arch in
@@ -26,25 +27,24 @@ for arch in "$@"; do
         emulation=elf_i386 format=elf32-i386 ;;
     *) echo "build.sh: no such architecture: $arch (x86_64, i386)" >&2; exit 2 ;;
     esac
+    includes="-Ikernel -Ix86 -I$arch"
     objects=$out/$arch.o
     rm -rf "$objects"
     mkdir -p "$objects"
-    includes="-I$here/kernel -I$here/x86 -I$here/$arch"
+    # Relative names throughout, so that nothing of the path gets into the result. The order of this list is the order in memory.
+    cd "$here"
     list=
-    # The order of this list is the order in memory.
     for source in $arch/head.S $arch/entry.S x86/traps.c x86/cpu.c x86/process.c x86/mmu.c kernel/main.c kernel/sched.c \
         kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c kernel/threads.c kernel/work.c \
         kernel/probes.c kernel/print.c kernel/string.c kernel/user.c; do
-        name=$(basename "$source")
-        object=$objects/${name%.*}.o
-        case $source in
-        *.S) $CC $common $machine $includes -Wa,--noexecstack -c "$here/$source" -o "$object" ;;
-        *) $CC $common $machine $includes -c "$here/$source" -o "$object" ;;
-        esac
-        list="$list $object"
+        name=$(basename "${source%.*}").o
+        $CC $common $machine $includes -Wa,--noexecstack -c "$source" -o "$objects/$name"
+        list="$list $name"
     done
-    $CC -E -P -x c $includes -D ELF_FORMAT=$format "$here/x86/tiny.lds.S" -o "$objects/tiny.lds"
-    $LD -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --no-warn-rwx-segments --fatal-warnings \
-        -T "$objects/tiny.lds" $list -o "$out/tiny-$arch.elf"
+    $CC -E -P -x c $includes -D ELF_FORMAT=$format x86/tiny.lds.S -o "$objects/tiny.lds"
+    cd "$objects"
+    $LD -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
+        -T tiny.lds $list -o "$out/tiny-$arch.elf"
+    cd "$out"
     rm -rf "$objects"
 done

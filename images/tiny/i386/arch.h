@@ -26,7 +26,8 @@ typedef unsigned long pte_t;
 #define __va(physical) ((void *)((unsigned long)(physical) + KERNEL_BASE))
 
 struct pt_regs {
-	unsigned long bx, cx, dx, si, di, bp, ax, ds, es, fs, gs, orig_ax, ip, cs, flags, sp, ss; /* sp, ss: only from user mode */
+	unsigned long bx, cx, dx, si, di, bp, ax, ds, es, fs, gs, orig_ax, ip, cs, flags;
+	unsigned long sp, ss; /* only from user mode */
 };
 static inline int user_mode(struct pt_regs *regs) { return (regs->cs & 3) == 3; }
 
@@ -67,7 +68,10 @@ static inline struct percpu *this_cpu(void)
 	return area;
 }
 
-static inline unsigned long syscall_argument(struct pt_regs *regs, int n) { return n == 0 ? regs->bx : n == 1 ? regs->cx : regs->dx; }
+static inline unsigned long syscall_argument(struct pt_regs *regs, int n)
+{
+	return n == 0 ? regs->bx : n == 1 ? regs->cx : regs->dx;
+}
 #define FIRST_ARGUMENT ax
 
 static inline long user_syscall(long number, long a, long b, long c)

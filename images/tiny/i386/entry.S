@@ -85,7 +85,8 @@ function exception_common /* the handler's address lies where gs belongs */
 	iret
 end exception_common
 
-function ret_from_fork /* a new task's first instruction: eax = the task before, ebx = function of a kernel thread, esi = its argument */
+/* A new task's first instruction: eax = the task before, ebx = function of a kernel thread, esi = its argument. */
+function ret_from_fork
 	call schedule_tail
 	testl %ebx, %ebx
 	jz 1f

@@ -1,4 +1,4 @@
-/* A file system in constants: a few texts, two devices, a pipe, the programs. Calls go sys_ -> vfs_ -> the file's own operation. */
+/* A file system in constants: a few texts, devices, a pipe, the programs. Calls go sys_, vfs_, then the file's own operation. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"

@@ -11,7 +11,9 @@
 
 enum { TICK_NS = 12000, MAX_COMMAND_LINE = 120 };
 
-static const char *const result_names[RESULTS] = { "pipe", "net", "sort", "recursion", "bytecode", "files", "fork", "fault", "trap", "misc" };
+static const char *const result_names[RESULTS] = {
+	"pipe", "net", "sort", "recursion", "bytecode", "files", "fork", "fault", "trap", "misc",
+};
 
 int user_rounds = 8;
 static u32 bench_rounds, want_spin, want_crash, want_oops;
@@ -62,7 +64,8 @@ static __init void read_boot_info(unsigned long physical)
 	from = __va(info->command_line);
 	for (int i = 0; i < MAX_COMMAND_LINE - 1 && from[i]; i++)
 		command_line[i] = from[i];
-	printk("tiny kernel on %s: %u CPU%s, %u KiB of memory\n", ARCHITECTURE, cpus, cpus > 1 ? "s" : "", info->ram_bytes / 1024);
+	printk("tiny kernel on %s: %u CPU%s, %u KiB of memory\n", ARCHITECTURE, cpus, cpus > 1 ? "s" : "",
+	       info->ram_bytes / 1024);
 	printk("command line: \"%s\"\n", command_line);
 }
 
@@ -156,7 +159,8 @@ static int kernel_init(void *unused)
 	wait_for_all();
 	net_drain();
 	u64 sum = checksum();
-	printk("%u breakpoints, %u bugs, %u pages on demand, %u switches\n", breakpoints_seen, bugs_repaired, demand_faults, context_switches);
+	printk("%u breakpoints, %u bugs, %u pages on demand, %u switches\n", breakpoints_seen, bugs_repaired, demand_faults,
+	       context_switches);
 	printk("checksum: %016llx\n", sum);
 	printk("tiny: done\n");
 	power_off(0);

@@ -29,4 +29,7 @@ typedef long ssize;
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { EPERM = 1, ENOENT = 2, EBADF = 9, ECHILD = 10, EAGAIN = 11, ENOMEM = 12, EACCES = 13, EFAULT = 14, EINVAL = 22, EMFILE = 24, ENAMETOOLONG = 36, ENOSYS = 38 };
+enum {
+	ENOENT = 2, EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EFAULT = 14,
+	EINVAL = 22, EMFILE = 24, ENAMETOOLONG = 36, ENOSYS = 38,
+};

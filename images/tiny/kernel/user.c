@@ -23,7 +23,10 @@ static long open(const char *name, int flags) { return user_syscall(NR_open, (lo
 /* Opens that succeed and each way to fail, reads in small pieces. */
 static noinline u64 files_round(u64 sum)
 {
-	static const char *const names[] = { "/etc/motd", "/proc/version", "/etc/shadow", "/no/such/file", "/dev/zero", "/dev/null", (char *)0x1234, "/a/name/that/is/longer/than/the/kernel/allows" };
+	static const char *const names[] = {
+		"/etc/motd", "/proc/version", "/etc/shadow", "/no/such/file", "/dev/zero", "/dev/null",
+		(char *)0x1234, "/a/name/that/is/longer/than/the/kernel/allows",
+	};
 	char buffer[16];
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {

@@ -57,7 +57,9 @@ static noinline u32 hand_over_even(u32 value, u32 depth) { return hand_over((val
 
 enum { OP_PUSH, OP_DUP, OP_SWAP, OP_ADD, OP_MUL, OP_XOR, OP_ROTATE, OP_STEP, OP_LOOP, OP_OVER, OP_NOT, OP_END };
 
-static const u8 program[] = { OP_OVER, OP_PUSH, 77, OP_ADD, OP_DUP, OP_MUL, OP_XOR, OP_ROTATE, OP_NOT, OP_SWAP, OP_STEP, OP_SWAP, OP_LOOP, OP_END };
+static const u8 program[] = {
+	OP_OVER, OP_PUSH, 77, OP_ADD, OP_DUP, OP_MUL, OP_XOR, OP_ROTATE, OP_NOT, OP_SWAP, OP_STEP, OP_SWAP, OP_LOOP, OP_END,
+};
 
 noinline u32 run_bytecode(u32 seed, u32 rounds)
 {

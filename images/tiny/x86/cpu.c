@@ -31,7 +31,8 @@ static inline void wrmsr(u32 msr, u64 value) { asm volatile("wrmsr" ::"c"(msr), 
 
 /* Null, unused, code, data, user code, user data, per-CPU data. */
 #define GDT_FIXED                                                                                                      \
-	0, 0, 0x00cf9b000000ffff, 0x00cf93000000ffff, 0x00cffb000000ffff, 0x00cff3000000ffff, 0x0040930000000000 | (PERCPU_SIZE - 1)
+	0, 0, 0x00cf9b000000ffff, 0x00cf93000000ffff, 0x00cffb000000ffff, 0x00cff3000000ffff,                                   \
+		0x0040930000000000 | (PERCPU_SIZE - 1)
 
 struct gate {
 	u16 offset_low, selector;
@@ -122,7 +123,8 @@ void cpu_init(int cpu)
 	struct percpu *area = &percpu_areas[cpu];
 	unsigned long tss = (unsigned long)&area->tss;
 
-	area->gdt[GDT_TSS] = (sizeof(struct tss) - 1) | (u64)(tss & 0xffffff) << 16 | 0x0000890000000000 | (u64)(tss >> 24 & 0xff) << 56;
+	area->gdt[GDT_TSS] = 0x0000890000000000 | (sizeof(struct tss) - 1); /* a task state, free */
+	area->gdt[GDT_TSS] |= (u64)(tss & 0xffffff) << 16 | (u64)(tss >> 24 & 0xff) << 56;
 	area->tss.io_map = sizeof(struct tss);
 	area->kernel_sp = (unsigned long)boot_stacks + (cpu + 1) * KERNEL_STACK_SIZE;
 	area->active_pgd = kernel_pgd();

@@ -66,7 +66,10 @@ static inline struct percpu *this_cpu(void)
 	return area;
 }
 
-static inline unsigned long syscall_argument(struct pt_regs *regs, int n) { return n == 0 ? regs->di : n == 1 ? regs->si : regs->dx; }
+static inline unsigned long syscall_argument(struct pt_regs *regs, int n)
+{
+	return n == 0 ? regs->di : n == 1 ? regs->si : regs->dx;
+}
 #define FIRST_ARGUMENT di
 
 static inline long user_syscall(long number, long a, long b, long c)

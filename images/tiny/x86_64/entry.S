@@ -124,7 +124,8 @@ function entry_SYSCALL_64
 	sysretq
 end entry_SYSCALL_64
 
-function ret_from_fork /* a new task's first instruction: rax = the task before, rbx = function of a kernel thread, r12 = its argument */
+/* A new task's first instruction: rax = the task before, rbx = function of a kernel thread, r12 = its argument. */
+function ret_from_fork
 	mov %rax, %rdi
 	call schedule_tail
 	test %rbx, %rbx

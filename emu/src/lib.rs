@@ -1,1 +1,21 @@
-//! (being written)
+//! The machine: a simulated CPU, a board around it, a kernel in it, and the probe engine's seat.
+//!
+//! Without the feature `cpu` what reads files (boot, symbols, still) and the devices build alone, free of Unicorn.
+
+pub mod boot;
+pub mod clock;
+pub mod devices;
+pub mod error;
+pub mod still;
+pub mod symbols;
+
+pub mod cli;
+
+#[cfg(feature = "cpu")]
+pub mod boards;
+#[cfg(feature = "cpu")]
+pub mod cpu;
+#[cfg(feature = "cpu")]
+pub mod machine;
+#[cfg(feature = "cpu")]
+pub mod unicorn;

@@ -1,0 +1,209 @@
+//! Reading a kernel's ELF file.
+//!
+//! goblin reads the tables; what they promise about the file and about memory is checked here first.
+
+use super::foreign::{machine_name, not_elf};
+use super::{Section, Segment};
+use crate::error::BootError;
+use crate::symbols::{self, Symbols};
+use goblin::container::{Container, Ctx, Endian};
+use goblin::elf::header::{
+    EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_386, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header,
+};
+use goblin::elf::program_header::{PF_X, PT_LOAD};
+use goblin::elf::section_header::{SHF_ALLOC, SHT_SYMTAB};
+use goblin::elf::{Elf, ProgramHeader, SectionHeader, Sym, Symtab};
+use trapline_isa::arch::Arch;
+
+/// No kernel takes more memory than this, in all its segments.
+pub const MOST_MEMORY: u64 = 1 << 30;
+
+/// What an ELF file says.
+pub struct Image {
+    /// What it runs on.
+    pub arch: Arch,
+    /// Where execution starts.
+    pub entry: u64,
+    /// By virtual address.
+    pub segments: Vec<Segment>,
+    /// Those that are in memory.
+    pub sections: Vec<Section>,
+    /// Its symbol table.
+    pub symbols: Symbols,
+}
+
+/// Reads one.
+pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
+    if !bytes.starts_with(&ELFMAG[..]) {
+        return Err(not_elf(bytes));
+    }
+    const LONGEST_HEADER: u64 = 64;
+    let header = Elf::parse_header(bytes).map_err(|error| match bytes.len() as u64 {
+        has if has < LONGEST_HEADER => BootError::Truncated { what: "the ELF header".into(), needs: LONGEST_HEADER, has },
+        _ => BootError::Malformed(error.to_string()),
+    })?;
+    let arch = arch_of(&header)?;
+    kind_of(&header)?;
+    let ctx = context(&header);
+    let segments = segments(bytes, &header, ctx, arch)?;
+    if !segments.iter().any(|segment| (segment.physical..segment.physical + segment.size).contains(&header.e_entry)) {
+        return Err(BootError::EntryOutside { entry: header.e_entry });
+    }
+    let headers = section_headers(bytes, &header, ctx)?;
+    let symbols = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
+        Some(table) => symbol_table(bytes, table, &headers, ctx)?,
+        None => Symbols::default(),
+    };
+    let sections = sections(bytes, &header, &headers);
+    Ok(Image { arch, entry: header.e_entry, segments, sections, symbols })
+}
+
+fn arch_of(header: &Header) -> Result<Arch, BootError> {
+    let supported = || Arch::ALL.iter().map(|arch| arch.name()).collect::<Vec<_>>().join(" and ");
+    let wide = header.e_ident[EI_CLASS] == ELFCLASS64;
+    let little = header.e_ident[EI_DATA] == ELFDATA2LSB;
+    match (header.e_machine, wide, little) {
+        (EM_386, false, true) => Ok(Arch::I386),
+        (EM_X86_64, true, true) => Ok(Arch::X86_64),
+        (EM_X86_64, false, true) => {
+            Err(BootError::ForeignMachine { machine: "x32 (x86_64 with 32-bit addresses)".into(), supported: supported() })
+        }
+        (machine, wide, little) => {
+            let bits = if wide { 64 } else { 32 };
+            let end = if little { "little" } else { "big" };
+            let machine = format!("{} ({bits}-bit, {end}-endian)", machine_name(machine));
+            Err(BootError::ForeignMachine { machine, supported: supported() })
+        }
+    }
+}
+
+fn kind_of(header: &Header) -> Result<(), BootError> {
+    match header.e_type {
+        ET_EXEC | ET_DYN => Ok(()),
+        ET_REL => Err(BootError::NotAKernel { kind: "an object file or a kernel module (ET_REL)" }),
+        ET_CORE => Err(BootError::NotAKernel { kind: "a core dump (ET_CORE)" }),
+        _ => Err(BootError::NotAKernel { kind: "an ELF file of an unknown type" }),
+    }
+}
+
+fn context(header: &Header) -> Ctx {
+    let container = if header.e_ident[EI_CLASS] == ELFCLASS64 { Container::Big } else { Container::Little };
+    Ctx::new(container, Endian::Little)
+}
+
+/// A piece of the file, or what is missing.
+fn piece<'a>(bytes: &'a [u8], offset: u64, length: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], BootError> {
+    let end = offset.checked_add(length);
+    match end {
+        Some(end) if end <= bytes.len() as u64 => Ok(&bytes[offset as usize..end as usize]),
+        _ => Err(BootError::Truncated { what: what(), needs: end.unwrap_or(u64::MAX), has: bytes.len() as u64 }),
+    }
+}
+
+fn malformed(error: goblin::error::Error) -> BootError {
+    BootError::Malformed(error.to_string())
+}
+
+fn segments(bytes: &[u8], header: &Header, ctx: Ctx, arch: Arch) -> Result<Vec<Segment>, BootError> {
+    let count = usize::from(header.e_phnum);
+    let length = (count * ProgramHeader::size(ctx)) as u64;
+    let table = piece(bytes, header.e_phoff, length, || "the table of program headers".into())?;
+    let headers = ProgramHeader::parse(table, 0, count, ctx).map_err(malformed)?;
+    let mut segments: Vec<(usize, Segment)> = Vec::new();
+    let mut total: u64 = 0;
+    for (number, header) in headers.iter().enumerate().filter(|(_, header)| header.p_type == PT_LOAD && header.p_memsz > 0) {
+        total = total.saturating_add(header.p_memsz);
+        if total > MOST_MEMORY {
+            return Err(BootError::SegmentTooLarge { number, size: header.p_memsz, most: MOST_MEMORY });
+        }
+        segments.push((number, segment(bytes, number, header, arch)?));
+    }
+    if segments.is_empty() {
+        return Err(BootError::NothingToLoad);
+    }
+    apart(&mut segments, "physical", |segment| segment.physical)?;
+    apart(&mut segments, "virtual", |segment| segment.virtual_address)?;
+    Ok(segments.into_iter().map(|(_, segment)| segment).collect())
+}
+
+fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> Result<Segment, BootError> {
+    let size = header.p_memsz;
+    if header.p_filesz > size {
+        return Err(BootError::SegmentShrinks { number, in_file: header.p_filesz, in_memory: size });
+    }
+    let last = match arch.isa().word {
+        4 => u64::from(u32::MAX),
+        _ => u64::MAX - 1,
+    };
+    for start in [header.p_paddr, header.p_vaddr] {
+        if start.checked_add(size - 1).is_none_or(|end| end > last) {
+            return Err(BootError::SegmentWraps { number, start, size });
+        }
+    }
+    let held = piece(bytes, header.p_offset, header.p_filesz, || format!("segment {number}"))?;
+    Ok(Segment {
+        physical: header.p_paddr,
+        virtual_address: header.p_vaddr,
+        bytes: held.to_vec(),
+        size,
+        executable: header.p_flags & PF_X != 0,
+    })
+}
+
+/// Sorts by an address and makes sure that nothing is claimed twice.
+fn apart(segments: &mut [(usize, Segment)], space: &'static str, start: fn(&Segment) -> u64) -> Result<(), BootError> {
+    segments.sort_by_key(|(_, segment)| start(segment));
+    for pair in segments.windows(2) {
+        let ((one, low), (other, high)) = (&pair[0], &pair[1]);
+        if start(low) + low.size > start(high) {
+            return Err(BootError::SegmentsOverlap { one: *one, other: *other, space, address: start(high) });
+        }
+    }
+    Ok(())
+}
+
+/// An image that was stripped of these is loaded all the same.
+fn section_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<SectionHeader>, BootError> {
+    if header.e_shoff == 0 || header.e_shnum == 0 {
+        return Ok(Vec::new());
+    }
+    let count = usize::from(header.e_shnum);
+    let length = (count * SectionHeader::size(ctx)) as u64;
+    let table = piece(bytes, header.e_shoff, length, || "the table of section headers".into())?;
+    SectionHeader::parse_from(table, 0, count, ctx).map_err(malformed)
+}
+
+fn symbol_table(bytes: &[u8], table: &SectionHeader, headers: &[SectionHeader], ctx: Ctx) -> Result<Symbols, BootError> {
+    let data = piece(bytes, table.sh_offset, table.sh_size, || "the symbol table".into())?;
+    let names = match headers.get(table.sh_link as usize) {
+        Some(names) => piece(bytes, names.sh_offset, names.sh_size, || "the names of the symbols".into())?,
+        None => return Err(BootError::Malformed("the symbol table names no table of strings".into())),
+    };
+    let count = data.len() / Sym::size(ctx.container);
+    if count == 0 {
+        return Ok(Symbols::default());
+    }
+    let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
+    Ok(Symbols::new(symbols::elf::entries(&table, names, headers)))
+}
+
+/// The sections in memory, with names where these can be read: they only help to find tables.
+fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Section> {
+    let names = headers
+        .get(usize::from(header.e_shstrndx))
+        .and_then(|names| piece(bytes, names.sh_offset, names.sh_size, String::new).ok())
+        .unwrap_or_default();
+    let name = |at: usize| {
+        let rest = names.get(at..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        std::str::from_utf8(&rest[..end]).ok()
+    };
+    headers
+        .iter()
+        .filter(|section| section.sh_flags & u64::from(SHF_ALLOC) != 0)
+        .filter_map(|section| {
+            let end = section.sh_addr.checked_add(section.sh_size)?;
+            Some(Section { name: name(section.sh_name)?.to_string(), range: section.sh_addr..end })
+        })
+        .collect()
+}

@@ -1,0 +1,93 @@
+//! What a file is that is no kernel of ours, so that the error can say so.
+
+use crate::error::BootError;
+
+/// The first bytes of kinds of files, with what to do about each.
+#[rustfmt::skip]
+const MAGICS: &[(usize, &[u8], &str, &str)] = &[
+    // at    bytes                               looks like                              advice
+    (0x202,  b"HdrS",                            "a bzImage",                            UNPACK),
+    (0,      &[0x1f, 0x8b],                      "gzip-compressed data",                 DECOMPRESS),
+    (0,      &[0xfd, b'7', b'z', b'X', b'Z', 0], "xz-compressed data",                   DECOMPRESS),
+    (0,      &[0x28, 0xb5, 0x2f, 0xfd],          "zstd-compressed data",                 DECOMPRESS),
+    (0,      b"BZh",                             "bzip2-compressed data",                DECOMPRESS),
+    (0,      &[0x04, 0x22, 0x4d, 0x18],          "lz4-compressed data",                  DECOMPRESS),
+    (0x38,   b"ARM\x64",                         "an arm64 Image",                       OTHER_KERNEL),
+    (0x24,   &[0x18, 0x28, 0x6f, 0x01],          "an ARM zImage",                        OTHER_KERNEL),
+    (0,      &[0x27, 0x05, 0x19, 0x56],          "a U-Boot image",                       OTHER_KERNEL),
+    (0,      &[0xd0, 0x0d, 0xfe, 0xed],          "a device tree",                        VMLINUX),
+    (0,      b"MZ",                              "a Windows or EFI program",             VMLINUX),
+    (0,      b"!<arch>\n",                       "an archive of object files or a .deb package", VMLINUX),
+    (0,      b"070701",                          "a cpio archive (an initramfs)",        VMLINUX),
+    (0,      &[0xed, 0xab, 0xee, 0xdb],          "an rpm package",                       VMLINUX),
+    (0,      b"PK\x03\x04",                      "a zip archive",                        VMLINUX),
+];
+
+const UNPACK: &str = "unpack the vmlinux inside it first: the kernel's scripts/extract-vmlinux does that";
+const DECOMPRESS: &str = "decompress it first, and give the ELF file inside";
+const OTHER_KERNEL: &str = "use a kernel built for x86, as a vmlinux ELF file";
+const VMLINUX: &str = "give the kernel's own ELF file, usually called vmlinux, or the built-in `tiny/x86_64`";
+
+/// The error for bytes that do not start as an ELF file does.
+pub fn not_elf(bytes: &[u8]) -> BootError {
+    let known = MAGICS.iter().find(|(at, magic, _, _)| bytes.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
+    let (looks_like, advice) = match known {
+        Some((_, _, looks_like, advice)) => (*looks_like, *advice),
+        None if bytes.is_empty() => ("an empty file", VMLINUX),
+        None if is_text(bytes) => ("text", VMLINUX),
+        None => ("data of no kind that is known here", VMLINUX),
+    };
+    BootError::NotElf { looks_like, advice }
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(4096)];
+    let whole = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // A letter may be cut at the end.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
+        Err(_) => return false,
+    };
+    !whole.is_empty() && !whole.contains(|letter: char| letter.is_control() && !letter.is_whitespace())
+}
+
+/// The names of machines in ELF headers.
+#[rustfmt::skip]
+const MACHINES: &[(u16, &str)] = &[
+    (2, "SPARC"), (4, "m68k"), (8, "MIPS"), (15, "PA-RISC"), (18, "SPARC"), (20, "PowerPC"), (21, "PowerPC 64"), (22, "s390"), (40, "ARM"), (42, "SuperH"),
+    (43, "SPARC V9"), (50, "Itanium"), (94, "Xtensa"), (183, "arm64"), (189, "MicroBlaze"), (243, "RISC-V"), (252, "C-SKY"), (258, "LoongArch"),
+];
+
+/// What people call the machine with that number.
+pub fn machine_name(number: u16) -> String {
+    match MACHINES.iter().find(|(known, _)| *known == number) {
+        Some((_, name)) => (*name).to_string(),
+        None => format!("machine number {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_elf;
+
+    /// KP-4: before a probe can be named there must be a kernel, and people are told what they gave instead.
+    #[test]
+    fn files_that_are_no_elf_are_recognised() {
+        let mut bz = vec![0; 0x300];
+        bz[0x202..0x206].copy_from_slice(b"HdrS");
+        #[rustfmt::skip]
+        let cases: [(&str, &[u8], &str, &str); 6] = [
+            ("a Debian vmlinuz",    &bz,                        "a bzImage",                            "extract-vmlinux"),
+            ("gzip",                &[0x1f, 0x8b, 8, 0],        "gzip-compressed data",                 "decompress"),
+            ("a configuration",     b"CONFIG_KPROBES=y\n",      "text",                                 "vmlinux"),
+            ("text that is not English", "Größe\n".as_bytes(),  "text",                                 "vmlinux"),
+            ("nothing",             b"",                        "an empty file",                        "vmlinux"),
+            ("noise",               &[0, 1, 2, 3, 255],         "data of no kind that is known here",   "vmlinux"),
+        ];
+        for (what, bytes, looks_like, advice) in cases {
+            let error = not_elf(bytes);
+            assert_eq!(error.to_string(), format!("it is no ELF file: it looks like {looks_like}"), "{what}");
+            assert!(error.advice().contains(advice), "{what}: {}", error.advice());
+        }
+    }
+}

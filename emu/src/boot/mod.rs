@@ -1,0 +1,121 @@
+//! A kernel out of a file's bytes: what to load where, where to start, and what its tables say.
+//!
+//! A pure function of the bytes. Whatever they are, the answer is a kernel or a sentence, never a panic.
+
+pub mod elf;
+pub mod foreign;
+pub mod tables;
+
+use crate::error::BootError;
+use crate::symbols::Symbols;
+use std::ops::Range;
+use tables::Tables;
+use trapline_isa::arch::Arch;
+use trapline_isa::mem::Fault;
+
+/// A kernel, ready to be loaded.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// What it runs on.
+    pub arch: Arch,
+    /// Where execution starts: a physical address.
+    pub entry: u64,
+    /// What is loaded, by virtual address.
+    pub segments: Vec<Segment>,
+    /// Its symbols.
+    pub symbols: Symbols,
+    /// What it says about its own text.
+    pub tables: Tables,
+    sections: Vec<Section>,
+}
+
+/// A piece of memory with its first contents; what has no bytes is zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it is loaded.
+    pub physical: u64,
+    /// Where the kernel sees it.
+    pub virtual_address: u64,
+    /// What the file holds of it.
+    pub bytes: Vec<u8>,
+    /// How much memory it takes, at least as much as there are bytes.
+    pub size: u64,
+    /// Holds code.
+    pub executable: bool,
+}
+
+impl Segment {
+    /// The addresses at which the kernel sees it.
+    pub fn range(&self) -> Range<u64> {
+        self.virtual_address..self.virtual_address + self.size
+    }
+}
+
+/// A named part of the image. Some tables are found by these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// `__ex_table`, for example.
+    pub name: String,
+    /// Where the kernel sees it.
+    pub range: Range<u64>,
+}
+
+impl Kernel {
+    /// The kernel in a file with these bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
+        let image = elf::parse(bytes)?;
+        let tables = Tables::default();
+        let kernel = Kernel {
+            arch: image.arch,
+            entry: image.entry,
+            segments: image.segments,
+            symbols: Symbols::default(),
+            tables,
+            sections: image.sections,
+        };
+        Ok(kernel.with_symbols(image.symbols))
+    }
+
+    /// The same kernel with symbols from elsewhere, for an image that was stripped of its own.
+    pub fn with_symbols(mut self, symbols: Symbols) -> Kernel {
+        self.symbols = symbols;
+        self.tables = Tables::of(&self);
+        self
+    }
+
+    /// Reads memory as it is after loading, by virtual address.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < into.len() {
+            let at = address.wrapping_add(done as u64);
+            let segment = self.segment_at(at).ok_or(Fault { address: at, write: false })?;
+            let offset = at - segment.virtual_address;
+            let count = (segment.size - offset).min((into.len() - done) as u64) as usize;
+            let part = &mut into[done..done + count];
+            let held = segment.bytes.get(offset as usize..).unwrap_or_default();
+            let held = &held[..held.len().min(count)];
+            part[..held.len()].copy_from_slice(held);
+            part[held.len()..].fill(0);
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// What the file holds of a range, if it is all in one segment.
+    pub fn held(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let segment = self.segment_at(range.start)?;
+        let start = (range.start - segment.virtual_address) as usize;
+        let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+        segment.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// The part of the image with that name.
+    pub fn section(&self, name: &str) -> Option<Range<u64>> {
+        self.sections.iter().find(|section| section.name == name).map(|section| section.range.clone())
+    }
+
+    fn segment_at(&self, address: u64) -> Option<&Segment> {
+        let index = self.segments.partition_point(|segment| segment.virtual_address <= address).checked_sub(1)?;
+        self.segments.get(index).filter(|segment| segment.range().contains(&address))
+    }
+}

@@ -1,0 +1,184 @@
+//! What a kernel's own tables say about its text: its bounds, what must not be probed, what it patches itself.
+//!
+//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose.
+//! A table that is not there is empty. Formats: Linux 6.1 (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h,
+//! static_call_types.h); blacklist: spec/core.md 10.
+
+use super::Kernel;
+use crate::symbols::Symbols;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trapline_probes::guest::{Blacklisted, Site};
+
+/// The tables of one kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Code that stays.
+    pub text: Range<u64>,
+    /// Code that is freed when the boot is done.
+    pub init_text: Option<Range<u64>>,
+    /// All that is freed then, code and data.
+    pub init: Option<Range<u64>>,
+    /// Instructions that may fault, and where execution goes on when they do.
+    pub exceptions: Vec<Exception>,
+    /// What must not be probed, in the order of the kernel's own list.
+    pub blacklist: Vec<Blacklisted>,
+    /// Places that the kernel itself patches or depends on.
+    pub sites: BTreeMap<u64, Site>,
+}
+
+/// A row of the exception table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// The instruction that may fault.
+    pub instruction: u64,
+    /// Where execution goes on.
+    pub fixup: u64,
+}
+
+/// Where a table lies: its two symbols, or its section.
+struct Bounds {
+    start: &'static str,
+    end: &'static str,
+    section: &'static str,
+}
+
+const fn bounds(start: &'static str, end: &'static str, section: &'static str) -> Bounds {
+    Bounds { start, end, section }
+}
+
+const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table");
+const BLACKLIST: Bounds = bounds("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist");
+const KPROBES_TEXT: Bounds = bounds("__kprobes_text_start", "__kprobes_text_end", ".kprobes.text");
+const NOINSTR_TEXT: Bounds = bounds("__noinstr_text_start", "__noinstr_text_end", ".noinstr.text");
+const ENTRY_TEXT: Bounds = bounds("__entry_text_start", "__entry_text_end", ".entry.text");
+const INIT_TEXT: Bounds = bounds("_sinittext", "_einittext", ".init.text");
+const INIT: Bounds = bounds("__init_begin", "__init_end", "");
+const TEXT: Bounds = bounds("_stext", "_etext", "");
+
+/// How the address of a site stands in a row of its table.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A 32-bit distance from the field itself.
+    Relative,
+    /// A word.
+    Absolute,
+}
+
+/// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8), how the address stands in its first field.
+/// Where two tables name one address the first counts.
+#[rustfmt::skip]
+const SITES: &[(Bounds, Site, [usize; 2], Form)] = &[
+    (bounds("__start___jump_table", "__stop___jump_table", "__jump_table"),                     Site::JumpLabel,  [12, 16], Form::Relative),
+    (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites"),     Site::StaticCall, [8, 8],   Form::Relative),
+    (bounds("__start___bug_table", "__stop___bug_table", "__bug_table"),                        Site::Bug,        [12, 12], Form::Relative),
+    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),                                    Site::SmpLock,    [4, 4],   Form::Relative),
+    (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc"),                         Site::Ftrace,     [4, 8],   Form::Absolute),
+];
+
+impl Tables {
+    /// What this kernel's tables say.
+    pub fn of(kernel: &Kernel) -> Tables {
+        let reader = Reader { kernel, word: kernel.arch.isa().word };
+        let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
+        let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };
+        tables.exceptions = reader.exceptions();
+        tables.blacklist = blacklist(&reader, &kernel.symbols, &tables);
+        for (bounds, site, sizes, form) in SITES {
+            let size = sizes[usize::from(reader.word == 8)];
+            for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, *form)) {
+                tables.sites.entry(address).or_insert(*site);
+            }
+        }
+        tables
+    }
+
+    /// Whether an address is code, now or during the boot.
+    pub fn is_text(&self, address: u64) -> bool {
+        self.text.contains(&address) || self.init_text.as_ref().is_some_and(|range| range.contains(&address))
+    }
+}
+
+/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, entry text.
+fn blacklist(reader: &Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
+    let mut list = Vec::new();
+    let listed = |symbol: trapline_probes::guest::Symbol| Blacklisted {
+        range: symbol.start..symbol.start + symbol.size,
+        name: symbol.name,
+        listed: true,
+    };
+    let functions = reader.rows(&BLACKLIST, reader.word).filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
+    list.extend(
+        functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
+    );
+    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT, &ENTRY_TEXT] {
+        let Some(range) = reader.range(bounds) else { continue };
+        let inside = symbols.extents(range.clone());
+        match inside.is_empty() {
+            false => list.extend(inside.into_iter().map(listed)),
+            true => list.push(Blacklisted { range, name: bounds.section.to_string(), listed: false }),
+        }
+    }
+    list
+}
+
+struct Reader<'a> {
+    kernel: &'a Kernel,
+    word: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Where a table lies, if it is there and not empty.
+    fn range(&self, bounds: &Bounds) -> Option<Range<u64>> {
+        let symbols = &self.kernel.symbols;
+        let by_symbols = match (symbols.address_of(bounds.start), symbols.address_of(bounds.end)) {
+            (Some(start), Some(end)) => Some(start..end),
+            _ => self.kernel.section(bounds.section),
+        };
+        by_symbols.filter(|range| range.start < range.end)
+    }
+
+    /// Without symbols all that is marked as code counts as text, from the kernel's half of the addresses if there is any.
+    fn executable(&self) -> Range<u64> {
+        let half = 1 << (self.word * 8 - 1);
+        let code = || self.kernel.segments.iter().filter(|segment| segment.executable);
+        let upper = code().any(|segment| segment.virtual_address >= half);
+        let counted = || code().filter(|segment| !upper || segment.virtual_address >= half);
+        let start = counted().map(|segment| segment.range().start).min();
+        let end = counted().map(|segment| segment.range().end).max();
+        start.zip(end).map_or(0..0, |(start, end)| start..end)
+    }
+
+    /// The rows of a table with their addresses, as far as the file holds them.
+    fn rows(&self, bounds: &Bounds, size: usize) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
+        let range = self.range(bounds).unwrap_or(0..0);
+        let bytes = self.kernel.held(&range).unwrap_or_default();
+        bytes.chunks_exact(size).enumerate().map(move |(number, row)| (range.start + (number * size) as u64, row))
+    }
+
+    /// The address that a field of a row stands for.
+    fn field(&self, at: u64, row: &[u8], offset: usize, form: Form) -> Option<u64> {
+        let mask = u64::MAX >> (64 - self.word * 8);
+        Some(match form {
+            Form::Relative => {
+                let distance = i32::from_le_bytes(row.get(offset..offset + 4)?.try_into().ok()?);
+                at.wrapping_add(offset as u64).wrapping_add_signed(distance.into()) & mask
+            }
+            Form::Absolute => {
+                let mut word = [0; 8];
+                word[..self.word].copy_from_slice(row.get(offset..offset + self.word)?);
+                u64::from_le_bytes(word)
+            }
+        })
+    }
+
+    fn exceptions(&self) -> Vec<Exception> {
+        const ROW: usize = 12;
+        let row = |(at, row): (u64, &[u8])| {
+            let instruction = self.field(at, row, 0, Form::Relative)?;
+            let fixup = self.field(at, row, 4, Form::Relative)?;
+            Some(Exception { instruction, fixup })
+        };
+        self.rows(&EXCEPTIONS, ROW).filter_map(row).collect()
+    }
+}

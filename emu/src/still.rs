@@ -1,0 +1,142 @@
+//! A kernel that does not run: the engine registers probes in a copy of its text, as it would in a machine.
+//!
+//! What `check` and `disasm` say comes from here, so that it is the engine's own answer and not a second opinion.
+
+use crate::boot::{Kernel, Segment};
+use std::collections::HashMap;
+use std::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::Fault;
+use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
+
+/// How far behind the image the imaginary window lies.
+const WINDOW_DISTANCE: u64 = 16 << 20;
+/// How many bytes it has.
+const WINDOW_BYTES: u64 = 64 << 20;
+
+/// A kernel's image with a text of its own to write to, and no CPU.
+pub struct StillGuest<'k> {
+    kernel: &'k Kernel,
+    /// Copies of the segments with code, by address.
+    text: Vec<Segment>,
+    window: Range<u64>,
+    next: u64,
+    free: HashMap<usize, Vec<u64>>,
+    log: Vec<String>,
+}
+
+impl<'k> StillGuest<'k> {
+    /// The kernel as it is after loading.
+    pub fn new(kernel: &'k Kernel) -> StillGuest<'k> {
+        let text: Vec<Segment> = kernel.segments.iter().filter(|segment| segment.executable).cloned().collect();
+        let window = window_of(kernel);
+        StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), log: Vec::new() }
+    }
+
+    /// What the engine has said.
+    pub fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+}
+
+/// Behind the image, or before it where the address space ends too soon.
+fn window_of(kernel: &Kernel) -> Range<u64> {
+    let last = u64::MAX >> (64 - kernel.arch.isa().word * 8);
+    let text = &kernel.tables.text;
+    let align = |address: u64| address & !(WINDOW_UNIT as u64 - 1);
+    let behind = align(text.end.saturating_add(WINDOW_DISTANCE));
+    match behind.checked_add(WINDOW_BYTES) {
+        Some(end) if end <= last => behind..end,
+        _ => {
+            let end = align(text.start.saturating_sub(WINDOW_DISTANCE));
+            end.saturating_sub(WINDOW_BYTES)..end
+        }
+    }
+}
+
+impl Guest for StillGuest<'_> {
+    fn isa(&self) -> &'static Isa {
+        self.kernel.arch.isa()
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.kernel.symbols.find(name)
+    }
+
+    fn symbols_named(&self, name: &str) -> usize {
+        self.kernel.symbols.count(name)
+    }
+
+    fn symbol_at(&self, address: u64) -> Option<Symbol> {
+        self.kernel.symbols.containing(address)
+    }
+
+    fn similar_names(&self, name: &str) -> Vec<String> {
+        self.kernel.symbols.similar(name)
+    }
+
+    fn text_kind(&self, address: u64) -> Option<Text> {
+        let tables = &self.kernel.tables;
+        match () {
+            () if tables.text.contains(&address) => Some(Text::Core),
+            () if tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) => Some(Text::Init),
+            () => None,
+        }
+    }
+
+    fn site_at(&self, address: u64) -> Option<Site> {
+        self.kernel.tables.sites.get(&address).copied()
+    }
+
+    fn blacklist(&self) -> &[Blacklisted] {
+        &self.kernel.tables.blacklist
+    }
+
+    fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let end = address.checked_add(into.len() as u64);
+        let inside = |segment: &&Segment| segment.range().contains(&address) && end.is_some_and(|end| end <= segment.range().end);
+        let Some(segment) = self.text.iter().find(inside) else { return self.kernel.read(address, into) };
+        let held = segment.bytes.get((address - segment.virtual_address) as usize..).unwrap_or_default();
+        let held = &held[..held.len().min(into.len())];
+        into[..held.len()].copy_from_slice(held);
+        into[held.len()..].fill(0);
+        Ok(())
+    }
+
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let fault = Fault { address, write: true };
+        let segment = self.text.iter_mut().find(|segment| segment.range().contains(&address)).ok_or(fault)?;
+        let start = (address - segment.virtual_address) as usize;
+        let place = start.checked_add(bytes.len()).and_then(|end| segment.bytes.get_mut(start..end)).ok_or(fault)?;
+        place.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn window_take(&mut self, _near: u64, len: usize) -> Option<u64> {
+        if let Some(at) = self.free.get_mut(&len).and_then(Vec::pop) {
+            return Some(at);
+        }
+        let at = self.next;
+        self.next = at.checked_add(len as u64).filter(|end| *end <= self.window.end)?;
+        Some(at)
+    }
+
+    fn window_give(&mut self, at: u64, len: usize) {
+        self.free.entry(len).or_default().push(at);
+    }
+
+    /// Nothing ever runs there.
+    fn window_write(&mut self, _at: u64, _bytes: &[u8], _stands_for: Window) {}
+
+    fn any_cpu_inside(&self, _range: Range<u64>) -> bool {
+        false
+    }
+
+    fn log(&mut self, line: &str) {
+        self.log.push(line.to_string());
+    }
+}

@@ -1,0 +1,54 @@
+//! Symbols out of an ELF file's symbol table.
+
+use super::Entry;
+use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
+use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
+use goblin::elf::{SectionHeader, Symtab};
+
+/// The symbols that kallsyms would take from this table, and the absolute ones.
+pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec<Entry> {
+    table.iter().filter_map(|symbol| entry(&symbol, names, sections)).collect()
+}
+
+fn entry(symbol: &Sym, names: &[u8], sections: &[SectionHeader]) -> Option<Entry> {
+    let kind = match symbol.st_type() {
+        STT_NOTYPE | STT_OBJECT | STT_FUNC | STT_GNU_IFUNC => letter(symbol, sections)?,
+        _ => return None, // sections, source files, thread-local things
+    };
+    let name = name(names, symbol.st_name)?;
+    is_wanted(name).then(|| Entry { address: symbol.st_value, name: name.into(), kind, module: None })
+}
+
+/// The letter of `nm`; `None` for what is not in the kernel's memory.
+fn letter(symbol: &Sym, sections: &[SectionHeader]) -> Option<char> {
+    let index = symbol.st_shndx;
+    let letter = if index == SHN_ABS as usize {
+        'A'
+    } else if index == SHN_UNDEF as usize || index >= SHN_LORESERVE as usize {
+        return None;
+    } else {
+        let section = sections.get(index)?;
+        let has = |flag: u32| section.sh_flags & u64::from(flag) != 0;
+        match () {
+            () if !has(SHF_ALLOC) => return None,
+            () if symbol.st_bind() == STB_WEAK && has(SHF_EXECINSTR) => 'W',
+            () if symbol.st_bind() == STB_WEAK => 'V',
+            () if has(SHF_EXECINSTR) => 'T',
+            () if section.sh_type == SHT_NOBITS => 'B',
+            () if has(SHF_WRITE) => 'D',
+            () => 'R',
+        }
+    };
+    Some(if symbol.st_bind() == STB_LOCAL { letter.to_ascii_lowercase() } else { letter })
+}
+
+fn name(names: &[u8], at: usize) -> Option<&str> {
+    let rest = names.get(at..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+/// Mapping symbols (`$a`, `$d`) and the assembler's own labels are no names.
+fn is_wanted(name: &str) -> bool {
+    !(name.is_empty() || name.starts_with('$') || name.starts_with(".L") || name.starts_with("__crc_"))
+}

@@ -1,0 +1,301 @@
+//! The kernel's symbols as kallsyms sees them: names to addresses and back.
+//!
+//! Sorted by address; at one address the order is that of the kernel's own table, so that the first name is the one
+//! that the kernel prints. A symbol's size is the distance to the next one, padding included, as the kernel counts.
+
+pub mod elf;
+pub mod pattern;
+pub mod similar;
+pub mod system_map;
+
+use std::ops::Range;
+use trapline_probes::guest::Symbol;
+
+/// One symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its first address, or its value if it is absolute.
+    pub address: u64,
+    /// Its name.
+    pub name: Box<str>,
+    /// The letter that `nm` shows: `T` text, `D` data, `A` absolute, small when local.
+    pub kind: char,
+    /// The module it is in, if any.
+    pub module: Option<Box<str>>,
+}
+
+impl Entry {
+    /// A number, not a place.
+    pub fn is_absolute(&self) -> bool {
+        self.kind.eq_ignore_ascii_case(&'a')
+    }
+
+    /// Names code.
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, 'T' | 't' | 'W' | 'w')
+    }
+}
+
+/// All symbols of a kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    /// Places, by address.
+    places: Vec<Entry>,
+    /// Numbers, by name.
+    absolute: Vec<Entry>,
+    /// Indices into `places`, by name and then by address.
+    by_name: Vec<u32>,
+    /// The kernel's own addresses; what lies outside has no symbol, whatever the table says.
+    bounds: Range<u64>,
+}
+
+impl Symbols {
+    /// The table of these.
+    pub fn new(mut entries: Vec<Entry>) -> Symbols {
+        entries.sort_by(|one, other| order(one).cmp(&order(other)));
+        let (mut absolute, places): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(Entry::is_absolute);
+        absolute.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut by_name: Vec<u32> = (0..places.len() as u32).collect();
+        by_name.sort_by(|one, other| places[*one as usize].name.cmp(&places[*other as usize].name));
+        let mut symbols = Symbols { places, absolute, by_name, bounds: 0..u64::MAX };
+        let first = symbols.places.first().map_or(0, |entry| entry.address);
+        let last = symbols.places.last().map_or(0, |entry| entry.address.saturating_add(1));
+        symbols.bounds = symbols.address_of("_stext").unwrap_or(first)..symbols.address_of("_end").unwrap_or(last);
+        symbols
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len() + self.absolute.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a symbol, be it a place or an absolute number.
+    pub fn address_of(&self, name: &str) -> Option<u64> {
+        self.first_named(name).map(|index| self.places[index].address).or_else(|| self.value_of(name))
+    }
+
+    /// The first place of that name, as kallsyms finds it.
+    pub fn find(&self, name: &str) -> Option<Symbol> {
+        self.first_named(name).map(|index| self.symbol(index))
+    }
+
+    /// How many places have that name.
+    pub fn count(&self, name: &str) -> usize {
+        self.named(name).len()
+    }
+
+    /// The symbol whose extent covers an address.
+    pub fn containing(&self, address: u64) -> Option<Symbol> {
+        let index = self.index_at(address)?;
+        Some(self.symbol(index))
+    }
+
+    /// `name+0x12`, or the bare number where no symbol is.
+    pub fn describe(&self, address: u64) -> String {
+        match self.index_at(address) {
+            Some(index) => match address - self.places[index].address {
+                0 => self.places[index].name.to_string(),
+                offset => format!("{}+{offset:#x}", self.places[index].name),
+            },
+            None => format!("{address:#x}"),
+        }
+    }
+
+    /// A few names that are like this one, the likest first.
+    pub fn similar(&self, name: &str) -> Vec<String> {
+        similar::nearest(name, self.by_name.iter().map(|index| &*self.places[*index as usize].name))
+    }
+
+    /// The places whose names match a pattern, by address.
+    pub fn matching<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Entry> {
+        self.places.iter().filter(move |entry| pattern::matches(pattern, &entry.name))
+    }
+
+    /// Every place, by address.
+    pub fn places(&self) -> &[Entry] {
+        &self.places
+    }
+
+    /// Every absolute symbol, by name.
+    pub fn absolute(&self) -> &[Entry] {
+        &self.absolute
+    }
+
+    /// The extents that lie in a range, each with the name that the kernel prints for it.
+    pub fn extents(&self, range: Range<u64>) -> Vec<Symbol> {
+        let mut found = Vec::new();
+        let mut at = range.start.max(self.bounds.start);
+        while at < range.end {
+            let next = match self.index_at(at) {
+                Some(index) => {
+                    found.push(self.symbol(index));
+                    self.end_of(index)
+                }
+                None => match self.places.get(self.places.partition_point(|entry| entry.address <= at)) {
+                    Some(entry) => entry.address,
+                    None => break,
+                },
+            };
+            if next <= at {
+                break;
+            }
+            at = next;
+        }
+        found
+    }
+
+    fn value_of(&self, name: &str) -> Option<u64> {
+        let index = self.absolute.binary_search_by(|entry| (*entry.name).cmp(name)).ok()?;
+        Some(self.absolute[index].address)
+    }
+
+    fn named(&self, name: &str) -> &[u32] {
+        let name_of = |index: &u32| &*self.places[*index as usize].name;
+        let start = self.by_name.partition_point(|index| name_of(index) < name);
+        let end = self.by_name.partition_point(|index| name_of(index) <= name);
+        &self.by_name[start..end]
+    }
+
+    fn first_named(&self, name: &str) -> Option<usize> {
+        self.named(name).first().map(|index| *index as usize)
+    }
+
+    /// The first alias of the symbol that covers an address.
+    fn index_at(&self, address: u64) -> Option<usize> {
+        if !self.bounds.contains(&address) {
+            return None;
+        }
+        let last = self.places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
+        let start = self.places[last].address;
+        let first = self.places.partition_point(|entry| entry.address < start);
+        (start >= self.bounds.start).then_some(first)
+    }
+
+    fn end_of(&self, index: usize) -> u64 {
+        let start = self.places[index].address;
+        let next = self.places.partition_point(|entry| entry.address <= start);
+        match self.places.get(next) {
+            Some(entry) if start < self.bounds.end => entry.address.min(self.bounds.end),
+            Some(entry) => entry.address,
+            None => self.bounds.end.max(start),
+        }
+    }
+
+    fn symbol(&self, index: usize) -> Symbol {
+        let entry = &self.places[index];
+        Symbol {
+            name: entry.name.to_string(),
+            start: entry.address,
+            size: self.end_of(index) - entry.address,
+            module: entry.module.as_deref().map(str::to_string),
+        }
+    }
+}
+
+/// The order of the kernel's own table: by address; at one address weak names last, names made by the linker script
+/// behind names out of the sources, names with fewer leading underscores first.
+fn order(entry: &Entry) -> (u64, bool, bool, usize, &str) {
+    let weak = entry.kind.eq_ignore_ascii_case(&'w') || entry.kind.eq_ignore_ascii_case(&'v');
+    let underscores = entry.name.len() - entry.name.trim_start_matches('_').len();
+    (entry.address, weak, is_made_by_the_linker(&entry.name), underscores, &entry.name)
+}
+
+fn is_made_by_the_linker(name: &str) -> bool {
+    name.strip_prefix("__").is_some_and(|rest| {
+        ["start_", "stop_", "end_"].iter().any(|mark| rest.starts_with(mark))
+            || ["_start", "_end"].iter().any(|mark| rest.ends_with(mark))
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn table(rows: &[(u64, char, &str)]) -> Symbols {
+        let entry = |(address, kind, name): &(u64, char, &str)| Entry {
+            address: *address,
+            name: (*name).into(),
+            kind: *kind,
+            module: None,
+        };
+        Symbols::new(rows.iter().map(entry).collect())
+    }
+
+    fn small() -> Symbols {
+        table(&[
+            (0x1000, 'T', "_stext"),
+            (0x1000, 'T', "__head_text_start"),
+            (0x1000, 'T', "startup"),
+            (0x1010, 'T', "vfs_read"),
+            (0x1010, 'W', "a_weak_vfs_read"),
+            (0x1030, 't', "helper"),
+            (0x1040, 't', "helper"),
+            (0x2000, 'D', "_end"),
+            (0x0400, 'T', "user_main"),
+            (8, 'A', "current_task"),
+        ])
+    }
+
+    /// KP-4: what a name stands for.
+    #[test]
+    fn a_name_stands_for_its_first_place() {
+        #[rustfmt::skip]
+        let cases = [
+            // name             address         places of that name
+            ("vfs_read",        Some(0x1010),   1),
+            ("helper",          Some(0x1030),   2),
+            ("current_task",    Some(8),        0),
+            ("vfs_raed",        None,           0),
+            ("",                None,           0),
+        ];
+        let symbols = small();
+        for (name, address, count) in cases {
+            assert_eq!(symbols.address_of(name), address, "{name}");
+            assert_eq!(symbols.count(name), count, "{name}");
+        }
+        assert_eq!(symbols.find("current_task"), None, "an absolute symbol is no place");
+    }
+
+    /// DV-1: the symbol that the kernel would print.
+    #[test]
+    fn an_address_is_covered_by_the_symbol_before_it() {
+        #[rustfmt::skip]
+        let cases = [
+            // what                                 address     symbol (start, size)
+            ("the first of three aliases",          0x1000,     Some(("startup", 0x1000, 0x10))),
+            ("the strong one of two aliases",       0x1010,     Some(("vfs_read", 0x1010, 0x20))),
+            ("padding belongs to it",               0x102f,     Some(("vfs_read", 0x1010, 0x20))),
+            ("the last one reaches to _end",        0x1fff,     Some(("helper", 0x1040, 0xfc0))),
+            ("behind the kernel",                   0x2000,     None),
+            ("before the kernel",                   0x0fff,     None),
+            ("a program's symbol does not count",   0x0400,     None),
+        ];
+        let symbols = small();
+        for (what, address, expected) in cases {
+            let found = symbols.containing(address);
+            assert_eq!(found.as_ref().map(|symbol| (&*symbol.name, symbol.start, symbol.size)), expected, "{what}");
+        }
+    }
+
+    /// KP-15: ranges of the blacklist are lists of the symbols in them.
+    #[test]
+    fn extents_cover_a_range_without_gaps() {
+        let names: Vec<_> = small().extents(0x1000..0x1040).into_iter().map(|symbol| symbol.name).collect();
+        assert_eq!(names, ["startup", "vfs_read", "helper"]);
+        assert!(small().extents(0x3000..0x4000).is_empty());
+        assert!(Symbols::default().extents(0..u64::MAX).is_empty());
+    }
+
+    /// DV-1
+    #[test]
+    fn an_empty_table_knows_nothing_and_is_no_trouble() {
+        let none = Symbols::new(Vec::new());
+        assert!(none.is_empty() && none.containing(0).is_none() && none.find("x").is_none() && none.similar("x").is_empty());
+        assert_eq!(none.describe(0x1234), "0x1234");
+    }
+}

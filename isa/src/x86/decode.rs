@@ -3,7 +3,7 @@
 //! A walk from a function's start must end where Linux's ends. So bytes that have the shape of an instruction in the
 //! one- and two-byte opcode maps are one, with [`Flow::Trap`]; [`super::rules`] refuses to probe them. Known differences to
 //! Linux 6.1's decoder (`lib/insn.c`), none of which compilers or the kernel's assembly give rise to:
-//! - a fifth distinct legacy prefix ends an instruction there;
+//! - a fifth distinct legacy prefix ends an instruction there, and so does any prefix behind a REX;
 //! - unknown opcodes in the three-byte maps are two or three bytes long there, and no instruction here;
 //! - XOP instructions are `pop` with something behind it there;
 //! - `mov` of control registers with a ModRM that does not name a register has a displacement there.

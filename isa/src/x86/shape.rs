@@ -77,13 +77,15 @@ impl Shape {
         if marker {
             at = MARKERS[0].len();
         }
-        let mut prefixes = Prefixes::default();
-        while prefixes.add(byte(bytes, at)?) {
-            at += 1;
-        }
-        let mut rex = 0;
-        if mode == Mode::Bits64 && byte(bytes, at)? & 0xf0 == 0x40 {
-            rex = bytes[at];
+        let (mut prefixes, mut rex) = (Prefixes::default(), 0);
+        loop {
+            let next = byte(bytes, at)?;
+            // A REX that does not stand directly before the opcode counts for nothing.
+            let is_rex = mode == Mode::Bits64 && next & 0xf0 == 0x40;
+            if !is_rex && !prefixes.add(next) {
+                break;
+            }
+            rex = if is_rex { next } else { 0 };
             at += 1;
         }
         let (map, opcode_at) = map_at(mode, bytes, at)?;

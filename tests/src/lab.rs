@@ -4,7 +4,7 @@
 use trapline::boot::{Kernel, Segment};
 use trapline::machine::{Config, Happening, Stop, What};
 use trapline::probed::Session;
-use trapline::symbols::Symbols;
+use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Registers;
 use trapline_probes::probe::{Flow, Kprobe};
@@ -192,22 +192,21 @@ fn noise(seed: u64, len: u64) -> Vec<u8> {
 
 /// The set-up code as a kernel image, with the case's place as its only function.
 fn kernel(arch: Arch) -> Kernel {
-    let mut segments = vec![
-        Segment { physical: ENTRY, virtual_address: ENTRY, bytes: set_up(arch), size: 0x100 },
-        Segment { physical: CODE, virtual_address: CODE, bytes: vec![HALT; CODE_BYTES as usize], size: CODE_BYTES },
-        Segment { physical: DESCRIPTORS, virtual_address: DESCRIPTORS, bytes: descriptors(arch), size: 0x100 },
-        Segment { physical: GATES, virtual_address: GATES, bytes: gates(arch), size: 0x1000 },
-        Segment { physical: HANDLERS, virtual_address: HANDLERS, bytes: vec![HALT; 0x1000], size: 0x1000 },
-        Segment { physical: TASK_STATE, virtual_address: TASK_STATE, bytes: task_state(), size: 0x80 },
-    ];
+    let segment = |at: u64, bytes: Vec<u8>, size: u64| Segment { physical: at, virtual_address: at, bytes, size, executable: at == CODE };
     let tables = page_tables(arch);
-    segments.push(Segment { physical: PAGE_TABLES, virtual_address: PAGE_TABLES, size: tables.len() as u64, bytes: tables });
+    let tables_size = tables.len() as u64;
+    let segments = vec![
+        segment(ENTRY, set_up(arch), 0x100),
+        segment(CODE, vec![HALT; CODE_BYTES as usize], CODE_BYTES),
+        segment(DESCRIPTORS, descriptors(arch), 0x100),
+        segment(GATES, gates(arch), 0x1000),
+        segment(HANDLERS, vec![HALT; 0x1000], 0x1000),
+        segment(TASK_STATE, task_state(), 0x80),
+        segment(PAGE_TABLES, tables, tables_size),
+    ];
     let names = [("_stext", CODE), ("case", PLACE), ("behind", PLACE + 15), ("_etext", CODE + CODE_BYTES)];
-    let mut kernel = Kernel::empty(arch, ENTRY);
-    kernel.segments = segments;
-    kernel.symbols = Symbols::from_pairs(names.map(|(name, at)| (name.to_string(), at)));
-    kernel.find_tables();
-    kernel
+    let entries = names.map(|(name, address)| Entry { name: name.to_string(), address, kind: 'T' });
+    Kernel::from_parts(arch, ENTRY, segments, Symbols::new(entries.to_vec()))
 }
 
 fn set_up(arch: Arch) -> Vec<u8> {

@@ -19,7 +19,7 @@ pub const LONG: u64 = 2_000_000_000;
 /// A built-in kernel, loaded.
 pub fn kernel(name: &str) -> Kernel {
     let builtin = trapline_images::find(name).unwrap_or_else(|| panic!("{name} is built in"));
-    Kernel::load(builtin.bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
+    Kernel::from_bytes(builtin.bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// A session with a built-in kernel at its entry, keeping a log of what happens.

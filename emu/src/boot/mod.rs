@@ -76,6 +76,13 @@ impl Kernel {
         Ok(kernel.with_symbols(image.symbols))
     }
 
+    /// A kernel that no file holds: code made by a program, for tests and experiments.
+    pub fn from_parts(arch: Arch, entry: u64, mut segments: Vec<Segment>, symbols: Symbols) -> Kernel {
+        segments.sort_by_key(|segment| segment.virtual_address);
+        let (tables, sections) = (Tables::default(), Vec::new());
+        Kernel { arch, entry, segments, symbols: Symbols::default(), tables, sections }.with_symbols(symbols)
+    }
+
     /// The same kernel with symbols from elsewhere, for an image that was stripped of its own.
     pub fn with_symbols(mut self, symbols: Symbols) -> Kernel {
         self.symbols = symbols;

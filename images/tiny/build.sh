@@ -34,7 +34,7 @@ for arch in "$@"; do
     # Relative names throughout, so that nothing of the path gets into the result. The order of this list is the order in memory.
     cd "$here"
     list=
-    for source in $arch/head.S $arch/entry.S x86/traps.c x86/cpu.c x86/process.c x86/mmu.c kernel/main.c kernel/sched.c \
+    for source in $arch/head.S $arch/entry.S x86/traps.c x86/cpu.c x86/process.c x86/mmu.c x86/zoo.S kernel/main.c kernel/sched.c \
         kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c kernel/threads.c kernel/work.c \
         kernel/probes.c kernel/print.c kernel/string.c kernel/user.c; do
         name=$(basename "${source%.*}").o

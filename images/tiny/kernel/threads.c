@@ -73,6 +73,7 @@ static int interpreter(void *arg)
 	for (u32 i = 0; i < 20; i++) {
 		sum += run_bytecode(i, 200);
 		sum += loop_into_head(60 + i);
+		sum += mix(i, instruction_zoo(i * 2654435761u));
 		sum += count_blacklisted_calls(i);
 	}
 	report(R_BYTECODE, sum);
@@ -93,10 +94,14 @@ static noinline u64 fault_round(u32 i)
 	return sum;
 }
 
-static noinline void trap_round(void)
+/* The operand keeps the breakpoint away from the function's first byte, so that the function may be probed. */
+static noinline u32 trap_round(u32 i)
 {
-	asm volatile("int3");
+	u32 value = i * 5 + 1;
+
+	asm volatile("int3" : "+r"(value));
 	WARN_HERE();
+	return value;
 }
 
 static int faulter(void *arg)
@@ -107,7 +112,7 @@ static int faulter(void *arg)
 	set_task_comm(current, "faulter");
 	for (u32 i = 0; i < 12; i++) {
 		sum += fault_round(i);
-		trap_round();
+		sum += trap_round(i);
 	}
 	report(R_FAULT, sum);
 	do_exit(0);

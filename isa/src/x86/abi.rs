@@ -3,7 +3,7 @@
 use crate::abi::{Abi, ReturnAddress};
 use crate::regs::Reg;
 
-/// The first eight are numbered as the hardware numbers them, as are r8 to r15.
+/// The accumulator. This and the fifteen that follow are numbered as the hardware numbers them.
 pub const AX: Reg = Reg(0);
 /// The counter.
 pub const CX: Reg = Reg(1);

@@ -8,6 +8,7 @@ use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, R
 use super::shape::{Map, Shape, address_size};
 use crate::insn::{Insn, LONGEST};
 use crate::plan::{Emulation, Plan};
+use core::ops::RangeInclusive;
 
 /// The first row that matches refuses.
 struct Row {
@@ -71,8 +72,6 @@ pub(super) fn may_boost(shape: &Shape) -> bool {
         }
     }
 }
-
-use core::ops::RangeInclusive;
 
 #[rustfmt::skip]
 const NOT_BOOSTED: &[RangeInclusive<u8>] = &[

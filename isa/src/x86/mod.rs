@@ -42,36 +42,26 @@ impl Mode {
     }
 }
 
-/// 32-bit x86.
+/// 64-bit x86.
+pub static X86_64: Isa = LONG;
+
+/// 32-bit x86: the same but for the word.
 pub static I386: Isa = Isa {
     arch: Arch::I386,
-    word: 4,
+    word: Mode::Bits32.word(),
     entry_offset: abi::entry_offset_32,
     abi: &abi::I386,
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem),
-    ..COMMON
+    ..LONG
 };
 
-/// 64-bit x86.
-pub static X86_64: Isa = Isa {
+/// spec/isa-x86.md 1, 2 and 6.
+const LONG: Isa = Isa {
     arch: Arch::X86_64,
-    word: 8,
-    entry_offset: abi::entry_offset_64,
-    abi: &abi::X86_64,
-    decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
-    plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
-    copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem),
-    ..COMMON
-};
-
-/// What both have in common (spec/isa-x86.md 1, 2); each table names the rest for itself.
-const COMMON: Isa = Isa {
-    arch: Arch::X86_64,
-    word: 8,
+    word: Mode::Bits64.word(),
     longest: LONGEST,
     breakpoint: &[slot::INT3],
     linux_pc_bias: 1,

@@ -57,26 +57,25 @@ fn relocate(mode: Mode, insn: &Insn, shape: &Shape, at: u64, bytes: &mut [u8]) -
     // A branch is computed and never runs in a slot, unless to raise the fault of its push: even then it must not go astray.
     // One with a short displacement pushes nothing; it is made to lead to the tail.
     let field = shape.immediate..insn.bytes().len();
-    match branch_field(shape) {
-        Some(()) if field.len() == 4 => {
+    match (is_branch(shape), field.len()) {
+        (true, 4) => {
             let target = target_of(&bytes[field.clone()]);
             let new = distance(mode, new_end, target)?;
             bytes[field].copy_from_slice(&new);
         }
-        Some(()) => bytes[field].fill(0),
-        None => {}
+        (true, _) => bytes[field].fill(0),
+        (false, _) => {}
     }
     Ok(())
 }
 
 /// Whether the immediate is the distance to a branch's target.
-fn branch_field(shape: &Shape) -> Option<()> {
-    let is = match shape.map {
+fn is_branch(shape: &Shape) -> bool {
+    match shape.map {
         Map::One => matches!(shape.opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xe8 | 0xe9 | 0xeb),
         Map::Two => matches!(shape.opcode, 0x80..=0x8f),
         _ => false,
-    };
-    is.then_some(())
+    }
 }
 
 fn signed(bytes: &[u8]) -> i32 {

@@ -53,13 +53,14 @@ look_for_build_tools() {
     fi
     have make || lack "make (Unicorn's build)" make
     have cmake || lack "cmake (Unicorn's build)" cmake
+    have pkg-config || lack "pkg-config (Unicorn's configure script stops without it)" pkg-config
     if ! have_libclang || ! have_clang_headers; then
         lack "libclang with its headers (bindgen reads Unicorn's declarations with it)" libclang-dev
     fi
 }
 
 look_for_fuzz_tools() {
-    have g++ || lack "g++ (libFuzzer is C++)" g++
+    have c++ || lack "c++, the C++ compiler (libFuzzer)" g++
 }
 
 # as_root: how to become root here, or failure.

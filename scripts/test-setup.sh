@@ -46,27 +46,27 @@ passed=0
 settings=(LIBCLANG_PATH="$room/none")
 needs=(build)
 machine gcc= make id=1000
-expect "no cmake and no libclang, on a system without apt-get" 1 "  - cmake" "  - libclang" "no Debian-like system" "cmake libclang-dev"
+expect "no cmake and no libclang, on a system without apt-get" 1 "  - cmake" "  - libclang" "no Debian-like system" "cmake pkg-config libclang-dev"
 
 machine gcc= make id=1000 apt-get=never
-expect "the same, on Debian, as a user without sudo" 1 "Not root" "sudo apt-get install -y --no-install-recommends cmake libclang-dev"
+expect "the same, on Debian, as a user without sudo" 1 "Not root" "sudo apt-get install -y --no-install-recommends cmake pkg-config libclang-dev"
 
-machine make cmake id=1000 apt-get=never
-expect "no C compiler" 1 "  - gcc" "gcc libc6-dev"
+machine make cmake= id=1000 apt-get=never
+expect "no C compiler" 1 "  - gcc" "  - pkg-config" "gcc libc6-dev pkg-config"
 
 settings+=(NO_INSTALL=1)
 machine gcc= make id=0 apt-get=never
-expect "root who wants nothing installed" 1 "NO_INSTALL is set" "cmake libclang-dev"
+expect "root who wants nothing installed" 1 "NO_INSTALL is set" "cmake pkg-config libclang-dev"
 
 touch "$room/libclang.so"
 settings=(LIBCLANG_PATH="$room")
-machine gcc= make cmake id=0
+machine gcc= make cmake= pkg-config= id=0
 expect "no Rust" 1 "there is no cargo here" "rustup.rs"
 
-machine gcc= make cmake id=0 cargo= "rustc=rustc 1.60.0 (old)"
+machine gcc= make cmake= pkg-config= id=0 cargo= "rustc=rustc 1.60.0 (old)"
 expect "an old Rust" 1 "this is 1.60" "rustup update"
 
-machine gcc= make cmake id=0 cargo= "rustc=rustc 1.999.0 (new)"
+machine gcc= make cmake= pkg-config= id=0 cargo= "rustc=rustc 1.999.0 (new)"
 expect "everything is there" 0
 
 settings+=(NO_INSTALL=1)
@@ -74,7 +74,7 @@ needs=(licences)
 expect "no cargo-deny" 1 "cargo install cargo-deny --version" "--locked"
 
 needs=(fuzz)
-expect "no C++ compiler" 1 "  - g++"
+expect "no C++ compiler" 1 "  - c++" "g++"
 
 needs=(tset)
 expect "a need that there is not" 2 "unknown need 'tset'"

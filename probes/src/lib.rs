@@ -6,4 +6,25 @@
 
 extern crate alloc;
 
+mod blacklist;
+pub mod context;
+mod engine;
+mod errno;
+pub mod events;
 pub mod guest;
+mod hit;
+mod jprobe;
+mod lifecycle;
+mod paused;
+pub mod point;
+pub mod probe;
+pub mod records;
+mod register;
+mod retprobe;
+mod slots;
+mod table;
+mod views;
+
+pub use engine::{Counts, Engine};
+pub use errno::{Errno, Policy, Refusal};
+pub use views::{Misses, ProbeSummary};

@@ -1,0 +1,176 @@
+//! The engine: what it owns, and what it has to say.
+
+use crate::guest::Blacklisted;
+use crate::hit::CpuState;
+use crate::lifecycle::Dirty;
+use crate::paused::Paused;
+use crate::point::Points;
+use crate::probe::Kretprobe;
+use crate::records::Ring;
+use crate::retprobe::Returns;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use trapline_isa::arch::Isa;
+use trapline_isa::plan::Policy;
+
+/// All probes of one guest. Changes go through `&mut dyn Guest`, hits come in by [`Engine::breakpoint`], [`Engine::fault`] and
+/// [`Engine::interrupted`], which take no lock and allocate nothing.
+pub struct Engine {
+    pub(crate) isa: &'static Isa,
+    pub(crate) policy: Policy,
+    pub(crate) points: Points,
+    pub(crate) returns: Returns,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) paused: Paused,
+    /// What the user has added to the guest's blacklist.
+    pub(crate) blacklist: Vec<Blacklisted>,
+    /// debugfs `enabled` is 0.
+    pub(crate) all_disarmed: bool,
+    /// Slots that wait for CPUs to leave them.
+    pub(crate) dirty: Vec<Dirty>,
+    /// The breakpoint that ends jprobe handlers in guests without `jprobe_return`.
+    pub(crate) stub: Option<u64>,
+    pub(crate) log: Log,
+    pub(crate) records: Ring,
+    pub(crate) counts: Counts,
+}
+
+/// The records ring's size, if nobody asks for another.
+const RECORD_BYTES: usize = 1 << 20;
+
+/// What happened to the engine as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Hits on a point, each counted once however many probes share it.
+    pub hits: u64,
+    /// Hits while another probe was being processed on that CPU.
+    pub reentered: u64,
+    /// Faults of displaced instructions, handed back to the address where they belong.
+    pub faults: u64,
+    /// Repeated instructions that went on after an interrupt without a second hit.
+    pub continued: u64,
+    /// Returns to the pad that matched no followed call.
+    pub mismatched_returns: u64,
+    /// Followed calls that were left without a return.
+    pub left_behind: u64,
+    /// Log lines for which there was no room.
+    pub lost_lines: u64,
+}
+
+impl Engine {
+    /// An engine without probes for a guest with so many CPUs.
+    pub fn new(isa: &'static Isa, cpus: usize) -> Engine {
+        Engine {
+            isa,
+            policy: Policy::default(),
+            points: Points::new(),
+            returns: Returns::new(isa),
+            cpus: (0..cpus).map(|_| CpuState::new(isa)).collect(),
+            paused: Paused::new(),
+            blacklist: Vec::new(),
+            all_disarmed: false,
+            dirty: Vec::new(),
+            stub: None,
+            log: Log::new(),
+            records: Ring::with_capacity(RECORD_BYTES),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Decides as `policy` says.
+    pub fn with_policy(mut self, policy: Policy) -> Engine {
+        self.policy = policy;
+        self
+    }
+
+    /// Holds that many bytes of records at a time.
+    pub fn with_record_bytes(mut self, bytes: usize) -> Engine {
+        self.records = Ring::with_capacity(bytes);
+        self
+    }
+
+    /// The records that handlers left with [`crate::probe::Hit::emit`].
+    pub fn records(&mut self) -> &mut Ring {
+        &mut self.records
+    }
+
+    /// Whose decisions it makes.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Its ISA.
+    pub fn isa(&self) -> &'static Isa {
+        self.isa
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            mismatched_returns: self.returns.mismatches,
+            left_behind: self.returns.left_behind,
+            lost_lines: self.log.lost,
+            ..self.counts
+        }
+    }
+
+    /// Whether [`Engine::take_log_lines`] has something to give.
+    pub fn has_log_lines(&self) -> bool {
+        !self.log.lines.is_empty()
+    }
+
+    /// What hits had to say since the last call, for the guest's log.
+    pub fn take_log_lines(&mut self) -> Vec<String> {
+        self.log.lines.drain(..).map(Line::text).collect()
+    }
+}
+
+/// Lines from hits, which cannot allocate: kept as facts, made into text when they are taken.
+pub(crate) struct Log {
+    /// Never grows: lines for which there is no room are counted.
+    lines: Vec<Line>,
+    lost: u64,
+}
+
+const LOG_LINES: usize = 64;
+
+pub(crate) enum Line {
+    /// A followed call that does not fit the return that was seen.
+    Mismatch { probe: Option<Kretprobe>, address: u64 },
+    /// A return to the pad, and no followed call anywhere.
+    UnknownReturn { task: u64, sp: u64 },
+    /// A hit inside a hit inside a hit...
+    TooDeep { address: u64 },
+}
+
+impl Line {
+    fn text(self) -> String {
+        match self {
+            Line::Mismatch { probe: Some(probe), address } => {
+                format!("kretprobe BUG!: Processing kretprobe {} @ {address:016x}", probe.kprobe())
+            }
+            Line::Mismatch { probe: None, address } => {
+                format!("kretprobe BUG!: Processing kretprobe (unregistered) @ {address:016x}")
+            }
+            Line::UnknownReturn { task, sp } => {
+                format!("a return to the return pad at stack pointer {sp:#x} in task {task:#x} belongs to no followed call")
+            }
+            Line::TooDeep { address } => format!("unrecoverable: the probe at {address:#x} was reached inside too many others"),
+        }
+    }
+}
+
+impl Log {
+    fn new() -> Log {
+        Log { lines: Vec::with_capacity(LOG_LINES), lost: 0 }
+    }
+
+    pub fn push(&mut self, line: Line) {
+        if self.lines.len() < LOG_LINES {
+            self.lines.push(line);
+        } else {
+            self.lost += 1;
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! What happens on a hit: a state machine for each CPU (core.md 6).
+//!
+//! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is being
+//! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
+
+use crate::context::{Hit, Phase, Scene};
+use crate::engine::{Engine, Line};
+use crate::guest::{Answer, Cpu, Resume};
+use crate::jprobe::{Saved, Started};
+use crate::paused::Execution;
+use crate::point::{Action, Point};
+use crate::probe::Flow;
+use crate::records::Ring;
+use crate::slots::unit_of;
+use core::cell::RefCell;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::plan::Plan;
+use trapline_isa::regs::{Reg, Registers};
+
+/// Linux has room for one probe inside another; two more cost nothing.
+const DEPTH: usize = 4;
+
+/// Where the processing of a probe stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    /// HIT_ACTIVE: pre-handlers, a jprobe's guest handler among them.
+    Active,
+    /// HIT_SS: the copy runs.
+    Stepping,
+    /// REENTER: the copy runs, inside another probe's processing.
+    Reentered,
+}
+
+/// A probe that is being processed.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    point: u32,
+    status: Status,
+    /// The breakpoint behind the copy that runs; 0 while none does.
+    end: u64,
+}
+
+/// What one CPU is doing.
+pub(crate) struct CpuState {
+    levels: [Level; DEPTH],
+    depth: usize,
+    /// What a jprobe's guest handler must not change.
+    pub mirror: Saved,
+}
+
+impl CpuState {
+    pub fn new(isa: &Isa) -> CpuState {
+        let none = Level { point: 0, status: Status::Active, end: 0 };
+        CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa) }
+    }
+
+    fn top(&self) -> Option<Level> {
+        self.depth.checked_sub(1).map(|top| self.levels[top])
+    }
+
+    fn push(&mut self, level: Level) -> bool {
+        let room = self.depth < DEPTH;
+        if room {
+            self.levels[self.depth] = level;
+            self.depth += 1;
+        }
+        room
+    }
+
+    fn pop(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Whether it has yet to come out of this point, or of a step that ends there.
+    pub fn is_busy_with(&self, point: u32, step_end: u64) -> bool {
+        self.levels[..self.depth].iter().any(|level| level.point == point || level.end == step_end)
+    }
+}
+
+/// What the pre-handlers want.
+enum Next {
+    Execute,
+    Leave,
+    GuestHandler,
+}
+
+/// What runs the instruction: a hit whose post-handlers follow, or one inside another probe's processing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Nothing,
+    AnotherHit,
+}
+
+impl Engine {
+    /// A breakpoint trap in kernel mode; the pc is the breakpoint's own address.
+    pub fn breakpoint(&mut self, cpu: &mut dyn Cpu) -> Answer {
+        let (number, pc) = (cpu.number(), cpu.pc());
+        let Some(state) = self.cpus.get(number) else { return Answer::NotOurs };
+        if let Some(level) = state.top().filter(|level| level.end == pc) {
+            return self.step_ended(cpu, number, level);
+        }
+        if let Some(point) = self.points.at(pc)
+            && self.points.get(point).is_some_and(|found| found.armed)
+        {
+            return self.hit(cpu, number, point);
+        }
+        if self.returns.instances.pad() == Some(pc) {
+            return self.returned(cpu);
+        }
+        if state.mirror.ends_at(pc) {
+            return self.mirror_returned(cpu, number);
+        }
+        self.unknown_breakpoint(cpu, number, pc)
+    }
+
+    /// An exception other than a breakpoint whose pc lies in the window. The pc is put back to where the guest expects it;
+    /// `NotOurs` = deliver the exception there.
+    pub fn fault(&mut self, cpu: &mut dyn Cpu, trapnr: u32) -> Answer {
+        let (number, pc) = (cpu.number(), cpu.pc());
+        let Some(point) = self.leave_slot(cpu, number, pc) else { return self.fault_in_guest_handler(cpu, number, trapnr) };
+        self.counts.faults += 1;
+        let inside_another = self.cpus.get(number).is_some_and(|state| state.depth != 0);
+        let origin = cpu.pc();
+        let handled = !inside_another && self.ask_fault_handlers(cpu, point, trapnr);
+        if !handled {
+            return Answer::NotOurs;
+        }
+        self.resume(number, 0, cpu.pc() == origin)
+    }
+
+    /// An interrupt is about to be taken with the pc in a slot, as only repeated instructions allow. The pc is put back to the
+    /// original; when the guest comes back there, the instruction goes on and is not hit a second time.
+    pub fn interrupted(&mut self, cpu: &mut dyn Cpu) {
+        let (number, pc) = (cpu.number(), cpu.pc());
+        let Some(point) = self.leave_slot(cpu, number, pc) else { return };
+        if self.points.get(point).is_some_and(|found| found.address() == cpu.pc()) {
+            let execution = Execution::of(cpu, self.isa.abi, point);
+            self.paused.add(execution);
+        }
+    }
+
+    fn hit(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32) -> Answer {
+        let goes_on = !self.paused.is_empty() && self.paused.take(&Execution::of(cpu, self.isa.abi, point));
+        let inside = if self.cpus[number].depth == 0 { Inside::Nothing } else { Inside::AnotherHit };
+        match (goes_on, inside) {
+            (true, _) => self.counts.continued += 1,
+            (false, Inside::Nothing) => self.counts.hits += 1,
+            (false, Inside::AnotherHit) => self.count_reentry(point),
+        }
+        if inside == Inside::AnotherHit {
+            return self.execute(cpu, number, point, inside);
+        }
+        self.cpus[number].push(Level { point, status: Status::Active, end: 0 });
+        if goes_on {
+            return self.execute(cpu, number, point, inside);
+        }
+        match self.run_pre_handlers(cpu, number, point) {
+            Next::Execute => self.execute(cpu, number, point, inside),
+            Next::Leave => {
+                self.cpus[number].pop();
+                self.resume(number, 0, false)
+            }
+            Next::GuestHandler => self.resume(number, 0, false),
+        }
+    }
+
+    fn count_reentry(&mut self, point: u32) {
+        self.counts.reentered += 1;
+        if let Some(point) = self.points.get(point) {
+            point.members.iter().for_each(|member| member.probe.count_missed());
+        }
+    }
+
+    fn run_pre_handlers(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32) -> Next {
+        let Engine { points, returns, cpus, isa, records, .. } = self;
+        let Some(found) = points.get(point) else { return Next::Execute };
+        let address = found.address();
+        let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
+        let mut flow = Flow::Continue;
+        for member in members.by_ref() {
+            member.probe.count_hit();
+            let scene = Scene { isa, address, instances: &returns.instances };
+            match &member.action {
+                Action::Handlers => {
+                    if let Some(handler) = member.probe.pre_handler() {
+                        flow = handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before));
+                    }
+                }
+                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records),
+                Action::Mirror(mirror) => {
+                    let saved = &mut cpus[number].mirror;
+                    if saved.start(cpu, mirror, &member.probe, scene, records) == Started::InGuest {
+                        return Next::GuestHandler;
+                    }
+                }
+            }
+            if flow == Flow::Redirected {
+                members.for_each(|member| member.probe.count_skipped());
+                // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs instead.
+                return if cpu.pc() == address { Next::Execute } else { Next::Leave };
+            }
+        }
+        Next::Execute
+    }
+
+    /// A jprobe's guest handler has ended: everything is as it was, and the probed instruction's turn comes.
+    fn mirror_returned(&mut self, cpu: &mut dyn Cpu, number: usize) -> Answer {
+        let state = &mut self.cpus[number];
+        state.mirror.restore(cpu, self.isa);
+        // What was begun inside the handler and did not end there never will.
+        state.depth = 1;
+        let point = state.levels[0].point;
+        self.execute(cpu, number, point, Inside::Nothing)
+    }
+
+    /// Runs the probed instruction, by its plan.
+    fn execute(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32, inside: Inside) -> Answer {
+        let Some(found) = self.points.get(point) else { return Answer::NotOurs };
+        let Some(slot) = found.slot else { return Answer::NotOurs };
+        if cpu.pc() != found.address() {
+            cpu.set_pc(found.address());
+        }
+        match &found.plan {
+            Plan::Emulate(what) if emulate(self.isa, what, found, cpu) => {
+                let length = found.insn.length() as u8;
+                return self.after(cpu, number, point, inside, length);
+            }
+            // It would fault, and has changed nothing: the copy raises the fault.
+            Plan::Emulate(_) => {}
+            Plan::Boost if inside == Inside::AnotherHit || !found.has_post => {
+                cpu.set_pc(slot.boosted());
+                if inside == Inside::Nothing {
+                    self.cpus[number].pop();
+                }
+                return self.resume(number, 0, true);
+            }
+            Plan::Boost | Plan::Step => {}
+        }
+        let state = &mut self.cpus[number];
+        if inside == Inside::Nothing {
+            state.pop();
+        }
+        let status = if inside == Inside::Nothing { Status::Stepping } else { Status::Reentered };
+        if !state.push(Level { point, status, end: slot.step_end() }) {
+            self.log.push(Line::TooDeep { address: found.address() });
+            return Answer::NotOurs;
+        }
+        cpu.set_pc(slot.stepped());
+        self.resume(number, 0, true)
+    }
+
+    /// The breakpoint behind a copy.
+    fn step_ended(&mut self, cpu: &mut dyn Cpu, number: usize, level: Level) -> Answer {
+        let Some(found) = self.points.get(level.point) else { return Answer::NotOurs };
+        cpu.set_pc(found.insn.next());
+        let inside = if level.status == Status::Reentered { Inside::AnotherHit } else { Inside::Nothing };
+        if inside == Inside::AnotherHit {
+            self.cpus[number].pop();
+        }
+        self.after(cpu, number, level.point, inside, 0)
+    }
+
+    /// The instruction has been executed.
+    fn after(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
+        let Engine { points, returns, isa, cpus, records, .. } = self;
+        let Some(found) = points.get(point) else { return Answer::NotOurs };
+        if inside == Inside::Nothing {
+            if found.has_post {
+                let scene = Scene { isa, address: found.address(), instances: &returns.instances };
+                run_post_handlers(cpu, found, scene, records);
+            }
+            cpus[number].pop();
+        }
+        let falls_through = cpu.pc() == found.insn.next();
+        self.resume(number, counted, falls_through)
+    }
+
+    /// No probe stands there (core.md 6, "Trap at an address with no probe").
+    fn unknown_breakpoint(&mut self, cpu: &mut dyn Cpu, number: usize, pc: u64) -> Answer {
+        // A step's end that was not waited for: the CPU was put into the slot by something that forgot the rest.
+        if let Some((point, slot)) = self.slot_around(pc)
+            && slot.step_end() == pc
+            && let Some(found) = self.points.get(point)
+        {
+            cpu.set_pc(found.insn.next());
+            return self.resume(number, 0, true);
+        }
+        let mut bytes = [0; trapline_isa::insn::LONGEST];
+        let now = &mut bytes[..self.isa.breakpoint.len().min(trapline_isa::insn::LONGEST)];
+        let is_stale = cpu.read(pc, now).is_ok() && *now != *self.isa.breakpoint;
+        if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
+    }
+
+    /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The probe is no
+    /// longer being processed there. Gives the slot's point.
+    fn leave_slot(&mut self, cpu: &mut dyn Cpu, number: usize, pc: u64) -> Option<u32> {
+        let (point, slot) = self.slot_around(pc)?;
+        let found = self.points.get(point)?;
+        let has_run = slot.is_behind_copy(pc);
+        cpu.set_pc(if has_run { found.insn.next() } else { found.address() });
+        let state = self.cpus.get_mut(number)?;
+        if let Some(level) = state.top().filter(|level| level.end == slot.step_end() && unit_of(pc) == slot.stepped()) {
+            if has_run {
+                self.step_ended(cpu, number, level);
+            } else {
+                state.pop();
+            }
+        }
+        Some(point)
+    }
+
+    fn ask_fault_handlers(&mut self, cpu: &mut dyn Cpu, point: u32, trapnr: u32) -> bool {
+        let Engine { points, returns, isa, records, .. } = self;
+        let Some(found) = points.get(point) else { return false };
+        let scene = Scene { isa, address: found.address(), instances: &returns.instances };
+        let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
+        members.any(|member| Hit::new(cpu, &member.probe, scene, records, Phase::Before).ask_about(trapnr))
+    }
+
+    /// spec/core.md 8, 9: a fault in a jprobe's guest handler is one of status HIT_ACTIVE.
+    fn fault_in_guest_handler(&mut self, cpu: &mut dyn Cpu, number: usize, trapnr: u32) -> Answer {
+        let point = match self.cpus.get(number) {
+            Some(state) if state.mirror.is_active() => state.levels[0].point,
+            _ => return Answer::NotOurs,
+        };
+        let origin = cpu.pc();
+        if !self.ask_fault_handlers(cpu, point, trapnr) {
+            return Answer::NotOurs;
+        }
+        self.resume(number, 0, cpu.pc() == origin)
+    }
+
+    /// Whether a jprobe's guest handler runs on that CPU.
+    pub(crate) fn is_frozen(&self, number: usize) -> bool {
+        self.cpus.get(number).is_some_and(|state| state.mirror.is_active())
+    }
+
+    fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
+        Answer::Resume(Resume { counted, falls_through, frozen: self.is_frozen(number) })
+    }
+}
+
+fn run_post_handlers(cpu: &mut dyn Cpu, point: &Point, scene: Scene<'_>, records: &mut Ring) {
+    for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
+        // A return probe's is not used (core.md 1.3).
+        if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
+            handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::After));
+        }
+    }
+}
+
+/// Computes the instruction. False: it would fault; nothing has changed.
+fn emulate(isa: &Isa, what: &trapline_isa::plan::Emulation, point: &Point, cpu: &mut dyn Cpu) -> bool {
+    let halves = RefCell::new(cpu);
+    (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves)).is_ok()
+}
+
+/// A CPU as registers here and as memory there, for functions that want both at once.
+struct Half<'a, 'b>(&'a RefCell<&'b mut dyn Cpu>);
+
+impl Registers for Half<'_, '_> {
+    fn get(&self, reg: Reg) -> u64 {
+        self.0.borrow().get(reg)
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.0.borrow_mut().set(reg, value);
+    }
+    fn pc(&self) -> u64 {
+        self.0.borrow().pc()
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.0.borrow_mut().set_pc(pc);
+    }
+}
+
+impl Memory for Half<'_, '_> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.0.borrow_mut().read(address, into)
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.0.borrow_mut().write(address, bytes)
+    }
+}

@@ -1,0 +1,191 @@
+//! Jprobes: the mirror. The handler sees the function's registers and stack; when it ends, both are as they were (core.md 9).
+
+use crate::context::{Hit, Phase, Scene};
+use crate::engine::Engine;
+use crate::errno::{Errno, Refusal, refused};
+use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
+use crate::lifecycle::refuse_none;
+use crate::point::{Action, Mirror};
+use crate::probe::{Jprobe, Kprobe, MirrorHandler};
+use crate::records::Ring;
+use crate::retprobe::set_return_address;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use trapline_isa::arch::Isa;
+
+/// The guest's own end of a jprobe handler, and the symbol behind it.
+const JPROBE_RETURN: &str = "jprobe_return";
+const JPROBE_RETURN_END: &str = "jprobe_return_end";
+
+/// Registers and stack as they were when a handler began. Its room is made once for each CPU.
+pub(crate) struct Saved {
+    pc: u64,
+    sp: u64,
+    registers: Vec<u64>,
+    stack: Vec<u8>,
+    /// How much of `stack` was saved.
+    len: usize,
+    /// A handler in the guest is running; a breakpoint in this range ends it.
+    ends: Option<Range<u64>>,
+}
+
+/// Where a handler runs, or ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    OnHost,
+    InGuest,
+}
+
+impl Saved {
+    pub fn new(isa: &Isa) -> Saved {
+        Saved { pc: 0, sp: 0, registers: vec![0; isa.abi.names.len()], stack: vec![0; isa.abi.jprobe_stack], len: 0, ends: None }
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    pub fn ends_at(&self, pc: u64) -> bool {
+        self.ends.as_ref().is_some_and(|range| range.contains(&pc))
+    }
+
+    /// Runs a host handler and undoes what it did, or sends the CPU to the guest handler.
+    pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, scene: Scene<'_>, records: &mut Ring) -> Started {
+        self.save(cpu, scene.isa);
+        match (mirror.entry, mirror.jprobe.mirror_handler()) {
+            (Some(entry), _) => {
+                if mirror.by_return {
+                    // The word is among those that are put back.
+                    let _ = set_return_address(cpu, scene.isa, mirror.returns_in.start);
+                }
+                cpu.set_pc(entry);
+                self.ends = Some(mirror.returns_in.clone());
+                Started::InGuest
+            }
+            (None, Some(MirrorHandler::Host(handler))) => {
+                handler(&mut Hit::new(cpu, probe, scene, records, Phase::Before));
+                self.restore(cpu, scene.isa);
+                Started::OnHost
+            }
+            (None, _) => Started::OnHost,
+        }
+    }
+
+    fn save(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
+        let abi = isa.abi;
+        (self.pc, self.sp) = (cpu.pc(), cpu.get(abi.sp));
+        for (value, (_, reg)) in self.registers.iter_mut().zip(abi.names) {
+            *value = cpu.get(*reg);
+        }
+        let to_top = abi.stack_size - self.sp % abi.stack_size.max(1);
+        let wanted = abi.jprobe_stack.min(to_top as usize).min(self.stack.len());
+        self.len = if cpu.read(self.sp, &mut self.stack[..wanted]).is_ok() { wanted } else { 0 };
+    }
+
+    /// Puts all of it back; no handler runs any more.
+    pub fn restore(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
+        for (value, (_, reg)) in self.registers.iter().zip(isa.abi.names) {
+            // Not all registers can be set from everywhere; what has not changed needs no setting.
+            if cpu.get(*reg) != *value {
+                cpu.set(*reg, *value);
+            }
+        }
+        cpu.set_pc(self.pc);
+        // It could be read there, so it can be written.
+        let _ = cpu.write(self.sp, &self.stack[..self.len]);
+        self.ends = None;
+    }
+}
+
+impl Engine {
+    /// Registers a jprobe: its address must be a function's entry, its handler a function.
+    pub fn register_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
+        let place = self.resolve(guest, probe.kprobe())?;
+        if !place.on_entry {
+            let why =
+                format!("{} is not the first instruction of a function; a jprobe mirrors a function's arguments", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        self.refuse_twice(probe.kprobe())?;
+        let entry = guest_entry(guest, probe)?;
+        let (returns_in, by_return) = match (entry, probe.wanted_returns_in().or_else(|| guest_return(guest))) {
+            (None, _) => (0..0, false),
+            (Some(_), Some(range)) => (range, false),
+            (Some(_), None) => (self.make_stub(guest, place.address)?, true),
+        };
+        let mirror = Mirror { jprobe: probe.clone(), entry, returns_in, by_return };
+        self.add(guest, probe.kprobe(), Action::Mirror(mirror), place)
+    }
+
+    fn make_stub(&mut self, guest: &mut dyn Guest, near: u64) -> Result<Range<u64>, Refusal> {
+        let at = match self.stub {
+            Some(at) => at,
+            None => {
+                let at = guest.window_take(near, WINDOW_UNIT);
+                let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the end of jprobe handlers"))?;
+                guest.window_write(at, self.isa.breakpoint, Window::JprobeReturn);
+                self.stub = Some(at);
+                at
+            }
+        };
+        Ok(at..at + self.isa.breakpoint.len() as u64)
+    }
+
+    /// Registers all of them or none.
+    pub fn register_jprobes(&mut self, guest: &mut dyn Guest, probes: &[Jprobe]) -> Result<(), Refusal> {
+        refuse_none(probes.len())?;
+        for (done, probe) in probes.iter().enumerate() {
+            if let Err(refusal) = self.register_jprobe(guest, probe) {
+                self.unregister_jprobes(guest, &probes[..done]);
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a jprobe away.
+    pub fn unregister_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) {
+        self.unregister_kprobe(guest, probe.kprobe());
+    }
+
+    /// Takes several away at once.
+    pub fn unregister_jprobes(&mut self, guest: &mut dyn Guest, probes: &[Jprobe]) {
+        self.unregister_all(guest, probes.iter().map(Jprobe::kprobe));
+    }
+
+    /// Its handler does not run until it is enabled again.
+    pub fn disable_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
+        self.disable_kprobe(guest, probe.kprobe())
+    }
+
+    /// Undoes [`Engine::disable_jprobe`].
+    pub fn enable_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
+        self.enable_kprobe(guest, probe.kprobe())
+    }
+}
+
+/// The address of the handler, if it is guest code.
+fn guest_entry(guest: &dyn Guest, probe: &Jprobe) -> Result<Option<u64>, Refusal> {
+    let address = match probe.mirror_handler() {
+        None => return Err(Refusal::new(Errno::EINVAL, "a jprobe without a handler; give it one with `host` or `guest`")),
+        Some(MirrorHandler::Host(_)) => return Ok(None),
+        Some(MirrorHandler::Address(address)) => *address,
+        Some(MirrorHandler::Symbol(name)) => match guest.symbol(name) {
+            Some(symbol) => symbol.start,
+            None => return refused(Errno::EINVAL, format!("the handler `{name}` is no symbol of the guest")),
+        },
+    };
+    match guest.symbol_at(address) {
+        Some(symbol) if symbol.start == address => Ok(Some(address)),
+        _ => refused(Errno::EINVAL, format!("the handler at {address:#x} is not the first instruction of a function")),
+    }
+}
+
+/// Where the guest's own `jprobe_return` traps.
+fn guest_return(guest: &dyn Guest) -> Option<Range<u64>> {
+    let start = guest.symbol(JPROBE_RETURN)?;
+    let end = guest.symbol(JPROBE_RETURN_END).map_or(start.start.wrapping_add(start.size), |end| end.start);
+    Some(start.start..end)
+}

@@ -1,0 +1,276 @@
+//! What becomes of registered probes: joined at one address, enabled and disabled, gone, unregistered (core.md 3, 4, 5).
+//!
+//! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on, its text
+//! exists, and one of its probes is enabled. Every change of state ends there.
+
+use crate::engine::Engine;
+use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
+use crate::guest::Guest;
+use crate::point::{Action, Member, Point};
+use crate::probe::Kprobe;
+use crate::register::Place;
+use crate::slots::{SLOT, Slot};
+use alloc::format;
+use alloc::vec::Vec;
+use core::ops::Range;
+use trapline_isa::insn::LONGEST;
+
+/// A slot that is no longer wanted, until no CPU is inside.
+pub(crate) struct Dirty {
+    slot: Slot,
+    point: u32,
+}
+
+/// An empty array is refused, as by Linux.
+pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
+    if count == 0 { refused(Errno::EINVAL, "there is nothing to register".into()) } else { Ok(()) }
+}
+
+impl Engine {
+    /// The point that a probe is registered at.
+    pub(crate) fn find(&self, probe: &Kprobe) -> Option<u32> {
+        let number = self.points.at(probe.address()?)?;
+        let is_member = self.points.get(number)?.members.iter().any(|member| member.probe.is(probe));
+        is_member.then_some(number)
+    }
+
+    /// Row 5 of core.md 2.
+    pub(crate) fn refuse_twice(&self, probe: &Kprobe) -> Result<(), Refusal> {
+        match self.find(probe) {
+            Some(_) => refused(Errno::EINVAL, format!("{probe} is registered already; register another probe object there")),
+            None => Ok(()),
+        }
+    }
+
+    /// The second half of every registration: rows 5 to 19 of core.md 2, from the address on.
+    pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
+        self.collect(guest);
+        self.refuse_twice(probe)?;
+        let uses_ftrace = self.check_place(guest, &place)?;
+        let number = match self.points.at(place.address) {
+            Some(number) => {
+                self.make_joinable(guest, number, &action, &place)?;
+                number
+            }
+            None => {
+                let (insn, plan, slot) = self.prepare(guest, &place)?;
+                self.points.insert(Point {
+                    insn,
+                    plan,
+                    slot: Some(slot),
+                    members: Vec::new(),
+                    armed: false,
+                    gone: false,
+                    has_post: false,
+                    uses_ftrace,
+                    born: 0,
+                    dying: false,
+                })
+            }
+        };
+        probe.begin(place.address);
+        if let Some(point) = self.points.get_mut(number) {
+            let member = Member { probe: probe.clone(), action };
+            // Newest first; a jprobe runs last.
+            let at = if matches!(member.action, Action::Mirror(_)) { point.members.len() } else { 0 };
+            point.members.insert(at, member);
+        }
+        if let Err(refusal) = self.settle(guest, number) {
+            self.leave(guest, number, probe);
+            self.collect(guest);
+            return Err(refusal);
+        }
+        Ok(())
+    }
+
+    /// A point that exists takes another probe: not a second jprobe; one whose text was gone is made anew.
+    fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: &Action, place: &Place) -> Result<(), Refusal> {
+        let Some(point) = self.points.get(number) else { return Ok(()) };
+        if matches!(action, Action::Mirror(_)) && point.has_mirror() {
+            return refused(Errno::EEXIST, format!("{} has a jprobe already, and one function takes one", place.name()));
+        }
+        if point.gone {
+            let (insn, plan, slot) = self.prepare(guest, place)?;
+            self.points.know_slot(slot, number);
+            if let Some(point) = self.points.get_mut(number) {
+                (point.insn, point.plan, point.slot, point.gone) = (insn, plan, Some(slot), false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the text what the state of things wants it to be.
+    fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
+        let (isa, all_disarmed) = (self.isa, self.all_disarmed);
+        let Some(point) = self.points.get_mut(number) else { return Ok(()) };
+        let mut enabled = point.members.iter().filter(|member| !member.probe.is_disabled());
+        point.has_post =
+            enabled.any(|member| !matches!(member.action, Action::Return(_)) && member.probe.post_handler().is_some());
+        let wanted = !all_disarmed && point.wants_to_be_armed();
+        if wanted == point.armed {
+            return Ok(());
+        }
+        let address = point.address();
+        let original = &point.insn.bytes()[..isa.breakpoint.len().min(point.insn.bytes().len())];
+        if !wanted && !holds(guest, address, isa.breakpoint) {
+            guest.log(&format!("the guest has changed the text at {address:#x} under a probe; it stays as it is"));
+        } else if let Err(fault) = guest.patch_text(address, if wanted { isa.breakpoint } else { original }) {
+            return refused(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
+        }
+        point.armed = wanted;
+        Ok(())
+    }
+
+    /// As [`Engine::settle`], where there is nobody to refuse.
+    fn settle_or_log(&mut self, guest: &mut dyn Guest, number: u32) {
+        if let Err(refusal) = self.settle(guest, number) {
+            guest.log(&format!("{refusal}"));
+        }
+    }
+
+    /// The probe's handlers do not run until it is enabled again. A probe that is disabled or gone already stays so.
+    pub fn disable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
+        let number = self.find(probe).ok_or(NOT_REGISTERED)?;
+        if probe.is_disabled() {
+            return Ok(());
+        }
+        probe.set_disabled(true);
+        self.settle(guest, number).inspect_err(|_| probe.set_disabled(false))
+    }
+
+    /// Undoes [`Engine::disable_kprobe`]. While the global switch is off this is remembered (Linux forgets it for a probe alone
+    /// at its address).
+    pub fn enable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
+        let number = self.find(probe).ok_or(NOT_REGISTERED)?;
+        if probe.is_gone() {
+            return refused(Errno::EINVAL, format!("{probe} is gone: its text was freed; it can only be unregistered"));
+        }
+        let was = probe.is_disabled();
+        probe.set_disabled(false);
+        self.settle(guest, number).inspect_err(|_| probe.set_disabled(was))
+    }
+
+    /// The global switch, debugfs `enabled`. Each probe's own state survives.
+    pub fn set_enabled(&mut self, guest: &mut dyn Guest, enabled: bool) {
+        if self.all_disarmed != enabled {
+            return;
+        }
+        self.all_disarmed = !enabled;
+        for number in self.points.numbers() {
+            self.settle_or_log(guest, number);
+        }
+        guest.log(if enabled { "Kprobes globally enabled" } else { "Kprobes globally disabled" });
+    }
+
+    /// What debugfs `enabled` shows.
+    pub fn enabled(&self) -> bool {
+        !self.all_disarmed
+    }
+
+    /// The text in this range is no more: its probes are gone. Nothing is written there; they stay listed until unregistered.
+    pub fn kill_range(&mut self, guest: &mut dyn Guest, range: Range<u64>) {
+        let numbers: Vec<u32> = self.points.within(range).collect();
+        for number in numbers {
+            let Some(point) = self.points.get_mut(number) else { continue };
+            (point.gone, point.armed, point.has_post) = (true, false, false);
+            point.members.iter().for_each(|member| member.probe.set_gone());
+            if let Some(slot) = point.slot.take() {
+                self.dirty.push(Dirty { slot, point: number });
+            }
+        }
+        self.collect(guest);
+    }
+
+    /// Takes a probe away. Its handlers do not run any more when this returns; one that is not registered gets its address cleared.
+    pub fn unregister_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) {
+        self.unregister_all(guest, core::iter::once(probe));
+    }
+
+    /// Takes several away, with one wait for CPUs to leave their slots.
+    pub fn unregister_kprobes(&mut self, guest: &mut dyn Guest, probes: &[Kprobe]) {
+        self.unregister_all(guest, probes.iter());
+    }
+
+    pub(crate) fn unregister_all<'a>(&mut self, guest: &mut dyn Guest, probes: impl Iterator<Item = &'a Kprobe>) {
+        for probe in probes {
+            match self.find(probe) {
+                Some(number) => self.leave(guest, number, probe),
+                None => probe.clear_address(),
+            }
+        }
+        self.collect(guest);
+    }
+
+    /// Takes a member out of its point; a point without members leaves the table.
+    fn leave(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe) {
+        let Some(point) = self.points.get_mut(number) else { return };
+        let Some(at) = point.members.iter().position(|member| member.probe.is(probe)) else { return };
+        let member = point.members.remove(at);
+        let (is_empty, slot) = (point.members.is_empty(), point.slot);
+        self.settle_or_log(guest, number);
+        if let Action::Return(pool) = member.action {
+            self.returns.disown(pool);
+        }
+        if is_empty {
+            self.paused.forget_point(number);
+            self.points.leave_table(number);
+            if let Some(point) = self.points.get_mut(number) {
+                point.dying = true;
+                point.slot = None;
+            }
+            match slot {
+                Some(slot) => self.dirty.push(Dirty { slot, point: number }),
+                None => self.drop_if_dead(number),
+            }
+        }
+    }
+
+    /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may call it too.
+    pub fn collect(&mut self, guest: &mut dyn Guest) {
+        let (Some(first), Some(end)) =
+            (self.dirty.iter().map(|dirty| dirty.slot.at).min(), self.dirty.iter().map(|dirty| dirty.slot.at).max())
+        else {
+            return;
+        };
+        // One look for all; only if it finds something, one for each.
+        let all_left = guest.drain(first..end + SLOT as u64);
+        let dirty = core::mem::take(&mut self.dirty);
+        for Dirty { slot, point } in dirty {
+            let is_busy = self.cpus.iter().any(|cpu| cpu.is_busy_with(point, slot.step_end()));
+            if is_busy || (!all_left && guest.any_cpu_inside(slot.range())) {
+                self.dirty.push(Dirty { slot, point });
+                continue;
+            }
+            self.points.forget_slot(slot);
+            guest.window_give(slot.at, SLOT);
+            self.drop_if_dead(point);
+        }
+    }
+
+    /// How many slots wait for a CPU to leave them.
+    pub fn slots_in_use_by_leavers(&self) -> usize {
+        self.dirty.len()
+    }
+
+    fn drop_if_dead(&mut self, number: u32) {
+        let waits = self.dirty.iter().any(|dirty| dirty.point == number);
+        if !waits && self.points.get(number).is_some_and(|point| point.dying) {
+            self.points.drop(number);
+        }
+    }
+
+    /// The slot that a pc lies in, and its point; also one that waits to be given back.
+    pub(crate) fn slot_around(&self, pc: u64) -> Option<(u32, Slot)> {
+        let point = self.points.of_unit(crate::slots::unit_of(pc))?;
+        let in_use = self.points.get(point)?.slot.filter(|slot| slot.range().contains(&pc));
+        let slot = in_use.or_else(|| self.dirty.iter().map(|dirty| dirty.slot).find(|slot| slot.range().contains(&pc)))?;
+        Some((point, slot))
+    }
+}
+
+/// Whether the text holds these bytes.
+fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
+    let mut now = [0; LONGEST];
+    let now = &mut now[..bytes.len().min(LONGEST)];
+    guest.read_text(address, now).is_ok() && *now == *bytes
+}

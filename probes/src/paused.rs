@@ -1,0 +1,88 @@
+//! Repeated instructions that an interrupt has stopped half-way in their slot.
+//!
+//! They come back to the breakpoint; the same task with the same stack pointer and the same progress is the same execution, which
+//! goes on in the slot and is no second hit (exact-clock.md, "REP").
+
+use crate::guest::Cpu;
+use trapline_isa::abi::Abi;
+
+/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again.
+const MOST: usize = 64;
+/// How many progress registers an ISA may have.
+const REGISTERS: usize = 4;
+
+/// One execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Execution {
+    point: u32,
+    task: u64,
+    sp: u64,
+    progress: [u64; REGISTERS],
+}
+
+impl Execution {
+    /// What runs on this CPU, if it runs the instruction of that point.
+    pub fn of(cpu: &mut dyn Cpu, abi: &Abi, point: u32) -> Execution {
+        let mut progress = [0; REGISTERS];
+        for (value, reg) in progress.iter_mut().zip(abi.progress) {
+            *value = cpu.get(*reg);
+        }
+        Execution { point, task: cpu.task(), sp: cpu.get(abi.sp), progress }
+    }
+}
+
+/// Those that are stopped.
+pub(crate) struct Paused {
+    executions: [Execution; MOST],
+    len: usize,
+    oldest: usize,
+}
+
+impl Paused {
+    pub fn new() -> Paused {
+        Paused { executions: [Execution::default(); MOST], len: 0, oldest: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn add(&mut self, execution: Execution) {
+        if self.len < MOST {
+            self.executions[self.len] = execution;
+            self.len += 1;
+        } else {
+            self.executions[self.oldest] = execution;
+            self.oldest = (self.oldest + 1) % MOST;
+        }
+    }
+
+    /// Whether this one was stopped; if so it is no more.
+    pub fn take(&mut self, execution: &Execution) -> bool {
+        let Some(at) = self.executions[..self.len].iter().position(|known| known == execution) else { return false };
+        self.executions.copy_within(at + 1..self.len, at);
+        (self.len, self.oldest) = (self.len - 1, 0);
+        true
+    }
+
+    pub fn forget_task(&mut self, task: u64) {
+        self.keep(|known| known.task != task);
+    }
+
+    pub fn forget_point(&mut self, point: u32) {
+        self.keep(|known| known.point != point);
+    }
+
+    fn keep(&mut self, mut wanted: impl FnMut(&Execution) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.len {
+            if wanted(&self.executions[at]) {
+                self.executions[kept] = self.executions[at];
+                kept += 1;
+            }
+        }
+        if kept != self.len {
+            (self.len, self.oldest) = (kept, 0);
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Return probes: which calls are being followed, whose return a trap at the return pad is, and what happens then (core.md 7).
+//!
+//! Each followed call has an instance out of its probe's pool. Instances in flight hang on their task's list, newest first; the
+//! frame key (the stack pointer at entry) tells which of them returns, so that calls left by a longjmp are noticed.
+
+use crate::context::{Hit, Phase, ReturnHit, Scene};
+use crate::engine::{Engine, Line};
+use crate::errno::{Errno, Refusal, refused};
+use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
+use crate::lifecycle::refuse_none;
+use crate::point::Action;
+use crate::probe::{Flow, Kretprobe};
+use crate::records::Ring;
+use crate::table::Table;
+use alloc::format;
+use alloc::vec::Vec;
+use trapline_isa::abi::ReturnAddress;
+use trapline_isa::arch::Isa;
+
+/// The most private data of a call (core.md 1.3).
+const MOST_DATA: usize = 4096;
+
+/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for another call's.
+const CALLEE_POPS: u64 = 256;
+
+const NONE: u32 = u32::MAX;
+
+/// A followed call.
+#[derive(Clone, Copy, Debug)]
+struct Instance {
+    pool: u32,
+    /// Where in its pool's data its bytes lie.
+    place: u32,
+    task: u64,
+    /// The stack pointer at entry.
+    frame: u64,
+    ret_addr: u64,
+    /// The next older one of the task, or the next free one of the pool.
+    next: u32,
+}
+
+/// All instances, in flight or free.
+pub(crate) struct Instances {
+    all: Vec<Instance>,
+    /// Numbers that belong to no pool.
+    unused: Vec<u32>,
+    /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
+    tasks: Table,
+    pad: Option<u64>,
+    word: u64,
+    stack_size: u64,
+}
+
+/// The instances of one return probe.
+struct Pool {
+    /// None once unregistered; the pool lives on until its last call has returned.
+    owner: Option<Kretprobe>,
+    address: u64,
+    free: u32,
+    in_flight: u32,
+    members: Vec<u32>,
+    data: Vec<u8>,
+}
+
+/// The private bytes of the call whose instance has this place in its pool.
+fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
+    let size = owner.wanted_data_size();
+    data.get_mut(place as usize * size..(place as usize + 1) * size).unwrap_or_default()
+}
+
+/// Which call a return at the pad belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Match {
+    task: u64,
+    frame: u64,
+    exact: bool,
+}
+
+impl Instances {
+    fn new(isa: &Isa) -> Instances {
+        let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
+        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, word, stack_size }
+    }
+
+    /// Where hijacked functions return to.
+    pub fn pad(&self) -> Option<u64> {
+        self.pad
+    }
+
+    /// A task's calls in flight, newest first.
+    fn of_task(&self, task: u64) -> impl Iterator<Item = (u32, &Instance)> + '_ {
+        let mut at = self.tasks.get(task).unwrap_or(NONE);
+        core::iter::from_fn(move || {
+            let instance = self.all.get(at as usize)?;
+            let number = core::mem::replace(&mut at, instance.next);
+            Some((number, instance))
+        })
+    }
+
+    /// The true return address of the call whose return address stood in this stack word.
+    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
+        self.of_task(task).find(|(_, call)| call.frame == slot && Some(call.ret_addr) != self.pad).map(|(_, call)| call.ret_addr)
+    }
+
+    /// The true address behind the task's pad number `nth`, counted from the innermost call.
+    pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
+        self.of_task(task).filter(|(_, call)| Some(call.ret_addr) != self.pad).nth(nth).map(|(_, call)| call.ret_addr)
+    }
+
+    fn same_stack(&self, one: u64, other: u64) -> bool {
+        (one ^ other) & !(self.stack_size - 1) == 0
+    }
+
+    /// A call that was left without a return: its frame lies below where its stack now ends.
+    fn is_left_behind(&self, call: &Instance, frame: u64) -> bool {
+        call.frame < frame && self.same_stack(call.frame, frame)
+    }
+
+    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
+    fn find(&self, task: u64, key: u64) -> Option<Match> {
+        let newest = self.all.get(self.tasks.get(task).unwrap_or(NONE) as usize);
+        if newest.is_some_and(|call| call.frame == key) {
+            return Some(Match { task, frame: key, exact: true });
+        }
+        self.search(task, key)
+    }
+
+    /// Not the newest one: calls above it were left behind, the callee popped its arguments, or something is wrong.
+    fn search(&self, task: u64, key: u64) -> Option<Match> {
+        let of_task = |call: &Instance| Match { task, frame: call.frame, exact: true };
+        if let Some((_, call)) = self.of_task(task).find(|(_, call)| call.frame == key) {
+            return Some(of_task(call));
+        }
+        let popped = |call: &Instance| call.frame < key && key - call.frame <= CALLEE_POPS && self.same_stack(call.frame, key);
+        if let Some((_, call)) = self.of_task(task).filter(|(_, call)| popped(call)).max_by_key(|(_, call)| call.frame) {
+            return Some(of_task(call));
+        }
+        if let Some((_, newest)) = self.of_task(task).next() {
+            return Some(Match { exact: false, ..of_task(newest) });
+        }
+        let on_stack = |call: &&Instance| call.task != 0 && self.in_flight(call) && self.same_stack(call.frame, key);
+        let nearest = self.all.iter().filter(on_stack).min_by_key(|call| call.frame.abs_diff(key))?;
+        Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
+    }
+
+    fn in_flight(&self, call: &Instance) -> bool {
+        self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
+    }
+
+    fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
+        let older = self.tasks.get(task).unwrap_or(NONE);
+        if let Some(instance) = self.all.get_mut(number as usize) {
+            (instance.task, instance.frame, instance.ret_addr, instance.next) = (task, frame, ret_addr, older);
+            self.tasks.insert(task, number);
+        }
+    }
+
+    /// Takes the newest of a task's calls that `which` names off its list.
+    fn take(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) -> Option<u32> {
+        let (mut newer, mut number) = (NONE, self.tasks.get(task)?);
+        let older = loop {
+            let call = self.all.get(number as usize)?;
+            if which(self, call) {
+                break call.next;
+            }
+            (newer, number) = (number, call.next);
+        };
+        match self.all.get_mut(newer as usize) {
+            Some(newer) => newer.next = older,
+            None if older == NONE => {
+                self.tasks.remove(task);
+            }
+            None => self.tasks.insert(task, older),
+        }
+        Some(number)
+    }
+}
+
+/// The return probes.
+pub(crate) struct Returns {
+    pub instances: Instances,
+    pools: Vec<Option<Pool>>,
+    /// Returns that matched no call.
+    pub mismatches: u64,
+    /// Calls that were left without a return.
+    pub left_behind: u64,
+}
+
+impl Returns {
+    pub fn new(isa: &Isa) -> Returns {
+        Returns { instances: Instances::new(isa), pools: Vec::new(), mismatches: 0, left_behind: 0 }
+    }
+
+    /// Makes a pool. Everything that a hit needs is allocated here.
+    fn open(&mut self, owner: &Kretprobe, address: u64, cpus: usize) -> Result<u32, Refusal> {
+        let count = match owner.wanted_maxactive() {
+            asked if asked > 0 => asked as usize,
+            _ => (2 * cpus).max(10),
+        };
+        let data_size = owner.wanted_data_size();
+        let no_memory = || {
+            let why = format!("no memory for {count} instances of {data_size} bytes; ask for a smaller maxactive");
+            Refusal::because(Errno::ENOMEM, why)
+        };
+        let fresh = count.saturating_sub(self.instances.unused.len());
+        let bytes = count.checked_mul(data_size).ok_or_else(no_memory)?;
+        let (mut data, mut members) = (Vec::new(), Vec::new());
+        self.instances.all.try_reserve(fresh).map_err(|_| no_memory())?;
+        data.try_reserve_exact(bytes).map_err(|_| no_memory())?;
+        members.try_reserve_exact(count).map_err(|_| no_memory())?;
+        data.resize(bytes, 0);
+
+        let pool = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
+        let mut free = NONE;
+        for place in 0..count as u32 {
+            let instance = Instance { pool: pool as u32, place, task: 0, frame: 0, ret_addr: 0, next: free };
+            free = match self.instances.unused.pop() {
+                Some(number) => {
+                    self.instances.all[number as usize] = instance;
+                    number
+                }
+                None => {
+                    self.instances.all.push(instance);
+                    self.instances.all.len() as u32 - 1
+                }
+            };
+            members.push(free);
+        }
+        self.instances.tasks.reserve(self.instances.all.len());
+        let made = Pool { owner: Some(owner.clone()), address, free, in_flight: 0, members, data };
+        match self.pools.get_mut(pool) {
+            Some(place) => *place = Some(made),
+            None => self.pools.push(Some(made)),
+        }
+        owner.begin(count as u32);
+        Ok(pool as u32)
+    }
+
+    /// Calls that were not followed because no instance was free.
+    pub fn missed(&self, pool: u32) -> u64 {
+        let owner = self.pools.get(pool as usize).and_then(Option::as_ref).and_then(|pool| pool.owner.as_ref());
+        owner.map_or(0, Kretprobe::nmissed)
+    }
+
+    /// The probe goes; calls in flight return correctly and without its handler.
+    pub fn disown(&mut self, pool: u32) {
+        if let Some(Some(pool)) = self.pools.get_mut(pool as usize) {
+            pool.owner = None;
+        }
+        self.collect();
+    }
+
+    /// Frees the pools of probes that are gone and whose last call has returned.
+    pub fn collect(&mut self) {
+        for place in &mut self.pools {
+            if let Some(done) = place.take_if(|pool| pool.owner.is_none() && pool.in_flight == 0) {
+                self.instances.unused.extend(done.members);
+            }
+        }
+    }
+
+    fn give_back(&mut self, number: u32) {
+        let Some(instance) = self.instances.all.get_mut(number as usize) else { return };
+        if let Some(Some(pool)) = self.pools.get_mut(instance.pool as usize) {
+            instance.next = core::mem::replace(&mut pool.free, number);
+            pool.in_flight -= 1;
+        }
+    }
+
+    /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
+    /// declines.
+    pub fn enter(&mut self, cpu: &mut dyn Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring) {
+        let Returns { instances, pools, .. } = self;
+        let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
+        let Some(owner) = &pool.owner else { return };
+        let number = pool.free;
+        let Some(call) = instances.all.get(number as usize).copied() else { return owner.count_missed() };
+        let (Some(pad), Some(ret_addr)) = (instances.pad, return_address(cpu, isa)) else { return owner.count_missed() };
+        if let Some(entry) = owner.entry_handler() {
+            let scene = Scene { isa, address, instances };
+            let hit = Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before);
+            if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, call.place), ret_addr)) == Flow::Redirected {
+                return;
+            }
+        }
+        if set_return_address(cpu, isa, pad).is_none() {
+            return owner.count_missed();
+        }
+        pool.free = call.next;
+        pool.in_flight += 1;
+        let (task, frame) = (cpu.task(), cpu.get(isa.abi.sp));
+        instances.push(number, task, frame, ret_addr);
+    }
+
+    /// The task's calls will never return: their instances are free again, no handler runs.
+    pub fn task_exited(&mut self, task: u64) {
+        while let Some(number) = self.instances.take(task, |_, _| true) {
+            self.give_back(number);
+        }
+    }
+}
+
+/// The function's return address, at its entry.
+pub(crate) fn return_address(cpu: &mut dyn Cpu, isa: &Isa) -> Option<u64> {
+    match isa.abi.return_address {
+        ReturnAddress::OnStack => cpu.read_le(cpu.get(isa.abi.sp), isa.word).ok(),
+        ReturnAddress::In(reg) => Some(cpu.get(reg)),
+    }
+}
+
+/// Makes the function return elsewhere.
+pub(crate) fn set_return_address(cpu: &mut dyn Cpu, isa: &Isa, to: u64) -> Option<()> {
+    match isa.abi.return_address {
+        ReturnAddress::OnStack => cpu.write_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
+        ReturnAddress::In(reg) => {
+            cpu.set(reg, to);
+            Some(())
+        }
+    }
+}
+
+impl Engine {
+    /// Registers a return probe; the checks are those of core.md 7.1, in that order.
+    pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
+        let place = self.resolve(guest, probe.kprobe())?;
+        if !place.on_entry {
+            let why = format!(
+                "{} is not the first instruction of a function; a return probe takes the return address there",
+                place.name()
+            );
+            return refused(Errno::EINVAL, why);
+        }
+        self.refuse_twice(probe.kprobe())?;
+        if self.isa.no_return_probes.contains(&place.symbol.name.as_str()) {
+            let why =
+                format!("{} returns on another stack than it was called on, so its return cannot be followed", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        if probe.wanted_data_size() > MOST_DATA {
+            let why = format!("{} bytes of private data are more than {MOST_DATA}", probe.wanted_data_size());
+            return refused(Errno::E2BIG, why);
+        }
+        self.returns.collect();
+        self.make_pad(guest, place.address)?;
+        let pool = self.returns.open(probe, place.address, self.cpus.len())?;
+        let added = self.add(guest, probe.kprobe(), Action::Return(pool), place);
+        if added.is_err() {
+            self.returns.disown(pool);
+        }
+        added
+    }
+
+    fn make_pad(&mut self, guest: &mut dyn Guest, near: u64) -> Result<(), Refusal> {
+        if self.returns.instances.pad.is_none() {
+            let at = guest.window_take(near, WINDOW_UNIT);
+            let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the return pad"))?;
+            guest.window_write(at, self.isa.breakpoint, Window::ReturnPad);
+            self.returns.instances.pad = Some(at);
+        }
+        Ok(())
+    }
+
+    /// Registers all of them or none.
+    pub fn register_kretprobes(&mut self, guest: &mut dyn Guest, probes: &[Kretprobe]) -> Result<(), Refusal> {
+        refuse_none(probes.len())?;
+        for (done, probe) in probes.iter().enumerate() {
+            if let Err(refusal) = self.register_kretprobe(guest, probe) {
+                self.unregister_kretprobes(guest, &probes[..done]);
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a return probe away. Calls in flight return correctly, without its handler.
+    pub fn unregister_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) {
+        self.unregister_kprobe(guest, probe.kprobe());
+    }
+
+    /// Takes several away at once.
+    pub fn unregister_kretprobes(&mut self, guest: &mut dyn Guest, probes: &[Kretprobe]) {
+        self.unregister_all(guest, probes.iter().map(Kretprobe::kprobe));
+    }
+
+    /// Its handlers do not run until it is enabled again; calls in flight are still followed to their return.
+    pub fn disable_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
+        self.disable_kprobe(guest, probe.kprobe())
+    }
+
+    /// Undoes [`Engine::disable_kretprobe`].
+    pub fn enable_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
+        self.enable_kprobe(guest, probe.kprobe())
+    }
+
+    /// A task is no more. Its calls in flight are forgotten, no handler runs for them.
+    pub fn task_exited(&mut self, task: u64) {
+        self.returns.task_exited(task);
+        self.paused.forget_task(task);
+    }
+
+    /// The true return address of the call of `task` whose return address stands in the stack word at `slot`, where a return
+    /// probe has taken it.
+    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
+        self.returns.instances.real_return_address(task, slot)
+    }
+
+    /// The true address behind the return pad number `nth` on the task's stack, counted from the innermost call.
+    pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
+        self.returns.instances.resolve_pad(task, nth)
+    }
+
+    /// Where hijacked functions return to, once there is a return probe.
+    pub fn return_pad(&self) -> Option<u64> {
+        self.returns.instances.pad
+    }
+
+    /// A trap at the return pad (core.md 7.3).
+    pub(crate) fn returned(&mut self, cpu: &mut dyn Cpu) -> Answer {
+        let (abi, word) = (self.isa.abi, self.returns.instances.word);
+        let (task, sp) = (cpu.task(), cpu.get(abi.sp));
+        let on_stack = abi.return_address == ReturnAddress::OnStack;
+        let key = if on_stack { sp.wrapping_sub(word) } else { sp };
+        let Some(found) = self.returns.instances.find(task, key) else {
+            self.returns.mismatches += 1;
+            self.log.push(Line::UnknownReturn { task, sp });
+            return Answer::NotOurs;
+        };
+        if !found.exact {
+            self.returns.mismatches += 1;
+            self.report_mismatch(found.task, |_, call| call.frame == found.frame);
+        }
+        while found.exact && self.drop_left_behind(found) {}
+
+        let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
+        let true_address = self.returns.instances.real_return_address(found.task, found.frame);
+        let Some(true_address) = true_address else {
+            self.log.push(Line::UnknownReturn { task, sp });
+            return Answer::NotOurs;
+        };
+        cpu.set_pc(true_address);
+        if on_stack && found.exact {
+            // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
+            let _ = cpu.write_le(found.frame, true_address, self.isa.word);
+        }
+        while let Some(number) = self.returns.instances.take(found.task, of_frame) {
+            let last = self
+                .returns
+                .instances
+                .all
+                .get(number as usize)
+                .is_none_or(|call| Some(call.ret_addr) != self.returns.instances.pad);
+            self.run_return_handler(cpu, number, true_address);
+            self.returns.give_back(number);
+            if last {
+                break;
+            }
+        }
+        // Neither is a return handler's to change (spec/isa-x86.md 6).
+        cpu.set(abi.sp, sp);
+        cpu.set_pc(true_address);
+        Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
+    }
+
+    fn run_return_handler(&mut self, cpu: &mut dyn Cpu, number: u32, ret_addr: u64) {
+        let Returns { instances, pools, .. } = &mut self.returns;
+        let Some(call) = instances.all.get(number as usize).copied() else { return };
+        let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };
+        owner.count_return();
+        if let Some(handler) = owner.return_handler() {
+            let scene = Scene { isa: self.isa, address: *address, instances };
+            let hit = Hit::new(cpu, owner.kprobe(), scene, &mut self.records, Phase::Return);
+            handler(&mut ReturnHit::new(hit, data_of(data, owner, call.place), ret_addr));
+        }
+    }
+
+    /// Gives the newest call back that lies below the one that returns: it was left without a return.
+    fn drop_left_behind(&mut self, found: Match) -> bool {
+        let left = |all: &Instances, call: &Instance| all.is_left_behind(call, found.frame);
+        let instances = &self.returns.instances;
+        if !instances.of_task(found.task).take_while(|(_, call)| call.frame != found.frame).any(|(_, call)| left(instances, call))
+        {
+            return false;
+        }
+        self.report_mismatch(found.task, left);
+        match self.returns.instances.take(found.task, left) {
+            Some(number) => {
+                self.returns.left_behind += 1;
+                self.returns.give_back(number);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The line by which Linux reports a return that does not fit (core.md 7.4).
+    fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
+        let instances = &self.returns.instances;
+        let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };
+        if let Some(Some(pool)) = self.returns.pools.get(call.pool as usize) {
+            self.log.push(Line::Mismatch { probe: pool.owner.clone(), address: pool.address });
+        }
+    }
+}

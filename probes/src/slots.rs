@@ -1,0 +1,118 @@
+//! Slots: two window units of guest memory for each point, where the displaced instruction's copies run.
+//!
+//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint. A slot is shared by nobody,
+//! placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back only when no CPU
+//! is inside.
+
+use crate::errno::{Errno, Refusal};
+use crate::guest::{Guest, WINDOW_UNIT, Window};
+use alloc::vec::Vec;
+use core::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_isa::insn::Insn;
+use trapline_isa::plan::{Copy, Plan, Tail};
+
+const UNIT: u64 = WINDOW_UNIT as u64;
+/// Bytes of a slot.
+pub(crate) const SLOT: usize = 2 * WINDOW_UNIT;
+/// How many places are tried before one that collides is taken.
+const TRIES: usize = 4;
+
+const FULL: Refusal = Refusal::new(
+    Errno::ENOMEM,
+    "the probe window is full: no executable memory is left in branch reach of the address; unregister other probes",
+);
+
+/// Guest memory that belongs to one point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub at: u64,
+    /// Bytes of the displaced instruction in each copy.
+    pub displaced: u8,
+}
+
+impl Slot {
+    /// The copy with the jump back.
+    pub fn boosted(self) -> u64 {
+        self.at
+    }
+
+    /// The copy with the second breakpoint.
+    pub fn stepped(self) -> u64 {
+        self.at + UNIT
+    }
+
+    /// The address of the second breakpoint.
+    pub fn step_end(self) -> u64 {
+        self.stepped() + u64::from(self.displaced)
+    }
+
+    pub fn units(self) -> [u64; 2] {
+        [self.boosted(), self.stepped()]
+    }
+
+    pub fn range(self) -> Range<u64> {
+        self.at..self.at + SLOT as u64
+    }
+
+    /// Whether the instruction has been executed by a CPU whose pc is there.
+    pub fn is_behind_copy(self, pc: u64) -> bool {
+        pc % UNIT >= u64::from(self.displaced)
+    }
+}
+
+/// The unit that an address lies in.
+pub(crate) fn unit_of(address: u64) -> u64 {
+    address & !(UNIT - 1)
+}
+
+/// Makes the slot of a point: takes it, writes both copies.
+pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: &Plan) -> Result<Slot, Refusal> {
+    let at = take(guest, insn)?;
+    match write(guest, isa, insn, plan, at) {
+        Ok(slot) => Ok(slot),
+        Err(refusal) => {
+            guest.window_give(at, SLOT);
+            Err(refusal)
+        }
+    }
+}
+
+fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
+    let mut colliding = Vec::new();
+    let mut taken = None;
+    for _ in 0..TRIES {
+        let Some(at) = guest.window_take(insn.address, SLOT) else { break };
+        let fights = [at, at + UNIT].iter().any(|unit| {
+            guest.pcs_collide(*unit, insn.address)
+                || guest.pcs_collide(*unit, insn.next())
+                || guest.pcs_collide(*unit + insn.length(), insn.next())
+        });
+        if !fights {
+            taken = Some(at);
+            break;
+        }
+        colliding.push(at);
+    }
+    // A place that collides is slow, not wrong.
+    let taken = taken.or_else(|| colliding.pop());
+    for at in colliding {
+        guest.window_give(at, SLOT);
+    }
+    taken.ok_or(FULL)
+}
+
+fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: &Plan, at: u64) -> Result<Slot, Refusal> {
+    let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
+    put(guest, insn, at + UNIT, &stepped);
+    if matches!(plan, Plan::Boost) {
+        let boosted = (isa.copy)(insn, at, Tail::JumpBack)?;
+        put(guest, insn, at, &boosted);
+    }
+    Ok(Slot { at, displaced: stepped.displaced as u8 })
+}
+
+fn put(guest: &mut dyn Guest, insn: &Insn, at: u64, copy: &Copy) {
+    let stands_for = Window::Copy { origin: insn.address, displaced: copy.displaced as u8 };
+    guest.window_write(at, copy.bytes(), stands_for);
+}

@@ -1,0 +1,136 @@
+//! What debugfs shows of the probes, byte for byte (core.md 12), and the summary that it does not have.
+
+use crate::engine::Engine;
+use crate::guest::Guest;
+use crate::point::{Action, Mode, Point};
+use crate::probe::{Kind, Kprobe};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+/// Linux's table of probes has so many buckets, and the list shows them in that order.
+const BUCKET_BITS: u32 = 6;
+
+/// A probe at the end of a run: no miss is silent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeSummary {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it stands: `vfs_read+0x4`.
+    pub name: String,
+    /// Its address.
+    pub address: u64,
+    /// How often its handlers ran; of a return probe: how often its function was entered.
+    pub hits: u64,
+    /// How often they did not.
+    pub misses: Misses,
+    /// How the probed instruction runs.
+    pub mode: Mode,
+    /// It does not run handlers.
+    pub disabled: bool,
+    /// Its text is no more.
+    pub gone: bool,
+    /// Linux would use its ftrace site.
+    pub uses_ftrace: bool,
+}
+
+/// Misses, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Another probe was being processed on that CPU.
+    pub reentered: u64,
+    /// A newer probe at the address ended the hit.
+    pub skipped: u64,
+    /// All of a return probe's instances were in use.
+    pub no_instance: u64,
+}
+
+impl Engine {
+    /// debugfs `kprobes/list`.
+    pub fn list(&self, guest: &dyn Guest) -> String {
+        let mut points: Vec<&Point> = self.points.iter().map(|(_, point)| point).collect();
+        points.sort_by_key(|point| (bucket(point.address(), self.isa.word), core::cmp::Reverse(point.born)));
+        let mut text = String::new();
+        for point in points {
+            for member in point.members.iter().filter(|member| !member.probe.is_internal()) {
+                self.list_line(guest, point, &member.probe, &mut text);
+            }
+        }
+        text
+    }
+
+    fn list_line(&self, guest: &dyn Guest, point: &Point, probe: &Kprobe, text: &mut String) {
+        let (address, digits, kind) = (point.address(), 2 * self.isa.word, probe.kind().letter());
+        // Writing to a String cannot fail.
+        let _ = match guest.symbol_at(address) {
+            Some(symbol) => {
+                let offset = address.wrapping_sub(symbol.start);
+                let module = symbol.module.as_deref().unwrap_or(" ");
+                write!(text, "{address:0digits$x}  {kind}  {}+{offset:#x}  {module} ", symbol.name)
+            }
+            None => write!(text, "{address:0digits$x}  {kind}  {address:#x} "),
+        };
+        for (shown, word) in [
+            (probe.is_gone(), "[GONE]"),
+            (probe.is_disabled() && !probe.is_gone(), "[DISABLED]"),
+            (point.uses_ftrace, "[FTRACE]"),
+        ] {
+            text.push_str(if shown { word } else { "" });
+        }
+        text.push('\n');
+    }
+
+    /// debugfs `kprobes/blacklist`.
+    pub fn blacklist_view(&self, guest: &dyn Guest) -> String {
+        let digits = 2 * self.isa.word;
+        let listed = self.entries(guest).filter(|entry| entry.listed);
+        listed
+            .map(|entry| format!("0x{:0digits$x}-0x{:0digits$x}\t{}\n", entry.range.start, entry.range.end, entry.name))
+            .collect()
+    }
+
+    /// debugfs `kprobes/enabled`.
+    pub fn enabled_view(&self) -> &'static str {
+        if self.enabled() { "1\n" } else { "0\n" }
+    }
+
+    /// Each probe that is not the machine's own, by address, in the order in which their handlers run.
+    pub fn summary(&self, guest: &dyn Guest) -> Vec<ProbeSummary> {
+        let mut lines = Vec::new();
+        for (_, point) in self.points.iter() {
+            let members = point.members.iter().filter(|member| !member.probe.is_internal());
+            lines.extend(members.map(|member| {
+                let probe = &member.probe;
+                let name = match guest.symbol_at(point.address()) {
+                    Some(symbol) => crate::errno::place(&symbol, point.address()),
+                    None => format!("{:#x}", point.address()),
+                };
+                let no_instance = match &member.action {
+                    Action::Return(pool) => self.returns.missed(*pool),
+                    _ => 0,
+                };
+                ProbeSummary {
+                    kind: probe.kind(),
+                    name,
+                    address: point.address(),
+                    hits: probe.hits(),
+                    misses: Misses { reentered: probe.nmissed(), skipped: probe.skipped(), no_instance },
+                    mode: point.mode(),
+                    disabled: probe.is_disabled(),
+                    gone: probe.is_gone(),
+                    uses_ftrace: point.uses_ftrace,
+                }
+            }));
+        }
+        lines
+    }
+}
+
+/// Linux's hash of an address (include/linux/hash.h).
+fn bucket(address: u64, word: usize) -> u64 {
+    match word {
+        8 => address.wrapping_mul(0x61c8_8646_80b5_83eb) >> (64 - BUCKET_BITS),
+        _ => u64::from((address as u32).wrapping_mul(0x61c8_8647) >> (32 - BUCKET_BITS)),
+    }
+}

@@ -18,4 +18,6 @@ pub mod cpu;
 #[cfg(feature = "cpu")]
 pub mod machine;
 #[cfg(feature = "cpu")]
+pub mod probed;
+#[cfg(feature = "cpu")]
 pub mod unicorn;

@@ -20,6 +20,9 @@ pub const DATA_BYTES: u64 = 0x2000;
 /// The stack: its middle.
 pub const STACK: u64 = 0x40_0800;
 const STACK_BYTES: u64 = 0x1000;
+/// Where the x87 and SSE registers go after the instruction.
+const MEDIA: u64 = 0x31_0000;
+const MEDIA_BYTES: u64 = 512;
 const EXCEPTION_STACK: u64 = 0x42_0000;
 const PAGE_TABLES: u64 = 0x50_0000;
 const DESCRIPTORS: u64 = 0x51_0000;
@@ -118,7 +121,7 @@ impl Lab {
         for event in &mut happened {
             event.time -= start;
         }
-        let memory = [(CODE, CODE_BYTES), (DATA, DATA_BYTES), (STACK - STACK_BYTES / 2, STACK_BYTES), (EXCEPTION_STACK - 256, 256)];
+        let memory = [(CODE, CODE_BYTES), (DATA, DATA_BYTES), (STACK - STACK_BYTES / 2, STACK_BYTES), (EXCEPTION_STACK - 256, 256), (MEDIA, MEDIA_BYTES)];
         let read = |(at, len): (u64, u64)| {
             let mut bytes = vec![0; len as usize];
             machine.ram().read(at, &mut bytes);
@@ -132,7 +135,7 @@ impl Lab {
     pub fn is_ruined(&self, after: &After) -> bool {
         let control = |name| after.registers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         control("cr3") != Some(PAGE_TABLES)
-            || after.stop == Stop::Limit
+            || !matches!(after.stop, Stop::Dead(_))
             || after.registers.iter().any(|(name, value)| *name == "cs" && *value != 0x10)
             || after.happened.iter().any(|event| matches!(event.what, What::Exception(8, _)))
     }
@@ -146,7 +149,11 @@ impl Lab {
         let machine = self.session.machine_mut();
         let mut code = vec![HALT; CODE_BYTES as usize];
         let at = (PLACE - CODE) as usize;
-        code[at..at + case.bytes.len()].copy_from_slice(&case.bytes);
+        let behind = at + case.bytes.len();
+        code[at..behind].copy_from_slice(&case.bytes);
+        let save = save_media(self.arch);
+        code[behind..behind + save.len()].copy_from_slice(&save);
+        machine.write_physical(MEDIA, &[0; MEDIA_BYTES as usize]);
         machine.write_physical(CODE, &code);
         machine.write_physical(DATA, &noise(case.seed, DATA_BYTES));
         machine.write_physical(STACK - STACK_BYTES / 2, &noise(!case.seed, STACK_BYTES));
@@ -205,7 +212,7 @@ fn kernel(arch: Arch) -> Kernel {
         segment(PAGE_TABLES, tables, tables_size),
     ];
     let names = [("_stext", CODE), ("case", PLACE), ("behind", PLACE + 15), ("_etext", CODE + CODE_BYTES)];
-    let entries = names.map(|(name, address)| Entry { name: name.to_string(), address, kind: 'T' });
+    let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
     Kernel::from_parts(arch, ENTRY, segments, Symbols::new(entries.to_vec()))
 }
 
@@ -227,6 +234,14 @@ fn set_up(arch: Arch) -> Vec<u8> {
     }
     put(&[0x66, 0xb8, 0x20, 0x00, 0x0f, 0x00, 0xd8]); // ltr
     put(&[HALT]);
+    code
+}
+
+/// fxsave [MEDIA]: what the case did to registers that the machine does not show becomes memory.
+fn save_media(arch: Arch) -> Vec<u8> {
+    let mut code = vec![0x0f, 0xae];
+    code.extend(if arch == Arch::X86_64 { &[0x04, 0x25][..] } else { &[0x05] });
+    code.extend((MEDIA as u32).to_le_bytes());
     code
 }
 

@@ -46,7 +46,7 @@ pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kp
     for name in LAST_CALLS.iter().filter(|name| has(name)) {
         let notes = Arc::clone(notes);
         probes.push(
-            Kprobe::at(name)
+            Kprobe::at(*name)
                 .pre(move |hit| {
                     notes.exited.store(hit.task(), Ordering::Relaxed);
                     Flow::Continue
@@ -58,7 +58,7 @@ pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kp
     if let Some(name) = FREES_INIT.iter().find(|name| has(name)) {
         let notes = Arc::clone(notes);
         probes.push(
-            Kprobe::at(name)
+            Kprobe::at(*name)
                 .pre(move |_| {
                     notes.init_freed.store(true, Ordering::Relaxed);
                     Flow::Continue

@@ -1,0 +1,326 @@
+//! The arguments of an event as they are written: `name=+8($arg1):string`, read without knowing the kernel.
+
+use super::error::{Code, EventError, Span};
+use super::text::{Piece, is_identifier, number, signed_number};
+use super::types::{self, Type};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// As given, or `arg1`, `arg2`...
+    pub name: String,
+    /// The text behind the `=`, type included: what is read back.
+    pub body: String,
+    /// What to fetch.
+    pub fetch: Fetch,
+    /// What to make of it.
+    pub kind: Type,
+    /// How many of them, if it is an array.
+    pub count: Option<u8>,
+    /// Where the argument stands.
+    pub at: Span,
+}
+
+/// Where a value comes from: a beginning, and the memory that it leads to, hop by hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The first value.
+    pub base: Base,
+    /// Where that stands.
+    pub base_at: Span,
+    /// Each takes the value before it as an address. The first is done first.
+    pub hops: Vec<Hop>,
+}
+
+/// Where a fetch begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// `%di`
+    Register(String),
+    /// `$arg1`, counted from 1.
+    Argument(u64),
+    /// `$retval`
+    Result,
+    /// `$stack`
+    StackPointer,
+    /// `$stack3`
+    StackWord(u64),
+    /// `$comm`
+    Comm,
+    /// `@0x1234`, before its hop
+    Address(u64),
+    /// `@jiffies+4`, before its hop
+    Symbol(String, i64),
+    /// `\-1`
+    Immediate(i128),
+    /// `\"text"`
+    Text(String),
+}
+
+/// Memory at the value before it plus an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// In the memory of the running process.
+    pub user: bool,
+    /// Added to the address.
+    pub offset: i64,
+}
+
+/// How many arguments an event has at most.
+pub const MAX_ARGUMENTS: usize = 128;
+/// How long an argument's body may be.
+pub const MAX_BODY: usize = 63;
+/// How long an argument's name may be.
+pub const MAX_NAME: usize = 32;
+/// How many of the kernel's fetch operations one argument may need, the end mark aside.
+const MAX_OPERATIONS: usize = 15;
+
+#[rustfmt::skip]
+const RESERVED: &[&str] = &[
+    "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid", "__probe_ip", "__probe_ret_ip", "__probe_func",
+];
+
+/// Reads all arguments of an event. `returns`: it is at a function's return.
+pub(super) fn parse<'a>(words: impl Iterator<Item = Piece<'a>>, returns: bool) -> Result<Vec<Argument>, EventError> {
+    let mut arguments: Vec<Argument> = Vec::new();
+    for word in words {
+        if arguments.len() == MAX_ARGUMENTS {
+            let why = "an event has at most 128 arguments: put the others in a second event at the same place";
+            return Err(EventError::new(word, Code::TOO_MANY_ARGS, why).with_errno(trapline_isa::plan::Errno::E2BIG));
+        }
+        let (name, body) = named(word, &arguments)?;
+        let (fetch, kind, count) = parse_body(body, returns)?;
+        arguments.push(Argument { name, body: body.text.to_owned(), fetch, kind, count, at: Span::of(word) });
+    }
+    Ok(arguments)
+}
+
+fn named<'a>(word: Piece<'a>, others: &[Argument]) -> Result<(String, Piece<'a>), EventError> {
+    let (name, body) = match word.split_at_first('=') {
+        None => (format!("arg{}", others.len() + 1), word),
+        Some((name, body)) => {
+            let wrong = |code, why| Err(EventError::new(name, code, why));
+            match name.text {
+                "" => return wrong(Code::NO_ARG_NAME, "write a name in front of the '=', or leave the '=' out"),
+                text if text.len() > MAX_NAME => {
+                    return wrong(Code::ARG_NAME_TOO_LONG, "an argument's name has at most 32 characters");
+                }
+                text if !is_identifier(text) => {
+                    return wrong(
+                        Code::BAD_ARG_NAME,
+                        "an argument's name is made of letters, digits and '_', with no digit in front",
+                    );
+                }
+                text => (text.to_owned(), body),
+            }
+        }
+    };
+    if RESERVED.contains(&name.as_str()) || others.iter().any(|other| other.name == name) {
+        let why = format!("the name '{name}' is taken, by another argument or by a field that every event has: choose another");
+        let about = if body.column == word.column { word } else { word.take(name.len()) };
+        return Err(EventError::new(about, Code::USED_ARG_NAME, why));
+    }
+    Ok((name, body))
+}
+
+fn parse_body(body: Piece<'_>, returns: bool) -> Result<(Fetch, Type, Option<u8>), EventError> {
+    if body.text.is_empty() {
+        return Err(EventError::new(body, Code::NO_ARG_BODY, "say what to fetch: $arg1, %di, +8($arg1)..."));
+    }
+    if body.text.len() > MAX_BODY {
+        let why = "an argument has at most 63 characters behind its '=': fetch it by fewer steps or by shorter numbers";
+        return Err(EventError::new(body, Code::ARG_TOO_LONG, why));
+    }
+    let (what, type_text) = match body.split_at_first(':') {
+        Some((what, type_text)) => (what, Some(type_text)),
+        None => (body, None),
+    };
+    let (kind, count) = type_text.map_or(Ok((Type::Word, None)), types::parse)?;
+    let about_type = type_text.unwrap_or(what);
+    let is_text = matches!(what.text, "$comm" | "$COMM") || what.text.starts_with("\\\"");
+    if is_text && (count.is_some() || type_text.is_some_and(|text| text.text != "string")) {
+        return Err(EventError::new(about_type, Code::NEED_STRING_TYPE, "$comm and text are strings: leave the type out"));
+    }
+    let kind = if is_text { Type::String } else { kind };
+    let fetch = parse_fetch(what, returns)?;
+    fits_type(&fetch, kind, count, about_type)?;
+    if fetch.operations() + operations_of_type(&fetch, kind, count) > MAX_OPERATIONS {
+        return Err(too_many_operations(body));
+    }
+    Ok((fetch, kind, count))
+}
+
+fn fits_type(fetch: &Fetch, kind: Type, count: Option<u8>, about: Piece<'_>) -> Result<(), EventError> {
+    let from_memory = !fetch.hops.is_empty();
+    if count.is_some() && !from_memory {
+        return Err(EventError::new(about, Code::BAD_STRING, "an array lies in memory: write +0(...) around its address"));
+    }
+    let is_address = matches!(fetch.base, Base::Immediate(_) | Base::Comm | Base::Text(_));
+    if matches!(kind, Type::String | Type::UserString) && !from_memory && !is_address {
+        return Err(EventError::new(about, Code::BAD_STRING, "a string lies in memory: write +0(...) around its address"));
+    }
+    Ok(())
+}
+
+/// Storing, cutting out bits and counting through an array are operations too (spec/core.md 13: 16 with the end mark).
+fn operations_of_type(fetch: &Fetch, kind: Type, count: Option<u8>) -> usize {
+    let is_string = matches!(kind, Type::String | Type::UserString);
+    let own_store = fetch.hops.is_empty() || kind == Type::SymbolString || (is_string && count.is_some());
+    usize::from(own_store) + usize::from(matches!(kind, Type::Bits(_))) + usize::from(count.is_some())
+}
+
+impl Fetch {
+    fn operations(&self) -> usize {
+        let base = if matches!(self.base, Base::Symbol(..)) { 2 } else { 1 };
+        base + self.hops.len()
+    }
+}
+
+fn too_many_operations(about: Piece<'_>) -> EventError {
+    EventError::new(
+        about,
+        Code::TOO_MANY_OPS,
+        "this needs more than the 16 steps that an argument may have: dereference fewer times",
+    )
+}
+
+fn parse_fetch(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError> {
+    let fetch = |base| Fetch { base, base_at: Span::of(text), hops: Vec::new() };
+    match text.text.chars().next() {
+        Some('$') => parse_variable(text, returns).map(fetch),
+        Some('%') => Ok(fetch(Base::Register(text.skip(1).text.to_owned()))),
+        Some('@') => Ok(Fetch { hops: Vec::from([Hop { user: false, offset: 0 }]), ..fetch(parse_memory(text)?) }),
+        Some('+' | '-') => parse_dereference(text, returns),
+        Some('\\') => parse_immediate(text).map(fetch),
+        _ => {
+            let why = "a fetch begins with $ (variable), % (register), @ (memory), + or - (dereference) or \\ (constant)";
+            Err(EventError::new(text, Code::BAD_FETCH_ARG, why))
+        }
+    }
+}
+
+fn parse_variable(text: Piece<'_>, returns: bool) -> Result<Base, EventError> {
+    let numbered = |prefix| text.strip_prefix(prefix).filter(|digits| digits.text.bytes().all(|digit| digit.is_ascii_digit()));
+    match text.text {
+        "$retval" if returns => return Ok(Base::Result),
+        "$retval" => {
+            let why = "a function has its result when it returns: use an 'r' event, or write %return behind the symbol";
+            return Err(EventError::new(text, Code::RETVAL_ON_PROBE, why));
+        }
+        "$comm" | "$COMM" => return Ok(Base::Comm),
+        "$stack" => return Ok(Base::StackPointer),
+        _ => {}
+    }
+    if let Some(index) = numbered("$stack").and_then(|digits| digits.text.parse().ok()) {
+        return Ok(Base::StackWord(index));
+    }
+    if let Some(index) = numbered("$arg").and_then(|digits| digits.text.parse().ok()) {
+        return Ok(Base::Argument(index));
+    }
+    let why = format!("there is no variable '{}': use $arg1..., $retval, $stack, $stack0... or $comm", text.text);
+    Err(EventError::new(text, Code::BAD_VAR, why))
+}
+
+fn parse_memory(text: Piece<'_>) -> Result<Base, EventError> {
+    let place = text.skip(1);
+    let bad = |why: &'static str| Err(EventError::new(text, Code::BAD_MEM_ADDR, why));
+    if place.starts_with_digit() {
+        return number(place.text)
+            .map_or_else(|| bad("behind '@' stands an address such as 0xc0100000, or a symbol"), |a| Ok(Base::Address(a)));
+    }
+    if place.text.starts_with('+') {
+        let why = "an offset in a file makes no sense in the kernel: write @SYMBOL+OFFSET or @ADDRESS";
+        return Err(EventError::new(text, Code::FILE_ON_KPROBE, why));
+    }
+    let (name, offset) = split_offset(place.text);
+    match signed_number(offset) {
+        _ if name.is_empty() => bad("write an address or a symbol behind the '@'"),
+        Some(offset) => Ok(Base::Symbol(name.to_owned(), offset)),
+        None if offset.is_empty() => Ok(Base::Symbol(name.to_owned(), 0)),
+        None => bad("behind the symbol stands +NUMBER or -NUMBER"),
+    }
+}
+
+/// Divides `name+4` or `name-4` in front of the sign.
+pub(super) fn split_offset(text: &str) -> (&str, &str) {
+    text.split_at(text.find(['+', '-']).unwrap_or(text.len()))
+}
+
+fn parse_dereference(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError> {
+    let negative = text.text.starts_with('-');
+    let (user, rest) = match text.skip(1).strip_prefix("u") {
+        Some(rest) => (true, rest),
+        None => (false, text.skip(1)),
+    };
+    let Some((offset_text, inner)) = rest.split_at_first('(') else {
+        return Err(EventError::new(
+            text,
+            Code::DEREF_NEED_BRACE,
+            "a dereference is +OFFSET(WHAT): write what to dereference in ( )",
+        ));
+    };
+    let offset = if negative {
+        number(offset_text.text).and_then(|n| 0_i64.checked_sub_unsigned(n))
+    } else {
+        signed_number(offset_text.text)
+    };
+    let Some(offset) = offset else {
+        let about = text.take(offset_text.column + offset_text.text.len() - text.column);
+        return Err(EventError::new(
+            about,
+            Code::BAD_DEREF_OFFS,
+            "between the sign and the '(' stands a number: +0(...), -8(...), +u16(...)",
+        ));
+    };
+    let Some(close) = inner.text.rfind(')') else {
+        return Err(EventError::new(inner.end(), Code::DEREF_OPEN_BRACE, "this '(' is not closed: write a ')' here"));
+    };
+    let (inner, behind) = (inner.take(close), inner.skip(close + 1));
+    if !behind.text.is_empty() {
+        return Err(EventError::new(
+            behind,
+            Code::BAD_FETCH_ARG,
+            "nothing but ':' and a type may follow the ')': take this away",
+        ));
+    }
+    let mut fetch = parse_fetch(inner, returns)?;
+    if fetch.hops.is_empty() && matches!(fetch.base, Base::Comm | Base::Text(_)) {
+        return Err(EventError::new(
+            inner,
+            Code::COMM_CANT_DEREF,
+            "this is a text and no address: fetch it without the +OFFSET()",
+        ));
+    }
+    fetch.hops.push(Hop { user, offset });
+    if fetch.operations() > MAX_OPERATIONS {
+        return Err(too_many_operations(inner));
+    }
+    Ok(fetch)
+}
+
+fn parse_immediate(text: Piece<'_>) -> Result<Base, EventError> {
+    let value = text.skip(1);
+    if let Some(quoted) = value.strip_prefix("\"") {
+        let Some(inside) = quoted.text.strip_suffix('"') else {
+            return Err(EventError::new(
+                text.end(),
+                Code::IMMSTR_NO_CLOSE,
+                "the text is not closed: write a '\"' here, and no spaces in it",
+            ));
+        };
+        return Ok(Base::Text(inside.to_owned()));
+    }
+    let unsigned = number(value.text).map(i128::from);
+    match unsigned.or_else(|| signed_number(value.text).map(i128::from)) {
+        Some(value) => Ok(Base::Immediate(value)),
+        None => Err(EventError::new(
+            value,
+            Code::BAD_IMM,
+            "behind the '\\' stands a number, or a text in quotes: \\1, \\-0x10, \\\"text\"",
+        )),
+    }
+}

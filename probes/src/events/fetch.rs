@@ -1,0 +1,321 @@
+//! Arguments as programs for one kernel: names are resolved once, and a hit only reads registers and memory into the record.
+//!
+//! What cannot be read becomes 0, a string that cannot be read is marked; nothing here stops the hit, allocates or waits.
+
+use super::args::{Argument, Base, Hop};
+use super::error::{Code, EventError};
+use super::types::{Bits, Stored, Type};
+use crate::guest::{Cpu, Guest};
+use crate::records::{LARGEST_PAYLOAD, Payload};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use trapline_isa::abi::Abi;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::Fault;
+use trapline_isa::plan::Errno;
+use trapline_isa::regs::Reg;
+
+/// The length that marks a string that could not be read.
+pub(super) const UNREADABLE: u16 = u16::MAX;
+
+/// What an event fetches at a hit.
+#[derive(Debug)]
+pub struct Programs {
+    isa: &'static Isa,
+    programs: Box<[Program]>,
+    least: usize,
+}
+
+#[derive(Debug)]
+struct Program {
+    start: Start,
+    /// Each but the last reads a word.
+    hops: Box<[Hop]>,
+    stored: Stored,
+    bits: Option<Bits>,
+    /// 1 unless it is an array.
+    count: u8,
+    is_array: bool,
+}
+
+#[derive(Debug)]
+enum Start {
+    Register(Reg),
+    StackWord(u64),
+    Constant(u64),
+    Comm,
+    Text(Box<[u8]>),
+}
+
+/// What the arguments of a probe may refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// At the return of a function.
+    pub returns: bool,
+    /// At the entry of a function.
+    pub entry: bool,
+    /// Named by a symbol, not by an address.
+    pub by_symbol: bool,
+}
+
+impl Programs {
+    /// Resolves what the arguments name.
+    pub fn bind(arguments: &[Argument], place: Place, guest: &dyn Guest) -> Result<Programs, EventError> {
+        let isa = guest.isa();
+        let programs = arguments.iter().map(|argument| bind(argument, place, guest)).collect::<Result<Vec<_>, _>>()?;
+        let mut least = 0;
+        for (program, argument) in programs.iter().zip(arguments) {
+            least += program.least();
+            if least > LARGEST_PAYLOAD {
+                let why = format!(
+                    "the event's values take more than {LARGEST_PAYLOAD} bytes from here on: fetch less, or use a second event"
+                );
+                return Err(argument.at.error(Code::EVENT_TOO_BIG, why).with_errno(Errno::E2BIG));
+            }
+        }
+        Ok(Programs { isa, programs: programs.into_boxed_slice(), least })
+    }
+
+    /// Fetches everything into a record.
+    pub fn run(&self, cpu: &mut dyn Cpu, into: &mut Payload<'_>) {
+        let mut run = Run { abi: self.isa.abi, word: self.isa.word, cpu, into, reserved: self.least };
+        for program in &self.programs {
+            run.program(program);
+        }
+    }
+}
+
+fn bind(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Program, EventError> {
+    let isa = guest.isa();
+    let hops = argument.fetch.hops.clone().into_boxed_slice();
+    let bits = if let Type::Bits(bits) = argument.kind { Some(bits) } else { None };
+    let start = start(argument, place, guest)?;
+    let stored = argument.kind.stored(isa.word);
+    Ok(Program { start, hops, stored, bits, count: argument.count.unwrap_or(1), is_array: argument.count.is_some() })
+}
+
+fn start(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Start, EventError> {
+    let (isa, at) = (guest.isa(), argument.fetch.base_at);
+    let most = isa.abi.stack_size / isa.word as u64;
+    match &argument.fetch.base {
+        Base::Register(name) => match isa.abi.register(name) {
+            Some(reg) => Ok(Start::Register(reg)),
+            None => Err(at.error(Code::BAD_REG_NAME, unknown_register(name, isa))),
+        },
+        Base::Result => Ok(Start::Register(isa.abi.result)),
+        Base::StackPointer => Ok(Start::Register(isa.abi.sp)),
+        Base::StackWord(index) if *index <= most => Ok(Start::StackWord(*index)),
+        Base::StackWord(_) => {
+            Err(at.error(Code::BAD_STACK_NUM, format!("a kernel stack has {most} words: $stack0 to $stack{most}")))
+        }
+        Base::Argument(_) if place.returns => {
+            Err(at.error(Code::BAD_VAR, "arguments are gone when a function returns: fetch $argN in a 'p' event at its entry"))
+        }
+        Base::Argument(_) if !place.by_symbol || !place.entry => Err(at.error(
+            Code::BAD_VAR,
+            "$argN is known only at a function's entry that is named by its symbol: probe SYMBOL without an offset",
+        )),
+        Base::Argument(index @ 1..) if *index <= most => Ok(nth_argument(isa.abi, index - 1)),
+        Base::Argument(_) => Err(at.error(Code::BAD_ARG_NUM, format!("arguments are counted from 1: $arg1 to $arg{most}"))),
+        Base::Comm => Ok(Start::Comm),
+        Base::Text(text) => Ok(Start::Text(text.as_bytes().to_owned().into_boxed_slice())),
+        Base::Address(address) if fits_word(i128::from(*address), isa) => Ok(Start::Constant(*address)),
+        Base::Address(_) => {
+            Err(at.error(Code::BAD_MEM_ADDR, format!("this kernel's addresses have {} bits: write a smaller one", isa.word * 8)))
+        }
+        Base::Immediate(value) if fits_word(*value, isa) => Ok(Start::Constant(*value as u64 & mask(isa.word))),
+        Base::Immediate(_) => {
+            Err(at.error(Code::BAD_IMM, format!("this kernel's words have {} bits: write a smaller number", isa.word * 8)))
+        }
+        Base::Symbol(name, offset) => match guest.symbol(name) {
+            Some(symbol) => Ok(Start::Constant(symbol.start.wrapping_add_signed(*offset) & mask(isa.word))),
+            None => Err(at.error(Code::BAD_MEM_ADDR, unknown_symbol(name, guest)).with_errno(Errno::ENOENT)),
+        },
+    }
+}
+
+/// A sentence about a name that no symbol has.
+pub(super) fn unknown_symbol(name: &str, guest: &dyn Guest) -> alloc::string::String {
+    let similar = guest.similar_names(name);
+    match similar.is_empty() {
+        true => format!("no symbol has the name '{name}': look the right one up in the kernel's symbols"),
+        false => format!("no symbol has the name '{name}': did you mean {}?", similar.join(", ")),
+    }
+}
+
+fn unknown_register(name: &str, isa: &Isa) -> alloc::string::String {
+    let known: Vec<&str> = isa.abi.names.iter().map(|(name, _)| *name).collect();
+    format!("{} has no register '%{name}': its registers are {}", isa.arch.name(), known.join(" "))
+}
+
+fn nth_argument(abi: &Abi, index: u64) -> Start {
+    match usize::try_from(index).ok().and_then(|index| abi.arguments.get(index)) {
+        Some(reg) => Start::Register(*reg),
+        None => Start::StackWord(abi.first_stack_argument + index - abi.arguments.len() as u64),
+    }
+}
+
+fn mask(word: usize) -> u64 {
+    if word >= 8 { u64::MAX } else { (1 << (word * 8)) - 1 }
+}
+
+fn fits_word(value: i128, isa: &Isa) -> bool {
+    let largest = i128::from(mask(isa.word));
+    value <= largest && value >= -(largest / 2) - 1
+}
+
+impl Program {
+    fn least(&self) -> usize {
+        self.stored.least() * usize::from(self.count)
+    }
+}
+
+/// One hit.
+struct Run<'a, 'b> {
+    abi: &'static Abi,
+    word: usize,
+    cpu: &'a mut dyn Cpu,
+    into: &'a mut Payload<'b>,
+    /// Bytes that the values still to come need at least; strings leave them free.
+    reserved: usize,
+}
+
+impl Run<'_, '_> {
+    fn program(&mut self, program: &Program) {
+        let is_string = matches!(program.stored, Stored::String | Stored::UserString);
+        let Some((last, before)) = program.hops.split_last() else { return self.without_memory(program, is_string) };
+        let address =
+            self.start(&program.start).and_then(|start| before.iter().try_fold(start, |value, hop| self.word_at(hop, value)));
+        let address = address.map(|value| value.wrapping_add_signed(last.offset));
+        let user_string = last.user || program.stored == Stored::UserString;
+        let step = if is_string { self.word as u64 } else { program.stored.least() as u64 };
+        for index in 0..u64::from(program.count) {
+            let element = address.map(|address| self.masked(address.wrapping_add(index * step)));
+            match is_string {
+                true if program.is_array => {
+                    let pointer = element.and_then(|element| self.word_at(&Hop { offset: 0, ..*last }, element));
+                    self.string(program, pointer, user_string);
+                }
+                true => self.string(program, element, user_string),
+                false => {
+                    let value = element.and_then(|element| self.read_le(last.user, element, program.stored.least()));
+                    self.scalar(program, value.unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    fn without_memory(&mut self, program: &Program, is_string: bool) {
+        match &program.start {
+            Start::Comm => {
+                let comm = self.cpu.comm();
+                let len = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+                self.text(program, &comm[..len]);
+            }
+            Start::Text(text) => self.text(program, text),
+            start => {
+                let value = self.start(start);
+                match is_string {
+                    true => self.string(program, value, program.stored == Stored::UserString),
+                    false => self.scalar(program, value.unwrap_or(0)),
+                }
+            }
+        }
+    }
+
+    /// `None` for what has no value as a number.
+    fn start(&mut self, start: &Start) -> Option<u64> {
+        match start {
+            Start::Register(reg) => Some(self.masked(self.cpu.get(*reg))),
+            Start::StackWord(index) => Some(self.stack_word(*index)),
+            Start::Constant(value) => Some(*value),
+            Start::Comm | Start::Text(_) => None,
+        }
+    }
+
+    /// 0 where the stack has ended, as in Linux.
+    fn stack_word(&mut self, index: u64) -> u64 {
+        let sp = self.masked(self.cpu.get(self.abi.sp));
+        let address = self.masked(sp.wrapping_add(index.wrapping_mul(self.word as u64)));
+        let same_stack = (address ^ sp) & !(self.abi.stack_size - 1) == 0;
+        if same_stack { self.read_le(false, address, self.word).unwrap_or(0) } else { 0 }
+    }
+
+    fn word_at(&mut self, hop: &Hop, value: u64) -> Option<u64> {
+        let address = self.masked(value.wrapping_add_signed(hop.offset));
+        self.read_le(hop.user, address, self.word)
+    }
+
+    fn read_le(&mut self, user: bool, address: u64, size: usize) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(user, address, &mut bytes[..size.min(8)]).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn read(&mut self, user: bool, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if user { self.cpu.read_user(address, into) } else { self.cpu.read(address, into) }
+    }
+
+    fn scalar(&mut self, program: &Program, value: u64) {
+        let value = match program.bits {
+            Some(bits) => value >> bits.offset & u64::MAX >> (64 - bits.width),
+            None => value,
+        };
+        let size = program.stored.least();
+        self.into.put(&value.to_le_bytes()[..size]);
+        self.reserved -= size;
+    }
+
+    fn text(&mut self, program: &Program, text: &[u8]) {
+        let room = self.string_room(program);
+        let kept = &text[..text.len().min(room)];
+        self.into.put(&(kept.len() as u16).to_le_bytes());
+        self.into.put(kept);
+        if kept.len() < text.len() {
+            self.into.mark_truncated();
+        }
+    }
+
+    /// Copies up to the 0 in pieces that do not cross into a page needlessly.
+    fn string(&mut self, program: &Program, address: Option<u64>, user: bool) {
+        const PIECE: u64 = 64;
+        let room = self.string_room(program);
+        let length_at = self.into.len();
+        self.into.put(&UNREADABLE.to_le_bytes());
+        let Some(mut address) = address else { return };
+        let begin = self.into.len();
+        let mut piece = [0; PIECE as usize];
+        loop {
+            let piece = &mut piece[..(PIECE - address % PIECE) as usize];
+            if self.read(user, address, piece).is_err() {
+                return self.into.shorten(begin);
+            }
+            let end = piece.iter().position(|byte| *byte == 0);
+            let found = &piece[..end.unwrap_or(piece.len())];
+            let left = room - (self.into.len() - begin);
+            self.into.put(&found[..found.len().min(left)]);
+            if found.len() > left {
+                self.into.mark_truncated();
+            }
+            if end.is_some() || found.len() > left {
+                break;
+            }
+            address = self.masked(address.wrapping_add(piece.len() as u64));
+        }
+        let length = (self.into.len() - begin) as u16;
+        self.into.amend(length_at, &length.to_le_bytes());
+    }
+
+    /// How many characters may be written: all that the record has room for and no later value needs.
+    fn string_room(&mut self, program: &Program) -> usize {
+        let own = program.stored.least();
+        self.reserved -= own;
+        self.into.room().saturating_sub(self.reserved + own)
+    }
+
+    fn masked(&self, address: u64) -> u64 {
+        address & mask(self.word)
+    }
+}

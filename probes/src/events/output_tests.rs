@@ -1,0 +1,181 @@
+//! Records as text and as JSON, to the byte.
+
+use super::format::{Field, Format};
+use super::testing::{JIFFIES, OPEN, symbol_at};
+use super::types::{Stored, Style};
+use super::{json, trace};
+use crate::guest::Symbol;
+use crate::records::{EventId, Flags, Header, Record};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+fn field(name: &str, stored: Stored, count: Option<u8>) -> Field {
+    Field { name: name.to_owned(), stored, count }
+}
+
+fn format(returns: bool, fields: &[Field]) -> Format {
+    Format { group: "files".to_owned(), event: "open".to_owned(), returns, fields: fields.to_vec() }
+}
+
+fn record(ip: u64, return_ip: u64, payload: &[u8]) -> Record {
+    let header = Header {
+        event: EventId(0),
+        cpu: 1,
+        flags: Flags::INTERRUPTS_OFF,
+        pid: 42,
+        comm: *b"cat\0leftovers\0\0\0",
+        time: 12_345_678_499,
+        ip,
+        return_ip,
+    };
+    Record { header, payload: payload.to_vec() }
+}
+
+fn as_text(record: &Record, format: &Format) -> String {
+    let mut text = String::new();
+    trace::write(&mut text, record, format, &symbols).expect("a String takes everything");
+    text
+}
+
+fn as_json(record: &Record, format: &Format) -> String {
+    let mut text = String::new();
+    json::write(&mut text, record, format, &symbols).expect("a String takes everything");
+    text
+}
+
+fn symbols(address: u64) -> Option<Symbol> {
+    let module = Symbol { name: "ext4_sync".to_owned(), start: 0xa000_0000, size: 0x40, module: Some("ext4".to_owned()) };
+    if address == 0xa000_0004 { Some(module) } else { symbol_at(address) }
+}
+
+fn everything() -> (Record, Format) {
+    let word = |value: u64| value.to_le_bytes().to_vec();
+    let fields = [
+        field("u", Stored::Integer(1, Style::Unsigned), None),
+        field("s", Stored::Integer(2, Style::Signed), None),
+        field("x", Stored::Integer(4, Style::Hex), None),
+        field("sym", Stored::Symbol(8), None),
+        field("in", Stored::SymbolString(8), None),
+        field("odd", Stored::Symbol(8), None),
+        field("text", Stored::String, None),
+        field("bad", Stored::UserString, None),
+        field("a", Stored::Integer(1, Style::Hex), Some(3)),
+        field("b", Stored::String, Some(2)),
+    ];
+    let parts: [&[u8]; 10] = [
+        &[200],
+        &[0xfe, 0xff],
+        &[0, 1, 0, 0],
+        &word(JIFFIES + 4),
+        &word(0xa000_0004),
+        &word(0x1234),
+        b"\x04\0a \"\n",
+        b"\xff\xff",
+        &[0, 1, 0xff],
+        b"\x02\0hi\xff\xff",
+    ];
+    (record(OPEN + 4, 0, &parts.concat()), format(false, &fields))
+}
+
+/// DV-4: a line of the `trace` text, with every kind of value.
+#[test]
+fn a_record_is_printed_as_ftrace_prints_it() {
+    let (record, format) = everything();
+    let expected = "             cat-42      [001] d....    12.345678: open: (do_open+0x4/0x100) u=200 s=-2 x=0x100 sym=jiffies+0x4/0x8 \
+                    in=\"ext4_sync+0x4/0x40 [ext4]\" odd=0x1234 text=\"a \"\n\" bad=(fault) a={0x0,0x1,0xff} b={\"hi\",(fault)}\n";
+    assert_eq!(as_text(&record, &format), expected);
+}
+
+/// DV-4: a return is printed with its site and its function.
+#[test]
+fn a_return_is_printed_with_where_it_goes() {
+    let value = field("arg1", Stored::Integer(8, Style::Hex), None);
+    let mut record = record(OPEN, 0x8100_0108, &7_u64.to_le_bytes());
+    record.header.flags = Flags::NONE;
+    let line = as_text(&record, &format(true, &[value]));
+    assert_eq!(line, "             cat-42      [001] .....    12.345678: open: (padded+0x8/0x80 <- do_open) arg1=0x7\n");
+}
+
+/// DV-4: columns keep their places whatever the task, and microseconds are rounded.
+#[test]
+fn the_context_has_fixed_columns() {
+    #[rustfmt::skip]
+    let cases = [
+        // name                 pid        cpu  time              line
+        (*b"cat\0............", 1,         0,   0,                "             cat-1       [000] d....     0.000000: open: (0x10)\n"),
+        ([0; 16],               0,         12,  499,              "          <idle>-0       [012] d....     0.000000: open: (0x10)\n"),
+        ([0; 16],               7,         12,  500,              "           <...>-7       [012] d....     0.000001: open: (0x10)\n"),
+        (*b"kworker/u16:10-x",  1_234_567, 3,   999_999_999_999,  "kworker/u16:10-x-1234567 [003] d....  1000.000000: open: (0x10)\n"),
+    ];
+    for (comm, pid, cpu, time, expected) in cases {
+        let mut record = record(0x10, 0, &[]);
+        record.header = Header { comm, pid, cpu, time, ..record.header };
+        assert_eq!(as_text(&record, &format(false, &[])), expected);
+    }
+}
+
+/// DV-4: the header of Linux 6.1, whose last line's bars stand over the flags.
+#[test]
+fn the_header_is_that_of_the_trace_file() {
+    let header = trace::header(3, 5, 2);
+    let lines: Vec<&str> = header.lines().collect();
+    assert_eq!(lines[..4], ["# tracer: nop", "#", "# entries-in-buffer/entries-written: 3/5   #P:2", "#"]);
+    assert_eq!(lines[10], "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION");
+    let context = as_text(&record(OPEN, 0, &[]), &format(false, &[]));
+    assert_eq!(lines[10].find("|||||"), context.find("d...."), "the bars stand over the flags");
+    assert!(header.ends_with("|         |\n"));
+    assert_eq!(lines.len(), 12);
+}
+
+/// DV-4: every record is one line of JSON that says all.
+#[test]
+fn a_record_is_one_json_object_a_line() {
+    let (record, format) = everything();
+    let line = as_json(&record, &format);
+    assert_eq!(line.matches('\n').count(), 1);
+    let parsed: serde_json::Value = serde_json::from_str(&line).expect("the line is JSON");
+    let expected = serde_json::json!({
+        "time_ns": 12_345_678_499_u64, "cpu": 1, "pid": 42, "comm": "cat", "group": "files", "event": "open",
+        "ip": "0x81000004", "symbol": "do_open+0x4/0x100", "interrupts_off": true,
+        "args": {
+            "u": 200, "s": -2, "x": "0x100", "sym": "jiffies+0x4/0x8", "in": "ext4_sync+0x4/0x40 [ext4]", "odd": "0x1234",
+            "text": "a \"\n", "bad": null, "a": ["0x0", "0x1", "0xff"], "b": ["hi", null],
+        },
+    });
+    assert_eq!(parsed, expected);
+}
+
+/// DV-4: returns and cut strings in JSON.
+#[test]
+fn json_says_where_a_return_goes_and_what_was_cut() {
+    let mut record = record(OPEN, 0x8100_0108, &[]);
+    record.header.flags = Flags::TRUNCATED;
+    let parsed: serde_json::Value = serde_json::from_str(&as_json(&record, &format(true, &[]))).expect("the line is JSON");
+    assert_eq!(parsed["return_ip"], "0x81000108");
+    assert_eq!(parsed["return_symbol"], "padded+0x8/0x80");
+    assert_eq!(parsed["truncated"], true);
+    assert_eq!(parsed["interrupts_off"], false);
+}
+
+proptest::proptest! {
+    /// DV-4: whatever bytes a guest has in its strings, the JSON is JSON, and its text is theirs.
+    #[test]
+    fn any_string_is_json(text: Vec<u8>) {
+        let text = &text[..text.len().min(1000)];
+        let payload = [&(text.len() as u16).to_le_bytes(), text].concat();
+        let line = as_json(&record(0, 0, &payload), &format(false, &[field("t", Stored::String, None)]));
+        let parsed: serde_json::Value = serde_json::from_str(&line).expect("the line is JSON");
+        proptest::prop_assert_eq!(parsed["args"]["t"].as_str(), Some(&*String::from_utf8_lossy(text)));
+    }
+
+    /// DV-4: a payload that is not what the format says is printed all the same.
+    #[test]
+    fn any_payload_is_printed(payload: Vec<u8>) {
+        let (record, format) = (record(0, 0, &payload), everything().1);
+        let parsed: Result<serde_json::Value, _> = serde_json::from_str(&as_json(&record, &format));
+        proptest::prop_assert!(parsed.is_ok());
+        let printed = as_text(&record, &format).contains("open: (0x0) u=");
+        proptest::prop_assert!(printed);
+    }
+}

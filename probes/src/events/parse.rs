@@ -1,0 +1,303 @@
+//! Lines and scripts of `kprobe_events`, read without knowing the kernel: what to probe, under which name, what to fetch.
+
+use super::args::{self, Argument, split_offset};
+use super::error::{Code, EventError, Span};
+use super::text::{Piece, is_group_name, is_identifier, number, signed_number};
+use alloc::borrow::{Cow, ToOwned};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// What a line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// `p...` or `r...`
+    Add(Definition),
+    /// `-:...`
+    Remove(Removal),
+}
+
+/// A probe that belongs to an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// At the return of a function.
+    pub returns: bool,
+    /// How many calls are followed at a time; 0 leaves it to the engine.
+    pub maxactive: u32,
+    /// The group, if the line names one.
+    pub group: Option<String>,
+    /// The event, if the line names one.
+    pub event: Option<String>,
+    /// Where.
+    pub location: Location,
+    /// What to fetch.
+    pub arguments: Vec<Argument>,
+    /// Where the command and the names stand.
+    pub command_at: Span,
+    /// Where the location stands.
+    pub location_at: Span,
+}
+
+/// Where a probe is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// `0xc0100000`
+    Address(u64),
+    /// `[MOD:]SYM[+offs]`
+    Symbol {
+        /// With the module, if one was named.
+        name: String,
+        /// Bytes behind it.
+        offset: u32,
+    },
+}
+
+/// Which events, or which of an event's probes, go away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Only in this group.
+    pub group: Option<String>,
+    /// Only of this name.
+    pub event: Option<String>,
+    /// Only the probe with this location and these first arguments, as they are read back.
+    pub only: Vec<String>,
+    /// Where the names stand.
+    pub at: Span,
+}
+
+/// The most calls that a line can ask to be followed at a time.
+pub const MAX_MAXACTIVE: u64 = 4096;
+/// Names are shorter than this.
+pub const NAME_LIMIT: usize = 64;
+
+/// Reads one line. `None`: there is nothing on it but white space and a comment.
+pub fn line(text: &str) -> Result<Option<Line>, EventError> {
+    let code = text.split('#').next().unwrap_or_default();
+    let mut words = Piece::of(code).words();
+    let Some(command) = words.next() else { return Ok(None) };
+    match command.text.as_bytes().first() {
+        Some(b'p' | b'r') => definition(command, words).map(|definition| Some(Line::Add(definition))),
+        Some(b'-') => removal(command, words).map(|removal| Some(Line::Remove(removal))),
+        _ => {
+            let why = "a line begins with 'p' (probe), 'r' (return probe) or '-:' (remove an event)";
+            Err(EventError::new(command, Code::BAD_COMMAND, why))
+        }
+    }
+}
+
+fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>) -> Result<Definition, EventError> {
+    let (head, names) = match command.split_at_first(':') {
+        Some((head, names)) => (head, Some(names)),
+        None => (command, None),
+    };
+    let mut returns = head.text.starts_with('r');
+    let maxactive = maxactive(head.skip(1), returns)?;
+    let Some(place) = words.next() else {
+        let why = "say where to probe: a symbol such as vfs_read, vfs_read+4, or an address";
+        return Err(EventError::new(command.end(), Code::NO_PROBE_ADDR, why));
+    };
+    let (location, at_return) = parse_location(place)?;
+    returns |= at_return;
+    let (group, event) = names.map_or(Ok((None, None)), parse_names)?;
+    let arguments = args::parse(words, returns)?;
+    let (command_at, location_at) = (Span::of(command), Span::of(place));
+    Ok(Definition { returns, maxactive, group, event, location, arguments, command_at, location_at })
+}
+
+fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
+    if text.text.is_empty() {
+        return Ok(0);
+    }
+    if !returns {
+        let (code, why) = if text.starts_with_digit() {
+            (Code::MAXACT_NO_KPROBE, "only a return probe has a number of calls to follow: leave the number out, or write 'r'")
+        } else {
+            (Code::BAD_COMMAND, "behind 'p' stands ':' and a name, or a space")
+        };
+        return Err(EventError::new(text, code, why));
+    }
+    match number(text.text) {
+        Some(count @ 1..=MAX_MAXACTIVE) => Ok(count as u32),
+        Some(1..) => Err(EventError::new(text, Code::MAXACT_TOO_BIG, "at most 4096 calls can be followed at a time")),
+        _ => Err(EventError::new(
+            text,
+            Code::BAD_MAXACT,
+            "behind 'r' stands how many calls to follow at a time (1 to 4096), ':' and a name, or a space",
+        )),
+    }
+}
+
+/// Also says whether `%return` was behind it.
+fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
+    if let Some(address) = number(text.text) {
+        return Ok((Location::Address(address), false));
+    }
+    let bad = |why: &'static str| Err(EventError::new(text, Code::BAD_PROBE_ADDR, why));
+    let (place, at_return) = match text.text.find('%') {
+        None => (text, false),
+        Some(at) if text.skip(at).text == "%return" => (text.take(at), true),
+        Some(at) => {
+            let why = "only %return can stand behind the symbol";
+            return Err(EventError::new(text.skip(at), Code::BAD_ADDR_SUFFIX, why));
+        }
+    };
+    let (name, offset) = split_offset(place.text);
+    if name.is_empty() || name.ends_with(':') || name.starts_with(':') {
+        return bad("the symbol's name is missing: write SYMBOL, SYMBOL+OFFSET or MODULE:SYMBOL");
+    }
+    if number(name).is_some() {
+        return bad("an address stands alone: write the sum of address and offset, and 'r' for a return probe");
+    }
+    if name.contains('/') {
+        return bad("this names a file: probes of user programs are not written here");
+    }
+    let offset = if offset.is_empty() { Some(0) } else { signed_number(offset) };
+    match offset.and_then(|offset| u32::try_from(offset).ok()) {
+        Some(offset) => Ok((Location::Symbol { name: name.to_owned(), offset }, at_return)),
+        None => bad("the offset behind a symbol is one number that is not negative: vfs_read+4"),
+    }
+}
+
+/// `[GRP/][EVENT]`
+fn parse_names(text: Piece<'_>) -> Result<(Option<String>, Option<String>), EventError> {
+    let (group, event) = match text.split_at_first('/').or_else(|| text.split_at_first('.')) {
+        Some((group, event)) => (Some(group), event),
+        None => (None, text),
+    };
+    if let Some(group) = group {
+        let wrong = |code, why| Err(EventError::new(group, code, why));
+        match group.text {
+            "" => return wrong(Code::NO_GROUP_NAME, "write a group in front of the '/', or leave the '/' out"),
+            name if name.len() >= NAME_LIMIT => return wrong(Code::GROUP_TOO_LONG, "a group's name has at most 63 characters"),
+            name if !is_group_name(name) => {
+                return wrong(
+                    Code::BAD_GROUP_NAME,
+                    "a group's name is made of letters, digits, '_' and '-', and begins with a letter or '_'",
+                );
+            }
+            _ => {}
+        }
+    }
+    let wrong = |code, why| Err(EventError::new(event, code, why));
+    match event.text {
+        "" if group.is_some() => {}
+        "" => return wrong(Code::NO_EVENT_NAME, "write a name behind the ':', or leave the ':' out"),
+        name if name.len() >= NAME_LIMIT => return wrong(Code::EVENT_TOO_LONG, "an event's name has at most 63 characters"),
+        name if !is_identifier(name) => {
+            return wrong(Code::BAD_EVENT_NAME, "an event's name is made of letters, digits and '_', with no digit in front");
+        }
+        _ => {}
+    }
+    let event = Some(event.text).filter(|name| !name.is_empty()).map(str::to_owned);
+    Ok((group.map(|group| group.text.to_owned()), event))
+}
+
+fn removal<'a>(command: Piece<'a>, words: impl Iterator<Item = Piece<'a>>) -> Result<Removal, EventError> {
+    let Some(names) = command.strip_prefix("-:") else {
+        return Err(EventError::new(
+            command,
+            Code::BAD_COMMAND,
+            "an event is removed by '-:EVENT', '-:GROUP/EVENT' or '-:GROUP/'",
+        ));
+    };
+    let (group, event) = parse_names(names)?;
+    Ok(Removal { group, event, only: words.map(|word| word.text.to_owned()).collect(), at: Span::of(names) })
+}
+
+/// As it is read back: `p:kprobes/open do_sys_open+4 arg1=%di`.
+impl fmt::Display for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.returns { "r" } else { "p" })?;
+        if self.returns && self.maxactive != 0 {
+            write!(f, "{}", self.maxactive)?;
+        }
+        match (&self.group, &self.event) {
+            (None, None) => {}
+            (None, Some(event)) => write!(f, ":{event}")?,
+            (Some(group), event) => write!(f, ":{group}/{}", event.as_deref().unwrap_or_default())?,
+        }
+        write!(f, " {}", self.location)?;
+        self.arguments.iter().try_for_each(|argument| write!(f, " {}={}", argument.name, argument.body))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // As wide as a pointer: no kernel of 64 bits lies below 4 GiB.
+            Location::Address(address @ 0..=0xffff_ffff) => write!(f, "0x{address:08x}"),
+            Location::Address(address) => write!(f, "0x{address:016x}"),
+            Location::Symbol { name, offset: 0 } => f.write_str(name),
+            Location::Symbol { name, offset } => write!(f, "{name}+{offset}"),
+        }
+    }
+}
+
+impl Definition {
+    /// The name of an event that was given none.
+    pub fn default_event(&self) -> String {
+        let letter = if self.returns { 'r' } else { 'p' };
+        let mut name = match &self.location {
+            Location::Address(_) => format!("{letter}_{}", self.location),
+            Location::Symbol { name, offset } => format!("{letter}_{name}_{offset}"),
+        };
+        let end = (0..NAME_LIMIT).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+        name.truncate(end);
+        name.replace([':', '.'], "_")
+    }
+}
+
+/// One line of a script, the lines that continue it included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptLine<'a> {
+    /// Counted from 1.
+    pub number: usize,
+    /// Where it begins in the script: with an error's column, the place in the file.
+    pub offset: usize,
+    /// Its text, as long as in the script: a `\` at a line's end and the end itself have become spaces.
+    pub text: Cow<'a, str>,
+}
+
+/// Divides a script into lines. A line that ends in `\` goes on in the next one.
+pub fn script(text: &str) -> impl Iterator<Item = ScriptLine<'_>> {
+    let mut offset = 0;
+    let mut number = 1;
+    core::iter::from_fn(move || {
+        let rest = text.get(offset..).filter(|rest| !rest.is_empty())?;
+        let (mut len, mut lines) = (0, 0);
+        for physical in rest.split_inclusive('\n') {
+            len += physical.len();
+            lines += 1;
+            if !is_continued(physical) {
+                break;
+            }
+        }
+        let whole = &rest[..len];
+        let text = if lines == 1 && !is_continued(whole) {
+            Cow::Borrowed(whole.trim_end_matches(['\n', '\r']))
+        } else {
+            Cow::Owned(joined(whole))
+        };
+        let line = ScriptLine { number, offset, text };
+        offset += len;
+        number += lines;
+        Some(line)
+    })
+}
+
+fn is_continued(physical: &str) -> bool {
+    let without_end = physical.trim_end_matches(['\n', '\r']);
+    without_end.ends_with('\\') && !without_end.contains('#')
+}
+
+fn joined(lines: &str) -> String {
+    let mut whole = String::with_capacity(lines.len());
+    for physical in lines.split_inclusive('\n') {
+        let kept = physical.trim_end_matches(['\n', '\r']);
+        let kept = if is_continued(physical) { &kept[..kept.len() - 1] } else { kept };
+        whole.push_str(kept);
+        whole.extend((kept.len()..physical.len()).map(|_| ' '));
+    }
+    whole
+}

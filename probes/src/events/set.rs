@@ -1,0 +1,323 @@
+//! The events that exist: what may be added and removed, under which names, and the text of the kernel's files about them.
+
+use super::error::{Code, EventError, Span};
+use super::fetch::{Place, Programs, unknown_symbol};
+use super::format::{Field, Format};
+use super::parse::{Definition, Location, Removal};
+use crate::guest::Guest;
+use crate::probe::{Kprobe, Kretprobe};
+use crate::records::EventId;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use trapline_isa::mem::Fault;
+use trapline_isa::plan::Errno;
+
+/// The group of events that are given none.
+pub const DEFAULT_GROUP: &str = "kprobes";
+
+/// All events, in the order in which their probes were added.
+#[derive(Debug, Default)]
+pub struct EventSet {
+    members: Vec<Member>,
+    /// By [`EventId`]; those of removed events stay for the records that are still to be read.
+    formats: Vec<Format>,
+    enabled: Vec<bool>,
+}
+
+/// One probe of an event.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The event that it belongs to.
+    pub event: EventId,
+    /// What it was made from, names and all.
+    pub definition: Definition,
+    /// What it fetches.
+    pub programs: Arc<Programs>,
+    /// The probe itself.
+    pub probe: Attached,
+}
+
+/// What became of a definition.
+#[derive(Clone, Debug)]
+pub enum Attached {
+    /// A breakpoint probe.
+    Kprobe(Kprobe),
+    /// A return probe.
+    Kretprobe(Kretprobe),
+    /// Its module is not there yet.
+    Pending,
+}
+
+/// A definition that passed every check but the registration of its probe.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The event that it makes or joins.
+    pub event: EventId,
+    /// With its names.
+    pub definition: Definition,
+    /// What it fetches.
+    pub programs: Arc<Programs>,
+    /// Its symbol exists; if not, it names a module, which may still come.
+    pub is_there: bool,
+    format: Format,
+}
+
+/// Reads kernel text as it was before any probe.
+pub type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
+
+impl EventSet {
+    /// Checks a definition against the kernel and the events that exist; gives it its names.
+    pub fn prepare(
+        &self,
+        guest: &dyn Guest,
+        original: OriginalText<'_>,
+        mut definition: Definition,
+    ) -> Result<Prepared, EventError> {
+        let target = resolve(&definition, guest, original)?;
+        let place = Place {
+            returns: definition.returns,
+            entry: target.entry,
+            by_symbol: matches!(definition.location, Location::Symbol { .. }),
+        };
+        let programs = Arc::new(Programs::bind(&definition.arguments, place, guest)?);
+        let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
+        if definition.event.is_none() {
+            definition.event = Some(definition.default_event());
+        }
+        let event = definition.event.clone().unwrap_or_default();
+        let fields = definition.arguments.iter().map(|argument| Field {
+            name: argument.name.clone(),
+            stored: argument.kind.stored(guest.isa().word),
+            count: argument.count,
+        });
+        let format = Format { group, event, returns: definition.returns, fields: fields.collect() };
+        let event = match self.find(&format.group, &format.event) {
+            Some(existing) => self.joins(existing, &format, &definition).map(|()| existing)?,
+            None => EventId(self.formats.len() as u32),
+        };
+        Ok(Prepared { event, definition, programs, is_there: target.is_there, format })
+    }
+
+    /// Whether a definition may become another probe of an existing event.
+    fn joins(&self, existing: EventId, format: &Format, definition: &Definition) -> Result<(), EventError> {
+        let known = &self.formats[existing.0 as usize];
+        let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
+        let name = format!("{}/{}", known.group, known.event);
+        if known.returns != format.returns {
+            let why =
+                format!("the event {name} exists and its probes are of the other kind (entry or return): choose another name");
+            return refused(definition.command_at, Code::DIFF_PROBE_TYPE, why);
+        }
+        if known.fields != format.fields {
+            let same = known.fields.iter().zip(&format.fields).take_while(|(one, other)| one == other).count();
+            let at = definition.arguments.get(same).map_or(end_of(definition), |argument| argument.at);
+            let why = format!(
+                "the event {name} exists with other arguments from here on: fetch the same names and types, or choose another name"
+            );
+            return refused(at, Code::DIFF_ARG_TYPE, why);
+        }
+        let same = |member: &Member| {
+            let bodies = |of: &Definition| of.arguments.iter().map(|argument| argument.body.clone()).collect::<Vec<_>>();
+            member.event == existing
+                && member.definition.location == definition.location
+                && bodies(&member.definition) == bodies(definition)
+        };
+        if self.members.iter().any(same) {
+            return refused(
+                definition.command_at,
+                Code::SAME_PROBE,
+                format!("the event {name} has exactly this probe already: leave this line out"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds what has been prepared since the last change of the set, and its probe.
+    pub fn insert(&mut self, prepared: Prepared, probe: Attached) -> EventId {
+        let Prepared { event, definition, programs, format, .. } = prepared;
+        if event.0 as usize == self.formats.len() {
+            self.formats.push(format);
+            self.enabled.push(false);
+        }
+        self.members.push(Member { event, definition, programs, probe });
+        event
+    }
+
+    /// Takes away what a removal names; the probes are the caller's to unregister. None of them if one is enabled.
+    pub fn remove(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
+        let chosen: Vec<bool> = self.members.iter().map(|member| is_named_by(member, removal)).collect();
+        let mut named = self.members.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(member, _)| member).peekable();
+        if named.peek().is_none() {
+            let why = "there is no such event: the text of kprobe_events lists those that there are";
+            return Err(removal.at.error(Code::NO_SUCH_EVENT, why).with_errno(Errno::ENOENT));
+        }
+        if let Some(busy) = named.find(|member| self.is_enabled(member.event)) {
+            let why = format!("the event {}/{} is enabled: disable it first", busy.group(), busy.name());
+            return Err(removal.at.error(Code::EVENT_IN_USE, why).with_errno(Errno::EBUSY));
+        }
+        let (gone, kept) =
+            core::mem::take(&mut self.members).into_iter().zip(chosen).partition::<Vec<_>, _>(|(_, chosen)| *chosen);
+        self.members = kept.into_iter().map(|(member, _)| member).collect();
+        Ok(gone.into_iter().map(|(member, _)| member).collect())
+    }
+
+    /// The event of that name, if it exists.
+    pub fn find(&self, group: &str, name: &str) -> Option<EventId> {
+        let found = self.members.iter().find(|member| member.group() == group && member.name() == name);
+        found.map(|member| member.event)
+    }
+
+    /// Every probe of every event.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The same, for those who attach what was pending.
+    pub(super) fn members_mut(&mut self) -> &mut [Member] {
+        &mut self.members
+    }
+
+    /// How the records of an event are to be read, also after its removal.
+    pub fn format(&self, event: EventId) -> Option<&Format> {
+        self.formats.get(event.0 as usize)
+    }
+
+    /// Whether the event's probes are enabled.
+    pub fn is_enabled(&self, event: EventId) -> bool {
+        self.enabled.get(event.0 as usize).copied().unwrap_or(false)
+    }
+
+    pub(super) fn set_enabled(&mut self, event: EventId, enabled: bool) {
+        if let Some(state) = self.enabled.get_mut(event.0 as usize) {
+            *state = enabled;
+        }
+    }
+
+    /// The text of `kprobe_events`.
+    pub fn text(&self) -> String {
+        self.members.iter().map(|member| format!("{}\n", member.shown())).collect()
+    }
+
+    /// The text of `kprobe_profile`.
+    pub fn profile(&self) -> String {
+        let mut text = String::new();
+        for member in &self.members {
+            let _ = writeln!(text, "  {:<44} {:>15} {:>15}", member.name(), member.hits(), member.misses());
+        }
+        text
+    }
+}
+
+impl Member {
+    /// The event's group.
+    pub fn group(&self) -> &str {
+        self.definition.group.as_deref().unwrap_or(DEFAULT_GROUP)
+    }
+
+    /// The event's name.
+    pub fn name(&self) -> &str {
+        self.definition.event.as_deref().unwrap_or_default()
+    }
+
+    /// Hits whose record was made or tried: of a return probe, returns.
+    pub fn hits(&self) -> u64 {
+        match &self.probe {
+            Attached::Kprobe(probe) => probe.hits(),
+            Attached::Kretprobe(probe) => probe.returns(),
+            Attached::Pending => 0,
+        }
+    }
+
+    /// Hits whose handler could not run.
+    pub fn misses(&self) -> u64 {
+        match &self.probe {
+            Attached::Kprobe(probe) => probe.nmissed(),
+            Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
+            Attached::Pending => 0,
+        }
+    }
+
+    /// The line that makes it, as the kernel reads it back.
+    fn shown(&self) -> Definition {
+        let mut definition = self.definition.clone();
+        if let Attached::Kretprobe(probe) = &self.probe {
+            definition.maxactive = u32::try_from(probe.active_limit()).unwrap_or(definition.maxactive);
+        }
+        definition
+    }
+}
+
+/// Names, then the location and the first arguments where the line gives them (spec/core.md 13, "Deleting").
+fn is_named_by(member: &Member, removal: &Removal) -> bool {
+    let agrees = |asked: &Option<String>, is: &str| asked.as_deref().is_none_or(|asked| asked == is);
+    if !agrees(&removal.group, member.group()) || !agrees(&removal.event, member.name()) {
+        return false;
+    }
+    let location = core::iter::once(member.definition.location.to_string());
+    let arguments = member.definition.arguments.iter().map(|argument| format!("{}={}", argument.name, argument.body));
+    let mut parts = location.chain(arguments);
+    removal.only.iter().all(|asked| parts.next().as_ref() == Some(asked))
+}
+
+fn end_of(definition: &Definition) -> Span {
+    let last = definition.arguments.last().map_or(definition.location_at, |argument| argument.at);
+    Span { column: last.column + last.length, length: 0 }
+}
+
+struct Target {
+    entry: bool,
+    is_there: bool,
+}
+
+fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_>) -> Result<Target, EventError> {
+    let at = definition.location_at;
+    let entry_of = |start: u64, offset: u64| offset == 0 || offset == entry_offset(guest, original, start);
+    let target = match &definition.location {
+        Location::Address(address) => {
+            if guest.isa().word < 8 && *address >> 32 != 0 {
+                return Err(at.error(Code::BAD_PROBE_ADDR, "this kernel's addresses have 32 bits: write a smaller one"));
+            }
+            let entry =
+                guest.symbol_at(*address).is_some_and(|symbol| entry_of(symbol.start, address.wrapping_sub(symbol.start)));
+            Target { entry, is_there: true }
+        }
+        Location::Symbol { name, offset } => {
+            let in_module = name.contains(':');
+            if !in_module {
+                is_unique(name, guest).map_err(|(code, errno, why)| at.error(code, why).with_errno(errno))?;
+            }
+            match guest.symbol(name) {
+                Some(symbol) => Target { entry: entry_of(symbol.start, u64::from(*offset)), is_there: true },
+                // Nothing can be said about an entry that is not there yet; only offset 0 is one on every ISA.
+                None => Target { entry: *offset == 0, is_there: !in_module },
+            }
+        }
+    };
+    if definition.returns && !target.entry {
+        return Err(
+            at.error(Code::BAD_RETPROBE, "a return probe stands at a function's entry: name the function without an offset")
+        );
+    }
+    Ok(target)
+}
+
+fn is_unique(name: &str, guest: &dyn Guest) -> Result<(), (Code, Errno, String)> {
+    match guest.symbols_named(name) {
+        0 => Err((Code::BAD_PROBE_ADDR, Errno::ENOENT, unknown_symbol(name, guest))),
+        1 => Ok(()),
+        many => {
+            let why = format!("{many} symbols have the name '{name}': give the address of the one that is meant");
+            Err((Code::NON_UNIQ_SYMBOL, Errno::EADDRNOTAVAIL, why))
+        }
+    }
+}
+
+/// How far behind the symbol the function's own entry lies.
+fn entry_offset(guest: &dyn Guest, original: OriginalText<'_>, start: u64) -> u64 {
+    let mut first = [0; 4];
+    original(start, &mut first).map_or(0, |()| (guest.isa().entry_offset)(&first))
+}

@@ -1,2 +1,5 @@
-//! (being written)
-fn main() {}
+//! The binary: everything is in [`trapline::cli`].
+
+fn main() -> std::process::ExitCode {
+    trapline::cli::main()
+}

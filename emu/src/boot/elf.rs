@@ -92,7 +92,7 @@ fn context(header: &Header) -> Ctx {
 }
 
 /// A piece of the file, or what is missing.
-fn piece<'a>(bytes: &'a [u8], offset: u64, length: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], BootError> {
+fn piece(bytes: &[u8], offset: u64, length: u64, what: impl FnOnce() -> String) -> Result<&[u8], BootError> {
     let end = offset.checked_add(length);
     match end {
         Some(end) if end <= bytes.len() as u64 => Ok(&bytes[offset as usize..end as usize]),

@@ -1,1 +1,100 @@
-//! The command line.
+//! The command line: one file a sub-command; this one says which there are.
+
+mod assembly;
+mod check;
+mod completions;
+mod disasm;
+mod event_error;
+mod failure;
+mod image;
+mod images;
+mod output;
+mod place;
+pub mod run;
+pub mod summary;
+mod symbols;
+mod totals;
+mod tsv;
+mod verdict;
+
+pub use failure::Failure;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use output::Paint;
+use std::process::ExitCode;
+use trapline_isa::plan::Policy;
+
+/// Kernel probes in a simulated CPU.
+///
+/// Boots a real kernel and probes it with breakpoints in its own text; or says, without booting, where it may be probed.
+#[derive(Parser)]
+#[command(name = "trapline", version, propagate_version = true, max_term_width = 120, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  trapline run                                the tiny kernel with a demo script
+  trapline check tiny/x86_64                  how much of its text may be probed
+  trapline disasm tiny/x86_64 vfs_read        a function, each instruction with its verdict
+
+Exit status: 0 fine, 1 the guest or a probe failed, 2 usage";
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+    Disasm(disasm::Args),
+    Symbols(symbols::Args),
+    Images(images::Args),
+    Completions(completions::Args),
+}
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help is no error: clap knows which is which, and that usage errors are 2.
+        Err(told) => {
+            let _ = told.print();
+            return ExitCode::from(told.exit_code() as u8);
+        }
+    };
+    let outcome = match &cli.command {
+        Command::Run(args) => run::main(args),
+        Command::Check(args) => check::main(args),
+        Command::Disasm(args) => disasm::main(args),
+        Command::Symbols(args) => symbols::main(args),
+        Command::Images(args) => images::main(args),
+        Command::Completions(args) => completions::main(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{}", failure.render(Paint::for_errors()));
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+/// Whose decisions to make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// What is right: accepts what can be proved, refuses what Linux accepts but breaks
+    #[default]
+    Best,
+    /// What Linux 6.1 decides, its known defects included
+    #[value(name = "linux-6.1")]
+    Linux61,
+}
+
+impl From<PolicyName> for Policy {
+    fn from(name: PolicyName) -> Policy {
+        match name {
+            PolicyName::Best => Policy::Best,
+            PolicyName::Linux61 => Policy::Linux61,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Instructions as people read them: capstone's text, with branch targets by name.
+
+use super::Failure;
+use crate::symbols::Symbols;
+use capstone::Capstone;
+use capstone::arch::x86::{ArchMode, ArchSyntax};
+use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax};
+use clap::ValueEnum;
+use trapline_isa::arch::Arch;
+use trapline_isa::insn::{Flow, Insn};
+
+/// How x86 instructions are written
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Syntax {
+    /// As in the kernel's sources: source first, `%rax`
+    #[default]
+    Att,
+    /// As in the manuals of the makers: destination first, `rax`
+    Intel,
+}
+
+/// Writes instructions of one kernel.
+pub struct Writer<'k> {
+    capstone: Capstone,
+    symbols: &'k Symbols,
+}
+
+impl<'k> Writer<'k> {
+    /// One for this ISA.
+    pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
+        let mode = match arch {
+            Arch::I386 => ArchMode::Mode32,
+            Arch::X86_64 => ArchMode::Mode64,
+        };
+        let syntax = match syntax {
+            Syntax::Att => ArchSyntax::Att,
+            Syntax::Intel => ArchSyntax::Intel,
+        };
+        let capstone = Capstone::new().x86().mode(mode).syntax(syntax).build();
+        let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
+        Ok(Writer { capstone, symbols })
+    }
+
+    /// One instruction.
+    pub fn text(&self, insn: &Insn) -> String {
+        let Ok(decoded) = self.capstone.disasm_count(insn.bytes(), insn.address, 1) else { return raw(insn) };
+        let Some(first) = decoded.first().filter(|first| first.bytes().len() == insn.bytes().len()) else { return raw(insn) };
+        let text = match (first.mnemonic(), first.op_str()) {
+            (Some(mnemonic), Some("") | None) => mnemonic.to_string(),
+            (Some(mnemonic), Some(operands)) => format!("{mnemonic} {operands}"),
+            (None, _) => return raw(insn),
+        };
+        match insn.flow {
+            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
+                format!("{text} <{}>", self.symbols.describe(target))
+            }
+            _ => text,
+        }
+    }
+}
+
+/// Capstone has no word for it, or another opinion about its length.
+fn raw(insn: &Insn) -> String {
+    let bytes: Vec<String> = insn.bytes().iter().map(|byte| format!("{byte:#04x}")).collect();
+    format!(".byte {}", bytes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::tests::table;
+
+    /// KP-5: what stands where a probe may stand.
+    #[test]
+    fn branch_targets_have_names() {
+        let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);
+        let isa = Arch::X86_64.isa();
+        #[rustfmt::skip]
+        let cases: [(&[u8], Syntax, &str); 5] = [
+            (&[0xe8, 0xfb, 0, 0, 0],            Syntax::Att,    "callq 0x1100 <vfs_read>"),
+            (&[0xeb, 0x10],                     Syntax::Att,    "jmp 0x1012 <_stext+0x12>"),
+            (&[0x89, 0xd8],                     Syntax::Att,    "movl %ebx, %eax"),
+            (&[0x89, 0xd8],                     Syntax::Intel,  "mov eax, ebx"),
+            (&[0xc3],                           Syntax::Att,    "retq"),
+        ];
+        for (bytes, syntax, expected) in cases {
+            let writer = Writer::new(Arch::X86_64, syntax, &symbols).unwrap();
+            let insn = (isa.decode)(0x1000, bytes).unwrap();
+            assert_eq!(writer.text(&insn), expected);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `trapline check`: may it be probed, how would it run, and if not, why not.
+
+use super::assembly::{Syntax, Writer};
+use super::image::ImageArgs;
+use super::output::{self, Align, Cell, Paint, Table};
+use super::place::{self, Where};
+use super::verdict::{self, Checker, Kind, Verdict};
+use super::{Failure, PolicyName, totals, tsv};
+use crate::boot::Kernel;
+use serde::Serialize;
+
+/// Says of places in a kernel whether they may be probed, and how the probe would run
+///
+/// Each answer is the engine's own: a probe is registered in a still copy of the kernel and taken out again. Without WHERE, says how
+/// much of the whole text may be probed, and why the rest may not. Exit status 1 when a place that was named exactly is refused.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+    /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (the entries)
+    #[arg(value_name = "WHERE")]
+    places: Vec<String>,
+    /// Asks about this kind of probe
+    #[arg(long, value_enum, default_value_t)]
+    kind: Kind,
+    /// Whose decisions to make
+    #[arg(long, value_enum, default_value_t)]
+    policy: PolicyName,
+    /// Prints a line of JSON for each answer
+    #[arg(long, conflicts_with = "tsv")]
+    json: bool,
+    /// Reads `address<TAB>kind` lines from standard input (kinds p, r, q) and answers each in a line of a table
+    #[arg(long, conflicts_with_all = ["places", "kind"])]
+    tsv: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  trapline check tiny/x86_64                        how much of the text, and why not the rest
+  trapline check tiny/x86_64 vfs_read 'sys_*'       some functions' entries
+  trapline check vmlinux vfs_read+* --kind q        every instruction, for probes with a post-handler
+  trapline check vmlinux --tsv --policy linux-6.1 < places.tsv";
+
+pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    let kernel = args.image.load()?;
+    verdict::has_text(&kernel, &args.image.image)?;
+    let mut checker = Checker::new(&kernel, args.policy.into());
+    if args.tsv {
+        return tsv::answer(&mut checker, std::io::stdin().lock(), std::io::stdout().lock());
+    }
+    if args.places.is_empty() {
+        let totals = totals::of(&kernel, &mut checker, args.kind);
+        return output::emit(&if args.json {
+            output::json_line(&totals)?
+        } else {
+            totals.for_people(&args.image.image, args, Paint::for_output())
+        });
+    }
+    let places = args.places.iter().map(|text| Where::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let asked = answers(&kernel, &mut checker, args.kind, &places)?;
+    let writer = Writer::new(kernel.arch, Syntax::default(), &kernel.symbols)?;
+    let lines: Vec<Line> = asked.iter().map(|asked| line(&kernel, &checker, &writer, asked)).collect();
+    let text =
+        if args.json { lines.iter().map(output::json_line).collect::<Result<String, _>>()? } else { table(&kernel, &lines) };
+    output::emit(&text)?;
+    let refused = asked.iter().filter(|asked| asked.exactly && asked.verdict.answer.is_err()).count();
+    let named = asked.iter().filter(|asked| asked.exactly).count();
+    match (refused, named) {
+        (0, _) => Ok(()),
+        (1, 1) => Err(Failure::failed("the place may not be probed")),
+        (refused, named) => Err(Failure::failed(format!("{refused} of {named} places may not be probed"))),
+    }
+}
+
+impl Args {
+    /// The policy that was asked for.
+    pub fn policy(&self) -> PolicyName {
+        self.policy
+    }
+
+    /// The kind that was asked for.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+/// One answer.
+struct Asked {
+    verdict: Verdict,
+    /// As it was named, or `name+0x4`.
+    place: String,
+    /// Named as this one place, not found by a pattern.
+    exactly: bool,
+}
+
+fn answers(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind, places: &[Where]) -> Result<Vec<Asked>, Failure> {
+    let symbols = &kernel.symbols;
+    let mut asked = Vec::new();
+    for place in places {
+        match place {
+            Where::Symbol { name, offset } => {
+                let place = if *offset == 0 { name.clone() } else { format!("{name}+{offset:#x}") };
+                asked.push(Asked { verdict: checker.named(kind, name, *offset), place, exactly: true });
+            }
+            Where::Address(address) => {
+                asked.push(Asked { verdict: checker.at(kind, *address), place: symbols.describe(*address), exactly: true });
+            }
+            Where::Every(name) => {
+                let symbol = place::find(symbols, name)?;
+                let addresses: Vec<u64> =
+                    checker.instructions(symbol.start..symbol.start + symbol.size).map(|insn| insn.address).collect();
+                asked.extend(addresses.into_iter().map(|address| Asked {
+                    verdict: checker.at(kind, address),
+                    place: symbols.describe(address),
+                    exactly: false,
+                }));
+            }
+            Where::Pattern(pattern) => {
+                let before = asked.len();
+                // One answer for each address: aliases are one function.
+                let mut addresses: Vec<u64> = symbols
+                    .matching(pattern)
+                    .filter(|entry| kernel.tables.is_text(entry.address))
+                    .map(|entry| entry.address)
+                    .collect();
+                addresses.dedup();
+                asked.extend(addresses.into_iter().map(|address| Asked {
+                    verdict: checker.at(kind, address),
+                    place: symbols.describe(address),
+                    exactly: false,
+                }));
+                if asked.len() == before {
+                    return Err(Failure::failed(format!("no function matches `{pattern}`"))
+                        .advise("`trapline symbols IMAGE --text` lists the functions"));
+                }
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// What is told about a place.
+#[derive(Serialize)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    place: String,
+    kind: &'static str,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    bytes: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    instruction: String,
+    #[serde(skip)]
+    at: Option<u64>,
+}
+
+fn line(kernel: &Kernel, checker: &Checker<'_>, writer: &Writer<'_>, asked: &Asked) -> Line {
+    let at = asked.verdict.address;
+    let insn = at.filter(|address| kernel.tables.is_text(*address)).and_then(|address| checker.insn(address));
+    let answer = &asked.verdict.answer;
+    // What stands inside an instruction is none.
+    let boundary = kernel.arch.isa().boundary_errno;
+    let insn = insn.filter(|_| answer.as_ref().err().is_none_or(|refusal| refusal.errno != boundary));
+    Line {
+        address: at.map(|address| format!("{address:#x}")),
+        place: asked.place.clone(),
+        kind: asked.verdict.kind.letter(),
+        result: answer.as_ref().map_or_else(|refusal| refusal.errno.name(), |_| "ok"),
+        plan: answer.as_ref().ok().map(|accepted| accepted.plan.word()),
+        status: answer.as_ref().ok().map(|accepted| accepted.status.word()),
+        why: answer.as_ref().err().map(|refusal| refusal.why.to_string()),
+        bytes: insn.map(|insn| output::packed_bytes(insn.bytes())).unwrap_or_default(),
+        instruction: insn.map(|insn| writer.text(&insn)).unwrap_or_default(),
+        at,
+    }
+}
+
+fn table(kernel: &Kernel, lines: &[Line]) -> String {
+    let word = kernel.arch.isa().word;
+    let mut table = Table::new(&[
+        ("address", Align::Left),
+        ("place", Align::Left),
+        ("instruction", Align::Left),
+        ("answer", Align::Left),
+        ("why", Align::Left),
+    ]);
+    for line in lines {
+        let address = line.at.map_or("-".into(), |address| output::hex_address(address, word));
+        let answer = match (line.plan, line.status) {
+            (Some(plan), Some("ftrace")) => Cell::styled(format!("{plan}, ftrace"), Paint::good),
+            (Some(plan), _) => Cell::styled(plan, Paint::good),
+            (None, _) => Cell::styled(line.result, Paint::bad),
+        };
+        let instruction = if line.instruction.is_empty() { "-".into() } else { line.instruction.clone() };
+        let why = line.why.clone().unwrap_or_default();
+        table.row(vec![
+            Cell::styled(address, Paint::faint),
+            Cell::styled(line.place.clone(), Paint::name),
+            Cell::plain(instruction),
+            answer,
+            Cell::plain(why),
+        ]);
+    }
+    table.render(Paint::for_output())
+}

@@ -1,0 +1,72 @@
+//! A line of kprobe_events that cannot be, with a caret under the very word.
+
+use super::output::Paint;
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use trapline_probes::events::error::EventError;
+
+/// Lines of kprobe_events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Where they were written: `-e`, or a file's name.
+    pub source: String,
+    /// One or more.
+    pub text: String,
+}
+
+/// The drawing, for an error in the line that begins at byte `line_start` of the script.
+pub fn draw(script: &Script, line_start: usize, error: &EventError, paint: Paint) -> String {
+    let start = boundary(&script.text, line_start.saturating_add(error.column));
+    let end = boundary(&script.text, line_start.saturating_add(error.column).saturating_add(error.length));
+    let title = format!("{}: {}", error.errno.name(), error.code.name());
+    let annotation = AnnotationKind::Primary.span(start..end.max(start)).label(error.message.as_ref());
+    let snippet = Snippet::source(script.text.as_str()).path(script.source.as_str()).annotation(annotation);
+    let report = &[Level::ERROR.primary_title(title).element(snippet)];
+    let renderer = if paint.has_colours() { Renderer::styled() } else { Renderer::plain() };
+    renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
+}
+
+/// The start of the letter that a byte belongs to; the end for what lies behind.
+fn boundary(text: &str, byte: usize) -> usize {
+    (0..=byte.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_probes::events::parse;
+
+    fn drawn(text: &str) -> String {
+        let script = Script { source: "probes.events".into(), text: text.into() };
+        parse::script(text)
+            .find_map(|line| parse::line(&line.text).err().map(|error| draw(&script, line.offset, &error, Paint::none())))
+            .unwrap_or_default()
+    }
+
+    /// DV-4
+    #[test]
+    fn the_caret_stands_under_the_wrong_word() {
+        #[rustfmt::skip]
+        let cases = [
+            ("an unknown type",         "p:read vfs_read n=%di:u7\n",                       "probes.events:1:22"),
+            ("the third line",          "# reads\np vfs_read\nr0:x vfs_read\n",             "probes.events:3:2"),
+            ("a line that goes on",     "p:read vfs_read \\\n  n=%di:u7\n",                "probes.events:2:9"),
+            ("letters of two bytes",    "p:read vfs_read n=\\\"ä\" m=+0(\n",               "probes.events:1:"),
+        ];
+        for (what, text, place) in cases {
+            let said = drawn(text);
+            assert!(said.starts_with("error: EINVAL: ") && said.contains(place) && said.contains('^'), "{what}:\n{said}");
+        }
+    }
+
+    /// DV-4
+    #[test]
+    fn what_is_missing_at_the_end_is_pointed_at_too() {
+        let script = Script { source: "-e".into(), text: "p".into() };
+        let error = parse::line("p").unwrap_err();
+        assert!(draw(&script, 0, &error, Paint::none()).contains('^'));
+        // Even a position that is not in the line is drawn somewhere.
+        let astray = EventError { column: usize::MAX, length: usize::MAX, ..error };
+        assert!(draw(&script, 7, &astray, Paint::none()).contains('^'));
+    }
+}

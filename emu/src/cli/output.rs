@@ -1,0 +1,232 @@
+//! How answers reach people: colours only where someone looks, tables with aligned columns, a bar for long work.
+
+use super::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// Writes to standard output.
+pub fn emit(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+}
+
+/// One line of JSON.
+pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
+    match serde_json::to_string(value) {
+        Ok(line) => Ok(line + "\n"),
+        Err(error) => Err(Failure::failed(format!("the answer cannot be written as JSON: {error}"))),
+    }
+}
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paint {
+    colours: bool,
+}
+
+impl Paint {
+    /// For standard output, if a person reads it.
+    pub fn for_output() -> Paint {
+        Paint { colours: io::stdout().is_terminal() && wanted() }
+    }
+
+    /// For standard error, if a person reads it.
+    pub fn for_errors() -> Paint {
+        Paint { colours: io::stderr().is_terminal() && wanted() }
+    }
+
+    /// Plain text.
+    #[cfg(test)]
+    pub fn none() -> Paint {
+        Paint { colours: false }
+    }
+
+    /// Whether there are colours.
+    pub fn has_colours(self) -> bool {
+        self.colours
+    }
+
+    /// What went wrong.
+    pub fn error(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    /// What to do about it.
+    pub fn advice(self, text: &str) -> String {
+        self.with("1;36", text)
+    }
+
+    /// Yes.
+    pub fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    /// No.
+    pub fn bad(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    /// Names of things.
+    pub fn name(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    /// What is only there for reference.
+    pub fn faint(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.colours && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// The convention of <https://no-color.org>.
+fn wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Which edge of its column a cell keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// How a cell is painted.
+pub type Style = fn(Paint, &str) -> String;
+
+/// A cell: its text, and how that is painted.
+pub struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// Plain.
+    pub fn plain(text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), style: |_, text| text.to_string() }
+    }
+
+    /// Painted.
+    pub fn styled(text: impl Into<String>, style: Style) -> Cell {
+        Cell { text: text.into(), style }
+    }
+}
+
+/// A table for people. The last column is as wide as it likes.
+pub struct Table {
+    columns: &'static [(&'static str, Align)],
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// With these headings; a table whose headings are all empty has no heading line.
+    pub fn new(columns: &'static [(&'static str, Align)]) -> Table {
+        Table { columns, rows: Vec::new() }
+    }
+
+    /// One more row.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// Its text.
+    pub fn render(&self, paint: Paint) -> String {
+        let heading = || self.columns.iter().map(|(name, _)| Cell::styled(*name, Paint::faint)).collect::<Vec<_>>();
+        let headings: Vec<Vec<Cell>> =
+            if self.columns.iter().all(|(name, _)| name.is_empty()) { Vec::new() } else { vec![heading()] };
+        let lines = || headings.iter().chain(&self.rows);
+        let width =
+            |column: usize| lines().filter_map(|row| row.get(column)).map(|cell| cell.text.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut text = String::new();
+        for row in lines() {
+            let mut line = String::new();
+            for (number, cell) in row.iter().enumerate() {
+                let width = widths.get(number).copied().unwrap_or(0);
+                let blanks = " ".repeat(width.saturating_sub(cell.text.chars().count()));
+                let painted = (cell.style)(paint, &cell.text);
+                let align = self.columns.get(number).map_or(Align::Left, |(_, align)| *align);
+                line += &match (align, number + 1 == row.len()) {
+                    (Align::Left, true) => painted,
+                    (Align::Left, false) => painted + &blanks,
+                    (Align::Right, _) => blanks + &painted,
+                };
+                line += "  ";
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A bar on standard error, if someone looks at it.
+pub fn progress(total: u64, what: &'static str) -> ProgressBar {
+    if !io::stderr().is_terminal() || total == 0 {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {human_pos}/{human_len} {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    bar
+}
+
+/// `12,345`
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `ffffffff81000000`, as wide as the word.
+pub fn hex_address(address: u64, word: usize) -> String {
+    format!("{address:0width$x}", width = word * 2)
+}
+
+/// `0f 1f 44`
+pub fn spaced_bytes(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+/// `0f1f44`
+pub fn packed_bytes(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-1
+    #[test]
+    fn tables_line_up_and_colours_do_not_move_them() {
+        let mut table = Table::new(&[("name", Align::Left), ("hits", Align::Right), ("why", Align::Left)]);
+        table.row(vec![Cell::styled("a", Paint::good), Cell::plain("1,234"), Cell::plain("")]);
+        table.row(vec![Cell::plain("long name"), Cell::plain("5"), Cell::plain("because")]);
+        let plain = "name        hits  why\na          1,234\nlong name      5  because\n";
+        assert_eq!(table.render(Paint::none()), plain);
+        let coloured = table.render(Paint { colours: true });
+        assert!(coloured.contains("\x1b[32ma\x1b[0m          1,234"), "{coloured}");
+    }
+
+    /// DV-1
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `trapline run`: what is asked for, read and checked before anything boots.
+
+use super::event_error::{self, Script};
+use super::image::{self, SymbolsArg};
+use super::output::Paint;
+use super::{Failure, PolicyName, place};
+use crate::boot::Kernel;
+use clap::ValueEnum;
+use std::fs;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use trapline_probes::events::error::EventError;
+use trapline_probes::events::parse::{self, Line};
+
+/// Boots a kernel, with probes
+///
+/// Probes are lines of Linux's kprobe_events. Without any, and without IMAGE, the tiny kernel runs with its demo script. Exit status 1
+/// when the guest or a probe fails.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A vmlinux ELF file, or a built-in kernel
+    #[arg(default_value = DEFAULT_IMAGE)]
+    image: String,
+    #[command(flatten)]
+    symbols: SymbolsArg,
+    /// A line of kprobe_events, as 'p:open sys_open path=+0($arg1):ustring'
+    #[arg(short = 'e', long = "event", value_name = "EVENT")]
+    events: Vec<String>,
+    /// A file of such lines; `-` is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Added to the kernel's command line
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    append: String,
+    /// How many CPUs the machine has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    cpus: u8,
+    /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
+    #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
+    until: Vec<Until>,
+    /// Where records go, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How records are written
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// How the summary is written
+    #[arg(long, value_enum, default_value_t)]
+    summary: SummaryFormat,
+    /// Short for --format json --summary json
+    #[arg(long)]
+    json: bool,
+    /// Whose decisions about probes to make
+    #[arg(long, value_enum, default_value_t)]
+    policy: PolicyName,
+    /// Prints the list of probes at the end, as debugfs shows it
+    #[arg(long)]
+    list: bool,
+    /// Refuses probes in this function, as NOKPROBE_SYMBOL does
+    #[arg(long, value_name = "SYMBOL")]
+    blacklist: Vec<String>,
+    /// Does not show the guest's console
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+const DEFAULT_IMAGE: &str = "tiny/x86_64";
+
+const EXAMPLES: &str = "\
+Examples:
+  trapline run                                          the tiny kernel with its demo script
+  trapline run -e 'p:read vfs_read' -e 'r:done vfs_read n=$retval'
+  trapline run tiny/i386 -f probes.events --out trace.txt --quiet
+  trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As ftrace's `trace` file
+    #[default]
+    Trace,
+    /// A line of JSON for each
+    Json,
+}
+
+/// How the summary is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SummaryFormat {
+    /// A table
+    #[default]
+    Table,
+    /// A line of JSON
+    Json,
+    /// Not at all
+    None,
+}
+
+/// A reason to stop before the guest does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// At this guest time, in nanoseconds.
+    Time(u64),
+    /// When the console has printed this.
+    Console(String),
+}
+
+impl Until {
+    fn parse(text: &str) -> Result<Until, String> {
+        if let Some(wanted) = text.strip_prefix("console:") {
+            return match wanted.is_empty() {
+                true => Err("the text to wait for is missing behind `console:`".into()),
+                false => Ok(Until::Console(wanted.into())),
+            };
+        }
+        const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+        match (number.parse::<u64>(), factor) {
+            (Ok(number), Some(factor)) => {
+                number.checked_mul(factor).map(Until::Time).ok_or_else(|| "that is longer than any run".into())
+            }
+            _ => Err("a limit is a guest time with its unit (300ns, 20us, 50ms, 2s) or `console:TEXT`".into()),
+        }
+    }
+}
+
+/// A run that is asked for; everything that can be wrong without booting has been found.
+#[derive(Debug)]
+pub struct Request {
+    /// What boots.
+    pub kernel: Kernel,
+    /// Its command line.
+    pub command_line: String,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// What to probe, in order.
+    pub events: Vec<Event>,
+    /// The earliest guest time at which to stop, in nanoseconds.
+    pub time_limit: Option<u64>,
+    /// Texts to stop at.
+    pub console_texts: Vec<String>,
+    /// Where records go.
+    pub out: Option<PathBuf>,
+    /// How records are written.
+    pub format: Format,
+    /// How the summary is written.
+    pub summary: SummaryFormat,
+    /// Whose decisions to make.
+    pub policy: PolicyName,
+    /// Print the list at the end.
+    pub list: bool,
+    /// Functions that must not be probed.
+    pub blacklist: Vec<String>,
+    /// No console.
+    pub quiet: bool,
+}
+
+impl Args {
+    /// The run that these ask for.
+    pub fn request(&self) -> Result<Request, Failure> {
+        let builtin = trapline_images::find(&self.image);
+        let kernel = image::load(&self.image, &self.symbols)?;
+        for name in &self.blacklist {
+            place::find(&kernel.symbols, name)?;
+        }
+        let mut scripts = self.files.iter().map(read_script).collect::<Result<Vec<_>, _>>()?;
+        scripts.extend(self.events.iter().map(|line| Script { source: "-e".into(), text: line.clone() }));
+        if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
+            scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
+        }
+        let own = builtin.map_or("", |builtin| builtin.command_line);
+        let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
+        let times = self.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
+        let texts =
+            self.until.iter().filter_map(|until| if let Until::Console(text) = until { Some(text.clone()) } else { None });
+        Ok(Request {
+            kernel,
+            command_line,
+            cpus: self.cpus.into(),
+            events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
+            time_limit: times.min(),
+            console_texts: texts.collect(),
+            out: self.out.clone(),
+            format: if self.json { Format::Json } else { self.format },
+            summary: if self.json { SummaryFormat::Json } else { self.summary },
+            policy: self.policy,
+            list: self.list,
+            blacklist: self.blacklist.clone(),
+            quiet: self.quiet,
+        })
+    }
+}
+
+/// A line that can be understood, and what it takes to point at it should the kernel refuse it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What it asks for.
+    pub line: Line,
+    /// Where it stands.
+    script: Arc<Script>,
+    offset: usize,
+}
+
+impl Event {
+    /// The failure of this line.
+    pub fn failed(&self, error: &EventError) -> Failure {
+        Failure::probe_drawn(event_error::draw(&self.script, self.offset, error, Paint::for_errors()))
+    }
+}
+
+/// The lines of a script; all that are wrong are drawn at once.
+fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
+    let script = Arc::new(script);
+    let (mut events, mut drawn) = (Vec::new(), String::new());
+    for line in parse::script(&script.text) {
+        match parse::line(&line.text) {
+            Ok(Some(parsed)) => events.push(Event { line: parsed, script: Arc::clone(&script), offset: line.offset }),
+            Ok(None) => {}
+            Err(error) => drawn += &event_error::draw(&script, line.offset, &error, Paint::for_errors()),
+        }
+    }
+    if drawn.is_empty() { Ok(events) } else { Err(Failure::drawn(drawn)) }
+}
+
+pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    let _ = args.request()?;
+    Err(Failure::failed("there is no CPU core in this build to run a kernel on"))
+}
+
+fn read_script(path: &PathBuf) -> Result<Script, Failure> {
+    let (source, text) = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        ("standard input".to_string(), io::stdin().read_to_string(&mut text).map(|_| text))
+    } else {
+        (path.display().to_string(), fs::read_to_string(path))
+    };
+    match text {
+        Ok(text) => Ok(Script { source, text }),
+        Err(error) => Err(Failure::usage(format!("`{source}` cannot be read as a script: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Until;
+
+    /// DV-4
+    #[test]
+    fn limits_are_times_and_texts() {
+        #[rustfmt::skip]
+        let cases = [
+            ("300ns",               Some(Until::Time(300))),
+            ("20us",                Some(Until::Time(20_000))),
+            ("50ms",                Some(Until::Time(50_000_000))),
+            ("2s",                  Some(Until::Time(2_000_000_000))),
+            ("console:tiny: done",  Some(Until::Console("tiny: done".into()))),
+            ("console:",            None),
+            ("50",                  None),
+            ("ms",                  None),
+            ("",                    None),
+            ("5 ms",                None),
+            ("99999999999999999s",  None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Until::parse(text).ok(), expected, "{text:?}");
+        }
+    }
+}

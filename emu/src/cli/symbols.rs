@@ -1,0 +1,101 @@
+//! `trapline symbols`: the names in a kernel.
+
+use super::image::ImageArgs;
+use super::output::{self, Align, Cell, Paint, Table};
+use super::{Failure, place};
+use crate::boot::Kernel;
+use crate::symbols::{Entry, pattern};
+use serde::Serialize;
+
+/// Lists the symbols of a kernel
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  trapline symbols tiny/x86_64\n  trapline symbols tiny/x86_64 'sys_*'\n  trapline symbols vmlinux '*[Rr]ead*' --text --json"
+)]
+pub struct Args {
+    #[command(flatten)]
+    image: ImageArgs,
+    /// Only names that match: `*`, `?` and `[a-z]` as in a shell
+    pattern: Option<String>,
+    /// Only functions
+    #[arg(long)]
+    text: bool,
+    /// Prints a line of JSON for each symbol
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    address: String,
+    kind: char,
+    /// Absolute symbols and programs' own have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    module: Option<&'a str>,
+}
+
+pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    let kernel = args.image.load()?;
+    let symbols = &kernel.symbols;
+    let wanted = |entry: &&Entry| {
+        let named = args.pattern.as_deref().is_none_or(|pattern| pattern::matches(pattern, &entry.name));
+        named && (!args.text || entry.is_text())
+    };
+    let entries: Vec<&Entry> = symbols.absolute().iter().chain(symbols.places()).filter(wanted).collect();
+    if entries.is_empty() {
+        return Err(nothing(&kernel, args));
+    }
+    let text = if args.json { json(&kernel, &entries)? } else { people(&kernel, &entries) };
+    output::emit(&text)
+}
+
+fn nothing(kernel: &Kernel, args: &Args) -> Failure {
+    match &args.pattern {
+        Some(name) if !pattern::is_pattern(name) || kernel.symbols.is_empty() => place::unknown(&kernel.symbols, name),
+        Some(pattern) => {
+            Failure::failed(format!("no symbol matches `{pattern}`")).advise("put `*` where the name goes on, as in `vfs_*`")
+        }
+        None => Failure::failed("the image has no symbols").advise("give them with --symbols System.map"),
+    }
+}
+
+fn size(kernel: &Kernel, entry: &Entry) -> Option<u64> {
+    if entry.is_absolute() {
+        return None;
+    }
+    kernel.symbols.containing(entry.address).filter(|symbol| symbol.start == entry.address).map(|symbol| symbol.size)
+}
+
+fn json(kernel: &Kernel, entries: &[&Entry]) -> Result<String, Failure> {
+    let line = |entry: &&Entry| {
+        output::json_line(&Line {
+            name: &entry.name,
+            address: format!("{:#x}", entry.address),
+            kind: entry.kind,
+            size: size(kernel, entry),
+            module: entry.module.as_deref(),
+        })
+    };
+    entries.iter().map(line).collect()
+}
+
+fn people(kernel: &Kernel, entries: &[&Entry]) -> String {
+    let word = kernel.arch.isa().word;
+    let mut table = Table::new(&[("address", Align::Left), ("size", Align::Right), ("", Align::Left), ("name", Align::Left)]);
+    for entry in entries {
+        let name = match &entry.module {
+            Some(module) => format!("{} [{module}]", entry.name),
+            None => entry.name.to_string(),
+        };
+        table.row(vec![
+            Cell::styled(output::hex_address(entry.address, word), Paint::faint),
+            Cell::plain(size(kernel, entry).map_or("-".into(), |size| size.to_string())),
+            Cell::plain(entry.kind.to_string()),
+            Cell::styled(name, Paint::name),
+        ]);
+    }
+    table.render(Paint::for_output())
+}

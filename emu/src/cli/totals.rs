@@ -1,0 +1,186 @@
+//! `check` without a place: how much of the whole text may be probed, and why the rest may not.
+
+use super::PolicyName;
+use super::check::Args;
+use super::output::{self, Align, Cell, Paint, Table, thousands};
+use super::verdict::{Checker, Kind};
+use crate::boot::Kernel;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use trapline_isa::plan::Refusal;
+
+/// The counts.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct Totals {
+    instructions: u64,
+    functions: u64,
+    text_bytes: u64,
+    /// Bytes behind something undecodable, to the function's end.
+    undecoded_bytes: u64,
+    accepted: u64,
+    plans: BTreeMap<&'static str, u64>,
+    ftrace: u64,
+    refused: u64,
+    reasons: Vec<Reason>,
+}
+
+/// A reason for refusals.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Reason {
+    errno: &'static str,
+    why: String,
+    count: u64,
+    /// Where the first one is.
+    example: String,
+}
+
+/// Asks about every instruction of the text.
+pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind) -> Totals {
+    let ranges = [Some(kernel.tables.text.clone()), kernel.tables.init_text.clone()];
+    let functions: Vec<_> = ranges.iter().flatten().flat_map(|range| pieces(kernel, range)).collect();
+    let mut totals = Totals { functions: functions.len() as u64, ..Totals::default() };
+    let mut reasons: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
+    let bar = output::progress(functions.len() as u64, "functions");
+    for range in functions {
+        let mut decoded_to = range.start;
+        for insn in checker.instructions(range.clone()) {
+            decoded_to = insn.next();
+            totals.instructions += 1;
+            match checker.at(kind, insn.address).answer {
+                Ok(accepted) => {
+                    totals.accepted += 1;
+                    *totals.plans.entry(accepted.plan.word()).or_default() += 1;
+                    totals.ftrace += u64::from(accepted.status == super::verdict::Status::Ftrace);
+                }
+                Err(refusal) => {
+                    totals.refused += 1;
+                    let function = kernel.symbols.containing(insn.address).map(|symbol| symbol.name);
+                    let why = reason(&refusal, function.as_deref().unwrap_or_default());
+                    reasons.entry((refusal.errno.name(), why)).or_insert((0, insn.address)).0 += 1;
+                }
+            }
+        }
+        totals.text_bytes += range.end - range.start;
+        totals.undecoded_bytes += range.end.saturating_sub(decoded_to);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    totals.reasons = reasons
+        .into_iter()
+        .map(|((errno, why), (count, first))| Reason { errno, why, count, example: kernel.symbols.describe(first) })
+        .collect();
+    totals.reasons.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.why.cmp(&other.why)));
+    totals
+}
+
+/// The functions in a range; all of it at once when the image has no symbols.
+fn pieces(kernel: &Kernel, range: &std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
+    let functions = kernel.symbols.extents(range.clone());
+    if functions.is_empty() {
+        return vec![range.clone()];
+    }
+    functions.into_iter().map(|symbol| symbol.start..(symbol.start + symbol.size).min(range.end)).collect()
+}
+
+/// The sentence without what is only true of one place: names, numbers, and the advice behind it.
+fn reason(refusal: &Refusal, function: &str) -> String {
+    let clause = refusal.why.split([';', ':']).next().unwrap_or_default();
+    match &refusal.why {
+        Cow::Borrowed(_) => clause.trim().to_string(),
+        Cow::Owned(_) => clause
+            .split_whitespace()
+            .map(|word| if is_particular(word, function) { "..." } else { word })
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
+}
+
+fn is_particular(word: &str, function: &str) -> bool {
+    word == function || word.contains(|letter: char| letter.is_ascii_digit() || matches!(letter, '`' | '_' | '+'))
+}
+
+impl Totals {
+    /// The table.
+    pub fn for_people(&self, image: &str, args: &Args, paint: Paint) -> String {
+        let policy = match args.policy() {
+            PolicyName::Best => "best",
+            PolicyName::Linux61 => "linux-6.1",
+        };
+        let what = match args.kind() {
+            Kind::Probe => "kprobes",
+            Kind::Return => "return probes",
+            Kind::Post => "kprobes with a post-handler",
+        };
+        let mut text = format!(
+            "{}: {} instructions in {} functions, {} bytes of text; {what}, policy {policy}\n\n",
+            paint.name(image),
+            thousands(self.instructions),
+            thousands(self.functions),
+            thousands(self.text_bytes),
+        );
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Right), ("", Align::Left)]);
+        let share = |count: u64| match self.instructions {
+            0 => "-".to_string(),
+            all => format!("{:.1} %", count as f64 * 100.0 / all as f64),
+        };
+        let mut row = |name: &str, style: output::Style, count: u64, note: String| {
+            table.row(vec![
+                Cell::styled(name, style),
+                Cell::plain(thousands(count)),
+                Cell::plain(share(count)),
+                Cell::plain(note),
+            ]);
+        };
+        row("may be probed", Paint::good, self.accepted, String::new());
+        for (plan, count) in &self.plans {
+            let note = match *plan {
+                "boost" => "a copy runs and jumps back: one trap a hit",
+                "emulate" => "computed by the engine: one trap a hit",
+                _ => "a copy runs and traps again: two traps a hit",
+            };
+            row(&format!("  {plan}"), Paint::faint, *count, note.into());
+        }
+        if self.ftrace > 0 {
+            row("  on an ftrace site", Paint::faint, self.ftrace, String::new());
+        }
+        row("refused", Paint::bad, self.refused, String::new());
+        for reason in &self.reasons {
+            row(
+                &format!("  {}", reason.errno),
+                Paint::faint,
+                reason.count,
+                format!("{} (first: {})", reason.why, reason.example),
+            );
+        }
+        text += &table.render(paint);
+        if self.undecoded_bytes > 0 {
+            let _ = writeln!(
+                text,
+                "\n{} bytes stand behind something that is no instruction, and were not asked about",
+                thousands(self.undecoded_bytes)
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_isa::plan::Errno;
+
+    /// KP-15
+    #[test]
+    fn refusals_are_counted_by_their_reason_not_by_their_place() {
+        let owned = |function: &str| {
+            let why = format!("{function}+0x3 is blacklisted as part of {function}: probe one of its callers");
+            reason(&Refusal::because(Errno::EINVAL, why), function)
+        };
+        assert_eq!(owned("do_int3"), "... is blacklisted as part of ...");
+        assert_eq!(owned("die"), owned("do_int3"));
+        let fixed = Refusal::new(Errno::EINVAL, "loading ss holds off interrupts; probe the next one instead");
+        assert_eq!(reason(&fixed, "die"), "loading ss holds off interrupts");
+    }
+}

@@ -48,7 +48,7 @@ mod tests {
     fn the_caret_stands_under_the_wrong_word() {
         #[rustfmt::skip]
         let cases = [
-            ("an unknown type",         "p:read vfs_read n=%di:u7\n",                       "probes.events:1:22"),
+            ("an unknown type",         "p:read vfs_read n=%di:u7\n",                       "probes.events:1:23"),
             ("the third line",          "# reads\np vfs_read\nr0:x vfs_read\n",             "probes.events:3:2"),
             ("a line that goes on",     "p:read vfs_read \\\n  n=%di:u7\n",                "probes.events:2:9"),
             ("letters of two bytes",    "p:read vfs_read n=\\\"ä\" m=+0(\n",               "probes.events:1:"),

@@ -1,0 +1,221 @@
+//! The command line as people meet it: what it prints, what it says when something is wrong, and its exit status.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+struct Said {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+fn trapline(args: &[&str]) -> Said {
+    trapline_with(args, "")
+}
+
+fn trapline_with(args: &[&str], input: &str) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that refuses its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A file that lives as long as the test.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str, bytes: &[u8]) -> File {
+        let path = std::env::temp_dir().join(format!("trapline-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        File(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// KP-4, KP-5, KP-15, DV-4: every way to be wrong ends in a status and in words.
+#[test]
+fn what_is_wrong_is_said() {
+    let tiny = trapline_images::find("tiny/x86_64").unwrap().bytes;
+    let truncated = File::new("truncated", &tiny[..5000]);
+    let foreign = File::new("foreign", &{
+        let mut bytes = tiny.to_vec();
+        bytes[18] = 183;
+        bytes
+    });
+    let text = File::new("text", b"# a script\n");
+    let gzip = File::new("gzip", &[0x1f, 0x8b, 8, 0, 0]);
+    let map = File::new("map", b"ffffffff81100000 T _stext\nnonsense\n");
+    let directory = std::env::temp_dir();
+    #[rustfmt::skip]
+    let cases: Vec<(&str, Vec<&str>, i32, Vec<&str>)> = vec![
+        ("no command",                  vec![],                                                             2, vec!["Usage: trapline"]),
+        ("an unknown command",          vec!["chekc"],                                                      2, vec!["unrecognized subcommand", "check"]),
+        ("a truncated file",            vec!["check", truncated.name()],                                    2, vec!["cut off", "help: copy or download the file again"]),
+        ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for arm64", "supported are i386 and x86_64"]),
+        ("a text file",                 vec!["disasm", text.name(), "vfs_read"],                            2, vec!["it looks like text", "vmlinux"]),
+        ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["gzip", "decompress"]),
+        ("a directory",                 vec!["check", directory.to_str().unwrap()],                         2, vec!["is a directory"]),
+        ("an unknown image",            vec!["check", "tiny/x86_46"],                                       2, vec!["no built-in kernel called `tiny/x86_46`", "did you mean `tiny/x86_64`"]),
+        ("no such file",                vec!["check", "/nowhere/vmlinux"],                                  2, vec!["there is no file", "`trapline images` lists"]),
+        ("a System.map with a bad line", vec!["check", "tiny/x86_64", "--symbols", map.name()],             2, vec!["line 2", "is not `address letter name`"]),
+        ("an unknown symbol",           vec!["check", "tiny/x86_64", "vfs_raed"],                           1, vec!["the place may not be probed"]),
+        ("an unknown symbol to show",   vec!["disasm", "tiny/x86_64", "vfs_raed"],                          1, vec!["ENOENT: no symbol is called `vfs_raed`", "did you mean `vfs_read`"]),
+        ("a function that is data",     vec!["disasm", "tiny/x86_64", "__start_rodata"],                    1, vec!["is not code"]),
+        ("an address of nothing",       vec!["disasm", "tiny/x86_64", "0x10"],                              1, vec!["ENOENT: no symbol covers 0x10"]),
+        ("a pattern to show",           vec!["disasm", "tiny/x86_64", "vfs_*"],                             2, vec!["is a pattern"]),
+        ("an offset that is none",      vec!["check", "tiny/x86_64", "vfs_read+four"],                      2, vec!["`four`", "is no offset", "WHERE is"]),
+        ("an address that is none",     vec!["check", "tiny/x86_64", "0xxyz"],                              2, vec!["is no address"]),
+        ("a pattern without a match",   vec!["check", "tiny/x86_64", "zz*"],                                1, vec!["no function matches `zz*`"]),
+        ("symbols without a match",     vec!["symbols", "tiny/x86_64", "zz*"],                              1, vec!["no symbol matches `zz*`"]),
+        ("a wrong policy",              vec!["check", "tiny/x86_64", "--policy", "linux"],                  2, vec!["best", "linux-6.1"]),
+        ("places and a table",          vec!["check", "tiny/x86_64", "vfs_read", "--tsv"],                  2, vec!["cannot be used with"]),
+        ("an unknown built-in",         vec!["images", "info", "tiny/arm"],                                 2, vec!["no built-in kernel is called `tiny/arm`"]),
+        ("a malformed event",           vec!["run", "-e", "p:read vfs_read n=%di:u7"],                      2, vec!["EINVAL", "BAD_TYPE", "-e:1:23", "                      ^"]),
+        ("a malformed script",          vec!["run", "-f", text.name(), "-e", "x:y z"],                      2, vec!["BAD_COMMAND", "-e:1:1"]),
+        ("a script that is not there",  vec!["run", "-f", "/nowhere/script"],                               2, vec!["cannot be read as a script"]),
+        ("a limit without a unit",      vec!["run", "--until", "50"],                                       2, vec!["guest time with its unit"]),
+        ("too many CPUs",               vec!["run", "--cpus", "3"],                                         2, vec!["3 is not in 1..=2"]),
+        ("an unknown blacklist entry",  vec!["run", "--blacklist", "vfs_raed"],                             1, vec!["did you mean `vfs_read`"]),
+    ];
+    for (what, args, status, expected) in cases {
+        let said = trapline(&args);
+        assert_eq!(said.status, status, "{what}: {}{}", said.out, said.err);
+        for words in expected {
+            assert!(said.err.contains(words), "{what}: `{words}` is not in:\n{}", said.err);
+        }
+        assert!(!said.err.contains('\x1b'), "{what}: colours without a terminal");
+    }
+}
+
+/// KP-4, KP-5, KP-15: the answers to places that were named exactly.
+#[test]
+fn check_answers_about_places() {
+    #[rustfmt::skip]
+    let cases: [(&str, &str, i32, &[&str]); 8] = [
+        ("an entry",                        "vfs_read",             0, &["ffffffff", "vfs_read", "boost"]),
+        ("an unknown symbol",               "vfs_raed",             1, &["ENOENT", "did you mean `vfs_read`"]),
+        ("the middle of an instruction",    "vfs_read+1",           1, &["EILSEQ", "vfs_read+0x0 and vfs_read+0x4"]),
+        ("a blacklisted function",          "do_int3",              1, &["EINVAL", "blacklisted as part of do_int3"]),
+        ("data",                            "__start_rodata",       1, &["EINVAL", "not in the text"]),
+        ("an address outside",              "0x1000",               1, &["ENOENT", "lies in no function"]),
+        ("all of a function",               "vfs_read+*",           0, &["vfs_read+0x4", "emulate"]),
+        ("a pattern",                       "sys_*",                0, &["sys_open", "sys_exit"]),
+    ];
+    for (what, place, status, expected) in cases {
+        let said = trapline(&["check", "tiny/x86_64", place]);
+        assert_eq!(said.status, status, "{what}: {}{}", said.out, said.err);
+        for words in expected {
+            assert!(said.out.contains(words), "{what}: `{words}` is not in:\n{}", said.out);
+        }
+    }
+}
+
+/// KP-5: the table that is compared with the decisions of real kernels.
+#[test]
+fn bulk_questions_are_answered_in_the_order_asked() {
+    let symbols = trapline(&["symbols", "tiny/x86_64", "vfs_read", "--json"]);
+    let line: serde_json::Value = serde_json::from_str(&symbols.out).unwrap();
+    let entry = line["address"].as_str().unwrap().to_string();
+    let inside = format!("{:#x}", u64::from_str_radix(&entry[2..], 16).unwrap() + 1);
+    let said =
+        trapline_with(&["check", "tiny/x86_64", "--tsv"], &format!("{inside}\tp\n1000\tr\n{entry}\tp\n{entry}\tr\n{entry}\tq\n"));
+    assert_eq!((said.status, said.err.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = said.out.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows[0], ["address", "kind", "result", "status", "plan", "bytes", "why"]);
+    assert_eq!(rows[1][..5], [inside.as_str(), "p", "EILSEQ", "-", "-"]);
+    assert_eq!(rows[2][..6], ["0x1000", "r", "ENOENT", "-", "-", "-"]);
+    assert_eq!(rows[3][..5], [entry.as_str(), "p", "ok", "plain", "boost"]);
+    assert_eq!(rows[4][..4], [entry.as_str(), "r", "ok", "plain"]);
+    assert_eq!(rows[5][..5], [entry.as_str(), "q", "ok", "plain", "step"]);
+    assert_eq!(rows.len(), 6);
+    for row in &rows[3..] {
+        assert_eq!((row[5].len(), row[6]), (64, "-"), "32 bytes, and no reason");
+    }
+}
+
+/// KP-5: a table with a bad line is not answered by halves.
+#[test]
+fn a_malformed_question_is_named_and_nothing_is_answered() {
+    let said = trapline_with(&["check", "tiny/x86_64", "--tsv"], "0x1000\tp\n0x1000 p\n");
+    assert_eq!((said.status, said.out.as_str()), (2, ""));
+    assert!(said.err.contains("line 2") && said.err.contains("address<TAB>kind"), "{}", said.err);
+}
+
+/// OP-2, KP-15: the whole text adds up.
+#[test]
+fn the_totals_add_up() {
+    for image in ["tiny/x86_64", "tiny/i386"] {
+        for policy in ["best", "linux-6.1"] {
+            let said = trapline(&["check", image, "--json", "--policy", policy]);
+            assert_eq!(said.status, 0, "{image}: {}", said.err);
+            let totals: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+            let number = |name: &str| totals[name].as_u64().unwrap();
+            let plans: u64 = totals["plans"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+            let reasons: u64 = totals["reasons"].as_array().unwrap().iter().map(|reason| reason["count"].as_u64().unwrap()).sum();
+            assert!(number("instructions") > 3000, "{image}: {totals}");
+            assert_eq!(number("accepted") + number("refused"), number("instructions"), "{image}");
+            assert_eq!((plans, reasons), (number("accepted"), number("refused")), "{image}");
+        }
+    }
+    let people = trapline(&["check", "tiny/x86_64"]);
+    assert!(
+        people.out.contains("may be probed") && people.out.contains("is blacklisted") && people.out.contains('%'),
+        "{}",
+        people.out
+    );
+}
+
+/// KP-5: a function as people read it, and the same for programs.
+#[test]
+fn disasm_shows_each_instruction_with_its_verdict() {
+    let said = trapline(&["disasm", "tiny/x86_64", "sys_yield"]);
+    assert_eq!(said.status, 0, "{}", said.err);
+    let call = said.out.lines().find(|line| line.contains("<schedule>")).unwrap();
+    assert!(call.trim_start().starts_with("+0x") && call.contains("e8 ") && call.ends_with("emulate"), "{call}");
+    let json = trapline(&["disasm", "tiny/x86_64", "do_int3", "--json", "--syntax", "intel"]);
+    let first: serde_json::Value = serde_json::from_str(json.out.lines().next().unwrap()).unwrap();
+    assert_eq!((first["offset"].as_u64(), first["result"].as_str()), (Some(0), Some("EINVAL")));
+    assert!(first["why"].as_str().unwrap().contains("blacklisted"), "{first}");
+}
+
+/// DV-1: names, in both forms.
+#[test]
+fn symbols_and_images_are_listed() {
+    let said = trapline(&["symbols", "tiny/i386", "vfs_*", "--text"]);
+    let names: Vec<&str> = said.out.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+    assert!(names.contains(&"vfs_read") && names.iter().all(|name| name.starts_with("vfs_")), "{names:?}");
+    let images = trapline(&["images", "list", "--json"]);
+    let names: Vec<String> = images
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].as_str().unwrap().to_string())
+        .collect();
+    assert_eq!(names, ["tiny/x86_64", "tiny/i386"]);
+    let info = trapline(&["images", "info", "tiny/x86_64"]);
+    assert!(info.status == 0 && info.out.contains("demo script"), "{}", info.out);
+}
+
+/// DV-4: each command explains itself, with examples.
+#[test]
+fn every_command_has_help_with_examples() {
+    for command in ["run", "check", "disasm", "symbols", "images", "completions"] {
+        let said = trapline(&[command, "--help"]);
+        assert_eq!(said.status, 0, "{command}");
+        assert!(said.out.contains("Examples:\n  trapline "), "{command}:\n{}", said.out);
+    }
+    let completions = trapline(&["completions", "bash"]);
+    assert!(completions.status == 0 && completions.out.contains("disasm"));
+}

@@ -1,0 +1,198 @@
+//! Kernels out of files: ours as they should be, and files that are broken in every way we could think of.
+
+use proptest::prelude::*;
+use trapline::boot::Kernel;
+use trapline_isa::arch::Arch;
+use trapline_probes::guest::Site;
+
+fn tiny(name: &str) -> &'static [u8] {
+    trapline_images::find(name).unwrap().bytes
+}
+
+fn kernel(name: &str) -> Kernel {
+    Kernel::from_bytes(tiny(name)).unwrap()
+}
+
+/// KP-15: the kernel's own words about its text are understood.
+#[test]
+fn the_tiny_kernels_are_understood() {
+    for (name, arch, text) in [("tiny/x86_64", Arch::X86_64, 0xffff_ffff_8110_0000), ("tiny/i386", Arch::I386, 0xc010_0000)] {
+        let kernel = kernel(name);
+        let tables = &kernel.tables;
+        assert_eq!((kernel.arch, kernel.entry, tables.text.start), (arch, 0x10_0000, text), "{name}");
+        assert!(!tables.exceptions.is_empty(), "{name}");
+        for row in &tables.exceptions {
+            assert!(tables.is_text(row.instruction) && tables.is_text(row.fixup), "{name}: {row:x?}");
+        }
+        for listed in ["count_blacklisted_calls", "do_int3", "safe_halt", "ret_from_fork"] {
+            let entry = tables.blacklist.iter().find(|entry| entry.name == listed);
+            assert_eq!(entry.map(|entry| entry.range.start), kernel.symbols.address_of(listed), "{name}: {listed}");
+        }
+        assert!(tables.blacklist.iter().all(|entry| entry.name != "vfs_read"), "{name}");
+        let bugs: Vec<u64> = tables.sites.iter().filter(|(_, site)| **site == Site::Bug).map(|(address, _)| *address).collect();
+        assert!(!bugs.is_empty(), "{name}");
+        for bug in bugs {
+            let mut bytes = [0; 2];
+            kernel.read(bug, &mut bytes).unwrap();
+            assert_eq!(bytes, [0x0f, 0x0b], "{name}: ud2 at {bug:#x}");
+        }
+        let init = tables.init.clone().unwrap();
+        let init_text = tables.init_text.clone().unwrap();
+        assert!(init.start <= init_text.start && init_text.end <= init.end, "{name}: {init:x?} {init_text:x?}");
+        assert_eq!(kernel.symbols.address_of("current_task"), Some(arch.isa().word as u64), "{name}");
+    }
+}
+
+/// KP-1: what is read is what the machine loads.
+#[test]
+fn reading_sees_file_bytes_then_zeroes_then_nothing() {
+    let kernel = kernel("tiny/x86_64");
+    let text = kernel.symbols.address_of("_stext").unwrap();
+    let mut bytes = [0xaa; 16];
+    kernel.read(text, &mut bytes).unwrap();
+    assert_eq!(bytes, tiny("tiny/x86_64")[0x1000..0x1010]);
+    let bss = kernel.segments.iter().find(|segment| segment.size > segment.bytes.len() as u64).unwrap();
+    let first_zero = bss.virtual_address + bss.bytes.len() as u64;
+    kernel.read(first_zero, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 16]);
+    let fault = kernel.read(bss.range().end - 8, &mut bytes).unwrap_err();
+    assert_eq!((fault.address, fault.write), (bss.range().end, false));
+    assert!(kernel.read(u64::MAX - 3, &mut bytes).is_err());
+    assert!(kernel.read(0, &mut []).is_ok());
+}
+
+/// KP-15: an image that was stripped of its sections and symbols can still be asked about by address.
+#[test]
+fn a_stripped_kernel_has_text_but_no_names() {
+    let stripped = patched(&[(SECTIONS, 8, 0), (SECTION_COUNT, 2, 0)]);
+    let kernel = Kernel::from_bytes(&stripped).unwrap();
+    assert!(kernel.symbols.is_empty() && kernel.tables.blacklist.is_empty());
+    assert_eq!(kernel.tables.text.start, 0xffff_ffff_8110_0000);
+    assert!(!kernel.tables.text.contains(&0x40_0000), "programs are no kernel text");
+}
+
+// Where fields lie in a 64-bit header, and in a program header.
+const TYPE: usize = 16;
+const MACHINE: usize = 18;
+const ENTRY: usize = 24;
+const PROGRAM_HEADERS: usize = 32;
+const SECTIONS: usize = 40;
+const PROGRAM_HEADER_COUNT: usize = 56;
+const SECTION_COUNT: usize = 60;
+const FIRST: usize = 64;
+const ONE: usize = 56;
+const P_OFFSET: usize = 8;
+const P_VADDR: usize = 16;
+const P_PADDR: usize = 24;
+const P_FILESZ: usize = 32;
+const P_MEMSZ: usize = 40;
+
+/// The 64-bit tiny kernel with some fields changed: (offset, bytes, value).
+fn patched(changes: &[(usize, usize, u64)]) -> Vec<u8> {
+    let mut bytes = tiny("tiny/x86_64").to_vec();
+    for (at, size, value) in changes {
+        bytes[*at..*at + *size].copy_from_slice(&value.to_le_bytes()[..*size]);
+    }
+    bytes
+}
+
+/// KP-4: before anything can be probed there must be a kernel; whatever is wrong with the file is said in words.
+#[test]
+fn broken_files_are_refused_with_the_reason() {
+    let whole = tiny("tiny/x86_64");
+    let big_endian = {
+        let mut bytes = patched(&[]);
+        bytes[5] = 2;
+        bytes
+    };
+    #[rustfmt::skip]
+    let cases: Vec<(&str, Vec<u8>, &str)> = vec![
+        ("nothing",                         vec![],                                             "an empty file"),
+        ("text",                            b"not a kernel\n".to_vec(),                         "it looks like text"),
+        ("only the magic",                  whole[..4].to_vec(),                                "the file is cut off"),
+        ("half a header",                   whole[..40].to_vec(),                               "the file is cut off"),
+        ("no program headers",              whole[..64].to_vec(),                               "the table of program headers should reach to byte"),
+        ("half a segment",                  whole[..0x1800].to_vec(),                           "segment 0 should reach to byte"),
+        ("no symbols' names",               whole[..whole.len() - 6000].to_vec(),               "cut off"),
+        ("for arm64",                       patched(&[(MACHINE, 2, 183)]),                      "it is for arm64 (64-bit, little-endian), which is not supported; supported are i386 and x86_64"),
+        ("for no known machine",            patched(&[(MACHINE, 2, 0x7777)]),                   "machine number 30583"),
+        ("64-bit i386",                     patched(&[(MACHINE, 2, 3)]),                        "not supported"),
+        ("big-endian x86",                  big_endian,                                         "not supported"),
+        ("a module",                        patched(&[(TYPE, 2, 1)]),                           "an object file or a kernel module (ET_REL), not a kernel"),
+        ("a core dump",                     patched(&[(TYPE, 2, 4)]),                           "a core dump"),
+        ("headers beyond the end",          patched(&[(PROGRAM_HEADERS, 8, u64::MAX - 8)]),     "the table of program headers"),
+        ("sections beyond the end",         patched(&[(SECTIONS, 8, 1 << 40)]),                 "the table of section headers"),
+        ("no segments",                     patched(&[(PROGRAM_HEADER_COUNT, 2, 0)]),           "no segment to load"),
+        ("an entry that points nowhere",    patched(&[(ENTRY, 8, 0xdead_0000)]),                "the entry 0xdead0000 lies in no segment"),
+        ("a huge segment",                  patched(&[(FIRST + P_MEMSZ, 8, 1 << 40)]),          "segment 0 wants 0x10000000000 bytes of memory"),
+        ("a segment larger in the file",    patched(&[(FIRST + P_MEMSZ, 8, 0x1000)]),           "segment 0 has"),
+        ("a segment over the end",          patched(&[(FIRST + P_VADDR, 8, u64::MAX - 0xfff)]), "goes over the end of the address space"),
+        ("a segment not in the file",       patched(&[(FIRST + P_OFFSET, 8, 1 << 50)]),         "segment 0 should reach to byte"),
+        ("an offset that wraps",            patched(&[(FIRST + P_OFFSET, 8, u64::MAX)]),        "segment 0 should reach to byte"),
+        ("physical overlap",                patched(&[(FIRST + ONE + P_PADDR, 8, 0x10_1000)]),  "overlap in physical memory at 0x101000"),
+        ("virtual overlap",                 patched(&[(FIRST + ONE + P_VADDR, 8, 0xffff_ffff_8110_1000)]), "overlap in virtual memory"),
+        ("a size that wraps",               patched(&[(FIRST + P_FILESZ, 8, u64::MAX), (FIRST + P_MEMSZ, 8, u64::MAX)]), "segment 0 wants"),
+    ];
+    for (what, bytes, expected) in cases {
+        let error = Kernel::from_bytes(&bytes).expect_err(what);
+        assert!(error.to_string().contains(expected), "{what}: {error}");
+        assert!(!error.advice().is_empty(), "{what}");
+    }
+}
+
+proptest! {
+    /// KP-4: arbitrary bytes, with and without the magic, are refused or loaded, never a panic.
+    #[test]
+    fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..4096), magic in any::<bool>()) {
+        if magic && bytes.len() >= 20 {
+            bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
+            bytes[18..20].copy_from_slice(&62u16.to_le_bytes());
+        }
+        let _ = Kernel::from_bytes(&bytes);
+    }
+
+    /// KP-4: so is a real kernel with some bytes changed, in its headers or anywhere, and with its end cut off.
+    #[test]
+    fn a_damaged_kernel_never_panics(
+        name in prop::sample::select(vec!["tiny/x86_64", "tiny/i386"]),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), 0..4usize, any::<u8>()), 1..12),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = tiny(name).to_vec();
+        let length = bytes.len();
+        for (index, part, value) in changes {
+            let at = match part {
+                0 => index.index(64),
+                1 => 52 + index.index(7 * 56),
+                2 => length - 1 - index.index(0x2000),
+                _ => index.index(length),
+            };
+            bytes[at] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(length));
+        }
+        if let Ok(kernel) = Kernel::from_bytes(&bytes) {
+            let mut into = [0; 64];
+            for segment in &kernel.segments {
+                prop_assert!(kernel.read(segment.range().end - 1, &mut into[..1]).is_ok());
+            }
+            for symbol in kernel.symbols.extents(kernel.tables.text.clone()) {
+                prop_assert!(kernel.symbols.containing(symbol.start).is_some());
+            }
+        }
+    }
+
+    /// KP-4: text that is no table of symbols is refused or read, never a panic.
+    #[test]
+    fn arbitrary_symbol_text_never_panics(text in "([0-9a-f]{0,17}[ \\t][A-Za-z]{0,2}[ \\t][a-z_.$]{0,9}\\n?|\\PC{0,20}\\n){0,20}") {
+        let _ = trapline::symbols::system_map::parse(&text);
+    }
+
+    /// KP-4
+    #[test]
+    fn patterns_never_panic_and_a_star_matches_everything(pattern in "[a-c*?\\[\\]!-]{0,8}", name in "[a-c]{0,8}") {
+        let _ = trapline::symbols::pattern::matches(&pattern, &name);
+        prop_assert!(trapline::symbols::pattern::matches("*", &name));
+    }
+}

@@ -81,7 +81,8 @@ const MAX_OPERATIONS: usize = 15;
 
 #[rustfmt::skip]
 const RESERVED: &[&str] = &[
-    "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid", "__probe_ip", "__probe_ret_ip", "__probe_func",
+    "common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid",
+    "__probe_ip", "__probe_ret_ip", "__probe_func",
 ];
 
 /// Reads all arguments of an event. `returns`: it is at a function's return.

@@ -66,7 +66,7 @@ fn an_event_that_is_too_big_is_refused_at_the_argument_that_is_too_much() {
     let six = " +0(%di):x64[64]".repeat(6);
     assert!(bind(&format!("p do_open{six}"), AT_ENTRY, Arch::X86_64).is_ok());
     let (text, column) = marked(&format!("p do_open{six} ^%di:u8"));
-    let error = bind(&text, AT_ENTRY, Arch::X86_64).err().expect("one byte is too much");
+    let error = bind(&text, AT_ENTRY, Arch::X86_64).expect_err("one byte is too much");
     assert_eq!((error.code.name(), error.column), ("EVENT_TOO_BIG", column));
 }
 
@@ -113,8 +113,7 @@ fn fetch(text: &str, place: Place, cpu: &mut FakeCpu, arch: Arch) -> (Record, Ve
         vec![argument.kind.stored(arch.isa().word); count]
     });
     let mut ring = Ring::with_capacity(8192);
-    let header =
-        Header { event: EventId(0), cpu: 0, flags: Flags::NONE, pid: 0, comm: [0; 16], time: 0, ip: 0, return_ip: 0 };
+    let header = Header { event: EventId(0), cpu: 0, flags: Flags::NONE, pid: 0, comm: [0; 16], time: 0, ip: 0, return_ip: 0 };
     assert!(ring.push(&header, |payload| programs.run(cpu, payload)));
     (ring.pop().expect("it was just pushed"), fields.collect())
 }
@@ -182,7 +181,8 @@ fn values_are_fetched() {
         ("+u0(%si)",                       AT_ENTRY,  long,  &[Hex(0)]),
     ];
     for (body, place, arch, expected) in cases {
-        let (record, stored) = fetch(&format!("{} do_open {body}", if place.returns { "r" } else { "p" }), *place, &mut cpu(*arch), *arch);
+        let (record, stored) =
+            fetch(&format!("{} do_open {body}", if place.returns { "r" } else { "p" }), *place, &mut cpu(*arch), *arch);
         let mut values = Reader::new(&record.payload);
         let values: Vec<Value<'_>> = stored.iter().map(|stored| values.next(*stored)).collect();
         assert_eq!(&values, expected, "{body} on {}", arch.name());

@@ -1,9 +1,10 @@
 //! `kprobe_events`: probes made out of lines of text, and records printed as text (DV-4, spec/core.md 13).
 //!
 //! A line is read by [`parse`], its arguments by [`args`]; [`fetch`] turns them into programs for one kernel, which run at a hit.
-//! [`set`] keeps the events, [`trace`] and [`json`] print what they recorded.
+//! [`set::EventSet`] keeps the events and their probes, [`trace`] and [`json`] print what they recorded.
 
 pub mod args;
+mod attach;
 pub mod error;
 pub mod fetch;
 pub mod format;
@@ -14,6 +15,8 @@ mod text;
 pub mod trace;
 pub mod types;
 
+#[cfg(test)]
+mod attach_tests;
 #[cfg(test)]
 mod binding_tests;
 #[cfg(test)]

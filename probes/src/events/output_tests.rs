@@ -82,7 +82,8 @@ fn everything() -> (Record, Format) {
 #[test]
 fn a_record_is_printed_as_ftrace_prints_it() {
     let (record, format) = everything();
-    let expected = "             cat-42      [001] d....    12.345678: open: (do_open+0x4/0x100) u=200 s=-2 x=0x100 sym=jiffies+0x4/0x8 \
+    let expected = "             cat-42      [001] d....    12.345678: open: (do_open+0x4/0x100) u=200 s=-2 x=0x100 \
+                    sym=jiffies+0x4/0x8 \
                     in=\"ext4_sync+0x4/0x40 [ext4]\" odd=0x1234 text=\"a \"\n\" bad=(fault) a={0x0,0x1,0xff} b={\"hi\",(fault)}\n";
     assert_eq!(as_text(&record, &format), expected);
 }

@@ -54,7 +54,7 @@ pub enum Attached {
 
 /// A definition that passed every check but the registration of its probe.
 #[derive(Debug)]
-pub struct Prepared {
+pub(super) struct Prepared {
     /// The event that it makes or joins.
     pub event: EventId,
     /// With its names.
@@ -67,11 +67,11 @@ pub struct Prepared {
 }
 
 /// Reads kernel text as it was before any probe.
-pub type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
+pub(super) type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
 
 impl EventSet {
     /// Checks a definition against the kernel and the events that exist; gives it its names.
-    pub fn prepare(
+    pub(super) fn prepare(
         &self,
         guest: &dyn Guest,
         original: OriginalText<'_>,
@@ -137,7 +137,7 @@ impl EventSet {
     }
 
     /// Adds what has been prepared since the last change of the set, and its probe.
-    pub fn insert(&mut self, prepared: Prepared, probe: Attached) -> EventId {
+    pub(super) fn insert(&mut self, prepared: Prepared, probe: Attached) -> EventId {
         let Prepared { event, definition, programs, format, .. } = prepared;
         if event.0 as usize == self.formats.len() {
             self.formats.push(format);
@@ -148,7 +148,7 @@ impl EventSet {
     }
 
     /// Takes away what a removal names; the probes are the caller's to unregister. None of them if one is enabled.
-    pub fn remove(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
+    pub(super) fn take(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let chosen: Vec<bool> = self.members.iter().map(|member| is_named_by(member, removal)).collect();
         let mut named = self.members.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(member, _)| member).peekable();
         if named.peek().is_none() {
@@ -163,6 +163,11 @@ impl EventSet {
             core::mem::take(&mut self.members).into_iter().zip(chosen).partition::<Vec<_>, _>(|(_, chosen)| *chosen);
         self.members = kept.into_iter().map(|(member, _)| member).collect();
         Ok(gone.into_iter().map(|(member, _)| member).collect())
+    }
+
+    /// Takes everything away.
+    pub(super) fn take_all(&mut self) -> Vec<Member> {
+        core::mem::take(&mut self.members)
     }
 
     /// The event of that name, if it exists.

@@ -274,8 +274,24 @@ fn scripts_are_divided_into_lines() {
 }
 
 const FETCHES: &[&str] = &[
-    "%di", "$arg1", "$stack", "$stack3", "$comm", "@0x1000", "@jiffies+4", "\\-3", "\\\"text\"", "+8(%di)", "-u0x10(+4(@sym-8))", "+0(%di):u8[3]",
-    "%si:b4@2/8", "+0(%di):string", "+u0(%si):ustring[2]", "%ip:symbol", "%ip:symstr", "@jiffies:s64",
+    "%di",
+    "$arg1",
+    "$stack",
+    "$stack3",
+    "$comm",
+    "@0x1000",
+    "@jiffies+4",
+    "\\-3",
+    "\\\"text\"",
+    "+8(%di)",
+    "-u0x10(+4(@sym-8))",
+    "+0(%di):u8[3]",
+    "%si:b4@2/8",
+    "+0(%di):string",
+    "+u0(%si):ustring[2]",
+    "%ip:symbol",
+    "%ip:symstr",
+    "@jiffies:s64",
 ];
 
 proptest! {
@@ -293,9 +309,14 @@ proptest! {
     /// DV-4: what is read back makes the same event again.
     #[test]
     fn an_accepted_line_is_read_back_as_the_same_event(
-        returns in any::<bool>(), maxactive in prop::option::of(1_u32..=4096), group in prop::option::of("[a-z_][a-z0-9_-]{0,9}"),
-        event in prop::option::of("[a-zA-Z_][a-z0-9_]{0,9}"), symbol in "([a-z]{1,5}:)?[a-z_][a-z0-9_.]{0,12}", offset in any::<u32>(),
-        address in prop::option::of(any::<u64>()), fetches in prop::collection::vec((prop::sample::select(FETCHES), prop::option::of("[a-z_]{1,4}[0-9]{3}")), 0..6),
+        returns in any::<bool>(),
+        maxactive in prop::option::of(1_u32..=4096),
+        group in prop::option::of("[a-z_][a-z0-9_-]{0,9}"),
+        event in prop::option::of("[a-zA-Z_][a-z0-9_]{0,9}"),
+        symbol in "([a-z]{1,5}:)?[a-z_][a-z0-9_.]{0,12}",
+        offset in any::<u32>(),
+        address in prop::option::of(any::<u64>()),
+        fetches in prop::collection::vec((prop::sample::select(FETCHES), prop::option::of("[a-z_]{1,4}[0-9]{3}")), 0..6),
     ) {
         let mut text = String::from(if returns { "r" } else { "p" });
         if let (true, Some(maxactive)) = (returns, maxactive) {

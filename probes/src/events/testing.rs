@@ -25,8 +25,13 @@ pub struct FakeKernel {
     pub arch: Arch,
 }
 
-const SYMBOLS: &[(&str, u64, u64)] =
-    &[("do_open", OPEN, 0x100), ("padded", PADDED, 0x80), ("twice", 0x8100_0200, 0x10), ("twice", 0x8100_0210, 0x10), ("jiffies", JIFFIES, 8)];
+const SYMBOLS: &[(&str, u64, u64)] = &[
+    ("do_open", OPEN, 0x100),
+    ("padded", PADDED, 0x80),
+    ("twice", 0x8100_0200, 0x10),
+    ("twice", 0x8100_0210, 0x10),
+    ("jiffies", JIFFIES, 8),
+];
 
 fn symbol((name, start, size): (&str, u64, u64)) -> Symbol {
     Symbol { name: name.to_owned(), start, size, module: None }

@@ -96,7 +96,7 @@ fn parse_one(text: Piece<'_>) -> Result<Type, EventError> {
         return parse_bits(text, bits);
     }
     let why = format!(
-        "there is no type '{}': use u8 to u64, s8 to s64, x8 to x64, string, ustring, symbol, symstr, or a bit field such as b4@0/8",
+        "there is no type '{}': use u8..u64, s8..s64, x8..x64, string, ustring, symbol, symstr, or bits such as b4@0/8",
         text.text
     );
     Err(EventError::new(text, Code::BAD_TYPE, why))

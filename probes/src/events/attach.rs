@@ -1,0 +1,162 @@
+//! Where events meet the engine: lines become probes whose handlers leave records in its ring.
+
+use super::error::{Code, EventError};
+use super::fetch::Programs;
+use super::parse::{self, Definition, Line, Location, Removal};
+use super::set::{Attached, EventSet, Member};
+use crate::engine::Engine;
+use crate::guest::Guest;
+use crate::probe::{Flow, Kprobe, Kretprobe};
+use crate::records::EventId;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use trapline_isa::plan::{Errno, Refusal};
+
+impl EventSet {
+    /// Carries out one line of `kprobe_events`; gives the event that it added to, if it added one.
+    pub fn apply(&mut self, engine: &mut Engine, guest: &mut dyn Guest, line: &str) -> Result<Option<EventId>, EventError> {
+        match parse::line(line)? {
+            None => Ok(None),
+            Some(Line::Add(definition)) => self.add(engine, guest, definition).map(Some),
+            Some(Line::Remove(removal)) => self.remove(engine, guest, &removal).map(|_| None),
+        }
+    }
+
+    /// Adds a probe to its event; disabled, unless the event is there and enabled.
+    pub fn add(&mut self, engine: &mut Engine, guest: &mut dyn Guest, definition: Definition) -> Result<EventId, EventError> {
+        let prepared = self.prepare(guest, &|at, into| engine.read_original(guest, at, into), definition)?;
+        let probe = match prepared.is_there {
+            true => register(
+                engine,
+                guest,
+                &prepared.definition,
+                &prepared.programs,
+                prepared.event,
+                self.is_enabled(prepared.event),
+            )?,
+            false => Attached::Pending,
+        };
+        Ok(self.insert(prepared, probe))
+    }
+
+    /// Removes what the line names, and unregisters the probes. Gives how many there were.
+    pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<usize, EventError> {
+        let members = self.take(removal)?;
+        unregister(engine, guest, &members);
+        Ok(members.len())
+    }
+
+    /// Removes all events, enabled or not, as when the kernel's file is emptied.
+    pub fn clear(&mut self, engine: &mut Engine, guest: &mut dyn Guest) {
+        let members = self.take_all();
+        unregister(engine, guest, &members);
+    }
+
+    /// Enables or disables all probes of an event; those whose text is gone or not there yet are passed over. If one cannot be
+    /// enabled, none is.
+    pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
+        let probes: Vec<Kprobe> =
+            self.members().iter().filter(|member| member.event == event).filter_map(|member| live(&member.probe)).collect();
+        for (done, probe) in probes.iter().enumerate() {
+            if let Err(refusal) = switch(engine, guest, probe, enabled) {
+                for undone in &probes[..done] {
+                    if let Err(another) = switch(engine, guest, undone, !enabled) {
+                        guest.log(&alloc::format!("{undone} could not be put back: {another}"));
+                    }
+                }
+                return Err(refusal);
+            }
+        }
+        self.set_enabled(event, enabled);
+        Ok(())
+    }
+
+    /// Enables or disables every event, up to the first that refuses.
+    pub fn enable_all(&mut self, engine: &mut Engine, guest: &mut dyn Guest, enabled: bool) -> Result<(), Refusal> {
+        let mut events: Vec<EventId> = self.members().iter().map(|member| member.event).collect();
+        events.sort_unstable();
+        events.dedup();
+        events.into_iter().try_for_each(|event| self.enable(engine, guest, event, enabled))
+    }
+
+    /// A module has come: registers the probes that waited for it. Gives what could not be registered; that goes on waiting.
+    pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
+        let mut failed = Vec::new();
+        for index in 0..self.members().len() {
+            let member = &self.members()[index];
+            let Location::Symbol { name, .. } = &member.definition.location else { continue };
+            let waits = live(&member.probe).is_none() && name.contains(':');
+            if !waits || guest.symbol(name).is_none() {
+                continue;
+            }
+            unregister(engine, guest, core::slice::from_ref(member));
+            let enabled = self.is_enabled(member.event);
+            match register(engine, guest, &member.definition, &member.programs, member.event, enabled) {
+                Ok(probe) => self.members_mut()[index].probe = probe,
+                Err(error) => {
+                    failed.push((member.event, error));
+                    self.members_mut()[index].probe = Attached::Pending;
+                }
+            }
+        }
+        failed
+    }
+}
+
+fn register(
+    engine: &mut Engine,
+    guest: &mut dyn Guest,
+    definition: &Definition,
+    programs: &Arc<Programs>,
+    event: EventId,
+    enabled: bool,
+) -> Result<Attached, EventError> {
+    let place = match &definition.location {
+        Location::Address(address) => Kprobe::at_address(*address),
+        Location::Symbol { name, offset } => Kprobe::at(name.as_str()).offset(*offset),
+    };
+    let place = if enabled { place } else { place.disabled() };
+    let programs = Arc::clone(programs);
+    let registered = if definition.returns {
+        let probe = Kretprobe::on(place).maxactive(definition.maxactive as i32).handler(move |hit| {
+            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+        });
+        engine.register_kretprobe(guest, &probe).map(|()| Attached::Kretprobe(probe))
+    } else {
+        let probe = place.pre(move |hit| {
+            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+            Flow::Continue
+        });
+        engine.register_kprobe(guest, &probe).map(|()| Attached::Kprobe(probe))
+    };
+    registered.map_err(|refusal| {
+        let code = match refusal.errno {
+            Errno::EILSEQ => Code::BAD_INSN_BNDRY,
+            Errno::ENOENT => Code::BAD_PROBE_ADDR,
+            _ => Code::FAIL_REG_PROBE,
+        };
+        definition.location_at.error(code, refusal.why).with_errno(refusal.errno)
+    })
+}
+
+fn unregister(engine: &mut Engine, guest: &mut dyn Guest, members: &[Member]) {
+    let kprobes: Vec<Kprobe> = members.iter().filter_map(|member| probe_of(&member.probe)).collect();
+    engine.unregister_kprobes(guest, &kprobes);
+}
+
+fn switch(engine: &mut Engine, guest: &mut dyn Guest, probe: &Kprobe, enabled: bool) -> Result<(), Refusal> {
+    if enabled { engine.enable_kprobe(guest, probe) } else { engine.disable_kprobe(guest, probe) }
+}
+
+/// The breakpoint probe behind either kind.
+fn probe_of(probe: &Attached) -> Option<Kprobe> {
+    match probe {
+        Attached::Kprobe(probe) => Some(probe.clone()),
+        Attached::Kretprobe(probe) => Some(probe.kprobe().clone()),
+        Attached::Pending => None,
+    }
+}
+
+fn live(probe: &Attached) -> Option<Kprobe> {
+    probe_of(probe).filter(|probe| !probe.is_gone())
+}

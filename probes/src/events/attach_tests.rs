@@ -1,0 +1,144 @@
+//! Events on a guest that runs: from a line to a line of trace, and back to untouched text.
+
+use super::error::EventError;
+use super::set::EventSet;
+use super::trace;
+use crate::engine::Engine;
+use crate::guest::Guest;
+use crate::records::EventId;
+use crate::toy::isa::TOY;
+use crate::toy::{Op, ToyGuest};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+const FUNCTIONS: &[(&str, &[Op])] = &[
+    ("main", &[Op::Mov(1, 5), Op::Call("double"), Op::Mov(1, 7), Op::Call("double"), Op::Halt]),
+    ("double", &[Op::Nop, Op::Add(1, 100), Op::Mov(0, 42), Op::Ret]),
+    ("fixed", &[Op::Trap]),
+];
+
+const WITH_MODULE: &[(&str, &[Op])] = &[
+    ("main", &[Op::Mov(1, 5), Op::Call("late:double"), Op::Mov(1, 7), Op::Call("late:double"), Op::Halt]),
+    ("late:double", &[Op::Nop, Op::Add(1, 100), Op::Mov(0, 42), Op::Ret]),
+    ("fixed", &[Op::Trap]),
+];
+
+struct Bench {
+    guest: ToyGuest,
+    engine: Engine,
+    set: EventSet,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { guest: ToyGuest::new(&TOY, 1, FUNCTIONS), engine: Engine::new(&TOY, 1), set: EventSet::default() }
+    }
+
+    fn apply(&mut self, line: &str) -> Result<Option<EventId>, EventError> {
+        self.set.apply(&mut self.engine, &mut self.guest, line)
+    }
+
+    fn enable(&mut self, enabled: bool) {
+        self.set.enable_all(&mut self.engine, &mut self.guest, enabled).expect("the events can be switched");
+    }
+
+    fn run(&mut self) -> String {
+        self.guest.start(0, "main");
+        self.guest.run(&mut self.engine, 0);
+        let mut text = String::new();
+        while let Some(record) = self.engine.records().pop() {
+            let format = self.set.format(record.header.event).expect("the event is known");
+            trace::write(&mut text, &record, format, &|address| self.guest.symbol_at(address))
+                .expect("a String takes everything");
+        }
+        // What comes before the function is the toy's time and tasks.
+        text.lines().map(|line| line.split_once(": ").map_or(line, |(_, what)| what)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// DV-4: lines become probes, hits become lines, and removal leaves the text as it was.
+#[test]
+fn events_are_hit_printed_and_removed() {
+    let mut bench = Bench::new();
+    let untouched = bench.guest.text_bytes();
+    for line in ["p:in double a=%r1:u32 b=$arg2", "p:mid double+1 %r1:u8", "r:out double n=$retval:s32 $stack", "# nothing", ""] {
+        bench.apply(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    assert_eq!(bench.run(), "", "events are added disabled");
+    bench.enable(true);
+    let expected = [
+        "in: (double+0x0/0x10) a=5 b=0x5",
+        "mid: (double+0x1/0x10) arg1=5",
+        "out: (main+0xb/0x20 <- double) n=42 arg2=0x8fc0",
+        "in: (double+0x0/0x10) a=7 b=0x7",
+        "mid: (double+0x1/0x10) arg1=7",
+        "out: (main+0x16/0x20 <- double) n=42 arg2=0x8fc0",
+    ];
+    assert_eq!(bench.run(), expected.join("\n"));
+    let profile = bench.set.profile();
+    let profile: Vec<Vec<&str>> = profile.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(profile, [["in", "2", "0"], ["mid", "2", "0"], ["out", "2", "0"]]);
+    assert!(bench.set.text().contains("r10:kprobes/out double n=$retval:s32 arg2=$stack\n"), "{}", bench.set.text());
+    assert!(bench.apply("-:in").is_err(), "it is enabled");
+    bench.enable(false);
+    for line in ["-:in", "-:mid", "-:kprobes/out"] {
+        bench.apply(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    assert_eq!(bench.run(), "");
+    assert_eq!(bench.guest.text_bytes(), untouched);
+}
+
+/// DV-4: what the engine refuses is shown at the location, with Linux's rule.
+#[test]
+fn a_refusal_of_the_engine_is_shown_at_the_location() {
+    #[rustfmt::skip]
+    let cases = [
+        // the line                 rule               errno      column
+        ("p:ev double+2 %r1",       "BAD_INSN_BNDRY",  "EILSEQ",  5),
+        ("p:ev fixed",              "FAIL_REG_PROBE",  "EOPNOTSUPP", 5),
+        ("p 0x6000",                "FAIL_REG_PROBE",  "EINVAL",  2),
+        ("p 0x7",                   "BAD_PROBE_ADDR",  "ENOENT",  2),
+        ("p:ev missing",            "BAD_PROBE_ADDR",  "ENOENT",  5),
+    ];
+    let mut bench = Bench::new();
+    let untouched = bench.guest.text_bytes();
+    for (line, rule, errno, column) in cases {
+        let error = bench.apply(line).expect_err(line);
+        assert_eq!((error.code.name(), error.errno.name(), error.column), (rule, errno, column), "{line}: {error}");
+        assert!(bench.set.members().is_empty() && bench.guest.text_bytes() == untouched, "{line}");
+    }
+}
+
+/// DV-4: a probe in a module that is not loaded waits, and is enabled with its event when the module comes.
+#[test]
+fn a_probe_in_a_module_waits_for_it() {
+    let mut bench = Bench::new();
+    bench.apply("p:ev late:double a=%r1:u32").expect("it may wait");
+    bench.enable(true);
+    assert_eq!(bench.run(), "");
+    // As the same kernel is once the module is there.
+    bench.guest = ToyGuest::new(&TOY, 1, WITH_MODULE);
+    assert!(bench.set.module_came(&mut bench.engine, &mut bench.guest).is_empty());
+    assert_eq!(bench.run().lines().count(), 2);
+    // The module goes and comes back with fresh text: the probe is made anew.
+    let range = bench.guest.address("late:double")..bench.guest.address("fixed");
+    bench.engine.kill_range(&mut bench.guest, range.clone());
+    bench.guest.poke(range.start, &Op::Nop.encode(range.start, |_| 0));
+    assert!(bench.set.module_came(&mut bench.engine, &mut bench.guest).is_empty());
+    assert_eq!(bench.set.members().iter().map(|member| member.hits()).sum::<u64>(), 0, "it is another probe");
+    assert_eq!(bench.run().lines().count(), 2);
+}
+
+/// DV-4: a probe that joins an enabled event is enabled; emptying the file removes enabled ones too.
+#[test]
+fn a_probe_joins_its_event_enabled_and_all_go_at_once() {
+    let mut bench = Bench::new();
+    let untouched = bench.guest.text_bytes();
+    let event = bench.apply("p:ev double").expect("a good line");
+    bench.enable(true);
+    assert_eq!(bench.apply("p:ev double+1").expect("a good line"), event);
+    assert_eq!(bench.run().lines().count(), 4);
+    bench.set.clear(&mut bench.engine, &mut bench.guest);
+    assert_eq!((bench.run(), bench.set.text()), (String::new(), String::new()));
+    assert_eq!(bench.guest.text_bytes(), untouched);
+}

@@ -382,3 +382,6 @@ impl Memory for Half<'_, '_> {
         self.0.borrow_mut().write(address, bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

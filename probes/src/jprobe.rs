@@ -189,3 +189,6 @@ fn guest_return(guest: &dyn Guest) -> Option<Range<u64>> {
     let end = guest.symbol(JPROBE_RETURN_END).map_or(start.start.wrapping_add(start.size), |end| end.start);
     Some(start.start..end)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod blacklist;
 pub mod context;
@@ -15,6 +17,8 @@ pub mod guest;
 mod hit;
 mod jprobe;
 mod lifecycle;
+#[cfg(test)]
+mod notes;
 mod paused;
 pub mod point;
 pub mod probe;
@@ -23,6 +27,8 @@ mod register;
 mod retprobe;
 mod slots;
 mod table;
+#[cfg(any(test, feature = "toy"))]
+pub mod toy;
 mod views;
 
 pub use engine::{Counts, Engine};

@@ -274,3 +274,6 @@ fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
     let now = &mut now[..bytes.len().min(LONGEST)];
     guest.read_text(address, now).is_ok() && *now == *bytes
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,3 +201,6 @@ fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
         if near.is_empty() { "`trapline symbols` lists them".into() } else { format!("did you mean `{}`?", near.join("`, `")) };
     Refusal::because(Errno::ENOENT, format!("no symbol is called `{name}`; {advice}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -501,3 +501,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

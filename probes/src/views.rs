@@ -134,3 +134,6 @@ fn bucket(address: u64, word: usize) -> u64 {
         _ => u64::from((address as u32).wrapping_mul(0x61c8_8647) >> (32 - BUCKET_BITS)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! What handlers in tests saw, in the order in which they ran.
+
+use crate::context::Hit;
+use crate::probe::{Flow, Kprobe};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use std::sync::{Arc, Mutex};
+
+/// Shared by a test and its handlers.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub fn add(&self, line: impl ToString) {
+        self.0.lock().expect("no handler panics").push(line.to_string());
+    }
+
+    /// The lines since the last call.
+    pub fn take(&self) -> Vec<String> {
+        core::mem::take(&mut *self.0.lock().expect("no handler panics"))
+    }
+
+    pub fn pre(&self, what: &'static str) -> impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static {
+        let notes = self.clone();
+        move |_| {
+            notes.add(what);
+            Flow::Continue
+        }
+    }
+
+    pub fn post(&self, what: &'static str) -> impl Fn(&mut Hit<'_>) + Send + Sync + 'static {
+        let notes = self.clone();
+        move |_| notes.add(what)
+    }
+
+    /// A probe that notes `pre NAME` and `post NAME`.
+    pub fn probe(&self, name: &'static str, symbol: &str, offset: u32) -> Kprobe {
+        let (pre, post) = (self.clone(), self.clone());
+        Kprobe::at(symbol)
+            .offset(offset)
+            .pre(move |_| {
+                pre.add(format!("pre {name}"));
+                Flow::Continue
+            })
+            .post(move |_| post.add(format!("post {name}")))
+    }
+}

@@ -1,0 +1,538 @@
+//! The toy kernel in memory, and CPUs that run it: the machine's side of the seam in `guest.rs`, as short as it can be.
+//!
+//! Time is the number of bytes of the guest's own code that were executed. Interrupts are taken in front of any instruction of
+//! the guest's text, in the window only between the turns of a repeated instruction: so a probed run and an unprobed one take
+//! them at the same places and times, if the engine does its part.
+
+use super::isa::{self, Effect, FLAGS, REGISTERS, SP, STACK};
+use super::program::Function;
+use crate::engine::Engine;
+use crate::guest::{Answer, Blacklisted, Cpu, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_isa::insn::Insn;
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+
+/// Where the text begins.
+pub const TEXT: u64 = 0x1000;
+/// Where init text begins, if any function's name begins with `init_`.
+pub const INIT: u64 = 0x5000;
+/// Data that can be read and written.
+pub const DATA: Range<u64> = 0x6000..0x8000;
+/// The first task's stack; others follow.
+pub const STACKS: u64 = 0x8000;
+/// How many tasks have stacks.
+pub const TASKS: u64 = 8;
+/// Where the probe window lies.
+pub const WINDOW: Range<u64> = 0x1_0000..0x1_8000;
+/// Page fault and breakpoint, by their x86 numbers.
+pub const PAGE_FAULT: u32 = 14;
+/// See [`PAGE_FAULT`].
+pub const BREAKPOINT: u32 = 3;
+
+/// The function that interrupts call.
+const INTERRUPT_HANDLER: &str = "irq_handler";
+
+/// Why a CPU stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It executed a halt.
+    Halted,
+    /// It has done as many steps as it was given.
+    Steps,
+    /// The guest would now handle this exception; the pc is where the guest sees it.
+    Exception {
+        /// Its number.
+        trapnr: u32,
+        /// Where.
+        pc: u64,
+    },
+}
+
+/// One CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToyCpu {
+    /// By number.
+    pub registers: [u64; REGISTERS],
+    /// Where it is.
+    pub pc: u64,
+    /// The key of its task.
+    pub task: u64,
+    /// Bytes of guest code executed.
+    pub time: u64,
+    /// When the next interrupt is due.
+    pub interrupt_at: Option<u64>,
+    /// Interrupts come again after so long.
+    pub interrupt_period: Option<u64>,
+    /// Time and place of each interrupt taken.
+    pub interrupts: Vec<(u64, u64)>,
+    /// Breakpoint traps that this CPU took.
+    pub traps: u64,
+    frozen: bool,
+    /// A repeated instruction has begun and not ended.
+    repeating: bool,
+}
+
+/// The kernel and its CPUs.
+pub struct ToyGuest {
+    isa: &'static Isa,
+    memory: Vec<u8>,
+    /// What code can read and write.
+    pub mapped: Vec<Range<u64>>,
+    text: Vec<(Range<u64>, Text)>,
+    symbols: Vec<Symbol>,
+    /// What the kernel forbids.
+    pub blacklist: Vec<Blacklisted>,
+    /// Places that the kernel patches.
+    pub sites: BTreeMap<u64, Site>,
+    window_next: u64,
+    /// Window memory that was given back.
+    pub window_free: Vec<(u64, usize)>,
+    /// What each written unit stands for.
+    pub window: BTreeMap<u64, Window>,
+    /// The CPUs.
+    pub cpus: Vec<ToyCpu>,
+    /// The engine's lines.
+    pub lines: Vec<String>,
+    /// How often somebody asked where the CPUs are.
+    pub looks: Cell<usize>,
+    /// Window places whose jump cache entries are taken.
+    pub colliding: Vec<u64>,
+    /// Called before (true) and after each call into the engine.
+    pub around: fn(bool),
+}
+
+impl ToyGuest {
+    /// A kernel of these functions, its CPUs at the first one, each in a task of its own.
+    pub fn new(isa: &'static Isa, cpus: usize, functions: &[Function<'_>]) -> ToyGuest {
+        let mut guest = ToyGuest {
+            isa,
+            memory: vec![0; WINDOW.end as usize],
+            mapped: vec![DATA, STACKS..STACKS + TASKS * STACK],
+            text: Vec::new(),
+            symbols: Vec::new(),
+            blacklist: Vec::new(),
+            sites: BTreeMap::new(),
+            window_next: WINDOW.start,
+            window_free: Vec::new(),
+            window: BTreeMap::new(),
+            cpus: Vec::new(),
+            lines: Vec::new(),
+            looks: Cell::new(0),
+            colliding: Vec::new(),
+            around: |_| {},
+        };
+        guest.lay_out(functions);
+        for number in 0..cpus {
+            guest.cpus.push(ToyCpu {
+                registers: [0; REGISTERS],
+                pc: TEXT,
+                task: 0,
+                time: 0,
+                interrupt_at: None,
+                interrupt_period: None,
+                interrupts: Vec::new(),
+                traps: 0,
+                frozen: false,
+                repeating: false,
+            });
+            guest.become_task(number, number as u64);
+        }
+        guest
+    }
+
+    fn lay_out(&mut self, functions: &[Function<'_>]) {
+        let (mut core, mut init) = (TEXT, INIT);
+        for (name, ops) in functions {
+            let at = if name.starts_with("init_") { &mut init } else { &mut core };
+            let size = ops.iter().map(|op| op.length()).sum::<u64>().next_multiple_of(16);
+            self.symbols.push(Symbol { name: name.to_string(), start: *at, size, module: None });
+            *at += size;
+        }
+        for (range, kind) in [(TEXT..core, Text::Core), (INIT..init, Text::Init)] {
+            self.memory[range.start as usize..range.end as usize].fill(0x90);
+            self.text.push((range, kind));
+        }
+        let starts: BTreeMap<String, u64> = self.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.start)).collect();
+        for (name, ops) in functions {
+            let mut at = starts[*name];
+            for op in *ops {
+                let bytes = op.encode(at, |target| starts.get(target).copied().unwrap_or(DATA.start));
+                self.memory[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+                at += bytes.len() as u64;
+            }
+        }
+    }
+
+    /// A function's address.
+    pub fn address(&self, name: &str) -> u64 {
+        self.symbol(name).map_or(0, |symbol| symbol.start)
+    }
+
+    /// Puts a task on a CPU, at the top of its stack, interrupts on.
+    pub fn become_task(&mut self, cpu: usize, task: u64) {
+        let cpu = &mut self.cpus[cpu];
+        cpu.registers[usize::from(SP.0)] = STACKS + (task % TASKS + 1) * STACK - 64;
+        cpu.registers[usize::from(FLAGS.0)] = 1;
+        cpu.task = 0x100 + task;
+    }
+
+    /// Starts a CPU at a function.
+    pub fn start(&mut self, cpu: usize, function: &str) {
+        self.cpus[cpu].pc = self.address(function);
+    }
+
+    /// Interrupts a CPU at that time, and again after each period.
+    pub fn interrupt(&mut self, cpu: usize, at: u64, period: Option<u64>) {
+        (self.cpus[cpu].interrupt_at, self.cpus[cpu].interrupt_period) = (Some(at), period);
+    }
+
+    /// Init text is freed, and what was there is something else now.
+    pub fn free_init(&mut self) -> Range<u64> {
+        let range = self.text.iter().find(|(_, kind)| *kind == Text::Init).map_or(0..0, |(range, _)| range.clone());
+        self.text.retain(|(_, kind)| *kind != Text::Init);
+        self.memory[range.start as usize..range.end as usize].fill(0x77);
+        range
+    }
+
+    /// The memory is text again, with these bytes.
+    pub fn reuse_init(&mut self, bytes: &[u8]) {
+        self.memory[INIT as usize..INIT as usize + bytes.len()].copy_from_slice(bytes);
+        self.text.push((INIT..INIT + bytes.len() as u64, Text::Core));
+    }
+
+    /// All text, as it is now.
+    pub fn text_bytes(&self) -> Vec<u8> {
+        self.text.iter().flat_map(|(range, _)| &self.memory[range.start as usize..range.end as usize]).copied().collect()
+    }
+
+    /// Everything but the probe window and the text.
+    pub fn ram(&self) -> &[u8] {
+        &self.memory[DATA.start as usize..WINDOW.start as usize]
+    }
+
+    /// Reads memory, whoever may.
+    pub fn peek(&self, address: u64, len: usize) -> &[u8] {
+        &self.memory[address as usize..address as usize + len]
+    }
+
+    /// Writes memory, whoever may.
+    pub fn poke(&mut self, address: u64, bytes: &[u8]) {
+        self.memory[address as usize..address as usize + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// A CPU as the engine sees it.
+    pub fn cpu(&mut self, number: usize) -> ToyView<'_> {
+        ToyView { guest: self, number }
+    }
+
+    /// Runs a CPU until it halts or something else ends it.
+    pub fn run(&mut self, engine: &mut Engine, cpu: usize) -> Stop {
+        self.run_steps(engine, cpu, 1_000_000)
+    }
+
+    /// Runs a CPU for at most so many steps; an instruction is a step, and so is a trap or an interrupt.
+    pub fn run_steps(&mut self, engine: &mut Engine, cpu: usize, steps: usize) -> Stop {
+        for _ in 0..steps {
+            if let Some(stop) = self.step(engine, cpu) {
+                return stop;
+            }
+        }
+        Stop::Steps
+    }
+
+    /// Runs a CPU until its pc is somewhere; false if it stops before.
+    pub fn run_to(&mut self, engine: &mut Engine, cpu: usize, there: impl Fn(u64) -> bool) -> bool {
+        for _ in 0..10_000 {
+            if there(self.cpus[cpu].pc) {
+                return true;
+            }
+            if self.step(engine, cpu).is_some() {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn step(&mut self, engine: &mut Engine, number: usize) -> Option<Stop> {
+        if self.take_interrupt(engine, number) {
+            return None;
+        }
+        let pc = self.cpus[number].pc;
+        let decoded = self.fetch(pc);
+        let Some(insn) = decoded else { return Some(Stop::Exception { trapnr: PAGE_FAULT, pc }) };
+        if insn.bytes()[0] == isa::BREAK {
+            return self.breakpoint(engine, number);
+        }
+        let return_address = self.isa.abi.return_address;
+        // Registers and memory of one CPU are two objects here.
+        let mut state = State(self.cpus[number].clone());
+        let outcome = isa::execute(insn.bytes(), pc, &mut state, &mut self.cpu(number), return_address);
+        let repeating = outcome == Ok(Effect::Again);
+        match outcome {
+            Err(_) => return self.exception(engine, number, PAGE_FAULT),
+            Ok(Effect::Trap(trapnr)) => return self.exception(engine, number, trapnr),
+            Ok(Effect::Halt) => return Some(Stop::Halted),
+            Ok(Effect::Done | Effect::Again) => {}
+        }
+        let counted = self.counted(pc, insn.length());
+        let cpu = &mut self.cpus[number];
+        (cpu.registers, cpu.pc, cpu.repeating) = (state.0.registers, state.0.pc, repeating);
+        cpu.time += if cpu.frozen { 0 } else { counted };
+        None
+    }
+
+    fn fetch(&self, pc: u64) -> Option<Insn> {
+        if !in_window(pc) && self.text_kind(pc).is_none() {
+            return None;
+        }
+        (self.isa.decode)(pc, self.memory.get(pc as usize..)?).ok()
+    }
+
+    /// What an instruction counts: in the window, only the displaced instruction itself.
+    fn counted(&self, pc: u64, length: u64) -> u64 {
+        let unit = pc - pc % WINDOW_UNIT as u64;
+        match self.window.get(&unit).filter(|_| in_window(pc)) {
+            None => length,
+            Some(Window::Copy { displaced, .. }) if pc == unit => u64::from(*displaced),
+            Some(_) => 0,
+        }
+    }
+
+    fn breakpoint(&mut self, engine: &mut Engine, number: usize) -> Option<Stop> {
+        self.cpus[number].traps += 1;
+        let around = self.around;
+        let mut view = self.cpu(number);
+        around(true);
+        let answer = engine.breakpoint(&mut view);
+        around(false);
+        self.obey(number, answer, BREAKPOINT)
+    }
+
+    fn exception(&mut self, engine: &mut Engine, number: usize, trapnr: u32) -> Option<Stop> {
+        let around = self.around;
+        let frozen = self.cpus[number].frozen;
+        if !in_window(self.cpus[number].pc) && !frozen {
+            return Some(Stop::Exception { trapnr, pc: self.cpus[number].pc });
+        }
+        let mut view = self.cpu(number);
+        around(true);
+        let answer = engine.fault(&mut view, trapnr);
+        around(false);
+        self.obey(number, answer, trapnr)
+    }
+
+    fn obey(&mut self, number: usize, answer: Answer, trapnr: u32) -> Option<Stop> {
+        let cpu = &mut self.cpus[number];
+        cpu.repeating = false;
+        match answer {
+            Answer::NotOurs => Some(Stop::Exception { trapnr, pc: cpu.pc }),
+            Answer::Resume(resume) => {
+                cpu.time += u64::from(resume.counted);
+                cpu.frozen = resume.frozen;
+                None
+            }
+        }
+    }
+
+    fn take_interrupt(&mut self, engine: &mut Engine, number: usize) -> bool {
+        let cpu = &self.cpus[number];
+        let is_due = cpu.interrupt_at.is_some_and(|at| cpu.time >= at) && cpu.registers[usize::from(FLAGS.0)] & 1 != 0;
+        let is_place = !cpu.frozen && (!in_window(cpu.pc) || cpu.repeating);
+        if !is_due || !is_place {
+            return false;
+        }
+        let Some(handler) = self.symbol(INTERRUPT_HANDLER) else { return false };
+        if in_window(cpu.pc) {
+            let around = self.around;
+            let mut view = self.cpu(number);
+            around(true);
+            engine.interrupted(&mut view);
+            around(false);
+        }
+        let cpu = &mut self.cpus[number];
+        cpu.interrupts.push((cpu.time, cpu.pc));
+        cpu.interrupt_at = cpu.interrupt_period.map(|period| cpu.time + period);
+        cpu.repeating = false;
+        let (pc, flags, sp) = (cpu.pc, cpu.registers[usize::from(FLAGS.0)], cpu.registers[usize::from(SP.0)] - 16);
+        cpu.registers[usize::from(SP.0)] = sp;
+        cpu.registers[usize::from(FLAGS.0)] = 0;
+        cpu.pc = handler.start;
+        self.poke(sp, &flags.to_le_bytes());
+        self.poke(sp + 8, &pc.to_le_bytes());
+        true
+    }
+}
+
+/// Whether an address lies in the probe window.
+pub fn in_window(address: u64) -> bool {
+    WINDOW.contains(&address)
+}
+
+/// A copy of a CPU's registers, so that an instruction can be executed against memory that is elsewhere.
+struct State(ToyCpu);
+
+impl Registers for State {
+    fn get(&self, reg: Reg) -> u64 {
+        self.0.registers.get(usize::from(reg.0)).copied().unwrap_or(0)
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        if let Some(register) = self.0.registers.get_mut(usize::from(reg.0)) {
+            *register = value;
+        }
+    }
+    fn pc(&self) -> u64 {
+        self.0.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.0.pc = pc;
+    }
+}
+
+impl Guest for ToyGuest {
+    fn isa(&self) -> &'static Isa {
+        self.isa
+    }
+    fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+    fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.symbols.iter().find(|symbol| symbol.name == name).cloned()
+    }
+    fn symbols_named(&self, name: &str) -> usize {
+        self.symbols.iter().filter(|symbol| symbol.name == name).count()
+    }
+    fn symbol_at(&self, address: u64) -> Option<Symbol> {
+        let data = Symbol { name: "data".into(), start: DATA.start, size: DATA.end - DATA.start, module: None };
+        let covers = |symbol: &&Symbol| (symbol.start..symbol.start + symbol.size).contains(&address);
+        self.symbols.iter().chain([&data]).find(covers).cloned()
+    }
+    fn similar_names(&self, name: &str) -> Vec<String> {
+        let near = |symbol: &&Symbol| symbol.name.len() == name.len() && symbol.name.get(..3) == name.get(..3);
+        self.symbols.iter().filter(near).map(|symbol| symbol.name.clone()).collect()
+    }
+    fn text_kind(&self, address: u64) -> Option<Text> {
+        self.text.iter().find(|(range, _)| range.contains(&address)).map(|(_, kind)| *kind)
+    }
+    fn site_at(&self, address: u64) -> Option<Site> {
+        self.sites.get(&address).copied()
+    }
+    fn blacklist(&self) -> &[Blacklisted] {
+        &self.blacklist
+    }
+    fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        for (at, byte) in (address..).zip(into) {
+            *byte = *self.memory.get(at as usize).ok_or(Fault { address: at, write: false })?;
+        }
+        Ok(())
+    }
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if self.text_kind(address).is_none() {
+            return Err(Fault { address, write: true });
+        }
+        self.poke(address, bytes);
+        Ok(())
+    }
+    fn window_take(&mut self, _: u64, len: usize) -> Option<u64> {
+        if let Some(free) = self.window_free.iter().position(|(_, free)| *free == len) {
+            return Some(self.window_free.swap_remove(free).0);
+        }
+        let at = self.window_next;
+        self.window_next += len as u64;
+        (self.window_next <= WINDOW.end).then_some(at)
+    }
+    fn window_give(&mut self, at: u64, len: usize) {
+        self.window.retain(|unit, _| !(at..at + len as u64).contains(unit));
+        self.window_free.push((at, len));
+    }
+    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: Window) {
+        self.poke(at, bytes);
+        self.window.insert(at, stands_for);
+    }
+    fn pcs_collide(&self, one: u64, _: u64) -> bool {
+        self.colliding.contains(&one)
+    }
+    fn any_cpu_inside(&self, range: Range<u64>) -> bool {
+        self.looks.set(self.looks.get() + 1);
+        self.cpus.iter().any(|cpu| range.contains(&cpu.pc))
+    }
+    fn log(&mut self, line: &str) {
+        self.lines.push(line.to_string());
+    }
+}
+
+/// A CPU of the toy, stopped.
+pub struct ToyView<'a> {
+    guest: &'a mut ToyGuest,
+    number: usize,
+}
+
+impl ToyView<'_> {
+    fn reach(&self, address: u64, len: usize, write: bool) -> Result<Range<usize>, Fault> {
+        let end = address.wrapping_add(len as u64);
+        let inside = |range: &Range<u64>| range.contains(&address) && end <= range.end;
+        let readable = !write && self.guest.text.iter().any(|(range, _)| inside(range));
+        if readable || self.guest.mapped.iter().any(inside) {
+            Ok(address as usize..end as usize)
+        } else {
+            Err(Fault { address, write })
+        }
+    }
+}
+
+impl Registers for ToyView<'_> {
+    fn get(&self, reg: Reg) -> u64 {
+        self.guest.cpus[self.number].registers.get(usize::from(reg.0)).copied().unwrap_or(0)
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        if let Some(register) = self.guest.cpus[self.number].registers.get_mut(usize::from(reg.0)) {
+            *register = value;
+        }
+    }
+    fn pc(&self) -> u64 {
+        self.guest.cpus[self.number].pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.guest.cpus[self.number].pc = pc;
+    }
+}
+
+impl Memory for ToyView<'_> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let range = self.reach(address, into.len(), false)?;
+        into.copy_from_slice(&self.guest.memory[range]);
+        Ok(())
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let range = self.reach(address, bytes.len(), true)?;
+        self.guest.memory[range].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Cpu for ToyView<'_> {
+    fn number(&self) -> usize {
+        self.number
+    }
+    fn task(&mut self) -> u64 {
+        self.guest.cpus[self.number].task
+    }
+    fn pid(&mut self) -> u32 {
+        self.guest.cpus[self.number].task as u32
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        *b"toy\0\0\0\0\0\0\0\0\0\0\0\0\0"
+    }
+    fn now(&self) -> u64 {
+        self.guest.cpus[self.number].time
+    }
+    fn interrupts_off(&self) -> bool {
+        self.get(FLAGS) & 1 == 0
+    }
+}

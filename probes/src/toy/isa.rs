@@ -1,0 +1,270 @@
+//! The toy instruction set: a table for the engine, and the one function that knows what an instruction does.
+
+use alloc::vec::Vec;
+use trapline_isa::abi::{Abi, ReturnAddress};
+use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::insn::{Flow, Insn, Undecodable};
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail};
+use trapline_isa::regs::{Reg, Registers};
+
+/// The stack pointer.
+pub const SP: Reg = Reg(8);
+/// Bit 0: interrupts are on.
+pub const FLAGS: Reg = Reg(9);
+/// Holds the return address in [`TOY_LINK`].
+pub const LINK: Reg = Reg(7);
+/// How many registers there are.
+pub const REGISTERS: usize = 10;
+/// The breakpoint.
+pub const BREAK: u8 = 0xcc;
+/// Bytes of a task's stack, and its alignment.
+pub const STACK: u64 = 0x1000;
+
+#[rustfmt::skip]
+mod opcode {
+    pub const ADD: u8 = 0x01; pub const ADD_STEP: u8 = 0x02; pub const LOAD: u8 = 0x03; pub const STORE: u8 = 0x04;
+    pub const FILL: u8 = 0x05; pub const LEA: u8 = 0x06; pub const JMP: u8 = 0x10; pub const CALL: u8 = 0x11;
+    pub const RET: u8 = 0x12; pub const RET_POP: u8 = 0x13; pub const JNZ: u8 = 0x14; pub const MOV: u8 = 0x15;
+    pub const PUSH: u8 = 0x16; pub const POP: u8 = 0x17; pub const TRAP: u8 = 0x20; pub const HALT: u8 = 0x21;
+    pub const IRET: u8 = 0x22; pub const NOP: u8 = 0x90; pub const LANDING: u8 = 0xee;
+}
+use opcode::*;
+
+/// How an instruction is to be treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Boost,
+    Step,
+    Emulate,
+    Refuse(Errno, &'static str),
+}
+
+#[rustfmt::skip]
+const INSTRUCTIONS: &[(u8, usize, Way)] = &[
+    // opcode length  way               operands and effect
+    (ADD,      3, Way::Boost),     // r, imm8: r += imm8
+    (ADD_STEP, 3, Way::Step),      // the same, and may not be boosted
+    (LOAD,     3, Way::Boost),     // r, a: r = [a]
+    (STORE,    3, Way::Step),      // a, r: [a] = r
+    (FILL,     1, Way::Boost),     // while r1 != 0: the byte [r2] = r0, r2 += 1, r1 -= 1; can be interrupted
+    (LEA,      6, Way::Step),      // r, rel32: r = next + rel32
+    (JMP,      5, Way::Emulate),   // rel32
+    (CALL,     5, Way::Emulate),   // rel32
+    (RET,      1, Way::Emulate),
+    (RET_POP,  2, Way::Emulate),   // imm8: and takes so many bytes of arguments off the stack
+    (JNZ,      6, Way::Emulate),   // r, rel32
+    (MOV,      6, Way::Boost),     // r, imm32
+    (PUSH,     2, Way::Boost),     // r
+    (POP,      2, Way::Boost),     // r
+    (TRAP,     1, Way::Refuse(Errno::EOPNOTSUPP, "a trap of the guest's own cannot run out of line")),
+    (HALT,     1, Way::Refuse(Errno::EOPNOTSUPP, "a halted CPU would never come out of the slot")),
+    (IRET,     1, Way::Refuse(Errno::EOPNOTSUPP, "a return from an interrupt cannot run out of line")),
+    (NOP,      1, Way::Boost),
+    (LANDING,  2, Way::Boost),     // a landing pad in front of a function's entry; does nothing
+    (BREAK,    1, Way::Refuse(Errno::EINVAL, "a breakpoint of somebody else's stands there")),
+];
+
+/// What an executed instruction asks of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: the pc has been set.
+    Done,
+    /// One turn of a repeated instruction is done; the pc is still its own.
+    Again,
+    /// The CPU stops for good.
+    Halt,
+    /// An exception with this number.
+    Trap(u32),
+}
+
+/// Executes the instruction at `at`. On a fault nothing has changed.
+pub fn execute(
+    bytes: &[u8],
+    at: u64,
+    regs: &mut dyn Registers,
+    mem: &mut dyn Memory,
+    return_address: ReturnAddress,
+) -> Result<Effect, Fault> {
+    let next = at + bytes.len() as u64;
+    let reg = |index: usize| Reg(bytes.get(index).copied().unwrap_or(0) & 7);
+    let relative = || next.wrapping_add(displacement(bytes) as i64 as u64);
+    let imm8 = bytes.last().copied().unwrap_or(0);
+    let sp = regs.get(SP);
+    let mut pc = next;
+    match bytes.first().copied().unwrap_or(TRAP) {
+        ADD | ADD_STEP => regs.set(reg(1), regs.get(reg(1)).wrapping_add(u64::from(imm8))),
+        LOAD => {
+            let value = mem.read_le(regs.get(reg(2)), 8)?;
+            regs.set(reg(1), value);
+        }
+        STORE => mem.write_le(regs.get(reg(1)), regs.get(reg(2)), 8)?,
+        FILL => {
+            let (left, to) = (regs.get(Reg(1)), regs.get(Reg(2)));
+            if left != 0 {
+                mem.write_le(to, regs.get(Reg(0)), 1)?;
+                regs.set(Reg(1), left - 1);
+                regs.set(Reg(2), to + 1);
+            }
+            if left > 1 {
+                regs.set_pc(at);
+                return Ok(Effect::Again);
+            }
+        }
+        LEA => regs.set(reg(1), relative()),
+        JMP => pc = relative(),
+        CALL => {
+            match return_address {
+                ReturnAddress::OnStack => {
+                    mem.write_le(sp.wrapping_sub(8), next, 8)?;
+                    regs.set(SP, sp.wrapping_sub(8));
+                }
+                ReturnAddress::In(link) => regs.set(link, next),
+            }
+            pc = relative();
+        }
+        code @ (RET | RET_POP) => {
+            let popped = if code == RET_POP { u64::from(imm8) } else { 0 };
+            pc = match return_address {
+                ReturnAddress::OnStack => {
+                    let to = mem.read_le(sp, 8)?;
+                    regs.set(SP, sp + 8 + popped);
+                    to
+                }
+                ReturnAddress::In(link) => regs.get(link),
+            };
+        }
+        JNZ if regs.get(reg(1)) != 0 => pc = relative(),
+        MOV => regs.set(reg(1), displacement(bytes) as u32 as u64),
+        PUSH => {
+            mem.write_le(sp.wrapping_sub(8), regs.get(reg(1)), 8)?;
+            regs.set(SP, sp.wrapping_sub(8));
+        }
+        POP => {
+            let value = mem.read_le(sp, 8)?;
+            regs.set(reg(1), value);
+            regs.set(SP, sp + 8);
+        }
+        IRET => {
+            let flags = mem.read_le(sp, 8)?;
+            pc = mem.read_le(sp + 8, 8)?;
+            regs.set(FLAGS, flags);
+            regs.set(SP, sp + 16);
+        }
+        HALT => return Ok(Effect::Halt),
+        TRAP => return Ok(Effect::Trap(6)),
+        _ => {}
+    }
+    regs.set_pc(pc);
+    Ok(Effect::Done)
+}
+
+/// The last four bytes.
+fn displacement(bytes: &[u8]) -> i32 {
+    bytes.last_chunk().map_or(0, |last| i32::from_le_bytes(*last))
+}
+
+fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
+    let first = *bytes.first().ok_or(Undecodable { address, truncated: true })?;
+    let row = INSTRUCTIONS.iter().find(|(code, ..)| *code == first);
+    let (_, length, _) = row.ok_or(Undecodable { address, truncated: false })?;
+    let bytes = bytes.get(..*length).ok_or(Undecodable { address, truncated: true })?;
+    let target = address.wrapping_add(*length as u64).wrapping_add(displacement(bytes) as i64 as u64);
+    let flow = match first {
+        JMP => Flow::Jump(target),
+        CALL => Flow::Call(target),
+        JNZ => Flow::Branch(target),
+        RET | RET_POP => Flow::Return,
+        TRAP | HALT | IRET | BREAK => Flow::Trap,
+        _ => Flow::Next,
+    };
+    Ok(Insn::new(address, bytes, flow))
+}
+
+fn plan(insn: &Insn) -> Result<Plan, Refusal> {
+    let row = INSTRUCTIONS.iter().find(|(code, ..)| Some(code) == insn.bytes().first());
+    match row.map(|(_, _, way)| *way) {
+        Some(Way::Boost) => Ok(Plan::Boost),
+        Some(Way::Step) => Ok(Plan::Step),
+        Some(Way::Emulate) => Ok(Plan::Emulate(Emulation::default())),
+        Some(Way::Refuse(errno, why)) => Err(Refusal::new(errno, why)),
+        None => Err(Refusal::new(Errno::EINVAL, "this is no instruction")),
+    }
+}
+
+fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
+    let mut bytes: Vec<u8> = insn.bytes().to_vec();
+    if matches!(bytes.first(), Some(&(LEA | JMP | CALL | JNZ))) {
+        let moved = insn.address.wrapping_sub(at) as i32;
+        let displacement = displacement(&bytes).wrapping_add(moved).to_le_bytes();
+        let from = bytes.len() - 4;
+        bytes[from..].copy_from_slice(&displacement);
+    }
+    let displaced = bytes.len();
+    match tail {
+        Tail::Breakpoint => bytes.push(BREAK),
+        Tail::JumpBack => {
+            bytes.push(JMP);
+            let behind = at + bytes.len() as u64 + 4;
+            bytes.extend((insn.next().wrapping_sub(behind) as i32).to_le_bytes());
+        }
+    }
+    let mut copy = Copy { bytes: [0; 32], len: bytes.len(), displaced };
+    copy.bytes[..bytes.len()].copy_from_slice(&bytes);
+    Ok(copy)
+}
+
+const NAMES: &[(&str, Reg)] = &[
+    ("r0", Reg(0)),
+    ("r1", Reg(1)),
+    ("r2", Reg(2)),
+    ("r3", Reg(3)),
+    ("r4", Reg(4)),
+    ("r5", Reg(5)),
+    ("r6", Reg(6)),
+    ("r7", Reg(7)),
+    ("sp", SP),
+    ("flags", FLAGS),
+];
+
+const ABI: Abi = Abi {
+    sp: SP,
+    result: Reg(0),
+    arguments: &[Reg(0), Reg(1)],
+    first_stack_argument: 1,
+    return_address: ReturnAddress::OnStack,
+    names: NAMES,
+    progress: &[Reg(1), Reg(2)],
+    jprobe_stack: 64,
+    stack_size: STACK,
+};
+
+static ABI_STACK: Abi = ABI;
+static ABI_LINK: Abi = Abi { first_stack_argument: 0, return_address: ReturnAddress::In(LINK), ..ABI };
+
+const BASE: Isa = Isa {
+    // The engine never asks; one of the names had to stand here.
+    arch: Arch::X86_64,
+    word: 8,
+    longest: 6,
+    breakpoint: &[BREAK],
+    linux_pc_bias: 1,
+    boundary_errno: Errno::EILSEQ,
+    variable_length: true,
+    entry_offset: |first| if first.first() == Some(&LANDING) { 2 } else { 0 },
+    no_return_probes: &["__switch_to"],
+    abi: &ABI_STACK,
+    decode,
+    plan: |insn, _| plan(insn),
+    copy,
+    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| ()),
+};
+
+/// Calls push the return address.
+pub static TOY: Isa = BASE;
+/// Calls leave it in a register.
+pub static TOY_LINK: Isa = Isa {
+    abi: &ABI_LINK,
+    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::In(LINK)).map(|_| ()),
+    ..BASE
+};

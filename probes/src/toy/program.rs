@@ -1,0 +1,95 @@
+//! Functions of the toy instruction set, put together out of operations.
+
+use alloc::vec::Vec;
+
+/// One instruction; jumps and calls name their target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Does nothing.
+    Nop,
+    /// A landing pad in front of an entry.
+    Landing,
+    /// r += value
+    Add(u8, u8),
+    /// The same, planned as a step.
+    AddStep(u8, u8),
+    /// r = [a]
+    Load(u8, u8),
+    /// [a] = r
+    Store(u8, u8),
+    /// A repeated store.
+    Fill,
+    /// r = a function's address, relative to the pc.
+    Lea(u8, &'static str),
+    /// To a function.
+    Jmp(&'static str),
+    /// Of a function.
+    Call(&'static str),
+    /// From one.
+    Ret,
+    /// From one, and takes bytes of arguments off the stack.
+    RetPop(u8),
+    /// If r is not 0, so far from the next instruction.
+    Jnz(u8, i32),
+    /// r = value
+    Mov(u8, u32),
+    /// Onto the stack.
+    Push(u8),
+    /// Off it.
+    Pop(u8),
+    /// An exception.
+    Trap,
+    /// The end of a run.
+    Halt,
+    /// The end of an interrupt handler.
+    Iret,
+    /// The guest's own breakpoint.
+    Break,
+}
+
+impl Op {
+    /// How many bytes it has.
+    pub fn length(self) -> u64 {
+        self.encode(0, |_| 0).len() as u64
+    }
+
+    /// Its bytes at an address.
+    pub fn encode(self, at: u64, address_of: impl Fn(&str) -> u64) -> Vec<u8> {
+        let to = |code: &[u8], name: &str| {
+            let mut bytes = code.to_vec();
+            let behind = at + code.len() as u64 + 4;
+            bytes.extend((address_of(name).wrapping_sub(behind) as i32).to_le_bytes());
+            bytes
+        };
+        let with = |code: &[u8], value: i32| {
+            let mut bytes = code.to_vec();
+            bytes.extend(value.to_le_bytes());
+            bytes
+        };
+        match self {
+            Op::Nop => [0x90].to_vec(),
+            Op::Landing => [0xee, 0xee].to_vec(),
+            Op::Add(r, value) => [0x01, r, value].to_vec(),
+            Op::AddStep(r, value) => [0x02, r, value].to_vec(),
+            Op::Load(r, a) => [0x03, r, a].to_vec(),
+            Op::Store(a, r) => [0x04, a, r].to_vec(),
+            Op::Fill => [0x05].to_vec(),
+            Op::Lea(r, name) => to(&[0x06, r], name),
+            Op::Jmp(name) => to(&[0x10], name),
+            Op::Call(name) => to(&[0x11], name),
+            Op::Ret => [0x12].to_vec(),
+            Op::RetPop(bytes) => [0x13, bytes].to_vec(),
+            Op::Jnz(r, far) => with(&[0x14, r], far),
+            Op::Mov(r, value) => with(&[0x15, r], value as i32),
+            Op::Push(r) => [0x16, r].to_vec(),
+            Op::Pop(r) => [0x17, r].to_vec(),
+            Op::Trap => [0x20].to_vec(),
+            Op::Halt => [0x21].to_vec(),
+            Op::Iret => [0x22].to_vec(),
+            Op::Break => [0xcc].to_vec(),
+        }
+    }
+}
+
+/// A function: its name and what it does.
+pub type Function<'a> = (&'static str, &'a [Op]);

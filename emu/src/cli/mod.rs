@@ -10,8 +10,13 @@ mod image;
 mod images;
 mod output;
 mod place;
-pub mod run;
-pub mod summary;
+#[cfg(feature = "cpu")]
+mod records;
+mod run;
+#[cfg(feature = "cpu")]
+mod session;
+#[cfg(any(feature = "cpu", test))]
+mod summary;
 mod symbols;
 mod totals;
 mod tsv;

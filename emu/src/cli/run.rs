@@ -140,8 +140,8 @@ pub struct Request {
     pub events: Vec<Event>,
     /// The earliest guest time at which to stop, in nanoseconds.
     pub time_limit: Option<u64>,
-    /// Texts to stop at.
-    pub console_texts: Vec<String>,
+    /// A text of the console to stop at.
+    pub console_text: Option<String>,
     /// Where records go.
     pub out: Option<PathBuf>,
     /// How records are written.
@@ -174,15 +174,19 @@ impl Args {
         let own = builtin.map_or("", |builtin| builtin.command_line);
         let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
         let times = self.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
-        let texts =
+        let mut texts =
             self.until.iter().filter_map(|until| if let Until::Console(text) = until { Some(text.clone()) } else { None });
+        let console_text = texts.next();
+        if texts.next().is_some() {
+            return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
+        }
         Ok(Request {
             kernel,
             command_line,
             cpus: self.cpus.into(),
             events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
             time_limit: times.min(),
-            console_texts: texts.collect(),
+            console_text,
             out: self.out.clone(),
             format: if self.json { Format::Json } else { self.format },
             summary: if self.json { SummaryFormat::Json } else { self.summary },
@@ -226,8 +230,17 @@ fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    let _ = args.request()?;
-    Err(Failure::failed("there is no CPU core in this build to run a kernel on"))
+    boot(args.request()?)
+}
+
+#[cfg(feature = "cpu")]
+fn boot(request: Request) -> Result<(), Failure> {
+    super::session::run(request)
+}
+
+#[cfg(not(feature = "cpu"))]
+fn boot(_: Request) -> Result<(), Failure> {
+    Err(Failure::failed("this trapline was built without a CPU core").advise("build it with its default features"))
 }
 
 fn read_script(path: &PathBuf) -> Result<Script, Failure> {

@@ -1,0 +1,180 @@
+//! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the probes saw.
+
+use super::records::Records;
+use super::run::{Event, Format, Request, SummaryFormat};
+use super::summary::{Count, ProbeRow, Summary};
+use super::{Failure, output};
+use crate::machine::{Config, Stop};
+use crate::probed::Session;
+use std::io::{self, Write};
+use std::time::Instant;
+use trapline_probes::events::error::EventError;
+use trapline_probes::events::parse::Line;
+use trapline_probes::events::set::{Attached, EventSet, Member};
+use trapline_probes::guest::Guest;
+use trapline_probes::{Engine, ProbeSummary};
+
+/// After so much guest time, in nanoseconds, records are taken out of the ring and the console is shown: even a probe on every
+/// instruction does not fill the ring in that time.
+const SLICE: u64 = 10_000;
+
+/// Does what is asked for.
+pub fn run(request: Request) -> Result<(), Failure> {
+    let config = Config { cpus: request.cpus, command_line: request.command_line.clone(), ..Config::default() };
+    let session = Session::with_policy(request.kernel.clone(), &config, request.policy.into())
+        .map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
+    let records = Records::new(request.format, request.out.as_deref())?;
+    let mut run = Run { session, events: EventSet::default(), records, request };
+    run.attach()?;
+    let started = Instant::now();
+    let stop = run.until_the_end()?;
+    let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    run.finish(&stop, host_ns)?;
+    match stop {
+        Stop::PowerOff(0) | Stop::Limit | Stop::ConsoleText | Stop::Attention => Ok(()),
+        Stop::PowerOff(status) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
+        Stop::Dead(why) => Err(Failure::failed(format!("the guest died: {why}"))),
+    }
+}
+
+struct Run {
+    session: Session,
+    events: EventSet,
+    records: Records,
+    request: Request,
+}
+
+impl Run {
+    fn attach(&mut self) -> Result<(), Failure> {
+        let (events, request) = (&mut self.events, &self.request);
+        self.session.with_engine(|engine, guest| {
+            for name in &request.blacklist {
+                if let Some(symbol) = guest.symbol(name) {
+                    engine.blacklist_add(symbol.start..symbol.start + symbol.size, symbol.name);
+                }
+            }
+            for event in &request.events {
+                carry_out(events, engine, guest, event).map_err(|error| event.failed(&error))?;
+            }
+            events
+                .enable_all(engine, guest, true)
+                .map_err(|refusal| Failure::failed(format!("a probe cannot be enabled: {refusal}")))
+        })
+    }
+
+    /// In slices, so that nothing waits in the ring for long. Where a run stops does not change what the guest does.
+    fn until_the_end(&mut self) -> Result<Stop, Failure> {
+        let limit = self.request.time_limit.unwrap_or(u64::MAX);
+        self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
+        loop {
+            let slice_end = self.session.machine().now().saturating_add(SLICE).min(limit);
+            let stop = self.session.run_until(slice_end);
+            self.show_console()?;
+            self.take_records()?;
+            if stop != Stop::Limit || slice_end == limit {
+                return Ok(stop);
+            }
+        }
+    }
+
+    fn show_console(&mut self) -> Result<(), Failure> {
+        let console = self.session.machine_mut().take_console();
+        if self.request.quiet || console.is_empty() {
+            return Ok(());
+        }
+        // JSON on standard output is for programs, and the guest's words would spoil it.
+        let written = match self.prints_json() {
+            true => io::stderr().write_all(&console),
+            false => io::stdout().write_all(&console).and_then(|()| io::stdout().flush()),
+        };
+        written.map_err(|error| Failure::output(&error))
+    }
+
+    fn prints_json(&self) -> bool {
+        let records = self.request.format == Format::Json && self.request.out.is_none();
+        records || self.request.summary == SummaryFormat::Json
+    }
+
+    fn take_records(&mut self) -> Result<(), Failure> {
+        let (events, records) = (&self.events, &mut self.records);
+        self.session.with_engine(|engine, guest| {
+            for line in engine.take_log_lines() {
+                eprintln!("engine: {line}");
+            }
+            while let Some(record) = engine.records().pop() {
+                if let Some(fields) = events.format(record.header.event) {
+                    records.add(&record, fields, &|address| guest.symbol_at(address))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(mut self, stop: &Stop, host_ns: u64) -> Result<(), Failure> {
+        let virtual_ns = self.session.machine().now();
+        let events = &self.events;
+        let (probes, list, dropped, written) = self.session.with_engine(|engine, guest| {
+            let summaries = engine.summary(guest);
+            let probes: Vec<ProbeRow> = events.members().iter().map(|member| row(member, &summaries)).collect();
+            (probes, engine.list(guest), engine.records().dropped(), engine.records().written())
+        });
+        let counts = self.session.engine().counts();
+        let records = self.records.finish(written + dropped, self.request.cpus)?;
+        let losses = vec![
+            Count::new("records lost, for the ring was full", dropped),
+            Count::new("returns that belonged to no followed call", counts.mismatched_returns),
+            Count::new("followed calls left without a return", counts.left_behind),
+            Count::new("lines of the engine's log lost", counts.lost_lines),
+        ];
+        let summary = Summary { ended: reason(stop), virtual_ns, host_ns, probes, records, losses };
+        let mut text = if self.request.list { list } else { String::new() };
+        text += &match self.request.summary {
+            SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),
+            SummaryFormat::Json => output::json_line(&summary)?,
+            SummaryFormat::None => String::new(),
+        };
+        output::emit(&text)
+    }
+}
+
+fn carry_out(events: &mut EventSet, engine: &mut Engine, guest: &mut dyn Guest, event: &Event) -> Result<(), EventError> {
+    match &event.line {
+        Line::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
+        Line::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),
+    }
+}
+
+fn reason(stop: &Stop) -> String {
+    match stop {
+        Stop::PowerOff(0) => "the guest powered off".into(),
+        Stop::PowerOff(status) => format!("the guest powered off with status {status}"),
+        Stop::Limit => "the limit was reached".into(),
+        Stop::ConsoleText => "the console printed the awaited text".into(),
+        Stop::Attention => "the machine wanted attention".into(),
+        Stop::Dead(why) => format!("the guest died: {why}"),
+    }
+}
+
+/// A probe of an event, with what the engine says about its place.
+fn row(member: &Member, summaries: &[ProbeSummary]) -> ProbeRow {
+    let name = member.name().to_string();
+    let place = member.definition.location.to_string();
+    let (kprobe, no_instance) = match &member.probe {
+        Attached::Kprobe(probe) => (probe, 0),
+        Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
+        Attached::Pending => return ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() },
+    };
+    let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());
+    let mut mode = known.map_or("-", |summary| summary.mode.name()).to_string();
+    if kprobe.is_gone() {
+        mode += " [GONE]";
+    } else if kprobe.is_disabled() {
+        mode += " [DISABLED]";
+    }
+    let misses = vec![
+        Count::new("inside another probe", kprobe.nmissed()),
+        Count::new("ended by a newer probe", kprobe.skipped()),
+        Count::new("no free instance", no_instance),
+    ];
+    ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None }
+}

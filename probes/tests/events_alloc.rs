@@ -1,0 +1,68 @@
+//! Event probes at work, under an allocator that counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use trapline_probes::Engine;
+use trapline_probes::events::set::EventSet;
+use trapline_probes::toy::{Op, TOY, ToyGuest};
+
+struct Counting;
+
+static IN_ENGINE: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(usize::from(IN_ENGINE.load(Ordering::Relaxed)), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// KP-16, DV-4: a hit fetches and records its arguments without allocating, also when the ring is full.
+#[test]
+fn a_hit_of_an_event_allocates_nothing() {
+    let functions: &[(&str, &[Op])] = &[
+        ("main", &[Op::Mov(1, 0x6000), Op::Call("work"), Op::Call("work"), Op::Halt]),
+        ("work", &[Op::Nop, Op::Mov(0, 42), Op::Ret]),
+    ];
+    let mut guest = ToyGuest::new(&TOY, 1, functions);
+    guest.poke(0x6000, b"a string\0");
+    guest.poke(0x6100, &0x6000_u64.to_le_bytes());
+    let mut engine = Engine::new(&TOY, 1).with_record_bytes(700);
+    let mut events = EventSet::default();
+    let lines = [
+        "p:in work %r1 $arg2:u8 $stack0 $comm text=+0(%r1):string user=+u0(%r1):ustring list=+0x100(%r1):string[2]",
+        "p:more work+1 fault=+0(\\-1):string n=+0(+0(\\-1)) a=+0(%r1):x8[64] sym=%r1:symbol bits=%r1:b4@4/16 \\\"text\"",
+        "r:out work $retval",
+    ];
+    for line in lines {
+        events.apply(&mut engine, &mut guest, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    events.enable_all(&mut engine, &mut guest, true).expect("the events can be enabled");
+    guest.around = |enters| IN_ENGINE.store(enters, Ordering::Relaxed);
+    for _ in 0..4 {
+        guest.start(0, "main");
+        guest.run(&mut engine, 0);
+    }
+    IN_ENGINE.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+    let hits: u64 = events.members().iter().map(|member| member.hits()).sum();
+    let ring = engine.records();
+    assert_eq!((hits, ring.written() + ring.dropped()), (24, 24));
+    assert!(ring.written() > 0 && ring.dropped() > 0, "{} written, {} dropped", ring.written(), ring.dropped());
+    // The counter counts.
+    IN_ENGINE.store(true, Ordering::Relaxed);
+    drop(std::hint::black_box(vec![0_u8; 10]));
+    IN_ENGINE.store(false, Ordering::Relaxed);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 1);
+}

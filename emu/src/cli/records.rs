@@ -15,7 +15,8 @@ pub struct Records {
     format: Format,
     to: BufWriter<Box<dyn Write>>,
     name: String,
-    text: String,
+    /// Lines with their times: those of several CPUs are put in order at the end, as ftrace merges its buffers.
+    lines: Vec<(u64, String)>,
     shown: u64,
 }
 
@@ -30,33 +31,33 @@ impl Records {
             }
             None => (Box::new(io::stdout()), String::new()),
         };
-        Ok(Records { format, to: BufWriter::new(to), name, text: String::new(), shown: 0 })
+        Ok(Records { format, to: BufWriter::new(to), name, lines: Vec::new(), shown: 0 })
     }
 
     /// One more.
     pub fn add(&mut self, record: &Record, fields: &Fields, symbols: Symbols<'_>) -> Result<(), Failure> {
         self.shown += 1;
+        let mut line = String::new();
         // Writing to a String cannot fail.
         let _ = match self.format {
-            Format::Trace => trace::write(&mut self.text, record, fields, symbols),
-            Format::Json => json::write(&mut self.text, record, fields, symbols),
+            Format::Trace => trace::write(&mut line, record, fields, symbols),
+            Format::Json => json::write(&mut line, record, fields, symbols),
         };
         match self.format {
-            Format::Trace => Ok(()),
-            Format::Json => {
-                let line = std::mem::take(&mut self.text);
-                self.put(&line)
-            }
+            Format::Trace => self.lines.push((record.header.time, line)),
+            Format::Json => self.put(&line)?,
         }
+        Ok(())
     }
 
     /// The end: `made` were made, those that were not shown were lost.
     pub fn finish(mut self, made: u64, cpus: usize) -> Result<u64, Failure> {
         if self.format == Format::Trace && (made > 0 || !self.name.is_empty()) {
             let header = trace::header(self.shown, made, cpus);
-            let text = std::mem::take(&mut self.text);
             self.put(&header)?;
-            self.put(&text)?;
+            let mut lines = std::mem::take(&mut self.lines);
+            lines.sort_by_key(|(time, _)| *time);
+            lines.iter().try_for_each(|(_, line)| self.put(line))?;
         }
         self.to.flush().map_err(|error| failed(&self.name, &error))?;
         Ok(self.shown)

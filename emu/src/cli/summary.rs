@@ -83,7 +83,7 @@ impl Summary {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new(&[
+        const COLUMNS: &[(&str, Align)] = &[
             ("probe", Align::Left),
             ("place", Align::Left),
             ("mode", Align::Left),
@@ -91,15 +91,12 @@ impl Summary {
             ("missed", Align::Right),
             ("ns/hit", Align::Right),
             ("", Align::Left),
-        ]);
+        ];
+        let mut table = Table::new(COLUMNS);
         for probe in &self.probes {
             let missed = probe.missed();
-            let causes: Vec<String> = probe
-                .misses
-                .iter()
-                .filter(|miss| miss.count > 0)
-                .map(|miss| format!("{} {}", thousands(miss.count), miss.cause))
-                .collect();
+            let happened = probe.misses.iter().filter(|miss| miss.count > 0);
+            let causes: Vec<String> = happened.map(|miss| format!("{} {}", thousands(miss.count), miss.cause)).collect();
             table.row(vec![
                 Cell::styled(&probe.name, Paint::name),
                 Cell::plain(&probe.place),

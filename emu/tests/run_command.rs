@@ -1,0 +1,139 @@
+//! `trapline run`, from the command line to the exit status.
+#![cfg(feature = "cpu")]
+
+use serde_json::Value;
+use std::process::Command;
+
+struct Said {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+fn run(args: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_trapline")).arg("run").args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// DV-4: without arguments the tiny kernel runs to its end, and everyone has a say: the guest, the probes, the summary.
+#[test]
+fn the_demo_shows_console_records_and_summary() {
+    for image in ["tiny/x86_64", "tiny/i386"] {
+        let said = run(&[image]);
+        assert_eq!(said.status, 0, "{image}: {}", said.err);
+        let place = |words: &str| said.out.find(words).unwrap_or_else(|| panic!("{image}: `{words}` is not in the output"));
+        assert!(place("checksum: ") < place("# tracer: nop"), "{image}: the console comes first");
+        assert!(place("# tracer: nop") < place("the guest powered off;"), "{image}: the summary comes last");
+        let read = said.out.lines().find(|line| line.starts_with("read ")).unwrap();
+        let words: Vec<&str> = read.split_whitespace().collect();
+        assert_eq!((words[1], words[4]), ("vfs_read", "0"), "{image}: {read}");
+        let records = said.out.lines().filter(|line| line.contains(": read: (vfs_read+0x0/")).count();
+        assert_eq!(words[3].replace(',', ""), records.to_string(), "{image}: as many records as hits");
+    }
+}
+
+/// BY-4: what the guest prints, its time stamps included, does not depend on what is probed.
+#[test]
+fn the_console_is_the_same_with_and_without_probes() {
+    let console = |args: &[&str]| run(args).out.split("\nthe guest powered off").next().unwrap().to_string();
+    let bare = console(&["-e", "# nothing"]);
+    assert!(bare.contains("tiny: done"), "{bare}");
+    let out = std::env::temp_dir().join(format!("trapline-run-{}", std::process::id()));
+    let probed = console(&["-e", "p schedule", "-e", "r vfs_read", "-e", "p do_timer_interrupt", "--out", out.to_str().unwrap()]);
+    assert_eq!(probed, bare);
+    let records = std::fs::read_to_string(&out).unwrap();
+    let _ = std::fs::remove_file(&out);
+    assert!(records.starts_with("# tracer: nop\n") && records.contains("p_schedule_0: (schedule+0x0/"), "{}", &records[..200]);
+}
+
+/// DV-4: records and summary for programs; the guest's own words keep out of the way.
+#[test]
+fn json_output_is_json_and_nothing_else() {
+    let said = run(&["--json", "-e", "p:read vfs_read count=$arg3:u32", "-e", "r:got vfs_read n=$retval:s32"]);
+    assert_eq!(said.status, 0, "{}", said.err);
+    let lines: Vec<Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect();
+    let (summary, records) = lines.split_last().unwrap();
+    assert!(said.err.contains("checksum: "), "the console is on standard error");
+    let event = |name: &str| records.iter().filter(|record| record["event"] == name).count() as u64;
+    for probe in summary["probes"].as_array().unwrap() {
+        let name = probe["name"].as_str().unwrap();
+        assert_eq!(probe["hits"].as_u64().unwrap(), event(name), "{name}");
+        assert!(event(name) > 100, "{name}");
+    }
+    assert_eq!(summary["records"].as_u64().unwrap(), records.len() as u64);
+    assert!(records.iter().all(|record| record["time_ns"].is_u64() && record["args"].is_object()));
+}
+
+/// RP-3: a miss is in the summary with its cause.
+#[test]
+fn misses_are_told_with_their_cause() {
+    let said = run(&["-q", "--summary", "json", "--out", "/dev/null", "-e", "r1:sleep vfs_read", "-e", "r:all vfs_read"]);
+    let summary: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
+    let missed: u64 = summary["probes"][0]["misses"].as_array().unwrap().iter().map(|miss| miss["count"].as_u64().unwrap()).sum();
+    assert!(missed > 0, "tasks sleep inside vfs_read while others enter: {summary}");
+    let table = run(&["-q", "--out", "/dev/null", "-e", "r1:sleep vfs_read"]);
+    assert!(table.out.contains("no free instance"), "{}", table.out);
+}
+
+/// DV-1: the list at the end, as debugfs shows it; init text is gone by then.
+#[test]
+fn the_list_is_that_of_debugfs() {
+    let said = run(&[
+        "-q",
+        "--list",
+        "--summary",
+        "none",
+        "--out",
+        "/dev/null",
+        "-e",
+        "p:one vfs_read+4",
+        "-e",
+        "r:two do_fork",
+        "-e",
+        "p:three start_kernel",
+    ]);
+    assert_eq!(said.status, 0, "{}", said.err);
+    let mut lines: Vec<&str> = said.out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["k  start_kernel+0x0    [GONE]", "k  vfs_read+0x4    ", "r  do_fork+0x0    "]);
+}
+
+/// KP-15, KP-4, KP-5, DV-4: what the kernel refuses is drawn at the place that names it, and nothing boots.
+#[test]
+fn refused_probes_are_drawn() {
+    #[rustfmt::skip]
+    let cases: [(&str, &[&str], &[&str]); 5] = [
+        ("an unknown symbol",           &["-e", "p:x vfs_raed"],                            &["ENOENT", "-e:1:5", "vfs_read", "^^^^^^^^"]),
+        ("inside an instruction",       &["-e", "p:x vfs_read+1"],                          &["EILSEQ", "vfs_read+0x0 and vfs_read+0x4"]),
+        ("blacklisted",                 &["-e", "p:x do_int3"],                             &["EINVAL", "blacklisted"]),
+        ("blacklisted by the user",     &["--blacklist", "vfs_read", "-e", "p:x vfs_read"], &["EINVAL", "blacklisted"]),
+        ("an event twice",              &["-e", "p:x vfs_read", "-e", "p:x vfs_read"],      &["EEXIST", "SAME_PROBE"]),
+    ];
+    for (what, args, expected) in cases {
+        let said = run(args);
+        assert_eq!((said.status, said.out.as_str()), (1, ""), "{what}: {}", said.err);
+        for words in expected {
+            assert!(said.err.contains(words), "{what}: `{words}` is not in:\n{}", said.err);
+        }
+    }
+}
+
+/// DV-4: how a run ends decides the exit status.
+#[test]
+fn the_exit_status_tells_how_the_guest_ended() {
+    #[rustfmt::skip]
+    let cases: [(&str, &[&str], i32, &str); 5] = [
+        ("at a limit",      &["--append", "spin=1", "--until", "1ms"],          0, "the limit was reached; 1.000 ms"),
+        ("at a text",       &["--until", "console:checksum"],                   0, "the console printed the awaited text"),
+        ("a panic",         &["--append", "oops=1", "--until", "50ms"],         1, "the guest powered off with status 1"),
+        ("a triple fault",  &["--append", "crash=1", "--until", "50ms"],        1, "the guest died"),
+        ("two CPUs",        &["--cpus", "2"],                                   0, "the guest powered off;"),
+    ];
+    for (what, args, status, expected) in cases {
+        let said = run(&[args, &["-q", "-e", "p vfs_read"]].concat());
+        assert_eq!(said.status, status, "{what}: {}", said.err);
+        assert!(said.out.contains(expected), "{what}: {}", said.out.lines().rev().take(8).collect::<Vec<_>>().join("\n"));
+    }
+}

@@ -10,7 +10,7 @@ export PATH := $(PATH):$(CARGO_HOME)/bin
 ARGS ?= run
 # What `make test` passes to the test runner: make test TESTS="-p trapline-isa"
 TESTS ?= --workspace
-# How long `make fuzz` runs each target.
+# How long `make fuzz` runs each target; 0: on the committed corpora only.
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets on the stable toolchain, coverage-guided, without a sanitizer (no unsafe code is behind them).
 #
-#   scripts/fuzz.sh SECONDS [TARGET]...        each target (default: all) that long; a crash ends it with status 1
-#   scripts/fuzz.sh --keep [TARGET]...         takes what was found since then into the committed corpora, minimised
+#   scripts/fuzz.sh SECONDS [TARGET]...        each target (default: all) that long, 0: the committed corpora only; a crash ends it
+#   scripts/fuzz.sh --keep [TARGET]...         takes of what was found since then what reaches new code into the committed corpora
 #
 # A run reads fuzz/corpus/TARGET and writes what is new to fuzz/target/corpus/TARGET, so that the tree stays clean.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The longest input that makes sense for each target.
-declare -A longest=([x86_rules]=64 [kprobe_events]=1024 [elf_loader]=32768)
+declare -A longest=([x86_rules]=64 [kprobe_events]=1024 [elf_loader]=4096)
 
 seconds=${1:?how many seconds for each target, or --keep}
 shift
@@ -21,13 +21,12 @@ for target in "${targets[@]}"; do
     kept=fuzz/corpus/$target
     fresh=fuzz/target/corpus/$target
     mkdir -p "$kept" "$fresh"
-    if [[ $seconds == --keep ]]; then
-        cp -n "$fresh"/* "$kept"/ 2>/dev/null || true
-        cargo fuzz cmin --sanitizer none "$target" "$kept" -- -max_len="${longest[$target]:-4096}"
-        continue
-    fi
-    echo "fuzz: $target, $seconds s"
-    # Stops at the first crash: the input is in fuzz/artifacts/TARGET, and the message tells how to run it again.
-    cargo fuzz run --sanitizer none "$target" "$fresh" "$kept" -- \
-        -max_total_time="$seconds" -max_len="${longest[$target]:-4096}" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1
+    options=(-max_len="${longest[$target]:-4096}" -timeout=10 -rss_limit_mb=1024)
+    echo "fuzz: $target ($seconds)"
+    case $seconds in
+        --keep) cargo fuzz run --sanitizer none "$target" "$kept" "$fresh" -- "${options[@]}" -set_cover_merge=1 -use_counters=0 ;;
+        0) cargo fuzz run --sanitizer none "$target" "$kept" -- "${options[@]}" -runs=0 ;;
+        # Stops at the first crash: the input is then in fuzz/artifacts/TARGET, and the message tells how to run it again.
+        *) cargo fuzz run --sanitizer none "$target" "$fresh" "$kept" -- "${options[@]}" -max_total_time="$seconds" -print_final_stats=1 ;;
+    esac
 done

@@ -1,0 +1,152 @@
+//! Any text as a script of `kprobe_events`: an error points into its line, what is accepted reads back as what it was, and what it
+//! fetches at a hit, through memory with holes, prints as one line of each format.
+//!
+//! Input: a byte that chooses the kernel and which pages are missing, then the script.
+#![no_main]
+
+#[allow(dead_code)] // its other half is for x86_rules
+mod toys;
+
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+use toys::{ToyMemory, ToyRegisters};
+use trapline::boot::Kernel;
+use trapline::still::StillGuest;
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+use trapline_probes::Engine;
+use trapline_probes::events::error::EventError;
+use trapline_probes::events::parse::{self, Definition, Line};
+use trapline_probes::events::set::EventSet;
+use trapline_probes::events::{json, trace};
+use trapline_probes::guest::{Cpu, Guest};
+use trapline_probes::records::{EventId, Flags, Header, Ring};
+
+static KERNELS: LazyLock<[Kernel; 2]> = LazyLock::new(|| {
+    ["tiny/x86_64", "tiny/i386"].map(|name| {
+        let builtin = trapline_images::find(name).expect("it is built in");
+        Kernel::from_bytes(builtin.bytes).expect("it is a kernel")
+    })
+});
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, text @ ..] = data else { return };
+    let Ok(text) = core::str::from_utf8(text) else { return };
+    let kernel = &KERNELS[usize::from(choice & 1)];
+    let mut guest = StillGuest::new(kernel);
+    let mut engine = Engine::new(kernel.arch.isa(), 1).with_record_bytes(8192);
+    let mut events = EventSet::default();
+    let mut seen = 0;
+    for line in parse::script(text) {
+        seen += line.text.len();
+        assert!(text.is_char_boundary(line.offset), "a line that begins inside a character");
+        if let Ok(Some(Line::Add(definition))) = parse::line(&line.text) {
+            reads_back(&definition);
+        }
+        match events.apply(&mut engine, &mut guest, &line.text) {
+            Ok(Some(event)) => prints(&events, event, &guest, *choice),
+            Ok(None) => {}
+            Err(error) => points_into(&error, &line.text),
+        }
+    }
+    assert!(seen <= text.len(), "the lines are longer than the script");
+    assert_eq!(events.text().lines().count(), events.members().len(), "the list has a line for each probe");
+    let _ = (events.profile(), engine.list(&guest), events.enable_all(&mut engine, &mut guest, true));
+    events.clear(&mut engine, &mut guest);
+    assert_eq!(events.members().len(), 0);
+    is_untouched(kernel, &guest);
+});
+
+/// The last of our bytes has left the text.
+fn is_untouched(kernel: &Kernel, guest: &StillGuest<'_>) {
+    let text = kernel.tables.text.clone();
+    let mut before = vec![0; (text.end - text.start) as usize];
+    let mut now = before.clone();
+    kernel.read(text.start, &mut before).expect("text can be read");
+    guest.read_text(text.start, &mut now).expect("text can be read");
+    assert!(before == now, "probes have left something behind");
+}
+
+fn points_into(error: &EventError, line: &str) {
+    let end = error.column + error.length;
+    assert!(end <= line.len(), "{error:?} is beyond the end of {line:?}");
+    assert!(line.is_char_boundary(error.column) && line.is_char_boundary(end), "{error:?} cuts a character of {line:?}");
+    assert!(!error.message.is_empty());
+}
+
+fn reads_back(definition: &Definition) {
+    let text = definition.to_string();
+    match parse::line(&text) {
+        Ok(Some(Line::Add(again))) => assert_eq!(&again, definition, "{text:?}"),
+        other => panic!("{text:?} reads back as {other:?}"),
+    }
+}
+
+/// One hit of the newest probe.
+fn prints(events: &EventSet, id: EventId, guest: &dyn Guest, choice: u8) {
+    let (Some(member), Some(format)) = (events.members().last(), events.format(id)) else { return };
+    reads_back(&member.definition);
+    let mut cpu = ToyCpu { regs: ToyRegisters::new(&[choice, 0x81, 7], 0), mem: ToyMemory::new(&[choice & !1]) };
+    let mut ring = Ring::with_capacity(8192);
+    let (flags, comm) = (Flags::NONE, *b"a \"task\"\\\n\xff\0\0\0\0\0");
+    let ip = guest.symbol("vfs_read").map_or(0, |symbol| symbol.start);
+    let header = Header { event: id, cpu: 0, flags, pid: 1, comm, time: 1_234_567_891, ip, return_ip: ip };
+    assert!(ring.push(&header, |payload| member.programs.run(&mut cpu, payload)), "one record has room");
+    let record = ring.pop().expect("it was pushed");
+    let symbol_at = |address| guest.symbol_at(address);
+    let (mut shown, mut lines) = (String::new(), String::new());
+    trace::write(&mut shown, &record, format, &symbol_at).expect("a String takes all");
+    json::write(&mut lines, &record, format, &symbol_at).expect("a String takes all");
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(&lines);
+    assert!(parsed.is_ok() && lines.trim_end().lines().count() == 1, "not one line of JSON: {lines:?}");
+}
+
+struct ToyCpu {
+    regs: ToyRegisters,
+    mem: ToyMemory,
+}
+
+impl Registers for ToyCpu {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs.get(reg)
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs.set(reg, value);
+    }
+    fn pc(&self) -> u64 {
+        self.regs.pc()
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.regs.set_pc(pc);
+    }
+}
+
+impl Memory for ToyCpu {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.mem.read(address, into)
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.mem.write(address, bytes)
+    }
+}
+
+impl Cpu for ToyCpu {
+    fn number(&self) -> usize {
+        0
+    }
+    fn task(&mut self) -> u64 {
+        1
+    }
+    fn pid(&mut self) -> u32 {
+        1
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        *b"toy\0\0\0\0\0\0\0\0\0\0\0\0\0"
+    }
+    fn now(&self) -> u64 {
+        0
+    }
+    fn interrupts_off(&self) -> bool {
+        false
+    }
+}

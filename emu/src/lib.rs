@@ -9,10 +9,10 @@ pub mod error;
 pub mod still;
 pub mod symbols;
 
-pub mod cli;
-
 #[cfg(feature = "cpu")]
 pub mod boards;
+#[cfg(feature = "cpu")]
+pub mod cli;
 #[cfg(feature = "cpu")]
 pub mod cpu;
 #[cfg(feature = "cpu")]

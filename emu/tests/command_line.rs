@@ -1,4 +1,5 @@
 //! The command line as people meet it: what it prints, what it says when something is wrong, and its exit status.
+#![cfg(feature = "cpu")]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

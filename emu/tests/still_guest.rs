@@ -36,7 +36,7 @@ fn registration_answers_as_linux_does() {
             let mut guest = StillGuest::new(&kernel);
             let mut engine = Engine::new(kernel.arch.isa(), 1);
             let answer = engine.register_kprobe(&mut guest, probe);
-            let errno = answer.as_ref().map(|()| ()).map_err(|refusal| refusal.errno);
+            let errno = answer.clone().map_err(|refusal| refusal.errno);
             assert_eq!(errno, *expected, "{name}: {what}: {answer:?}");
             let changed = text(&guest, &kernel) != text(&StillGuest::new(&kernel), &kernel);
             assert_eq!(changed, expected.is_ok(), "{name}: {what}: the text after it");

@@ -10,12 +10,9 @@ mod image;
 mod images;
 mod output;
 mod place;
-#[cfg(feature = "cpu")]
 mod records;
 mod run;
-#[cfg(feature = "cpu")]
 mod session;
-#[cfg(any(feature = "cpu", test))]
 mod summary;
 mod symbols;
 mod totals;

@@ -230,17 +230,7 @@ fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    boot(args.request()?)
-}
-
-#[cfg(feature = "cpu")]
-fn boot(request: Request) -> Result<(), Failure> {
-    super::session::run(request)
-}
-
-#[cfg(not(feature = "cpu"))]
-fn boot(_: Request) -> Result<(), Failure> {
-    Err(Failure::failed("this trapline was built without a CPU core").advise("build it with its default features"))
+    super::session::run(args.request()?)
 }
 
 fn read_script(path: &PathBuf) -> Result<Script, Failure> {

@@ -51,6 +51,8 @@ pub struct Clock {
     shown: u64,
     /// Bytes that count.
     size: u64,
+    /// Bytes of the block itself, 0 where they do not count.
+    whole: u64,
     /// The block was entered and is not known to have been left.
     open: bool,
     /// The next block continues the line of code before it.
@@ -68,8 +70,8 @@ impl Clock {
             if pc == self.shown.wrapping_add(self.size) {
                 self.time += self.size;
                 falls_through = true;
-            } else if into.wrapping_sub(1) < self.size.saturating_sub(1) && pc + size < self.start.wrapping_add(self.size) {
-                // Left in its middle without an exception: it wrote into itself, and goes on in a shorter block.
+            } else if into < self.whole && into + size < self.whole {
+                // Left without an exception: it wrote into itself, and goes on in a shorter block. (A jump back runs on to the same end.)
                 self.time += into;
                 falls_through = true;
             } else {
@@ -81,9 +83,9 @@ impl Clock {
             self.fold = false;
             self.open = true;
         }
-        (self.start, self.shown, self.size) = (pc, pc, size);
+        (self.start, self.shown, self.size, self.whole) = (pc, pc, size, 0);
         match place {
-            Place::Guest => {}
+            Place::Guest => self.whole = size,
             Place::Copy { origin, len } => {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
@@ -195,6 +197,23 @@ mod tests {
         let in_slot = turns(|| Place::Copy { origin: 0x200, len: 2 }, 0x9000);
         assert_eq!(in_place, in_slot);
         assert_eq!(in_slot, (6, vec![true, false, false]));
+    }
+
+    /// BY-4: a block that writes into itself starts over in a shorter one; what had run counts once, be it nothing.
+    #[test]
+    fn a_block_that_writes_into_itself_counts_once() {
+        for left_at in [0x100, 0x104] {
+            let mut clock = Clock::default();
+            clock.enter(0x100, 16, Place::Guest);
+            assert!(clock.enter(left_at, 3, Place::Guest), "left at {left_at:#x}");
+            assert!(clock.enter(left_at + 3, 0x110 - left_at - 3, Place::Guest));
+            clock.close_whole();
+            assert_eq!(clock.time(), 16, "left at {left_at:#x}");
+        }
+        let mut looping = Clock::default();
+        looping.enter(0x100, 16, Place::Guest);
+        assert!(!looping.enter(0x100, 16, Place::Guest), "a true jump back is a place for interrupts");
+        assert_eq!(looping.time(), 16);
     }
 
     #[test]

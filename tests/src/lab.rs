@@ -30,6 +30,9 @@ const GATES: u64 = 0x51_1000;
 const TASK_STATE: u64 = 0x51_2000;
 const HANDLERS: u64 = 0x52_0000;
 const ENTRY: u64 = 0x60_0000;
+/// Code that registers may point into, far from the instruction itself: a guest that reads or writes its own probed bytes sees the breakpoint.
+pub const ELSEWHERE: u64 = 0x70_2000;
+const ELSEWHERE_BYTES: u64 = 0x4000;
 const HALT: u8 = 0xf4;
 
 /// How the instruction is run.
@@ -121,10 +124,14 @@ impl Lab {
         for event in &mut happened {
             event.time -= start;
         }
-        let memory = [(CODE, CODE_BYTES), (DATA, DATA_BYTES), (STACK - STACK_BYTES / 2, STACK_BYTES), (EXCEPTION_STACK - 256, 256), (MEDIA, MEDIA_BYTES)];
+        let memory = [(CODE, CODE_BYTES), (DATA, DATA_BYTES), (STACK - STACK_BYTES / 2, STACK_BYTES), (EXCEPTION_STACK - 256, 256), (MEDIA, MEDIA_BYTES), (ELSEWHERE - ELSEWHERE_BYTES / 2, ELSEWHERE_BYTES)];
         let read = |(at, len): (u64, u64)| {
             let mut bytes = vec![0; len as usize];
             machine.ram().read(at, &mut bytes);
+            if at == MEDIA {
+                // The x87's note of where its last instruction stood names the slot, as it does under kprobes on hardware.
+                bytes[8..16].fill(0);
+            }
             (at, bytes)
         };
         let memory = memory.into_iter().map(read).collect();
@@ -153,6 +160,7 @@ impl Lab {
         code[at..behind].copy_from_slice(&case.bytes);
         let save = save_media(self.arch);
         code[behind..behind + save.len()].copy_from_slice(&save);
+        machine.write_physical(ELSEWHERE - ELSEWHERE_BYTES / 2, &[HALT; ELSEWHERE_BYTES as usize]);
         machine.write_physical(MEDIA, &[0; MEDIA_BYTES as usize]);
         machine.write_physical(CODE, &code);
         machine.write_physical(DATA, &noise(case.seed, DATA_BYTES));
@@ -280,30 +288,47 @@ fn task_state() -> Vec<u8> {
     bytes
 }
 
-/// The first 16 MiB at their own addresses; on x86_64 a directory for the kernel's end of the address space too, where the window appears.
+/// The places above at their own addresses and nothing else, so that a stray jump ends soon; on x86_64 a directory for the kernel's
+/// end of the address space too, where the window appears.
 fn page_tables(arch: Arch) -> Vec<u8> {
     const TABLE: u64 = 0x1000;
+    const PRESENT_WRITABLE: u64 = 3;
+    let table = |number: u64| PAGE_TABLES + number * TABLE | PRESENT_WRITABLE;
+    let pages = (0..4096u64).map(|page| page << 12).map(|at| if is_mapped(at) { at | PRESENT_WRITABLE } else { 0 });
     match arch {
         Arch::X86_64 => {
-            let table = |number: u64| PAGE_TABLES + number * TABLE | 3;
             let mut words = vec![0u64; 5 * 512];
             (words[0], words[511]) = (table(1), table(3));
             words[512] = table(2);
-            for entry in 0..8 {
-                words[2 * 512 + entry] = (entry as u64) << 21 | 0x83;
+            for directory in 0..8 {
+                words[2 * 512 + directory] = table(5 + directory as u64);
             }
             words[3 * 512 + 510] = table(4);
+            words.extend(pages);
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
         Arch::I386 => {
-            let mut words = vec![0u32; 5 * 1024];
-            for directory in 0..4 {
-                words[directory] = (PAGE_TABLES as u32) + (directory as u32 + 1) * 0x1000 | 3;
+            let mut words = vec![0u32; 1024];
+            for (directory, word) in words.iter_mut().enumerate().take(4) {
+                *word = table(1 + directory as u64) as u32;
             }
-            for page in 0..4096 {
-                words[1024 + page] = (page as u32) << 12 | 3;
-            }
+            words.extend(pages.map(|word| word as u32));
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
     }
+}
+
+fn is_mapped(at: u64) -> bool {
+    let places = [
+        CODE..CODE + CODE_BYTES,
+        DATA..DATA + DATA_BYTES,
+        MEDIA..MEDIA + MEDIA_BYTES,
+        STACK - STACK_BYTES / 2..STACK + STACK_BYTES / 2,
+        EXCEPTION_STACK - 0x1000..EXCEPTION_STACK,
+        DESCRIPTORS..TASK_STATE + 0x1000,
+        HANDLERS..HANDLERS + 0x1000,
+        ENTRY..ENTRY + 0x1000,
+        ELSEWHERE - ELSEWHERE_BYTES / 2..ELSEWHERE + ELSEWHERE_BYTES / 2,
+    ];
+    places.iter().any(|place| place.start <= at && at < place.end)
 }

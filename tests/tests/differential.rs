@@ -6,15 +6,16 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use std::collections::BTreeSet;
 use trapline_isa::arch::Arch;
 use trapline_isa::function;
-use trapline_tests::lab::{Before, DATA, DATA_BYTES, FLAGS, How, Lab, PLACE};
+use trapline_tests::lab::{Before, DATA, DATA_BYTES, ELSEWHERE, FLAGS, How, Lab, PLACE};
 use trapline_tests::{GUESTS, functions, kernel};
 
 /// KP-2, KP-6, KP-9: random instructions in random states, shrunk when they differ.
 #[test]
 fn random_instructions_do_the_same_out_of_line_as_in_place() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(4000);
     for (arch, _) in GUESTS {
         let config = Config {
-            cases: 4000,
+            cases,
             failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/differential.txt"))),
             ..Config::default()
         };
@@ -24,7 +25,7 @@ fn random_instructions_do_the_same_out_of_line_as_in_place() {
         let labs = labs.into_inner();
         println!("{}: {} instructions compared, {} refused", arch.name(), labs.compared, labs.refused);
         outcome.unwrap_or_else(|failure| panic!("{}: {failure}", arch.name()));
-        assert!(labs.compared > 2000, "{}: only {} instructions could be compared", arch.name(), labs.compared);
+        assert!(labs.compared > u64::from(cases / 2), "{}: only {} instructions could be compared", arch.name(), labs.compared);
     }
 }
 
@@ -59,7 +60,7 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
     #[rustfmt::skip]
     let cases: &[(&str, Arch, &[u8])] = &[
         ("a RIP-relative load",              Arch::X86_64, &[0x48, 0x8b, 0x05, 0x00, 0xff, 0x0f, 0x00]),
-        ("a RIP-relative load that faults",  Arch::X86_64, &[0x48, 0x8b, 0x05, 0x00, 0x00, 0x00, 0x70]),
+        ("a RIP-relative load that faults",  Arch::X86_64, &[0x48, 0x8b, 0x05, 0x00, 0x00, 0x00, 0x02]),
         ("rep movsb",                        Arch::X86_64, &[0xf3, 0xa4]),
         ("rep stosq",                        Arch::X86_64, &[0xf3, 0x48, 0xab]),
         ("repne scasb",                      Arch::I386,   &[0xf2, 0xae]),
@@ -82,7 +83,7 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
         ("div that may fault",               Arch::X86_64, &[0x48, 0xf7, 0xf1]),
         ("lock cmpxchg16b",                  Arch::X86_64, &[0xf0, 0x48, 0x0f, 0xc7, 0x0f]),
         ("a selector that faults",           Arch::I386,   &[0x8e, 0xd8]),
-        ("fxsave",                           Arch::X86_64, &[0x0f, 0xae, 0x03]),
+        ("an x87 load",                      Arch::X86_64, &[0xd9, 0x03]),
         ("an SSE load",                      Arch::X86_64, &[0x0f, 0x10, 0x05, 0x00, 0xff, 0x0f, 0x00]),
         ("a jump to itself",                 Arch::X86_64, &[0xeb, 0xfe]),
     ];
@@ -113,6 +114,10 @@ impl Labs {
     }
 
     fn compare(&mut self, case: &Before) -> Result<(), String> {
+        if LEFT_OUT.iter().any(|(_, is)| is(&case.bytes)) {
+            self.refused += 1;
+            return Ok(());
+        }
         let [in_place, probed, stepped] = &mut self.labs;
         let out_of_line = match probed.run(case, How::Probed) {
             Ok(after) => after,
@@ -139,6 +144,21 @@ impl Labs {
         }
         Ok(())
     }
+}
+
+/// What cannot be compared, and why.
+#[rustfmt::skip]
+const LEFT_OUT: &[(&str, fn(&[u8]) -> bool)] = &[
+    ("with arbitrary paging and protection a machine goes on nowhere, in place or out of line", |bytes| bytes.windows(2).any(|pair| pair == [0x0f, 0x22])),
+    ("the x87's note of its last instruction names the slot, as under kprobes on hardware, and these store it", stores_x87_environment),
+    ("Unicorn takes the operand of RET imm16 for signed (docs/unicorn.md); we compute what a CPU does", |bytes| bytes.len() >= 3 && bytes[bytes.len() - 3] == 0xc2 && bytes[bytes.len() - 1] >= 0x80),
+];
+
+/// FNSTENV, FNSAVE, FXSAVE: D9 /6, DD /6 and 0F AE /0 with a memory operand.
+fn stores_x87_environment(bytes: &[u8]) -> bool {
+    let operation = |modrm: u8| (modrm < 0xc0).then_some(modrm >> 3 & 7);
+    bytes.windows(2).any(|pair| matches!(pair[0], 0xd9 | 0xdd) && operation(pair[1]) == Some(6))
+        || bytes.windows(3).any(|three| three[..2] == [0x0f, 0xae] && operation(three[2]) == Some(0))
 }
 
 fn difference(expected: &trapline_tests::lab::After, seen: &trapline_tests::lab::After) -> String {
@@ -170,7 +190,7 @@ fn spread(seed: u64, salt: u64) -> u64 {
     match mixed % 5 {
         0 | 1 => DATA + mixed / 5 % DATA_BYTES,
         2 => mixed / 5 % 40,
-        3 => PLACE + mixed / 5 % 64,
+        3 => ELSEWHERE + mixed / 5 % 64,
         _ => mixed,
     }
 }
@@ -190,7 +210,7 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
     let register = prop_oneof![
         4 => (0..DATA_BYTES).prop_map(|offset| DATA + offset),
         2 => 0u64..40,
-        1 => (0u64..64).prop_map(|offset| PLACE + offset),
+        1 => (0u64..64).prop_map(|offset| ELSEWHERE + offset),
         2 => any::<u64>(),
     ];
     // Small displacements keep memory operands inside the data more often.

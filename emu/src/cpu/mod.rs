@@ -145,7 +145,13 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    fn page_by_page(&mut self, address: u64, len: usize, access: Access, mut each: impl FnMut(&Ram, u64, usize, usize)) -> Result<(), Fault> {
+    fn page_by_page(
+        &mut self,
+        address: u64,
+        len: usize,
+        access: Access,
+        mut each: impl FnMut(&Ram, u64, usize, usize),
+    ) -> Result<(), Fault> {
         const PAGE: u64 = 4096;
         // Two passes over more than one page, so that a fault leaves nothing half done.
         let crosses = address % PAGE + len as u64 > PAGE;

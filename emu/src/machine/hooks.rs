@@ -66,7 +66,8 @@ impl<L: Listener> Events for Inner<L> {
 
     fn cpuid(&mut self, cpu: &InstructionContext) {
         let values = x86::cpuid::answer(cpu.handle().read(RegisterX86::RAX) as u32);
-        for (register, value) in [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX].into_iter().zip(values) {
+        for (register, value) in [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX].into_iter().zip(values)
+        {
             cpu.write(register, value.into());
         }
     }
@@ -94,7 +95,10 @@ impl<L: Listener> Inner<L> {
     fn look_up(&mut self, cpu: &BlockContext) {
         let now = self.clock.time();
         self.board.advance(At { cpu: self.current, now });
-        if self.wish.is_none() && self.board.pending(self.current).is_some() && (self.model.interruptible)(&cpu.handle(), &mut self.scratch) {
+        if self.wish.is_none()
+            && self.board.pending(self.current).is_some()
+            && (self.model.interruptible)(&cpu.handle(), &mut self.scratch)
+        {
             self.wish = Some(Wish::Interrupt);
         }
         if self.wish.is_none() && now >= self.limit {
@@ -178,7 +182,11 @@ impl<L: Listener> Inner<L> {
             return;
         }
         let mut resume = trap.resume;
-        if exception.fetch { self.clock.close_whole() } else { self.clock.close_at(resume) };
+        if exception.fetch {
+            self.clock.close_whole()
+        } else {
+            self.clock.close_at(resume)
+        };
         if trap.pc.wrapping_sub(self.window.start) < self.window.len {
             let mut view = View {
                 trap: cpu,
@@ -210,9 +218,24 @@ impl<L: Listener> Inner<L> {
         let answer = (self.model.deliver)(cpu, &mut self.scratch, &self.ram, exception, resume);
         self.fault_address = (self.model.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {
-            self.wish = Some(Wish::Shutdown(shutdown.why));
-            self.next_look = 0;
+            self.shut_down(cpu, shutdown.why);
+        } else if self.is_storm() {
+            self.shut_down(cpu, format!("it takes exception {} at {resume:#x} without end, executing nothing between", exception.vector));
         }
+    }
+
+    /// Exceptions whose handlers fault at their first instruction, for ever: no time passes, so no limit would end them.
+    fn is_storm(&mut self) -> bool {
+        const STORM: u32 = 10_000;
+        let time = self.clock.time();
+        self.exceptions_now = if time == self.last_exception { self.exceptions_now + 1 } else { 0 };
+        self.last_exception = time;
+        self.exceptions_now > STORM
+    }
+
+    fn shut_down(&mut self, cpu: &TrapContext, why: String) {
+        self.wish = Some(Wish::Shutdown(why));
+        cpu.stop();
     }
 
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.

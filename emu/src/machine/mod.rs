@@ -132,6 +132,9 @@ pub(crate) struct Inner<L> {
     pub(crate) console_watch: Option<Vec<u8>>,
     pub(crate) happenings: Option<Vec<Happening>>,
     pub(crate) counts: Counts,
+    /// When the last exception was delivered, and how many were at that very time.
+    pub(crate) last_exception: Ticks,
+    pub(crate) exceptions_now: u32,
 }
 
 /// A CPU's state while another one runs, and what the core's saved state does not hold.
@@ -194,7 +197,8 @@ impl<L: Listener> Machine<L> {
         let tables = told + window_bytes;
         let boot_tables = tables + x86::place::table_bytes(window_bytes);
         let total = (boot_tables + x86::boot::TABLE_BYTES).next_multiple_of(LARGE_PAGE);
-        let ram = Ram::new(total as usize).ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
+        let ram = Ram::new(total as usize)
+            .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         load(kernel, &ram, told)?;
         write_boot_info(&ram, config)?;
         let window = WindowPlace { start: x86::place::window_start(kernel.arch), len: window_bytes, physical: told, tables };
@@ -216,7 +220,11 @@ impl<L: Listener> Machine<L> {
         core.flush_tlb();
 
         let absolute = |name: &str| kernel.symbols.address_of(name);
-        let tasks = TaskPlace { current: absolute("current_task"), pid: absolute("__task_pid_offset"), comm: absolute("__task_comm_offset") };
+        let tasks = TaskPlace {
+            current: absolute("current_task"),
+            pid: absolute("__task_pid_offset"),
+            comm: absolute("__task_comm_offset"),
+        };
         let inner = Inner {
             model,
             isa: kernel.arch.isa(),
@@ -241,6 +249,8 @@ impl<L: Listener> Machine<L> {
             console_watch: None,
             happenings: config.record_events.then(Vec::new),
             counts: Counts::default(),
+            last_exception: 0,
+            exceptions_now: 0,
         };
         Ok(Machine { core, inner })
     }
@@ -278,7 +288,6 @@ impl<L: Listener> Machine<L> {
             model: inner.model,
             isa: inner.isa,
             ram: &inner.ram,
-            window: &inner.window,
             cpus: &inner.cpus,
             current: inner.current,
         };
@@ -297,7 +306,9 @@ impl<L: Listener> Machine<L> {
 
     /// The registers of the running CPU, for a report.
     pub fn registers(&self) -> Vec<(&'static str, u64)> {
-        (self.inner.model.dump)(&self.core.handle())
+        let mask = u64::MAX >> (64 - 8 * self.inner.isa.word);
+        let values = (self.inner.model.dump)(&self.core.handle());
+        values.into_iter().map(|(name, value)| (name, value & mask)).collect()
     }
 
     /// Which CPU was running.
@@ -356,7 +367,6 @@ pub struct Parts<'a> {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
     pub(crate) ram: &'a Ram,
-    pub(crate) window: &'a WindowPlace,
     pub(crate) cpus: &'a [SleepingCpu],
     pub(crate) current: usize,
 }

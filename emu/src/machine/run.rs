@@ -141,7 +141,9 @@ impl<L: Listener> Machine<L> {
             if limit != Ticks::MAX && self.inner.cpus.iter().any(|cpu| cpu.halted) {
                 self.inner.clock.sleep_until(limit);
             }
-            return Err(Stop::Dead("every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into()));
+            return Err(Stop::Dead(
+                "every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into(),
+            ));
         };
         if at >= self.inner.limit {
             let limit = self.inner.limit;

@@ -83,6 +83,11 @@ impl TrapContext {
         // SAFETY: one register, one value of its width.
         unsafe { sys::uc_reg_write_batch(self.0.uc, &raw const register, values.as_ptr(), 1) };
     }
+    /// Ends the run before anything else is executed; for a guest that cannot go on.
+    pub fn stop(&self) {
+        // SAFETY: plain call; the core looks at the request before it looks up the next block.
+        unsafe { sys::uc_emu_stop(self.0.uc) };
+    }
     /// Takes the whole state out, lets it be edited, puts it back.
     pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
         image.save(self.0);
@@ -164,7 +169,10 @@ impl<E: Events> Core<E> {
             let start = ram.pointer(0, 0).ok_or("no memory")?;
             check("map", sys::uc_mem_map_ptr(uc, 0, ram.len(), ALL_ACCESS, start.cast()))?;
             let rest = PHYSICAL_SPACE.saturating_sub(ram.len());
-            check("bus", sys::uc_mmio_map(uc, ram.len(), rest, Some(floating_read), null_mut(), Some(floating_write), null_mut()))?;
+            check(
+                "bus",
+                sys::uc_mmio_map(uc, ram.len(), rest, Some(floating_read), null_mut(), Some(floating_write), null_mut()),
+            )?;
             core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, None)?;
             core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, None)?;
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, None)?;
@@ -194,7 +202,8 @@ impl<E: Events> Core<E> {
         let mut hook = 0;
         let instruction = instruction.map_or(0, |insn| insn as c_int);
         // SAFETY: begin > end means everywhere; `user` lives in a box that is dropped after the engine is closed.
-        let answer = unsafe { sys::uc_hook_add(self.handle.uc, &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
+        let answer =
+            unsafe { sys::uc_hook_add(self.handle.uc, &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
         check("hook", answer)
     }
 

@@ -3,8 +3,8 @@
 //! Offsets are those of the pinned version on a 64-bit host; [`self_check`] proves each operation against a known result
 //! before the first machine is made.
 
-use super::engine::{Core, Events, Handle};
 use super::engine::{BlockContext, Ended, InstructionContext, SyscallContext, TrapContext};
+use super::engine::{Core, Events, Handle};
 use super::ffi;
 use super::ram::Ram;
 use core::ffi::c_void;
@@ -28,7 +28,8 @@ impl Image {
     pub fn new(handle: Handle) -> Result<Image, String> {
         let mut context = null_mut();
         // SAFETY: plain calls; the result is checked.
-        let (answer, len) = unsafe { (sys::uc_context_alloc(handle.raw(), &raw mut context), sys::uc_context_size(handle.raw())) };
+        let (answer, len) =
+            unsafe { (sys::uc_context_alloc(handle.raw(), &raw mut context), sys::uc_context_size(handle.raw())) };
         if answer != uc_error::OK || len < HEADER {
             return Err(format!("the CPU core cannot save its state: {answer}"));
         }

@@ -18,7 +18,13 @@ struct Nested {
 }
 
 /// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts down.
-pub fn deliver<const LONG: bool>(cpu: &TrapContext, image: &mut Image, ram: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+pub fn deliver<const LONG: bool>(
+    cpu: &TrapContext,
+    image: &mut Image,
+    ram: &Ram,
+    exception: Exception,
+    resume: u64,
+) -> Result<(), Shutdown> {
     let flags = cpu.handle().read(RegisterX86::EFLAGS);
     let (mut exception, mut resume) = (exception, resume);
     loop {
@@ -113,7 +119,11 @@ impl Delivery<'_> {
         if !code.present() || target_privilege > privilege {
             return Err(protection(gate.selector & !3));
         }
-        if LONG { self.push_long(&gate, target_privilege, privilege)? } else { self.push_32(target_privilege, privilege)? };
+        if LONG {
+            self.push_long(&gate, target_privilege, privilege)?
+        } else {
+            self.push_32(target_privilege, privilege)?
+        };
         let image = &mut *self.image;
         image.set_segment(CS, gate.selector & !3 | target_privilege, code.base, code.limit, code.flags);
         let width = HF_CS32 | HF_SS32 | if LONG { HF_CS64 } else { 0 };
@@ -207,12 +217,8 @@ impl Delivery<'_> {
             }
             self.image.set_segment(SS, selector, segment.base, segment.limit, segment.flags);
         }
-        let inner = [
-            Some(self.flags),
-            Some(u64::from(self.image.selector(CS))),
-            Some(self.resume),
-            self.exception.error.map(u64::from),
-        ];
+        let inner =
+            [Some(self.flags), Some(u64::from(self.image.selector(CS))), Some(self.resume), self.exception.error.map(u64::from)];
         for word in outer.into_iter().chain(inner).flatten() {
             sp = sp.wrapping_sub(4) & 0xffff_ffff;
             self.push(sp, &(word as u32).to_le_bytes(), target)?;

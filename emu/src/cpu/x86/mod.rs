@@ -19,8 +19,8 @@ pub static I386: Model = model::<false>(Arch::I386);
 const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
-        trap: trap::trap,
-        invalid: trap::invalid,
+        trap: trap::trap::<LONG>,
+        invalid: trap::invalid::<LONG>,
         deliver: deliver::deliver::<LONG>,
         interruptible: trap::interruptible,
         translate: paging::translate::<LONG>,
@@ -30,7 +30,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         fault_address: place::fault_address,
         in_kernel: trap::in_kernel,
         interrupts_off: trap::interrupts_off,
-        pc: state::pc,
+        pc: trap::pc::<LONG>,
         saved_pc: state::saved_pc,
         saved_interrupts_off: state::saved_interrupts_off,
         enter: boot::enter::<LONG>,

@@ -208,11 +208,6 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     }
 }
 
-/// The pc.
-pub fn pc(handle: &Handle) -> u64 {
-    handle.read(RegisterX86::RIP)
-}
-
 /// The pc of a CPU that another one has displaced from the core.
 pub fn saved_pc(image: &Image) -> u64 {
     image.get64(EIP)
@@ -226,7 +221,9 @@ pub fn saved_interrupts_off(image: &Image) -> bool {
 /// Everything that a person wants to see of a CPU that has died.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let mut values: Vec<_> = NAMES.iter().map(|(name, register)| (*name, handle.read(*register))).collect();
-    for (name, register) in [("cr0", RegisterX86::CR0), ("cr2", RegisterX86::CR2), ("cr3", RegisterX86::CR3), ("cr4", RegisterX86::CR4)] {
+    for (name, register) in
+        [("cr0", RegisterX86::CR0), ("cr2", RegisterX86::CR2), ("cr3", RegisterX86::CR3), ("cr4", RegisterX86::CR4)]
+    {
         values.push((name, handle.read(register)));
     }
     values

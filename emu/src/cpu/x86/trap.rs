@@ -25,9 +25,9 @@ pub const PAGE_FAULT: u32 = 14;
 pub const FAULT_FETCH: u32 = 1 << 4;
 
 /// What an exception's callback reports. `image` is filled when it is not a kernel breakpoint.
-pub fn trap(cpu: &TrapContext, image: &mut Image, vector: u32) -> Trap {
+pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32) -> Trap {
     let handle = cpu.handle();
-    let resume = handle.read(RegisterX86::RIP);
+    let resume = pc::<LONG>(&handle);
     if vector == BREAKPOINT && in_kernel(&handle) {
         // The saved pc is behind the byte; `CD 03` also arrives here, and is told apart by the listener not knowing its address.
         return Trap { kind: TrapKind::Breakpoint, pc: resume.wrapping_sub(1), resume };
@@ -39,10 +39,20 @@ pub fn trap(cpu: &TrapContext, image: &mut Image, vector: u32) -> Trap {
     Trap { kind: TrapKind::Exception(Exception { vector, error, software, fetch }), pc: resume, resume }
 }
 
+/// The pc; the core lets that of 32-bit code overflow into its upper half.
+pub fn pc<const LONG: bool>(handle: &Handle) -> u64 {
+    let pc = handle.read(RegisterX86::RIP);
+    if LONG { pc } else { pc & 0xffff_ffff }
+}
+
 /// An undefined instruction, which the core reports in a callback of its own.
-pub fn invalid(cpu: &TrapContext) -> Trap {
-    let pc = cpu.handle().read(RegisterX86::RIP);
-    Trap { kind: TrapKind::Exception(Exception { vector: INVALID_OPCODE, error: None, software: false, fetch: false }), pc, resume: pc }
+pub fn invalid<const LONG: bool>(cpu: &TrapContext) -> Trap {
+    let pc = pc::<LONG>(&cpu.handle());
+    Trap {
+        kind: TrapKind::Exception(Exception { vector: INVALID_OPCODE, error: None, software: false, fetch: false }),
+        pc,
+        resume: pc,
+    }
 }
 
 /// Vectors with which the CPU pushes an error code.

@@ -207,9 +207,9 @@ impl ToyGuest {
         self.text.push((INIT..INIT + bytes.len() as u64, Text::Core));
     }
 
-    /// All text, as it is now.
-    pub fn text_bytes(&self) -> Vec<u8> {
-        self.text.iter().flat_map(|(range, _)| &self.memory[range.start as usize..range.end as usize]).copied().collect()
+    /// All text, as it is now, by address.
+    pub fn text_bytes(&self) -> BTreeMap<u64, u8> {
+        self.text.iter().flat_map(|(range, _)| range.clone()).map(|at| (at, self.memory[at as usize])).collect()
     }
 
     /// Everything but the probe window and the text.

@@ -134,6 +134,11 @@ impl Labs {
             let again = || Lab::new(arch);
             self.labs = [again(), again(), again()];
         }
+        if in_window(&expected) {
+            // Where the guest has nothing, the window has something: addresses that it was never given are no promise.
+            self.refused += 1;
+            return Ok(());
+        }
         self.compared += 1;
         for (how, after) in [("boosted or computed", &out_of_line), ("with a post-handler", &with_post)] {
             if *after != expected {
@@ -153,6 +158,13 @@ const LEFT_OUT: &[(&str, fn(&[u8]) -> bool)] = &[
     ("the x87's note of its last instruction names the slot, as under kprobes on hardware, and these store it", stores_x87_environment),
     ("Unicorn takes the operand of RET imm16 for signed (docs/unicorn.md); we compute what a CPU does", |bytes| bytes.len() >= 3 && bytes[bytes.len() - 3] == 0xc2 && bytes[bytes.len() - 1] >= 0x80),
 ];
+
+/// A fault in place at an address where the probe window lies.
+fn in_window(after: &trapline_tests::lab::After) -> bool {
+    let windows = [0xf000_0000..0xf100_0000, 0xffff_ffff_be00_0000..0xffff_ffff_c000_0000];
+    let fault = after.registers.iter().find(|(name, _)| *name == "cr2").map_or(0, |(_, value)| *value);
+    windows.iter().any(|window: &std::ops::Range<u64>| window.contains(&fault))
+}
 
 /// FNSTENV, FNSAVE, FXSAVE: D9 /6, DD /6 and 0F AE /0 with a memory operand.
 fn stores_x87_environment(bytes: &[u8]) -> bool {

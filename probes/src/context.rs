@@ -1,9 +1,9 @@
 //! What a handler sees: the stopped CPU, the probe, the function's arguments, guest memory.
 
 use crate::guest::Cpu;
+use crate::instances::Instances;
 use crate::probe::Kprobe;
 use crate::records::{EventId, Flags, Header, Payload, Ring};
-use crate::retprobe::Instances;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;

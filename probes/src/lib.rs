@@ -15,6 +15,7 @@ mod errno;
 pub mod events;
 pub mod guest;
 mod hit;
+mod instances;
 mod jprobe;
 mod lifecycle;
 #[cfg(test)]

@@ -3,11 +3,17 @@
 //! Each is a cheap handle: a clone is the same probe, and the engine knows a probe by its identity. A builder call on a
 //! handle that has been cloned makes a new probe, so that a registered one never changes under the engine.
 
+mod jprobe;
+mod kretprobe;
+
 pub use crate::context::{FaultInfo, Frame, Hit, ReturnHit};
+pub use jprobe::Jprobe;
+pub(crate) use jprobe::MirrorHandler;
+pub use kretprobe::Kretprobe;
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What a handler wants to happen next.
@@ -24,8 +30,6 @@ pub enum Flow {
 type PreHandler = dyn Fn(&mut Hit<'_>) -> Flow + Send + Sync;
 type PostHandler = dyn Fn(&mut Hit<'_>) + Send + Sync;
 type FaultHandler = dyn Fn(&mut Hit<'_>, &FaultInfo) -> bool + Send + Sync;
-type EntryHandler = dyn Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync;
-type ReturnHandler = dyn Fn(&mut ReturnHit<'_>) + Send + Sync;
 
 /// What a probe is, as the list's second column shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -294,261 +298,5 @@ impl fmt::Display for Kprobe {
 impl fmt::Debug for Kprobe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kprobe({} {self})", self.kind().letter())
-    }
-}
-
-/// A return probe: a breakpoint probe at a function's entry, and a handler at its return.
-#[derive(Clone)]
-pub struct Kretprobe(Arc<ReturnObject>);
-
-struct ReturnObject {
-    kprobe: Kprobe,
-    entry: Option<Arc<EntryHandler>>,
-    handler: Option<Arc<ReturnHandler>>,
-    maxactive: i32,
-    data_size: usize,
-    active: AtomicU32,
-    nmissed: AtomicU64,
-    returns: AtomicU64,
-}
-
-/// A copy is another probe.
-impl Clone for ReturnObject {
-    fn clone(&self) -> Self {
-        ReturnObject {
-            kprobe: self.kprobe.another(),
-            entry: self.entry.clone(),
-            handler: self.handler.clone(),
-            maxactive: self.maxactive,
-            data_size: self.data_size,
-            active: AtomicU32::new(0),
-            nmissed: AtomicU64::new(0),
-            returns: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Kretprobe {
-    /// At a function, by name.
-    pub fn at(symbol: impl Into<String>) -> Kretprobe {
-        Kretprobe::on(Kprobe::at(symbol))
-    }
-
-    /// At a function, by its address.
-    pub fn at_address(address: u64) -> Kretprobe {
-        Kretprobe::on(Kprobe::at_address(address))
-    }
-
-    /// At the place of a kprobe that is not registered; its handlers do not run, its flags and fault handler count.
-    pub fn on(kprobe: Kprobe) -> Kretprobe {
-        let kprobe = kprobe.of_kind(Kind::Kretprobe);
-        Kretprobe(Arc::new(ReturnObject {
-            kprobe,
-            entry: None,
-            handler: None,
-            maxactive: 0,
-            data_size: 0,
-            active: AtomicU32::new(0),
-            nmissed: AtomicU64::new(0),
-            returns: AtomicU64::new(0),
-        }))
-    }
-
-    /// Runs at entry; [`Flow::Redirected`] = this call is not followed.
-    pub fn entry(self, handler: impl Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync + 'static) -> Kretprobe {
-        self.change(|object| object.entry = Some(Arc::new(handler)))
-    }
-
-    /// Runs at return.
-    pub fn handler(self, handler: impl Fn(&mut ReturnHit<'_>) + Send + Sync + 'static) -> Kretprobe {
-        self.change(|object| object.handler = Some(Arc::new(handler)))
-    }
-
-    /// How many calls can be followed at a time; 0 or less: max(10, 2 x CPUs).
-    pub fn maxactive(self, maxactive: i32) -> Kretprobe {
-        self.change(|object| object.maxactive = maxactive)
-    }
-
-    /// Bytes of private data that the entry and return handler of one call share.
-    pub fn data_size(self, bytes: usize) -> Kretprobe {
-        self.change(|object| object.data_size = bytes)
-    }
-
-    /// Registered disabled.
-    pub fn disabled(self) -> Kretprobe {
-        self.change(|object| object.kprobe = object.kprobe.another().disabled())
-    }
-
-    /// The machine's own: shown in no list, counted in no summary.
-    pub fn internal(self) -> Kretprobe {
-        self.change(|object| object.kprobe = object.kprobe.another().internal())
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut ReturnObject)) -> Kretprobe {
-        change(Arc::make_mut(&mut self.0));
-        self
-    }
-
-    /// The probe at its entry: address, flags, hits (calls seen) and misses by re-entry.
-    pub fn kprobe(&self) -> &Kprobe {
-        &self.0.kprobe
-    }
-
-    /// Whether both handles are the same probe.
-    pub fn is(&self, other: &Kretprobe) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// How many calls can be followed at a time: as asked for until registration, then as it is.
-    pub fn active_limit(&self) -> i32 {
-        match self.0.active.load(Ordering::Relaxed) {
-            0 => self.0.maxactive,
-            limit => limit as i32,
-        }
-    }
-
-    /// Calls that were not followed because all instances were in use.
-    pub fn nmissed(&self) -> u64 {
-        self.0.nmissed.load(Ordering::Relaxed)
-    }
-
-    /// Returns whose handler's turn came.
-    pub fn returns(&self) -> u64 {
-        self.0.returns.load(Ordering::Relaxed)
-    }
-
-    /// Calls seen at entry.
-    pub fn hits(&self) -> u64 {
-        self.0.kprobe.hits()
-    }
-
-    pub(crate) fn wanted_maxactive(&self) -> i32 {
-        self.0.maxactive
-    }
-
-    pub(crate) fn wanted_data_size(&self) -> usize {
-        self.0.data_size
-    }
-
-    pub(crate) fn entry_handler(&self) -> Option<&EntryHandler> {
-        self.0.entry.as_deref()
-    }
-
-    pub(crate) fn return_handler(&self) -> Option<&ReturnHandler> {
-        self.0.handler.as_deref()
-    }
-
-    pub(crate) fn begin(&self, active: u32) {
-        self.0.active.store(active, Ordering::Relaxed);
-        self.0.nmissed.store(0, Ordering::Relaxed);
-        self.0.returns.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_missed(&self) {
-        bump(&self.0.nmissed);
-    }
-
-    pub(crate) fn count_return(&self) {
-        bump(&self.0.returns);
-    }
-}
-
-impl fmt::Debug for Kretprobe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kretprobe({})", self.0.kprobe)
-    }
-}
-
-/// A probe at a function's entry whose handler sees what the function would see, and whose changes do not reach it.
-#[derive(Clone)]
-pub struct Jprobe(Arc<MirrorObject>);
-
-#[derive(Clone)]
-struct MirrorObject {
-    kprobe: Kprobe,
-    handler: Option<MirrorHandler>,
-    returns_in: Option<Range<u64>>,
-}
-
-#[derive(Clone)]
-pub(crate) enum MirrorHandler {
-    Host(Arc<PostHandler>),
-    Symbol(String),
-    Address(u64),
-}
-
-impl Jprobe {
-    /// At a function, by name.
-    pub fn at(symbol: impl Into<String>) -> Jprobe {
-        Jprobe::on(Kprobe::at(symbol))
-    }
-
-    /// At a function, by its address.
-    pub fn at_address(address: u64) -> Jprobe {
-        Jprobe::on(Kprobe::at_address(address))
-    }
-
-    /// At the place of a kprobe that is not registered; of its handlers only post and fault run.
-    pub fn on(kprobe: Kprobe) -> Jprobe {
-        Jprobe(Arc::new(MirrorObject { kprobe: kprobe.of_kind(Kind::Jprobe), handler: None, returns_in: None }))
-    }
-
-    /// A handler on the host: `hit.arg(n)` are the function's arguments.
-    pub fn host(self, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> Jprobe {
-        self.change(|object| object.handler = Some(MirrorHandler::Host(Arc::new(handler))))
-    }
-
-    /// A handler in the guest, by name. It ends in the guest's `jprobe_return`, or returns where the guest has none.
-    pub fn guest(self, symbol: impl Into<String>) -> Jprobe {
-        self.change(|object| object.handler = Some(MirrorHandler::Symbol(symbol.into())))
-    }
-
-    /// A handler in the guest, by its address.
-    pub fn guest_address(self, address: u64) -> Jprobe {
-        self.change(|object| object.handler = Some(MirrorHandler::Address(address)))
-    }
-
-    /// Where the breakpoint lies that ends a handler in the guest, if not between `jprobe_return` and `jprobe_return_end`.
-    pub fn returns_in(self, range: Range<u64>) -> Jprobe {
-        self.change(|object| object.returns_in = Some(range))
-    }
-
-    /// Registered disabled.
-    pub fn disabled(self) -> Jprobe {
-        self.change(|object| object.kprobe = object.kprobe.another().disabled())
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut MirrorObject)) -> Jprobe {
-        if Arc::get_mut(&mut self.0).is_none() {
-            let mut copy = MirrorObject::clone(&self.0);
-            copy.kprobe = copy.kprobe.another();
-            self = Jprobe(Arc::new(copy));
-        }
-        change(Arc::make_mut(&mut self.0));
-        self
-    }
-
-    /// The probe at the entry: address, flags and counters.
-    pub fn kprobe(&self) -> &Kprobe {
-        &self.0.kprobe
-    }
-
-    /// How often its handler ran.
-    pub fn hits(&self) -> u64 {
-        self.0.kprobe.hits()
-    }
-
-    pub(crate) fn mirror_handler(&self) -> Option<&MirrorHandler> {
-        self.0.handler.as_ref()
-    }
-
-    pub(crate) fn wanted_returns_in(&self) -> Option<Range<u64>> {
-        self.0.returns_in.clone()
-    }
-}
-
-impl fmt::Debug for Jprobe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Jprobe({})", self.0.kprobe)
     }
 }

@@ -146,7 +146,7 @@ impl Engine {
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         let boundary = if self.isa.variable_length {
             function::boundary(self.isa, place.symbol.start, place.address, read)
-        } else if place.address % self.isa.longest as u64 != 0 {
+        } else if !place.address.is_multiple_of(self.isa.longest as u64) {
             let why = format!("{:#x} is no multiple of {}, the length of every instruction", place.address, self.isa.longest);
             return refused(errno, why);
         } else {

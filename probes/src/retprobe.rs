@@ -1,17 +1,16 @@
-//! Return probes: which calls are being followed, whose return a trap at the return pad is, and what happens then (core.md 7).
+//! Return probes: registration, a function's entry, where its return address is taken, and the trap at the return pad (core.md 7).
 //!
-//! Each followed call has an instance out of its probe's pool. Instances in flight hang on their task's list, newest first; the
-//! frame key (the stack pointer at entry) tells which of them returns, so that calls left by a longjmp are noticed.
+//! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one returns.
 
 use crate::context::{Hit, Phase, ReturnHit, Scene};
 use crate::engine::{Engine, Line};
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
+use crate::instances::{Instance, Instances, Match, NONE};
 use crate::lifecycle::refuse_none;
 use crate::point::Action;
 use crate::probe::{Flow, Kretprobe};
 use crate::records::Ring;
-use crate::table::Table;
 use alloc::format;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
@@ -19,37 +18,6 @@ use trapline_isa::arch::Isa;
 
 /// The most private data of a call (core.md 1.3).
 const MOST_DATA: usize = 4096;
-
-/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for another call's.
-const CALLEE_POPS: u64 = 256;
-
-const NONE: u32 = u32::MAX;
-
-/// A followed call.
-#[derive(Clone, Copy, Debug)]
-struct Instance {
-    pool: u32,
-    /// Where in its pool's data its bytes lie.
-    place: u32,
-    task: u64,
-    /// The stack pointer at entry.
-    frame: u64,
-    ret_addr: u64,
-    /// The next older one of the task, or the next free one of the pool.
-    next: u32,
-}
-
-/// All instances, in flight or free.
-pub(crate) struct Instances {
-    all: Vec<Instance>,
-    /// Numbers that belong to no pool.
-    unused: Vec<u32>,
-    /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
-    tasks: Table,
-    pad: Option<u64>,
-    word: u64,
-    stack_size: u64,
-}
 
 /// The instances of one return probe.
 struct Pool {
@@ -66,114 +34,6 @@ struct Pool {
 fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
     let size = owner.wanted_data_size();
     data.get_mut(place as usize * size..(place as usize + 1) * size).unwrap_or_default()
-}
-
-/// Which call a return at the pad belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Match {
-    task: u64,
-    frame: u64,
-    exact: bool,
-}
-
-impl Instances {
-    fn new(isa: &Isa) -> Instances {
-        let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
-        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, word, stack_size }
-    }
-
-    /// Where hijacked functions return to.
-    pub fn pad(&self) -> Option<u64> {
-        self.pad
-    }
-
-    /// A task's calls in flight, newest first.
-    fn of_task(&self, task: u64) -> impl Iterator<Item = (u32, &Instance)> + '_ {
-        let mut at = self.tasks.get(task).unwrap_or(NONE);
-        core::iter::from_fn(move || {
-            let instance = self.all.get(at as usize)?;
-            let number = core::mem::replace(&mut at, instance.next);
-            Some((number, instance))
-        })
-    }
-
-    /// The true return address of the call whose return address stood in this stack word.
-    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.of_task(task).find(|(_, call)| call.frame == slot && Some(call.ret_addr) != self.pad).map(|(_, call)| call.ret_addr)
-    }
-
-    /// The true address behind the task's pad number `nth`, counted from the innermost call.
-    pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
-        self.of_task(task).filter(|(_, call)| Some(call.ret_addr) != self.pad).nth(nth).map(|(_, call)| call.ret_addr)
-    }
-
-    fn same_stack(&self, one: u64, other: u64) -> bool {
-        (one ^ other) & !(self.stack_size - 1) == 0
-    }
-
-    /// A call that was left without a return: its frame lies below where its stack now ends.
-    fn is_left_behind(&self, call: &Instance, frame: u64) -> bool {
-        call.frame < frame && self.same_stack(call.frame, frame)
-    }
-
-    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
-    fn find(&self, task: u64, key: u64) -> Option<Match> {
-        let newest = self.all.get(self.tasks.get(task).unwrap_or(NONE) as usize);
-        if newest.is_some_and(|call| call.frame == key) {
-            return Some(Match { task, frame: key, exact: true });
-        }
-        self.search(task, key)
-    }
-
-    /// Not the newest one: calls above it were left behind, the callee popped its arguments, or something is wrong.
-    fn search(&self, task: u64, key: u64) -> Option<Match> {
-        let of_task = |call: &Instance| Match { task, frame: call.frame, exact: true };
-        if let Some((_, call)) = self.of_task(task).find(|(_, call)| call.frame == key) {
-            return Some(of_task(call));
-        }
-        let popped = |call: &Instance| call.frame < key && key - call.frame <= CALLEE_POPS && self.same_stack(call.frame, key);
-        if let Some((_, call)) = self.of_task(task).filter(|(_, call)| popped(call)).max_by_key(|(_, call)| call.frame) {
-            return Some(of_task(call));
-        }
-        if let Some((_, newest)) = self.of_task(task).next() {
-            return Some(Match { exact: false, ..of_task(newest) });
-        }
-        let on_stack = |call: &&Instance| call.task != 0 && self.in_flight(call) && self.same_stack(call.frame, key);
-        let nearest = self.all.iter().filter(on_stack).min_by_key(|call| call.frame.abs_diff(key))?;
-        Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
-    }
-
-    fn in_flight(&self, call: &Instance) -> bool {
-        self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
-    }
-
-    fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
-        let older = self.tasks.get(task).unwrap_or(NONE);
-        if let Some(instance) = self.all.get_mut(number as usize) {
-            (instance.task, instance.frame, instance.ret_addr, instance.next) = (task, frame, ret_addr, older);
-            self.tasks.insert(task, number);
-        }
-    }
-
-    /// Takes the newest of a task's calls that `which` names off its list.
-    fn take(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) -> Option<u32> {
-        let (mut newer, mut number) = (NONE, self.tasks.get(task)?);
-        let older = loop {
-            let call = self.all.get(number as usize)?;
-            if which(self, call) {
-                break call.next;
-            }
-            (newer, number) = (number, call.next);
-        };
-        match self.all.get_mut(newer as usize) {
-            Some(newer) => newer.next = older,
-            None if older == NONE => {
-                self.tasks.remove(task);
-            }
-            None => self.tasks.insert(task, older),
-        }
-        Some(number)
-    }
 }
 
 /// The return probes.

@@ -261,13 +261,14 @@ proptest! {
         let place = |index: usize| PLACES[index / 2];
         let probes: Vec<Kprobe> = (0..PROBES).map(|index| Kprobe::at(place(index).0).offset(place(index).1)).collect();
         let mirrors: Vec<Jprobe> = (0..PROBES).map(|index| Jprobe::at(place(index).0).host(|_| {})).collect();
+        let has_text = |freed: bool, index: usize| !freed || place(index).0 != "init_setup";
         let mut model = [Expected::default(); 2 * PROBES];
         let (mut enabled, mut freed) = (true, false);
         for step in steps {
             match step {
                 Step::Register(index) => {
                     let answer = engine.register_kprobe(&mut guest, &probes[index]).is_ok();
-                    let expected = !model[index].registered && !(freed && place(index).0 == "init_setup");
+                    let expected = !model[index].registered && has_text(freed, index);
                     prop_assert_eq!(answer, expected);
                     if expected {
                         model[index] = Expected { registered: true, ..Expected::default() };
@@ -277,7 +278,7 @@ proptest! {
                     // A jprobe stands at its function's entry, so its neighbours' offsets do not matter.
                     let taken = (0..PROBES).any(|other| place(other).0 == place(index).0 && model[PROBES + other].registered);
                     let answer = engine.register_jprobe(&mut guest, &mirrors[index]).is_ok();
-                    let expected = !taken && !(freed && place(index).0 == "init_setup");
+                    let expected = !taken && has_text(freed, index);
                     prop_assert_eq!(answer, expected);
                     if expected {
                         model[PROBES + index] = Expected { registered: true, ..Expected::default() };

@@ -240,18 +240,18 @@ fn calls_of_several_tasks_match_up() {
 #[test]
 fn nested_shared_and_popping_returns_match_up() {
     #[rustfmt::skip]
-    let cases: [(&str, &[Op], &[(&str, &str)], &str); 4] = [
-        ("nested",       &[Op::Mov(0, 5), Op::Call("outer"), Op::Halt],  &[("o", "outer"), ("v", "vfs_read"), ("h", "helper")],
-            "o(5) v(5) h(8) h = 8 v = 12 o = 12"),
-        ("a tail call",  &[Op::Mov(0, 5), Op::Call("tail"), Op::Halt],   &[("t", "tail"), ("h", "helper")],
-            "t(5) h(6) h = 6 t = 6"),
-        ("two on one",   &[Op::Mov(0, 5), Op::Call("vfs_read"), Op::Halt], &[("old", "vfs_read"), ("new", "vfs_read")],
-            "new(5) old(5) old = 12 new = 12"),
-        ("callee pops",  &[Op::Mov(0, 5), Op::Push(0), Op::Push(0), Op::Call("stdcall"), Op::Halt], &[("s", "stdcall")],
-            "s(5) s = 6"),
+    let cases = [
+        // what           called      arguments on the stack, probes                                       what their handlers note
+        ("nested",        "outer",    0, &[("o", "outer"), ("v", "vfs_read"), ("h", "helper")][..], "o(5) v(5) h(8) h = 8 v = 12 o = 12"),
+        ("a tail call",   "tail",     0, &[("t", "tail"), ("h", "helper")],                        "t(5) h(6) h = 6 t = 6"),
+        ("two on one",    "vfs_read", 0, &[("old", "vfs_read"), ("new", "vfs_read")],              "new(5) old(5) old = 12 new = 12"),
+        ("callee pops",   "stdcall",  2, &[("s", "stdcall")],                                      "s(5) s = 6"),
     ];
-    for (what, program, probes, expected) in cases {
-        let functions: Vec<_> = [("start", program)].into_iter().chain(sample::FUNCTIONS.iter().copied()).collect();
+    for (what, called, arguments, probes, expected) in cases {
+        let mut program = Vec::from([Op::Mov(0, 5)]);
+        program.extend((0..arguments).map(|_| Op::Push(0)));
+        program.extend([Op::Call(called), Op::Halt]);
+        let functions: Vec<_> = [("start", &program[..])].into_iter().chain(sample::FUNCTIONS.iter().copied()).collect();
         let mut guest = ToyGuest::new(&TOY, 1, &functions);
         let mut engine = Engine::new(&TOY, 1);
         let notes = Notes::default();

@@ -1,0 +1,149 @@
+//! Calls that return probes follow: who is in flight, task by task, and whose return a trap at the return pad is.
+//!
+//! The frame key (the stack pointer at entry) tells which call of a task returns. The newest one does, unless calls above it were
+//! left by something like a longjmp; several instances of one frame are several probes, or tail calls, with one return address.
+
+use crate::table::Table;
+use alloc::vec::Vec;
+use trapline_isa::arch::Isa;
+
+/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for another call's.
+const CALLEE_POPS: u64 = 256;
+
+/// No instance.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A followed call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    pub pool: u32,
+    /// Where in its pool's data its bytes lie.
+    pub place: u32,
+    pub task: u64,
+    /// The stack pointer at entry.
+    pub frame: u64,
+    pub ret_addr: u64,
+    /// The next older one of the task, or the next free one of the pool.
+    pub next: u32,
+}
+
+/// All instances, in flight or free.
+pub(crate) struct Instances {
+    pub all: Vec<Instance>,
+    /// Numbers that belong to no pool.
+    pub unused: Vec<u32>,
+    /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
+    pub tasks: Table,
+    pub pad: Option<u64>,
+    pub word: u64,
+    stack_size: u64,
+}
+
+/// Which call a return at the pad belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub task: u64,
+    pub frame: u64,
+    /// Otherwise it is the likeliest one, and nothing is certain.
+    pub exact: bool,
+}
+
+impl Instances {
+    pub fn new(isa: &Isa) -> Instances {
+        let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
+        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, word, stack_size }
+    }
+
+    /// Where hijacked functions return to.
+    pub fn pad(&self) -> Option<u64> {
+        self.pad
+    }
+
+    /// A task's calls in flight, newest first.
+    pub fn of_task(&self, task: u64) -> impl Iterator<Item = (u32, &Instance)> + '_ {
+        let mut at = self.tasks.get(task).unwrap_or(NONE);
+        core::iter::from_fn(move || {
+            let instance = self.all.get(at as usize)?;
+            let number = core::mem::replace(&mut at, instance.next);
+            Some((number, instance))
+        })
+    }
+
+    /// The true return address of the call whose return address stood in this stack word.
+    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
+        self.of_task(task).find(|(_, call)| call.frame == slot && Some(call.ret_addr) != self.pad).map(|(_, call)| call.ret_addr)
+    }
+
+    /// The true address behind the task's pad number `nth`, counted from the innermost call.
+    pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
+        self.of_task(task).filter(|(_, call)| Some(call.ret_addr) != self.pad).nth(nth).map(|(_, call)| call.ret_addr)
+    }
+
+    fn same_stack(&self, one: u64, other: u64) -> bool {
+        (one ^ other) & !(self.stack_size - 1) == 0
+    }
+
+    /// A call that was left without a return: its frame lies below where its stack now ends.
+    pub fn is_left_behind(&self, call: &Instance, frame: u64) -> bool {
+        call.frame < frame && self.same_stack(call.frame, frame)
+    }
+
+    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
+    pub fn find(&self, task: u64, key: u64) -> Option<Match> {
+        let newest = self.all.get(self.tasks.get(task).unwrap_or(NONE) as usize);
+        if newest.is_some_and(|call| call.frame == key) {
+            return Some(Match { task, frame: key, exact: true });
+        }
+        self.search(task, key)
+    }
+
+    /// Not the newest one: calls above it were left behind, the callee popped its arguments, or something is wrong.
+    fn search(&self, task: u64, key: u64) -> Option<Match> {
+        let of_task = |call: &Instance| Match { task, frame: call.frame, exact: true };
+        if let Some((_, call)) = self.of_task(task).find(|(_, call)| call.frame == key) {
+            return Some(of_task(call));
+        }
+        let popped = |call: &Instance| call.frame < key && key - call.frame <= CALLEE_POPS && self.same_stack(call.frame, key);
+        if let Some((_, call)) = self.of_task(task).filter(|(_, call)| popped(call)).max_by_key(|(_, call)| call.frame) {
+            return Some(of_task(call));
+        }
+        if let Some((_, newest)) = self.of_task(task).next() {
+            return Some(Match { exact: false, ..of_task(newest) });
+        }
+        let on_stack = |call: &&Instance| self.in_flight(call) && self.same_stack(call.frame, key);
+        let nearest = self.all.iter().filter(on_stack).min_by_key(|call| call.frame.abs_diff(key))?;
+        Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
+    }
+
+    fn in_flight(&self, call: &Instance) -> bool {
+        self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
+    }
+
+    pub fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
+        let older = self.tasks.get(task).unwrap_or(NONE);
+        if let Some(instance) = self.all.get_mut(number as usize) {
+            (instance.task, instance.frame, instance.ret_addr, instance.next) = (task, frame, ret_addr, older);
+            self.tasks.insert(task, number);
+        }
+    }
+
+    /// Takes the newest of a task's calls that `which` names off its list.
+    pub fn take(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) -> Option<u32> {
+        let (mut newer, mut number) = (NONE, self.tasks.get(task)?);
+        let older = loop {
+            let call = self.all.get(number as usize)?;
+            if which(self, call) {
+                break call.next;
+            }
+            (newer, number) = (number, call.next);
+        };
+        match self.all.get_mut(newer as usize) {
+            Some(newer) => newer.next = older,
+            None if older == NONE => {
+                self.tasks.remove(task);
+            }
+            None => self.tasks.insert(task, older),
+        }
+        Some(number)
+    }
+}

@@ -1,0 +1,101 @@
+//! [`Jprobe`]: the handle of a jprobe.
+
+use super::{Hit, Kind, Kprobe, PostHandler};
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Range;
+
+/// A probe at a function's entry whose handler sees what the function would see, and whose changes do not reach it.
+#[derive(Clone)]
+pub struct Jprobe(Arc<MirrorObject>);
+
+#[derive(Clone)]
+struct MirrorObject {
+    kprobe: Kprobe,
+    handler: Option<MirrorHandler>,
+    returns_in: Option<Range<u64>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum MirrorHandler {
+    Host(Arc<PostHandler>),
+    Symbol(String),
+    Address(u64),
+}
+
+impl Jprobe {
+    /// At a function, by name.
+    pub fn at(symbol: impl Into<String>) -> Jprobe {
+        Jprobe::on(Kprobe::at(symbol))
+    }
+
+    /// At a function, by its address.
+    pub fn at_address(address: u64) -> Jprobe {
+        Jprobe::on(Kprobe::at_address(address))
+    }
+
+    /// At the place of a kprobe that is not registered; of its handlers only post and fault run.
+    pub fn on(kprobe: Kprobe) -> Jprobe {
+        Jprobe(Arc::new(MirrorObject { kprobe: kprobe.of_kind(Kind::Jprobe), handler: None, returns_in: None }))
+    }
+
+    /// A handler on the host: `hit.arg(n)` are the function's arguments.
+    pub fn host(self, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> Jprobe {
+        self.change(|object| object.handler = Some(MirrorHandler::Host(Arc::new(handler))))
+    }
+
+    /// A handler in the guest, by name. It ends in the guest's `jprobe_return`, or returns where the guest has none.
+    pub fn guest(self, symbol: impl Into<String>) -> Jprobe {
+        self.change(|object| object.handler = Some(MirrorHandler::Symbol(symbol.into())))
+    }
+
+    /// A handler in the guest, by its address.
+    pub fn guest_address(self, address: u64) -> Jprobe {
+        self.change(|object| object.handler = Some(MirrorHandler::Address(address)))
+    }
+
+    /// Where the breakpoint lies that ends a handler in the guest, if not between `jprobe_return` and `jprobe_return_end`.
+    pub fn returns_in(self, range: Range<u64>) -> Jprobe {
+        self.change(|object| object.returns_in = Some(range))
+    }
+
+    /// Registered disabled.
+    pub fn disabled(self) -> Jprobe {
+        self.change(|object| object.kprobe = object.kprobe.another().disabled())
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut MirrorObject)) -> Jprobe {
+        if Arc::get_mut(&mut self.0).is_none() {
+            let mut copy = MirrorObject::clone(&self.0);
+            copy.kprobe = copy.kprobe.another();
+            self = Jprobe(Arc::new(copy));
+        }
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The probe at the entry: address, flags and counters.
+    pub fn kprobe(&self) -> &Kprobe {
+        &self.0.kprobe
+    }
+
+    /// How often its handler ran.
+    pub fn hits(&self) -> u64 {
+        self.0.kprobe.hits()
+    }
+
+    pub(crate) fn mirror_handler(&self) -> Option<&MirrorHandler> {
+        self.0.handler.as_ref()
+    }
+
+    pub(crate) fn wanted_returns_in(&self) -> Option<Range<u64>> {
+        self.0.returns_in.clone()
+    }
+}
+
+impl fmt::Debug for Jprobe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Jprobe({})", self.0.kprobe)
+    }
+}

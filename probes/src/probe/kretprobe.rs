@@ -1,0 +1,172 @@
+//! [`Kretprobe`]: the handle of a return probe.
+
+use super::{Flow, Kind, Kprobe, ReturnHit, bump};
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+type EntryHandler = dyn Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync;
+type ReturnHandler = dyn Fn(&mut ReturnHit<'_>) + Send + Sync;
+
+/// A return probe: a breakpoint probe at a function's entry, and a handler at its return.
+#[derive(Clone)]
+pub struct Kretprobe(Arc<ReturnObject>);
+
+struct ReturnObject {
+    kprobe: Kprobe,
+    entry: Option<Arc<EntryHandler>>,
+    handler: Option<Arc<ReturnHandler>>,
+    maxactive: i32,
+    data_size: usize,
+    active: AtomicU32,
+    nmissed: AtomicU64,
+    returns: AtomicU64,
+}
+
+/// A copy is another probe.
+impl Clone for ReturnObject {
+    fn clone(&self) -> Self {
+        ReturnObject {
+            kprobe: self.kprobe.another(),
+            entry: self.entry.clone(),
+            handler: self.handler.clone(),
+            maxactive: self.maxactive,
+            data_size: self.data_size,
+            active: AtomicU32::new(0),
+            nmissed: AtomicU64::new(0),
+            returns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Kretprobe {
+    /// At a function, by name.
+    pub fn at(symbol: impl Into<String>) -> Kretprobe {
+        Kretprobe::on(Kprobe::at(symbol))
+    }
+
+    /// At a function, by its address.
+    pub fn at_address(address: u64) -> Kretprobe {
+        Kretprobe::on(Kprobe::at_address(address))
+    }
+
+    /// At the place of a kprobe that is not registered; its handlers do not run, its flags and fault handler count.
+    pub fn on(kprobe: Kprobe) -> Kretprobe {
+        let kprobe = kprobe.of_kind(Kind::Kretprobe);
+        Kretprobe(Arc::new(ReturnObject {
+            kprobe,
+            entry: None,
+            handler: None,
+            maxactive: 0,
+            data_size: 0,
+            active: AtomicU32::new(0),
+            nmissed: AtomicU64::new(0),
+            returns: AtomicU64::new(0),
+        }))
+    }
+
+    /// Runs at entry; [`Flow::Redirected`] = this call is not followed.
+    pub fn entry(self, handler: impl Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync + 'static) -> Kretprobe {
+        self.change(|object| object.entry = Some(Arc::new(handler)))
+    }
+
+    /// Runs at return.
+    pub fn handler(self, handler: impl Fn(&mut ReturnHit<'_>) + Send + Sync + 'static) -> Kretprobe {
+        self.change(|object| object.handler = Some(Arc::new(handler)))
+    }
+
+    /// How many calls can be followed at a time; 0 or less: max(10, 2 x CPUs).
+    pub fn maxactive(self, maxactive: i32) -> Kretprobe {
+        self.change(|object| object.maxactive = maxactive)
+    }
+
+    /// Bytes of private data that the entry and return handler of one call share.
+    pub fn data_size(self, bytes: usize) -> Kretprobe {
+        self.change(|object| object.data_size = bytes)
+    }
+
+    /// Registered disabled.
+    pub fn disabled(self) -> Kretprobe {
+        self.change(|object| object.kprobe = object.kprobe.another().disabled())
+    }
+
+    /// The machine's own: shown in no list, counted in no summary.
+    pub fn internal(self) -> Kretprobe {
+        self.change(|object| object.kprobe = object.kprobe.another().internal())
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut ReturnObject)) -> Kretprobe {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The probe at its entry: address, flags, hits (calls seen) and misses by re-entry.
+    pub fn kprobe(&self) -> &Kprobe {
+        &self.0.kprobe
+    }
+
+    /// Whether both handles are the same probe.
+    pub fn is(&self, other: &Kretprobe) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// How many calls can be followed at a time: as asked for until registration, then as it is.
+    pub fn active_limit(&self) -> i32 {
+        match self.0.active.load(Ordering::Relaxed) {
+            0 => self.0.maxactive,
+            limit => limit as i32,
+        }
+    }
+
+    /// Calls that were not followed because all instances were in use.
+    pub fn nmissed(&self) -> u64 {
+        self.0.nmissed.load(Ordering::Relaxed)
+    }
+
+    /// Returns whose handler's turn came.
+    pub fn returns(&self) -> u64 {
+        self.0.returns.load(Ordering::Relaxed)
+    }
+
+    /// Calls seen at entry.
+    pub fn hits(&self) -> u64 {
+        self.0.kprobe.hits()
+    }
+
+    pub(crate) fn wanted_maxactive(&self) -> i32 {
+        self.0.maxactive
+    }
+
+    pub(crate) fn wanted_data_size(&self) -> usize {
+        self.0.data_size
+    }
+
+    pub(crate) fn entry_handler(&self) -> Option<&EntryHandler> {
+        self.0.entry.as_deref()
+    }
+
+    pub(crate) fn return_handler(&self) -> Option<&ReturnHandler> {
+        self.0.handler.as_deref()
+    }
+
+    pub(crate) fn begin(&self, active: u32) {
+        self.0.active.store(active, Ordering::Relaxed);
+        self.0.nmissed.store(0, Ordering::Relaxed);
+        self.0.returns.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_missed(&self) {
+        bump(&self.0.nmissed);
+    }
+
+    pub(crate) fn count_return(&self) {
+        bump(&self.0.returns);
+    }
+}
+
+impl fmt::Debug for Kretprobe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kretprobe({})", self.0.kprobe)
+    }
+}

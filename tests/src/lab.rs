@@ -87,7 +87,8 @@ pub const FLAGS: u64 = 0xcd5;
 impl Lab {
     /// A machine that has set itself up and sleeps.
     pub fn new(arch: Arch) -> Lab {
-        let mut session = Session::new(kernel(arch), &Config { record_events: true, window: 2 << 20, ..Config::default() }).expect("a machine");
+        let mut session =
+            Session::new(kernel(arch), &Config { record_events: true, window: 2 << 20, ..Config::default() }).expect("a machine");
         let stop = session.machine_mut().run_until(1_000_000);
         assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
         let happened = session.machine().happenings().len();
@@ -124,7 +125,14 @@ impl Lab {
         for event in &mut happened {
             event.time -= start;
         }
-        let memory = [(CODE, CODE_BYTES), (DATA, DATA_BYTES), (STACK - STACK_BYTES / 2, STACK_BYTES), (EXCEPTION_STACK - 256, 256), (MEDIA, MEDIA_BYTES), (ELSEWHERE - ELSEWHERE_BYTES / 2, ELSEWHERE_BYTES)];
+        let memory = [
+            (CODE, CODE_BYTES),
+            (DATA, DATA_BYTES),
+            (STACK - STACK_BYTES / 2, STACK_BYTES),
+            (EXCEPTION_STACK - 256, 256),
+            (MEDIA, MEDIA_BYTES),
+            (ELSEWHERE - ELSEWHERE_BYTES / 2, ELSEWHERE_BYTES),
+        ];
         let read = |(at, len): (u64, u64)| {
             let mut bytes = vec![0; len as usize];
             machine.ram().read(at, &mut bytes);
@@ -207,7 +215,8 @@ fn noise(seed: u64, len: u64) -> Vec<u8> {
 
 /// The set-up code as a kernel image, with the case's place as its only function.
 fn kernel(arch: Arch) -> Kernel {
-    let segment = |at: u64, bytes: Vec<u8>, size: u64| Segment { physical: at, virtual_address: at, bytes, size, executable: at == CODE };
+    let segment =
+        |at: u64, bytes: Vec<u8>, size: u64| Segment { physical: at, virtual_address: at, bytes, size, executable: at == CODE };
     let tables = page_tables(arch);
     let tables_size = tables.len() as u64;
     let segments = vec![
@@ -257,8 +266,10 @@ fn save_media(arch: Arch) -> Vec<u8> {
 fn descriptors(arch: Arch) -> Vec<u8> {
     let long = arch == Arch::X86_64;
     let code: u64 = if long { 0x00af_9b00_0000_ffff } else { 0x00cf_9b00_0000_ffff };
-    let task = 0x0000_8900_0000_0067 | (TASK_STATE & 0xffff) << 16 | (TASK_STATE >> 16 & 0xff) << 32 | (TASK_STATE >> 24 & 0xff) << 56;
-    let mut bytes: Vec<u8> = [0, 0, code, 0x00cf_9300_0000_ffff, task, 0].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+    let task =
+        0x0000_8900_0000_0067 | (TASK_STATE & 0xffff) << 16 | (TASK_STATE >> 16 & 0xff) << 32 | (TASK_STATE >> 24 & 0xff) << 56;
+    let mut bytes: Vec<u8> =
+        [0, 0, code, 0x00cf_9300_0000_ffff, task, 0].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
     bytes.resize(0x80, 0);
     bytes.extend(0x2f_u16.to_le_bytes());
     bytes.extend(DESCRIPTORS.to_le_bytes());

@@ -55,7 +55,11 @@ pub fn run(session: &mut Session) -> Run {
 
 /// The checksum line that the tiny kernel prints.
 pub fn checksum(console: &str) -> &str {
-    console.lines().find(|line| line.contains("checksum:")).and_then(|line| line.split("] ").nth(1)).unwrap_or("no checksum was printed")
+    console
+        .lines()
+        .find(|line| line.contains("checksum:"))
+        .and_then(|line| line.split("] ").nth(1))
+        .unwrap_or("no checksum was printed")
 }
 
 /// Fails with the first difference of two runs, in words.
@@ -81,7 +85,10 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
 pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
     let isa = kernel.arch.isa();
     let each = |(_, start, size): (String, u64, u64)| {
-        function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into)).map_while(Result::ok).map(|insn| insn.address).collect::<Vec<_>>()
+        function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into))
+            .map_while(Result::ok)
+            .map(|insn| insn.address)
+            .collect::<Vec<_>>()
     };
     functions(kernel).into_iter().flat_map(each).collect()
 }

@@ -50,7 +50,12 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() 
             }
         }
         println!("{name}: {} different instructions, {} runs compared, {} refused", seen.len(), labs.compared, labs.refused);
-        assert!(seen.len() > 1000 && labs.compared > labs.refused * 20, "{name}: {} of {} were refused", labs.refused, seen.len());
+        assert!(
+            seen.len() > 1000 && labs.compared > labs.refused * 20,
+            "{name}: {} of {} were refused",
+            labs.refused,
+            seen.len()
+        );
     }
 }
 
@@ -142,7 +147,10 @@ impl Labs {
         self.compared += 1;
         for (how, after) in [("boosted or computed", &out_of_line), ("with a post-handler", &with_post)] {
             if *after != expected {
-                let text = self.capstone.disasm_count(&case.bytes, PLACE, 1).map(|insns| insns.iter().map(|insn| insn.to_string()).collect::<String>());
+                let text = self
+                    .capstone
+                    .disasm_count(&case.bytes, PLACE, 1)
+                    .map(|insns| insns.iter().map(|insn| insn.to_string()).collect::<String>());
                 let text = text.unwrap_or_default();
                 return Err(format!("{text} {:02x?} {how}: {}", case.bytes, difference(&expected, after)));
             }
@@ -213,7 +221,11 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
         3 => prop::sample::select(vec![0x66u8, 0x67, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0xf0]).prop_map(|byte| vec![byte]),
         1 => (prop::sample::select(vec![0x66u8, 0xf2, 0xf3]), prop::sample::select(vec![0x67u8, 0x66, 0xf0])).prop_map(|(a, b)| vec![a, b]),
     ];
-    let rex = if arch == Arch::X86_64 { prop_oneof![Just(vec![]), (0x40u8..0x50).prop_map(|byte| vec![byte])].boxed() } else { Just(vec![]).boxed() };
+    let rex = if arch == Arch::X86_64 {
+        prop_oneof![Just(vec![]), (0x40u8..0x50).prop_map(|byte| vec![byte])].boxed()
+    } else {
+        Just(vec![]).boxed()
+    };
     let opcode = prop_oneof![
         6 => any::<u8>().prop_map(|byte| vec![byte]),
         4 => any::<u8>().prop_map(|byte| vec![0x0f, byte]),
@@ -226,17 +238,20 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
         2 => any::<u64>(),
     ];
     // Small displacements keep memory operands inside the data more often.
-    let operands = (any::<u8>(), any::<u8>(), prop_oneof![3 => (0u32..64).prop_map(|small| small), 1 => any::<u32>()], any::<u64>())
-        .prop_map(|(modrm, sib, displacement, immediate)| {
-            let mut bytes = vec![modrm, sib];
-            bytes.extend(displacement.to_le_bytes());
-            bytes.extend(immediate.to_le_bytes());
-            bytes
-        });
-    (prefix, rex, opcode, operands, prop::collection::vec(register, 16), any::<u64>(), any::<u64>())
-        .prop_filter_map("no instruction", move |(prefix, rex, opcode, operands, registers, flags, seed)| {
+    let operands =
+        (any::<u8>(), any::<u8>(), prop_oneof![3 => (0u32..64).prop_map(|small| small), 1 => any::<u32>()], any::<u64>())
+            .prop_map(|(modrm, sib, displacement, immediate)| {
+                let mut bytes = vec![modrm, sib];
+                bytes.extend(displacement.to_le_bytes());
+                bytes.extend(immediate.to_le_bytes());
+                bytes
+            });
+    (prefix, rex, opcode, operands, prop::collection::vec(register, 16), any::<u64>(), any::<u64>()).prop_filter_map(
+        "no instruction",
+        move |(prefix, rex, opcode, operands, registers, flags, seed)| {
             let bytes: Vec<u8> = [prefix, rex, opcode, operands].concat();
             let insn = (arch.isa().decode)(PLACE, &bytes).ok()?;
             Some(Before { bytes: insn.bytes().to_vec(), registers, flags: flags & FLAGS, seed })
-        })
+        },
+    )
 }

@@ -36,7 +36,11 @@ fn a_kernel_probed_everywhere_does_the_same_work() {
                 }
             }
             let seen = run(&mut probed);
-            println!("{name}, post-handlers: {post}: {} probes, {} return probes; refused, by reason:", probes.len(), returns.len());
+            println!(
+                "{name}, post-handlers: {post}: {} probes, {} return probes; refused, by reason:",
+                probes.len(),
+                returns.len()
+            );
             for (reason, count) in &refused {
                 println!("{count:6}  {reason}");
             }
@@ -55,8 +59,12 @@ fn a_kernel_probed_everywhere_does_the_same_work() {
 
 /// `.kprobes.text` and the entry code, which no probe may enter.
 fn is_closed(kernel: &trapline::boot::Kernel, address: u64) -> bool {
-    [("__kprobes_text_start", "__kprobes_text_end"), ("__entry_text_start", "__entry_text_end"), ("__noinstr_text_start", "__noinstr_text_end")]
-        .iter()
-        .filter_map(|(start, end)| kernel.symbols.address_of(start).zip(kernel.symbols.address_of(end)))
-        .any(|(start, end)| (start..end).contains(&address))
+    [
+        ("__kprobes_text_start", "__kprobes_text_end"),
+        ("__entry_text_start", "__entry_text_end"),
+        ("__noinstr_text_start", "__noinstr_text_end"),
+    ]
+    .iter()
+    .filter_map(|(start, end)| kernel.symbols.address_of(start).zip(kernel.symbols.address_of(end)))
+    .any(|(start, end)| (start..end).contains(&address))
 }

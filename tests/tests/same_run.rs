@@ -25,7 +25,11 @@ fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
             for post in [false, true] {
                 let mut all = session(name, cpus);
                 let probes = register_everywhere(&mut all, post);
-                assert_same(&format!("{name}, {cpus} CPUs, {} probes, post-handlers: {post}", probes.len()), &plain, &run(&mut all));
+                assert_same(
+                    &format!("{name}, {cpus} CPUs, {} probes, post-handlers: {post}", probes.len()),
+                    &plain,
+                    &run(&mut all),
+                );
                 let hits: u64 = probes.iter().map(Kprobe::hits).sum();
                 assert!(hits > 100_000, "{name}: {hits} hits");
             }

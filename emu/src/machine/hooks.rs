@@ -58,6 +58,10 @@ impl<L: Listener> Events for Inner<L> {
         let at = self.access(&cpu.handle());
         self.board.advance(at);
         self.board.port_write(at, port, size, value);
+        if (0..self.cpus.len()).any(|other| other != self.current && self.board.pending(other).is_some()) {
+            // Whom this has woken gets a turn.
+            self.slice_end = self.slice_end.min(self.clock.time() + super::slice());
+        }
         self.collect_console();
         if let Some(status) = self.board.power_off() {
             self.wish = Some(Wish::PowerOff(status));
@@ -220,7 +224,10 @@ impl<L: Listener> Inner<L> {
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
         } else if self.is_storm() {
-            self.shut_down(cpu, format!("it takes exception {} at {resume:#x} without end, executing nothing between", exception.vector));
+            self.shut_down(
+                cpu,
+                format!("it takes exception {} at {resume:#x} without end, executing nothing between", exception.vector),
+            );
         }
     }
 

@@ -244,7 +244,7 @@ impl<L: Listener> Machine<L> {
             next_look: 0,
             wish: None,
             limit: Ticks::MAX,
-            slice_end: Ticks::MAX,
+            slice_end: 0,
             console: Vec::new(),
             console_watch: None,
             happenings: config.record_events.then(Vec::new),

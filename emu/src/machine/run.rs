@@ -129,10 +129,14 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Makes the CPU run that is furthest behind, waking it if it sleeps.
+    /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         let inner = &mut self.inner;
         let current = inner.current;
+        let time = inner.clock.time();
+        if !inner.cpus[current].halted && time < inner.slice_end {
+            return if time < inner.limit { Ok(()) } else { Err(Stop::Limit) };
+        }
         inner.cpus[current].clock = inner.clock.clone();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
         let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();

@@ -1,0 +1,435 @@
+//! Engine ids: the requirements that only a real machine can show, each on the tiny kernel. (The engine's own tests show all of
+//! them on a guest in memory, in `probes/`.)
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trapline::machine::{Config, Stop, What};
+use trapline::probed::Session;
+use trapline_isa::plan::Errno;
+use trapline_probes::probe::{Flow, Frame, Jprobe, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, assert_same, checksum, run, session, session_with};
+
+/// KP-1, KP-13: the guest's text really changes, and comes back byte for byte.
+#[test]
+fn arming_writes_a_breakpoint_into_guest_text_and_disarming_takes_it_out() {
+    for (arch, name) in GUESTS {
+        let mut session = session(name, 1);
+        let breakpoint = arch.isa().breakpoint;
+        let text = |session: &mut Session| {
+            session.with_engine(|_, guest| {
+                let at = guest.symbol("vfs_read").expect("a symbol").start;
+                let mut bytes = [0; 16];
+                guest.read_text(at, &mut bytes).expect("text can be read");
+                bytes
+            })
+        };
+        let before = text(&mut session);
+        let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
+        session.register_kprobe(&probe).expect("it may be probed");
+        let armed = text(&mut session);
+        assert_eq!(&armed[..breakpoint.len()], breakpoint, "{name}");
+        assert_eq!(armed[breakpoint.len()..], before[breakpoint.len()..], "{name}: nothing else changed");
+        assert!(!before.starts_with(breakpoint), "{name}");
+        run(&mut session);
+        session.unregister_kprobe(&probe);
+        assert_eq!(text(&mut session), before, "{name}");
+    }
+}
+
+/// KP-6, KP-7: what handlers change counts, and a pc that one changes is where the guest goes on.
+#[test]
+fn handlers_change_arguments_and_the_course_of_the_guest() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut changed = session(name, 1);
+        let smaller = Kprobe::at("fibonacci").pre(|hit| {
+            let register = ["di", "ax"][usize::from(hit.isa().word == 4)];
+            hit.set_reg(register, 1);
+            Flow::Continue
+        });
+        changed.register_kprobe(&smaller).expect("it may be probed");
+        let seen = run(&mut changed);
+        assert_eq!(seen.stop, Stop::PowerOff(0), "{name}");
+        assert_ne!(checksum(&seen.console), checksum(&plain.console), "{name}: the argument reached the function");
+
+        let mut skipped = session_with(name, &Config { command_line: "bench=50".into(), ..Config::default() });
+        let after = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&after);
+        // bench_target is a nop of five bytes and a return: going to the return skips the nop.
+        let skip = Kprobe::at("bench_target")
+            .pre(|hit| {
+                hit.set_pc(hit.address() + 5);
+                Flow::Redirected
+            })
+            .post(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        skipped.register_kprobe(&skip).expect("it may be probed");
+        let seen = run(&mut skipped);
+        assert_eq!((skip.hits(), after.load(Ordering::Relaxed)), (50, 0), "{name}: no post-handler after a redirection");
+        assert_eq!(checksum(&seen.console), checksum(&plain.console), "{name}");
+    }
+}
+
+/// KP-9: the probed instruction faults; the fault handler is asked, and the guest repairs the fault at the original address.
+#[test]
+fn a_fault_of_the_probed_instruction_is_repaired_by_the_guest_as_if_it_were_in_place() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut probed = session(name, 1);
+        let sites: Vec<u64> = probed.kernel().tables.exceptions.iter().map(|row| row.instruction).collect();
+        assert!(!sites.is_empty(), "{name} has an exception table");
+        let asked = Arc::new(AtomicU64::new(0));
+        let mut probes = Vec::new();
+        for site in sites {
+            let count = Arc::clone(&asked);
+            let probe = Kprobe::at_address(site).pre(|_| Flow::Continue).fault(move |hit, fault| {
+                assert_eq!((fault.trapnr, fault.access, hit.pc()), (14, None, hit.address()));
+                count.fetch_add(1, Ordering::Relaxed);
+                false
+            });
+            probed.register_kprobe(&probe).expect("it may be probed");
+            probes.push(probe);
+        }
+        assert_same(name, &plain, &run(&mut probed));
+        assert!(asked.load(Ordering::Relaxed) > 0, "{name}: no probed instruction faulted");
+    }
+}
+
+/// KP-14, KP-18: interrupt handlers can be probed; interrupts are off in them and nothing is delivered inside the window.
+#[test]
+fn interrupt_handlers_can_be_probed() {
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        let off = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&off);
+        let probe = Kprobe::at("do_timer_interrupt").pre(move |hit| {
+            count.fetch_add(u64::from(hit.machine().interrupts_off()), Ordering::Relaxed);
+            Flow::Continue
+        });
+        session.register_kprobe(&probe).expect("it may be probed");
+        let seen = run(&mut session);
+        let timers = seen.happenings.iter().filter(|event| event.what == What::Interrupt(0x20)).count() as u64;
+        assert_eq!((probe.hits(), off.load(Ordering::Relaxed)), (timers, timers), "{name}");
+        assert!(timers > 50, "{name}: {timers} timer interrupts");
+    }
+}
+
+/// KP-17, KP-19: with every function probed on two CPUs both are seen by handlers, and no stop finds a CPU inside the window, so
+/// probes can be taken back at any stop and at once stay away.
+#[test]
+fn two_cpus_hit_probes_and_no_stop_finds_one_inside() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 2));
+        let mut session = session(name, 2);
+        let per_cpu = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let mut probes = Vec::new();
+        for (_, start, _) in trapline_tests::functions(session.kernel()) {
+            let counts = Arc::clone(&per_cpu);
+            let probe = Kprobe::at_address(start).pre(move |hit| {
+                counts[hit.cpu()].fetch_add(1, Ordering::Relaxed);
+                Flow::Continue
+            });
+            let probe = if start % 32 == 0 { probe.post(|_| {}) } else { probe };
+            if session.register_kprobe(&probe).is_ok() {
+                probes.push(probe);
+            }
+        }
+        let text = session.kernel().tables.text.clone();
+        let mut stops = 0;
+        let mut at = 0;
+        let stop = loop {
+            at += 1_733;
+            match session.run_until(at) {
+                Stop::Limit => {
+                    stops += 1;
+                    for pc in session.machine_mut().pcs() {
+                        assert!(
+                            text.contains(&pc) || pc < 0x0100_0000 || !session.machine().in_kernel() || is_init(&session, pc),
+                            "{name}: a CPU stands at {pc:#x}"
+                        );
+                    }
+                    if stops == 200 {
+                        for probe in &probes {
+                            session.unregister_kprobe(probe);
+                        }
+                        let hits: u64 = probes.iter().map(Kprobe::hits).sum();
+                        assert!(hits > 100, "{name}: {hits} hits");
+                    }
+                }
+                stop => break stop,
+            }
+        };
+        assert!(stops > 250, "{name}: {stops} stops");
+        assert_eq!(stop, plain.stop, "{name}");
+        let console = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
+        assert_eq!(console, plain.console, "{name}");
+        assert!(per_cpu.iter().all(|count| count.load(Ordering::Relaxed) > 50), "{name}: {per_cpu:?}");
+    }
+}
+
+fn is_init(session: &Session, pc: u64) -> bool {
+    session.kernel().tables.init_text.as_ref().is_some_and(|range| range.contains(&pc))
+}
+
+/// KP-1: arming and disarming while the guest is in user mode under its own page tables takes effect at once.
+#[test]
+fn probes_are_armed_and_disarmed_while_the_guest_is_in_user_mode() {
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        let mut now = 0;
+        let mut user = |session: &mut Session| {
+            loop {
+                now += 311;
+                assert_eq!(session.run_until(now), Stop::Limit, "{name}: it ends before it is seen in user mode");
+                if !session.machine().in_kernel() {
+                    return;
+                }
+            }
+        };
+        user(&mut session);
+        let entry = Kprobe::at("sys_open").pre(|_| Flow::Continue);
+        session.register_kprobe(&entry).expect("it may be probed");
+        let until = |session: &mut Session, hits: u64| {
+            let mut limit = session.machine().now();
+            while entry.hits() < hits {
+                limit += 1_000;
+                assert_eq!(session.run_until(limit), Stop::Limit, "{name}: {} hits", entry.hits());
+            }
+        };
+        until(&mut session, 3);
+        let mut now = session.machine().now();
+        while session.machine().in_kernel() {
+            now += 311;
+            assert_eq!(session.run_until(now), Stop::Limit, "{name}");
+        }
+        session.unregister_kprobe(&entry);
+        let hits = entry.hits();
+        let rest = run(&mut session);
+        assert_eq!(rest.stop, Stop::PowerOff(0), "{name}");
+        assert_eq!(entry.hits(), hits, "{name}: it was hit after it was taken back");
+    }
+}
+
+/// KP-1: a probe put into, and taken out of, a block that jumps to itself takes effect at once.
+#[test]
+fn a_block_that_jumps_to_itself_is_probed_and_released_at_once() {
+    for (_, name) in GUESTS {
+        let mut session = session_with(name, &Config { command_line: "spin=1".into(), ..Config::default() });
+        assert_eq!(session.run_until(300_000), Stop::Limit, "{name} spins");
+        let pc = session.machine_mut().pcs()[0];
+        let probe = Kprobe::at_address(pc).pre(|_| Flow::Continue);
+        session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert_eq!(session.run_until(310_000), Stop::Limit);
+        let hits = probe.hits();
+        assert!(hits > 100, "{name}: {hits} hits while it spins at {pc:#x}");
+        session.unregister_kprobe(&probe);
+        assert_eq!(session.run_until(320_000), Stop::Limit);
+        assert_eq!(probe.hits(), hits, "{name}");
+    }
+}
+
+/// KP-13, and the GONE of spec/core.md 5: a probe in init text works, is gone with the text, and its removal writes nothing there.
+#[test]
+fn probes_in_init_text_are_gone_when_it_is_freed() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        let probe = Kprobe::at("trap_init").pre(|_| Flow::Continue);
+        session.register_kprobe(&probe).expect("init text may be probed before it is freed");
+        let seen = run(&mut session);
+        assert_same(name, &plain, &seen);
+        assert_eq!((probe.hits(), probe.is_gone()), (1, true), "{name}");
+        let list = session.with_engine(|engine, guest| engine.list(guest));
+        assert!(list.lines().any(|line| line.contains("trap_init+0x0") && line.ends_with("[GONE]")), "{name}:\n{list}");
+        let refusal = session.with_engine(|engine, guest| engine.enable_kprobe(guest, &probe)).expect_err("it is gone");
+        assert_eq!(refusal.errno, Errno::EINVAL, "{name}");
+        let late = Kprobe::at("trap_init").pre(|_| Flow::Continue);
+        assert_eq!(
+            session.register_kprobe(&late).map_err(|refusal| refusal.errno),
+            Err(Errno::EINVAL),
+            "{name}: freed text is no text"
+        );
+        let first_page = |session: &mut Session| {
+            let kernel = session.kernel();
+            let range = kernel.tables.init_text.clone().expect("init text");
+            let segment = kernel.segments.iter().find(|segment| segment.range().contains(&range.start)).expect("a segment");
+            let mut bytes = vec![0; 4096];
+            let physical = segment.physical + (range.start - segment.virtual_address);
+            session.machine().ram().read(physical, &mut bytes);
+            bytes
+        };
+        let before = first_page(&mut session);
+        session.unregister_kprobe(&probe);
+        assert_eq!(first_page(&mut session), before, "{name}: its memory is the guest's again");
+    }
+}
+
+/// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as if nothing had happened.
+#[test]
+fn jprobes_run_in_guest_code_and_on_the_host() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        let in_guest = Jprobe::at("do_fork").guest("jprobe_do_fork");
+        session.register_jprobe(&in_guest).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let counts = Arc::new(Mutex::new(Vec::new()));
+        let seen_counts = Arc::clone(&counts);
+        let on_host = Jprobe::at("vfs_read").host(move |hit| {
+            if let Ok(mut counts) = seen_counts.lock() {
+                counts.push(hit.arg(2));
+            }
+            hit.set_reg("ax", 0xdead);
+            hit.set_reg("dx", 0xdead);
+        });
+        session.register_jprobe(&on_host).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let second = Jprobe::at("vfs_read").host(|_| {});
+        assert_eq!(session.register_jprobe(&second).map_err(|refusal| refusal.errno), Err(Errno::EEXIST), "{name}");
+        let seen = run(&mut session);
+        assert_same(name, &plain, &seen);
+        let word = seen_by_guest(&session, "jprobes_seen");
+        assert_eq!(u64::from(word), in_guest.hits(), "{name}: the guest's handler saw the arguments each time");
+        assert!(in_guest.hits() > 10, "{name}: {} forks", in_guest.hits());
+        let counts = counts.lock().map(|counts| counts.clone()).unwrap_or_default();
+        assert!(
+            counts.len() as u64 == on_host.hits() && counts.iter().all(|count| (1..=4096).contains(count)),
+            "{name}: {counts:?}"
+        );
+    }
+}
+
+fn seen_by_guest(session: &Session, symbol: &str) -> u32 {
+    let kernel = session.kernel();
+    let at = kernel.symbols.address_of(symbol).expect("a symbol");
+    let segment = kernel.segments.iter().find(|segment| segment.range().contains(&at)).expect("a segment");
+    session.machine().ram().word32(segment.physical + (at - segment.virtual_address))
+}
+
+/// RP-7, RP-8: recursion, sleep and tasks that exit inside probed functions: each return finds its call, and the instances of a task
+/// that has exited are free again.
+#[test]
+fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            let mut session = session(name, cpus);
+            // Every task ends in do_exit, which never returns: as many calls as tasks, far more than instances at a time.
+            let never = Kretprobe::at("do_exit").maxactive(3).handler(|_| panic!("do_exit returned"));
+            let inside = Kretprobe::at("exit_inside").maxactive(4 * cpus as i32).handler(|_| {});
+            let depth = Kretprobe::at("fibonacci")
+                .maxactive(64)
+                .data_size(8)
+                .entry(|call| {
+                    let sp = call.sp();
+                    call.data().copy_from_slice(&sp.to_le_bytes());
+                    Flow::Continue
+                })
+                .handler(|call| {
+                    let sp = u64::from_le_bytes(call.data().try_into().expect("eight bytes"));
+                    assert!(call.sp() > sp, "the return of the call that left {sp:#x}, at {:#x}", call.sp());
+                });
+            let sleeps = Kretprobe::at("doze").maxactive(64).handler(|_| {});
+            for probe in [&never, &inside, &depth, &sleeps] {
+                session.register_kretprobe(probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+            }
+            assert_eq!(run(&mut session).stop, Stop::PowerOff(0), "{name}");
+            assert!(
+                never.hits() > 10 && never.nmissed() == 0,
+                "{name}, {cpus} CPUs: {} exits, {} not followed",
+                never.hits(),
+                never.nmissed()
+            );
+            // Four deep twice a task: the first time it returns, the second time the task exits at the bottom.
+            assert_eq!(
+                (inside.hits() % 8, inside.returns() * 2, inside.nmissed()),
+                (0, inside.hits(), 0),
+                "{name}, {cpus} CPUs: exit_inside"
+            );
+            assert!(
+                cpus > 1 || inside.hits() > 8,
+                "{name}: the second task needs the instances of the first: {} calls",
+                inside.hits()
+            );
+            assert_eq!((depth.returns(), depth.nmissed()), (depth.hits(), 0), "{name}, {cpus} CPUs: fibonacci");
+            assert_eq!((sleeps.returns(), sleeps.nmissed()), (sleeps.hits(), 0), "{name}, {cpus} CPUs: doze");
+            assert_eq!(session.engine().counts().mismatched_returns, 0, "{name}, {cpus} CPUs");
+        }
+    }
+}
+
+/// RP-9: a backtrace through functions whose returns are hijacked shows where they really return to, and can show the pad.
+#[test]
+fn backtraces_show_the_true_return_addresses() {
+    for (_, name) in GUESTS {
+        let trace = |hijacked: bool| {
+            let mut session = session(name, 1);
+            let text = session.kernel().tables.text.clone();
+            let frames = Arc::new(Mutex::new(Vec::new()));
+            let kept = Arc::clone(&frames);
+            let probe = Kprobe::at("fibonacci").pre(move |hit| {
+                let mut into = [Frame::default(); 12];
+                let count = hit.backtrace(&mut into, |address| text.contains(&address));
+                if let Ok(mut frames) = kept.lock() {
+                    frames.push(into[..count].to_vec());
+                }
+                Flow::Continue
+            });
+            session.register_kprobe(&probe).expect("it may be probed");
+            let returns = Kretprobe::at("fibonacci").maxactive(64).handler(|_| {});
+            if hijacked {
+                session.register_kretprobe(&returns).expect("it may be probed");
+            }
+            run(&mut session);
+            Arc::try_unwrap(frames)
+                .map(|frames| frames.into_inner().unwrap_or_default())
+                .unwrap_or_else(|shared| shared.lock().map(|frames| frames.clone()).unwrap_or_default())
+        };
+        let (plain, hijacked) = (trace(false), trace(true));
+        let addresses = |frames: &[Vec<Frame>]| {
+            frames.iter().map(|trace| trace.iter().map(|frame| frame.address).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert!(plain.len() > 50 && addresses(&plain) == addresses(&hijacked), "{name}: the same true addresses");
+        assert!(hijacked.iter().flatten().any(|frame| frame.raw != frame.address), "{name}: the pad is there to be seen");
+    }
+}
+
+/// RP-10: functions that switch stacks are refused.
+#[test]
+fn functions_that_switch_stacks_take_no_return_probe() {
+    for (_, name) in GUESTS {
+        let refusal =
+            session(name, 1).register_kretprobe(&Kretprobe::at("__switch_to").handler(|_| {})).expect_err("it switches stacks");
+        assert_eq!(refusal.errno, Errno::EINVAL, "{name}: {refusal}");
+    }
+}
+
+/// KP-12, DV-2: batches are rolled back on the first error; the global switch disarms and arms all in a running guest.
+#[test]
+fn batches_and_the_global_switch_work_in_a_running_guest() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        assert_eq!(session.run_until(100_000), Stop::Limit);
+        let mut batch: Vec<Kprobe> = ["vfs_read", "vfs_write", "sys_open", "schedule"]
+            .iter()
+            .map(|function| Kprobe::at(*function).pre(|_| Flow::Continue))
+            .collect();
+        batch.push(Kprobe::at("no_such_function").pre(|_| Flow::Continue));
+        let refusal =
+            session.with_engine(|engine, guest| engine.register_kprobes(guest, &batch)).expect_err("the last has no symbol");
+        assert_eq!(refusal.errno, Errno::ENOENT, "{name}");
+        assert!(session.with_engine(|engine, guest| engine.list(guest)).is_empty(), "{name}: the first four are gone again");
+        batch.pop();
+        session.with_engine(|engine, guest| engine.register_kprobes(guest, &batch)).unwrap_or_else(|why| panic!("{name}: {why}"));
+        session.run_until(300_000);
+        let hits = |batch: &[Kprobe]| batch.iter().map(Kprobe::hits).sum::<u64>();
+        let first = hits(&batch);
+        session.with_engine(|engine, guest| engine.set_enabled(guest, false));
+        session.run_until(600_000);
+        let second = hits(&batch);
+        session.with_engine(|engine, guest| engine.set_enabled(guest, true));
+        let seen = run(&mut session);
+        assert!(first > 0 && second == first && hits(&batch) > second, "{name}: {first}, {second}, {}", hits(&batch));
+        assert_same(name, &plain, &seen);
+    }
+}

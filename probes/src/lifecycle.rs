@@ -112,10 +112,21 @@ impl Engine {
         }
         let address = point.address();
         let original = &point.insn.bytes()[..isa.breakpoint.len().min(point.insn.bytes().len())];
-        if !wanted && !holds(guest, address, isa.breakpoint) {
-            guest.log(&format!("the guest has changed the text at {address:#x} under a probe; it stays as it is"));
-        } else if let Err(fault) = guest.patch_text(address, if wanted { isa.breakpoint } else { original }) {
-            return refused(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
+        let expected = if wanted { point.insn.bytes() } else { isa.breakpoint };
+        match (holds(guest, address, expected), wanted) {
+            (true, _) => {
+                let bytes = if wanted { isa.breakpoint } else { original };
+                if let Err(fault) = guest.patch_text(address, bytes) {
+                    return refused(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
+                }
+            }
+            (false, true) => {
+                let why = format!("the guest has changed the text at {address:#x} since the probe was made; register it anew");
+                return refused(Errno::EINVAL, why);
+            }
+            (false, false) => {
+                guest.log(&format!("the guest has changed the text at {address:#x} under a probe; it stays as it is"))
+            }
         }
         point.armed = wanted;
         Ok(())
@@ -215,8 +226,8 @@ impl Engine {
             self.paused.forget_point(number);
             self.points.leave_table(number);
             if let Some(point) = self.points.get_mut(number) {
+                // It keeps its slot: a jprobe's handler in the guest may yet come back to it.
                 point.dying = true;
-                point.slot = None;
             }
             match slot {
                 Some(slot) => self.dirty.push(Dirty { slot, point: number }),

@@ -86,3 +86,42 @@ impl Paused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toy::{TOY, sample};
+
+    /// Two executions are one only if point, task, stack pointer and progress agree.
+    #[test]
+    fn an_execution_is_known_by_all_it_has() {
+        let mut guest = sample::kernel(1);
+        let mut of = |point, task, sp, left| {
+            (guest.cpus[0].task, guest.cpus[0].registers[8], guest.cpus[0].registers[1]) = (task, sp, left);
+            Execution::of(&mut guest.cpu(0), TOY.abi, point)
+        };
+        let stopped = of(1, 2, 3, 4);
+        let mut paused = Paused::new();
+        paused.add(stopped);
+        for other in [of(9, 2, 3, 4), of(1, 9, 3, 4), of(1, 2, 9, 4), of(1, 2, 3, 9)] {
+            assert!(!paused.take(&other), "{other:?}");
+        }
+        assert!(paused.take(&stopped) && !paused.take(&stopped) && paused.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_first_and_the_dead_at_once() {
+        let mut guest = sample::kernel(1);
+        let mut of = |task: u64| {
+            guest.cpus[0].task = task;
+            Execution::of(&mut guest.cpu(0), TOY.abi, task as u32 % 2)
+        };
+        let mut paused = Paused::new();
+        (0..=MOST as u64).for_each(|task| paused.add(of(task)));
+        assert!(!paused.take(&of(0)) && paused.take(&of(1)));
+        paused.forget_task(2);
+        assert!(!paused.take(&of(2)) && paused.take(&of(3)));
+        paused.forget_point(0);
+        assert!(!paused.take(&of(4)) && paused.take(&of(5)));
+    }
+}

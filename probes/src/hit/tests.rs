@@ -297,6 +297,32 @@ fn a_hit_inside_a_hit_runs_no_handler_and_executes_the_instruction() {
     }
 }
 
+/// KP-9, KP-10: the same for a fault inside another hit: nobody is asked, the guest gets it, and the outer hit goes on.
+#[test]
+fn a_fault_inside_another_hit_is_the_guests() {
+    let (mut guest, mut engine) = new(1);
+    let notes = Notes::default();
+    let asked = notes.clone();
+    let inner = notes.probe("inner", "vfs_write", 3).fault(move |_, _| {
+        asked.add("asked");
+        true
+    });
+    engine.register_kprobe(&mut guest, &inner).expect("may be probed");
+    let outer = Jprobe::at("outer").guest("vfs_write").returns_in(0x6000..0x6001);
+    engine.register_jprobe(&mut guest, &outer).expect("functions");
+    guest.start(0, "outer");
+    guest.cpus[0].registers[3] = DATA.start;
+    let store = guest.address("vfs_write") + 3;
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == store));
+    guest.cpus[0].registers[3] = 0x10;
+    assert_eq!(guest.run(&mut engine, 0), Stop::Exception { trapnr: PAGE_FAULT, pc: store });
+    guest.cpus[0].registers[3] = DATA.start;
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == store + 3), "repaired, it runs");
+    assert_eq!((notes.take().len(), inner.nmissed()), (0, 2));
+    guest.cpus[0].pc = 0x6000;
+    assert!(matches!(engine.breakpoint(&mut guest.cpu(0)), crate::guest::Answer::Resume(resume) if !resume.frozen));
+}
+
 /// KP-14, KP-18: interrupts come at the same times and places as without probes, also when their handler is probed at every
 /// instruction, and never inside a hit.
 #[test]

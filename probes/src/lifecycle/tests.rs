@@ -91,6 +91,23 @@ fn text_that_the_guest_has_changed_is_left_to_it() {
     assert!(guest.lines.iter().any(|line| line.contains("has changed the text")), "{:?}", guest.lines);
 }
 
+/// KP-1: a copy that is out of date must not run in place of what the guest has now.
+#[test]
+fn a_probe_is_not_armed_on_text_that_has_changed_since() {
+    let (mut guest, mut engine) = new();
+    let probe = Kprobe::at("vfs_read").disabled();
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    let address = guest.address("vfs_read");
+    guest.poke(address + 2, &[9]);
+    let refusal = engine.enable_kprobe(&mut guest, &probe).expect_err("the text is another");
+    assert_eq!((refusal.errno, refusal.why.contains("register it anew")), (Errno::EINVAL, true));
+    assert_eq!((guest.peek(address, 3), probe.is_disabled()), (&[1, 0, 9][..], true));
+    engine.unregister_kprobe(&mut guest, &probe);
+    engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")).expect("the new text may be probed");
+    run(&mut guest, &mut engine);
+    assert_eq!(guest.cpus[0].registers[0], 5 + 9 + 2 + 4);
+}
+
 /// KP-19: a CPU is in the slot when its probe goes. No handler runs any more, the slot is not given to anyone, the CPU comes out
 /// as it should.
 #[test]
@@ -122,6 +139,38 @@ fn a_probe_that_goes_while_a_cpu_is_in_its_slot_leaves_the_slot_to_it() {
     }
 }
 
+/// KP-19: the same for a CPU that is not in the slot, but will come back to it: a jprobe's handler in the guest runs.
+#[test]
+fn a_jprobe_that_goes_while_its_guest_handler_runs_leaves_the_slot_to_it() {
+    let (mut guest, mut engine) = new();
+    let probe = Jprobe::at("vfs_read").guest("handler");
+    engine.register_jprobe(&mut guest, &probe).expect("functions");
+    guest.cpus[0].registers[4] = 0x6800;
+    let handler = guest.address("handler");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == handler));
+    engine.unregister_jprobe(&mut guest, &probe);
+    assert_eq!(engine.slots_in_use_by_leavers(), 1);
+    assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, 12));
+    engine.collect(&mut guest);
+    assert_eq!(engine.slots_in_use_by_leavers(), 0);
+}
+
+/// core.md 5: a probe that is gone while its handler runs in the guest; the CPU goes on with what is there now.
+#[test]
+fn text_that_goes_while_a_guest_handler_runs_is_the_guests_business() {
+    let (mut guest, mut engine) = new();
+    engine.register_jprobe(&mut guest, &Jprobe::at("init_setup").guest("handler")).expect("functions");
+    guest.cpus[0].registers[4] = 0x6800;
+    guest.start(0, "init_setup");
+    let handler = guest.address("handler");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == handler));
+    let range = guest.free_init();
+    engine.kill_range(&mut guest, range);
+    // add r0, 9; halt
+    guest.reuse_init(&[0x01, 0, 9, 0x21]);
+    assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, 9));
+}
+
 /// KP-19: disabling while a CPU is in the slot.
 #[test]
 fn a_probe_that_is_disabled_in_the_middle_of_a_hit_runs_no_more_handlers() {
@@ -146,7 +195,9 @@ fn the_global_switch_keeps_each_probes_own_state() {
     let off = Kprobe::at("vfs_read").offset(3).disabled();
     let switched = Kprobe::at("vfs_read").offset(6).disabled();
     engine.register_kprobes(&mut guest, &[on.clone(), off.clone(), switched.clone()]).expect("may be probed");
-    engine.set_enabled(&mut guest, false);
+    for _ in 0..2 {
+        engine.set_enabled(&mut guest, false);
+    }
     assert_eq!((guest.text_bytes() == original, engine.enabled(), engine.enabled_view()), (true, false, "0\n"));
     assert_eq!([on.is_disabled(), off.is_disabled()], [false, true], "their own states are as they were");
     let late = Kprobe::at("vfs_read").offset(11);

@@ -23,6 +23,20 @@ pub enum BootError {
         /// The file's length.
         has: u64,
     },
+    /// A compressed kernel that does not unpack.
+    #[error("its kernel cannot be unpacked ({what}): {why}")]
+    Payload {
+        /// What it is packed with, or in.
+        what: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// A compressed kernel for which there is no decoder here.
+    #[error("its kernel is compressed with {method}, which cannot be unpacked here")]
+    UnknownCompression {
+        /// Its name.
+        method: &'static str,
+    },
     /// A kernel for another machine.
     #[error("it is for {machine}, which is not supported; supported are {supported}")]
     ForeignMachine {
@@ -98,7 +112,10 @@ impl BootError {
     pub fn advice(&self) -> &'static str {
         match self {
             BootError::NotElf { advice, .. } => advice,
-            BootError::Truncated { .. } => "copy or download the file again",
+            BootError::Truncated { .. } | BootError::Payload { .. } => "copy or download the file again",
+            BootError::UnknownCompression { .. } => {
+                "unpack it first, and give the ELF file inside: the kernel's scripts/extract-vmlinux does that"
+            }
             BootError::ForeignMachine { .. } => "use a kernel built for x86, or the built-in `tiny/x86_64` or `tiny/i386`",
             BootError::NotAKernel { .. } => "give the kernel's own ELF file, usually called vmlinux",
             _ => "give a vmlinux ELF file as the linker wrote it",

@@ -4,6 +4,7 @@
 
 pub mod elf;
 pub mod foreign;
+pub mod payload;
 pub mod tables;
 
 use crate::error::BootError;
@@ -61,9 +62,9 @@ pub struct Section {
 }
 
 impl Kernel {
-    /// The kernel in a file with these bytes.
+    /// The kernel in a file with these bytes: an ELF file, a bzImage, or either of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
-        let image = elf::parse(bytes)?;
+        let image = elf::parse(&payload::unpack(bytes)?)?;
         let tables = Tables::default();
         let kernel = Kernel {
             arch: image.arch,

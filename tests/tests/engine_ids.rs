@@ -8,6 +8,7 @@ use trapline::machine::{Config, Stop, What};
 use trapline::probed::Session;
 use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Frame, Jprobe, Kprobe, Kretprobe};
+use trapline_tests::lab::{Before, How, Lab, PLACE};
 use trapline_tests::{GUESTS, assert_same, checksum, run, session, session_with};
 
 /// KP-1, KP-13: the guest's text really changes, and comes back byte for byte.
@@ -431,5 +432,19 @@ fn batches_and_the_global_switch_work_in_a_running_guest() {
         let seen = run(&mut session);
         assert!(first > 0 && second == first && hits(&batch) > second, "{name}: {first}, {second}, {}", hits(&batch));
         assert_same(name, &plain, &seen);
+    }
+}
+
+/// KP-1: a breakpoint of the guest's own, in either form that x86 has, is the guest's.
+#[test]
+fn the_guests_own_breakpoints_are_delivered_to_the_guest() {
+    for (arch, name) in GUESTS {
+        for bytes in [&[0xcc][..], &[0xcd, 0x03]] {
+            let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1 };
+            let after = Lab::new(*arch).run(&case, How::InPlace).expect("nothing is registered");
+            let first = after.happened.first().map(|event| (event.what, event.pc - PLACE, event.time));
+            let length = bytes.len() as u64;
+            assert_eq!(first, Some((What::Exception(3, None), length, length)), "{name}: {bytes:02x?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod images;
 mod output;
 mod place;
 mod records;
+mod report;
 mod run;
 mod session;
 mod summary;

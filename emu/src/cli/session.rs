@@ -3,7 +3,7 @@
 use super::records::Records;
 use super::run::{Event, Format, Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary};
-use super::{Failure, output};
+use super::{Failure, output, report};
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
 use std::io::{self, Write};
@@ -26,6 +26,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let records = Records::new(request.format, request.out.as_deref())?;
     let mut run = Run { session, events: EventSet::default(), records, request };
     run.attach()?;
+    run.session.time_hits();
     let started = Instant::now();
     let stop = run.until_the_end()?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -115,9 +116,14 @@ impl Run {
         let events = &self.events;
         let (probes, list, dropped, written) = self.session.with_engine(|engine, guest| {
             let summaries = engine.summary(guest);
-            let probes: Vec<ProbeRow> = events.members().iter().map(|member| row(member, &summaries)).collect();
-            (probes, engine.list(guest), engine.records().dropped(), engine.records().written())
+            let rows: Vec<(Option<u64>, ProbeRow)> = events.members().iter().map(|member| row(member, &summaries)).collect();
+            (rows, engine.list(guest), engine.records().dropped(), engine.records().written())
         });
+        let with_time = |(address, row): (Option<u64>, ProbeRow)| ProbeRow {
+            ns_per_hit: address.and_then(|address| self.session.host_ns_per_hit(address)),
+            ..row
+        };
+        let probes = probes.into_iter().map(with_time).collect();
         let counts = self.session.engine().counts();
         let records = self.records.finish(written + dropped, self.request.cpus)?;
         let losses = vec![
@@ -133,7 +139,11 @@ impl Run {
             SummaryFormat::Json => output::json_line(&summary)?,
             SummaryFormat::None => String::new(),
         };
-        output::emit(&text)
+        output::emit(&text)?;
+        if let Stop::Dead(_) | Stop::Limit = stop {
+            eprint!("\n{}", report::render(&self.session.report()));
+        }
+        Ok(())
     }
 }
 
@@ -156,13 +166,13 @@ fn reason(stop: &Stop) -> String {
 }
 
 /// A probe of an event, with what the engine says about its place.
-fn row(member: &Member, summaries: &[ProbeSummary]) -> ProbeRow {
+fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
     let name = member.name().to_string();
     let place = member.definition.location.to_string();
     let (kprobe, no_instance) = match &member.probe {
         Attached::Kprobe(probe) => (probe, 0),
         Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
-        Attached::Pending => return ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() },
+        Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
     };
     let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());
     let mut mode = known.map_or("-", |summary| summary.mode.name()).to_string();
@@ -176,5 +186,5 @@ fn row(member: &Member, summaries: &[ProbeSummary]) -> ProbeRow {
         Count::new("ended by a newer probe", kprobe.skipped()),
         Count::new("no free instance", no_instance),
     ];
-    ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None }
+    (kprobe.address(), ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None })
 }

@@ -173,6 +173,14 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Whether the ISA's breakpoint stands there.
+    pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
+        let breakpoint = self.isa.breakpoint;
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..breakpoint.len().min(8)];
+        self.read(pc, bytes).is_ok() && bytes == breakpoint
+    }
+
     fn address_mask(&self) -> u64 {
         if self.isa.word == 4 { u64::from(u32::MAX) } else { u64::MAX }
     }

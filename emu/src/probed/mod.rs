@@ -1,6 +1,8 @@
 //! Where machine and engine meet: a [`Session`] is a machine with a probe engine as its listener.
 
 pub mod guest;
+pub mod report;
+pub mod timing;
 pub mod watch;
 pub mod window;
 
@@ -11,7 +13,10 @@ use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
 use guest::{Facts, Live};
 use std::sync::Arc;
+use std::time::Instant;
+use timing::Timing;
 use trapline_isa::plan::{Policy, Refusal};
+use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
 use trapline_probes::guest::{Answer, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
@@ -24,6 +29,7 @@ pub struct Probes {
     window: Window,
     facts: Facts,
     notes: Arc<Notes>,
+    timing: Option<Timing>,
 }
 
 impl Listener for Probes {
@@ -32,7 +38,10 @@ impl Listener for Probes {
     }
 
     fn breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
-        let answer = self.engine.breakpoint(cpu);
+        let answer = match self.timing.is_some() {
+            true => self.timed_breakpoint(cpu),
+            false => self.engine.breakpoint(cpu),
+        };
         if let Some(task) = self.notes.take_exited() {
             self.engine.task_exited(task);
         }
@@ -49,6 +58,19 @@ impl Listener for Probes {
 
     fn wants_attention(&self) -> bool {
         self.notes.init_freed()
+    }
+}
+
+impl Probes {
+    fn timed_breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
+        let started = Instant::now();
+        let pc = cpu.pc();
+        let answer = self.engine.breakpoint(cpu);
+        let origin = self.window.origin_of(pc);
+        if let Some(timing) = &mut self.timing {
+            timing.note(origin.unwrap_or(pc), started, origin.is_none());
+        }
+        answer
     }
 }
 
@@ -71,6 +93,7 @@ impl Session {
             window: Window::new(place),
             facts: Facts::new(kernel.clone()),
             notes: Arc::default(),
+            timing: None,
         })?;
         let mut session = Session { machine };
         session.watch()?;
@@ -81,7 +104,8 @@ impl Session {
         let probes = self.machine.listener();
         let internal = watch::internal_probes(&probes.notes, |name| probes.facts.kernel().symbols.address_of(name).is_some());
         for probe in &internal {
-            self.register_kprobe(probe).map_err(|refusal| MachineError::Config(format!("the machine's own probe was refused: {refusal}")))?;
+            self.register_kprobe(probe)
+                .map_err(|refusal| MachineError::Config(format!("the machine's own probe was refused: {refusal}")))?;
         }
         Ok(())
     }
@@ -149,6 +173,18 @@ impl Session {
     fn with_probes(&mut self, with: impl FnOnce(&mut Probes)) {
         let (probes, _) = self.machine.parts();
         with(probes);
+    }
+
+    /// From now on notes what the hits of all present probes cost on the host: two looks at the host's clock a trap.
+    pub fn time_hits(&mut self) {
+        let addresses = self.with_engine(|engine, guest| engine.summary(guest)).into_iter().map(|summary| summary.address);
+        let timing = Timing::of(addresses);
+        self.with_probes(|probes| probes.timing = Some(timing));
+    }
+
+    /// Host nanoseconds from trap to resume, for each hit at this address; a return probe's return is not in it.
+    pub fn host_ns_per_hit(&self, address: u64) -> Option<f64> {
+        self.machine.listener().timing.as_ref()?.per_hit(address)
     }
 
     /// The machine.

@@ -37,10 +37,22 @@ impl Window {
         match self.units.get((offset / UNIT) as usize) {
             Some(Unit::Copy { origin, displaced }) => {
                 let len = u64::from(*displaced);
-                if offset % UNIT == 0 { Place::Copy { origin: *origin, len } } else { Place::WayBack { next: origin.wrapping_add(len) } }
+                if offset % UNIT == 0 {
+                    Place::Copy { origin: *origin, len }
+                } else {
+                    Place::WayBack { next: origin.wrapping_add(len) }
+                }
             }
             Some(Unit::Ours) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
+        }
+    }
+
+    /// The probed address behind a place in a copy or its way back.
+    pub fn origin_of(&self, pc: u64) -> Option<u64> {
+        match self.units.get((pc.wrapping_sub(self.place.start) / UNIT) as usize) {
+            Some(Unit::Copy { origin, .. }) => Some(*origin),
+            _ => None,
         }
     }
 

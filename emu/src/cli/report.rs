@@ -1,0 +1,48 @@
+//! The report about a guest that has died or was stopped: where it stood, on standard error.
+
+use crate::probed::report::Report;
+use std::fmt::Write;
+
+/// Registers in columns, then who called whom.
+pub fn render(report: &Report) -> String {
+    const COLUMNS: usize = 4;
+    let mut text = format!("registers of CPU {}:\n", report.cpu);
+    for row in report.registers.chunks(COLUMNS) {
+        let cells: Vec<String> = row.iter().map(|(name, value)| format!("{name:>5} {value:016x}")).collect();
+        text += cells.join(" ").trim_end();
+        text.push('\n');
+    }
+    for (number, (address, name)) in report.cpus.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "CPU {number} is at {address:#x} {name}");
+    }
+    if !report.calls.is_empty() {
+        text += "on its stack, innermost first (some may be left over from earlier calls):\n";
+        for (address, name) in &report.calls {
+            let _ = writeln!(text, "  {address:#x} {name}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_registers_places_and_callers() {
+        let report = Report {
+            cpu: 1,
+            registers: vec![("ax", 1), ("bx", 2), ("cx", 3), ("dx", 4), ("ip", 0x1000)],
+            cpus: vec![(0x1000, "idle+0x1".into()), (0x2000, "work".into())],
+            calls: vec![(0x3000, "main+0x8".into())],
+        };
+        let text = render(&report);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "registers of CPU 1:");
+        assert_eq!(lines[1], "   ax 0000000000000001    bx 0000000000000002    cx 0000000000000003    dx 0000000000000004");
+        assert_eq!(lines[2], "   ip 0000000000001000");
+        assert_eq!(lines[4], "CPU 1 is at 0x2000 work");
+        assert_eq!(lines[6], "  0x3000 main+0x8");
+    }
+}

@@ -67,7 +67,7 @@ fn what_is_wrong_is_said() {
         ("a truncated file",            vec!["check", truncated.name()],                                    2, vec!["cut off", "help: copy or download the file again"]),
         ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for arm64", "supported are i386 and x86_64"]),
         ("a text file",                 vec!["disasm", text.name(), "vfs_read"],                            2, vec!["it looks like text", "vmlinux"]),
-        ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["gzip", "decompress"]),
+        ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["cannot be unpacked (gzip)", "download the file again"]),
         ("a directory",                 vec!["check", directory.to_str().unwrap()],                         2, vec!["is a directory"]),
         ("an unknown image",            vec!["check", "tiny/x86_46"],                                       2, vec!["no built-in kernel called `tiny/x86_46`", "did you mean `tiny/x86_64`"]),
         ("no such file",                vec!["check", "/nowhere/vmlinux"],                                  2, vec!["there is no file", "`trapline images` lists"]),

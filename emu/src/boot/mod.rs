@@ -8,7 +8,7 @@ pub mod payload;
 pub mod tables;
 
 use crate::error::BootError;
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, kallsyms};
 use std::ops::Range;
 use tables::Tables;
 use trapline_isa::arch::Arch;
@@ -74,7 +74,11 @@ impl Kernel {
             tables,
             sections: image.sections,
         };
-        Ok(kernel.with_symbols(image.symbols))
+        let symbols = match image.symbols.is_empty() {
+            true => kallsyms::find(&kernel).unwrap_or_default(),
+            false => image.symbols,
+        };
+        Ok(kernel.with_symbols(symbols))
     }
 
     /// A kernel that no file holds: code made by a program, for tests and experiments.

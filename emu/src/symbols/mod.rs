@@ -4,6 +4,7 @@
 //! that the kernel prints. A symbol's size is the distance to the next one, padding included, as the kernel counts.
 
 pub mod elf;
+pub mod kallsyms;
 pub mod pattern;
 pub mod similar;
 pub mod system_map;
@@ -46,22 +47,38 @@ pub struct Symbols {
     /// Indices into `places`, by name and then by address.
     by_name: Vec<u32>,
     /// The kernel's own addresses; what lies outside has no symbol, whatever the table says.
-    bounds: Range<u64>,
+    covered: Vec<Range<u64>>,
 }
 
 impl Symbols {
-    /// The table of these.
+    /// The table of these, in the order that the kernel would most likely give them.
     pub fn new(mut entries: Vec<Entry>) -> Symbols {
         entries.sort_by(|one, other| order(one).cmp(&order(other)));
+        Symbols::in_table_order(entries)
+    }
+
+    /// The table of these, which are the kernel's own table: at one address their order is kept.
+    pub fn in_table_order(mut entries: Vec<Entry>) -> Symbols {
+        entries.sort_by_key(|entry| entry.address);
         let (mut absolute, places): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(Entry::is_absolute);
         absolute.sort_by(|one, other| one.name.cmp(&other.name));
         let mut by_name: Vec<u32> = (0..places.len() as u32).collect();
         by_name.sort_by(|one, other| places[*one as usize].name.cmp(&places[*other as usize].name));
-        let mut symbols = Symbols { places, absolute, by_name, bounds: 0..u64::MAX };
-        let first = symbols.places.first().map_or(0, |entry| entry.address);
-        let last = symbols.places.last().map_or(0, |entry| entry.address.saturating_add(1));
-        symbols.bounds = symbols.address_of("_stext").unwrap_or(first)..symbols.address_of("_end").unwrap_or(last);
+        let mut symbols = Symbols { places, absolute, by_name, covered: Vec::new() };
+        symbols.covered = symbols.kernel_ranges();
         symbols
+    }
+
+    /// From `_stext` to `_end`; a kernel without CONFIG_KALLSYMS_ALL has no `_end` and covers its two texts only.
+    fn kernel_ranges(&self) -> Vec<Range<u64>> {
+        let first = self.places.first().map_or(0, |entry| entry.address);
+        let last = self.places.last().map_or(0, |entry| entry.address.saturating_add(1));
+        let range = |start: &str, end: &str| Some(self.address_of(start)?..self.address_of(end)?);
+        let texts = [range("_stext", "_etext"), range("_sinittext", "_einittext")];
+        match self.address_of("_end") {
+            None if texts.iter().all(Option::is_some) => texts.into_iter().flatten().collect(),
+            end => vec![self.address_of("_stext").unwrap_or(first)..end.unwrap_or(last)],
+        }
     }
 
     /// How many there are.
@@ -129,7 +146,7 @@ impl Symbols {
     /// The extents that lie in a range, each with the name that the kernel prints for it.
     pub fn extents(&self, range: Range<u64>) -> Vec<Symbol> {
         let mut found = Vec::new();
-        let mut at = range.start.max(self.bounds.start);
+        let mut at = range.start.max(self.covered.first().map_or(0, |covered| covered.start));
         while at < range.end {
             let next = match self.index_at(at) {
                 Some(index) => {
@@ -167,22 +184,25 @@ impl Symbols {
 
     /// The first alias of the symbol that covers an address.
     fn index_at(&self, address: u64) -> Option<usize> {
-        if !self.bounds.contains(&address) {
-            return None;
-        }
+        let covered = self.covering(address)?;
         let last = self.places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
         let start = self.places[last].address;
         let first = self.places.partition_point(|entry| entry.address < start);
-        (start >= self.bounds.start).then_some(first)
+        (start >= covered.start).then_some(first)
+    }
+
+    fn covering(&self, address: u64) -> Option<&Range<u64>> {
+        self.covered.iter().find(|range| range.contains(&address))
     }
 
     fn end_of(&self, index: usize) -> u64 {
         let start = self.places[index].address;
-        let next = self.places.partition_point(|entry| entry.address <= start);
-        match self.places.get(next) {
-            Some(entry) if start < self.bounds.end => entry.address.min(self.bounds.end),
-            Some(entry) => entry.address,
-            None => self.bounds.end.max(start),
+        let next = self.places.get(self.places.partition_point(|entry| entry.address <= start)).map(|entry| entry.address);
+        let covered = self.covering(start).map(|range| range.end);
+        match (next, covered) {
+            (Some(next), Some(end)) => next.min(end),
+            (Some(end), None) | (None, Some(end)) => end,
+            (None, None) => start,
         }
     }
 

@@ -1,0 +1,216 @@
+//! Tables as the builds of several kernels lay them out, made here and read back; and broken ones.
+
+use super::find;
+use crate::boot::{Kernel, Segment};
+use crate::symbols::Symbols;
+use proptest::prelude::*;
+use trapline_isa::arch::Arch;
+
+/// Where the addresses stand.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// 4.19 to 6.3.
+    BeforeNames,
+    /// 6.4 and later.
+    BehindTokens,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Addresses {
+    Words,
+    Offsets,
+    Signed,
+}
+
+#[derive(Clone, Copy)]
+struct Layout {
+    arch: Arch,
+    place: Place,
+    addresses: Addresses,
+    /// Bytes of a marker.
+    marker: usize,
+    /// A table of 3-byte numbers, one for each name, from 6.2 on and in 6.1 stable.
+    sequence: bool,
+}
+
+const BASE: u64 = 0xffff_ffff_8100_0000;
+const ARCH: Arch = Arch::X86_64;
+
+fn base(arch: Arch) -> u64 {
+    if arch == Arch::X86_64 { BASE } else { 0xc100_0000 }
+}
+
+/// 600 symbols: some absolute where the layout has these, aliases, a long name, and names with a token of several letters.
+fn sample(layout: Layout) -> Vec<(u64, String)> {
+    let base = base(layout.arch);
+    let mut rows = Vec::new();
+    if layout.addresses != Addresses::Offsets {
+        rows.push((0, "Afixed_percpu_data".to_string()));
+        rows.push((0x1f440, "Acurrent_task".to_string()));
+    }
+    rows.push((base, "T_stext".to_string()));
+    rows.push((base, "Tstartup_64".to_string()));
+    rows.extend((1..600u64).map(|number| (base + number * 16, format!("tvfs_function_{number}"))));
+    rows.push((base + 0x3000, format!("T{}", "long_".repeat(40))));
+    rows.push((base + 0x4000, "D_end".to_string()));
+    rows
+}
+
+fn pad(bytes: &mut Vec<u8>, to: usize) {
+    bytes.resize(bytes.len().next_multiple_of(to), 0);
+}
+
+fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
+    const VFS: u8 = 0x80;
+    let word = layout.arch.isa().word;
+    let mut addresses = Vec::new();
+    for (address, _) in rows {
+        match layout.addresses {
+            Addresses::Words => addresses.extend_from_slice(&address.to_le_bytes()[..word]),
+            Addresses::Offsets => addresses.extend_from_slice(&(address.wrapping_sub(base(layout.arch)) as u32).to_le_bytes()),
+            Addresses::Signed if *address < 1 << 30 => addresses.extend_from_slice(&(*address as u32).to_le_bytes()),
+            Addresses::Signed => addresses.extend_from_slice(&((BASE - 1).wrapping_sub(*address) as u32).to_le_bytes()),
+        }
+    }
+    pad(&mut addresses, word);
+    if layout.addresses != Addresses::Words {
+        addresses.extend_from_slice(&base(layout.arch).to_le_bytes()[..word]);
+    }
+
+    let (mut names, mut markers) = (Vec::new(), Vec::new());
+    for (number, (_, name)) in rows.iter().enumerate() {
+        if number % 256 == 0 {
+            markers.extend_from_slice(&(names.len() as u64).to_le_bytes()[..layout.marker]);
+        }
+        let compressed = name.replace("vfs_", "\u{1}").bytes().map(|byte| if byte == 1 { VFS } else { byte }).collect::<Vec<_>>();
+        match compressed.len() {
+            length @ 0..128 => names.push(length as u8),
+            length => names.extend_from_slice(&[length as u8 & 0x7f | 0x80, (length >> 7) as u8]),
+        }
+        names.extend_from_slice(&compressed);
+    }
+
+    let (mut text, mut index) = (Vec::new(), Vec::new());
+    for token in 0..=255u8 {
+        index.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        match token {
+            VFS => text.extend_from_slice(b"vfs_"),
+            b'0'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z' => text.push(token),
+            _ => {}
+        }
+        text.push(0);
+    }
+
+    let mut bytes = vec![0x5a; 64];
+    let before = layout.place == Place::BeforeNames;
+    let tail: &[u8] = &addresses;
+    if before {
+        bytes.extend_from_slice(tail);
+    }
+    bytes.extend_from_slice(&(rows.len() as u64).to_le_bytes()[..word]);
+    for part in [names, markers] {
+        bytes.extend_from_slice(&part);
+        pad(&mut bytes, word);
+    }
+    if before && layout.sequence {
+        bytes.extend(rows.iter().flat_map(|_| [1, 2, 3]));
+        pad(&mut bytes, word);
+    }
+    for part in [text, index] {
+        bytes.extend_from_slice(&part);
+        pad(&mut bytes, word);
+    }
+    if !before {
+        bytes.extend_from_slice(tail);
+    }
+    bytes.extend_from_slice(&[0xa5; 64]);
+    bytes
+}
+
+/// A kernel with these bytes as its data.
+fn kernel(arch: Arch, bytes: Vec<u8>) -> Kernel {
+    let segment = |virtual_address: u64, bytes: Vec<u8>, size: u64| Segment {
+        physical: virtual_address & 0x0fff_ffff,
+        virtual_address,
+        bytes,
+        size,
+        executable: false,
+    };
+    let size = bytes.len() as u64;
+    let segments = vec![segment(base(arch), vec![0xcc; 64], 0x10000), segment(base(arch) + 0x20000, bytes, size)];
+    Kernel::from_parts(arch, 0x100_0000, segments, Symbols::default())
+}
+
+/// KP-4: the symbols of an image that has nothing but the kernel's own tables.
+#[test]
+fn every_layout_from_4_19_on_is_read() {
+    use Addresses::*;
+    use Place::*;
+    #[rustfmt::skip]
+    let cases = [
+        // kernel               arch            addresses stand     as          marker  sequence
+        ("4.19, amd64",         ARCH,           BeforeNames,        Signed,     8,      false),
+        ("4.19, 686",           Arch::I386,     BeforeNames,        Offsets,    4,      false),
+        ("5.10, amd64",         ARCH,           BeforeNames,        Signed,     4,      false),
+        ("6.1 stable, amd64",   ARCH,           BeforeNames,        Signed,     4,      true),
+        ("6.1 stable, 686",     Arch::I386,     BeforeNames,        Offsets,    4,      true),
+        ("6.1, one CPU",        ARCH,           BeforeNames,        Offsets,    4,      true),
+        ("6.1, words, 64 bit",  ARCH,           BeforeNames,        Words,      4,      true),
+        ("6.1, words, 32 bit",  Arch::I386,     BeforeNames,        Words,      4,      true),
+        ("6.12, amd64",         ARCH,           BehindTokens,       Signed,     4,      true),
+        ("6.12, one CPU",       ARCH,           BehindTokens,       Offsets,    4,      true),
+        ("6.12, 686",           Arch::I386,     BehindTokens,       Offsets,    4,      true),
+        ("6.4, words",          ARCH,           BehindTokens,       Words,      4,      true),
+    ];
+    for (what, arch, place, addresses, marker, sequence) in cases {
+        let layout = Layout { arch, place, addresses, marker, sequence };
+        let rows = sample(layout);
+        let symbols = find(&kernel(arch, tables(layout, &rows))).unwrap_or_else(|| panic!("{what}: nothing is found"));
+        assert_eq!(symbols.len(), rows.len(), "{what}");
+        for (address, name) in &rows {
+            let (kind, name) = name.split_at(1);
+            assert_eq!(symbols.address_of(name), Some(*address), "{what}: {name}");
+            let entries = symbols.places().iter().chain(symbols.absolute());
+            let found = entries.filter(|entry| &*entry.name == name).map(|entry| entry.kind).collect::<String>();
+            assert_eq!(found, kind, "{what}: {name}");
+        }
+        let first = symbols.containing(base(arch) + 8).map(|symbol| symbol.name);
+        assert_eq!(first.as_deref(), Some("_stext"), "{what}: the first of two aliases is printed");
+    }
+}
+
+/// KP-4
+#[test]
+fn an_image_without_tables_has_no_symbols() {
+    let layout = Layout { arch: ARCH, place: Place::BeforeNames, addresses: Addresses::Signed, marker: 4, sequence: true };
+    let whole = tables(layout, &sample(layout));
+    let tokens = super::position(&whole, super::DIGITS).unwrap();
+    let cases = [("nothing", vec![]), ("only the digits", super::DIGITS.to_vec()), ("no names", whole[tokens - 0x30..].to_vec())];
+    for (what, bytes) in cases {
+        assert!(find(&kernel(ARCH, bytes)).is_none(), "{what}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// KP-4: damaged tables are refused or read, never a panic.
+    #[test]
+    fn damaged_tables_never_panic(
+        behind in any::<bool>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
+    ) {
+        let place = if behind { Place::BehindTokens } else { Place::BeforeNames };
+        let layout = Layout { arch: ARCH, place, addresses: Addresses::Signed, marker: 4, sequence: true };
+        let mut bytes = tables(layout, &sample(layout));
+        for (index, value) in changes {
+            let at = index.index(bytes.len());
+            bytes[at] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let _ = find(&kernel(ARCH, bytes));
+    }
+}

@@ -164,9 +164,13 @@ impl<L: Listener> Inner<L> {
         match self.listener.breakpoint(&mut view) {
             // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another instruction
             // of the same vector (`CD 03` on x86).
-            Answer::Resume(resume) if resume == Resume::default() && view.pc() == trap.pc && !view.holds_breakpoint(trap.pc) => {
+            Answer::Resume(Resume { counted: 0, frozen: false, .. }) if view.pc() == trap.pc && !view.holds_breakpoint(trap.pc) => {
                 self.clock.resume(trap.resume - trap.pc, false);
-                self.give(cpu, Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false }, trap.resume);
+                self.give(
+                    cpu,
+                    Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false },
+                    trap.resume,
+                );
             }
             Answer::Resume(resume) => {
                 let pc = view.pc();

@@ -220,3 +220,26 @@ fn every_command_has_help_with_examples() {
     let completions = trapline(&["completions", "bash"]);
     assert!(completions.status == 0 && completions.out.contains("disasm"));
 }
+
+/// KP-4: a stripped kernel and its System.map are as good as the whole; without one the command says what is missing.
+#[test]
+fn a_stripped_kernel_is_asked_about_with_its_system_map() {
+    let mut stripped = trapline_images::find("tiny/x86_64").unwrap().bytes.to_vec();
+    stripped[40..48].fill(0); // where the section headers lie
+    stripped[60..62].fill(0); // how many there are
+    let stripped = File::new("stripped", &stripped);
+    let said = trapline(&["check", stripped.name()]);
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains("has no symbols") && said.err.contains("--symbols"), "{}", said.err);
+
+    let line = |line: &str| {
+        let symbol: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |field: &str| symbol[field].as_str().unwrap().to_string();
+        format!("{} {} {}\n", text("address").trim_start_matches("0x"), text("kind"), text("name"))
+    };
+    let symbols = trapline(&["symbols", "tiny/x86_64", "--json"]);
+    let map = File::new("map-of-stripped", symbols.out.lines().map(line).collect::<String>().as_bytes());
+    let whole = trapline(&["check", "tiny/x86_64", "--json"]);
+    let joined = trapline(&["check", stripped.name(), "--symbols", map.name(), "--json"]);
+    assert_eq!((joined.status, joined.out), (0, whole.out), "{}", joined.err);
+}

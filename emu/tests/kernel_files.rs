@@ -61,7 +61,7 @@ fn reading_sees_file_bytes_then_zeroes_then_nothing() {
     assert!(kernel.read(0, &mut []).is_ok());
 }
 
-/// KP-15: an image that was stripped of its sections and symbols can still be asked about by address.
+/// KP-15: an image that was stripped of its sections and symbols is loaded all the same.
 #[test]
 fn a_stripped_kernel_has_text_but_no_names() {
     let stripped = patched(&[(SECTIONS, 8, 0), (SECTION_COUNT, 2, 0)]);

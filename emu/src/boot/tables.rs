@@ -54,7 +54,7 @@ const NOINSTR_TEXT: Bounds = bounds("__noinstr_text_start", "__noinstr_text_end"
 const ENTRY_TEXT: Bounds = bounds("__entry_text_start", "__entry_text_end", ".entry.text");
 const INIT_TEXT: Bounds = bounds("_sinittext", "_einittext", ".init.text");
 const INIT: Bounds = bounds("__init_begin", "__init_end", "");
-const TEXT: Bounds = bounds("_stext", "_etext", "");
+const TEXT: Bounds = bounds("_stext", "_etext", ".text");
 
 /// How the address of a site stands in a row of its table.
 #[derive(Clone, Copy)]

@@ -44,7 +44,7 @@ Examples:
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.image.load()?;
-    verdict::has_text(&kernel, &args.image.image)?;
+    verdict::can_be_asked(&kernel, &args.image.image)?;
     let mut checker = Checker::new(&kernel, args.policy.into());
     if args.tsv {
         return tsv::answer(&mut checker, std::io::stdin().lock(), std::io::stdout().lock());

@@ -49,7 +49,7 @@ struct Line {
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = args.image.load()?;
-    verdict::has_text(&kernel, &args.image.image)?;
+    verdict::can_be_asked(&kernel, &args.image.image)?;
     let (name, range) = function(&kernel, &args.place)?;
     let mut checker = Checker::new(&kernel, args.policy.into());
     let insns: Vec<Insn> = checker.instructions(range.clone()).collect();

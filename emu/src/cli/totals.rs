@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 use trapline_isa::plan::Refusal;
 
 /// The counts.
@@ -17,6 +18,8 @@ pub struct Totals {
     instructions: u64,
     functions: u64,
     text_bytes: u64,
+    /// Fill between functions.
+    padding_bytes: u64,
     /// Bytes behind something undecodable, to the function's end.
     undecoded_bytes: u64,
     accepted: u64,
@@ -44,8 +47,9 @@ pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind) -> Totals {
     let mut reasons: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
     let bar = output::progress(functions.len() as u64, "functions");
     for range in functions {
-        let mut decoded_to = range.start;
-        for insn in checker.instructions(range.clone()) {
+        let filled = range.start..without_padding(kernel, &range);
+        let mut decoded_to = filled.start;
+        for insn in checker.instructions(filled.clone()) {
             decoded_to = insn.next();
             totals.instructions += 1;
             match checker.at(kind, insn.address).answer {
@@ -63,7 +67,8 @@ pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind) -> Totals {
             }
         }
         totals.text_bytes += range.end - range.start;
-        totals.undecoded_bytes += range.end.saturating_sub(decoded_to);
+        totals.padding_bytes += range.end - filled.end;
+        totals.undecoded_bytes += filled.end.saturating_sub(decoded_to);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -76,12 +81,32 @@ pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind) -> Totals {
 }
 
 /// The functions in a range; all of it at once when the image has no symbols.
-fn pieces(kernel: &Kernel, range: &std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
+fn pieces(kernel: &Kernel, range: &Range<u64>) -> Vec<Range<u64>> {
     let functions = kernel.symbols.extents(range.clone());
     if functions.is_empty() {
         return vec![range.clone()];
     }
     functions.into_iter().map(|symbol| symbol.start..(symbol.start + symbol.size).min(range.end)).collect()
+}
+
+/// Where a function ends but for the breakpoints or zeroes behind it: between sections of a kernel these can be millions.
+/// An instruction that itself ends in such bytes is still decoded whole.
+fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
+    let fill = [kernel.arch.isa().breakpoint.first().copied().unwrap_or(0), 0];
+    let mut chunk = [0; 256];
+    let mut end = range.end;
+    while end > range.start {
+        let size = (end - range.start).min(chunk.len() as u64);
+        let part = &mut chunk[..size as usize];
+        if kernel.read(end - size, part).is_err() {
+            return end;
+        }
+        match part.iter().rposition(|byte| !fill.contains(byte)) {
+            Some(last) => return end - size + last as u64 + 1,
+            None => end -= size,
+        }
+    }
+    end
 }
 
 /// The sentence without what is only true of one place: names, numbers, and the advice behind it.

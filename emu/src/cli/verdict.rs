@@ -197,12 +197,16 @@ impl<'k> Checker<'k> {
     }
 }
 
-/// Places that are asked about must be in the text; nothing can be said about an image without any.
-pub fn has_text(kernel: &Kernel, image: &str) -> Result<(), Failure> {
-    match kernel.tables.text.is_empty() {
-        true => {
-            Err(Failure::failed(format!("`{image}` has no text: no segment is executable and it has no `_stext` and `_etext`")))
-        }
-        false => Ok(()),
+/// Boundaries of instructions are counted from the starts of functions: nothing can be said about an image that tells neither.
+pub fn can_be_asked(kernel: &Kernel, image: &str) -> Result<(), Failure> {
+    if kernel.tables.text.is_empty() {
+        return Err(Failure::failed(format!(
+            "`{image}` has no text: no segment is executable and it has no `_stext` and `_etext`"
+        )));
     }
+    if kernel.symbols.is_empty() {
+        return Err(Failure::failed(format!("`{image}` has no symbols, so that no function is known"))
+            .advise("give its System.map, or a copy of /proc/kallsyms, with --symbols FILE"));
+    }
+    Ok(())
 }

@@ -36,6 +36,8 @@ lint: ## format, clippy with warnings denied, and the rules between the crates
 	@scripts/setup.sh build
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	@$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
+		{ echo "fuzz/Cargo.lock is behind: run 'cargo fetch --manifest-path fuzz/Cargo.toml' and commit it"; exit 1; }
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
 	scripts/check-floors.sh

@@ -1,0 +1,113 @@
+//! Bad input: kernels, places and events that make no sense, guests that crash or hang. Each gets a sentence; nothing panics.
+//!
+//! (What the command line makes of them, exit status included, is shown in `emu/tests/command_line.rs`.)
+
+use proptest::prelude::*;
+use trapline::boot::Kernel;
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_isa::plan::Errno;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, kernel, run, session, session_with};
+
+/// KP-4, KP-5, KP-15: what may not be probed in a real kernel, each with its errno and a sentence that helps.
+#[test]
+fn places_that_cannot_be_probed_are_refused_with_a_reason() {
+    #[rustfmt::skip]
+    let cases: &[(&str, fn() -> Kprobe, Errno, &str)] = &[
+        ("a name that no symbol has",   || Kprobe::at("vfs_raed"),                          Errno::ENOENT, "vfs_read"),
+        ("inside an instruction",       || Kprobe::at("vfs_read").offset(1),                Errno::EILSEQ, "vfs_read+0x0"),
+        ("a blacklisted section",       || Kprobe::at("do_int3"),                           Errno::EINVAL, "blacklisted"),
+        ("blacklisted by name",         || Kprobe::at("count_blacklisted_calls"),           Errno::EINVAL, "blacklisted"),
+        ("both symbol and address",     || Kprobe::at("vfs_read").with_address(0x1000),     Errno::EINVAL, "both"),
+        ("neither",                     Kprobe::new,                                        Errno::EINVAL, "neither"),
+        ("data",                        || Kprobe::at("jprobes_seen"),                      Errno::EINVAL, "text"),
+        ("no symbol there",             || Kprobe::at_address(0x10),                        Errno::ENOENT, "symbol"),
+    ];
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        for (what, probe, errno, word) in cases {
+            let refusal = session.register_kprobe(&probe().pre(|_| Flow::Continue)).expect_err(what);
+            assert_eq!(refusal.errno, *errno, "{name}: {what}: {refusal}");
+            assert!(refusal.why.contains(word), "{name}: {what}: {refusal}");
+        }
+        let middle = Kretprobe::on(Kprobe::at("vfs_read").offset(4)).handler(|_| {});
+        assert_eq!(session.register_kretprobe(&middle).map_err(|refusal| refusal.errno), Err(Errno::EINVAL), "{name}");
+    }
+}
+
+/// Guests that crash, panic or hang end the run with the reason, at the limit if nothing else ends it, and can be looked at.
+#[test]
+fn guests_that_crash_or_hang_end_with_a_reason() {
+    for (_, name) in GUESTS {
+        let end = |command_line: &str| {
+            let config = Config { command_line: command_line.into(), ..Config::default() };
+            let mut session = session_with(name, &config);
+            let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
+            session.register_kprobe(&probe).expect("it may be probed");
+            let stop = session.run_until(3_000_000);
+            let report = session.report();
+            assert!(report.registers.iter().any(|(register, value)| *register == "ip" && *value != 0), "{name}, {command_line}");
+            (stop, report.cpus[0].1.clone(), report.calls.len())
+        };
+        let (stop, place, _) = end("crash=1");
+        assert!(matches!(&stop, Stop::Dead(why) if why.contains("could not be delivered")), "{name}: {stop:?}");
+        assert!(place.starts_with("triple_fault"), "{name}: {place}");
+        let (stop, place, calls) = end("spin=1");
+        assert_eq!(stop, Stop::Limit, "{name}");
+        assert!(place.starts_with("do_what_tests_want") && calls > 1, "{name}: {place}");
+        assert_eq!(end("oops=1").0, Stop::PowerOff(1), "{name}");
+    }
+}
+
+/// A machine that cannot be is refused with a sentence.
+#[test]
+fn machines_that_cannot_be_are_refused() {
+    let (_, name) = GUESTS[0];
+    let refuse = |config: Config| match Session::new(kernel(name), &config) {
+        Ok(_) => panic!("{config:?} was accepted"),
+        Err(error) => error.to_string(),
+    };
+    assert!(refuse(Config { cpus: 0, ..Config::default() }).contains("1 or 2"));
+    assert!(refuse(Config { cpus: 99, ..Config::default() }).contains("99 CPUs"));
+    assert!(refuse(Config { command_line: "x".repeat(10_000), ..Config::default() }).contains("command line"));
+}
+
+/// KP-1: when the window is full, registration says so and changes nothing.
+#[test]
+fn a_full_window_refuses_further_probes() {
+    let (_, name) = GUESTS[0];
+    let mut session = session_with(name, &Config { window: 1, ..Config::default() });
+    let mut refused = None;
+    // The smallest window holds tens of thousands of probes, more than the kernel has instructions: fill it by hand.
+    session.with_engine(|_, guest| while guest.window_take(0, 64).is_some() {});
+    let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
+    if let Err(refusal) = session.register_kprobe(&probe) {
+        refused = Some(refusal.errno);
+    }
+    assert_eq!(refused, Some(Errno::ENOMEM));
+    assert_eq!(run(&mut session).stop, Stop::PowerOff(0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// A kernel with damaged text or data is a guest that crashes or hangs, not a machine that does.
+    #[test]
+    fn damaged_kernels_never_panic_the_machine(which in 0usize..2, damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+        let (_, name) = GUESTS[which];
+        let mut bytes = trapline_images::find(name).expect("built in").bytes.to_vec();
+        for (place, value) in damage {
+            let at = place.index(bytes.len());
+            bytes[at] = value;
+        }
+        // A header may have been hit: then it is refused, with a sentence.
+        let Ok(kernel) = Kernel::from_bytes(&bytes) else { return Ok(()) };
+        let Ok(mut session) = Session::new(kernel, &Config::default()) else { return Ok(()) };
+        let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
+        let _ = session.register_kprobe(&probe);
+        let stop = session.run_until(2_000_000);
+        prop_assert!(!matches!(stop, Stop::Attention));
+        session.report();
+    }
+}

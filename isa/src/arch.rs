@@ -1,6 +1,7 @@
 //! Which ISAs there are, and the table of facts and functions that each one is to the rest of the house.
 
 use crate::abi::Abi;
+use crate::detour::Detour;
 use crate::insn::{Insn, Undecodable};
 use crate::mem::{Fault, Memory};
 use crate::plan::{Copy, Emulation, Errno, Plan, Policy, Refusal, Tail};
@@ -74,6 +75,8 @@ pub struct Isa {
     pub copy: fn(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>,
     /// Computes an instruction instead of running it; sets the pc. On a fault nothing has changed.
     pub emulate: Emulate,
+    /// How several instructions are replaced by one jump; `None` where that is not done.
+    pub detour: Option<&'static Detour>,
 }
 
 impl core::fmt::Debug for Isa {

@@ -1,9 +1,8 @@
-//! Walking a function from its start: where its instructions begin, and where they may jump. Written once for all ISAs.
+//! Walking a function from its start: where its instructions begin. Written once for all ISAs.
 
 use crate::arch::Isa;
-use crate::insn::{Flow, Insn, LONGEST, Undecodable};
+use crate::insn::{Insn, LONGEST, Undecodable};
 use crate::mem::Fault;
-use core::ops::Range;
 
 /// The instructions from `start` to `end`, one behind the other; ends behind the first bytes that are none.
 ///
@@ -90,44 +89,6 @@ where
     }
 }
 
-/// What in a function speaks against replacing several of its instructions by one jump.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
-    /// Bytes that are no instruction: what is behind them cannot be judged.
-    pub undecodable: Option<Undecodable>,
-    /// An indirect jump, which may lead anywhere in the function.
-    pub indirect_jump: Option<Insn>,
-    /// A jump or branch into the region.
-    pub jump_into: Option<Insn>,
-    /// A call into the region.
-    pub call_into: Option<Insn>,
-}
-
-/// Looks through a whole function for what may lead into `region`; the first of each kind is named.
-pub fn survey<R>(isa: &'static Isa, function: Range<u64>, region: Range<u64>, read: R) -> Survey
-where
-    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
-{
-    let mut survey = Survey::default();
-    for step in walk(isa, function.start, function.end, read) {
-        let insn = match step {
-            Ok(insn) => insn,
-            Err(undecodable) => {
-                survey.undecodable = Some(undecodable);
-                break;
-            }
-        };
-        let found = match insn.flow {
-            Flow::IndirectJump => &mut survey.indirect_jump,
-            Flow::Jump(target) | Flow::Branch(target) if region.contains(&target) => &mut survey.jump_into,
-            Flow::Call(target) if region.contains(&target) => &mut survey.call_into,
-            _ => continue,
-        };
-        found.get_or_insert(insn);
-    }
-    survey
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,26 +148,5 @@ mod tests {
         let cut = Undecodable { address: end - 1, truncated: true };
         assert_eq!(boundary(&X86_64, START + 25, end - 1, read), Boundary::Unknown(cut), "00 wants a second byte");
         assert_eq!(boundary(&X86_64, end - 1, end + 8, read), Boundary::Unknown(cut));
-    }
-
-    /// OP-2
-    #[test]
-    fn a_survey_finds_what_leads_into_a_region() {
-        let function = START..START + FUNCTION.len() as u64;
-        #[rustfmt::skip]
-        let cases = [
-            // region      jump into it from
-            (1..6,         Some(15)),
-            (6..11,        None),
-            (11..18,       Some(8)),
-        ];
-        for (region, expected) in cases {
-            let found = survey(&X86_64, function.clone(), START + region.start..START + region.end, read);
-            assert_eq!(found.jump_into.map(|insn| insn.address - START), expected, "{region:?}");
-            assert_eq!(found.indirect_jump.map(|insn| insn.address - START), Some(21));
-            assert_eq!((found.undecodable, found.call_into), (None, None));
-        }
-        let called = survey(&X86_64, function, START + 0x10f..START + 0x110, read);
-        assert_eq!(called.call_into.map(|insn| insn.address - START), Some(10));
     }
 }

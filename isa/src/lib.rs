@@ -9,9 +9,11 @@ extern crate alloc;
 
 pub mod abi;
 pub mod arch;
+pub mod detour;
 pub mod function;
 pub mod insn;
 pub mod mem;
 pub mod plan;
+pub mod region;
 pub mod regs;
 pub mod x86;

@@ -1,8 +1,76 @@
-//! The jump of an optimised probe: how long it is and how far it reaches (spec/isa-x86.md 8).
+//! The jump of an optimised probe: how long it is, how far it reaches, and what may stand under it (spec/isa-x86.md 8).
+
+use super::shape::{Map, Shape};
+use super::{Mode, linux, rules};
+use crate::detour::{Detour, JUMP_MOST};
+use crate::insn::{Flow, Insn};
+use crate::plan::{Plan, Policy};
 
 /// `jmp rel32`.
 pub const JUMP: u8 = 0xe9;
 /// Bytes of the jump.
 pub const JUMP_LENGTH: usize = 5;
-/// How far from the end of the jump a detour may lie, either way.
-pub const REACH: u64 = 1 << 31;
+/// `nop`.
+const NOP: &[u8] = &[0x90];
+
+/// 64-bit: within 2 GiB either way.
+pub static BITS_64: Detour = Detour {
+    jump_length: JUMP_LENGTH as u64,
+    lead: NOP,
+    jump: |from, to| jump(Mode::Bits64, from, to),
+    may_move: |insn, policy| may_move(Mode::Bits64, insn, policy),
+    flow: |insn, policy| flow(Mode::Bits64, insn, policy),
+};
+
+/// 32-bit: addresses wrap, so everything is in reach.
+pub static BITS_32: Detour = Detour {
+    jump: |from, to| jump(Mode::Bits32, from, to),
+    may_move: |insn, policy| may_move(Mode::Bits32, insn, policy),
+    flow: |insn, policy| flow(Mode::Bits32, insn, policy),
+    ..BITS_64
+};
+
+fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
+    let distance = to.wrapping_sub(from.wrapping_add(JUMP_LENGTH as u64)) as i64;
+    let distance = match mode {
+        Mode::Bits64 => i32::try_from(distance).ok()?,
+        Mode::Bits32 => distance as i32,
+    };
+    let mut bytes = [0; JUMP_MOST];
+    bytes[0] = JUMP;
+    bytes[1..JUMP_LENGTH].copy_from_slice(&distance.to_le_bytes());
+    Some(bytes)
+}
+
+/// What is right: only what may be boosted, so that the detour is one straight line. Linux: spec/isa-x86.md 8.1, 3.
+fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
+    match policy {
+        Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
+        Policy::Linux61 => linux::may_move(mode, insn),
+    }
+}
+
+fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
+    match policy {
+        Policy::Best => insn.flow,
+        Policy::Linux61 => linux_flow(mode, insn),
+    }
+}
+
+/// Linux looks at the first opcode byte only, also at a vector instruction's (spec/isa-x86.md 3, "Defect in 6.1").
+fn linux_flow(mode: Mode, insn: &Insn) -> Flow {
+    let Ok(shape) = Shape::of(mode, insn.bytes()) else { return Flow::Next };
+    let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
+    let target = || insn.next().wrapping_add_signed(rules::sign_extended(immediate)) & mode.mask();
+    match (shape.first_opcode(), shape.opcode) {
+        (0xff, _) if shape.reg() & 6 == 4 => Flow::IndirectJump,
+        (0xea, _) => Flow::IndirectJump,
+        (0xe9 | 0xeb, _) => Flow::Jump(target()),
+        (0xe0..=0xe3 | 0x70..=0x7f, _) => Flow::Branch(target()),
+        (0x0f, 0x80..=0x8f) if shape.map == Map::Two => Flow::Branch(target()),
+        _ => Flow::Next,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -60,8 +60,8 @@ fn far_return(shape: &Shape) -> Option<Emulation> {
     matches!(shape.first_opcode(), 0xca | 0xcb).then(|| Emulation { op: super::emulate::RETURN, ..Emulation::default() })
 }
 
-/// spec/isa-x86.md 4.3, exception table apart. Also what may stand in the region of an optimised probe.
-pub(super) fn may_boost(shape: &Shape) -> bool {
+/// spec/isa-x86.md 4.3, exception table apart.
+fn may_boost(shape: &Shape) -> bool {
     match shape.map {
         Map::Two => bit(&BOOSTED_0F, shape.opcode),
         Map::Three38 | Map::Three3A => false,
@@ -71,6 +71,14 @@ pub(super) fn may_boost(shape: &Shape) -> bool {
             !rewritten && (!NOT_BOOSTED.iter().any(|range| range.contains(&shape.opcode)) || indirect_jump)
         }
     }
+}
+
+/// Whether it may stand in the region of an optimised probe: what may be copied (the first rows of spec/isa-x86.md 3) and boosted.
+pub(super) fn may_move(mode: Mode, insn: &Insn) -> bool {
+    const COPYING: [&Rule; 3] = [&MARKER, &BREAKPOINT, &MASKING];
+    let Ok(shape) = Shape::of(mode, insn.bytes()) else { return false };
+    let refused = REFUSED.iter().find(|row| (row.matches)(&shape)).is_some_and(|row| COPYING.contains(&row.rule));
+    !refused && may_boost(&shape)
 }
 
 #[rustfmt::skip]

@@ -55,6 +55,7 @@ pub static I386: Isa = Isa {
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem),
+    detour: Some(&detour::BITS_32),
     ..LONG
 };
 
@@ -74,4 +75,5 @@ const LONG: Isa = Isa {
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
     emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem),
+    detour: Some(&detour::BITS_64),
 };

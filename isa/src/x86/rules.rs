@@ -230,7 +230,7 @@ fn released(immediate: &[u8]) -> u64 {
     immediate.try_into().map_or(0, |bytes| u64::from(u16::from_le_bytes(bytes)))
 }
 
-fn sign_extended(immediate: &[u8]) -> i64 {
+pub(super) fn sign_extended(immediate: &[u8]) -> i64 {
     match *immediate {
         [byte] => i64::from(byte as i8),
         [low, high] => i64::from(i16::from_le_bytes([low, high])),

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use trapline_isa::abi::{Abi, ReturnAddress};
 use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::detour::Detour;
 use trapline_isa::insn::{Flow, Insn, Undecodable};
 use trapline_isa::mem::{Fault, Memory};
 use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail};
@@ -258,7 +259,21 @@ const BASE: Isa = Isa {
     plan: |insn, _| plan(insn),
     copy,
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| ()),
+    detour: Some(&DETOUR),
 };
+
+static DETOUR: Detour = Detour {
+    jump_length: JUMP_LENGTH,
+    lead: &[NOP],
+    jump: |from, to| {
+        let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
+        bytes[1..JUMP_LENGTH as usize].copy_from_slice(&(to.wrapping_sub(from + JUMP_LENGTH) as i32).to_le_bytes());
+        Some(bytes)
+    },
+    may_move: |insn, _| matches!(plan(insn), Ok(Plan::Boost)) && insn.bytes().first() != Some(&FILL),
+    flow: |insn, _| insn.flow,
+};
+const JUMP_LENGTH: u64 = 5;
 
 /// Calls push the return address.
 pub static TOY: Isa = BASE;

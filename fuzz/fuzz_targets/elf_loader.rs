@@ -1,11 +1,12 @@
 //! Any bytes as a kernel's file: the answer is a kernel whose parts can all be looked at, or a sentence.
 //!
-//! Input: a byte that says what follows. 0: a file. 1 or 2: changes to the built-in kernel for x86_64 or i386, eight bytes each (see
+//! Input: a byte that says what follows. 0: a file, compressed or not. 1 or 2: changes to the built-in kernel for x86_64 or i386, eight bytes each (see
 //! [`patched`]). 3: the text of a System.map.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trapline::boot::Kernel;
+use std::borrow::Cow;
+use trapline::boot::{Kernel, payload};
 use trapline::still::StillGuest;
 use trapline::symbols::{Symbols, system_map};
 use trapline_probes::guest::Guest;
@@ -13,7 +14,7 @@ use trapline_probes::guest::Guest;
 fuzz_target!(|data: &[u8]| {
     let [choice, rest @ ..] = data else { return };
     match choice % 4 {
-        0 => look_at(rest),
+        0 => look_inside(rest),
         1 => look_at(&patched("tiny/x86_64", rest)),
         2 => look_at(&patched("tiny/i386", rest)),
         _ => {
@@ -23,6 +24,18 @@ fuzz_target!(|data: &[u8]| {
         }
     }
 });
+
+/// A kernel may unpack to a gigabyte; here to far less, so that a second has many tries in it.
+const MOST_BYTES: u64 = 4 << 20;
+
+fn look_inside(file: &[u8]) {
+    let Ok(inner) = payload::unpack_at_most(file, MOST_BYTES) else { return };
+    assert!(inner.len() as u64 <= MOST_BYTES.max(file.len() as u64), "more was unpacked than asked for");
+    // Compressed once more than files are: the loader would begin anew, with its own limit.
+    if matches!(payload::unpack_at_most(&inner, MOST_BYTES), Ok(Cow::Borrowed(_))) {
+        look_at(&inner);
+    }
+}
 
 /// A whole kernel with a few fields changed. Of a change's eight bytes the first says where (its low two bits: the ELF header, the
 /// program headers, the section headers, anywhere) and how wide (the next two: 1, 2, 4 bytes, or that the file ends there); three are

@@ -17,20 +17,32 @@ const WINDOW_BYTES: u64 = 64 << 20;
 /// A kernel's image with a text of its own to write to, and no CPU.
 pub struct StillGuest<'k> {
     kernel: &'k Kernel,
-    /// Copies of the segments with code, by address.
+    /// Copies of the segments with code, by address. (Init text may lie in one that is not marked so.)
     text: Vec<Segment>,
     window: Range<u64>,
     next: u64,
     free: HashMap<usize, Vec<u64>>,
     log: Vec<String>,
+    /// Its boot is done.
+    booted: bool,
 }
 
 impl<'k> StillGuest<'k> {
     /// The kernel as it is after loading.
     pub fn new(kernel: &'k Kernel) -> StillGuest<'k> {
-        let text: Vec<Segment> = kernel.segments.iter().filter(|segment| segment.executable).cloned().collect();
+        let texts = [Some(&kernel.tables.text), kernel.tables.init_text.as_ref()];
+        let has_text = |segment: &&Segment| {
+            let range = segment.range();
+            segment.executable || texts.iter().flatten().any(|text| range.contains(&text.start))
+        };
+        let text: Vec<Segment> = kernel.segments.iter().filter(has_text).cloned().collect();
         let window = window_of(kernel);
-        StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), log: Vec::new() }
+        StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), log: Vec::new(), booted: false }
+    }
+
+    /// The kernel after its boot: what it needed for that only is freed. What it has patched is the caller's to write.
+    pub fn booted(kernel: &'k Kernel) -> StillGuest<'k> {
+        StillGuest { booted: true, ..StillGuest::new(kernel) }
     }
 
     /// What the engine has said.
@@ -83,7 +95,7 @@ impl Guest for StillGuest<'_> {
         let tables = &self.kernel.tables;
         match () {
             () if tables.text.contains(&address) => Some(Text::Core),
-            () if tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) => Some(Text::Init),
+            () if !self.booted && tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) => Some(Text::Init),
             () => None,
         }
     }

@@ -6,6 +6,7 @@ pub mod elf;
 pub mod foreign;
 pub mod payload;
 pub mod tables;
+pub mod unnamed;
 
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};

@@ -1,10 +1,11 @@
 //! What a kernel's own tables say about its text: its bounds, what must not be probed, what it patches itself.
 //!
-//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose.
-//! A table that is not there is empty. Formats: Linux 6.1 (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h,
+//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose, or, where an image
+//! has neither, by what is in them. A table that is not there is empty. Formats: Linux 6.1 (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h,
 //! static_call_types.h); blacklist: spec/core.md 10.
 
 use super::Kernel;
+use super::unnamed::Finder;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,6 +26,8 @@ pub struct Tables {
     pub blacklist: Vec<Blacklisted>,
     /// Places that the kernel itself patches or depends on.
     pub sites: BTreeMap<u64, Site>,
+    /// Tables that this kernel may have and that could not be found: what they say is not known here.
+    pub missing: Vec<&'static str>,
 }
 
 /// A row of the exception table.
@@ -36,19 +39,29 @@ pub struct Exception {
     pub fixup: u64,
 }
 
-/// Where a table lies: its two symbols, or its section.
+/// Where a table lies: its two symbols, or its section, or what is in it.
 struct Bounds {
     start: &'static str,
     end: &'static str,
     section: &'static str,
+    search: Option<Search>,
 }
 
+type Search = fn(&Finder<'_>) -> Option<Range<u64>>;
+
 const fn bounds(start: &'static str, end: &'static str, section: &'static str) -> Bounds {
-    Bounds { start, end, section }
+    Bounds { start, end, section, search: None }
+}
+
+impl Bounds {
+    const fn or(self, search: Search) -> Bounds {
+        Bounds { search: Some(search), ..self }
+    }
 }
 
 const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table");
-const BLACKLIST: Bounds = bounds("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist");
+const BLACKLIST: Bounds =
+    bounds("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist").or(|finder| finder.kprobe_blacklist());
 const KPROBES_TEXT: Bounds = bounds("__kprobes_text_start", "__kprobes_text_end", ".kprobes.text");
 const NOINSTR_TEXT: Bounds = bounds("__noinstr_text_start", "__noinstr_text_end", ".noinstr.text");
 const ENTRY_TEXT: Bounds = bounds("__entry_text_start", "__entry_text_end", ".entry.text");
@@ -66,30 +79,44 @@ enum Form {
 }
 
 /// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8), how the address stands in its first field.
-/// Where two tables name one address the first counts.
+/// Where two tables name one address the first counts. A row of no bytes: kernels of that word size have no such table (static calls
+/// are patched where they are made on 64 bits only).
 #[rustfmt::skip]
 const SITES: &[(Bounds, Site, [usize; 2], Form)] = &[
-    (bounds("__start___jump_table", "__stop___jump_table", "__jump_table"),                     Site::JumpLabel,  [12, 16], Form::Relative),
-    (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites"),     Site::StaticCall, [8, 8],   Form::Relative),
-    (bounds("__start___bug_table", "__stop___bug_table", "__bug_table"),                        Site::Bug,        [12, 12], Form::Relative),
-    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),                                    Site::SmpLock,    [4, 4],   Form::Relative),
-    (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc"),                         Site::Ftrace,     [4, 8],   Form::Absolute),
+    (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
+                                                                        Site::JumpLabel,  [12, 16], Form::Relative),
+    (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),
+                                                                        Site::StaticCall, [0, 8],   Form::Relative),
+    (bounds("__start___bug_table", "__stop___bug_table", "__bug_table"),Site::Bug,        [12, 12], Form::Relative),
+    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    [4, 4],   Form::Relative),
+    (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc").or(|finder| finder.ftrace_sites()),
+                                                                        Site::Ftrace,     [4, 8],   Form::Absolute),
 ];
 
 impl Tables {
     /// What this kernel's tables say.
     pub fn of(kernel: &Kernel) -> Tables {
-        let reader = Reader { kernel, word: kernel.arch.isa().word };
+        let mut reader = Reader { kernel, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };
+        // Names that do not reach to the end of the kernel are those of its code alone (CONFIG_KALLSYMS_ALL off).
+        if !kernel.symbols.is_empty() && kernel.symbols.address_of("_end").is_none() {
+            let more = [tables.init_text.clone(), kernel.section(".exit.text")];
+            let code = [tables.text.clone()].into_iter().chain(more.into_iter().flatten()).collect();
+            reader.finder = Some(Finder::new(kernel, &kernel.symbols, code));
+        }
         tables.exceptions = reader.exceptions();
-        tables.blacklist = blacklist(&reader, &kernel.symbols, &tables);
+        tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes, form) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
+            if size == 0 {
+                continue;
+            }
             for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, *form)) {
                 tables.sites.entry(address).or_insert(*site);
             }
         }
+        tables.missing = reader.missing;
         tables
     }
 
@@ -100,14 +127,15 @@ impl Tables {
 }
 
 /// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, entry text.
-fn blacklist(reader: &Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
+fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
     let mut list = Vec::new();
     let listed = |symbol: trapline_probes::guest::Symbol| Blacklisted {
         range: symbol.start..symbol.start + symbol.size,
         name: symbol.name,
         listed: true,
     };
-    let functions = reader.rows(&BLACKLIST, reader.word).filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
+    let rows = reader.rows(&BLACKLIST, reader.word);
+    let functions = rows.filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );
@@ -125,6 +153,10 @@ fn blacklist(reader: &Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Bla
 struct Reader<'a> {
     kernel: &'a Kernel,
     word: usize,
+    /// Looks for tables that have no name, in kernels that name their code alone.
+    finder: Option<Finder<'a>>,
+    /// What it did not find.
+    missing: Vec<&'static str>,
 }
 
 impl<'a> Reader<'a> {
@@ -150,8 +182,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The rows of a table with their addresses, as far as the file holds them.
-    fn rows(&self, bounds: &Bounds, size: usize) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
-        let range = self.range(bounds).unwrap_or(0..0);
+    fn rows(&mut self, bounds: &Bounds, size: usize) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
+        let named = self.range(bounds);
+        let range = named.or_else(|| bounds.search.and_then(|search| self.finder.as_ref().and_then(search)));
+        if range.is_none() && self.finder.is_some() {
+            self.missing.push(bounds.section);
+        }
+        let range = range.unwrap_or(0..0);
         let bytes = self.kernel.held(&range).unwrap_or_default();
         bytes.chunks_exact(size).enumerate().map(move |(number, row)| (range.start + (number * size) as u64, row))
     }
@@ -172,13 +209,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn exceptions(&self) -> Vec<Exception> {
+    fn exceptions(&mut self) -> Vec<Exception> {
         const ROW: usize = 12;
+        let rows = self.rows(&EXCEPTIONS, ROW);
         let row = |(at, row): (u64, &[u8])| {
             let instruction = self.field(at, row, 0, Form::Relative)?;
             let fixup = self.field(at, row, 4, Form::Relative)?;
             Some(Exception { instruction, fixup })
         };
-        self.rows(&EXCEPTIONS, ROW).filter_map(row).collect()
+        rows.filter_map(row).collect()
     }
 }

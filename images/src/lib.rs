@@ -1,11 +1,14 @@
-//! Guest kernels that come with trapline: the tiny kernel, ready to boot, and the way to build it again.
+//! Guest kernels: the tiny kernel, ready to boot, and the way to build it again; stock kernels, pulled from their distribution.
 //!
-//! Names are `family/variant`: `tiny/x86_64`, `tiny/i386`. Stock kernels (`debian/...`) are to join this catalogue; they are pulled, not
-//! embedded.
+//! Names are `family/variant`: `tiny/x86_64` is embedded, `debian/amd64` or `debian/amd64@6.1.0-56` is pulled into a cache.
 
+mod pull;
 mod rebuild;
+mod stock;
 
+pub use pull::{Progress, PullError, Pulled, Puller};
 pub use rebuild::{RebuildError, Rebuilt, Tools, installed_tools, rebuild, recorded_tools};
+pub use stock::{Local, Stock, Wanted, cache_folder, folders, locate, remove, stocks, versions};
 
 /// A kernel that is part of the program.
 #[derive(Debug)]

@@ -1,0 +1,434 @@
+//! Pulling a stock kernel from its distribution by the system's apt, as an ordinary user.
+//!
+//! apt gets a configuration, a state and a cache of its own, so that the computer's own are neither read (its proxy apart) nor
+//! changed. apt checks signatures and checksums. A kernel appears in the cache by one rename, when all of it is there.
+
+use crate::stock::{self, Local, Stock, Wanted, is_version};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The archive of Debian 12; another one may be named in `TRAPLINE_DEBIAN_MIRROR`.
+const MIRROR: &str = "http://deb.debian.org/debian";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const SUITE: &str = "bookworm";
+
+/// How a pull goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// A new step begins.
+    Step(String),
+    /// So much of the step is done.
+    Percent(f32),
+    /// Something that people should know, and no error.
+    Note(String),
+}
+
+/// What a pull did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The kernel.
+    pub local: Local,
+    /// It was in the cache already.
+    pub was_there: bool,
+}
+
+/// Why there is no kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// A tool is not installed.
+    #[error("`{tool}` cannot be run: {cause}")]
+    NoTool {
+        /// Its name.
+        tool: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The archive cannot be reached.
+    #[error("the archive {mirror} cannot be reached; apt says:\n{said}")]
+    NoNetwork {
+        /// Which.
+        mirror: String,
+        /// apt's own words.
+        said: String,
+    },
+    /// The archive's signature cannot be checked.
+    #[error("the archive's signature cannot be checked; apt says:\n{said}")]
+    NoKey {
+        /// apt's own words.
+        said: String,
+    },
+    /// The archive does not have it.
+    #[error("the archive has no {wanted}; it has {there}")]
+    NoSuchVersion {
+        /// What was asked for.
+        wanted: String,
+        /// The versions that could be had.
+        there: String,
+    },
+    /// Something that is neither a release's name nor part of one.
+    #[error("`{0}` is no version: it should look like 6.1.0-56")]
+    NotAVersion(String),
+    /// A tool failed.
+    #[error("{doing} failed; {tool} says:\n{said}")]
+    Failed {
+        /// What it was to do.
+        doing: String,
+        /// Its name.
+        tool: String,
+        /// Its own words.
+        said: String,
+    },
+    /// A package without the file that makes it useful.
+    #[error("the package {package} has no {file}")]
+    Incomplete {
+        /// Which.
+        package: String,
+        /// What is missing.
+        file: String,
+    },
+    /// The cache cannot be written.
+    #[error("the cache folder {folder} cannot be used: {cause}")]
+    Cache {
+        /// Which.
+        folder: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+}
+
+impl PullError {
+    /// What to do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            PullError::NoTool { .. } => {
+                "kernels are pulled with apt-get, apt-cache and dpkg-deb (Debian, Ubuntu); elsewhere unpack a linux-image package \
+                 yourself: `trapline check path/to/vmlinuz` takes the file, TRAPLINE_IMAGES a folder of such"
+            }
+            PullError::NoNetwork { .. } => {
+                "check the network and the proxy (http_proxy), or name a nearer archive in TRAPLINE_DEBIAN_MIRROR; what has been \
+                 fetched is kept"
+            }
+            PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
+            PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
+            PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56; leave out @VERSION for the newest",
+            PullError::Failed { .. } | PullError::Incomplete { .. } => "try it again; nothing half-made is left behind",
+            PullError::Cache { .. } => "XDG_CACHE_HOME may name another place for caches",
+        }
+        .to_string()
+    }
+}
+
+/// The tools and places of a pull.
+#[derive(Clone, Debug)]
+pub struct Puller {
+    /// Where kernels go.
+    pub cache: PathBuf,
+    /// The archive.
+    pub mirror: String,
+    /// A folder with apt-get, apt-cache, apt-config and dpkg-deb; otherwise they are looked for in `PATH`.
+    pub tools: Option<PathBuf>,
+}
+
+impl Puller {
+    /// Into this cache, with the system's tools, from the archive that the environment names.
+    pub fn new(cache: PathBuf) -> Puller {
+        let named = std::env::var("TRAPLINE_DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty());
+        let mirror = named.unwrap_or_else(|| MIRROR.to_string()).trim_end_matches('/').to_string();
+        Puller { cache, mirror, tools: None }
+    }
+
+    /// Brings a kernel and its busybox into the cache, unless they are there.
+    pub fn pull(&self, wanted: &Wanted, report: &mut dyn FnMut(Progress)) -> Result<Pulled, PullError> {
+        if let Some(version) = wanted.version.as_deref().filter(|version| !is_version(version)) {
+            return Err(PullError::NotAVersion(version.to_string()));
+        }
+        let folders = std::slice::from_ref(&self.cache);
+        let complete = |local: &Local| local.busybox.is_some();
+        if wanted.version.is_some()
+            && let Some(local) = stock::locate(wanted, folders).filter(complete)
+        {
+            return Ok(Pulled { local, was_there: true });
+        }
+        let apt = Apt::new(self, wanted.stock)?;
+        apt.update(report)?;
+        let version = apt.version(wanted)?;
+        let exactly = Wanted { stock: wanted.stock, version: Some(version.clone()) };
+        if let Some(local) = stock::locate(&exactly, folders).filter(complete) {
+            return Ok(Pulled { local, was_there: true });
+        }
+        self.remove_leftovers();
+        let work = self.cache.join(format!("{LEFTOVER}{}", std::process::id()));
+        let result = apt.fetch(wanted.stock, &version, &work, report);
+        let removed = fs::remove_dir_all(&work);
+        result?;
+        removed.map_err(|cause| self.unusable(cause))?;
+        let local = stock::locate(&exactly, folders).ok_or_else(|| self.unusable(io::ErrorKind::NotFound.into()))?;
+        Ok(Pulled { local, was_there: false })
+    }
+
+    fn unusable(&self, cause: io::Error) -> PullError {
+        PullError::Cache { folder: self.cache.clone(), cause }
+    }
+
+    /// What pulls that were interrupted have left.
+    fn remove_leftovers(&self) {
+        for entry in fs::read_dir(&self.cache).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|name| name.strip_prefix(LEFTOVER)?.parse::<u32>().ok());
+            if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+                // Whatever stays is in nobody's way, and the next pull tries again.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// Folders of pulls that have not ended: this and the process.
+const LEFTOVER: &str = ".pull-";
+
+/// apt with a configuration of its own.
+struct Apt<'a> {
+    puller: &'a Puller,
+    configuration: PathBuf,
+}
+
+impl<'a> Apt<'a> {
+    fn new(puller: &'a Puller, stock: &Stock) -> Result<Apt<'a>, PullError> {
+        let home = puller.cache.join(".apt").join(stock.architecture);
+        let apt = Apt { puller, configuration: home.join("apt.conf") };
+        let proxy = apt.proxy()?;
+        let write = || {
+            for folder in ["state/lists/partial", "cache/archives/partial"] {
+                fs::create_dir_all(home.join(folder))?;
+            }
+            fs::write(home.join("state/status"), "")?;
+            fs::write(home.join("sources.list"), sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists()))?;
+            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &proxy)
+        };
+        write().map_err(|cause| puller.unusable(cause))?;
+        Ok(apt)
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        let mut command = match &self.puller.tools {
+            Some(folder) => Command::new(folder.join(name)),
+            None => Command::new(name),
+        };
+        command.env("LC_ALL", "C").stdin(Stdio::null());
+        command
+    }
+
+    /// What the computer's own configuration says of proxies.
+    fn proxy(&self) -> Result<String, PullError> {
+        let said = run(self.tool("apt-config").arg("dump"), "apt-config", "reading apt's configuration")?;
+        let wanted = |line: &&str| {
+            ["Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::http::proxy"].iter().any(|key| line.starts_with(key))
+        };
+        Ok(said.lines().filter(wanted).map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Fetches the lists of packages.
+    fn update(&self, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
+        report(Progress::Step("lists of packages".into()));
+        let mut command = self.tool("apt-get");
+        command.env("APT_CONFIG", &self.configuration).args(["-q=2", "update"]);
+        match followed(&mut command, "apt-get", report)? {
+            Ok(()) => Ok(()),
+            // Lists from last time, or of the other suites, may do.
+            Err(said) if self.has_lists() => {
+                report(Progress::Note(format!("not all lists could be refreshed, a newer kernel may be missed:\n{said}")));
+                Ok(())
+            }
+            Err(said) => Err(self.classified("fetching the lists of packages", said)),
+        }
+    }
+
+    fn has_lists(&self) -> bool {
+        let lists = self.configuration.with_file_name("state/lists");
+        let names = fs::read_dir(lists).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.into_iter().any(|name| name.contains("_Packages"))
+    }
+
+    fn classified(&self, doing: &str, said: String) -> PullError {
+        #[rustfmt::skip]
+        const NETWORK: &[&str] = &["Could not resolve", "Temporary failure", "Unable to connect", "Could not connect", "Connection", "timed out"];
+        const KEY: &[&str] = &["NO_PUBKEY", "not signed", "couldn't be verified", "EXPKEYSIG"];
+        let about = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        match () {
+            () if about(KEY) => PullError::NoKey { said },
+            () if about(NETWORK) => PullError::NoNetwork { mirror: self.puller.mirror.clone(), said },
+            () => PullError::Failed { doing: doing.to_string(), tool: "apt-get".into(), said },
+        }
+    }
+
+    fn cache(&self, arguments: &[&str]) -> Result<String, PullError> {
+        run(
+            self.tool("apt-cache").env("APT_CONFIG", &self.configuration).args(arguments),
+            "apt-cache",
+            "reading the lists of packages",
+        )
+    }
+
+    /// The version that was asked for, if the archive has it, or its newest.
+    fn version(&self, wanted: &Wanted) -> Result<String, PullError> {
+        let stock = wanted.stock;
+        let names = self.cache(&["pkgnames", PACKAGE])?;
+        let mut there: Vec<&str> =
+            names.lines().filter_map(|name| stock.version_of(name.trim().strip_prefix(PACKAGE)?)).collect();
+        there.sort_by_key(|version| stock::order(version));
+        there.dedup();
+        let missing = |wanted: String| PullError::NoSuchVersion {
+            wanted,
+            there: if there.is_empty() { "none".into() } else { there.join(", ") },
+        };
+        match &wanted.version {
+            Some(version) if there.contains(&&**version) => Ok(version.clone()),
+            Some(_) => Err(missing(wanted.name())),
+            None => {
+                let records = self.cache(&["show", "--no-all-versions", stock.newest]).unwrap_or_default();
+                let depends = records.lines().find_map(|line| line.strip_prefix("Depends:")).unwrap_or_default();
+                let releases = depends.split([',', '|', ' ']).filter_map(|word| word.strip_prefix(PACKAGE));
+                let version = releases.filter_map(|release| stock.version_of(release)).next().map(str::to_string);
+                version.ok_or_else(|| missing(stock.newest.to_string()))
+            }
+        }
+    }
+
+    /// Fetches both packages and puts what is wanted of them into the cache.
+    fn fetch(&self, stock: &Stock, version: &str, work: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
+        let unusable = |cause| self.puller.unusable(cause);
+        let release = stock.release(version);
+        let image = format!("{PACKAGE}{release}");
+        report(Progress::Step(format!("{image} and {BUSYBOX}")));
+        fs::create_dir_all(work).map_err(unusable)?;
+        let mut command = self.tool("apt-get");
+        command.env("APT_CONFIG", &self.configuration).current_dir(work).args(["-q=2", "download", &image, BUSYBOX]);
+        followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))?;
+
+        report(Progress::Step("unpacking".into()));
+        let packages: Vec<PathBuf> = fs::read_dir(work)
+            .map_err(unusable)?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "deb"))
+            .collect();
+        let tree = work.join("tree");
+        for package in &packages {
+            run(self.tool("dpkg-deb").arg("-x").arg(package).arg(&tree), "dpkg-deb", "unpacking a package")?;
+        }
+        let ready = work.join(&release);
+        fs::create_dir_all(&ready).map_err(unusable)?;
+        let kernel = format!("vmlinuz-{release}");
+        take(&tree.join("boot").join(&kernel), &ready.join(&kernel), &image)?;
+        // Useful to have; not every package has one.
+        let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
+
+        let busybox = stock::busybox(stock, &self.puller.cache);
+        fs::create_dir_all(self.puller.cache.join("busybox")).map_err(unusable)?;
+        take(&tree.join("bin/busybox"), &busybox, BUSYBOX)?;
+        let place = self.puller.cache.join(&release);
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(unusable)?;
+        }
+        fs::rename(&ready, &place).map_err(unusable)
+    }
+}
+
+const PACKAGE: &str = "linux-image-";
+const BUSYBOX: &str = "busybox-static";
+
+/// Moves a file out of a package.
+fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
+    fs::rename(from, to).map_err(|_| PullError::Incomplete {
+        package: package.to_string(),
+        file: from.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    })
+}
+
+fn sources(mirror: &str, architecture: &str, has_keyring: bool) -> String {
+    let keyring = if has_keyring { format!(" signed-by={KEYRING}") } else { String::new() };
+    let line = |mirror: &str, suite: &str| format!("deb [arch={architecture}{keyring}] {mirror} {suite} main\n");
+    [
+        line(mirror, SUITE),
+        line(mirror, &format!("{SUITE}-updates")),
+        line(&format!("{mirror}-security"), &format!("{SUITE}-security")),
+    ]
+    .concat()
+}
+
+/// Everything that apt reads or writes lies in `home`; nothing of the computer's own configuration is in force.
+fn configuration(home: &Path, architecture: &str) -> String {
+    let quoted = |name: &str| home.join(name).display().to_string().replace('"', "%22");
+    format!(
+        r#"Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::sourcelist "{}";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "{}";
+Dir::State::status "{}";
+Dir::Cache "{}";
+Dir::Log "{}";
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Sandbox::User "";
+APT::Status-Fd "1";
+Acquire::Languages "none";
+Acquire::Retries "3";
+"#,
+        quoted("sources.list"),
+        quoted("state"),
+        quoted("state/status"),
+        quoted("cache"),
+        quoted("log"),
+    )
+}
+
+/// Runs a tool to its end; what it printed.
+fn run(command: &mut Command, tool: &str, doing: &str) -> Result<String, PullError> {
+    let output = command.output().map_err(|cause| PullError::NoTool { tool: tool.to_string(), cause })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(PullError::Failed {
+            doing: doing.to_string(),
+            tool: tool.to_string(),
+            said: shortened(&String::from_utf8_lossy(&output.stderr)),
+        }),
+    }
+}
+
+/// Runs a tool and passes on how far it is; its complaints if it fails.
+fn followed(command: &mut Command, tool: &str, report: &mut dyn FnMut(Progress)) -> Result<Result<(), String>, PullError> {
+    let no_tool = |cause| PullError::NoTool { tool: tool.to_string(), cause };
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(no_tool)?;
+    let complaints = child.stderr.take().map(|mut from| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes); // whatever came is shown
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    });
+    for line in child.stdout.take().into_iter().flat_map(|from| BufReader::new(from).lines()).map_while(Result::ok) {
+        if let Some(percent) = percent(&line) {
+            report(Progress::Percent(percent));
+        }
+    }
+    let status = child.wait().map_err(no_tool)?;
+    let said = complaints.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    Ok(if status.success() { Ok(()) } else { Err(shortened(&said)) })
+}
+
+/// `dlstatus:2:11.0388:Retrieving file 2 of 2`
+fn percent(line: &str) -> Option<f32> {
+    line.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse().ok()
+}
+
+/// The last lines, which say what it was in the end.
+fn shortened(said: &str) -> String {
+    const LINES: usize = 6;
+    let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,175 @@
+//! Stock kernels: where they are found, and what a pull does, with tools that only play at being apt.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use trapline_images::{Progress, PullError, Puller, Wanted, locate, remove, versions};
+
+/// A folder of its own for each test, gone at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("trapline-images-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, name).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn wanted(name: &str) -> Wanted {
+    Wanted::parse(name).unwrap_or_else(|| panic!("{name} is a stock kernel"))
+}
+
+#[test]
+fn names_may_carry_a_version() {
+    #[rustfmt::skip]
+    let cases = [
+        // name                             kernel                  version
+        ("debian/amd64",                    Some("debian/amd64"),   None),
+        ("debian/amd64@6.1.0-56",           Some("debian/amd64"),   Some("6.1.0-56")),
+        ("debian/amd64@6.1.0-56-amd64",     Some("debian/amd64"),   Some("6.1.0-56")),
+        ("debian/i386@6.1.0-50-686",        Some("debian/i386"),    Some("6.1.0-50")),
+        ("debian/m68k",                     None,                   None),
+        ("debian",                          None,                   None),
+        ("",                                None,                   None),
+    ];
+    for (name, kernel, version) in cases {
+        let parsed = Wanted::parse(name);
+        assert_eq!(parsed.as_ref().map(|wanted| wanted.stock.name), kernel, "{name}");
+        assert_eq!(parsed.and_then(|wanted| wanted.version).as_deref(), version, "{name}");
+    }
+}
+
+#[test]
+fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
+    let (first, second) = (Folder::new("first"), Folder::new("second"));
+    first.file("6.1.0-9-amd64/vmlinuz-6.1.0-9-amd64");
+    first.file("6.1.0-10-amd64/vmlinuz-6.1.0-10-amd64.xz");
+    first.file("6.1.0-11-cloud-amd64/vmlinuz-6.1.0-11-cloud-amd64");
+    first.file("6.1.0-12-amd64/config");
+    first.file("busybox/busybox-amd64");
+    second.file("6.1.0-50-686/vmlinuz-6.1.0-50-686");
+    second.file("6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64");
+    let folders = [first.0.clone(), second.0.clone()];
+    #[rustfmt::skip]
+    let cases = [
+        // name                     version                 folder      with busybox
+        ("debian/amd64",            Some("6.1.0-10"),       &first,     true),
+        ("debian/amd64@6.1.0-9",    Some("6.1.0-9"),        &first,     true),
+        ("debian/amd64@6.1.0-56",   Some("6.1.0-56"),       &second,    false),
+        ("debian/amd64@6.1.0-11",   None,                   &first,     false),
+        ("debian/i386",             Some("6.1.0-50"),       &second,    false),
+    ];
+    for (name, version, folder, with_busybox) in cases {
+        let found = locate(&wanted(name), &folders);
+        assert_eq!(found.as_ref().map(|local| &*local.version), version, "{name}");
+        let Some(local) = found else { continue };
+        assert_eq!((&local.folder, local.busybox.is_some()), (&folder.0, with_busybox), "{name}");
+        assert!(local.kernel.is_file(), "{name}: {:?}", local.kernel);
+    }
+}
+
+/// Tools of these names, each a line of shell.
+fn tools(folder: &Folder, download: &str) -> PathBuf {
+    let update = r#"mkdir -p "${APT_CONFIG%/*}/state/lists" && : > "${APT_CONFIG%/*}/state/lists/x_Packages""#;
+    #[rustfmt::skip]
+    let scripts = [
+        ("apt-config",  "echo 'Acquire::http::Proxy \"http://proxy:3128\";'; echo 'DPkg::Post-Invoke:: \"rm -rf /\";'".to_string()),
+        ("apt-cache",   "case $1 in pkgnames) printf 'linux-image-6.1.0-50-amd64\\nlinux-image-6.1.0-56-amd64\\nlinux-image-6.1.0-56-cloud-amd64\\n';; \
+                         show) echo 'Depends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)';; esac".to_string()),
+        ("apt-get",     format!("case $2 in update) echo dlstatus:1:50.0:x; {update};; download) {download};; esac")),
+        ("dpkg-deb",    "mkdir -p $3/boot $3/bin; case $2 in *linux*) echo kernel > $3/boot/vmlinuz-6.1.0-56-amd64;; *) echo busybox > $3/bin/busybox;; esac".to_string()),
+    ];
+    let place = folder.0.join("tools");
+    fs::create_dir_all(&place).unwrap();
+    for (name, script) in scripts {
+        let file = place.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    place
+}
+
+fn puller(folder: &Folder, tools: PathBuf) -> Puller {
+    Puller { cache: folder.0.join("cache"), mirror: "http://mirror/debian".into(), tools: Some(tools) }
+}
+
+const BOTH: &str = ": > linux-image.deb; : > busybox.deb";
+
+fn visible(cache: &Path) -> Vec<String> {
+    let names = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name != ".apt").collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_pull_brings_the_newest_kernel_and_busybox_once() {
+    let folder = Folder::new("pull");
+    let puller = puller(&folder, tools(&folder, BOTH));
+    let mut seen = Vec::new();
+    let pulled = puller.pull(&wanted("debian/amd64"), &mut |progress| seen.push(progress)).unwrap();
+    assert_eq!((&*pulled.local.version, pulled.was_there), ("6.1.0-56", false));
+    assert_eq!(fs::read_to_string(&pulled.local.kernel).unwrap(), "kernel\n");
+    assert_eq!(fs::read_to_string(pulled.local.busybox.unwrap()).unwrap(), "busybox\n");
+    assert!(seen.contains(&Progress::Percent(50.0)), "{seen:?}");
+    assert_eq!(visible(&puller.cache), ["6.1.0-56-amd64", "busybox"]);
+
+    let configuration = fs::read_to_string(puller.cache.join(".apt/amd64/apt.conf")).unwrap();
+    assert!(configuration.contains("proxy:3128"), "the computer's proxy is used:\n{configuration}");
+    assert!(!configuration.contains("Post-Invoke"), "and nothing else of its configuration:\n{configuration}");
+
+    assert!(puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().was_there);
+    assert!(puller.pull(&wanted("debian/amd64@6.1.0-56"), &mut |_| ()).unwrap().was_there);
+    assert_eq!(remove(&wanted("debian/amd64"), &puller.cache).unwrap(), ["6.1.0-56"]);
+    assert!(versions(wanted("debian/amd64").stock, &puller.cache).is_empty());
+    assert!(!puller.cache.join("busybox/busybox-amd64").exists());
+}
+
+#[test]
+fn a_pull_that_fails_leaves_nothing_half_made_and_says_why() {
+    #[rustfmt::skip]
+    let cases = [
+        // what                     name                        how the download goes                                       said
+        ("no network",              "debian/amd64",             "echo 'Could not resolve host' >&2; exit 100",              "cannot be reached"),
+        ("no key",                  "debian/amd64",             "echo 'NO_PUBKEY 123' >&2; exit 100",                       "signature cannot be checked"),
+        ("a checksum is wrong",     "debian/amd64",             ": > linux-image.deb; echo 'Hash Sum mismatch' >&2; exit 1", "Hash Sum mismatch"),
+        ("only one package",        "debian/amd64",             ": > linux-image.deb",                                      "busybox-static has no busybox"),
+        ("an old version",          "debian/amd64@6.1.0-12",    BOTH,                                                       "it has 6.1.0-50, 6.1.0-56"),
+        ("no version",              "debian/amd64@../../etc",   BOTH,                                                       "is no version"),
+    ];
+    for (number, (what, name, download, said)) in cases.into_iter().enumerate() {
+        let folder = Folder::new(&format!("fails-{number}"));
+        let mut puller = puller(&folder, tools(&folder, download));
+        fs::create_dir_all(puller.cache.join(".pull-4294967294")).unwrap();
+        let error = puller.pull(&wanted(name), &mut |_| ()).expect_err(what);
+        assert!(error.to_string().contains(said), "{what}: {error}");
+        assert!(!error.advice().is_empty(), "{what}");
+        assert!(versions(wanted(name).stock, &puller.cache).is_empty(), "{what}");
+
+        puller.tools = Some(tools(&folder, BOTH));
+        puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap_or_else(|error| panic!("{what}, then again: {error}"));
+        assert_eq!(visible(&puller.cache), ["6.1.0-56-amd64", "busybox"], "{what}: what an interrupted pull left is gone");
+    }
+}
+
+#[test]
+fn a_computer_without_apt_is_told_what_else_can_be_done() {
+    let folder = Folder::new("no-apt");
+    let error = puller(&folder, folder.0.join("nowhere")).pull(&wanted("debian/i386"), &mut |_| ()).unwrap_err();
+    assert!(matches!(&error, PullError::NoTool { tool, .. } if tool == "apt-config"), "{error}");
+    assert!(error.advice().contains("TRAPLINE_IMAGES"), "{}", error.advice());
+}

@@ -37,7 +37,7 @@ impl Window {
         match self.units.get((offset / UNIT) as usize) {
             Some(Unit::Copy { origin, displaced }) => {
                 let len = u64::from(*displaced);
-                if offset % UNIT == 0 {
+                if offset.is_multiple_of(UNIT) {
                     Place::Copy { origin: *origin, len }
                 } else {
                     Place::WayBack { next: origin.wrapping_add(len) }

@@ -141,7 +141,7 @@ impl Delivery<'_> {
     fn gate<const LONG: bool>(&self, privilege: u32) -> Result<Gate, Nested> {
         let vector = self.exception.vector;
         let external = if self.exception.software { 0 } else { EXTERNAL };
-        let bad = Nested { vector: PROTECTION, error: vector * 8 | IN_IDT | external, address: None };
+        let bad = Nested { vector: PROTECTION, error: (vector * 8) | IN_IDT | external, address: None };
         let bytes = if LONG { 16 } else { 8 };
         if vector * bytes + bytes - 1 > self.image.get32(IDT + SEGMENT_LIMIT) {
             return Err(bad);

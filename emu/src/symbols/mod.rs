@@ -77,7 +77,7 @@ impl Symbols {
         let texts = [range("_stext", "_etext"), range("_sinittext", "_einittext")];
         match self.address_of("_end") {
             None if texts.iter().all(Option::is_some) => texts.into_iter().flatten().collect(),
-            end => Vec::from([self.address_of("_stext").unwrap_or(first)..end.unwrap_or(last)]),
+            end => std::iter::once(self.address_of("_stext").unwrap_or(first)..end.unwrap_or(last)).collect(),
         }
     }
 

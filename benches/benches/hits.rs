@@ -36,7 +36,11 @@ fn hits(criterion: &mut Criterion) {
                 session
             };
             group.bench_function(*kind, |bencher| {
-                bencher.iter_batched(ready, |mut session| bench(&mut session).expect("the guest goes on"), BatchSize::PerIteration);
+                bencher.iter_batched(
+                    ready,
+                    |mut session| bench(&mut session).expect("the guest goes on"),
+                    BatchSize::PerIteration,
+                );
             });
         }
         group.finish();

@@ -304,7 +304,7 @@ fn task_state() -> Vec<u8> {
 fn page_tables(arch: Arch) -> Vec<u8> {
     const TABLE: u64 = 0x1000;
     const PRESENT_WRITABLE: u64 = 3;
-    let table = |number: u64| PAGE_TABLES + number * TABLE | PRESENT_WRITABLE;
+    let table = |number: u64| (PAGE_TABLES + number * TABLE) | PRESENT_WRITABLE;
     let pages = (0..4096u64).map(|page| page << 12).map(|at| if is_mapped(at) { at | PRESENT_WRITABLE } else { 0 });
     match arch {
         Arch::X86_64 => {

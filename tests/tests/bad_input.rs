@@ -10,11 +10,14 @@ use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, kernel, run, session, session_with};
 
+/// What is asked for, how, and what the answer must be and name.
+type Case = (&'static str, fn() -> Kprobe, Errno, &'static str);
+
 /// KP-4, KP-5, KP-15: what may not be probed in a real kernel, each with its errno and a sentence that helps.
 #[test]
 fn places_that_cannot_be_probed_are_refused_with_a_reason() {
     #[rustfmt::skip]
-    let cases: &[(&str, fn() -> Kprobe, Errno, &str)] = &[
+    let cases: &[Case] = &[
         ("a name that no symbol has",   || Kprobe::at("vfs_raed"),                          Errno::ENOENT, "vfs_read"),
         ("inside an instruction",       || Kprobe::at("vfs_read").offset(1),                Errno::EILSEQ, "vfs_read+0x0"),
         ("a blacklisted section",       || Kprobe::at("do_int3"),                           Errno::EINVAL, "blacklisted"),

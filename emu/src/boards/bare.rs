@@ -2,10 +2,24 @@
 //!
 //! The contract with the kernel stands in images/tiny/README.md.
 
-use super::{At, Board};
+use super::{At, Board, Boot, Spec};
 use crate::clock::{Ticks, nanoseconds};
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
+use crate::error::MachineError;
+use crate::machine::Config;
+
+/// The board in figures.
+pub static SPEC: Spec = Spec {
+    name: "bare",
+    ram: RAM_BYTES,
+    least_ram: RAM_BYTES,
+    most_ram: RAM_BYTES,
+    cpus: 2,
+    boot,
+    devices: |cpus| Box::new(Bare::new(cpus)),
+    arrives_at: &[],
+};
 
 /// RAM that the guest is told of.
 pub const RAM_BYTES: u64 = 16 << 20;
@@ -56,6 +70,18 @@ impl Bare {
     pub fn boot_info(cpus: usize) -> [u32; 5] {
         [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, COMMAND_LINE as u32]
     }
+}
+
+fn boot(config: &Config, _ram: u64, _kernel_end: u64) -> Result<Boot, MachineError> {
+    if config.initrd.is_some() {
+        return Err(MachineError::Config("the bare board's kernel takes no initial file system".into()));
+    }
+    if config.command_line.len() >= COMMAND_LINE_BYTES {
+        return Err(MachineError::Config(format!("the command line is longer than {} bytes", COMMAND_LINE_BYTES - 1)));
+    }
+    let words = Bare::boot_info(config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let line = [config.command_line.as_bytes(), &[0]].concat();
+    Ok(Boot { pieces: vec![(BOOT_INFO, words), (COMMAND_LINE, line)], info: BOOT_INFO })
 }
 
 impl Board for Bare {

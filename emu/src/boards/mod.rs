@@ -1,8 +1,42 @@
 //! Boards: a memory map, devices and a boot protocol.
 
 pub mod bare;
+pub mod pc;
 
+use crate::boot::Kernel;
+use crate::boot::linux;
 use crate::clock::Ticks;
+use crate::error::MachineError;
+use crate::machine::Config;
+
+pub use crate::boot::linux::Boot;
+
+/// What a board is, for the machine that is made around it.
+pub struct Spec {
+    /// What people call it.
+    pub name: &'static str,
+    /// RAM in bytes unless the configuration says otherwise.
+    pub ram: u64,
+    /// As little as it may have.
+    pub least_ram: u64,
+    /// As much.
+    pub most_ram: u64,
+    /// As many CPUs as it may have.
+    pub cpus: usize,
+    /// What the kernel finds in memory when it is entered, besides itself: configuration, bytes of RAM, end of the loaded image.
+    pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
+    /// The devices, for so many CPUs.
+    pub devices: fn(cpus: usize) -> Box<dyn Board>,
+    /// Functions of which the first that the kernel has is run to before anybody sees the machine: code in front of them runs
+    /// where it was loaded and not where it is linked, so nothing can be probed there. Empty: probes work from the entry.
+    pub arrives_at: &'static [&'static str],
+}
+
+/// The board that a kernel was made for.
+pub fn of(kernel: &Kernel) -> &'static Spec {
+    let is_linux = linux::FIRST_C_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some());
+    if is_linux { &pc::SPEC } else { &bare::SPEC }
+}
 
 /// Who accesses a device, and when.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +53,10 @@ pub trait Board {
     fn port_read(&mut self, at: At, port: u16, size: u32) -> u32;
     /// A write to a port.
     fn port_write(&mut self, at: At, port: u16, size: u32, value: u32);
+    /// What a read of this port takes beside the instruction's own time.
+    fn read_takes(&self, _port: u16) -> Ticks {
+        0
+    }
     /// Lets this CPU's timers move on.
     fn advance(&mut self, at: At);
     /// When this CPU next wants attention from its timers.
@@ -29,6 +67,8 @@ pub trait Board {
     fn acknowledge(&mut self, cpu: usize) -> Option<u8>;
     /// What the guest has written to its console since the last call.
     fn take_console(&mut self) -> Vec<u8>;
+    /// Somebody types on the console; lost where nothing reads it.
+    fn console_input(&mut self, _bytes: &[u8]) {}
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
 }

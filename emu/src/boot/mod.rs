@@ -4,6 +4,8 @@
 
 pub mod elf;
 pub mod foreign;
+pub mod initramfs;
+pub mod linux;
 pub mod payload;
 pub mod tables;
 pub mod unnamed;

@@ -49,6 +49,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32 {
+        self.clock.add(self.board.read_takes(port));
         let at = self.access(&cpu.handle());
         self.board.advance(at);
         self.board.port_read(at, port, size)
@@ -150,6 +151,10 @@ impl<L: Listener> Inner<L> {
 
     fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
         self.clock.close_at(trap.pc);
+        if self.arrival == Some(trap.pc) {
+            self.arrived(cpu, trap.pc);
+            return;
+        }
         let (ram, tasks) = (&self.ram, &self.tasks);
         let mut view = View {
             trap: cpu,
@@ -191,6 +196,16 @@ impl<L: Listener> Inner<L> {
                 self.give(cpu, Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false }, resume);
             }
         }
+    }
+
+    /// The guest has got where it was awaited: the run ends in front of the instruction, which is its own again.
+    fn arrived(&mut self, cpu: &TrapContext, pc: u64) {
+        self.arrival = None;
+        self.clock.resume(0, false);
+        cpu.edit(&mut self.scratch, |image| image.set32(x86::state::OLD_EXCEPTION, u32::MAX));
+        cpu.set_pc(pc);
+        self.wish = Some(Wish::Attention);
+        cpu.stop();
     }
 
     fn exception(&mut self, cpu: &TrapContext, trap: Trap, exception: Exception) {

@@ -5,8 +5,7 @@
 mod hooks;
 mod run;
 
-use crate::boards::Board;
-use crate::boards::bare::{self, Bare};
+use crate::boards::{self, Board};
 use crate::boot::Kernel;
 use crate::clock::{Clock, Place, Ticks, ticks};
 use crate::cpu::{Model, TaskPlace, View, WindowPlace, x86};
@@ -14,6 +13,7 @@ use crate::error::MachineError;
 use crate::unicorn::engine::{Core, Handle};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{self, Image};
+use std::sync::Arc;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_probes::guest::Answer;
 
@@ -60,11 +60,15 @@ pub struct Config {
     pub window: u64,
     /// Keep a log of every interrupt, exception and system call.
     pub record_events: bool,
+    /// Bytes of RAM that the guest is told of; `None`: as much as the board usually has.
+    pub ram: Option<u64>,
+    /// The initial file system, for kernels that take one.
+    pub initrd: Option<Arc<[u8]>>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { cpus: 1, command_line: String::new(), window: 8 << 20, record_events: false }
+        Config { cpus: 1, command_line: String::new(), window: 8 << 20, record_events: false, ram: None, initrd: None }
     }
 }
 
@@ -108,6 +112,8 @@ pub(crate) struct Inner<L> {
     pub(crate) isa: &'static Isa,
     pub(crate) ram: Ram,
     pub(crate) board: Box<dyn Board>,
+    /// Bytes of RAM that the guest knows of.
+    pub(crate) told: u64,
     pub(crate) listener: L,
     pub(crate) tasks: TaskPlace,
     pub(crate) window: WindowPlace,
@@ -135,6 +141,8 @@ pub(crate) struct Inner<L> {
     /// When the last exception was delivered, and how many were at that very time.
     pub(crate) last_exception: Ticks,
     pub(crate) exceptions_now: u32,
+    /// Where a breakpoint of the machine's own waits for the guest to get there.
+    pub(crate) arrival: Option<u64>,
 }
 
 /// A CPU's state while another one runs, and what the core's saved state does not hold.
@@ -179,28 +187,29 @@ pub struct Counts {
 }
 
 const LARGE_PAGE: u64 = 2 << 20;
-const PAGE: u64 = 4096;
 
 impl<L: Listener> Machine<L> {
-    /// A `bare` board with this kernel loaded, every CPU at its entry; the listener is told where the probe window lies.
+    /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is told where the
+    /// probe window lies.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         surgery::self_check().map_err(MachineError::Core)?;
-        if !(1..=2).contains(&config.cpus) {
-            return Err(MachineError::Config(format!("{} CPUs: the bare board has 1 or 2", config.cpus)));
-        }
+        let spec = boards::of(kernel);
+        let told = checked_ram(spec, config)?;
         let model: &'static Model = match kernel.arch {
             Arch::X86_64 => &x86::X86_64,
             Arch::I386 => &x86::I386,
         };
-        let told = bare::RAM_BYTES;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(x86::place::WINDOW_MOST);
         let tables = told + window_bytes;
         let boot_tables = tables + x86::place::table_bytes(window_bytes);
         let total = (boot_tables + x86::boot::TABLE_BYTES).next_multiple_of(LARGE_PAGE);
         let ram = Ram::new(total as usize)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        load(kernel, &ram, told)?;
-        write_boot_info(&ram, config)?;
+        let kernel_end = load(kernel, &ram, spec.name, told)?;
+        let boot = (spec.boot)(config, told, kernel_end)?;
+        for (physical, bytes) in &boot.pieces {
+            ram.write(*physical, bytes);
+        }
         let window = WindowPlace { start: x86::place::window_start(kernel.arch), len: window_bytes, physical: told, tables };
         x86::place::prepare_tables(&ram, &window);
 
@@ -211,7 +220,7 @@ impl<L: Listener> Machine<L> {
         reset.save(core.handle());
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.enter)(&core.stopped(), &mut scratch, &ram, boot_tables, kernel.entry, number as u64, bare::BOOT_INFO);
+            (model.enter)(&core.stopped(), &mut scratch, &ram, boot_tables, kernel.entry, number as u64, boot.info);
             let mut state = Image::new(core.handle()).map_err(MachineError::Core)?;
             state.save(core.handle());
             cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
@@ -229,7 +238,8 @@ impl<L: Listener> Machine<L> {
             model,
             isa: kernel.arch.isa(),
             ram,
-            board: Box::new(Bare::new(config.cpus)),
+            board: (spec.devices)(config.cpus),
+            told,
             listener: listener(window),
             tasks,
             window,
@@ -251,8 +261,13 @@ impl<L: Listener> Machine<L> {
             counts: Counts::default(),
             last_exception: 0,
             exceptions_now: 0,
+            arrival: None,
         };
-        Ok(Machine { core, inner })
+        let mut machine = Machine { core, inner };
+        if let Some(address) = spec.arrives_at.iter().find_map(|name| absolute(name)) {
+            machine.arrive(kernel, address)?;
+        }
+        Ok(machine)
     }
 
     /// Virtual time of the running CPU, in nanoseconds.
@@ -334,7 +349,7 @@ impl<L: Listener> Machine<L> {
 
     /// Bytes of RAM that the guest knows of.
     pub fn guest_ram_bytes(&self) -> u64 {
-        bare::RAM_BYTES
+        self.inner.told
     }
 
     /// Puts the running CPU elsewhere.
@@ -381,28 +396,35 @@ impl Parts<'_> {
     }
 }
 
-fn load(kernel: &Kernel, ram: &Ram, told: u64) -> Result<(), MachineError> {
-    for segment in &kernel.segments {
-        let end = segment.physical.checked_add(segment.size);
-        if end.is_none_or(|end| end > told) || !ram.write(segment.physical, &segment.bytes) {
-            return Err(MachineError::Config(format!(
-                "the kernel wants memory up to {:#x}, the bare board has {told:#x}",
-                segment.physical.saturating_add(segment.size)
-            )));
-        }
+/// Bytes of RAM, if the board can have what is asked for.
+fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError> {
+    let (name, most) = (spec.name, spec.cpus);
+    if !(1..=most).contains(&config.cpus) {
+        let plural = if most == 1 { "1 CPU".to_string() } else { format!("1 to {most} CPUs") };
+        return Err(MachineError::Config(format!("{} CPUs were asked for: the {name} board has {plural}", config.cpus)));
     }
-    Ok(())
+    let ram = config.ram.unwrap_or(spec.ram).next_multiple_of(LARGE_PAGE);
+    if !(spec.least_ram..=spec.most_ram).contains(&ram) {
+        let mib = |bytes: u64| bytes >> 20;
+        let (asked, least, most) = (mib(ram), mib(spec.least_ram), mib(spec.most_ram));
+        return Err(MachineError::Config(format!(
+            "{asked} MiB of RAM were asked for: the {name} board has {least} to {most} MiB"
+        )));
+    }
+    Ok(ram)
 }
 
-fn write_boot_info(ram: &Ram, config: &Config) -> Result<(), MachineError> {
-    if config.command_line.len() >= bare::COMMAND_LINE_BYTES {
-        return Err(MachineError::Config(format!("the command line is longer than {} bytes", bare::COMMAND_LINE_BYTES - 1)));
+/// Loads the kernel; where its last segment ends.
+fn load(kernel: &Kernel, ram: &Ram, board: &str, told: u64) -> Result<u64, MachineError> {
+    let mut last = 0;
+    for segment in &kernel.segments {
+        let end = segment.physical.saturating_add(segment.size);
+        if end > told || !ram.write(segment.physical, &segment.bytes) {
+            return Err(MachineError::Config(format!("the kernel wants memory up to {end:#x}, the {board} board has {told:#x}")));
+        }
+        last = last.max(end);
     }
-    let words: Vec<u8> = Bare::boot_info(config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
-    ram.write(bare::BOOT_INFO, &words);
-    ram.write(bare::COMMAND_LINE, config.command_line.as_bytes());
-    ram.write(bare::COMMAND_LINE + config.command_line.len() as u64, &[0]);
-    Ok(())
+    Ok(last)
 }
 
 /// The longest that a guest-code handler may run, in blocks, before the guest counts as hung.
@@ -412,5 +434,3 @@ pub(crate) const FROZEN_MOST: u64 = 20_000_000;
 pub(crate) fn slice() -> Ticks {
     ticks(5_000)
 }
-
-const _: () = assert!(bare::BOOT_INFO + PAGE > bare::COMMAND_LINE + bare::COMMAND_LINE_BYTES as u64 - 1);

@@ -4,10 +4,17 @@
 
 use super::{Inner, Listener, Machine, What, Wish, slice};
 use crate::boards::At;
+use crate::boot::Kernel;
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
+use crate::error::MachineError;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
+
+/// The breakpoint instruction.
+const BREAKPOINT: u8 = 0xcc;
+/// Far more than any kernel takes from its entry to its own text.
+const ARRIVAL_NANOSECONDS: u64 = 10_000_000_000;
 
 /// Why a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +43,24 @@ impl<L: Listener> Machine<L> {
                 self.leave_window();
                 return stop;
             }
+        }
+    }
+
+    /// Runs to the first instruction of a function in the kernel's text, by a breakpoint that is gone when the guest gets there.
+    pub(super) fn arrive(&mut self, kernel: &Kernel, address: u64) -> Result<(), MachineError> {
+        let astray = |why: String| MachineError::Config(format!("the kernel did not get from its entry to {address:#x}: {why}"));
+        let segment = kernel.segments.iter().find(|segment| segment.range().contains(&address));
+        let physical = segment.map(|segment| segment.physical + (address - segment.virtual_address));
+        let physical = physical.ok_or_else(|| astray("that is in none of its segments".into()))?;
+        let mut original = [0];
+        self.inner.ram.read(physical, &mut original);
+        self.write_physical(physical, &[BREAKPOINT]);
+        self.inner.arrival = Some(address);
+        let stop = self.run_until(ARRIVAL_NANOSECONDS);
+        self.write_physical(physical, &original);
+        match self.inner.arrival.take() {
+            None => Ok(()),
+            Some(_) => Err(astray(format!("{stop:?}"))),
         }
     }
 

@@ -14,6 +14,9 @@ pub struct Ram {
 
 struct Block {
     start: Cell<*mut u8>,
+    len: usize,
+    /// What the host's allocator gave: a little more than `len`.
+    allocated: *mut u8,
     layout: Layout,
 }
 
@@ -23,15 +26,21 @@ const ALIGNMENT: usize = 2 << 20;
 impl Ram {
     /// `len` zeroed bytes, or `None` when the host has not as much.
     pub fn new(len: usize) -> Option<Ram> {
-        let layout = Layout::from_size_align(len.max(1), ALIGNMENT).ok()?;
+        // Asked for without its alignment: only then are the zeros those of fresh pages, which cost nothing until they are used.
+        let layout = Layout::from_size_align(len.checked_add(ALIGNMENT)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        (!start.is_null()).then(|| Ram { block: Rc::new(Block { start: Cell::new(start), layout }) })
+        let allocated = unsafe { alloc_zeroed(layout) };
+        if allocated.is_null() {
+            return None;
+        }
+        // SAFETY: the distance to the next aligned address is less than the ALIGNMENT bytes that were added.
+        let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
+        Some(Ram { block: Rc::new(Block { start: Cell::new(start), len, allocated, layout }) })
     }
 
     /// Bytes in it.
     pub fn len(&self) -> u64 {
-        self.block.layout.size() as u64
+        self.block.len as u64
     }
 
     /// Never: a machine has memory.
@@ -80,6 +89,6 @@ impl Ram {
 impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: allocated in `Ram::new` with this layout, and this is its last handle.
-        unsafe { dealloc(self.start.get(), self.layout) }
+        unsafe { dealloc(self.allocated, self.layout) }
     }
 }

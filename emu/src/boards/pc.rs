@@ -1,0 +1,216 @@
+//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU, a serial console.
+//!
+//! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
+
+use super::{At, Board, Boot, Spec};
+use crate::boot::linux;
+use crate::clock::{Ticks, ticks};
+use crate::devices::i8042::I8042;
+use crate::devices::pic::Pic;
+use crate::devices::pit::Pit;
+use crate::devices::rtc::Rtc;
+use crate::devices::uart::Uart;
+use crate::error::MachineError;
+use crate::machine::Config;
+
+const MIB: u64 = 1 << 20;
+
+/// The board in figures.
+pub static SPEC: Spec = Spec {
+    name: "pc",
+    ram: 512 * MIB,
+    least_ram: 64 * MIB,
+    most_ram: 2048 * MIB,
+    cpus: 1,
+    boot,
+    devices: |_| Box::new(Pc::default()),
+    arrives_at: linux::FIRST_C_FUNCTIONS,
+};
+
+const TIMER_LINE: u8 = 0;
+const KEYBOARD_LINE: u8 = 1;
+const SERIAL_LINE: u8 = 4;
+
+const SERIAL: u16 = 0x3f8;
+const SERIAL_END: u16 = SERIAL + 8;
+/// A byte written here is the status with which the machine ends, as on other simulated PCs.
+const EXIT_STATUS: u16 = 0xf4;
+
+/// Reads of the timer's ports take as long as on an ISA bus, so that loops that poll them end.
+const TIMER_READ_NANOSECONDS: u64 = 500;
+
+/// The board's state.
+#[derive(Clone, Debug, Default)]
+pub struct Pc {
+    pic: Pic,
+    pit: Pit,
+    serial: Uart,
+    rtc: Rtc,
+    keyboard: I8042,
+    exit_status: u8,
+}
+
+impl Pc {
+    fn set_lines(&mut self) {
+        self.pic.set_line(SERIAL_LINE, self.serial.line());
+        self.pic.set_line(KEYBOARD_LINE, self.keyboard.line());
+    }
+}
+
+impl Board for Pc {
+    fn port_read(&mut self, at: At, port: u16, size: u32) -> u32 {
+        let value = match port {
+            _ if Pic::has_port(port) => self.pic.read(port),
+            _ if Pit::has_port(port) => self.pit.read(port, at.now),
+            SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
+            _ if Rtc::has_port(port) => self.rtc.read(port, at.now),
+            _ if I8042::has_port(port) => self.keyboard.read(port),
+            _ => return u32::MAX >> (32 - 8 * size.clamp(1, 4)),
+        };
+        self.set_lines();
+        value.into()
+    }
+
+    fn port_write(&mut self, at: At, port: u16, _size: u32, value: u32) {
+        let value = value as u8;
+        match port {
+            _ if Pic::has_port(port) => self.pic.write(port, value),
+            _ if Pit::has_port(port) => self.pit.write(port, value, at.now),
+            SERIAL..SERIAL_END => self.serial.write(port - SERIAL, value),
+            _ if Rtc::has_port(port) => self.rtc.write(port, value),
+            _ if I8042::has_port(port) => self.keyboard.write(port, value),
+            EXIT_STATUS => self.exit_status = value,
+            _ => return,
+        }
+        self.set_lines();
+    }
+
+    fn read_takes(&self, port: u16) -> Ticks {
+        if Pit::has_port(port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
+    }
+
+    fn advance(&mut self, at: At) {
+        if self.pit.advance(at.now) {
+            self.pic.pulse(TIMER_LINE);
+        }
+    }
+
+    /// A timer that nobody would hear of is no event: its request is made up for at the access that lets it through.
+    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
+        self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE))
+    }
+
+    /// Since when does not matter where there is one CPU.
+    fn pending(&self, _cpu: usize) -> Option<Ticks> {
+        self.pic.asks().then_some(0)
+    }
+
+    fn acknowledge(&mut self, _cpu: usize) -> Option<u8> {
+        self.pic.acknowledge()
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        self.serial.take_sent()
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.serial.receive(bytes);
+        self.set_lines();
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.keyboard.reset().then_some(self.exit_status)
+    }
+}
+
+fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    linux::boot(&config.command_line, initrd, ram, kernel_end).map_err(MachineError::Config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn write(board: &mut Pc, now: Ticks, writes: &[(u16, u8)]) {
+        for (port, value) in writes {
+            board.port_write(At { cpu: 0, now }, *port, 1, (*value).into());
+        }
+    }
+
+    const CONTROLLERS: &[(u16, u8)] = &[
+        (0x20, 0x11),
+        (0x21, 0x30),
+        (0x21, 4),
+        (0x21, 1),
+        (0xa0, 0x11),
+        (0xa1, 0x38),
+        (0xa1, 2),
+        (0xa1, 1),
+        (0x21, 0),
+        (0xa1, 0),
+    ];
+
+    #[test]
+    fn the_timer_and_the_console_interrupt_on_their_lines() {
+        let mut board = Pc::default();
+        write(&mut board, 0, CONTROLLERS);
+        write(&mut board, 0, &[(0x43, 0x34), (0x40, 0xff), (0x40, 0xff)]);
+        let at = board.next_event(0).expect("the timer runs");
+        board.advance(At { cpu: 0, now: at });
+        assert_eq!(
+            (board.pending(0), board.acknowledge(0), board.next_event(0)),
+            (Some(0), Some(0x30), None),
+            "none before the end"
+        );
+        write(&mut board, at, &[(0x20, 0x20)]);
+        assert!(board.next_event(0).is_some_and(|next| next > at));
+        write(&mut board, at, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
+        board.console_input(b"x");
+        assert_eq!(board.acknowledge(0), Some(0x34));
+        assert_eq!(board.port_read(At { cpu: 0, now: at }, SERIAL, 1), u32::from(b'x'));
+    }
+
+    #[test]
+    fn a_reset_ends_the_machine_with_the_status_that_was_left() {
+        for status in [0, 3] {
+            let mut board = Pc::default();
+            write(&mut board, 0, &[(EXIT_STATUS, status)]);
+            assert_eq!(board.power_off(), None);
+            write(&mut board, 0, &[(0x64, 0xfe)]);
+            assert_eq!(board.power_off(), Some(status));
+        }
+    }
+
+    #[test]
+    fn there_is_no_pci_bus() {
+        let mut board = Pc::default();
+        board.port_write(At { cpu: 0, now: 0 }, 0xcf8, 4, 0x8000_0000);
+        let read = [(0xcf8, 4), (0xcfc, 4), (0xcfc, 2), (0x2f8, 1)]
+            .map(|(port, size)| board.port_read(At { cpu: 0, now: 0 }, port, size));
+        assert_eq!(read, [u32::MAX, u32::MAX, 0xffff, 0xff]);
+    }
+
+    proptest! {
+        /// Whatever a guest does to the ports, the board answers.
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..8, any::<u16>(), 0u32..9, any::<u32>(), any::<u32>()), 0..300)) {
+            const PORTS: &[u16] = &[0x20, 0x21, 0xa0, 0xa1, 0x40, 0x41, 0x42, 0x43, 0x60, 0x61, 0x64, 0x70, 0x71, 0xf4, 0x3f8, 0x3f9, 0x3fa, 0x3fc];
+            let mut board = Pc::default();
+            let mut now = 0u64;
+            for (what, port, size, value, later) in accesses {
+                now += u64::from(later);
+                let at = At { cpu: 0, now };
+                let port = if port % 5 == 0 { port } else { PORTS[usize::from(port) % PORTS.len()] };
+                board.advance(at);
+                match what {
+                    0..4 => board.port_write(at, port, size, value),
+                    4..6 => { board.port_read(at, port, size); }
+                    6 => board.console_input(&value.to_le_bytes()),
+                    _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! An initial file system for a stock kernel: busybox, a first program that runs a script or a shell, and whatever else is put in.
+//!
+//! The archive is cpio's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst). Nothing in it depends on the host:
+//! the same contents give the same bytes.
+
+const MAGIC: &str = "070701";
+const TRAILER: &str = "TRAILER!!!";
+const ALIGNMENT: usize = 4;
+
+const DIRECTORY: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const FILE: u32 = 0o100_644;
+const SYMLINK: u32 = 0o120_777;
+
+/// Where the script of [`with_busybox`] lies.
+pub const SCRIPT: &str = "script";
+
+/// What the guest does first. The script's status goes to the `pc` board, and the machine is switched off by a reset.
+const INIT: &str = "\
+#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sysfs /sys
+/bin/busybox mount -t devtmpfs devtmpfs /dev
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/ TERM=linux
+if [ -f /script ]; then
+    sh /script
+else
+    setsid cttyhack sh
+fi
+status=$?
+printf \"\\\\$(printf %o $status)\" | dd of=/dev/port bs=1 seek=244 conv=notrunc 2>/dev/null
+reboot -f
+";
+
+const DIRECTORIES: &[&str] = &["bin", "dev", "etc", "proc", "root", "sys", "tmp"];
+
+/// Busybox, a script if there is one, and further files by their paths; programs among them are marked so by their first bytes.
+pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = Archive::default();
+    for name in DIRECTORIES {
+        archive.directory(name);
+    }
+    archive.program("bin/busybox", busybox);
+    archive.symlink("bin/sh", "busybox");
+    archive.program("init", INIT.as_bytes());
+    if let Some(script) = script {
+        archive.file(SCRIPT, script);
+    }
+    for (path, bytes) in files {
+        archive.parents(path);
+        match bytes.starts_with(b"#!") || bytes.starts_with(b"\x7fELF") {
+            true => archive.program(path, bytes),
+            false => archive.file(path, bytes),
+        }
+    }
+    archive.finish()
+}
+
+/// An archive under construction.
+#[derive(Clone, Debug, Default)]
+pub struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+    directories: Vec<String>,
+}
+
+impl Archive {
+    /// Adds a directory; its parents must be there.
+    pub fn directory(&mut self, path: &str) {
+        self.directories.push(path.into());
+        self.entry(path, DIRECTORY, &[]);
+    }
+
+    /// Adds the directories that lead to a path, where they are missing.
+    pub fn parents(&mut self, path: &str) {
+        for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
+            if !self.directories.iter().any(|known| known == &path[..at]) {
+                self.directory(&path[..at]);
+            }
+        }
+    }
+
+    /// Adds a file.
+    pub fn file(&mut self, path: &str, bytes: &[u8]) {
+        self.entry(path, FILE, bytes);
+    }
+
+    /// Adds a file that can be run.
+    pub fn program(&mut self, path: &str, bytes: &[u8]) {
+        self.entry(path, PROGRAM, bytes);
+    }
+
+    /// Adds a symbolic link.
+    pub fn symlink(&mut self, path: &str, target: &str) {
+        self.entry(path, SYMLINK, target.as_bytes());
+    }
+
+    /// The whole archive.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.entry(TRAILER, 0, &[]);
+        self.bytes
+    }
+
+    fn entry(&mut self, path: &str, mode: u32, bytes: &[u8]) {
+        self.entries += 1;
+        let links = if mode == DIRECTORY { 2 } else { 1 };
+        let (owner, group, time, device, check) = (0, 0, 0, 0, 0);
+        let fields = [
+            self.entries,
+            mode,
+            owner,
+            group,
+            links,
+            time,
+            bytes.len() as u32,
+            device,
+            device,
+            device,
+            device,
+            path.len() as u32 + 1,
+            check,
+        ];
+        self.bytes.extend(MAGIC.bytes());
+        for field in fields {
+            self.bytes.extend(format!("{field:08X}").bytes());
+        }
+        self.bytes.extend(path.bytes());
+        self.bytes.push(0);
+        self.align();
+        self.bytes.extend(bytes);
+        self.align();
+    }
+
+    fn align(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads an archive as the kernel does: path, mode, contents.
+    fn read(mut archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
+        let mut entries = Vec::new();
+        loop {
+            assert!(archive.starts_with(MAGIC.as_bytes()));
+            let field = |number: usize| {
+                let text = std::str::from_utf8(&archive[6 + 8 * number..14 + 8 * number]).expect("digits");
+                u32::from_str_radix(text, 16).expect("a number") as usize
+            };
+            let (mode, size, name) = (field(1) as u32, field(6), field(11));
+            let path = String::from_utf8(archive[110..110 + name - 1].to_vec()).expect("a name");
+            let start = (110 + name).next_multiple_of(4);
+            if path == TRAILER {
+                return entries;
+            }
+            entries.push((path, mode, archive[start..start + size].to_vec()));
+            archive = &archive[(start + size).next_multiple_of(4)..];
+        }
+    }
+
+    #[test]
+    fn everything_is_in_it_and_parents_come_before_what_they_hold() {
+        let files = [("lib/modules/a.ko".to_string(), b"\x7fELFx".to_vec()), ("lib/b".into(), b"text".to_vec())];
+        let entries = read(&with_busybox(b"\x7fELF", Some(b"echo hi\n"), &files));
+        let mode_of = |path: &str| entries.iter().find(|(name, _, _)| name == path).map(|(_, mode, _)| *mode);
+        #[rustfmt::skip]
+        let expected = [("init", PROGRAM), ("script", FILE), ("bin/busybox", PROGRAM), ("bin/sh", SYMLINK), ("lib/modules", DIRECTORY), ("lib/modules/a.ko", PROGRAM), ("lib/b", FILE)];
+        for (path, mode) in expected {
+            assert_eq!(mode_of(path), Some(mode), "{path}");
+        }
+        for (number, (path, _, _)) in entries.iter().enumerate() {
+            if let Some((parent, _)) = path.rsplit_once('/') {
+                assert!(entries[..number].iter().any(|(name, mode, _)| name == parent && *mode == DIRECTORY), "{path}");
+            }
+        }
+        assert_eq!(entries.iter().filter(|(path, _, _)| path == "lib").count(), 1);
+    }
+}

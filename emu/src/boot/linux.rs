@@ -1,0 +1,148 @@
+//! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file system.
+//!
+//! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so neither the set-up
+//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst).
+
+/// Memory as a kernel is to find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// Physical addresses and what lies there.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+    /// The address that the kernel is given.
+    pub info: u64,
+}
+
+/// The functions in which a kernel first runs where it is linked, one of which every x86 Linux has.
+pub const FIRST_C_FUNCTIONS: &[&str] = &["x86_64_start_kernel", "i386_start_kernel"];
+
+/// The longest command line, its end included.
+pub const COMMAND_LINE_BYTES: usize = 2048;
+
+const PARAMETERS: u64 = 0x1_0000;
+const PARAMETERS_BYTES: usize = 4096;
+const COMMAND_LINE: u64 = 0x2_0000;
+const PAGE: u64 = 4096;
+
+/// Where the memory of the first PCs ended, and where theirs went on.
+const LOW_END: u64 = 0x9_f000;
+const HIGH_START: u64 = 0x10_0000;
+
+// Offsets in the boot parameters.
+const E820_ENTRIES: usize = 0x1e8;
+const BOOT_FLAG: usize = 0x1fe;
+const HEADER_MAGIC: usize = 0x202;
+const PROTOCOL: usize = 0x206;
+const LOADER: usize = 0x210;
+const LOAD_FLAGS: usize = 0x211;
+const CODE_START: usize = 0x214;
+const INITRD_ADDRESS: usize = 0x218;
+const INITRD_BYTES: usize = 0x21c;
+const COMMAND_LINE_ADDRESS: usize = 0x228;
+const INITRD_HIGHEST: usize = 0x22c;
+const KERNEL_ALIGNMENT: usize = 0x230;
+const COMMAND_LINE_MOST: usize = 0x238;
+const E820_TABLE: usize = 0x2d0;
+const E820_ROW: usize = 20;
+
+const BOOT_MAGIC: u16 = 0xaa55;
+const PROTOCOL_2_15: u16 = 0x020f;
+const LOADER_UNKNOWN: u8 = 0xff;
+const LOADED_HIGH: u8 = 1;
+const ALIGNMENT: u32 = 0x20_0000;
+const LINKED_AT: u32 = 0x100_0000;
+const HIGHEST: u32 = 0x7fff_ffff;
+
+const USABLE: u32 = 1;
+const RESERVED: u32 = 2;
+
+/// The pieces for this much RAM, with an image that ends at `kernel_end`; a sentence when they have no room.
+pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64) -> Result<Boot, String> {
+    if command_line.len() >= COMMAND_LINE_BYTES {
+        return Err(format!("the command line has {} bytes, Linux takes {}", command_line.len(), COMMAND_LINE_BYTES - 1));
+    }
+    let initrd_at = ram.saturating_sub(initrd.len() as u64) & !(PAGE - 1);
+    if initrd_at < kernel_end.max(HIGH_START) {
+        return Err(format!(
+            "kernel (up to {kernel_end:#x}) and initial file system ({} bytes) have no room in {ram:#x} bytes of RAM",
+            initrd.len()
+        ));
+    }
+    let mut parameters = Parameters(vec![0; PARAMETERS_BYTES]);
+    parameters.put(BOOT_FLAG, &BOOT_MAGIC.to_le_bytes());
+    parameters.put(HEADER_MAGIC, b"HdrS");
+    parameters.put(PROTOCOL, &PROTOCOL_2_15.to_le_bytes());
+    parameters.put(LOADER, &[LOADER_UNKNOWN]);
+    parameters.put(LOAD_FLAGS, &[LOADED_HIGH]);
+    parameters.put_word(CODE_START, LINKED_AT);
+    parameters.put_word(COMMAND_LINE_ADDRESS, COMMAND_LINE as u32);
+    parameters.put_word(INITRD_HIGHEST, HIGHEST);
+    parameters.put_word(KERNEL_ALIGNMENT, ALIGNMENT);
+    parameters.put_word(COMMAND_LINE_MOST, COMMAND_LINE_BYTES as u32 - 1);
+    if !initrd.is_empty() {
+        parameters.put_word(INITRD_ADDRESS, initrd_at as u32);
+        parameters.put_word(INITRD_BYTES, initrd.len() as u32);
+    }
+    parameters.memory(&[(0, LOW_END, USABLE), (LOW_END, HIGH_START, RESERVED), (HIGH_START, ram, USABLE)]);
+    let line = [command_line.as_bytes(), &[0]].concat();
+    let pieces = vec![(PARAMETERS, parameters.0), (COMMAND_LINE, line), (initrd_at, initrd.to_vec())];
+    Ok(Boot { pieces, info: PARAMETERS })
+}
+
+struct Parameters(Vec<u8>);
+
+impl Parameters {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn put_word(&mut self, at: usize, value: u32) {
+        self.put(at, &value.to_le_bytes());
+    }
+
+    /// The map of physical memory: start, end, kind. What is in no row does not exist for the guest.
+    fn memory(&mut self, rows: &[(u64, u64, u32)]) {
+        self.put(E820_ENTRIES, &[rows.len() as u8]);
+        for (number, (start, end, kind)) in rows.iter().enumerate() {
+            let at = E820_TABLE + E820_ROW * number;
+            self.put(at, &start.to_le_bytes());
+            self.put(at + 8, &(end - start).to_le_bytes());
+            self.put_word(at + 16, *kind);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_tell_where_everything_is() {
+        let ram = 64 << 20;
+        let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000).expect("it fits");
+        let [(at, parameters), (line_at, line), (initrd_at, initrd)] = &boot.pieces[..] else { panic!("three pieces") };
+        assert_eq!((*at, line.as_slice(), initrd.len()), (boot.info, &b"quiet\0"[..], 5000));
+        let word = |at: usize| u64::from(u32::from_le_bytes(parameters[at..at + 4].try_into().expect("4 bytes")));
+        assert_eq!((word(COMMAND_LINE_ADDRESS), word(INITRD_ADDRESS), word(INITRD_BYTES)), (*line_at, *initrd_at, 5000));
+        assert_eq!((initrd_at % PAGE, initrd_at + 8192), (0, ram), "at the top");
+        assert_eq!((parameters[E820_ENTRIES], word(E820_TABLE + 40), word(E820_TABLE + 48)), (3, HIGH_START, ram - HIGH_START));
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused() {
+        let long = "x".repeat(COMMAND_LINE_BYTES);
+        #[rustfmt::skip]
+        let cases: [(&str, &str, usize, u64, Option<&str>); 4] = [
+            ("all fits",                        "",    4096,    0x200_0000, None),
+            ("a command line too long",         &long, 0,       0x200_0000, Some("command line")),
+            ("a file system over the kernel",   "",    1 << 25, 0x300_0000, Some("no room")),
+            ("a file system larger than RAM",   "",    1 << 27, 0x200_0000, Some("no room")),
+        ];
+        for (what, line, initrd, kernel_end, refusal) in cases {
+            let answer = boot(line, &vec![0; initrd], 64 << 20, kernel_end);
+            match refusal {
+                None => assert!(answer.is_ok(), "{what}"),
+                Some(words) => assert!(answer.is_err_and(|why| why.contains(words)), "{what}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The pair of 8259 interrupt controllers of a PC: fifteen lines, edge-triggered, the second chip behind line 2 of the first.
+
+const MASTER_COMMAND: u16 = 0x20;
+const MASTER_DATA: u16 = 0x21;
+const SLAVE_COMMAND: u16 = 0xa0;
+const SLAVE_DATA: u16 = 0xa1;
+
+/// The line of the first chip that the second one drives.
+const CASCADE: u8 = 2;
+/// What an interrupt is that has gone away before it was taken.
+const SPURIOUS: u8 = 7;
+
+// Commands: bit 4 starts the initialisation, bit 3 asks for a register, otherwise the upper three bits say how an interrupt ends.
+const COMMAND_INITIALISE: u8 = 1 << 4;
+const COMMAND_REGISTER: u8 = 1 << 3;
+const INITIALISE_WITH_FOURTH: u8 = 1;
+const INITIALISE_SINGLE: u8 = 1 << 1;
+const FOURTH_AUTOMATIC_END: u8 = 1 << 1;
+const REGISTER_SELECT: u8 = 1 << 1;
+const REGISTER_IN_SERVICE: u8 = 1;
+const END: u8 = 0b001;
+const END_OF_ONE: u8 = 0b011;
+const END_AND_ROTATE: u8 = 0b101;
+const END_OF_ONE_AND_ROTATE: u8 = 0b111;
+
+/// Both chips.
+#[derive(Clone, Debug, Default)]
+pub struct Pic {
+    master: Chip,
+    slave: Chip,
+    levels: u16,
+}
+
+impl Pic {
+    /// Whether this port belongs to them.
+    pub fn has_port(port: u16) -> bool {
+        matches!(port, MASTER_COMMAND | MASTER_DATA | SLAVE_COMMAND | SLAVE_DATA)
+    }
+
+    /// A read of one of their ports.
+    pub fn read(&self, port: u16) -> u8 {
+        match port {
+            MASTER_COMMAND => self.master.shown(),
+            MASTER_DATA => self.master.masked,
+            SLAVE_COMMAND => self.slave.shown(),
+            SLAVE_DATA => self.slave.masked,
+            _ => u8::MAX,
+        }
+    }
+
+    /// A write to one of their ports.
+    pub fn write(&mut self, port: u16, value: u8) {
+        match port {
+            MASTER_COMMAND => self.master.command(value),
+            MASTER_DATA => self.master.data(value),
+            SLAVE_COMMAND => self.slave.command(value),
+            SLAVE_DATA => self.slave.data(value),
+            _ => {}
+        }
+        self.cascade();
+    }
+
+    /// A device sets its line; what counts is that it rises.
+    pub fn set_line(&mut self, line: u8, level: bool) {
+        let bit = 1 << (line & 15);
+        let rises = level && self.levels & bit == 0;
+        self.levels = if level { self.levels | bit } else { self.levels & !bit };
+        let (chip, bit) = if line < 8 { (&mut self.master, 1 << line) } else { (&mut self.slave, 1 << (line & 7)) };
+        if rises {
+            chip.requested |= bit;
+        } else if !level {
+            chip.requested &= !bit;
+        }
+        self.cascade();
+    }
+
+    /// A line that rises and falls again at once; the request stays.
+    pub fn pulse(&mut self, line: u8) {
+        match line {
+            0..8 => self.master.requested |= 1 << line,
+            _ => self.slave.requested |= 1 << (line & 7),
+        }
+        self.cascade();
+    }
+
+    /// Whether the CPU is being asked to take an interrupt.
+    pub fn asks(&self) -> bool {
+        self.master.next().is_some()
+    }
+
+    /// Whether a rising line of the first chip would make it ask.
+    pub fn would_ask(&self, line: u8) -> bool {
+        self.master.lets_through(1 << (line & 7)).is_some()
+    }
+
+    /// The CPU takes an interrupt: its vector.
+    pub fn acknowledge(&mut self) -> Option<u8> {
+        let line = self.master.next()?;
+        self.master.take(line);
+        let vector = if line == CASCADE {
+            let behind = self.slave.next();
+            if let Some(behind) = behind {
+                self.slave.take(behind);
+            }
+            self.slave.vector(behind.unwrap_or(SPURIOUS))
+        } else {
+            self.master.vector(line)
+        };
+        self.cascade();
+        Some(vector)
+    }
+
+    fn cascade(&mut self) {
+        match self.slave.next() {
+            Some(_) => self.master.requested |= 1 << CASCADE,
+            None => self.master.requested &= !(1 << CASCADE),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chip {
+    requested: u8,
+    in_service: u8,
+    masked: u8,
+    base: u8,
+    /// Which word of the initialisation comes next, if one is under way.
+    awaited: Option<Word>,
+    wants_third: bool,
+    wants_fourth: bool,
+    ends_by_itself: bool,
+    shows_in_service: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Second,
+    Third,
+    Fourth,
+}
+
+impl Chip {
+    fn shown(&self) -> u8 {
+        if self.shows_in_service { self.in_service } else { self.requested }
+    }
+
+    fn vector(&self, line: u8) -> u8 {
+        self.base & !7 | line
+    }
+
+    /// The line to be served: the lowest, if none of its rank or higher is being served.
+    fn next(&self) -> Option<u8> {
+        self.lets_through(self.requested)
+    }
+
+    fn lets_through(&self, requested: u8) -> Option<u8> {
+        let line = (requested & !self.masked).trailing_zeros();
+        (line < self.in_service.trailing_zeros().min(8)).then_some(line as u8)
+    }
+
+    fn take(&mut self, line: u8) {
+        self.requested &= !(1 << line);
+        if !self.ends_by_itself {
+            self.in_service |= 1 << line;
+        }
+    }
+
+    fn command(&mut self, value: u8) {
+        if value & COMMAND_INITIALISE != 0 {
+            *self = Chip {
+                awaited: Some(Word::Second),
+                wants_third: value & INITIALISE_SINGLE == 0,
+                wants_fourth: value & INITIALISE_WITH_FOURTH != 0,
+                ..Chip::default()
+            };
+        } else if value & COMMAND_REGISTER != 0 {
+            if value & REGISTER_SELECT != 0 {
+                self.shows_in_service = value & REGISTER_IN_SERVICE != 0;
+            }
+        } else {
+            match value >> 5 {
+                END | END_AND_ROTATE => self.in_service &= self.in_service.wrapping_sub(1),
+                END_OF_ONE | END_OF_ONE_AND_ROTATE => self.in_service &= !(1 << (value & 7)),
+                _ => {}
+            }
+        }
+    }
+
+    fn data(&mut self, value: u8) {
+        let fourth = self.wants_fourth.then_some(Word::Fourth);
+        match self.awaited {
+            None => self.masked = value,
+            Some(Word::Second) => {
+                self.base = value;
+                self.awaited = if self.wants_third { Some(Word::Third) } else { fourth };
+            }
+            Some(Word::Third) => self.awaited = fourth,
+            Some(Word::Fourth) => {
+                self.ends_by_itself = value & FOURTH_AUTOMATIC_END != 0;
+                self.awaited = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As Linux sets them up: vectors 0x30 and 0x38, all lines open.
+    fn ready() -> Pic {
+        let mut pic = Pic::default();
+        for (command, data, base, wiring) in [(MASTER_COMMAND, MASTER_DATA, 0x30, 4), (SLAVE_COMMAND, SLAVE_DATA, 0x38, 2)] {
+            pic.write(command, 0x11);
+            for word in [base, wiring, 1, 0] {
+                pic.write(data, word);
+            }
+        }
+        pic
+    }
+
+    #[test]
+    fn the_lower_line_goes_first_and_holds_back_those_below_it() {
+        let mut pic = ready();
+        pic.set_line(4, true);
+        pic.pulse(0);
+        assert_eq!((pic.acknowledge(), pic.asks()), (Some(0x30), false), "line 4 waits for the end of line 0");
+        pic.write(MASTER_COMMAND, 0x20);
+        assert_eq!(pic.acknowledge(), Some(0x34));
+        assert_eq!((pic.would_ask(0), pic.would_ask(7)), (true, false));
+        pic.pulse(0);
+        assert_eq!(pic.acknowledge(), Some(0x30), "line 0 breaks in on line 4");
+        pic.write(MASTER_COMMAND, 0x64);
+        pic.write(MASTER_COMMAND, 0x60);
+        pic.set_line(4, true);
+        assert!(!pic.asks(), "a line that stays up asks once");
+        pic.set_line(4, false);
+        pic.set_line(4, true);
+        assert!(pic.asks());
+        pic.write(MASTER_DATA, 0x10);
+        assert!(!pic.asks(), "masked");
+    }
+
+    #[test]
+    fn the_second_chip_comes_through_line_2() {
+        let mut pic = ready();
+        pic.set_line(8, true);
+        assert_eq!(pic.acknowledge(), Some(0x38));
+        pic.write(MASTER_COMMAND, 0x0b);
+        pic.write(SLAVE_COMMAND, 0x0b);
+        assert_eq!((pic.read(MASTER_COMMAND), pic.read(SLAVE_COMMAND)), (4, 1));
+        pic.write(SLAVE_COMMAND, 0x60);
+        pic.write(MASTER_COMMAND, 0x62);
+        assert_eq!((pic.read(MASTER_COMMAND), pic.read(SLAVE_COMMAND), pic.asks()), (0, 0, false));
+        pic.set_line(8, false);
+        pic.set_line(8, true);
+        pic.set_line(8, false);
+        assert_eq!(pic.acknowledge(), None, "withdrawn before it was taken");
+    }
+
+    proptest! {
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..5, any::<u16>(), any::<u8>()), 0..300)) {
+            let mut pic = Pic::default();
+            for (what, port, value) in accesses {
+                let port = [MASTER_COMMAND, MASTER_DATA, SLAVE_COMMAND, SLAVE_DATA, port][usize::from(port) % 5];
+                match what {
+                    0 => pic.write(port, value),
+                    1 => { pic.read(port); }
+                    2 => pic.set_line(value, port & 256 != 0),
+                    3 => pic.pulse(value),
+                    _ => prop_assert_eq!(pic.asks(), pic.acknowledge().is_some()),
+                }
+            }
+        }
+    }
+}

@@ -1,16 +1,19 @@
-//! IMAGE on the command line: a file, or a kernel that is built in.
+//! IMAGE on the command line: a file, a kernel that is built in, or a stock kernel that was pulled.
 
 use super::Failure;
+use super::output::Paint;
 use crate::boot::Kernel;
 use crate::symbols::{similar, system_map};
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use trapline_images::{Local, Wanted};
 
 /// The arguments by which a kernel is named.
 #[derive(clap::Args)]
 pub struct ImageArgs {
-    /// A vmlinux ELF file, or a built-in kernel such as tiny/x86_64
+    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
     pub image: String,
     #[command(flatten)]
     pub symbols: SymbolsArg,
@@ -36,11 +39,11 @@ impl ImageArgs {
 
 /// The kernel of that name, or in that file.
 pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
-    let kernel = match trapline_images::find(image) {
-        Some(builtin) => parse(image, builtin.bytes)?,
-        None => parse(image, &read(image)?)?,
+    let kernel = parse(image, &bytes(image)?)?;
+    let Some(file) = &symbols.file else {
+        say_what_is_missing(image, &kernel);
+        return Ok(kernel);
     };
-    let Some(file) = &symbols.file else { return Ok(kernel) };
     let text = fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display())))?;
     let table = system_map::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
         Failure::usage(format!("`{}`, {error}", file.display())).advise("give a System.map of this very kernel")
@@ -48,9 +51,42 @@ pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
     Ok(kernel.with_symbols(table))
 }
 
-fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
+/// The bytes of the kernel of that name, or of that file.
+pub fn bytes(image: &str) -> Result<Cow<'static, [u8]>, Failure> {
+    if let Some(builtin) = trapline_images::find(image) {
+        return Ok(Cow::Borrowed(builtin.bytes));
+    }
+    match Wanted::parse(image) {
+        Some(wanted) => read(&local(&wanted)?.kernel.to_string_lossy()).map(Cow::Owned),
+        None => read(image).map(Cow::Owned),
+    }
+}
+
+/// Where a stock kernel lies on this computer.
+pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
+    let folders = trapline_images::folders();
+    trapline_images::locate(wanted, &folders).ok_or_else(|| {
+        let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let name = wanted.name();
+        Failure::usage(format!("`{name}` is not on this computer"))
+            .advise(format!("`trapline images pull {name}` brings it"))
+            .advise(format!("folders searched (TRAPLINE_IMAGES, then the cache): {}", searched.join(", ")))
+    })
+}
+
+/// The kernel in these bytes, which `image` names.
+pub fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
     Kernel::from_bytes(bytes)
         .map_err(|error| Failure::usage(format!("`{image}` cannot be loaded: {error}")).advise(error.advice()))
+}
+
+/// Answers about a kernel whose tables could not all be found are answers with a hole.
+fn say_what_is_missing(image: &str, kernel: &Kernel) {
+    if let [_, ..] = kernel.tables.missing[..] {
+        let paint = Paint::for_errors();
+        let missing = kernel.tables.missing.join(", ");
+        eprintln!("{} `{image}` does not tell where these tables of its are: {missing}", paint.advice("note:"));
+    }
 }
 
 fn read(image: &str) -> Result<Vec<u8>, Failure> {
@@ -70,7 +106,13 @@ fn unreadable(image: &str, error: &io::Error) -> Failure {
     if error.kind() != io::ErrorKind::NotFound {
         return Failure::usage(format!("`{image}` cannot be read: {error}"));
     }
-    let near = similar::nearest(image, trapline_images::builtins().iter().map(|builtin| builtin.name));
+    let near = similar::nearest(image, names());
     let failure = Failure::usage(format!("there is no file and no built-in kernel called `{image}`")).perhaps(&near);
-    if near.is_empty() { failure.advise("`trapline images` lists the built-in kernels") } else { failure }
+    if near.is_empty() { failure.advise("`trapline images` lists the kernels that have a name") } else { failure }
+}
+
+/// The names of all kernels that have one.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let builtins = trapline_images::builtins().iter().map(|builtin| builtin.name);
+    builtins.chain(trapline_images::stocks().iter().map(|stock| stock.name))
 }

@@ -159,9 +159,12 @@ impl Labs {
     }
 }
 
+/// A reason, and which instructions it holds for.
+type Reason = (&'static str, fn(&[u8]) -> bool);
+
 /// What cannot be compared, and why.
 #[rustfmt::skip]
-const LEFT_OUT: &[(&str, fn(&[u8]) -> bool)] = &[
+const LEFT_OUT: &[Reason] = &[
     ("with arbitrary paging and protection a machine goes on nowhere, in place or out of line", |bytes| bytes.windows(2).any(|pair| pair == [0x0f, 0x22])),
     ("the x87's note of its last instruction names the slot, as under kprobes on hardware, and these store it", stores_x87_environment),
     ("Unicorn takes the operand of RET imm16 for signed (docs/unicorn.md); we compute what a CPU does", |bytes| bytes.len() >= 3 && bytes[bytes.len() - 3] == 0xc2 && bytes[bytes.len() - 1] >= 0x80),

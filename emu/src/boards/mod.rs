@@ -27,8 +27,8 @@ pub struct Spec {
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
     /// The devices, for so many CPUs.
     pub devices: fn(cpus: usize) -> Box<dyn Board>,
-    /// Functions of which the first that the kernel has is run to before anybody sees the machine: code in front of them runs
-    /// where it was loaded and not where it is linked, so nothing can be probed there. Empty: probes work from the entry.
+    /// Functions of which the first that the kernel has is run to before anybody sees the machine: earlier the text is not what and
+    /// where it is going to be, so nothing can be probed there. Empty: probes work from the entry.
     pub arrives_at: &'static [&'static str],
 }
 

@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
     cpus: 1,
     boot,
     devices: |_| Box::new(Pc::default()),
-    arrives_at: linux::FIRST_C_FUNCTIONS,
+    arrives_at: linux::TEXT_IS_PATCHED,
 };
 
 const TIMER_LINE: u8 = 0;

@@ -15,6 +15,10 @@ pub struct Boot {
 /// The functions in which a kernel first runs where it is linked, one of which every x86 Linux has.
 pub const FIRST_C_FUNCTIONS: &[&str] = &["x86_64_start_kernel", "i386_start_kernel"];
 
+/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
+/// alternatives, return thunks, static calls), all of which it checks and does byte by byte, and must not meet breakpoints in.
+pub const TEXT_IS_PATCHED: &[&str] = &["rest_init"];
+
 /// The longest command line, its end included.
 pub const COMMAND_LINE_BYTES: usize = 2048;
 

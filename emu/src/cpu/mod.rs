@@ -73,12 +73,13 @@ pub struct Model {
     pub interruptible: fn(&Handle, &mut Image) -> bool,
     /// Where a kernel address lies under the page tables in force.
     pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
-    /// Makes the probe window visible under the page tables in force; false when they have no room for it.
-    pub show_window: fn(&Handle, &Ram, &WindowPlace) -> bool,
-    /// Whether this exception is a fetch from the window that those page tables do not show yet; then it never happened.
-    pub window_fault: fn(&TrapContext, &mut Image, &Ram, &Exception, &WindowPlace, before: u64) -> bool,
-    /// The register by which page tables are told apart.
-    pub page_tables: fn(&Handle) -> u64,
+    /// Makes an address of the probe window visible under the page tables in force; `None` when they have no room for it.
+    pub show_window: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
+    /// Takes it out again.
+    pub hide_window: fn(&Ram, &Shown),
+    /// Whether this exception is a fetch from the window that those page tables do not show; then it is shown, and the exception never
+    /// happened.
+    pub window_fault: fn(&TrapContext, &mut Image, &Ram, &Exception, &WindowPlace, before: u64) -> Option<Shown>,
     /// The address register of the last memory fault.
     pub fault_address: fn(&Handle) -> u64,
     /// Whether code of the kernel's privilege runs.
@@ -119,6 +120,17 @@ pub struct WindowPlace {
     pub physical: u64,
     /// Physical memory for page tables of our own, in such RAM too.
     pub tables: u64,
+}
+
+/// A page-table entry of ours in a table of the guest's, and what stood there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The entry's physical address.
+    pub at: u64,
+    /// What it was.
+    pub before: u64,
+    /// Its size.
+    pub bytes: usize,
 }
 
 /// Where the running task is found.

@@ -21,15 +21,18 @@ impl<L: Listener> Events for Inner<L> {
         }
         let place = if pc.wrapping_sub(self.window.start) < self.window.len {
             self.listener.place(pc)
-        } else if self.frozen {
-            self.frozen_block();
-            Place::Nothing
         } else {
-            Place::Guest
+            self.hide_window();
+            if self.frozen {
+                self.frozen_block();
+                Place::Nothing
+            } else {
+                Place::Guest
+            }
         };
         let falls_through = self.clock.enter(pc, size.into(), place);
-        if !falls_through && self.clock.time() >= self.next_look {
-            self.look_up(cpu);
+        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
+            self.look_up(cpu, pc);
         }
     }
 
@@ -97,9 +100,13 @@ impl<L: Listener> Events for Inner<L> {
 
 impl<L: Listener> Inner<L> {
     /// A block start at which something may be due; the only place where a run is ended.
-    fn look_up(&mut self, cpu: &BlockContext) {
+    fn look_up(&mut self, cpu: &BlockContext, pc: u64) {
         let now = self.clock.time();
         self.board.advance(At { cpu: self.current, now });
+        if self.wish.is_none() && self.arrival == Some(pc) {
+            self.arrival = None;
+            self.wish = Some(Wish::Attention);
+        }
         if self.wish.is_none()
             && self.board.pending(self.current).is_some()
             && (self.model.interruptible)(&cpu.handle(), &mut self.scratch)
@@ -151,10 +158,6 @@ impl<L: Listener> Inner<L> {
 
     fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
         self.clock.close_at(trap.pc);
-        if self.arrival == Some(trap.pc) {
-            self.arrived(cpu, trap.pc);
-            return;
-        }
         let (ram, tasks) = (&self.ram, &self.tasks);
         let mut view = View {
             trap: cpu,
@@ -198,18 +201,11 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// The guest has got where it was awaited: the run ends in front of the instruction, which is its own again.
-    fn arrived(&mut self, cpu: &TrapContext, pc: u64) {
-        self.arrival = None;
-        self.clock.resume(0, false);
-        cpu.edit(&mut self.scratch, |image| image.set32(x86::state::OLD_EXCEPTION, u32::MAX));
-        cpu.set_pc(pc);
-        self.wish = Some(Wish::Attention);
-        cpu.stop();
-    }
-
     fn exception(&mut self, cpu: &TrapContext, trap: Trap, exception: Exception) {
-        if (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, self.fault_address) {
+        let known = self.fault_address;
+        if let Some(shown) = (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, known) {
+            self.hide_window();
+            self.shown = Some(shown);
             return;
         }
         let mut resume = trap.resume;
@@ -274,12 +270,17 @@ impl<L: Listener> Inner<L> {
 
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
-        if pc.wrapping_sub(self.window.start) >= self.window.len {
-            return;
+        if pc.wrapping_sub(self.window.start) < self.window.len {
+            self.hide_window();
+            self.shown = (self.model.show_window)(&cpu.handle(), &self.ram, &self.window, pc);
         }
-        let tables = (self.model.page_tables)(&cpu.handle());
-        if self.window_shown_in != Some(tables) && (self.model.show_window)(&cpu.handle(), &self.ram, &self.window) {
-            self.window_shown_in = Some(tables);
+    }
+
+    /// The CPU has left the window: its mapping goes before code of the guest's own can see it.
+    #[inline]
+    pub(super) fn hide_window(&mut self) {
+        if let Some(shown) = self.shown.take() {
+            (self.model.hide_window)(&self.ram, &shown);
         }
     }
 

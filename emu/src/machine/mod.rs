@@ -8,7 +8,7 @@ mod run;
 use crate::boards::{self, Board};
 use crate::boot::Kernel;
 use crate::clock::{Clock, Place, Ticks, ticks};
-use crate::cpu::{Model, TaskPlace, View, WindowPlace, x86};
+use crate::cpu::{Model, Shown, TaskPlace, View, WindowPlace, x86};
 use crate::error::MachineError;
 use crate::unicorn::engine::{Core, Handle};
 use crate::unicorn::ram::Ram;
@@ -117,7 +117,8 @@ pub(crate) struct Inner<L> {
     pub(crate) listener: L,
     pub(crate) tasks: TaskPlace,
     pub(crate) window: WindowPlace,
-    pub(crate) window_shown_in: Option<u64>,
+    /// The entry by which the guest's page tables show the window, while the CPU is there.
+    pub(crate) shown: Option<Shown>,
     /// Room for one state, used inside callbacks.
     pub(crate) scratch: Image,
     pub(crate) cpus: Vec<SleepingCpu>,
@@ -141,7 +142,7 @@ pub(crate) struct Inner<L> {
     /// When the last exception was delivered, and how many were at that very time.
     pub(crate) last_exception: Ticks,
     pub(crate) exceptions_now: u32,
-    /// Where a breakpoint of the machine's own waits for the guest to get there.
+    /// The function at whose entry the run is to end.
     pub(crate) arrival: Option<u64>,
 }
 
@@ -243,7 +244,7 @@ impl<L: Listener> Machine<L> {
             listener: listener(window),
             tasks,
             window,
-            window_shown_in: None,
+            shown: None,
             scratch,
             cpus,
             current: 0,
@@ -265,7 +266,7 @@ impl<L: Listener> Machine<L> {
         };
         let mut machine = Machine { core, inner };
         if let Some(address) = spec.arrives_at.iter().find_map(|name| absolute(name)) {
-            machine.arrive(kernel, address)?;
+            machine.arrive(address)?;
         }
         Ok(machine)
     }

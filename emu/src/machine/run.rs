@@ -4,17 +4,16 @@
 
 use super::{Inner, Listener, Machine, What, Wish, slice};
 use crate::boards::At;
-use crate::boot::Kernel;
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
 use crate::error::MachineError;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
-/// The breakpoint instruction.
-const BREAKPOINT: u8 = 0xcc;
 /// Far more than any kernel takes from its entry to its own text.
 const ARRIVAL_NANOSECONDS: u64 = 10_000_000_000;
+/// Bytes of the console that are shown when it did not get there.
+const LAST_WORDS: usize = 400;
 
 /// Why a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,22 +45,18 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Runs to the first instruction of a function in the kernel's text, by a breakpoint that is gone when the guest gets there.
-    pub(super) fn arrive(&mut self, kernel: &Kernel, address: u64) -> Result<(), MachineError> {
-        let astray = |why: String| MachineError::Config(format!("the kernel did not get from its entry to {address:#x}: {why}"));
-        let segment = kernel.segments.iter().find(|segment| segment.range().contains(&address));
-        let physical = segment.map(|segment| segment.physical + (address - segment.virtual_address));
-        let physical = physical.ok_or_else(|| astray("that is in none of its segments".into()))?;
-        let mut original = [0];
-        self.inner.ram.read(physical, &mut original);
-        self.write_physical(physical, &[BREAKPOINT]);
+    /// Runs to the entry of a function. No breakpoint is needed, and the guest's own patchers could not bear one: a call starts a block.
+    pub(super) fn arrive(&mut self, address: u64) -> Result<(), MachineError> {
         self.inner.arrival = Some(address);
         let stop = self.run_until(ARRIVAL_NANOSECONDS);
-        self.write_physical(physical, &original);
-        match self.inner.arrival.take() {
-            None => Ok(()),
-            Some(_) => Err(astray(format!("{stop:?}"))),
+        if self.inner.arrival.take().is_none() {
+            return Ok(());
         }
+        let console = self.take_console();
+        let last = String::from_utf8_lossy(&console[console.len().saturating_sub(LAST_WORDS)..]).into_owned();
+        Err(MachineError::Config(format!(
+            "the kernel did not get from its entry to {address:#x}: {stop:?}; its last words: {last}"
+        )))
     }
 
     /// One CPU runs until something is due.
@@ -152,6 +147,7 @@ impl<L: Listener> Machine<L> {
         if pc != (self.inner.model.pc)(&self.core.handle()) {
             self.core.stopped().set_pc(pc);
         }
+        self.inner.hide_window();
     }
 
     /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
@@ -230,7 +226,6 @@ impl<L: Listener> Machine<L> {
         inner.clock = entering.clock.clone();
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
         inner.current = number;
-        inner.window_shown_in = None;
         self.core.flush_tlb();
     }
 }

@@ -3,7 +3,7 @@
 use super::paging::{Kind, Paging};
 use super::state;
 use super::trap::{FAULT_FETCH, PAGE_FAULT};
-use crate::cpu::{Exception, View, WindowPlace};
+use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
@@ -47,51 +47,54 @@ pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the window's entries into the page tables in force, where they are missing.
-pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &WindowPlace) -> bool {
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
+/// room for it.
+pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     let paging = Paging::of(handle, LONG);
+    let offset = address.wrapping_sub(window.start);
     match paging.kind {
-        Kind::FourLevel => show_in_directory(ram, paging.top & ADDRESS, window),
+        Kind::FourLevel => {
+            let at = directory_entry(ram, paging.top & ADDRESS, address)?;
+            let wanted = (window.physical + (offset & !(LARGE_PAGE - 1))) | LARGE_ENTRY;
+            put_entry(ram, Shown { at, before: ram.word64(at), bytes: 8 }, wanted)
+        }
         Kind::TwoLevel => {
-            for (number, part) in (window.start..window.start + window.len).step_by(DIRECTORY_SPAN as usize).enumerate() {
-                let at = (paging.top & 0xffff_f000) + (part >> 22) * 4;
-                let wanted = (window.tables + number as u64 * 4096) as u32 | DIRECTORY_ENTRY;
-                let present = ram.word32(at);
-                if u64::from(present) & PRESENT != 0 && present & !0x60 != wanted & !0x60 {
-                    return false;
-                }
-                ram.write(at, &wanted.to_le_bytes());
-            }
-            true
+            let at = (paging.top & 0xffff_f000) + (address >> 22 & 1023) * 4;
+            let wanted = (window.tables + offset / DIRECTORY_SPAN * 4096) as u32 | DIRECTORY_ENTRY;
+            put_entry(ram, Shown { at, before: ram.word32(at).into(), bytes: 4 }, wanted.into())
         }
-        Kind::Pae | Kind::Off => false,
+        Kind::Pae | Kind::Off => None,
     }
 }
 
-fn show_in_directory(ram: &Ram, top: u64, window: &WindowPlace) -> bool {
-    for (number, part) in (window.start..window.start + window.len).step_by(LARGE_PAGE as usize).enumerate() {
-        let mut table = top;
-        for shift in [39, 30] {
-            let entry = ram.word64(table + (part >> shift & 511) * 8);
-            if entry & PRESENT == 0 {
-                return false;
-            }
-            table = entry & ADDRESS;
-        }
-        let at = table + (part >> 21 & 511) * 8;
-        let wanted = (window.physical + number as u64 * LARGE_PAGE) | LARGE_ENTRY;
-        let present = ram.word64(at);
-        if present & PRESENT != 0 && present & ADDRESS != wanted & ADDRESS {
-            return false;
-        }
-        if present != wanted {
-            ram.write(at, &wanted.to_le_bytes());
-        }
+/// An entry of the guest's own is left alone.
+fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
+    if shown.before & PRESENT != 0 {
+        return None;
     }
-    true
+    ram.write(shown.at, &wanted.to_le_bytes()[..shown.bytes]);
+    Some(shown)
 }
 
-/// A fetch from the window under tables that do not show it yet: shown now, and the fault's trace in CR2 is taken back.
+/// Takes the entry out again: the guest, which counts and copies the entries of its tables, never meets it.
+pub fn hide_window(ram: &Ram, shown: &Shown) {
+    ram.write(shown.at, &shown.before.to_le_bytes()[..shown.bytes]);
+}
+
+/// Where the entry of 2 MiB for an address lies.
+fn directory_entry(ram: &Ram, top: u64, address: u64) -> Option<u64> {
+    let mut table = top;
+    for shift in [39, 30] {
+        let entry = ram.word64(table + (address >> shift & 511) * 8);
+        if entry & PRESENT == 0 {
+            return None;
+        }
+        table = entry & ADDRESS;
+    }
+    Some(table + (address >> 21 & 511) * 8)
+}
+
+/// A fetch from the window under tables that do not show it: shown now, and the fault's trace in CR2 is taken back.
 pub fn window_fault<const LONG: bool>(
     cpu: &TrapContext,
     image: &mut Image,
@@ -99,23 +102,16 @@ pub fn window_fault<const LONG: bool>(
     exception: &Exception,
     window: &WindowPlace,
     before: u64,
-) -> bool {
+) -> Option<Shown> {
     let address = fault_address(&cpu.handle());
     let ours = exception.vector == PAGE_FAULT
         && exception.error.is_some_and(|code| code & (FAULT_FETCH | 1) == FAULT_FETCH || code & 1 == 0)
         && address.wrapping_sub(window.start) < window.len
         && cpu.handle().read(RegisterX86::RIP).wrapping_sub(window.start) < window.len;
-    if !ours || !show_window::<LONG>(&cpu.handle(), ram, window) {
-        return false;
-    }
+    let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
     cpu.edit(image, |image| image.set32(state::OLD_EXCEPTION, u32::MAX));
     cpu.write(RegisterX86::CR2, before);
-    true
-}
-
-/// CR3.
-pub fn page_tables(handle: &Handle) -> u64 {
-    handle.read(RegisterX86::CR3)
+    Some(shown)
 }
 
 /// CR2.

@@ -153,3 +153,121 @@ fn signed(bytes: &[u8]) -> Option<i64> {
         _ => bytes.try_into().ok().map(i64::from_le_bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::boot::{Kernel, Segment};
+    use crate::symbols::{Entry, Symbols};
+    use std::ops::Range;
+    use trapline_isa::arch::Arch;
+    use trapline_probes::guest::Site;
+
+    /// Functions of 64 bytes: an ftrace call, a nop that is a jump label, a call of a static call's trampoline.
+    const FUNCTIONS: u64 = 40;
+    const SIZE: u64 = 64;
+    const JUMP: u64 = 5;
+    const STATIC_CALL: u64 = 10;
+
+    struct Image {
+        kernel: Kernel,
+        mcount: Range<u64>,
+        jumps: Range<u64>,
+        calls: Range<u64>,
+        blacklist: Range<u64>,
+    }
+
+    /// A kernel that names its code alone, with or without those tables in the middle of its data.
+    fn image(arch: Arch, with_tables: bool) -> Image {
+        let word = arch.isa().word;
+        let (text, data): (u64, u64) =
+            if word == 8 { (0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000) } else { (0xc100_0000, 0xc200_0000) };
+        let functions = || (0..FUNCTIONS).map(|number| text + number * SIZE);
+        let distance = |from: u64, to: u64| (to.wrapping_sub(from) as i32).to_le_bytes();
+        let mut code = Vec::new();
+        for function in functions() {
+            let mut bytes = [&[0xe8, 0, 0, 0, 0, 0x0f, 0x1f, 0x44, 0, 0, 0xe8][..], &distance(function + 15, text)].concat();
+            bytes.resize(SIZE as usize, 0xcc);
+            code.extend_from_slice(&bytes);
+        }
+
+        let mut bytes = vec![0x11; 64];
+        let mut place = |rows: Vec<u8>| {
+            let start = data + bytes.len() as u64;
+            if with_tables {
+                bytes.extend_from_slice(&rows);
+            }
+            let end = data + bytes.len() as u64;
+            bytes.extend_from_slice(&[0; 64]);
+            start..end
+        };
+        let address = |address: u64| address.to_le_bytes()[..word].to_vec();
+        let mcount = place(functions().flat_map(address).collect());
+        let at = mcount.end + 64;
+        let row = |(number, function): (usize, u64)| {
+            let row = at + (number * (8 + word)) as u64;
+            let key = address(data.wrapping_sub(row + 8));
+            [&distance(row, function + JUMP)[..], &distance(row + 4, function + 15), &key].concat()
+        };
+        let jumps = place(functions().enumerate().flat_map(row).collect());
+        let at = jumps.end + 64;
+        let row = |(number, function): (usize, u64)| {
+            let row = at + 8 * number as u64;
+            [distance(row, function + STATIC_CALL), distance(row + 4, data)].concat()
+        };
+        let calls = place(functions().enumerate().flat_map(row).collect());
+        // Behind the list: the first function that may be made to fail, and how.
+        let listed = [3, 1, 2, 4].map(|number| text + number * SIZE);
+        let mut blacklist = place(listed.into_iter().chain([text, 3]).flat_map(address).collect());
+        blacklist.end = blacklist.start + 4 * word as u64;
+
+        let entry = |address: u64, name: &str| Entry { address, name: name.into(), kind: 'T', module: None };
+        let mut entries: Vec<Entry> =
+            functions().enumerate().map(|(number, address)| entry(address, &format!("function_{number}"))).collect();
+        entries[0].name = "__SCT__cond_resched".into();
+        entries[1].name = "get_kprobe".into();
+        entries.insert(0, entry(text, "_stext"));
+        entries.swap(0, 1);
+        entries.push(entry(text + FUNCTIONS * SIZE, "_etext"));
+        let segment = |virtual_address: u64, bytes: Vec<u8>, executable| Segment {
+            physical: virtual_address & 0x0fff_ffff,
+            virtual_address,
+            size: bytes.len() as u64,
+            bytes,
+            executable,
+        };
+        let segments = vec![segment(text, code, true), segment(data, bytes, false)];
+        let kernel = Kernel::from_parts(arch, 0x100_0000, segments, Symbols::in_table_order(entries));
+        Image { kernel, mcount, jumps, calls, blacklist }
+    }
+
+    /// KP-15: what must not be probed is known without names too.
+    #[test]
+    fn tables_are_found_by_their_rows() {
+        for arch in [Arch::X86_64, Arch::I386] {
+            let Image { kernel, mcount, jumps, calls, blacklist } = image(arch, true);
+            let text = kernel.tables.text.clone();
+            let finder = super::Finder::new(&kernel, &kernel.symbols, vec![text.clone()]);
+            assert_eq!(finder.ftrace_sites(), Some(mcount), "{arch:?}");
+            assert_eq!(finder.jump_labels(), Some(jumps), "{arch:?}");
+            assert_eq!(finder.static_calls(), Some(calls), "{arch:?}");
+            assert_eq!(finder.kprobe_blacklist(), Some(blacklist), "{arch:?}: without the function that may be made to fail");
+
+            let names: Vec<&str> = kernel.tables.blacklist.iter().map(|entry| &*entry.name).collect();
+            assert_eq!(names, ["function_3", "get_kprobe", "function_2", "function_4"], "{arch:?}");
+            let site = |offset: u64| kernel.tables.sites.get(&(text.start + 7 * SIZE + offset)).copied();
+            assert_eq!((site(0), site(JUMP)), (Some(Site::Ftrace), Some(Site::JumpLabel)), "{arch:?}");
+            let inline = (arch == Arch::X86_64).then_some(Site::StaticCall);
+            assert_eq!(site(STATIC_CALL), inline, "{arch:?}");
+            assert_eq!(kernel.tables.missing, ["__ex_table", "__bug_table", ".smp_locks"], "{arch:?}");
+        }
+    }
+
+    /// KP-15: and what cannot be known is said.
+    #[test]
+    fn tables_that_are_not_there_are_named() {
+        let kernel = image(Arch::I386, false).kernel;
+        assert!(kernel.tables.sites.is_empty() && kernel.tables.blacklist.is_empty());
+        let missing = ["__ex_table", "_kprobe_blacklist", "__jump_table", "__bug_table", ".smp_locks", "__mcount_loc"];
+        assert_eq!(kernel.tables.missing, missing);
+    }
+}

@@ -101,7 +101,7 @@ impl Rtc {
 
     fn coded(&self, value: u64) -> u8 {
         let binary = self.cells[usize::from(STATUS_B)] & B_BINARY != 0;
-        if binary { value as u8 } else { (value / 10 << 4 | value % 10) as u8 }
+        if binary { value as u8 } else { (((value / 10) << 4) | (value % 10)) as u8 }
     }
 }
 
@@ -142,7 +142,7 @@ impl Date {
 }
 
 fn is_leap(year: u64) -> bool {
-    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
+    (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
 }
 
 fn year_length(year: u64) -> u64 {

@@ -34,8 +34,12 @@ pub struct Spec {
 
 /// The board that a kernel was made for.
 pub fn of(kernel: &Kernel) -> &'static Spec {
-    let is_linux = linux::FIRST_C_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some());
-    if is_linux { &pc::SPEC } else { &bare::SPEC }
+    if is_stock(kernel) { &pc::SPEC } else { &bare::SPEC }
+}
+
+/// Whether a kernel is a stock Linux, made for a PC.
+pub fn is_stock(kernel: &Kernel) -> bool {
+    linux::FIRST_C_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some())
 }
 
 /// Who accesses a device, and when.

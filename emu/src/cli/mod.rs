@@ -14,6 +14,7 @@ mod records;
 mod report;
 mod run;
 mod session;
+mod stock_guest;
 mod summary;
 mod symbols;
 mod totals;

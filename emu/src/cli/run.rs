@@ -3,6 +3,7 @@
 use super::event_error::{self, Script};
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
+use super::stock_guest::StockArgs;
 use super::{Failure, PolicyName, place};
 use crate::boot::Kernel;
 use clap::ValueEnum;
@@ -20,7 +21,7 @@ use trapline_probes::events::parse::{self, Line};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A vmlinux ELF file, or a built-in kernel
+    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
     #[arg(default_value = DEFAULT_IMAGE)]
     image: String,
     #[command(flatten)]
@@ -34,6 +35,8 @@ pub struct Args {
     /// Added to the kernel's command line
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     append: String,
+    #[command(flatten)]
+    stock: StockArgs,
     /// How many CPUs the machine has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
@@ -72,6 +75,7 @@ const EXAMPLES: &str = "\
 Examples:
   trapline run                                          the tiny kernel with its demo script
   trapline run -e 'p:read vfs_read' -e 'r:done vfs_read n=$retval'
+  trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
@@ -134,6 +138,8 @@ pub struct Request {
     pub kernel: Kernel,
     /// Its command line.
     pub command_line: String,
+    /// Its initial file system.
+    pub initrd: Option<Arc<[u8]>>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// What to probe, in order.
@@ -171,7 +177,11 @@ impl Args {
         if let (Some(builtin), true) = (builtin, scripts.is_empty()) {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
-        let own = builtin.map_or("", |builtin| builtin.command_line);
+        let stock = self.stock.guest(&self.image, &kernel)?;
+        let own = match &stock {
+            Some(stock) => stock.command_line,
+            None => builtin.map_or("", |builtin| builtin.command_line),
+        };
         let command_line = [own, &self.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
         let times = self.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
         let mut texts =
@@ -183,6 +193,7 @@ impl Args {
         Ok(Request {
             kernel,
             command_line,
+            initrd: stock.map(|stock| stock.initrd),
             cpus: self.cpus.into(),
             events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
             time_limit: times.min(),

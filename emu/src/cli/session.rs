@@ -18,20 +18,30 @@ use trapline_probes::{Engine, ProbeSummary};
 /// instruction does not fill the ring in that time.
 const SLICE: u64 = 10_000;
 
+/// How Linux says so.
+const PANIC: &[u8] = b"Kernel panic - not syncing";
+
 /// Does what is asked for.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let config = Config { cpus: request.cpus, command_line: request.command_line.clone(), ..Config::default() };
+    let config = Config {
+        cpus: request.cpus,
+        command_line: request.command_line.clone(),
+        initrd: request.initrd.clone(),
+        ..Config::default()
+    };
     let session = Session::with_policy(request.kernel.clone(), &config, request.policy.into())
         .map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run = Run { session, events: EventSet::default(), records, request };
+    let mut run = Run { session, events: EventSet::default(), records, request, last_words: Vec::new() };
     run.attach()?;
     run.session.time_hits();
     let started = Instant::now();
     let stop = run.until_the_end()?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let panicked = run.panicked();
     run.finish(&stop, host_ns)?;
     match stop {
+        Stop::PowerOff(_) if panicked => Err(Failure::failed("the guest's kernel panicked")),
         Stop::PowerOff(0) | Stop::Limit | Stop::ConsoleText | Stop::Attention => Ok(()),
         Stop::PowerOff(status) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
         Stop::Dead(why) => Err(Failure::failed(format!("the guest died: {why}"))),
@@ -43,6 +53,8 @@ struct Run {
     events: EventSet,
     records: Records,
     request: Request,
+    /// The end of what the guest has said, to find a panic in.
+    last_words: Vec<u8>,
 }
 
 impl Run {
@@ -80,6 +92,7 @@ impl Run {
 
     fn show_console(&mut self) -> Result<(), Failure> {
         let console = self.session.machine_mut().take_console();
+        self.listen(&console);
         if self.request.quiet || console.is_empty() {
             return Ok(());
         }
@@ -89,6 +102,20 @@ impl Run {
             false => io::stdout().write_all(&console).and_then(|()| io::stdout().flush()),
         };
         written.map_err(|error| Failure::output(&error))
+    }
+
+    /// A kernel that panics resets the machine in the same way as one that is done.
+    fn listen(&mut self, console: &[u8]) {
+        if !self.panicked() {
+            self.last_words.extend_from_slice(console);
+            if !self.panicked() {
+                self.last_words.drain(..self.last_words.len().saturating_sub(PANIC.len()));
+            }
+        }
+    }
+
+    fn panicked(&self) -> bool {
+        self.last_words.windows(PANIC.len()).any(|words| words == PANIC)
     }
 
     fn prints_json(&self) -> bool {

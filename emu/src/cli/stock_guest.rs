@@ -1,0 +1,81 @@
+//! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is given.
+
+use super::{Failure, image};
+use crate::boards;
+use crate::boot::{Kernel, initramfs};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trapline_images::{Stock, Wanted};
+use trapline_isa::arch::Arch;
+
+/// What the guest finds, on the command line.
+#[derive(clap::Args)]
+pub struct StockArgs {
+    /// The initial file system (cpio, compressed as the kernel likes) of a stock kernel, instead of one made of busybox
+    #[arg(long, value_name = "FILE", conflicts_with = "script")]
+    initrd: Option<PathBuf>,
+    /// A shell script for a stock kernel to run, which is then switched off; its exit status is the guest's
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+}
+
+/// The same, read.
+pub struct StockGuest {
+    /// The command line that such a kernel boots with.
+    pub command_line: &'static str,
+    /// Its initial file system.
+    pub initrd: Arc<[u8]>,
+}
+
+impl StockArgs {
+    /// `None` for a kernel that is no stock one, which takes none of this.
+    pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
+        if !boards::is_stock(kernel) {
+            return match (&self.initrd, &self.script) {
+                (None, None) => Ok(None),
+                _ => Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no initial file system and no script"))),
+            };
+        }
+        let wanted = Wanted::parse(name);
+        let stock = match &wanted {
+            Some(wanted) => wanted.stock,
+            None => stock_for(kernel.arch),
+        };
+        let initrd = match &self.initrd {
+            Some(file) => read(file)?,
+            None => {
+                let script = self.script.as_deref().map(read).transpose()?;
+                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, script.as_deref(), &[])
+            }
+        };
+        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into() }))
+    }
+}
+
+/// The stock kernel whose surroundings a kernel out of a file gets.
+fn stock_for(arch: Arch) -> &'static Stock {
+    let architecture = match arch {
+        Arch::X86_64 => "amd64",
+        Arch::I386 => "i386",
+    };
+    let stocks = trapline_images::stocks();
+    stocks.iter().find(|stock| stock.architecture == architecture).unwrap_or(&stocks[0])
+}
+
+/// Beside the kernel when it was named, otherwise in the first folder that has one.
+fn busybox(wanted: Option<&Wanted>, stock: &Stock) -> Result<Vec<u8>, Failure> {
+    let beside = wanted.map(image::local).transpose()?.and_then(|local| local.busybox);
+    let name = format!("busybox/busybox-{}", stock.architecture);
+    let file = beside.or_else(|| trapline_images::folders().iter().map(|folder| folder.join(&name)).find(|file| file.is_file()));
+    let Some(file) = file else {
+        return Err(Failure::usage(format!("there is no `{name}` on this computer to make an initial file system of"))
+            .advise(format!("`trapline images pull {}` brings it", stock.name))
+            .advise("or give an initial file system: --initrd FILE"));
+    };
+    read(&file)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display())))
+}

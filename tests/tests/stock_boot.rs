@@ -1,0 +1,105 @@
+//! Stock boot: Debian's own kernels boot to a shell and end, and nothing that they do depends on probes.
+//!
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without them the tests say so and pass.
+
+use std::sync::Arc;
+use trapline::boot::{Kernel, initramfs};
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_images::Wanted;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{Run, assert_same};
+
+const SCRIPT: &[u8] = b"
+echo hello from $(uname -m)
+i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done
+sleep 1
+read line < /proc/version; echo $line
+exit 7
+";
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr mitigations=off";
+const LONG: u64 = 60_000_000_000;
+/// Every so many functions of the text are probed.
+const STRIDE: usize = 40;
+
+struct Stock {
+    kernel: Kernel,
+    initrd: Arc<[u8]>,
+}
+
+/// The kernel of that name, if it is on this computer.
+fn stock(name: &str) -> Option<Stock> {
+    let wanted = Wanted::parse(name)?;
+    let local = trapline_images::locate(&wanted, &trapline_images::folders());
+    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
+        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
+        return None;
+    };
+    let kernel = Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel");
+    let busybox = std::fs::read(busybox).expect("busybox");
+    Some(Stock { kernel, initrd: initramfs::with_busybox(&busybox, Some(SCRIPT), &[]).into() })
+}
+
+impl Stock {
+    fn session(&self) -> Session {
+        let config = Config {
+            command_line: COMMAND_LINE.into(),
+            initrd: Some(Arc::clone(&self.initrd)),
+            record_events: true,
+            ..Config::default()
+        };
+        Session::new(self.kernel.clone(), &config).expect("a machine")
+    }
+}
+
+fn run(session: &mut Session) -> Run {
+    let stop = session.run_until(LONG);
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+fn boots_and_is_the_same_under_probes(name: &str, machine: &str) {
+    let Some(stock) = stock(name) else { return };
+    let plain = run(&mut stock.session());
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: the script's status; console:\n{}", plain.console);
+    assert!(plain.console.contains(&format!("hello from {machine}")), "{name}:\n{}", plain.console);
+    assert!(!plain.console.contains("WARNING:"), "{name}:\n{}", plain.console);
+
+    let mut probed = stock.session();
+    let text = stock.kernel.tables.text.clone();
+    let functions = stock.kernel.symbols.extents(text);
+    let mut probes = Vec::new();
+    for (number, function) in functions.iter().enumerate().filter(|(number, _)| number % STRIDE == 0) {
+        let (entry, back) =
+            (Kprobe::at_address(function.start).pre(|_| Flow::Continue), Kretprobe::at_address(function.start).maxactive(64));
+        if probed.register_kprobe(&entry).is_ok() {
+            probes.push(entry);
+        }
+        // Every other one is also a return probe; what may not be probed is another family's business.
+        if number % (2 * STRIDE) == 0 {
+            let _ = probed.register_kretprobe(&back.handler(|_| ()));
+        }
+    }
+    let seen = run(&mut probed);
+    let hit = probes.iter().filter(|probe| probe.hits() > 0).count();
+    println!(
+        "{name}: {} functions probed, {hit} of them hit, {} hits",
+        probes.len(),
+        probes.iter().map(Kprobe::hits).sum::<u64>()
+    );
+    assert_same(name, &plain, &seen);
+    assert!(probes.len() >= 500 && hit >= 50, "{name}: {} functions probed, {hit} hit", probes.len());
+}
+
+/// BY-4: 64 bits.
+#[test]
+fn debian_amd64_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/amd64", "x86_64");
+}
+
+/// BY-4: 32 bits.
+#[test]
+fn debian_i386_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/i386", "i686");
+}

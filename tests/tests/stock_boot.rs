@@ -24,7 +24,7 @@ const STRIDE: usize = 40;
 
 struct Stock {
     kernel: Kernel,
-    initrd: Arc<[u8]>,
+    busybox: Vec<u8>,
 }
 
 /// The kernel of that name, if it is on this computer.
@@ -37,17 +37,14 @@ fn stock(name: &str) -> Option<Stock> {
     };
     let kernel = Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel");
     let busybox = std::fs::read(busybox).expect("busybox");
-    Some(Stock { kernel, initrd: initramfs::with_busybox(&busybox, Some(SCRIPT), &[]).into() })
+    Some(Stock { kernel, busybox })
 }
 
 impl Stock {
-    fn session(&self) -> Session {
-        let config = Config {
-            command_line: COMMAND_LINE.into(),
-            initrd: Some(Arc::clone(&self.initrd)),
-            record_events: true,
-            ..Config::default()
-        };
+    /// With a script, or with a shell on the console.
+    fn session(&self, script: Option<&[u8]>) -> Session {
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, script, &[]).into();
+        let config = Config { command_line: COMMAND_LINE.into(), initrd: Some(initrd), record_events: true, ..Config::default() };
         Session::new(self.kernel.clone(), &config).expect("a machine")
     }
 }
@@ -61,12 +58,12 @@ fn run(session: &mut Session) -> Run {
 
 fn boots_and_is_the_same_under_probes(name: &str, machine: &str) {
     let Some(stock) = stock(name) else { return };
-    let plain = run(&mut stock.session());
+    let plain = run(&mut stock.session(Some(SCRIPT)));
     assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: the script's status; console:\n{}", plain.console);
     assert!(plain.console.contains(&format!("hello from {machine}")), "{name}:\n{}", plain.console);
     assert!(!plain.console.contains("WARNING:"), "{name}:\n{}", plain.console);
 
-    let mut probed = stock.session();
+    let mut probed = stock.session(Some(SCRIPT));
     let text = stock.kernel.tables.text.clone();
     let functions = stock.kernel.symbols.extents(text);
     let mut probes = Vec::new();
@@ -102,4 +99,17 @@ fn debian_amd64_boots_and_is_the_same_under_probes() {
 #[test]
 fn debian_i386_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386", "i686");
+}
+
+/// DV-4: somebody types at the shell.
+#[test]
+fn the_shell_on_the_console_does_what_is_typed() {
+    let Some(stock) = stock("debian/amd64") else { return };
+    let mut session = stock.session(None);
+    session.machine_mut().stop_at_console_text(Some("# "));
+    assert_eq!(session.run_until(LONG), Stop::ConsoleText);
+    session.machine_mut().console_input(b"echo typed $((6 * 7)); exit 5\n");
+    let run = run(&mut session);
+    assert_eq!(run.stop, Stop::PowerOff(5), "{}", run.console);
+    assert!(run.console.contains("typed 42"), "{}", run.console);
 }

@@ -286,6 +286,11 @@ impl<L: Listener> Machine<L> {
         std::mem::take(&mut self.inner.console)
     }
 
+    /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the same run.
+    pub fn console_input(&mut self, bytes: &[u8]) {
+        self.inner.board.console_input(bytes);
+    }
+
     /// Makes runs end when the console's text ends with this.
     pub fn stop_at_console_text(&mut self, text: Option<&str>) {
         self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());

@@ -71,7 +71,7 @@ fn machines_that_cannot_be_are_refused() {
         Ok(_) => panic!("{config:?} was accepted"),
         Err(error) => error.to_string(),
     };
-    assert!(refuse(Config { cpus: 0, ..Config::default() }).contains("1 or 2"));
+    assert!(refuse(Config { cpus: 0, ..Config::default() }).contains("1 to 2 CPUs"));
     assert!(refuse(Config { cpus: 99, ..Config::default() }).contains("99 CPUs"));
     assert!(refuse(Config { command_line: "x".repeat(10_000), ..Config::default() }).contains("command line"));
 }

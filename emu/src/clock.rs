@@ -36,6 +36,18 @@ pub enum Place {
         /// The address behind the probed instruction.
         next: u64,
     },
+    /// The start of a detour, come to by a jump of `jump` bytes at `origin`: `lead` bytes that count nothing, then the displaced copy of
+    /// the `len` bytes at `origin`.
+    Detour {
+        /// The probed address.
+        origin: u64,
+        /// Bytes of the displaced instructions.
+        len: u64,
+        /// Bytes in front of them.
+        lead: u64,
+        /// Bytes of the jump.
+        jump: u64,
+    },
     /// Code of the engine's: counts nothing, takes no interrupt.
     Nothing,
 }
@@ -89,11 +101,18 @@ impl Clock {
             Place::Copy { origin, len } => {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
-                (self.shown, self.size) = (origin, len);
+                // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
+                (self.shown, self.size) = (origin, len.min(size));
             }
             Place::WayBack { next } => {
                 falls_through = true;
                 (self.shown, self.size) = (next, 0);
+            }
+            Place::Detour { origin, len, lead, jump } => {
+                falls_through = true;
+                // The jump has been counted where it stands; what it stands for is counted here.
+                self.time = self.time.saturating_sub(jump);
+                (self.start, self.shown, self.size) = (pc + lead, origin, len.min(size.saturating_sub(lead)));
             }
             Place::Nothing => {
                 falls_through = true;
@@ -181,6 +200,33 @@ mod tests {
             let falls = probed.enter(0x110, 4, Place::Guest);
             assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "boosted: {boosted}");
         }
+    }
+
+    /// BY-4, OP-4: jump, detour and way back count as the instructions that the jump has taken the place of, also where the core cuts
+    /// the detour in two, or something in it faults.
+    #[test]
+    fn an_optimised_region_takes_the_time_of_its_instructions() {
+        let mut plain = Clock::default();
+        plain.enter(0x100, 24, Place::Guest);
+        let plain_falls = plain.enter(0x118, 4, Place::Guest);
+        const DETOUR: Place = Place::Detour { origin: 0x108, len: 7, lead: 1, jump: 5 };
+        for cut in [false, true] {
+            let mut probed = Clock::default();
+            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
+            assert!(probed.enter(0x9000, if cut { 4 } else { 13 }, DETOUR), "no interrupt in front of the detour");
+            assert_eq!((probed.time(), probed.at(0x9001 + 2)), (8, 10), "the time of what stands there");
+            if cut {
+                assert!(probed.enter(0x9004, 9, Place::Copy { origin: 0x10b, len: 4 }));
+            }
+            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
+        }
+        let mut faulted = Clock::default();
+        faulted.enter(0x100, 13, Place::Guest);
+        faulted.enter(0x9000, 13, DETOUR);
+        faulted.close_at(0x9001 + 3);
+        assert_eq!(faulted.time(), 11);
     }
 
     /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.

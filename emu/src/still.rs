@@ -108,6 +108,18 @@ impl Guest for StillGuest<'_> {
         &self.kernel.tables.blacklist
     }
 
+    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
+        self.kernel.tables.expected_fault(&range)
+    }
+
+    fn fixup(&self, range: Range<u64>) -> Option<u64> {
+        self.kernel.tables.fixup(&range)
+    }
+
+    fn indirect_thunks(&self) -> Range<u64> {
+        self.kernel.tables.indirect_thunks.clone()
+    }
+
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let end = address.checked_add(into.len() as u64);
         let inside = |segment: &&Segment| segment.range().contains(&address) && end.is_some_and(|end| end <= segment.range().end);

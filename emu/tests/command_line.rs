@@ -142,8 +142,9 @@ fn bulk_questions_are_answered_in_the_order_asked() {
     assert_eq!(rows[4][..4], [entry.as_str(), "r", "ok", "plain"]);
     assert_eq!(rows[5][..5], [entry.as_str(), "q", "ok", "plain", "step"]);
     assert_eq!(rows.len(), 6);
-    for row in &rows[3..] {
-        assert_eq!((row[5].len(), row[6]), (64, "-"), "32 bytes, and no reason");
+    // Why a probe that may stand there is not optimised (OP-2, OP-5).
+    for (row, why) in rows[3..].iter().zip(["indirect jump", "indirect jump", "post-handler"]) {
+        assert!(row[5].len() == 64 && row[6].contains(why), "32 bytes and the reason: {row:?}");
     }
 }
 

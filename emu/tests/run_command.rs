@@ -97,7 +97,7 @@ fn the_list_is_that_of_debugfs() {
     assert_eq!(said.status, 0, "{}", said.err);
     let mut lines: Vec<&str> = said.out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["k  start_kernel+0x0    [GONE]", "k  vfs_read+0x4    ", "r  do_fork+0x0    "]);
+    assert_eq!(lines, ["k  start_kernel+0x0    [GONE]", "k  vfs_read+0x4    ", "r  do_fork+0x0    [OPTIMIZED]"]);
 }
 
 /// KP-15, KP-4, KP-5, DV-4: what the kernel refuses is drawn at the place that names it, and nothing boots.

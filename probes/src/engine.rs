@@ -3,6 +3,7 @@
 use crate::guest::Blacklisted;
 use crate::hit::CpuState;
 use crate::lifecycle::Dirty;
+use crate::optimizer::Optimizer;
 use crate::paused::Paused;
 use crate::point::Points;
 use crate::probe::Kretprobe;
@@ -31,6 +32,7 @@ pub struct Engine {
     pub(crate) dirty: Vec<Dirty>,
     /// The breakpoint that ends jprobe handlers in guests without `jprobe_return`.
     pub(crate) stub: Option<u64>,
+    pub(crate) optimizer: Optimizer,
     pub(crate) log: Log,
     pub(crate) records: Ring,
     pub(crate) counts: Counts,
@@ -56,6 +58,8 @@ pub struct Counts {
     pub left_behind: u64,
     /// Log lines for which there was no room.
     pub lost_lines: u64,
+    /// How often an optimisation had to wait because a task stood, or seemed to stand, under the jump.
+    pub postponed: u64,
 }
 
 impl Engine {
@@ -72,6 +76,7 @@ impl Engine {
             all_disarmed: false,
             dirty: Vec::new(),
             stub: None,
+            optimizer: Optimizer::new(),
             log: Log::new(),
             records: Ring::with_capacity(RECORD_BYTES),
             counts: Counts::default(),
@@ -111,6 +116,7 @@ impl Engine {
             mismatched_returns: self.returns.mismatches,
             left_behind: self.returns.left_behind,
             lost_lines: self.log.lost,
+            postponed: self.optimizer.postponed,
             ..self.counts
         }
     }

@@ -28,6 +28,21 @@ pub trait Guest {
     /// What the kernel says must not be probed, in the order of its own list.
     fn blacklist(&self) -> &[Blacklisted];
 
+    /// The first instruction in a range that the kernel's exception table lists.
+    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
+        let _ = range;
+        None
+    }
+    /// The first place in a range where that table lets execution go on after a fault.
+    fn fixup(&self, range: Range<u64>) -> Option<u64> {
+        let _ = range;
+        None
+    }
+    /// The code through which the kernel makes its indirect jumps.
+    fn indirect_thunks(&self) -> Range<u64> {
+        0..0
+    }
+
     /// Reads text as it is now, our own breakpoints included.
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
     /// Changes text, whatever its protection and whichever page tables are in force, and drops what was translated from it.
@@ -48,6 +63,11 @@ pub trait Guest {
 
     /// Whether any CPU's pc, or the pc saved by an interrupt or exception that will return, lies in this range.
     fn any_cpu_inside(&self, range: Range<u64>) -> bool;
+    /// For each range, whether a word of the guest's memory is an address in it: the pc that an interrupted task will come back to may
+    /// be one.
+    fn remembers_addresses(&self, ranges: &[Range<u64>]) -> alloc::vec::Vec<bool> {
+        ranges.iter().map(|_| false).collect()
+    }
     /// Lets the guest run until no CPU is inside this range, a bounded time. False: one still is.
     fn drain(&mut self, range: Range<u64>) -> bool {
         !self.any_cpu_inside(range)
@@ -68,6 +88,18 @@ pub enum Window {
         origin: u64,
         /// Length of the displaced instruction.
         displaced: u8,
+    },
+    /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from `origin` on, and the
+    /// way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an [`crate::Engine::escaped`] one.
+    Detour {
+        /// The probed address.
+        origin: u64,
+        /// Length of the displaced instructions.
+        displaced: u8,
+        /// Length of what stands in front of them.
+        lead: u8,
+        /// Length of the jump.
+        jump: u8,
     },
     /// The place where hijacked functions return to: counts no time, takes no interrupt.
     ReturnPad,
@@ -139,6 +171,11 @@ pub trait Cpu: Registers + Memory {
     fn now(&self) -> u64;
     /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt handler: for the trace's `d...` column.
     fn interrupts_off(&self) -> bool;
+    /// Changes kernel text, whatever its protection, and drops what was translated from it.
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let _ = bytes;
+        Err(Fault { address, write: true })
+    }
     /// Reads user memory of the running task.
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)

@@ -7,6 +7,7 @@ use crate::context::{Hit, Phase, Scene};
 use crate::engine::{Engine, Line};
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
+use crate::optimizer::Jump;
 use crate::paused::Execution;
 use crate::point::{Action, Point};
 use crate::probe::Flow;
@@ -122,6 +123,9 @@ impl Engine {
         self.counts.faults += 1;
         let inside_another = self.cpus.get(number).is_some_and(|state| state.depth != 0);
         let origin = cpu.pc();
+        if self.points.get(point).is_some_and(|found| found.address() != origin) {
+            self.give_way_to_fault(cpu, point);
+        }
         let handled = !inside_another && self.ask_fault_handlers(cpu, point, trapnr);
         if !handled {
             return Answer::NotOurs;
@@ -138,6 +142,40 @@ impl Engine {
             let execution = Execution::of(cpu, self.isa.abi, point);
             self.paused.add(execution);
         }
+    }
+
+    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address. What handlers
+    /// do to the pc and the stack pointer is ignored: execution goes on in the detour.
+    pub fn escaped(&mut self, cpu: &mut dyn Cpu) {
+        let number = cpu.number();
+        let (Some(point), Some(state)) = (self.points.at(cpu.pc()), self.cpus.get(number)) else { return };
+        if state.depth != 0 {
+            return self.count_reentry(point);
+        }
+        self.counts.hits += 1;
+        let Engine { points, returns, cpus, isa, records, .. } = self;
+        let Some(found) = points.get(point) else { return };
+        cpus[number].push(Level { point, status: Status::Active, end: 0 });
+        let (address, sp) = (found.address(), cpu.get(isa.abi.sp));
+        for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
+            member.probe.count_hit();
+            let scene = Scene { isa, address, instances: &returns.instances };
+            match &member.action {
+                Action::Handlers => {
+                    if let Some(handler) = member.probe.pre_handler() {
+                        handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before));
+                    }
+                }
+                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records),
+                // A point with a jprobe is not optimised.
+                Action::Mirror(_) => {}
+            }
+            cpu.set_pc(address);
+            if cpu.get(isa.abi.sp) != sp {
+                cpu.set(isa.abi.sp, sp);
+            }
+        }
+        self.cpus[number].pop();
     }
 
     fn hit(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32) -> Answer {
@@ -225,6 +263,13 @@ impl Engine {
             }
             return self.resume(number, 0, true);
         };
+        if let (Some(_), true, Some(table)) = (&found.region, found.jump != Jump::Plain, self.isa.detour) {
+            cpu.set_pc(slot.detour() + table.lead.len() as u64);
+            if inside == Inside::Nothing {
+                self.cpus[number].pop();
+            }
+            return self.resume(number, 0, true);
+        }
         match &found.plan {
             Plan::Emulate(what) if emulate(self.isa, what, found, cpu) => {
                 let length = found.insn.length() as u8;
@@ -301,6 +346,12 @@ impl Engine {
     fn leave_slot(&mut self, cpu: &mut dyn Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;
+        if unit_of(pc) == slot.detour() {
+            let lead = self.isa.detour.map_or(0, |table| table.lead.len() as u64);
+            let into = (pc - slot.detour()).saturating_sub(lead).min(found.covers);
+            cpu.set_pc(found.address() + into);
+            return Some(point);
+        }
         let has_run = slot.is_behind_copy(pc);
         cpu.set_pc(if has_run { found.insn.next() } else { found.address() });
         let state = self.cpus.get_mut(number)?;

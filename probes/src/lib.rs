@@ -20,6 +20,7 @@ mod jprobe;
 mod lifecycle;
 #[cfg(test)]
 mod notes;
+mod optimizer;
 mod paused;
 pub mod point;
 pub mod probe;

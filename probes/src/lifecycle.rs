@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
 use crate::guest::Guest;
+use crate::optimizer::{Jump, UNARMED};
 use crate::point::{Action, Member, Point};
 use crate::probe::Kprobe;
 use crate::register::Place;
@@ -64,6 +65,10 @@ impl Engine {
                     has_post: false,
                     uses_ftrace,
                     born: 0,
+                    jump: Jump::Plain,
+                    region: None,
+                    covers: 0,
+                    obstacle: None,
                     dying: false,
                 })
             }
@@ -94,6 +99,7 @@ impl Engine {
             self.points.know_slot(slot, number);
             if let Some(point) = self.points.get_mut(number) {
                 (point.insn, point.plan, point.slot, point.gone) = (insn, plan, Some(slot), false);
+                (point.region, point.covers) = (None, 0);
             }
         }
         Ok(())
@@ -101,6 +107,22 @@ impl Engine {
 
     /// Makes the text what the state of things wants it to be.
     fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
+        let Some(point) = self.points.get(number) else { return Ok(()) };
+        let (address, was_armed) = (point.address(), point.armed);
+        match !self.all_disarmed && point.wants_to_be_armed() {
+            true if !was_armed => self.make_way(guest, address),
+            false if was_armed => self.unoptimise(guest, number, UNARMED),
+            _ => {}
+        }
+        self.settle_breakpoint(guest, number)?;
+        self.consider(guest, number);
+        if was_armed && self.points.get(number).is_none_or(|point| !point.armed) {
+            self.retry_around(guest, address);
+        }
+        Ok(())
+    }
+
+    fn settle_breakpoint(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let (isa, all_disarmed) = (self.isa, self.all_disarmed);
         let Some(point) = self.points.get_mut(number) else { return Ok(()) };
         let mut enabled = point.members.iter().filter(|member| !member.probe.is_disabled());
@@ -183,7 +205,7 @@ impl Engine {
         let numbers: Vec<u32> = self.points.within(range).collect();
         for number in numbers {
             let Some(point) = self.points.get_mut(number) else { continue };
-            (point.gone, point.armed, point.has_post) = (true, false, false);
+            (point.gone, point.armed, point.has_post, point.jump) = (true, false, false, Jump::Plain);
             point.members.iter().for_each(|member| member.probe.set_gone());
             if let Some(slot) = point.slot.take() {
                 self.dirty.push(Dirty { slot, point: number });

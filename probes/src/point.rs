@@ -1,5 +1,6 @@
 //! A probed address: the instruction that stood there, how it runs now, and the probes that share it (core.md 3).
 
+use crate::optimizer::Jump;
 use crate::probe::{Jprobe, Kprobe};
 use crate::slots::Slot;
 use crate::table::Table;
@@ -7,7 +8,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::insn::Insn;
-use trapline_isa::plan::Plan;
+use trapline_isa::plan::{Plan, Refusal};
+use trapline_isa::region::Region;
 
 /// How a hit runs the probed instruction, as the summary shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Mode {
     Boosted,
     /// Computed by the engine.
     Emulated,
+    /// In a detour that a jump leads to: no trap.
+    Optimized,
 }
 
 impl Mode {
@@ -27,6 +31,7 @@ impl Mode {
             Mode::Plain => "plain",
             Mode::Boosted => "boosted",
             Mode::Emulated => "emulated",
+            Mode::Optimized => "optimized",
         }
     }
 }
@@ -74,6 +79,14 @@ pub(crate) struct Point {
     pub uses_ftrace: bool,
     /// Counts up with each point; the list shows newer ones of a bucket first.
     pub born: u64,
+    /// How far its optimisation has come.
+    pub jump: Jump,
+    /// The instructions that the detour in its slot runs, once there is one.
+    pub region: Option<Region>,
+    /// Bytes that the jump stands for, or would.
+    pub covers: u64,
+    /// Why it is not optimised.
+    pub obstacle: Option<Refusal>,
     /// Its probes have been unregistered; it waits for its slot to be free of CPUs.
     pub dying: bool,
 }
@@ -85,6 +98,7 @@ impl Point {
 
     pub fn mode(&self) -> Mode {
         match self.plan {
+            _ if self.jump == Jump::Optimised => Mode::Optimized,
             Plan::Emulate(_) => Mode::Emulated,
             Plan::Boost if !self.has_post => Mode::Boosted,
             Plan::Boost | Plan::Step => Mode::Plain,
@@ -105,7 +119,7 @@ pub(crate) struct Points {
     slab: Vec<Option<Point>>,
     unused: Vec<u32>,
     by_address: Table,
-    /// Both units of each slot.
+    /// All units of each slot.
     by_unit: Table,
     /// For ranges; a hit does not look here.
     in_order: BTreeMap<u64, u32>,

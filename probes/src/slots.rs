@@ -1,6 +1,7 @@
-//! Slots: two window units of guest memory for each point, where the displaced instruction's copies run.
+//! Slots: three window units of guest memory for each point, where the displaced instruction's copies run.
 //!
-//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint. A slot is shared by nobody,
+//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint, at 64 the
+//! detour of an optimised point (`optimizer.rs` writes it). A slot is shared by nobody,
 //! placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back only when no CPU
 //! is inside.
 
@@ -14,7 +15,7 @@ use trapline_isa::plan::{Copy, Plan, Tail};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
 /// Bytes of a slot.
-pub(crate) const SLOT: usize = 2 * WINDOW_UNIT;
+pub(crate) const SLOT: usize = 3 * WINDOW_UNIT;
 /// How many places are tried before one that collides is taken.
 const TRIES: usize = 4;
 
@@ -47,8 +48,13 @@ impl Slot {
         self.stepped() + u64::from(self.displaced)
     }
 
-    pub fn units(self) -> [u64; 2] {
-        [self.boosted(), self.stepped()]
+    /// The detour.
+    pub fn detour(self) -> u64 {
+        self.at + 2 * UNIT
+    }
+
+    pub fn units(self) -> [u64; 3] {
+        [self.boosted(), self.stepped(), self.detour()]
     }
 
     pub fn range(self) -> Range<u64> {
@@ -83,7 +89,7 @@ fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
     let mut taken = None;
     for _ in 0..TRIES {
         let Some(at) = guest.window_take(insn.address, SLOT) else { break };
-        let fights = [at, at + UNIT].iter().any(|unit| {
+        let fights = [at, at + UNIT, at + 2 * UNIT].iter().any(|unit| {
             guest.pcs_collide(*unit, insn.address)
                 || guest.pcs_collide(*unit, insn.next())
                 || guest.pcs_collide(*unit + insn.length(), insn.next())

@@ -2,12 +2,14 @@
 
 use crate::engine::Engine;
 use crate::guest::Guest;
+use crate::optimizer::Jump;
 use crate::point::{Action, Mode, Point};
 use crate::probe::{Kind, Kprobe};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use trapline_isa::plan::Refusal;
 
 /// Linux's table of probes has so many buckets, and the list shows them in that order.
 const BUCKET_BITS: u32 = 6;
@@ -33,6 +35,10 @@ pub struct ProbeSummary {
     pub gone: bool,
     /// Linux would use its ftrace site.
     pub uses_ftrace: bool,
+    /// It is optimised, or waits to be.
+    pub optimized: bool,
+    /// Why it is not.
+    pub obstacle: Option<Refusal>,
 }
 
 /// Misses, by cause.
@@ -74,6 +80,7 @@ impl Engine {
         for (shown, word) in [
             (probe.is_gone(), "[GONE]"),
             (probe.is_disabled() && !probe.is_gone(), "[DISABLED]"),
+            (point.jump != Jump::Plain, "[OPTIMIZED]"),
             (point.uses_ftrace, "[FTRACE]"),
         ] {
             text.push_str(if shown { word } else { "" });
@@ -120,6 +127,8 @@ impl Engine {
                     disabled: probe.is_disabled(),
                     gone: probe.is_gone(),
                     uses_ftrace: point.uses_ftrace,
+                    optimized: point.jump != Jump::Plain,
+                    obstacle: point.obstacle.clone(),
                 }
             }));
         }

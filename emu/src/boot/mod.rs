@@ -53,6 +53,11 @@ impl Segment {
     pub fn range(&self) -> Range<u64> {
         self.virtual_address..self.virtual_address + self.size
     }
+
+    /// The physical addresses that it takes.
+    pub fn loaded(&self) -> Range<u64> {
+        self.physical..self.physical + self.size
+    }
 }
 
 /// A named part of the image. Some tables are found by these.

@@ -20,8 +20,12 @@ pub struct Tables {
     pub init_text: Option<Range<u64>>,
     /// All that is freed then, code and data.
     pub init: Option<Range<u64>>,
-    /// Instructions that may fault, and where execution goes on when they do.
+    /// Instructions that may fault, and where execution goes on when they do; by instruction.
     pub exceptions: Vec<Exception>,
+    /// Where execution goes on, in order.
+    pub fixups: Vec<u64>,
+    /// Code through which indirect jumps are made.
+    pub indirect_thunks: Range<u64>,
     /// What must not be probed, in the order of the kernel's own list.
     pub blacklist: Vec<Blacklisted>,
     /// Places that the kernel itself patches or depends on.
@@ -67,6 +71,7 @@ const NOINSTR_TEXT: Bounds = bounds("__noinstr_text_start", "__noinstr_text_end"
 const ENTRY_TEXT: Bounds = bounds("__entry_text_start", "__entry_text_end", ".entry.text");
 const INIT_TEXT: Bounds = bounds("_sinittext", "_einittext", ".init.text");
 const INIT: Bounds = bounds("__init_begin", "__init_end", "");
+const INDIRECT_THUNKS: Bounds = bounds("__indirect_thunk_start", "__indirect_thunk_end", "");
 const TEXT: Bounds = bounds("_stext", "_etext", ".text");
 
 /// How the address of a site stands in a row of its table.
@@ -106,6 +111,10 @@ impl Tables {
             reader.finder = Some(Finder::new(kernel, &kernel.symbols, code));
         }
         tables.exceptions = reader.exceptions();
+        tables.exceptions.sort_by_key(|row| row.instruction);
+        tables.fixups = tables.exceptions.iter().map(|row| row.fixup).collect();
+        tables.fixups.sort_unstable();
+        tables.indirect_thunks = reader.range(&INDIRECT_THUNKS).unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes, form) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
@@ -118,6 +127,18 @@ impl Tables {
         }
         tables.missing = reader.missing;
         tables
+    }
+
+    /// The first instruction in a range that may fault.
+    pub fn expected_fault(&self, range: &Range<u64>) -> Option<u64> {
+        let first = self.exceptions.partition_point(|row| row.instruction < range.start);
+        self.exceptions.get(first).map(|row| row.instruction).filter(|at| range.contains(at))
+    }
+
+    /// The first place in a range where execution goes on after a fault.
+    pub fn fixup(&self, range: &Range<u64>) -> Option<u64> {
+        let first = self.fixups.partition_point(|at| *at < range.start);
+        self.fixups.get(first).copied().filter(|at| range.contains(at))
     }
 
     /// Whether an address is code, now or during the boot.

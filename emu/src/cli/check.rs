@@ -176,7 +176,10 @@ fn line(kernel: &Kernel, checker: &Checker<'_>, writer: &Writer<'_>, asked: &Ask
         result: answer.as_ref().map_or_else(|refusal| refusal.errno.name(), |_| "ok"),
         plan: answer.as_ref().ok().map(|accepted| accepted.plan.word()),
         status: answer.as_ref().ok().map(|accepted| accepted.status.word()),
-        why: answer.as_ref().err().map(|refusal| refusal.why.to_string()),
+        why: match answer {
+            Ok(accepted) => accepted.obstacle.as_ref().map(|obstacle| format!("not optimized: {}", obstacle.why)),
+            Err(refusal) => Some(refusal.why.to_string()),
+        },
         bytes: insn.map(|insn| output::packed_bytes(insn.bytes())).unwrap_or_default(),
         instruction: insn.map(|insn| writer.text(&insn)).unwrap_or_default(),
         at,
@@ -195,7 +198,7 @@ fn table(kernel: &Kernel, lines: &[Line]) -> String {
     for line in lines {
         let address = line.at.map_or("-".into(), |address| output::hex_address(address, word));
         let answer = match (line.plan, line.status) {
-            (Some(plan), Some("ftrace")) => Cell::styled(format!("{plan}, ftrace"), Paint::good),
+            (Some(plan), Some(status @ ("ftrace" | "optimized"))) => Cell::styled(format!("{plan}, {status}"), Paint::good),
             (Some(plan), _) => Cell::styled(plan, Paint::good),
             (None, _) => Cell::styled(line.result, Paint::bad),
         };

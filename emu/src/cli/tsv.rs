@@ -26,7 +26,10 @@ fn line(checker: &mut Checker<'_>, address: u64, kind: Kind) -> String {
     let verdict = checker.at(kind, address);
     let bytes = packed_bytes(&checker.bytes(address));
     let (result, status, plan, why) = match &verdict.answer {
-        Ok(accepted) => ("ok", accepted.status.word(), accepted.plan.word(), "-".to_string()),
+        Ok(accepted) => {
+            let why = accepted.obstacle.as_ref().map_or("-".to_string(), |obstacle| obstacle.why.replace(['\t', '\n'], " "));
+            ("ok", accepted.status.word(), accepted.plan.word(), why)
+        }
         Err(refusal) => (refusal.errno.name(), "-", "-", refusal.why.replace(['\t', '\n'], " ")),
     };
     let bytes = if bytes.is_empty() { "-" } else { &bytes };

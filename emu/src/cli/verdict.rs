@@ -56,12 +56,14 @@ pub struct Verdict {
 }
 
 /// How a probe would run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// What happens to the instruction.
     pub plan: PlanName,
     /// How the probe stands in the text.
     pub status: Status,
+    /// Why it is not optimised.
+    pub obstacle: Option<Refusal>,
 }
 
 /// What happens to a probed instruction.
@@ -93,6 +95,8 @@ impl PlanName {
 pub enum Status {
     /// As a breakpoint.
     Plain,
+    /// As a jump.
+    Optimized,
     /// Linux would use its ftrace site.
     Ftrace,
 }
@@ -102,6 +106,7 @@ impl Status {
     pub fn word(self) -> &'static str {
         match self {
             Status::Plain => "plain",
+            Status::Optimized => "optimized",
             Status::Ftrace => "ftrace",
         }
     }
@@ -164,15 +169,17 @@ impl<'k> Checker<'k> {
         let summary = self.engine.summary(&self.guest);
         let point = summary.first();
         let plan = match point.map(|point| point.mode) {
-            Some(Mode::Boosted) => PlanName::Boost,
+            Some(Mode::Boosted | Mode::Optimized) => PlanName::Boost,
             Some(Mode::Emulated) => PlanName::Emulate,
             Some(Mode::Plain) | None => PlanName::Step,
         };
-        let status = match point.is_some_and(|point| point.uses_ftrace) {
-            true => Status::Ftrace,
-            false => Status::Plain,
+        let status = match point {
+            Some(point) if point.uses_ftrace => Status::Ftrace,
+            Some(point) if point.optimized => Status::Optimized,
+            _ => Status::Plain,
         };
-        Accepted { plan, status }
+        let obstacle = point.and_then(|point| point.obstacle.clone()).filter(|_| status == Status::Plain);
+        Accepted { plan, status, obstacle }
     }
 
     /// The bytes that a decision was made on, as many as there are.

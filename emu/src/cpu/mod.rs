@@ -5,7 +5,7 @@ pub mod x86;
 
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::{Image, drop_translations};
 use std::cell::Cell;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::mem::{Fault, Memory};
@@ -253,5 +253,12 @@ impl Cpu for View<'_> {
     }
     fn interrupts_off(&self) -> bool {
         (self.model.interrupts_off)(&self.trap.handle())
+    }
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let handle = self.trap.handle();
+        self.page_by_page(address, bytes.len(), Access::Look, |ram, physical, done, part| {
+            ram.write(physical, &bytes[done..done + part]);
+            drop_translations(handle, ram, physical, part);
+        })
     }
 }

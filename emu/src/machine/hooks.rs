@@ -30,9 +30,13 @@ impl<L: Listener> Events for Inner<L> {
                 Place::Guest
             }
         };
-        let falls_through = self.clock.enter(pc, size.into(), place);
+        let counts_as = if self.frozen { Place::Nothing } else { place };
+        let falls_through = self.clock.enter(pc, size.into(), counts_as);
         if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
             self.look_up(cpu, pc);
+        }
+        if let Place::Detour { origin, .. } = place {
+            self.escape(cpu, origin);
         }
     }
 
@@ -119,6 +123,9 @@ impl<L: Listener> Inner<L> {
         if self.wish.is_none() && now >= self.slice_end {
             self.wish = Some(Wish::Switch);
         }
+        if self.wish.is_none() && self.listener.attention_at().is_some_and(|at| now >= at) {
+            self.wish = Some(Wish::Attention);
+        }
         if self.wish.is_some() {
             self.clock.take_back();
             cpu.stop();
@@ -132,7 +139,8 @@ impl<L: Listener> Inner<L> {
         if self.wish.is_some() || self.board.pending(self.current).is_some() {
             return 0;
         }
-        self.board.next_event(self.current).unwrap_or(u64::MAX).min(self.limit).min(self.slice_end)
+        let due = [self.board.next_event(self.current), self.listener.attention_at()].into_iter().flatten().min();
+        due.unwrap_or(u64::MAX).min(self.limit).min(self.slice_end)
     }
 
     fn frozen_block(&mut self) {
@@ -201,6 +209,23 @@ impl<L: Listener> Inner<L> {
         }
     }
 
+    /// The CPU is at the start of a detour: the handlers of the probe at `origin` run, on live registers. The pc is not theirs to set.
+    fn escape(&mut self, cpu: &BlockContext, origin: u64) {
+        let trap = cpu.registers();
+        let mut view = View {
+            trap: &trap,
+            model: self.model,
+            isa: self.isa,
+            ram: &self.ram,
+            tasks: &self.tasks,
+            number: self.current,
+            now: self.clock.time(),
+            pc: Cell::new(origin),
+        };
+        self.listener.escaped(&mut view);
+        self.look_at_listener();
+    }
+
     fn exception(&mut self, cpu: &TrapContext, trap: Trap, exception: Exception) {
         let known = self.fault_address;
         if let Some(shown) = (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, known) {
@@ -227,6 +252,8 @@ impl<L: Listener> Inner<L> {
             };
             let answer = self.listener.fault(&mut view, exception.vector);
             resume = view.pc();
+            // It may want to be called at another time from now on.
+            self.next_look = 0;
             if let Answer::Resume(how) = answer {
                 self.clock.resume(how.counted.into(), how.falls_through);
                 self.frozen = how.frozen;

@@ -29,6 +29,14 @@ pub trait Listener {
     fn fault(&mut self, cpu: &mut View<'_>, vector: u32) -> Answer;
     /// An interrupt is about to be taken inside the probe window; puts the pc back to where it belongs.
     fn interrupted(&mut self, cpu: &mut View<'_>);
+    /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is.
+    fn escaped(&mut self, cpu: &mut View<'_>) {
+        let _ = cpu;
+    }
+    /// The time at which the machine should stop for the listener, at the next place where it may.
+    fn attention_at(&self) -> Option<Ticks> {
+        None
+    }
     /// Asked after each of the above: should the machine stop at the next place where it may?
     fn wants_attention(&self) -> bool {
         false

@@ -1,7 +1,8 @@
 //! The running kernel as the engine's guest: text by its load address, the probe window, CPUs between runs.
 
+use super::memory;
 use super::window::Window;
-use crate::boot::Kernel;
+use crate::boot::{Kernel, Segment};
 use crate::machine::Parts;
 use crate::unicorn::surgery::drop_translations;
 use std::ops::Range;
@@ -106,6 +107,18 @@ impl Guest for Live<'_> {
         &self.facts.kernel.tables.blacklist
     }
 
+    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
+        self.facts.kernel.tables.expected_fault(&range)
+    }
+
+    fn fixup(&self, range: Range<u64>) -> Option<u64> {
+        self.facts.kernel.tables.fixup(&range)
+    }
+
+    fn indirect_thunks(&self) -> Range<u64> {
+        self.facts.kernel.tables.indirect_thunks.clone()
+    }
+
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let physical = self.physical(address, into.len())?;
         if self.parts.ram.read(physical, into) { Ok(()) } else { Err(Fault { address, write: false }) }
@@ -142,6 +155,12 @@ impl Guest for Live<'_> {
     fn any_cpu_inside(&self, range: Range<u64>) -> bool {
         // Between runs no interrupt frame holds an address of the window: the machine maps them back when it delivers.
         self.parts.pcs().iter().any(|pc| range.contains(pc))
+    }
+
+    fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {
+        let code: Vec<Range<u64>> =
+            self.facts.kernel.segments.iter().filter(|segment| segment.executable).map(Segment::loaded).collect();
+        memory::remembers(self.parts.ram, self.window.guest_memory(), self.parts.isa.word, &code, ranges)
     }
 
     fn log(&mut self, line: &str) {

@@ -1,13 +1,15 @@
 //! Where machine and engine meet: a [`Session`] is a machine with a probe engine as its listener.
 
 pub mod guest;
+mod memory;
 pub mod report;
 pub mod timing;
 pub mod watch;
 pub mod window;
 
+use crate::boards;
 use crate::boot::Kernel;
-use crate::clock::Place;
+use crate::clock::{Place, Ticks, ticks};
 use crate::cpu::View;
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
@@ -56,6 +58,22 @@ impl Listener for Probes {
         self.engine.interrupted(cpu);
     }
 
+    fn escaped(&mut self, cpu: &mut View<'_>) {
+        let started = self.timing.is_some().then(Instant::now);
+        let pc = cpu.pc();
+        self.engine.escaped(cpu);
+        if let (Some(timing), Some(started)) = (&mut self.timing, started) {
+            timing.note(pc, started, true);
+        }
+        if let Some(task) = self.notes.take_exited() {
+            self.engine.task_exited(task);
+        }
+    }
+
+    fn attention_at(&self) -> Option<Ticks> {
+        self.engine.wants_attention_at().map(ticks)
+    }
+
     fn wants_attention(&self) -> bool {
         self.notes.init_freed()
     }
@@ -96,6 +114,10 @@ impl Session {
             timing: None,
         })?;
         let mut session = Session { machine };
+        if boards::of(session.kernel()).name != "bare" {
+            // Jumps have been proved on our own kernel; on others they are made when asked for.
+            session.with_engine(|engine, guest| engine.set_optimization(guest, false));
+        }
         session.watch()?;
         Ok(session)
     }
@@ -112,9 +134,14 @@ impl Session {
 
     /// The engine and the guest that it works on: for everything that has no method of its own here.
     pub fn with_engine<R>(&mut self, with: impl FnOnce(&mut Engine, &mut dyn Guest) -> R) -> R {
+        let now = self.machine.now();
         let (probes, parts) = self.machine.parts();
         let mut guest = Live { parts, window: &mut probes.window, facts: &mut probes.facts };
-        with(&mut probes.engine, &mut guest)
+        // What is due is done by the time that it is.
+        probes.engine.tick(&mut guest, now);
+        let answer = with(&mut probes.engine, &mut guest);
+        probes.engine.tick(&mut guest, now);
+        answer
     }
 
     /// Registers a kprobe.
@@ -157,6 +184,7 @@ impl Session {
             if stop != Stop::Attention {
                 return stop;
             }
+            self.with_engine(|_, _| ());
         }
     }
 

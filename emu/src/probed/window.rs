@@ -20,6 +20,7 @@ pub struct Window {
 enum Unit {
     Empty,
     Copy { origin: u64, displaced: u8 },
+    Detour { origin: u64, displaced: u8, lead: u8, jump: u8 },
     Ours,
 }
 
@@ -42,6 +43,9 @@ impl Window {
                 } else {
                     Place::WayBack { next: origin.wrapping_add(len) }
                 }
+            }
+            Some(Unit::Detour { origin, displaced, lead, jump }) => {
+                detour_at(offset % UNIT, *origin, (*displaced).into(), (*lead).into(), (*jump).into())
             }
             Some(Unit::Ours) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
@@ -85,9 +89,15 @@ impl Window {
         let unit = self.unit_of(at)?;
         self.units[unit] = match stands_for {
             StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
+            StandsFor::Detour { origin, displaced, lead, jump } => Unit::Detour { origin, displaced, lead, jump },
             StandsFor::ReturnPad | StandsFor::JprobeReturn => Unit::Ours,
         };
         Some(self.place.physical + (at - self.place.start))
+    }
+
+    /// Where the RAM that the guest knows of ends and the window's begins.
+    pub fn guest_memory(&self) -> u64 {
+        self.place.physical
     }
 
     /// The physical address of a place in it.
@@ -99,6 +109,15 @@ impl Window {
     fn unit_of(&self, at: u64) -> Option<usize> {
         let unit = (at.wrapping_sub(self.place.start) / UNIT) as usize;
         (unit < self.units.len()).then_some(unit)
+    }
+}
+
+/// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
+fn detour_at(offset: u64, origin: u64, len: u64, lead: u64, jump: u64) -> Place {
+    match offset.checked_sub(lead) {
+        None => Place::Detour { origin, len, lead, jump },
+        Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into), len: len - into },
+        Some(_) => Place::WayBack { next: origin.wrapping_add(len) },
     }
 }
 
@@ -126,6 +145,15 @@ mod tests {
         let places = [0x1020, 0x1023, 0x1040, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
         let expected =
             [Place::Copy { origin: 0x500, len: 3 }, Place::WayBack { next: 0x503 }, Place::Nothing, Place::Guest, Place::Guest];
+        assert_eq!(places, expected);
+        window.note(0x1060, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5 });
+        let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
+        let expected = [
+            Place::Detour { origin: 0x600, len: 7, lead: 1, jump: 5 },
+            Place::Copy { origin: 0x600, len: 7 },
+            Place::Copy { origin: 0x603, len: 4 },
+            Place::WayBack { next: 0x607 },
+        ];
         assert_eq!(places, expected);
         window.give(0x1020, 32);
         assert_eq!(window.stands_for(0x1020), Place::Guest);

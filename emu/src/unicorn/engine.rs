@@ -102,6 +102,10 @@ impl BlockContext {
     pub fn handle(&self) -> Handle {
         self.0
     }
+    /// For a view of the registers: all may be written but the pc.
+    pub fn registers(&self) -> TrapContext {
+        TrapContext(self.0)
+    }
     /// Ends the run in front of this block; it will be offered again.
     pub fn stop(&self) {
         // SAFETY: legal in a block callback; takes effect before the block's first instruction.

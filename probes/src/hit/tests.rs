@@ -5,6 +5,7 @@ use crate::context::Phase;
 use crate::guest::{Guest, Window};
 use crate::notes::Notes;
 use crate::probe::{Flow, Jprobe, Kprobe};
+use crate::slots::SLOT;
 use crate::toy::guest::{BREAKPOINT, DATA, PAGE_FAULT, in_window};
 use crate::toy::isa::{BREAK, TOY};
 use crate::toy::{Stop, ToyGuest, sample};
@@ -430,10 +431,10 @@ fn only_the_same_execution_goes_on_without_a_hit() {
 #[test]
 fn a_slot_that_would_collide_in_the_jump_cache_is_passed_over() {
     let (mut guest, mut engine) = new(1);
-    let first = guest.window_take(0, 64).expect("there is room");
-    guest.window_give(first, 64);
+    let first = guest.window_take(0, SLOT).expect("there is room");
+    guest.window_give(first, SLOT);
     guest.colliding.push(first);
     engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")).expect("may be probed");
     assert!(!guest.window.contains_key(&first));
-    assert!(guest.window_free.contains(&(first, 64)), "and is free for others");
+    assert!(guest.window_free.contains(&(first, SLOT)), "and is free for others");
 }

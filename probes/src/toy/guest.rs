@@ -265,6 +265,9 @@ impl ToyGuest {
             return None;
         }
         let pc = self.cpus[number].pc;
+        if let Some(Window::Detour { origin, jump, .. }) = self.window.get(&pc).copied() {
+            self.escape(engine, number, origin, jump);
+        }
         let decoded = self.fetch(pc);
         let Some(insn) = decoded else { return Some(Stop::Exception { trapnr: PAGE_FAULT, pc }) };
         if insn.bytes()[0] == isa::BREAK {
@@ -301,8 +304,25 @@ impl ToyGuest {
         match self.window.get(&unit).filter(|_| in_window(pc)) {
             None => length,
             Some(Window::Copy { displaced, .. }) if pc == unit => u64::from(*displaced),
+            Some(Window::Detour { displaced, lead, .. }) => {
+                let copies = unit + u64::from(*lead)..unit + u64::from(*lead + *displaced);
+                if copies.contains(&pc) { length } else { 0 }
+            }
             Some(_) => 0,
         }
+    }
+
+    /// A jump has led to a detour; what stands there counts, and the jump that has been counted does not.
+    fn escape(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8) {
+        let cpu = &mut self.cpus[number];
+        let detour = core::mem::replace(&mut cpu.pc, origin);
+        cpu.time -= if cpu.frozen { 0 } else { u64::from(jump) };
+        let around = self.around;
+        let mut view = self.cpu(number);
+        around(true);
+        engine.escaped(&mut view);
+        around(false);
+        self.cpus[number].pc = detour;
     }
 
     fn breakpoint(&mut self, engine: &mut Engine, number: usize) -> Option<Stop> {
@@ -462,6 +482,11 @@ impl Guest for ToyGuest {
         self.looks.set(self.looks.get() + 1);
         self.cpus.iter().any(|cpu| range.contains(&cpu.pc))
     }
+    fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {
+        let words = self.ram().chunks_exact(8).map(|word| word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+        let words: Vec<u64> = words.collect();
+        ranges.iter().map(|range| words.iter().any(|word| range.contains(word))).collect()
+    }
     fn log(&mut self, line: &str) {
         self.lines.push(line.to_string());
     }
@@ -531,6 +556,9 @@ impl Cpu for ToyView<'_> {
     }
     fn now(&self) -> u64 {
         self.guest.cpus[self.number].time
+    }
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.guest.patch_text(address, bytes)
     }
     fn interrupts_off(&self) -> bool {
         self.get(FLAGS) & 1 == 0

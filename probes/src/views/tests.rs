@@ -127,6 +127,7 @@ fn the_list_is_in_the_order_of_linuxs_buckets() {
     ];
     let mut guest = stock(Arch::X86_64, 0xffff_ffff_9000_0000, &symbols);
     let mut engine = Engine::new(guest.isa, 1);
+    engine.set_optimization(&mut guest, false);
     let probes: Vec<Kprobe> = symbols.iter().map(|(name, ..)| Kprobe::at(*name)).collect();
     engine.register_kprobes(&mut guest, &probes).expect("nops may be probed");
     engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(5)).expect("a nop");
@@ -140,11 +141,15 @@ fn the_list_is_in_the_order_of_linuxs_buckets() {
                     ffffffff812f2110  k  vfs_write+0x0    \n\
                     ffffffff818c6f50  k  tcp_v4_rcv+0x0    \n";
     assert_eq!(engine.list(&guest), expected);
+    engine.set_optimization(&mut guest, true);
+    assert_eq!(engine.list(&guest), expected.replace('\n', "[OPTIMIZED]\n"), "the flag of those that wait for their jump");
+    engine.set_optimization(&mut guest, false);
 
     // The examples of kprobes.txt: buckets 38, 8 and 15 of a 32-bit kernel.
     let seeds = [("vfs_read", 0xc015_d71a, None), ("tcp_v4_rcv", 0xc03d_edc5, None), ("do_fork", 0xc011_a316, None)];
     let mut guest = stock(Arch::I386, 0xc800_0000, &seeds);
     let mut engine = Engine::new(guest.isa, 1);
+    engine.set_optimization(&mut guest, false);
     engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")).expect("a nop");
     engine.register_kretprobe(&mut guest, &Kretprobe::at("tcp_v4_rcv")).expect("a function");
     engine.register_jprobe(&mut guest, &Jprobe::at("do_fork").host(|_| {})).expect("a function");

@@ -1,0 +1,78 @@
+//! What the guest's memory remembers: whether some word of it is an address in a range, as the saved pc of an interrupted task is.
+
+use crate::unicorn::ram::Ram;
+use std::ops::Range;
+
+/// Read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// For each range, whether an aligned word of the first `told` bytes of RAM, `code` apart, has a value in it. The ranges do
+/// not overlap; one pass for all.
+pub fn remembers(ram: &Ram, told: u64, word: usize, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
+    let mut found = vec![false; ranges.len()];
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_by_key(|index| ranges[*index].start);
+    let (Some(least), Some(most)) = (ranges.iter().map(|range| range.start).min(), ranges.iter().map(|range| range.end).max())
+    else {
+        return found;
+    };
+    let mut chunk = vec![0; CHUNK];
+    for at in (0..told).step_by(CHUNK) {
+        let len = CHUNK.min((told - at) as usize);
+        if code.iter().any(|code| code.start <= at && at + len as u64 <= code.end) || !ram.read(at, &mut chunk[..len]) {
+            continue;
+        }
+        for (index, bytes) in chunk[..len].chunks_exact(word).enumerate() {
+            let value = value(bytes);
+            let place = at + (index * word) as u64;
+            if value < least || value >= most || code.iter().any(|code| code.contains(&place)) {
+                continue;
+            }
+            let behind = order.partition_point(|index| ranges[*index].start <= value);
+            if let Some(index) = behind.checked_sub(1).map(|before| order[before])
+                && ranges[index].contains(&value)
+            {
+                found[index] = true;
+            }
+        }
+    }
+    found
+}
+
+fn value(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        _ => bytes.try_into().map_or(0, u64::from_le_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OP-7
+    #[test]
+    fn a_word_that_is_an_address_in_a_range_is_found_unless_it_is_code() {
+        let ram = Ram::new(4 << 20).expect("memory");
+        let told = 3 << 20;
+        let ranges = [0x8100_0001..0x8100_0005, 0x9000_0001..0x9000_0005, 0x8000_0001..0x8000_0005];
+        let code = [0x20_0000..0x20_1000, 0x28_0000..0x28_1000];
+        assert_eq!(remembers(&ram, told, 4, &code, &ranges), [false; 3]);
+        #[rustfmt::skip]
+        let cases: [(&str, u64, u32, [bool; 3]); 7] = [
+            // what                         where        value        found
+            ("on a stack",                  0x10_0010,   0x8100_0003, [true, false, false]),
+            ("in the last word",            told - 4,    0x9000_0001, [false, true, false]),
+            ("the first byte is free",      0x10_0010,   0x8100_0000, [false; 3]),
+            ("and so is the one behind",    0x10_0010,   0x8100_0005, [false; 3]),
+            ("no aligned word",             0x10_0012,   0x8100_0003, [false; 3]),
+            ("code",                        0x20_0ffc,   0x8000_0002, [false; 3]),
+            ("memory of our own",           told,        0x8000_0002, [false; 3]),
+        ];
+        for (what, at, word, expected) in cases {
+            ram.write(at, &word.to_le_bytes());
+            assert_eq!(remembers(&ram, told, 4, &code, &ranges), expected, "{what}");
+            ram.write(at, &[0; 4]);
+        }
+    }
+}

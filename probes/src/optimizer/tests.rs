@@ -1,0 +1,352 @@
+use crate::engine::Engine;
+use crate::guest::Site;
+use crate::notes::Notes;
+use crate::point::Mode;
+use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
+use crate::toy::guest::{DATA, ToyGuest};
+use crate::toy::isa::{FLAGS, SP};
+use crate::toy::program::{Function, Op::*};
+use crate::toy::{Stop, TOY};
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use trapline_isa::plan::Policy;
+
+const DELAY: u64 = 1000;
+
+#[rustfmt::skip]
+const FUNCTIONS: &[Function<'static>] = &[
+    ("main", &[Mov(0, 5), Mov(1, 7), Mov(3, DATA.start as u32), Call("work"), Halt]),
+    //         +0         +3         +6         +9          +12   +14  +17
+    ("work", &[Add(0, 1), Add(1, 2), Add(0, 4), Load(2, 3), Push(0), Pop(4), Ret]),
+    //             +0         +3         +6 (back to +3)
+    ("looping", &[Add(0, 1), Add(1, 255), Jnz(1, -9), Ret]),
+    ("short", &[Add(0, 1), Ret]),
+    ("patched", &[Nop, Add(0, 1), Add(0, 2), Ret]),
+    ("entry", &[Add(5, 1), Add(5, 2), Ret]),
+    ("irq_handler", &[AddStep(6, 1), Iret]),
+];
+
+fn new() -> (ToyGuest, Engine) {
+    let mut engine = Engine::new(&TOY, 1);
+    engine.set_optimization_delay(DELAY);
+    (ToyGuest::new(&TOY, 1, FUNCTIONS), engine)
+}
+
+/// The worker comes after the delay.
+fn work(guest: &mut ToyGuest, engine: &mut Engine) {
+    let due = engine.wants_attention_at().expect("something waits");
+    engine.tick(guest, due);
+}
+
+fn modes(guest: &ToyGuest, engine: &Engine) -> Vec<Mode> {
+    engine.summary(guest).iter().map(|line| line.mode).collect()
+}
+
+fn run(guest: &mut ToyGuest, engine: &mut Engine) -> [u64; 5] {
+    guest.start(0, "main");
+    assert_eq!(guest.run(engine, 0), Stop::Halted);
+    core::array::from_fn(|number| guest.cpus[0].registers[number])
+}
+
+/// What an unprobed run does: registers, time.
+fn plain() -> ([u64; 5], u64) {
+    let (mut guest, mut engine) = new();
+    (run(&mut guest, &mut engine), guest.cpus[0].time)
+}
+
+/// OP-1, OP-4, OP-6, OP-7: a breakpoint first, whose hits run the region in the detour; after the delay a jump and no traps at all.
+#[test]
+fn a_breakpoint_becomes_a_jump_after_the_delay() {
+    let (mut guest, mut engine) = new();
+    let before = guest.text_bytes();
+    let probe = Kprobe::at("work").pre(|_| Flow::Continue);
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    let address = guest.address("work");
+    assert_eq!(guest.peek(address, 5), [0xcc, 0, 1, 1, 1]);
+    assert_eq!(modes(&guest, &engine), [Mode::Boosted]);
+    assert!(engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "it has the flag while it waits: {}", engine.list(&guest));
+    assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain());
+    assert_eq!((probe.hits(), guest.cpus[0].traps), (1, 1), "the trap, and no step");
+
+    engine.tick(&mut guest, DELAY - 1);
+    assert_eq!(guest.peek(address, 1), [0xcc], "not yet");
+    work(&mut guest, &mut engine);
+    assert_eq!((guest.peek(address, 1)[0], guest.peek(address + 5, 1)[0]), (0x10, 2), "the jump, and behind it what was there");
+    assert_eq!((modes(&guest, &engine), engine.wants_attention_at()), (vec![Mode::Optimized], None));
+    (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; 10]);
+    guest.become_task(0, 0);
+    assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain(), "the same work in the same time");
+    assert_eq!((probe.hits(), guest.cpus[0].traps), (2, 1), "and no trap");
+
+    engine.unregister_kprobe(&mut guest, &probe);
+    assert_eq!(guest.text_bytes(), before);
+}
+
+/// OP-2, OP-3: what cannot be optimised keeps its breakpoint, and the summary says which rule speaks against it.
+#[test]
+fn what_cannot_be_optimised_stays_a_breakpoint_and_says_why() {
+    #[rustfmt::skip]
+    let cases = [
+        ("looping", 0, "jump leads into"),
+        ("work",   14, "cannot run in a detour"),
+        ("patched", 0, "a static key's jump"),
+    ];
+    for (name, offset, why) in cases {
+        let (mut guest, mut engine) = new();
+        let site = guest.address("patched") + 1;
+        guest.sites.insert(site, Site::JumpLabel);
+        engine.register_kprobe(&mut guest, &Kprobe::at(name).offset(offset)).expect("may be probed");
+        let summary = engine.summary(&guest);
+        assert_eq!((summary[0].optimized, engine.wants_attention_at()), (false, None), "{name}");
+        let said = summary[0].obstacle.as_ref().expect("a reason").to_string();
+        assert!(said.contains(why), "{name}: {said}");
+    }
+    // Its 16 bytes end in padding: there is room.
+    let (mut guest, mut engine) = new();
+    engine.register_kprobe(&mut guest, &Kprobe::at("short")).expect("may be probed");
+    assert!(engine.summary(&guest)[0].obstacle.is_some(), "a return does not move");
+}
+
+/// OP-5, OP-8: each temporary cause takes the jump away, and when it goes the jump comes back.
+#[test]
+fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
+    type Change = fn(&mut Engine, &mut ToyGuest, &Others);
+    struct Others {
+        probe: Kprobe,
+        post: Kprobe,
+        inside: Kprobe,
+        jprobe: Jprobe,
+    }
+    #[rustfmt::skip]
+    let causes: [(&str, Change, Change); 6] = [
+        ("a post-handler",       |e, g, o| e.register_kprobe(g, &o.post).expect("may be"),   |e, g, o| e.unregister_kprobe(g, &o.post)),
+        ("a probe under it",     |e, g, o| e.register_kprobe(g, &o.inside).expect("may be"), |e, g, o| e.unregister_kprobe(g, &o.inside)),
+        ("a jprobe",             |e, g, o| e.register_jprobe(g, &o.jprobe).expect("may be"), |e, g, o| e.unregister_jprobe(g, &o.jprobe)),
+        ("disabling",            |e, g, o| e.disable_kprobe(g, &o.probe).expect("is there"), |e, g, o| e.enable_kprobe(g, &o.probe).expect("is there")),
+        ("the global switch",    |e, g, _| e.set_enabled(g, false),                          |e, g, _| e.set_enabled(g, true)),
+        ("the knob",             |e, g, _| e.set_optimization(g, false),                     |e, g, _| e.set_optimization(g, true)),
+    ];
+    for queued in [false, true] {
+        for (what, begin, end) in causes {
+            let (mut guest, mut engine) = new();
+            let others = Others {
+                probe: Kprobe::at("work").pre(|_| Flow::Continue),
+                post: Kprobe::at("work").post(|_| {}),
+                inside: Kprobe::at("work").offset(3),
+                jprobe: Jprobe::at("work").host(|_| {}),
+            };
+            engine.register_kprobe(&mut guest, &others.probe).expect("may be probed");
+            let address = guest.address("work");
+            if !queued {
+                work(&mut guest, &mut engine);
+                assert_eq!(guest.peek(address, 1), [0x10], "{what}");
+            }
+            begin(&mut engine, &mut guest, &others);
+            let armed = guest.peek(address, 1) == [0xcc];
+            assert_eq!(armed, !["disabling", "the global switch"].contains(&what), "{what}");
+            assert_eq!(guest.peek(address + 1, 2), [0, 1], "{what}: the bytes behind the breakpoint");
+            assert!(!engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "{what}");
+            if let Some(due) = engine.wants_attention_at() {
+                engine.tick(&mut guest, due);
+                assert_ne!(guest.peek(address, 1), [0x10], "{what}: it lasts");
+            }
+            assert_eq!(run(&mut guest, &mut engine), plain().0, "{what}");
+            end(&mut engine, &mut guest, &others);
+            work(&mut guest, &mut engine);
+            assert_eq!(guest.peek(address, 1), [0x10], "{what}, queued: {queued}: when the cause has gone");
+        }
+    }
+}
+
+/// OP-10: while the knob is off nothing is queued either, and the log tells of both.
+#[test]
+fn the_knob_keeps_new_ones_away() {
+    let (mut guest, mut engine) = new();
+    engine.set_optimization(&mut guest, false);
+    engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+    assert_eq!((engine.wants_attention_at(), engine.optimization()), (None, false));
+    engine.set_optimization(&mut guest, true);
+    work(&mut guest, &mut engine);
+    assert_eq!(modes(&guest, &engine), [Mode::Optimized]);
+    let told: Vec<&str> = guest.lines.iter().filter_map(|line| line.split('.').next()).collect();
+    assert_eq!(told, ["kprobe jump-optimization is disabled", "kprobe jump-optimization is enabled"]);
+}
+
+/// OP-7: a task that an interrupt has stopped under the jump, and that is asleep, holds it up; when it has gone on, the jump comes.
+#[test]
+fn a_task_asleep_under_the_jump_holds_it_up() {
+    let (mut guest, mut engine) = new();
+    let address = guest.address("work");
+    // Interrupted in front of work+3, and the handler has not ended.
+    guest.start(0, "work");
+    guest.interrupt(0, 1, None);
+    let handler = guest.address("irq_handler");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == handler));
+    assert_eq!(guest.cpus[0].interrupts, [(3, address + 3)]);
+
+    let probe = Kprobe::at("work").pre(|_| Flow::Continue);
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    let mut waits = Vec::new();
+    for postponed in 1..4 {
+        let due = engine.wants_attention_at().expect("it waits on");
+        engine.tick(&mut guest, due);
+        waits.push(engine.wants_attention_at().expect("it waits on") - due);
+        assert_eq!((guest.peek(address, 1), engine.counts().postponed), (&[0xcc][..], postponed));
+    }
+    assert_eq!(waits, [DELAY, 2 * DELAY, 4 * DELAY], "longer each time");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == address + 6), "the task goes on");
+    // The frame is below the stack pointer now; the next thing on that stack overwrites it.
+    let sp = guest.cpus[0].registers[usize::from(SP.0)];
+    guest.poke(sp - 16, &[0; 16]);
+    work(&mut guest, &mut engine);
+    assert_eq!(guest.peek(address, 1), [0x10]);
+}
+
+/// OP-7: so does a CPU that stands there.
+#[test]
+fn a_cpu_under_the_jump_holds_it_up() {
+    let (mut guest, mut engine) = new();
+    let address = guest.address("work");
+    guest.cpus[0].pc = address + 3;
+    engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+    work(&mut guest, &mut engine);
+    assert_eq!((guest.peek(address, 1), engine.counts().postponed), (&[0xcc][..], 1));
+    for there in [address, address + 6] {
+        let (mut guest, mut engine) = new();
+        guest.cpus[0].pc = there;
+        engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+        work(&mut guest, &mut engine);
+        assert_eq!(guest.peek(address, 1), [0x10], "in front of it or behind it nobody is in the way");
+    }
+}
+
+/// OP-9: the pc and the stack pointer are the detour's; other registers are the handler's; all handlers run.
+#[test]
+fn an_optimised_handler_changes_registers_but_not_the_pc() {
+    let (mut guest, mut engine) = new();
+    let notes = Notes::default();
+    let older = Kprobe::at("work").pre(notes.pre("older"));
+    let newer = Kprobe::at("work").pre(|hit| {
+        assert_eq!(hit.pc(), hit.address());
+        hit.set_reg("r0", 100);
+        hit.set_reg("sp", 1);
+        hit.set_pc(0);
+        Flow::Redirected
+    });
+    for probe in [&older, &newer] {
+        engine.register_kprobe(&mut guest, probe).expect("may be probed");
+    }
+    work(&mut guest, &mut engine);
+    assert_eq!(run(&mut guest, &mut engine)[0], 100 + 1 + 4);
+    assert_eq!((notes.take(), older.hits(), newer.hits()), (vec!["older".to_string()], 1, 1));
+}
+
+/// OP-8, OP-4: a fault in the detour is the guest's, at the original instruction, and one hit; the text there is whole again by then.
+#[test]
+fn a_fault_in_the_detour_is_that_of_the_original_instruction() {
+    let (mut guest, mut engine) = new();
+    let probe = Kprobe::at("work").offset(6).pre(|_| Flow::Continue);
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    work(&mut guest, &mut engine);
+    let address = guest.address("work") + 6;
+    assert_eq!(guest.peek(address, 1), [0x10]);
+    guest.start(0, "main");
+    guest.mapped.remove(0);
+    assert_eq!(guest.run(&mut engine, 0), Stop::Exception { trapnr: 14, pc: address + 3 });
+    assert_eq!((probe.hits(), guest.peek(address, 6)), (1, &[0xcc, 0, 4, 3, 2, 3][..]));
+    guest.mapped.push(DATA);
+    assert_eq!(guest.run(&mut engine, 0), Stop::Halted, "the guest mends it and goes on");
+    assert_eq!((probe.hits(), guest.cpus[0].time), (1, plain().1));
+    work(&mut guest, &mut engine);
+    assert_eq!(guest.peek(address, 1), [0x10], "and it is optimised again");
+}
+
+/// OP-5: a probe reached from inside another one's handling is missed, optimised or not, and its instructions run.
+#[test]
+fn an_optimised_probe_inside_a_jprobes_handler_is_missed() {
+    let (mut guest, mut engine) = new();
+    let jprobe = Jprobe::at("entry").guest("work");
+    let probe = Kprobe::at("work").pre(|_| Flow::Continue);
+    engine.register_jprobe(&mut guest, &jprobe).expect("may be probed");
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    work(&mut guest, &mut engine);
+    guest.cpus[0].registers[3] = DATA.start;
+    guest.start(0, "entry");
+    let sp = usize::from(SP.0);
+    guest.cpus[0].registers[sp] -= 8;
+    let (top, halt) = (guest.cpus[0].registers[sp], guest.address("main") + 23);
+    guest.poke(top, &halt.to_le_bytes());
+    assert_eq!(guest.run(&mut engine, 0), Stop::Halted);
+    assert_eq!((probe.hits(), probe.nmissed()), (0, 1));
+    assert_eq!(guest.cpus[0].registers[5], 3);
+}
+
+/// OP-11, RP-1: a return probe's entry is optimised too.
+#[test]
+fn a_return_probe_is_entered_by_a_jump() {
+    let (mut guest, mut engine) = new();
+    let probe = Kretprobe::at("work").handler(|_| {});
+    engine.register_kretprobe(&mut guest, &probe).expect("may be probed");
+    work(&mut guest, &mut engine);
+    assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain());
+    assert_eq!((probe.hits(), probe.returns(), guest.cpus[0].traps), (1, 1, 1), "one trap, at the return");
+}
+
+/// OP-7: interrupts at every time are taken at the same places as without the probe, never with a pc in the detour.
+#[test]
+fn interrupts_are_taken_where_an_unprobed_guest_takes_them() {
+    for at in 0..40 {
+        let taken = |probed: bool| {
+            let (mut guest, mut engine) = new();
+            if probed {
+                engine.register_kprobe(&mut guest, &Kprobe::at("work").offset(3).pre(|_| Flow::Continue)).expect("may be probed");
+                work(&mut guest, &mut engine);
+            }
+            guest.interrupt(0, at, None);
+            let registers = run(&mut guest, &mut engine);
+            assert_eq!(guest.cpus[0].registers[usize::from(FLAGS.0)] & 1, 1);
+            (registers, guest.cpus[0].interrupts.len(), guest.cpus[0].time)
+        };
+        assert_eq!(taken(true), taken(false), "at {at}");
+    }
+}
+
+/// OP-2: under Linux 6.1's rules the flag is Linux's, and only what is safe is carried out.
+#[test]
+fn under_linux_rules_the_flag_is_shown() {
+    let (mut guest, engine) = new();
+    let mut engine = engine.with_policy(Policy::Linux61);
+    let at = guest.address("patched");
+    guest.sites.insert(at, Site::Ftrace);
+    engine.register_kprobe(&mut guest, &Kprobe::at("patched")).expect("may be probed");
+    assert_eq!(engine.wants_attention_at(), None, "an ftrace site is ftrace's");
+    engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+    work(&mut guest, &mut engine);
+    assert!(engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "{}", engine.list(&guest));
+}
+
+/// OP-8: text that the guest has changed under the jump is left to it.
+#[test]
+fn a_jump_that_the_guest_has_overwritten_is_left_alone() {
+    let (mut guest, mut engine) = new();
+    let probe = Kprobe::at("work");
+    engine.register_kprobe(&mut guest, &probe).expect("may be probed");
+    work(&mut guest, &mut engine);
+    let address = guest.address("work");
+    guest.poke(address, &[0x90; 5]);
+    engine.unregister_kprobe(&mut guest, &probe);
+    assert_eq!(guest.peek(address, 5), [0x90; 5]);
+    assert!(guest.lines.iter().any(|line| line.contains("has changed the text")), "{:?}", guest.lines);
+}
+
+/// OP-7: a guest that has changed its text while the probe waited gets no jump over it.
+#[test]
+fn no_jump_is_written_over_text_that_has_changed() {
+    let (mut guest, mut engine) = new();
+    engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+    let address = guest.address("work");
+    guest.poke(address + 3, &[0x12]);
+    work(&mut guest, &mut engine);
+    assert_eq!(guest.peek(address, 4), [0xcc, 0, 1, 0x12]);
+}

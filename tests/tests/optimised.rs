@@ -1,0 +1,176 @@
+//! Optimised probes in the running machine: jumps in real text, hits without traps, and a run that cannot tell.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trapline::machine::Stop;
+use trapline::probed::Session;
+use trapline_isa::arch::Arch;
+use trapline_probes::point::Mode;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, Run, assert_same, boundaries, functions, kernel, run, session};
+
+/// Lets the worker come now, and counts what it has done.
+fn optimise(session: &mut Session) -> usize {
+    session.with_engine(|engine, _| engine.set_optimization_delay(0));
+    optimised(session)
+}
+
+/// A function of the tiny kernel's that is called often and may have a jump at its entry.
+fn favourable(name: &str) -> u64 {
+    let mut probed = session(name, 1);
+    let probes: Vec<Kprobe> = functions(&kernel(name)).iter().map(|(_, start, _)| Kprobe::at_address(*start)).collect();
+    let registered: Vec<&Kprobe> = probes.iter().filter(|probe| probed.register_kprobe(probe).is_ok()).collect();
+    optimise(&mut probed);
+    run(&mut probed);
+    let summary = probed.with_engine(|engine, guest| engine.summary(guest));
+    let jumps =
+        |probe: &&&Kprobe| summary.iter().any(|line| Some(line.address) == probe.address() && line.mode == Mode::Optimized);
+    let best = registered.iter().filter(jumps).max_by_key(|probe| probe.hits()).expect("one has a jump");
+    best.address().expect("registered")
+}
+
+fn optimised(session: &mut Session) -> usize {
+    session.with_engine(|engine, guest| engine.summary(guest)).iter().filter(|line| line.mode == Mode::Optimized).count()
+}
+
+/// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times of a run without.
+#[test]
+fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
+    for (arch, name) in GUESTS {
+        for cpus in [1, 2] {
+            let plain = run(&mut session(name, cpus));
+            // A jump keeps others away from the instructions under it; with another phase others have their turn.
+            for phase in 0..3 {
+                let mut probed = session(name, cpus);
+                let mut probes = Vec::new();
+                let mut free = 0;
+                for address in boundaries(&kernel(name)).into_iter().skip(phase) {
+                    if address < free {
+                        continue;
+                    }
+                    let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
+                    if probed.register_kprobe(&probe).is_ok() {
+                        probes.push(probe);
+                        free = address + if arch.isa().detour.is_some() { 5 } else { 1 };
+                    }
+                }
+                let count = optimise(&mut probed);
+                let claimed = |session: &Session| session.machine().counts().claimed;
+                assert_same(&format!("{name}, {cpus} CPUs, {count} jumps, phase {phase}"), &plain, &run(&mut probed));
+                let hits: u64 = probes.iter().map(Kprobe::hits).sum();
+                println!("{name}, {cpus} CPUs: {count} of {} optimised, {hits} hits, {} traps", probes.len(), claimed(&probed));
+                assert!(count > 200 && hits > claimed(&probed), "{name}: {count} jumps, {hits} hits, {} traps", claimed(&probed));
+            }
+        }
+    }
+}
+
+/// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their going.
+#[test]
+fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            // The same cuts without jumps: where a run is cut, sleeping CPUs are looked at.
+            let cut = |jumps: bool| {
+                let mut probed = session(name, cpus);
+                probed.with_engine(|engine, guest| {
+                    engine.set_optimization_delay(50_000);
+                    engine.set_optimization(guest, jumps);
+                });
+                for (_, start, _) in functions(&kernel(name)) {
+                    // Refusals are another family's business.
+                    let _ = probed.register_kprobe(&Kprobe::at_address(start).pre(|_| Flow::Continue));
+                }
+                assert_eq!(optimised(&mut probed), 0, "{name}: breakpoints first");
+                let (mut stop, mut most, mut on, mut until) = (Stop::Limit, 0, true, 0);
+                while stop == Stop::Limit {
+                    until += 200_000;
+                    stop = probed.run_until(until);
+                    most = most.max(optimised(&mut probed));
+                    on = !on;
+                    probed.with_engine(|engine, guest| engine.set_optimization(guest, jumps && on));
+                    assert!(on || optimised(&mut probed) == 0, "{name}: the knob takes all jumps back");
+                }
+                let machine = probed.machine_mut();
+                let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+                (Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }, most)
+            };
+            let ((without, none), (with, most)) = (cut(false), cut(true));
+            assert!(none == 0 && most > 20, "{name}: {most} were optimised");
+            assert_same(&format!("{name}, {cpus} CPUs"), &without, &with);
+        }
+    }
+}
+
+/// OP-11, RP-1: return probes on every function, entered by jumps.
+#[test]
+fn optimised_return_probes_change_nothing() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut probed = session(name, 1);
+        let returns = Arc::new(AtomicU64::new(0));
+        for (_, start, _) in functions(&kernel(name)) {
+            let count = Arc::clone(&returns);
+            let probe = Kretprobe::at_address(start).maxactive(64).handler(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            // Refusals are another family's business.
+            let _ = probed.register_kretprobe(&probe);
+        }
+        let count = optimise(&mut probed);
+        assert_same(name, &plain, &run(&mut probed));
+        assert!(count > 20 && returns.load(Ordering::Relaxed) > 1000, "{name}: {count} jumps, {returns:?} returns");
+    }
+}
+
+/// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its pc.
+#[test]
+fn an_optimised_handler_sees_and_changes_live_registers() {
+    for (arch, name) in GUESTS {
+        let place = favourable(name);
+        let seen = |jump: bool| {
+            let mut session = session(name, 1);
+            session.with_engine(|engine, guest| engine.set_optimization(guest, jump));
+            let sum = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&sum);
+            let accumulator = if *arch == Arch::X86_64 { "r11" } else { "cx" };
+            let probe = Kprobe::at_address(place).pre(move |hit| {
+                let arguments = (0..3).fold(0, |all: u64, n| all.rotate_left(7) ^ hit.arg(n));
+                let flags = hit.reg("flags").unwrap_or(0);
+                count.fetch_add(arguments ^ hit.pc() ^ hit.now() ^ flags << 40 ^ hit.reg("sp").unwrap_or(0), Ordering::Relaxed);
+                hit.set_reg(accumulator, 0x1234);
+                hit.set_pc(hit.pc());
+                Flow::Continue
+            });
+            session.register_kprobe(&probe).expect("may be probed");
+            let behind = Arc::new(AtomicU64::new(0));
+            let held = Arc::clone(&behind);
+            // The next instruction that is no part of the region sees what the handler has set, if nothing between changes it.
+            let region_end = boundaries(session.kernel()).into_iter().find(|at| *at >= probe.address().expect("registered") + 5);
+            let after = Kprobe::at_address(region_end.expect("an instruction")).pre(move |hit| {
+                held.fetch_add(hit.reg(accumulator).unwrap_or(0), Ordering::Relaxed);
+                Flow::Continue
+            });
+            session.register_kprobe(&after).expect("may be probed");
+            optimise(&mut session);
+            let mode = session.with_engine(|engine, guest| engine.summary(guest))[0].mode;
+            assert_eq!(mode == Mode::Optimized, jump, "{name}");
+            let console = run(&mut session).console;
+            (console, probe.hits(), sum.load(Ordering::Relaxed), behind.load(Ordering::Relaxed))
+        };
+        let (jumped, trapped) = (seen(true), seen(false));
+        assert_eq!(jumped, trapped, "{name}");
+        assert!(jumped.1 > 10, "{name}: {} hits", jumped.1);
+    }
+}
+
+/// OP-10, DV-1: the list shows which probes are optimised.
+#[test]
+fn the_list_of_a_running_kernel_shows_the_flag() {
+    let place = favourable("tiny/x86_64");
+    let mut session = session("tiny/x86_64", 1);
+    session.register_kprobe(&Kprobe::at_address(place).pre(|_| Flow::Continue)).expect("may be probed");
+    optimise(&mut session);
+    let list = session.with_engine(|engine, guest| engine.list(guest));
+    assert!(list.starts_with(&format!("{place:x}  k  ")) && list.ends_with(" [OPTIMIZED]\n"), "{list}");
+}

@@ -137,3 +137,15 @@ fn the_exit_status_tells_how_the_guest_ended() {
         assert!(said.out.contains(expected), "{what}: {}", said.out.lines().rev().take(8).collect::<Vec<_>>().join("\n"));
     }
 }
+
+/// OP-10: the knob on the command line.
+#[test]
+fn without_optimisation_the_list_has_no_such_flag() {
+    let list = |more: &[&str]| {
+        let said =
+            run(&[&["--quiet", "--list", "--summary", "none", "--out", "/dev/null", "-e", "r:two do_fork"], more].concat());
+        assert_eq!(said.status, 0, "{}", said.err);
+        said.out
+    };
+    assert!(list(&[]).contains("[OPTIMIZED]") && !list(&["--no-optimize"]).contains("[OPTIMIZED]"));
+}

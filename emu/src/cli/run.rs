@@ -64,6 +64,9 @@ pub struct Args {
     /// Refuses probes in this function, as NOKPROBE_SYMBOL does
     #[arg(long, value_name = "SYMBOL")]
     blacklist: Vec<String>,
+    /// Leaves probes as breakpoints: no jumps (the sysctl debug.kprobes-optimization at 0)
+    #[arg(long)]
+    no_optimize: bool,
     /// Does not show the guest's console
     #[arg(short, long)]
     quiet: bool,
@@ -160,6 +163,8 @@ pub struct Request {
     pub list: bool,
     /// Functions that must not be probed.
     pub blacklist: Vec<String>,
+    /// No jumps.
+    pub no_optimize: bool,
     /// No console.
     pub quiet: bool,
 }
@@ -204,6 +209,7 @@ impl Args {
             policy: self.policy,
             list: self.list,
             blacklist: self.blacklist.clone(),
+            no_optimize: self.no_optimize,
             quiet: self.quiet,
         })
     }

@@ -61,6 +61,9 @@ impl Run {
     fn attach(&mut self) -> Result<(), Failure> {
         let (events, request) = (&mut self.events, &self.request);
         self.session.with_engine(|engine, guest| {
+            if request.no_optimize {
+                engine.set_optimization(guest, false);
+            }
             for name in &request.blacklist {
                 if let Some(symbol) = guest.symbol(name) {
                     engine.blacklist_add(symbol.start..symbol.start + symbol.size, symbol.name);

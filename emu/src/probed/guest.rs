@@ -66,7 +66,9 @@ impl Live<'_> {
         let fault = Fault { address, write: false };
         let segment = segment.ok_or(fault)?;
         let offset = address - segment.virtual_address;
-        if segment.size - offset < len as u64 { Err(fault) } else { Ok(segment.physical + offset) }
+        // What is missing is behind the segment: readers take what is there.
+        let end = Fault { address: segment.range().end, ..fault };
+        if segment.size - offset < len as u64 { Err(end) } else { Ok(segment.physical + offset) }
     }
 }
 
@@ -164,7 +166,6 @@ impl Guest for Live<'_> {
     }
 
     fn log(&mut self, line: &str) {
-        tracing::info!("{line}");
         self.facts.log.push(line.to_string());
     }
 }

@@ -150,48 +150,25 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    pub(super) fn view<'a>(&'a self, trap: &'a TrapContext, pc: Option<u64>) -> View<'a> {
-        let pc = pc.unwrap_or_else(|| (self.model.pc)(&trap.handle()));
-        View {
-            trap,
-            model: self.model,
-            isa: self.isa,
-            ram: &self.ram,
-            tasks: &self.tasks,
-            number: self.current,
-            now: self.clock.time(),
-            pc: Cell::new(pc),
-        }
+    /// The listener, and the CPU as it is shown to it.
+    pub(super) fn show<'a>(&'a mut self, trap: &'a TrapContext, pc: u64) -> (&'a mut L, View<'a>) {
+        let (ram, tasks, now) = (&self.ram, &self.tasks, self.clock.time());
+        let view = View { trap, model: self.model, isa: self.isa, ram, tasks, number: self.current, now, pc: Cell::new(pc) };
+        (&mut self.listener, view)
     }
 
     fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
         self.clock.close_at(trap.pc);
-        let (ram, tasks) = (&self.ram, &self.tasks);
-        let mut view = View {
-            trap: cpu,
-            model: self.model,
-            isa: self.isa,
-            ram,
-            tasks,
-            number: self.current,
-            now: self.clock.time(),
-            pc: Cell::new(trap.pc),
-        };
-        match self.listener.breakpoint(&mut view) {
-            // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another instruction
-            // of the same vector (`CD 03` on x86).
-            Answer::Resume(Resume { counted: 0, frozen: false, .. })
-                if view.pc() == trap.pc && !view.holds_breakpoint(trap.pc) =>
-            {
-                self.clock.resume(trap.resume - trap.pc, false);
-                self.give(
-                    cpu,
-                    Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false },
-                    trap.resume,
-                );
-            }
-            Answer::Resume(resume) => {
-                let pc = view.pc();
+        let (listener, mut view) = self.show(cpu, trap.pc);
+        let answer = listener.breakpoint(&mut view);
+        let pc = view.pc();
+        // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another instruction of
+        // the same vector (`CD 03` on x86).
+        let other = matches!(answer, Answer::Resume(Resume { counted: 0, frozen: false, .. }))
+            && pc == trap.pc
+            && !view.holds_breakpoint(pc);
+        match answer {
+            Answer::Resume(resume) if !other => {
                 self.counts.claimed += 1;
                 self.frozen = resume.frozen;
                 self.frozen_blocks = 0;
@@ -200,9 +177,8 @@ impl<L: Listener> Inner<L> {
                 cpu.set_pc(pc);
                 self.look_at_listener();
             }
-            Answer::NotOurs => {
-                let moved = view.pc() != trap.pc;
-                let resume = if moved { view.pc() } else { trap.resume };
+            _ => {
+                let resume = if pc == trap.pc { trap.resume } else { pc };
                 self.clock.resume(trap.resume - trap.pc, false);
                 self.give(cpu, Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false }, resume);
             }
@@ -212,17 +188,8 @@ impl<L: Listener> Inner<L> {
     /// The CPU is at the start of a detour: the handlers of the probe at `origin` run, on live registers. The pc is not theirs to set.
     fn escape(&mut self, cpu: &BlockContext, origin: u64) {
         let trap = cpu.registers();
-        let mut view = View {
-            trap: &trap,
-            model: self.model,
-            isa: self.isa,
-            ram: &self.ram,
-            tasks: &self.tasks,
-            number: self.current,
-            now: self.clock.time(),
-            pc: Cell::new(origin),
-        };
-        self.listener.escaped(&mut view);
+        let (listener, mut view) = self.show(&trap, origin);
+        listener.escaped(&mut view);
         self.look_at_listener();
     }
 
@@ -240,17 +207,8 @@ impl<L: Listener> Inner<L> {
             self.clock.close_at(resume)
         };
         if trap.pc.wrapping_sub(self.window.start) < self.window.len {
-            let mut view = View {
-                trap: cpu,
-                model: self.model,
-                isa: self.isa,
-                ram: &self.ram,
-                tasks: &self.tasks,
-                number: self.current,
-                now: self.clock.time(),
-                pc: Cell::new(trap.pc),
-            };
-            let answer = self.listener.fault(&mut view, exception.vector);
+            let (listener, mut view) = self.show(cpu, trap.pc);
+            let answer = listener.fault(&mut view, exception.vector);
             resume = view.pc();
             // It may want to be called at another time from now on.
             self.next_look = 0;

@@ -385,7 +385,8 @@ impl<L: Listener> Machine<L> {
     /// Looks at the running CPU as a handler would.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View<'_>) -> R) -> R {
         let trap = self.core.stopped();
-        let mut view = self.inner.view(&trap, None);
+        let pc = (self.inner.model.pc)(&trap.handle());
+        let (_, mut view) = self.inner.show(&trap, pc);
         with(&mut view)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything is taken at block starts that are no fall-through, so where a run stops depends on the guest alone.
 
-use super::{Inner, Listener, Machine, What, Wish, slice};
+use super::{Listener, Machine, What, Wish, slice};
 use crate::boards::At;
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
@@ -126,17 +126,7 @@ impl<L: Listener> Machine<L> {
         if pc.wrapping_sub(self.inner.window.start) >= self.inner.window.len {
             return pc;
         }
-        let Inner { listener, model, isa, ram, tasks, current, clock, .. } = &mut self.inner;
-        let mut view = crate::cpu::View {
-            trap: &cpu,
-            model,
-            isa,
-            ram,
-            tasks,
-            number: *current,
-            now: clock.time(),
-            pc: std::cell::Cell::new(pc),
-        };
+        let (listener, mut view) = self.inner.show(&cpu, pc);
         listener.interrupted(&mut view);
         view.pc()
     }

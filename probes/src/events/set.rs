@@ -4,6 +4,7 @@ use super::error::{Code, EventError, Span};
 use super::fetch::{Place, Programs, unknown_symbol};
 use super::format::{Field, Format};
 use super::parse::{Definition, Location, Removal};
+use super::text::is_identifier;
 use crate::guest::Guest;
 use crate::probe::{Kprobe, Kretprobe};
 use crate::records::EventId;
@@ -86,7 +87,12 @@ impl EventSet {
         let programs = Arc::new(Programs::bind(&definition.arguments, place, guest)?);
         let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
         if definition.event.is_none() {
-            definition.event = Some(definition.default_event());
+            let name = definition.default_event();
+            if !is_identifier(&name) {
+                let message = "no event can be called after this symbol; give a name: `p:NAME ...`";
+                return Err(definition.location_at.error(Code::BAD_EVENT_NAME, message));
+            }
+            definition.event = Some(name);
         }
         let event = definition.event.clone().unwrap_or_default();
         let fields = definition.arguments.iter().map(|argument| Field {

@@ -1,6 +1,6 @@
 //! Which events may be together, how they are found again, and what the kernel's files say about them.
 
-use super::error::EventError;
+use super::error::{Code, EventError};
 use super::parse::{Line, line};
 use super::set::{Attached, EventSet};
 use super::testing::{FakeKernel, marked};
@@ -8,6 +8,7 @@ use crate::guest::Guest;
 use crate::records::EventId;
 use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
+use trapline_isa::plan::Errno;
 
 /// Everything but the registration.
 fn add(set: &mut EventSet, arch: Arch, text: &str) -> Result<EventId, EventError> {
@@ -180,4 +181,13 @@ fn the_profile_has_the_kernels_columns() {
                     p_do_open_16                                               0               0\n";
     assert_eq!(set.profile(), expected);
     assert!(set.profile().lines().all(|line| line.len() == 2 + 44 + 1 + 15 + 1 + 15));
+}
+
+/// DV-4: a default name that could not be read back is refused; a name of one's own helps.
+#[test]
+fn a_symbol_that_makes_no_event_name_wants_one() {
+    let mut set = EventSet::default();
+    let refused = add(&mut set, Arch::X86_64, "p later:vf$x").expect_err("'$' is in no name");
+    assert_eq!((refused.code, refused.column, refused.errno), (Code::BAD_EVENT_NAME, 2, Errno::EINVAL));
+    add(&mut set, Arch::X86_64, "p:named later:vf$x").expect("it has a name");
 }

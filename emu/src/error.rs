@@ -51,6 +51,9 @@ pub enum BootError {
         /// What it is instead.
         kind: &'static str,
     },
+    /// A raw image without the table that would tell where it is linked.
+    #[error("nothing in it says at which address it is linked: it has no table of symbol names (kallsyms)")]
+    NoLinkAddress,
     /// Nothing in it is to be loaded.
     #[error("it has no segment to load (PT_LOAD), so there is nothing to run")]
     NothingToLoad,

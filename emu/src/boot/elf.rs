@@ -8,7 +8,8 @@ use crate::error::BootError;
 use crate::symbols::{self, Symbols};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{
-    EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_386, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header,
+    EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL,
+    Header,
 };
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHT_SYMTAB};
@@ -58,21 +59,25 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     Ok(Image { arch, entry: header.e_entry, segments, sections, symbols })
 }
 
+/// The error for a kernel of a machine that there is no ISA for.
+pub(super) fn foreign(machine: impl Into<String>) -> BootError {
+    let supported = Arch::ALL.iter().map(|arch| arch.name()).collect::<Vec<_>>().join(" and ");
+    BootError::ForeignMachine { machine: machine.into(), supported }
+}
+
 fn arch_of(header: &Header) -> Result<Arch, BootError> {
-    let supported = || Arch::ALL.iter().map(|arch| arch.name()).collect::<Vec<_>>().join(" and ");
     let wide = header.e_ident[EI_CLASS] == ELFCLASS64;
     let little = header.e_ident[EI_DATA] == ELFDATA2LSB;
     match (header.e_machine, wide, little) {
         (EM_386, false, true) => Ok(Arch::I386),
         (EM_X86_64, true, true) => Ok(Arch::X86_64),
-        (EM_X86_64, false, true) => {
-            Err(BootError::ForeignMachine { machine: "x32 (x86_64 with 32-bit addresses)".into(), supported: supported() })
-        }
+        (EM_ARM, false, true) => Arch::from_name("arm").ok_or_else(|| foreign("arm")),
+        (EM_AARCH64, true, true) => Arch::from_name("arm64").ok_or_else(|| foreign("arm64")),
+        (EM_X86_64, false, true) => Err(foreign("x32 (x86_64 with 32-bit addresses)")),
         (machine, wide, little) => {
             let bits = if wide { 64 } else { 32 };
             let end = if little { "little" } else { "big" };
-            let machine = format!("{} ({bits}-bit, {end}-endian)", machine_name(machine));
-            Err(BootError::ForeignMachine { machine, supported: supported() })
+            Err(foreign(format!("{} ({bits}-bit, {end}-endian)", machine_name(machine))))
         }
     }
 }

@@ -6,9 +6,7 @@ use crate::error::BootError;
 #[rustfmt::skip]
 const MAGICS: &[(usize, &[u8], &str, &str)] = &[
     // at    bytes                               looks like                              advice
-    (0x38,   b"ARM\x64",                         "an arm64 Image",                       OTHER_KERNEL),
-    (0x24,   &[0x18, 0x28, 0x6f, 0x01],          "an ARM zImage",                        OTHER_KERNEL),
-    (0,      &[0x27, 0x05, 0x19, 0x56],          "a U-Boot image",                       OTHER_KERNEL),
+    (0,      &[0x27, 0x05, 0x19, 0x56],          "a U-Boot image",                       VMLINUX),
     (0,      &[0xd0, 0x0d, 0xfe, 0xed],          "a device tree",                        VMLINUX),
     (0,      b"MZ",                              "a Windows or EFI program",             VMLINUX),
     (0,      b"!<arch>\n",                       "an archive of object files or a .deb package", VMLINUX),
@@ -17,7 +15,6 @@ const MAGICS: &[(usize, &[u8], &str, &str)] = &[
     (0,      b"PK\x03\x04",                      "a zip archive",                        VMLINUX),
 ];
 
-const OTHER_KERNEL: &str = "use a kernel built for x86, as a vmlinux ELF file";
 const VMLINUX: &str = "give the kernel's own ELF file, usually called vmlinux, or the built-in `tiny/x86_64`";
 
 /// The error for bytes that do not start as an ELF file does.

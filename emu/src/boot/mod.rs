@@ -4,11 +4,13 @@
 
 pub mod elf;
 pub mod foreign;
+pub mod image;
 pub mod initramfs;
 pub mod linux;
 pub mod payload;
 pub mod tables;
 pub mod unnamed;
+pub mod zimage;
 
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
@@ -70,9 +72,10 @@ pub struct Section {
 }
 
 impl Kernel {
-    /// The kernel in a file with these bytes: an ELF file, a bzImage, or either of these compressed.
+    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, or one of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
-        let image = elf::parse(&payload::unpack(bytes)?)?;
+        let inner = payload::unpack(bytes)?;
+        let image = image::parse(&inner).unwrap_or_else(|| elf::parse(&inner))?;
         let tables = Tables::default();
         let kernel = Kernel {
             arch: image.arch,

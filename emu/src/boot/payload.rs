@@ -66,7 +66,7 @@ impl Method {
     }
 }
 
-/// The innermost file: an ELF file, or whatever else cannot be unpacked further.
+/// The innermost file: an ELF file, a raw image of ARM, or whatever else cannot be unpacked further.
 pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, BootError> {
     unpack_at_most(bytes, MOST_BYTES)
 }
@@ -85,6 +85,11 @@ pub fn unpack_at_most(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, BootErro
         inner = Cow::Owned(next);
     }
     Ok(inner)
+}
+
+/// Whether these bytes look compressed.
+pub(super) fn is_compressed(bytes: &[u8]) -> bool {
+    Method::of(bytes).is_some()
 }
 
 /// Whether these bytes are a bzImage.
@@ -117,7 +122,7 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
 }
 
 /// A payload's last word is the size of what it holds (gzip: a part of its format).
-fn payload_unpacked(payload: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+pub(super) fn payload_unpacked(payload: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
     let Some(method) = Method::of(payload) else {
         // Not compressed at all (CONFIG_KERNEL_UNCOMPRESSED), or by means unknown here: the caller looks what it is.
         return Ok(payload.to_vec());
@@ -137,7 +142,8 @@ fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+/// 32 bits; zero behind the end.
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([byte(bytes, at), byte(bytes, at + 1), byte(bytes, at + 2), byte(bytes, at + 3)])
 }
 

@@ -20,19 +20,26 @@ const MOST_NAME_BYTES: usize = 64 << 20;
 /// The symbols in an image's own tables, in their order; `None` if it has none (CONFIG_KALLSYMS off, or a layout unknown here).
 pub fn find(kernel: &Kernel) -> Option<Symbols> {
     let word = kernel.arch.isa().word;
-    let entries = kernel.segments.iter().find_map(|segment| {
-        let image = Image { bytes: &segment.bytes, word };
-        let mut from = 0;
-        while let Some(at) = position(image.bytes.get(from..)?, DIGITS) {
-            if let Some(entries) = image.symbols(from + at, kernel) {
-                return Some(entries);
-            }
-            from += at + 1;
-        }
-        None
-    })?;
+    let fits = |addresses: &[u64]| {
+        let inside = |address: &&u64| kernel.segments.iter().any(|segment| segment.range().contains(*address));
+        addresses.iter().filter(inside).count() * 2 > addresses.len()
+    };
+    let entries = kernel.segments.iter().find_map(|segment| Image { bytes: &segment.bytes, word }.tables(&fits))?;
     Some(Symbols::in_table_order(entries))
 }
+
+/// The symbols of an image in one piece that does not say where it is linked: most lie close to each other.
+pub fn find_raw(bytes: &[u8], word: usize) -> Option<Symbols> {
+    let fits = |addresses: &[u64]| {
+        let middle = addresses.get(addresses.len() / 2).copied().unwrap_or(0);
+        let near = |address: &&u64| address.abs_diff(middle) < bytes.len() as u64;
+        addresses.iter().filter(near).count() * 2 > addresses.len()
+    };
+    Some(Symbols::in_table_order(Image { bytes, word }.tables(&fits)?))
+}
+
+/// Whether addresses are where symbols of this image may be.
+type Fits<'a> = &'a dyn Fn(&[u64]) -> bool;
 
 fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
@@ -71,10 +78,21 @@ enum Form {
 }
 
 impl<'a> Image<'a> {
-    fn symbols(&self, digits: usize, kernel: &Kernel) -> Option<Vec<Entry>> {
+    fn tables(&self, fits: Fits<'_>) -> Option<Vec<Entry>> {
+        let mut from = 0;
+        while let Some(at) = position(self.bytes.get(from..)?, DIGITS) {
+            if let Some(entries) = self.symbols(from + at, fits) {
+                return Some(entries);
+            }
+            from += at + 1;
+        }
+        None
+    }
+
+    fn symbols(&self, digits: usize, fits: Fits<'_>) -> Option<Vec<Entry>> {
         let tokens = self.tokens(digits)?;
         let names = self.names(tokens.start)?;
-        let addresses = self.addresses(&tokens, &names, kernel)?;
+        let addresses = self.addresses(&tokens, &names, fits)?;
         names.compressed.iter().zip(addresses).map(|(name, address)| entry(name, &tokens, address)).collect()
     }
 
@@ -141,8 +159,8 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The first way of reading them by which they rise and most of them lie in the image.
-    fn addresses(&self, tokens: &Tokens<'_>, names: &Names<'_>, kernel: &Kernel) -> Option<Vec<u64>> {
+    /// The first way of reading them by which they rise and fit.
+    fn addresses(&self, tokens: &Tokens<'_>, names: &Names<'_>, fits: Fits<'_>) -> Option<Vec<u64>> {
         let count = names.compressed.len();
         let offsets = self.aligned(4 * count);
         let behind = self.aligned(tokens.end);
@@ -154,10 +172,7 @@ impl<'a> Image<'a> {
         let relative = relative.flat_map(|(table, base)| [Form::Offset { table, base }, Form::Signed { table, base }]);
         let words = [words_before, Some(behind)].into_iter().flatten().map(|table| Form::Word { table });
         let all = |form: Form| (0..count).map(|number| self.address(form, number)).collect::<Option<Vec<u64>>>();
-        relative.chain(words).filter_map(all).find(|addresses| {
-            let inside = |address: &&u64| kernel.segments.iter().any(|segment| segment.range().contains(*address));
-            addresses.is_sorted() && addresses.iter().filter(inside).count() * 2 > count
-        })
+        relative.chain(words).filter_map(all).find(|addresses| addresses.is_sorted() && fits(addresses))
     }
 
     fn address(&self, form: Form, number: usize) -> Option<u64> {

@@ -1,0 +1,239 @@
+//! Raw kernel images of ARM machines, `Image` of arm64 and what is in a zImage: one piece of memory with few headers or none.
+//!
+//! Where it is linked comes from its own table of symbols, in which `_stext` follows the start closely
+//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). Relocations of arm64 are applied here, with the values that the kernel
+//! itself would write when it is not moved: without them its tables of addresses hold zeros.
+
+use super::elf::{self, Image};
+use super::{Segment, zimage};
+use crate::error::BootError;
+use crate::symbols::{Symbols, kallsyms};
+use trapline_isa::arch::Arch;
+
+/// Where the board `virt` has its RAM; what a raw image says of physical addresses is relative to it.
+pub const RAM_START: u64 = 0x4000_0000;
+
+const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
+const TEXT_OFFSET: usize = 0x08;
+const IMAGE_SIZE: usize = 0x10;
+const FLAGS: usize = 0x18;
+const BIG_ENDIAN: u64 = 1;
+
+/// `R_AARCH64_RELATIVE`: the addend is the value.
+const RELATIVE: u64 = 0x403;
+const RELOCATION: usize = 24;
+/// Fewer of them may stand together by chance.
+const FEWEST_RELOCATIONS: usize = 16;
+/// An arm64 image is linked at a multiple of this, and its text begins before the next.
+const LINK_ALIGNMENT: u64 = 0x20_0000;
+
+/// 32-bit kernels split the address space at a multiple of this, and their RAM is seen from there on.
+const SPLIT: u64 = 0x1000_0000;
+
+/// The kernel in these bytes, if they are such an image.
+pub fn parse(bytes: &[u8]) -> Option<Result<Image, BootError>> {
+    let (name, raw): (_, Reader) = match () {
+        () if has_arm64_magic(bytes) => ("arm64", arm64),
+        () if zimage::is_zimage(bytes) => ("arm", arm),
+        () => return None,
+    };
+    let arch = Arch::from_name(name).ok_or_else(|| elf::foreign(name));
+    Some(arch.and_then(|arch| Ok(raw(bytes)?.into_image(arch))))
+}
+
+type Reader = fn(&[u8]) -> Result<Raw, BootError>;
+
+/// An image whose place is known.
+#[derive(Debug)]
+struct Raw {
+    bytes: Vec<u8>,
+    /// In memory.
+    size: u64,
+    /// How far from the start of RAM it is to lie.
+    text_offset: u64,
+    /// Where it is linked.
+    start: u64,
+    symbols: Symbols,
+}
+
+fn has_arm64_magic(bytes: &[u8]) -> bool {
+    bytes.get(ARM64_MAGIC.0..).is_some_and(|rest| rest.starts_with(ARM64_MAGIC.1))
+}
+
+fn arm64(bytes: &[u8]) -> Result<Raw, BootError> {
+    let field = |at: usize| doubleword(bytes, at).unwrap_or(0);
+    if field(FLAGS) & BIG_ENDIAN != 0 {
+        return Err(elf::foreign("arm64 (64-bit, big-endian)"));
+    }
+    let (size, text_offset) = (field(IMAGE_SIZE).max(bytes.len() as u64), field(TEXT_OFFSET));
+    if size > elf::MOST_MEMORY || text_offset > elf::MOST_MEMORY {
+        return Err(BootError::Malformed(format!("the Image wants {size:#x} bytes at {text_offset:#x}")));
+    }
+    let mut bytes = bytes.to_vec();
+    relocate(&mut bytes);
+    let (text, symbols) = symbols(&bytes, 8, size)?;
+    let start = text & !(LINK_ALIGNMENT - 1);
+    Ok(Raw { bytes, size, text_offset, start, symbols })
+}
+
+fn arm(bytes: &[u8]) -> Result<Raw, BootError> {
+    let zimage::Inner { bytes, zeroed, text_offset } = zimage::unpack(bytes)?;
+    let size = bytes.len() as u64 + zeroed;
+    let (text, symbols) = symbols(&bytes, 4, size)?;
+    if text % SPLIT < text_offset || size > elf::MOST_MEMORY {
+        let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
+        return Err(BootError::Malformed(why));
+    }
+    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, symbols })
+}
+
+/// The image's symbols, and where its text begins.
+fn symbols(bytes: &[u8], word: usize, size: u64) -> Result<(u64, Symbols), BootError> {
+    let symbols = kallsyms::find_raw(bytes, word).ok_or(BootError::NoLinkAddress)?;
+    let text = symbols.address_of("_stext").ok_or(BootError::NoLinkAddress)?;
+    let last = u64::MAX >> (64 - 8 * word);
+    match text.checked_add(size) {
+        Some(end) if end <= last => Ok((text, symbols)),
+        _ => Err(BootError::NoLinkAddress),
+    }
+}
+
+impl Raw {
+    /// Up to the end of its text it is code; init text lies in the rest.
+    fn into_image(self, arch: Arch) -> Image {
+        let Raw { mut bytes, size, text_offset, start, symbols } = self;
+        let physical = RAM_START + text_offset;
+        let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
+        let rest = bytes.split_off((code as usize).min(bytes.len()));
+        let code = bytes.len() as u64;
+        let segment = |offset: u64, bytes: Vec<u8>, size: u64, executable: bool| Segment {
+            physical: physical + offset,
+            virtual_address: start + offset,
+            bytes,
+            size,
+            executable,
+        };
+        let segments = [segment(0, bytes, code, true), segment(code, rest, size - code, false)];
+        let segments = segments.into_iter().filter(|segment| segment.size > 0).collect();
+        Image { arch, entry: physical, segments, sections: Vec::new(), symbols }
+    }
+}
+
+/// Applies the image's table of relocations, which is the longest run of rows that look so. The lowest value that one has is the
+/// image's start.
+fn relocate(bytes: &mut [u8]) {
+    let Some((at, count)) = relocations(bytes) else { return };
+    let row = |bytes: &[u8], number: usize| {
+        let at = at + number * RELOCATION;
+        Some((doubleword(bytes, at)?, doubleword(bytes, at + 16)?))
+    };
+    let lowest = (0..count).filter_map(|number| row(bytes, number)).map(|(_, value)| value).min();
+    let start = lowest.unwrap_or(0) & !(LINK_ALIGNMENT - 1);
+    for number in 0..count {
+        let Some((place, value)) = row(bytes, number) else { return };
+        let place = place.checked_sub(start).and_then(|place| usize::try_from(place).ok());
+        let place = place.and_then(|place| bytes.get_mut(place..place.checked_add(8)?));
+        if let Some(place) = place {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+}
+
+/// Where the rows begin, and how many there are.
+fn relocations(bytes: &[u8]) -> Option<(usize, usize)> {
+    let is_row = |at: usize| doubleword(bytes, at + 8) == Some(RELATIVE);
+    let mut best = (0, 0);
+    let mut at = 0;
+    while at + RELOCATION <= bytes.len() {
+        let mut count = 0;
+        while is_row(at + count * RELOCATION) {
+            count += 1;
+        }
+        if count > best.1 {
+            best = (at, count);
+        }
+        at += (count * RELOCATION).max(8);
+    }
+    (best.1 >= FEWEST_RELOCATIONS).then_some(best)
+}
+
+fn doubleword(bytes: &[u8], at: usize) -> Option<u64> {
+    let held = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_le_bytes(held.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Debian's kernels, where `TRAPLINE_IMAGES` has them.
+    fn debian(release: &str) -> Option<Vec<u8>> {
+        let folder = PathBuf::from(std::env::var_os("TRAPLINE_IMAGES")?).join(release);
+        let files = ["", ".xz"].map(|end| folder.join(format!("vmlinuz-{release}{end}")));
+        let bytes = files.iter().find_map(|file| std::fs::read(file).ok());
+        if bytes.is_none() {
+            println!("skipped: {release} is not in TRAPLINE_IMAGES");
+        }
+        bytes
+    }
+
+    /// KP-4: where stock kernels are linked and are to lie is read from them (lab/arm.md 2, trap 5, and 7).
+    #[test]
+    fn stock_kernels_say_where_they_belong() {
+        #[rustfmt::skip]
+        let cases: [(&str, Reader, u64, u64, u64, usize); 2] = [
+            // release              how     linked at               text offset     do_sys_openat2          symbols, at least
+            ("6.1.0-50-arm64",      arm64,  0xffff_8000_0800_0000,  0,              0xffff_8000_083a_5bf0,  50_000),
+            ("6.1.0-50-armmp",      arm,    0xc020_8000,            0x20_8000,      0xc05c_9008,            45_000),
+        ];
+        for (release, read, start, text_offset, open, least) in cases {
+            let Some(bytes) = debian(release) else { continue };
+            let bytes = crate::boot::payload::unpack(&bytes).expect("it unpacks");
+            let raw = read(&bytes).unwrap_or_else(|error| panic!("{release}: {error}"));
+            assert_eq!((raw.start, raw.text_offset), (start, text_offset), "{release}");
+            assert_eq!(raw.symbols.address_of("do_sys_openat2"), Some(open), "{release}");
+            assert!(raw.symbols.len() > least, "{release}: {}", raw.symbols.len());
+            assert!(raw.size > raw.bytes.len() as u64, "{release}: it has zeroed memory");
+        }
+    }
+
+    const START: u64 = 0xffff_8000_0800_0000;
+
+    /// Text at the start, then a table of pointers, then the relocations for these.
+    fn relocated(values: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0x11; 0x100];
+        bytes.resize(0x100 + 8 * values.len(), 0);
+        for (number, value) in values.iter().enumerate() {
+            let place = START + 0x100 + 8 * number as u64;
+            bytes.extend([place, RELATIVE, *value].iter().flat_map(|field| field.to_le_bytes()));
+        }
+        bytes
+    }
+
+    #[test]
+    fn relocations_give_the_values_that_the_kernel_would_write() {
+        let values: Vec<u64> = (0..20).map(|number| START + 0x40 * number).collect();
+        let mut bytes = relocated(&values);
+        relocate(&mut bytes);
+        let pointers: Vec<u64> = (0..20).filter_map(|number| doubleword(&bytes, 0x100 + 8 * number)).collect();
+        assert_eq!(pointers, values);
+        let mut few = relocated(&values[..FEWEST_RELOCATIONS - 1]);
+        let before = few.clone();
+        relocate(&mut few);
+        assert_eq!(few, before, "so few may be there by chance");
+    }
+
+    proptest::proptest! {
+        /// KP-4
+        #[test]
+        fn damaged_images_never_panic(
+            mut bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0x40..0x400),
+            values in proptest::collection::vec(proptest::prelude::any::<u64>(), 0..40),
+        ) {
+            bytes[ARM64_MAGIC.0..][..4].copy_from_slice(ARM64_MAGIC.1);
+            bytes.extend(relocated(&values));
+            proptest::prop_assert!(arm64(&bytes).is_err());
+        }
+    }
+}

@@ -69,6 +69,8 @@ pub struct Clock {
     open: bool,
     /// The next block continues the line of code before it.
     fold: bool,
+    /// Time at the start of that line.
+    line: Ticks,
 }
 
 impl Clock {
@@ -119,6 +121,9 @@ impl Clock {
                 self.size = 0;
             }
         }
+        if !falls_through {
+            self.line = self.time;
+        }
         falls_through
     }
 
@@ -126,6 +131,11 @@ impl Clock {
     pub fn at(&self, pc: u64) -> Ticks {
         let into = pc.wrapping_sub(self.start);
         if self.open && into <= self.size { self.time + into } else { self.time }
+    }
+
+    /// The time at the start of the line of code that the current block continues.
+    pub fn line(&self) -> Ticks {
+        self.line
     }
 
     /// The time at the start of the current block.
@@ -227,6 +237,31 @@ mod tests {
         faulted.enter(0x9000, 13, DETOUR);
         faulted.close_at(0x9001 + 3);
         assert_eq!(faulted.time(), 11);
+    }
+
+    /// BY-4: what is dated by the start of its line of code has the same date however the line is cut.
+    #[test]
+    fn a_line_of_code_starts_at_the_same_time_with_and_without_a_probe_in_it() {
+        let mut plain = Clock::default();
+        plain.enter(0x100, 16, Place::Guest);
+        plain.enter(0x200, 16, Place::Guest);
+        let mut probed = Clock::default();
+        probed.enter(0x100, 16, Place::Guest);
+        probed.enter(0x200, 12, Place::Guest); // ends with the breakpoint at 0x208
+        probed.close_at(0x208);
+        probed.resume(0, true);
+        probed.enter(0x9000, 8, Place::Copy { origin: 0x208, len: 4 });
+        assert_eq!((plain.line(), probed.line()), (16, 16), "in the copy");
+        probed.close_at(0x9004);
+        probed.resume(0, true);
+        probed.enter(0x20c, 4, Place::Guest);
+        assert_eq!(probed.line(), 16, "behind it");
+        plain.enter(0x210, 4, Place::Guest);
+        probed.enter(0x210, 4, Place::Guest);
+        assert_eq!((plain.line(), probed.line()), (16, 16), "the line goes on where no branch is taken");
+        plain.enter(0x300, 4, Place::Guest);
+        probed.enter(0x300, 4, Place::Guest);
+        assert_eq!((plain.line(), probed.line()), (36, 36), "and ends at one that is");
     }
 
     /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.

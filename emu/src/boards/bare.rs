@@ -12,6 +12,7 @@ use crate::machine::Config;
 /// The board in figures.
 pub static SPEC: Spec = Spec {
     name: "bare",
+    ram_start: 0,
     ram: RAM_BYTES,
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,

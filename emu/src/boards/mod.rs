@@ -8,6 +8,7 @@ use crate::boot::linux;
 use crate::clock::Ticks;
 use crate::error::MachineError;
 use crate::machine::Config;
+use crate::unicorn::kinds::SystemRegister;
 
 pub use crate::boot::linux::Boot;
 
@@ -15,6 +16,8 @@ pub use crate::boot::linux::Boot;
 pub struct Spec {
     /// What people call it.
     pub name: &'static str,
+    /// The physical address at which RAM starts.
+    pub ram_start: u64,
     /// RAM in bytes unless the configuration says otherwise.
     pub ram: u64,
     /// As little as it may have.
@@ -54,9 +57,29 @@ pub struct At {
 /// What the machine asks of a board.
 pub trait Board {
     /// A read of a port; all ones where there is nothing.
-    fn port_read(&mut self, at: At, port: u16, size: u32) -> u32;
+    fn port_read(&mut self, _at: At, _port: u16, size: u32) -> u32 {
+        u32::MAX >> (32 - 8 * size.clamp(1, 4))
+    }
     /// A write to a port.
-    fn port_write(&mut self, at: At, port: u16, size: u32, value: u32);
+    fn port_write(&mut self, _at: At, _port: u16, _size: u32, _value: u32) {}
+    /// A read of a physical address that is no RAM; all ones where there is nothing.
+    fn memory_read(&mut self, _at: At, _physical: u64, _size: u32) -> u64 {
+        u64::MAX
+    }
+    /// A write to one.
+    fn memory_write(&mut self, _at: At, _physical: u64, _size: u32, _value: u64) {}
+    /// A register behind MRS that this board answers for.
+    fn system_read(&mut self, _at: At, _register: SystemRegister) -> Option<u64> {
+        None
+    }
+    /// Whether this board takes what MSR writes there.
+    fn system_write(&mut self, _at: At, _register: SystemRegister, _value: u64) -> bool {
+        false
+    }
+    /// A call of the firmware: function and arguments, the answer.
+    fn firmware_call(&mut self, _at: At, _call: [u64; 4]) -> u64 {
+        u64::MAX
+    }
     /// What a read of this port takes beside the instruction's own time.
     fn read_takes(&self, _port: u16) -> Ticks {
         0

@@ -18,6 +18,7 @@ const MIB: u64 = 1 << 20;
 /// The board in figures.
 pub static SPEC: Spec = Spec {
     name: "pc",
+    ram_start: 0,
     ram: 512 * MIB,
     least_ram: 64 * MIB,
     most_ram: 2048 * MIB,

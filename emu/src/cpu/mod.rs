@@ -1,9 +1,11 @@
 //! A virtual CPU as the machine knows it, whatever its ISA: how things arrive, what can be delivered, and the view that
 //! handlers get of it.
 
+pub mod witness;
 pub mod x86;
 
-use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use std::cell::Cell;
@@ -17,6 +19,8 @@ use trapline_probes::guest::Cpu;
 pub struct Trap {
     /// What it is.
     pub kind: TrapKind,
+    /// What the guest is to be given when nobody claims it.
+    pub exception: Exception,
     /// The instruction that it belongs to: the breakpoint itself, the one that faulted.
     pub pc: u64,
     /// Where execution would go on: behind a software interrupt, at an instruction that faulted.
@@ -28,8 +32,12 @@ pub struct Trap {
 pub enum TrapKind {
     /// The ISA's breakpoint, in code of the kernel's privilege.
     Breakpoint,
+    /// A call of the firmware, which the board answers.
+    FirmwareCall,
+    /// An instruction that only hints at something, and has run.
+    Hint,
     /// Everything else.
-    Exception(Exception),
+    Exception,
 }
 
 /// An exception, or an interrupt, on its way to the guest.
@@ -43,12 +51,19 @@ pub struct Exception {
     pub software: bool,
     /// The next instruction could not be fetched: the block before it is complete.
     pub fetch: bool,
+    /// An interrupt of a device.
+    pub external: bool,
 }
 
 impl Exception {
     /// An interrupt of a device.
     pub fn external(vector: u8) -> Exception {
-        Exception { vector: vector.into(), error: None, software: false, fetch: false }
+        Exception { external: true, ..Exception::of(vector.into()) }
+    }
+
+    /// One that an instruction has raised by what it did.
+    pub const fn of(vector: u32) -> Exception {
+        Exception { vector, error: None, software: false, fetch: false, external: false }
     }
 }
 
@@ -63,16 +78,26 @@ pub struct Shutdown {
 pub struct Model {
     /// Which ISA.
     pub arch: Arch,
+    /// The kind of core that runs it.
+    pub core: &'static Kind,
+    /// Proves, once, that such a core can be operated on as it is done here.
+    pub self_check: fn() -> Result<(), String>,
     /// What arrived, in an exception's callback.
     pub trap: fn(&TrapContext, &mut Image, vector: u32) -> Trap,
+    /// The vector with which system calls arrive there, if they do.
+    pub system_call_vector: Option<u32>,
     /// What arrived, in the callback of an invalid instruction.
     pub invalid: fn(&TrapContext) -> Trap,
     /// Gives an exception or interrupt to the guest, as the CPU would.
     pub deliver: fn(&TrapContext, &mut Image, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
+    /// The core is to forget the exception that it has reported: it never happened.
+    pub forget: fn(&TrapContext, &mut Image),
     /// Whether an interrupt can be taken now.
     pub interruptible: fn(&Handle, &mut Image) -> bool,
     /// Where a kernel address lies under the page tables in force.
     pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
+    /// Where the probe window lies, and what it needs.
+    pub window: WindowRow,
     /// Makes an address of the probe window visible under the page tables in force; `None` when they have no room for it.
     pub show_window: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
     /// Takes it out again.
@@ -92,10 +117,55 @@ pub struct Model {
     pub saved_pc: fn(&Image) -> u64,
     /// Whether interrupts are off in a saved state.
     pub saved_interrupts_off: fn(&Image) -> bool,
+    /// Bytes of tables that `enter` needs.
+    pub entry_tables: u64,
     /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of the CPU, boot information.
     pub enter: fn(&TrapContext, &mut Image, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+    /// A register by the numbers of `isa`; the pc is the one given.
+    pub get: fn(&Handle, Reg, pc: u64) -> u64,
+    /// Sets one, where that is possible.
+    pub set: fn(&TrapContext, Reg, u64),
+    /// The running task.
+    pub current_task: fn(&mut View<'_>) -> u64,
+    /// Instructions that the core leaves to us.
+    pub instructions: Instructions,
     /// Register values for a report about a guest that has died.
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
+}
+
+/// Instructions that the core leaves to us; a core that never asks has functions here that do nothing.
+pub struct Instructions {
+    /// Which CPU this is.
+    pub identify: fn(&InstructionContext),
+    /// The clock is read: nanoseconds.
+    pub read_clock: fn(&InstructionContext, u64),
+    /// A system call that the core does nothing of.
+    pub system_call: fn(&SyscallContext, &mut Image),
+}
+
+impl Instructions {
+    /// For cores that never ask.
+    pub const NONE: Instructions = Instructions { identify: |_| (), read_clock: |_, _| (), system_call: |_, _| () };
+}
+
+/// The probe window's place under an ISA.
+pub struct WindowRow {
+    /// Guest-virtual start: within branch reach of the kernel's text.
+    pub start: u64,
+    /// The most that it may hold there.
+    pub most: u64,
+    /// Bytes of page tables of our own for a window of that size.
+    pub table_bytes: fn(u64) -> u64,
+    /// Fills these, once.
+    pub prepare: fn(&Ram, &WindowPlace),
+}
+
+/// The table of an ISA; `None` for one that no machine runs yet.
+pub fn model(arch: Arch) -> Option<&'static Model> {
+    match arch {
+        Arch::X86_64 => Some(&x86::X86_64),
+        Arch::I386 => Some(&x86::I386),
+    }
 }
 
 /// What an access wants to do.
@@ -173,7 +243,7 @@ impl View<'_> {
                 let at = address.wrapping_add(done as u64) & self.address_mask();
                 let part = (len - done).min((PAGE - at % PAGE) as usize);
                 let physical = (self.model.translate)(&self.trap.handle(), self.ram, at, access)?;
-                if physical + part as u64 > self.ram.len() {
+                if !self.ram.holds(physical, part) {
                     return Err(Fault { address: at, write: access == Access::Write });
                 }
                 if !dry {
@@ -214,10 +284,10 @@ impl Memory for View<'_> {
 
 impl Registers for View<'_> {
     fn get(&self, reg: Reg) -> u64 {
-        x86::state::get(&self.trap.handle(), reg, self.pc.get()) & self.address_mask()
+        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.address_mask()
     }
     fn set(&mut self, reg: Reg, value: u64) {
-        x86::state::set(self.trap, reg, value & self.address_mask());
+        (self.model.set)(self.trap, reg, value & self.address_mask());
     }
     fn pc(&self) -> u64 {
         self.pc.get()
@@ -232,7 +302,7 @@ impl Cpu for View<'_> {
         self.number
     }
     fn task(&mut self) -> u64 {
-        x86::place::current_task(self)
+        (self.model.current_task)(self)
     }
     fn pid(&mut self) -> u32 {
         let task = self.task();

@@ -3,12 +3,12 @@
 use super::{FROZEN_MOST, Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
 use crate::clock::{Place, nanoseconds, ticks};
-use crate::cpu::{Exception, Trap, TrapKind, View, x86};
+use crate::cpu::{Exception, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::kinds::SystemRegister;
 use std::cell::Cell;
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
-use unicorn_engine_sys::RegisterX86;
 
 /// What reading the time stamp counter costs, so that polling loops end.
 const CLOCK_READ_NANOSECONDS: u64 = 20;
@@ -42,17 +42,23 @@ impl<L: Listener> Events for Inner<L> {
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
         let trap = (self.model.trap)(cpu, &mut self.scratch, vector);
-        match trap.kind {
-            TrapKind::Breakpoint => self.breakpoint(cpu, trap),
-            TrapKind::Exception(exception) => self.exception(cpu, trap, exception),
-        }
+        self.trapped(cpu, trap);
     }
 
     fn invalid_instruction(&mut self, cpu: &TrapContext) {
         let trap = (self.model.invalid)(cpu);
-        if let TrapKind::Exception(exception) = trap.kind {
-            self.exception(cpu, trap, exception);
-        }
+        self.trapped(cpu, trap);
+    }
+
+    fn memory_in(&mut self, _cpu: &InstructionContext, physical: u64, size: u32) -> u64 {
+        let at = self.access_in_line();
+        self.board.memory_read(at, physical, size)
+    }
+
+    fn memory_out(&mut self, _cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
+        let at = self.access_in_line();
+        self.board.memory_write(at, physical, size, value);
+        self.after_access();
     }
 
     fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32 {
@@ -66,43 +72,77 @@ impl<L: Listener> Events for Inner<L> {
         let at = self.access(&cpu.handle());
         self.board.advance(at);
         self.board.port_write(at, port, size, value);
-        if (0..self.cpus.len()).any(|other| other != self.current && self.board.pending(other).is_some()) {
-            // Whom this has woken gets a turn.
-            self.slice_end = self.slice_end.min(self.clock.time() + super::slice());
-        }
-        self.collect_console();
-        if let Some(status) = self.board.power_off() {
-            self.wish = Some(Wish::PowerOff(status));
-        }
+        self.after_access();
     }
 
     fn cpuid(&mut self, cpu: &InstructionContext) {
-        let values = x86::cpuid::answer(cpu.handle().read(RegisterX86::RAX) as u32);
-        for (register, value) in [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX].into_iter().zip(values)
-        {
-            cpu.write(register, value.into());
-        }
+        (self.model.instructions.identify)(cpu);
     }
 
     fn rdtsc(&mut self, cpu: &InstructionContext) {
         self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
-        let pc = cpu.handle().read(RegisterX86::RIP);
+        let pc = cpu.handle().pc();
         let time = self.clock.at(pc);
-        let value = nanoseconds(time);
-        cpu.write(RegisterX86::RAX, value & 0xffff_ffff);
-        cpu.write(RegisterX86::RDX, value >> 32);
+        (self.model.instructions.read_clock)(cpu, nanoseconds(time));
         self.record(What::ClockRead, self.origin_of(pc), time);
     }
 
     fn syscall(&mut self, cpu: &SyscallContext) {
-        let pc = cpu.handle().read(RegisterX86::RIP);
+        let pc = cpu.handle().pc();
         self.counts.system_calls += 1;
         self.record(What::SystemCall, pc, self.clock.at(pc));
-        x86::deliver::system_call(cpu, &mut self.scratch);
+        (self.model.instructions.system_call)(cpu, &mut self.scratch);
+    }
+
+    fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64> {
+        let pc = cpu.handle().pc();
+        let at = At { cpu: self.current, now: self.clock.at(pc) };
+        let value = self.board.system_read(at, register)?;
+        self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        self.record(What::ClockRead, self.origin_of(pc), at.now);
+        Some(value)
+    }
+
+    fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool {
+        let at = At { cpu: self.current, now: self.clock.at(cpu.handle().pc()) };
+        let taken = self.board.system_write(at, register, value);
+        if taken {
+            self.next_look = 0;
+            self.after_access();
+        }
+        taken
     }
 }
 
 impl<L: Listener> Inner<L> {
+    fn trapped(&mut self, cpu: &TrapContext, trap: Trap) {
+        match trap.kind {
+            TrapKind::Breakpoint => self.breakpoint(cpu, trap),
+            TrapKind::Exception => self.exception(cpu, trap),
+            TrapKind::FirmwareCall => self.firmware_call(cpu, trap),
+            TrapKind::Hint => {
+                self.clock.close_at(trap.resume);
+                cpu.set_pc(trap.resume);
+            }
+        }
+    }
+
+    /// The board answers as firmware does: function and arguments in the registers of a call, the result in that of a result.
+    fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
+        self.clock.close_at(trap.resume);
+        self.next_look = 0;
+        let abi = self.isa.abi;
+        let at = At { cpu: self.current, now: self.clock.time() };
+        let mut call = [0; 4];
+        for (value, register) in call.iter_mut().zip(abi.arguments) {
+            *value = (self.model.get)(&cpu.handle(), *register, trap.pc);
+        }
+        let answer = self.board.firmware_call(at, call);
+        (self.model.set)(cpu, abi.result, answer);
+        cpu.set_pc(trap.resume);
+        self.after_access();
+    }
+
     /// A block start at which something may be due; the only place where a run is ended.
     fn look_up(&mut self, cpu: &BlockContext, pc: u64) {
         let now = self.clock.time();
@@ -180,7 +220,7 @@ impl<L: Listener> Inner<L> {
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
                 self.clock.resume(trap.resume - trap.pc, false);
-                self.give(cpu, Exception { vector: x86::trap::BREAKPOINT, error: None, software: true, fetch: false }, resume);
+                self.give(cpu, trap.exception, resume);
             }
         }
     }
@@ -193,7 +233,8 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
-    fn exception(&mut self, cpu: &TrapContext, trap: Trap, exception: Exception) {
+    fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
+        let exception = trap.exception;
         let known = self.fault_address;
         if let Some(shown) = (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, known) {
             self.hide_window();
@@ -215,7 +256,7 @@ impl<L: Listener> Inner<L> {
             if let Answer::Resume(how) = answer {
                 self.clock.resume(how.counted.into(), how.falls_through);
                 self.frozen = how.frozen;
-                cpu.edit(&mut self.scratch, |image| image.set32(x86::state::OLD_EXCEPTION, u32::MAX));
+                (self.model.forget)(cpu, &mut self.scratch);
                 cpu.set_pc(resume);
                 return;
             }
@@ -225,8 +266,13 @@ impl<L: Listener> Inner<L> {
 
     /// Delivers, or notes that the guest is past help.
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
-        self.counts.exceptions += 1;
-        self.record(What::Exception(exception.vector, exception.error), resume, self.clock.time());
+        if Some(exception.vector) == self.model.system_call_vector {
+            self.counts.system_calls += 1;
+            self.record(What::SystemCall, resume, self.clock.time());
+        } else {
+            self.counts.exceptions += 1;
+            self.record(What::Exception(exception.vector, exception.error), resume, self.clock.time());
+        }
         let answer = (self.model.deliver)(cpu, &mut self.scratch, &self.ram, exception, resume);
         self.fault_address = (self.model.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {
@@ -279,7 +325,28 @@ impl<L: Listener> Inner<L> {
     /// A device access: timers move on to exactly now, and the next block start looks again.
     fn access(&mut self, handle: &Handle) -> At {
         self.next_look = 0;
-        At { cpu: self.current, now: self.clock.at(handle.read(RegisterX86::RIP)) }
+        At { cpu: self.current, now: self.clock.at(handle.pc()) }
+    }
+
+    /// The same where the core does not say at which instruction it is: as of the start of its line of code, which is the same place
+    /// whether something in it is displaced or not.
+    fn access_in_line(&mut self) -> At {
+        self.next_look = 0;
+        let at = At { cpu: self.current, now: self.clock.line() };
+        self.board.advance(at);
+        at
+    }
+
+    /// What an access may have led to.
+    fn after_access(&mut self) {
+        if (0..self.cpus.len()).any(|other| other != self.current && self.board.pending(other).is_some()) {
+            // Whom this has woken gets a turn.
+            self.slice_end = self.slice_end.min(self.clock.time() + super::slice());
+        }
+        self.collect_console();
+        if let Some(status) = self.board.power_off() {
+            self.wish = Some(Wish::PowerOff(status));
+        }
     }
 
     fn collect_console(&mut self) {

@@ -8,13 +8,13 @@ mod run;
 use crate::boards::{self, Board};
 use crate::boot::Kernel;
 use crate::clock::{Clock, Place, Ticks, ticks};
-use crate::cpu::{Model, Shown, TaskPlace, View, WindowPlace, x86};
+use crate::cpu::{self, Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::unicorn::engine::{Core, Handle};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{self, Image};
 use std::sync::Arc;
-use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
 
 pub use run::Stop;
@@ -201,35 +201,34 @@ impl<L: Listener> Machine<L> {
     /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is told where the
     /// probe window lies.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
-        surgery::self_check().map_err(MachineError::Core)?;
+        let model = cpu::model(kernel.arch)
+            .ok_or_else(|| MachineError::Config(format!("no machine runs {} kernels yet", kernel.arch.name())))?;
+        (model.self_check)().map_err(MachineError::Core)?;
         let spec = boards::of(kernel);
         let told = checked_ram(spec, config)?;
-        let model: &'static Model = match kernel.arch {
-            Arch::X86_64 => &x86::X86_64,
-            Arch::I386 => &x86::I386,
-        };
-        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(x86::place::WINDOW_MOST);
-        let tables = told + window_bytes;
-        let boot_tables = tables + x86::place::table_bytes(window_bytes);
-        let total = (boot_tables + x86::boot::TABLE_BYTES).next_multiple_of(LARGE_PAGE);
-        let ram = Ram::new(total as usize)
+        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);
+        let hidden = spec.ram_start + told;
+        let tables = hidden + window_bytes;
+        let entry_tables = tables + (model.window.table_bytes)(window_bytes);
+        let total = (entry_tables + model.entry_tables - spec.ram_start).next_multiple_of(LARGE_PAGE);
+        let ram = Ram::at(spec.ram_start, total as usize)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        let kernel_end = load(kernel, &ram, spec.name, told)?;
+        let kernel_end = load(kernel, &ram, spec.name, hidden)?;
         let boot = (spec.boot)(config, told, kernel_end)?;
         for (physical, bytes) in &boot.pieces {
             ram.write(*physical, bytes);
         }
-        let window = WindowPlace { start: x86::place::window_start(kernel.arch), len: window_bytes, physical: told, tables };
-        x86::place::prepare_tables(&ram, &window);
+        let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
+        (model.window.prepare)(&ram, &window);
 
-        let core = Core::x86(&ram).map_err(MachineError::Core)?;
+        let core = Core::new(model.core, &ram).map_err(MachineError::Core)?;
         let mut scratch = Image::new(core.handle()).map_err(MachineError::Core)?;
         let mut cpus = Vec::new();
         let mut reset = Image::new(core.handle()).map_err(MachineError::Core)?;
         reset.save(core.handle());
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.enter)(&core.stopped(), &mut scratch, &ram, boot_tables, kernel.entry, number as u64, boot.info);
+            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, kernel.entry, number as u64, boot.info);
             let mut state = Image::new(core.handle()).map_err(MachineError::Core)?;
             state.save(core.handle());
             cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
@@ -430,12 +429,14 @@ fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError
 }
 
 /// Loads the kernel; where its last segment ends.
-fn load(kernel: &Kernel, ram: &Ram, board: &str, told: u64) -> Result<u64, MachineError> {
+fn load(kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let mut last = 0;
     for segment in &kernel.segments {
         let end = segment.physical.saturating_add(segment.size);
-        if end > told || !ram.write(segment.physical, &segment.bytes) {
-            return Err(MachineError::Config(format!("the kernel wants memory up to {end:#x}, the {board} board has {told:#x}")));
+        if end > most || !ram.write(segment.physical, &segment.bytes) {
+            return Err(MachineError::Config(format!(
+                "the kernel wants memory up to {end:#x}, the {board} board has it up to {most:#x}"
+            )));
         }
         last = last.max(end);
     }

@@ -6,9 +6,9 @@ use std::ops::Range;
 /// Read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// For each range, whether an aligned word of the first `told` bytes of RAM, `code` apart, has a value in it. The ranges do
+/// For each range, whether an aligned word of RAM below the physical address `end`, `code` apart, has a value in it. The ranges do
 /// not overlap; one pass for all.
-pub fn remembers(ram: &Ram, told: u64, word: usize, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
+pub fn remembers(ram: &Ram, end: u64, word: usize, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
     let mut found = vec![false; ranges.len()];
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_by_key(|index| ranges[*index].start);
@@ -17,8 +17,8 @@ pub fn remembers(ram: &Ram, told: u64, word: usize, code: &[Range<u64>], ranges:
         return found;
     };
     let mut chunk = vec![0; CHUNK];
-    for at in (0..told).step_by(CHUNK) {
-        let len = CHUNK.min((told - at) as usize);
+    for at in (ram.base()..end).step_by(CHUNK) {
+        let len = CHUNK.min((end - at) as usize);
         if code.iter().any(|code| code.start <= at && at + len as u64 <= code.end) || !ram.read(at, &mut chunk[..len]) {
             continue;
         }

@@ -4,12 +4,15 @@
 //! write the pc"): the wrong call does not compile.
 
 use super::ffi::write_request;
+use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
 use super::ram::Ram;
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
 use core::ptr::null_mut;
-use unicorn_engine_sys::{self as sys, Arch, ControlType, Mode, RegisterX86, X86Insn, uc_engine, uc_error};
+use unicorn_engine_sys::{
+    self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, X86Insn, uc_engine, uc_error,
+};
 
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events {
@@ -19,38 +22,69 @@ pub trait Events {
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
     /// Bytes that are no instruction, or one that this CPU has not.
     fn invalid_instruction(&mut self, cpu: &TrapContext);
+    /// A read where there is no RAM, inside a block. The pc is not known.
+    fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64;
+    /// A write where there is no RAM, inside a block. The pc is not known.
+    fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64);
     /// IN, inside a block.
     fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32;
     /// OUT, inside a block.
     fn port_out(&mut self, cpu: &InstructionContext, port: u16, size: u32, value: u32);
-    /// CPUID: the handler fills the four registers.
+    /// CPUID: the handler fills the registers of the answer.
     fn cpuid(&mut self, cpu: &InstructionContext);
-    /// RDTSC and RDTSCP: the handler fills edx:eax.
+    /// RDTSC and RDTSCP: the handler fills the registers of the answer.
     fn rdtsc(&mut self, cpu: &InstructionContext);
     /// SYSCALL, which the core leaves entirely to us.
     fn syscall(&mut self, cpu: &SyscallContext);
+    /// MRS: the value, if it is ours to give.
+    fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64>;
+    /// MSR: whether it was ours to take.
+    fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool;
 }
 
 /// A running engine as everyone may read it. Copying it is free; it lives as long as its [`Core`].
 #[derive(Clone, Copy)]
 pub struct Handle {
     uc: *mut uc_engine,
+    pub(super) kind: &'static Kind,
 }
 
 impl Handle {
     /// A register's value, zero-extended.
-    pub fn read(&self, register: RegisterX86) -> u64 {
+    pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
         // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a handle.
-        unsafe { sys::uc_reg_read(self.uc, register as c_int, (&raw mut value).cast()) };
+        unsafe { sys::uc_reg_read(self.uc, register.into().0, (&raw mut value).cast()) };
         value
     }
 
+    /// The pc.
+    pub fn pc(&self) -> u64 {
+        self.read(self.kind.pc)
+    }
+
+    /// A register behind MRS; 0 for one that this core has not.
+    pub fn system(&self, register: SystemRegister) -> u64 {
+        let SystemRegister { op0, op1, crn, crm, op2 } = register;
+        let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: 0 };
+        // SAFETY: the request has the layout that the library reads and fills for this number.
+        unsafe { sys::uc_reg_read(self.uc, RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+        request.val
+    }
+
+    /// A register behind MRC; 0 for one that this core has not.
+    pub fn coprocessor(&self, register: CoprocessorRegister) -> u64 {
+        let mut request = coprocessor_request(register, 0);
+        // SAFETY: as in `system`.
+        unsafe { sys::uc_reg_read(self.uc, RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+        request.val
+    }
+
     /// Sets a register other than the pc.
-    fn write(&self, register: RegisterX86, value: u64) {
-        debug_assert!(register != RegisterX86::RIP, "the pc has its own ways");
+    fn write(&self, register: Register, value: u64) {
+        debug_assert!(register != self.kind.pc, "the pc has its own ways");
         // SAFETY: as in `read`.
-        unsafe { sys::uc_reg_write(self.uc, register as c_int, (&raw const value).cast()) };
+        unsafe { sys::uc_reg_write(self.uc, register.0, (&raw const value).cast()) };
     }
 
     pub(super) fn raw(&self) -> *mut uc_engine {
@@ -73,12 +107,26 @@ impl TrapContext {
         self.0
     }
     /// Sets a register other than the pc.
-    pub fn write(&self, register: RegisterX86, value: u64) {
-        self.0.write(register, value);
+    pub fn write(&self, register: impl Into<Register>, value: u64) {
+        self.0.write(register.into(), value);
+    }
+    /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
+    pub fn set_system(&self, register: SystemRegister, value: u64) {
+        let SystemRegister { op0, op1, crn, crm, op2 } = register;
+        let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: value };
+        // SAFETY: the request has the layout that the library reads for this number.
+        unsafe { sys::uc_reg_write(self.0.uc, RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+    }
+    /// Sets a register behind MCR.
+    pub fn set_coprocessor(&self, register: CoprocessorRegister, value: u64) {
+        let mut request = coprocessor_request(register, value);
+        // SAFETY: as in `set_system`.
+        unsafe { sys::uc_reg_write(self.0.uc, RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
     }
     /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
     pub fn set_pc(&self, pc: u64) {
-        let (register, mut value) = (RegisterX86::RIP as c_int, pc);
+        let kind = self.0.kind;
+        let (register, mut value) = (kind.pc.0, (kind.encode_pc)(&self.0, pc));
         let values = [(&raw mut value).cast::<c_void>()];
         // SAFETY: one register, one value of its width.
         unsafe { sys::uc_reg_write_batch(self.0.uc, &raw const register, values.as_ptr(), 1) };
@@ -119,8 +167,8 @@ impl InstructionContext {
         self.0
     }
     /// Sets a register other than the pc.
-    pub fn write(&self, register: RegisterX86, value: u64) {
-        self.0.write(register, value);
+    pub fn write(&self, register: impl Into<Register>, value: u64) {
+        self.0.write(register.into(), value);
     }
 }
 
@@ -154,57 +202,63 @@ pub struct Core<E: Events> {
 struct Callbacks<E> {
     handle: Handle,
     events: *mut E,
+    /// The physical address behind RAM.
+    high: u64,
     _who: PhantomData<E>,
 }
 
-/// What stands between the end of RAM and 4 GiB: reads give ones, writes vanish.
+/// Physical addresses up to here that are no RAM belong to the board.
 const PHYSICAL_SPACE: u64 = 1 << 32;
 
 impl<E: Events> Core<E> {
-    /// An x86 core over this RAM, which stands at physical 0. Both widths run on a 64-bit core (docs/unicorn.md, "one core for both widths").
-    pub fn x86(ram: &Ram) -> Result<Core<E>, String> {
+    /// A core of this kind over this RAM.
+    pub fn new(kind: &'static Kind, ram: &Ram) -> Result<Core<E>, String> {
         let mut uc = null_mut();
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
-            check("open", sys::uc_open(Arch::X86, Mode::MODE_64, &raw mut uc))?;
-            let core = Core::wrap(Handle { uc }, ram);
-            check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), QEMU64))?;
+            check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
+            let core = Core::wrap(Handle { uc, kind }, ram);
+            check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
-            let start = ram.pointer(0, 0).ok_or("no memory")?;
-            check("map", sys::uc_mem_map_ptr(uc, 0, ram.len(), ALL_ACCESS, start.cast()))?;
-            let rest = PHYSICAL_SPACE.saturating_sub(ram.len());
-            check(
-                "bus",
-                sys::uc_mmio_map(uc, ram.len(), rest, Some(floating_read), null_mut(), Some(floating_write), null_mut()),
-            )?;
-            core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, None)?;
-            core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, None)?;
-            core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, None)?;
-            for (instruction, callback) in [
-                (X86Insn::IN, port_in::<E> as *mut c_void),
-                (X86Insn::OUT, port_out::<E> as *mut c_void),
-                (X86Insn::CPUID, cpuid::<E> as *mut c_void),
-                (X86Insn::RDTSC, rdtsc::<E> as *mut c_void),
-                (X86Insn::RDTSCP, rdtsc::<E> as *mut c_void),
-                (X86Insn::SYSCALL, syscall::<E> as *mut c_void),
-            ] {
-                core.hook(sys::HookType::INSN, callback, Some(instruction))?;
+            let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
+            check("map", sys::uc_mem_map_ptr(uc, ram.base(), ram.len(), ALL_ACCESS, start.cast()))?;
+            core.map_devices(0, ram.base())?;
+            core.map_devices(ram.end(), PHYSICAL_SPACE)?;
+            core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, 0)?;
+            core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, 0)?;
+            core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
+            for (instruction, callback) in instructions::<E>(kind.instructions) {
+                core.hook(sys::HookType::INSN, callback, instruction)?;
             }
             Ok(core)
         }
     }
 
+    /// What is between these physical addresses is answered by callbacks, which are told the offset from the start.
+    fn map_devices(&self, start: u64, end: u64) -> Result<(), String> {
+        if start >= end {
+            return Ok(());
+        }
+        let (read, write) = match start {
+            0 => (low_read::<E> as MemoryRead, low_write::<E> as MemoryWrite),
+            _ => (high_read::<E> as MemoryRead, high_write::<E> as MemoryWrite),
+        };
+        let user = (&raw const *self.callbacks).cast_mut().cast();
+        // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the engine is closed.
+        let answer = unsafe { sys::uc_mmio_map(self.handle.uc, start, end - start, Some(read), user, Some(write), user) };
+        check("bus", answer)
+    }
+
     fn wrap(handle: Handle, ram: &Ram) -> Core<E> {
-        let callbacks = Box::new(Callbacks { handle, events: null_mut(), _who: PhantomData });
+        let callbacks = Box::new(Callbacks { handle, events: null_mut(), high: ram.end(), _who: PhantomData });
         Core { handle, callbacks, _ram: ram.clone() }
     }
 
     /// # Safety
     /// `callback` must have the signature that this kind of hook calls.
-    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, instruction: Option<X86Insn>) -> Result<(), String> {
+    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, instruction: c_int) -> Result<(), String> {
         let user = (&raw const *self.callbacks).cast_mut().cast();
         let mut hook = 0;
-        let instruction = instruction.map_or(0, |insn| insn as c_int);
         // SAFETY: begin > end means everywhere; `user` lives in a box that is dropped after the engine is closed.
         let answer =
             unsafe { sys::uc_hook_add(self.handle.uc, &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
@@ -214,7 +268,8 @@ impl<E: Events> Core<E> {
     /// Runs from the present pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
         self.callbacks.events = events;
-        let pc = self.handle.read(RegisterX86::RIP);
+        let kind = self.handle.kind;
+        let pc = (kind.encode_pc)(&self.handle, self.handle.pc());
         // SAFETY: the callbacks reach `events` only during this call, while this function does not touch it.
         let answer = unsafe { sys::uc_emu_start(self.handle.uc, pc, 0, 0, 0) };
         self.callbacks.events = null_mut();
@@ -243,13 +298,39 @@ impl<E: Events> Core<E> {
 
 impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
-        // SAFETY: opened in `x86`, closed once; the RAM and the callbacks are dropped after this.
+        // SAFETY: opened in `new`, closed once; the RAM and the callbacks are dropped after this.
         unsafe { sys::uc_close(self.handle.uc) };
     }
 }
 
 const ALL_ACCESS: u32 = 7;
-const QEMU64: c_int = 0;
+
+type MemoryRead = unsafe extern "C" fn(*mut uc_engine, u64, u32, *mut c_void) -> u64;
+type MemoryWrite = unsafe extern "C" fn(*mut uc_engine, u64, u32, u64, *mut c_void);
+
+/// The callbacks for single instructions, by the library's number.
+fn instructions<E: Events>(which: Instructions) -> Vec<(c_int, *mut c_void)> {
+    match which {
+        Instructions::X86 => vec![
+            (X86Insn::IN as c_int, port_in::<E> as *mut c_void),
+            (X86Insn::OUT as c_int, port_out::<E> as *mut c_void),
+            (X86Insn::CPUID as c_int, cpuid::<E> as *mut c_void),
+            (X86Insn::RDTSC as c_int, rdtsc::<E> as *mut c_void),
+            (X86Insn::RDTSCP as c_int, rdtsc::<E> as *mut c_void),
+            (X86Insn::SYSCALL as c_int, syscall::<E> as *mut c_void),
+        ],
+        Instructions::SystemRegisters => vec![
+            (Arm64Insn::UC_ARM64_INS_MRS as c_int, system_in::<E> as *mut c_void),
+            (Arm64Insn::UC_ARM64_INS_MSR as c_int, system_out::<E> as *mut c_void),
+        ],
+        Instructions::None => Vec::new(),
+    }
+}
+
+fn coprocessor_request(register: CoprocessorRegister, val: u64) -> RegisterARMCP {
+    let CoprocessorRegister { cp, crn, opc1, crm, opc2 } = register;
+    RegisterARMCP { cp, is64: 0, sec: 0, crn, crm, opc1, opc2, val }
+}
 
 fn check(what: &str, answer: uc_error) -> Result<(), String> {
     if answer == uc_error::OK { Ok(()) } else { Err(format!("the CPU core refused ({what}): {answer}")) }
@@ -318,8 +399,46 @@ extern "C" fn syscall<E: Events>(_: *mut uc_engine, user: *mut c_void) {
     events.syscall(&SyscallContext(handle));
 }
 
-extern "C" fn floating_read(_: *mut uc_engine, _offset: u64, _size: u32, _user: *mut c_void) -> u64 {
-    u64::MAX
+extern "C" fn system_in<E: Events>(_: *mut uc_engine, into: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
+    // SAFETY: see `who`; the library gives a valid request.
+    let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
+    let Some(value) = events.system_in(&InstructionContext(handle), system_register(request)) else { return 0 };
+    if into != RegisterARM64::XZR as c_int {
+        handle.write(Register(into), value);
+    }
+    1
 }
 
-extern "C" fn floating_write(_: *mut uc_engine, _offset: u64, _size: u32, _value: u64, _user: *mut c_void) {}
+extern "C" fn system_out<E: Events>(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
+    // SAFETY: see `who`; the library gives a valid request.
+    let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
+    events.system_out(&InstructionContext(handle), system_register(request), request.val).into()
+}
+
+fn system_register(request: &RegisterARM64CP) -> SystemRegister {
+    SystemRegister { op0: request.op0, op1: request.op1, crn: request.crn, crm: request.crm, op2: request.op2 }
+}
+
+extern "C" fn low_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.memory_in(&InstructionContext(handle), offset, size)
+}
+
+extern "C" fn low_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let (handle, events) = unsafe { who::<E>(user) };
+    events.memory_out(&InstructionContext(handle), offset, size, value);
+}
+
+extern "C" fn high_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
+    // SAFETY: see `who`.
+    let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
+    events.memory_in(&InstructionContext(handle), high + offset, size)
+}
+
+extern "C" fn high_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
+    // SAFETY: see `who`.
+    let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
+    events.memory_out(&InstructionContext(handle), high + offset, size, value);
+}

@@ -8,6 +8,14 @@ unsafe extern "C" {
     pub fn tb_invalidate_phys_range_x86_64(uc: *mut c_void, start: usize, end: usize);
     /// The RAM address of a host pointer into mapped memory; all ones when it is not in any.
     pub fn qemu_ram_addr_from_host_x86_64(uc: *mut c_void, host: *mut c_void) -> usize;
+    /// The same for 32-bit ARM.
+    pub fn tb_invalidate_phys_range_arm(uc: *mut c_void, start: usize, end: usize);
+    /// The same for 32-bit ARM.
+    pub fn qemu_ram_addr_from_host_arm(uc: *mut c_void, host: *mut c_void) -> usize;
+    /// The same for 64-bit ARM.
+    pub fn tb_invalidate_phys_range_aarch64(uc: *mut c_void, start: usize, end: usize);
+    /// The same for 64-bit ARM.
+    pub fn qemu_ram_addr_from_host_aarch64(uc: *mut c_void, host: *mut c_void) -> usize;
 }
 
 /// A `uc_ctl` request that writes, with this many arguments (`UC_CTL_WRITE` of the header).

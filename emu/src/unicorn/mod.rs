@@ -4,6 +4,7 @@
 //! The facts behind every choice here are in docs/unicorn.md.
 
 pub mod engine;
+pub mod kinds;
 pub mod ram;
 pub mod surgery;
 

@@ -14,6 +14,8 @@ pub struct Ram {
 
 struct Block {
     start: Cell<*mut u8>,
+    /// The physical address of its first byte.
+    base: u64,
     len: usize,
     /// What the host's allocator gave: a little more than `len`.
     allocated: *mut u8,
@@ -24,8 +26,13 @@ struct Block {
 const ALIGNMENT: usize = 2 << 20;
 
 impl Ram {
-    /// `len` zeroed bytes, or `None` when the host has not as much.
+    /// `len` zeroed bytes at physical address 0, or `None` when the host has not as much.
     pub fn new(len: usize) -> Option<Ram> {
+        Ram::at(0, len)
+    }
+
+    /// The same at another physical address.
+    pub fn at(base: u64, len: usize) -> Option<Ram> {
         // Asked for without its alignment: only then are the zeros those of fresh pages, which cost nothing until they are used.
         let layout = Layout::from_size_align(len.checked_add(ALIGNMENT)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
@@ -35,12 +42,27 @@ impl Ram {
         }
         // SAFETY: the distance to the next aligned address is less than the ALIGNMENT bytes that were added.
         let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
-        Some(Ram { block: Rc::new(Block { start: Cell::new(start), len, allocated, layout }) })
+        Some(Ram { block: Rc::new(Block { start: Cell::new(start), base, len, allocated, layout }) })
     }
 
     /// Bytes in it.
     pub fn len(&self) -> u64 {
         self.block.len as u64
+    }
+
+    /// The physical address of its first byte.
+    pub fn base(&self) -> u64 {
+        self.block.base
+    }
+
+    /// The physical address behind its last byte.
+    pub fn end(&self) -> u64 {
+        self.block.base + self.len()
+    }
+
+    /// Whether all of these bytes lie in it.
+    pub fn holds(&self, physical: u64, len: usize) -> bool {
+        physical.checked_sub(self.base()).and_then(|offset| offset.checked_add(len as u64)).is_some_and(|end| end <= self.len())
     }
 
     /// Never: a machine has memory.
@@ -80,9 +102,8 @@ impl Ram {
 
     /// The host address of a stretch of it, for the CPU core alone.
     pub(super) fn pointer(&self, physical: u64, len: usize) -> Option<*mut u8> {
-        let end = physical.checked_add(len as u64)?;
-        // SAFETY: physical + len is at most the block's size.
-        (end <= self.len()).then(|| unsafe { self.block.start.get().add(physical as usize) })
+        // SAFETY: the offset and `len` are at most the block's size.
+        self.holds(physical, len).then(|| unsafe { self.block.start.get().add((physical - self.base()) as usize) })
     }
 }
 

@@ -1,16 +1,13 @@
 //! What Unicorn's API lacks: the whole CPU state as an image that can be edited, and dropping translated code by address.
 //!
-//! Offsets are those of the pinned version on a 64-bit host; [`self_check`] proves each operation against a known result
-//! before the first machine is made.
+//! Offsets are those of the pinned version on a 64-bit host; each kind of core proves them against known results before the
+//! first machine of its kind is made (`cpu/<arch>/check.rs`).
 
-use super::engine::{BlockContext, Ended, InstructionContext, SyscallContext, TrapContext};
-use super::engine::{Core, Events, Handle};
-use super::ffi;
+use super::engine::Handle;
 use super::ram::Ram;
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use std::sync::OnceLock;
-use unicorn_engine_sys::{self as sys, RegisterX86, uc_context, uc_error};
+use unicorn_engine_sys::{self as sys, uc_context, uc_error};
 
 /// The state of a CPU as the core saves it: a byte copy of its own structure behind a header.
 ///
@@ -110,81 +107,12 @@ pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
         // SAFETY: `host` lies in memory that is mapped into this engine; both functions only look at its tables.
         unsafe {
             let uc = handle.raw().cast::<c_void>();
-            let start = ffi::qemu_ram_addr_from_host_x86_64(uc, host.cast());
+            let kind = handle.kind;
+            let start = (kind.ram_address)(uc, host.cast());
             if start != usize::MAX {
-                ffi::tb_invalidate_phys_range_x86_64(uc, start, start + (to - from) as usize);
+                (kind.invalidate)(uc, start, start + (to - from) as usize);
             }
         }
         from = to;
     }
-}
-
-/// Proves, once per process, that the offsets and the private calls do on this host what they are used for.
-pub fn self_check() -> Result<(), String> {
-    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
-    ANSWER.get_or_init(check).clone()
-}
-
-fn check() -> Result<(), String> {
-    let unfit = |what: &str| {
-        Err(format!(
-            "this build of the CPU core does not pass its self-check ({what}): trapline needs Unicorn 2.1.5 on a 64-bit Linux host"
-        ))
-    };
-    let ram = Ram::new(4 << 20).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Nobody> = Core::x86(&ram)?;
-    let mut image = Image::new(core.handle())?;
-    if let Err(field) = crate::cpu::x86::state::self_check(&core.stopped(), &mut image) {
-        return unfit(field);
-    }
-
-    // inc eax; hlt, then inc ebx in its place: the second must be seen after the drop.
-    const CODE: u64 = 0x10_0000;
-    crate::cpu::x86::state::enter_flat_32(&core.stopped(), &mut image, CODE);
-    ram.write(CODE, &[0x40, 0xf4]);
-    let run = |core: &mut Core<Nobody>| {
-        core.stopped().set_pc(CODE);
-        core.run(&mut Nobody { last: None }) == Ended::Stopped
-    };
-    core.stopped().write(RegisterX86::RAX, 0);
-    core.stopped().write(RegisterX86::RBX, 0);
-    let ran = run(&mut core);
-    ram.write(CODE, &[0x43]);
-    drop_translations(core.handle(), &ram, CODE, 1);
-    let ran = ran && run(&mut core);
-    let seen = (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX));
-    if !ran || seen != (1, 1) {
-        return unfit("dropping translated code");
-    }
-
-    // int3; its pc must be the address behind it.
-    ram.write(CODE, &[0xcc, 0xf4]);
-    drop_translations(core.handle(), &ram, CODE, 2);
-    core.stopped().set_pc(CODE);
-    let mut witness = Nobody { last: None };
-    core.run(&mut witness);
-    if witness.last != Some((3, CODE + 1)) {
-        return unfit("how a breakpoint arrives");
-    }
-    Ok(())
-}
-
-/// A listener for the self-check that only remembers the last trap.
-struct Nobody {
-    last: Option<(u32, u64)>,
-}
-
-impl Events for Nobody {
-    fn block(&mut self, _: &BlockContext, _: u64, _: u32) {}
-    fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
-        self.last = Some((vector, cpu.handle().read(RegisterX86::RIP)));
-    }
-    fn invalid_instruction(&mut self, _: &TrapContext) {}
-    fn port_in(&mut self, _: &InstructionContext, _: u16, _: u32) -> u32 {
-        0
-    }
-    fn port_out(&mut self, _: &InstructionContext, _: u16, _: u32, _: u32) {}
-    fn cpuid(&mut self, _: &InstructionContext) {}
-    fn rdtsc(&mut self, _: &InstructionContext) {}
-    fn syscall(&mut self, _: &SyscallContext) {}
 }

@@ -1,7 +1,25 @@
 //! What CPUID answers: a plain x86-64-v1 CPU, and nothing that the core does not execute.
 
+use crate::unicorn::engine::InstructionContext;
+use unicorn_engine_sys::RegisterX86;
+
+/// CPUID.
+pub fn identify(cpu: &InstructionContext) {
+    const ANSWER: [RegisterX86; 4] = [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX];
+    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32);
+    for (register, value) in ANSWER.into_iter().zip(values) {
+        cpu.write(register, value.into());
+    }
+}
+
+/// RDTSC: a counter of nanoseconds.
+pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
+    cpu.write(RegisterX86::RAX, nanoseconds & 0xffff_ffff);
+    cpu.write(RegisterX86::RDX, nanoseconds >> 32);
+}
+
 /// eax, ebx, ecx, edx for a leaf.
-pub fn answer(leaf: u32) -> [u32; 4] {
+fn answer(leaf: u32) -> [u32; 4] {
     match leaf {
         0 => [7, word(b"Genu"), word(b"ntel"), word(b"ineI")],
         1 => [FAMILY_15, CACHE_LINE, bits(&[0, 13]), bits(FEATURES)],

@@ -47,8 +47,8 @@ pub fn deliver<const LONG: bool>(
             resume = resume.wrapping_sub(software_length(exception.vector));
         }
         exception = match combines(exception.vector, nested.vector) {
-            true => Exception { vector: DOUBLE_FAULT, error: Some(0), software: false, fetch: false },
-            false => Exception { vector: nested.vector, error: Some(nested.error), software: false, fetch: false },
+            true => Exception { error: Some(0), ..Exception::of(DOUBLE_FAULT) },
+            false => Exception { error: Some(nested.error), ..Exception::of(nested.vector) },
         };
     }
 }

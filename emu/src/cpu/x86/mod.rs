@@ -1,6 +1,7 @@
-//! i386 and x86_64 on one 64-bit core: the same rooms as every ISA, and `boot.rs`, `paging.rs` and `cpuid.rs` of their own.
+//! i386 and x86_64 on one 64-bit core: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `cpuid.rs` of their own.
 
 pub mod boot;
+pub mod check;
 pub mod cpuid;
 pub mod deliver;
 pub mod paging;
@@ -8,7 +9,8 @@ pub mod place;
 pub mod state;
 pub mod trap;
 
-use super::Model;
+use super::{Instructions, Model, WindowRow};
+use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -19,11 +21,21 @@ pub static I386: Model = model::<false>(Arch::I386);
 const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
+        core: &kinds::X86,
+        self_check: check::self_check,
         trap: trap::trap::<LONG>,
+        system_call_vector: None,
         invalid: trap::invalid::<LONG>,
         deliver: deliver::deliver::<LONG>,
+        forget: state::forget_exception,
         interruptible: trap::interruptible,
         translate: paging::translate::<LONG>,
+        window: WindowRow {
+            start: place::window_start(LONG),
+            most: place::WINDOW_MOST,
+            table_bytes: place::table_bytes,
+            prepare: place::prepare_tables,
+        },
         show_window: place::show_window::<LONG>,
         hide_window: place::hide_window,
         window_fault: place::window_fault::<LONG>,
@@ -33,7 +45,16 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         pc: trap::pc::<LONG>,
         saved_pc: state::saved_pc,
         saved_interrupts_off: state::saved_interrupts_off,
+        entry_tables: boot::TABLE_BYTES,
         enter: boot::enter::<LONG>,
+        get: state::get,
+        set: state::set,
+        current_task: place::current_task::<LONG>,
+        instructions: Instructions {
+            identify: cpuid::identify,
+            read_clock: cpuid::read_clock,
+            system_call: deliver::system_call,
+        },
         dump: state::dump,
     }
 }

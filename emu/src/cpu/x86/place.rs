@@ -1,13 +1,12 @@
 //! Where things are on x86: the row of the probe window, the running task.
 
 use super::paging::{Kind, Paging};
-use super::state;
+use super::state::forget_exception;
 use super::trap::{FAULT_FETCH, PAGE_FAULT};
 use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
-use trapline_isa::arch::Arch;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_isa::x86::abi;
@@ -15,11 +14,8 @@ use unicorn_engine_sys::RegisterX86;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
 /// text and modules), i386 directory entries that the kernel leaves empty.
-pub fn window_start(arch: Arch) -> u64 {
-    match arch {
-        Arch::X86_64 => 0xffff_ffff_be00_0000,
-        Arch::I386 => 0xf000_0000,
-    }
+pub const fn window_start(long: bool) -> u64 {
+    if long { 0xffff_ffff_be00_0000 } else { 0xf000_0000 }
 }
 
 /// The most that the window may hold there.
@@ -109,7 +105,7 @@ pub fn window_fault<const LONG: bool>(
         && address.wrapping_sub(window.start) < window.len
         && cpu.handle().read(RegisterX86::RIP).wrapping_sub(window.start) < window.len;
     let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
-    cpu.edit(image, |image| image.set32(state::OLD_EXCEPTION, u32::MAX));
+    forget_exception(cpu, image);
     cpu.write(RegisterX86::CR2, before);
     Some(shown)
 }
@@ -120,8 +116,8 @@ pub fn fault_address(handle: &Handle) -> u64 {
 }
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
-pub fn current_task(view: &mut View<'_>) -> u64 {
-    let base = view.get(if view.isa.arch == Arch::X86_64 { abi::GS_BASE } else { abi::FS_BASE });
+pub fn current_task<const LONG: bool>(view: &mut View<'_>) -> u64 {
+    let base = view.get(if LONG { abi::GS_BASE } else { abi::FS_BASE });
     let place = view.tasks.current;
     let word = view.isa.word;
     let found = place.and_then(|offset| view.read_le(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);

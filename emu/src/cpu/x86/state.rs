@@ -218,6 +218,11 @@ pub fn saved_interrupts_off(image: &Image) -> bool {
     image.get64(EFLAGS) & FLAG_INTERRUPT == 0
 }
 
+/// No exception is under delivery.
+pub fn forget_exception(cpu: &TrapContext, image: &mut Image) {
+    cpu.edit(image, |image| image.set32(OLD_EXCEPTION, u32::MAX));
+}
+
 /// Everything that a person wants to see of a CPU that has died.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let mut values: Vec<_> = NAMES.iter().map(|(name, register)| (*name, handle.read(*register))).collect();

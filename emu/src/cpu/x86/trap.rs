@@ -30,13 +30,15 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
     let resume = pc::<LONG>(&handle);
     if vector == BREAKPOINT && in_kernel(&handle) {
         // The saved pc is behind the byte; `CD 03` also arrives here, and is told apart by the listener not knowing its address.
-        return Trap { kind: TrapKind::Breakpoint, pc: resume.wrapping_sub(1), resume };
+        let exception = Exception { software: true, ..Exception::of(BREAKPOINT) };
+        return Trap { kind: TrapKind::Breakpoint, exception, pc: resume.wrapping_sub(1), resume };
     }
     image.save(handle);
     let software = image.get32(EXCEPTION_IS_INT) != 0;
     let error = (!software && has_error_code(vector)).then(|| image.get32(ERROR_CODE));
     let fetch = vector == PAGE_FAULT && error.is_some_and(|code| code & FAULT_FETCH != 0);
-    Trap { kind: TrapKind::Exception(Exception { vector, error, software, fetch }), pc: resume, resume }
+    let exception = Exception { vector, error, software, fetch, external: false };
+    Trap { kind: TrapKind::Exception, exception, pc: resume, resume }
 }
 
 /// The pc; the core lets that of 32-bit code overflow into its upper half.
@@ -48,11 +50,7 @@ pub fn pc<const LONG: bool>(handle: &Handle) -> u64 {
 /// An undefined instruction, which the core reports in a callback of its own.
 pub fn invalid<const LONG: bool>(cpu: &TrapContext) -> Trap {
     let pc = pc::<LONG>(&cpu.handle());
-    Trap {
-        kind: TrapKind::Exception(Exception { vector: INVALID_OPCODE, error: None, software: false, fetch: false }),
-        pc,
-        resume: pc,
-    }
+    Trap { kind: TrapKind::Exception, exception: Exception::of(INVALID_OPCODE), pc, resume: pc }
 }
 
 /// Vectors with which the CPU pushes an error code.

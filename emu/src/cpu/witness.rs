@@ -1,0 +1,58 @@
+//! A listener for self-checks: does nothing but remember the last trap.
+
+use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::kinds::SystemRegister;
+
+/// What a core reported last.
+#[derive(Debug, Default)]
+pub struct Witness {
+    /// Its vector and the pc at that moment; `None` as a vector: an invalid instruction.
+    pub last: Option<(Option<u32>, u64)>,
+    /// After the trap the run ends.
+    pub stops: bool,
+}
+
+impl Witness {
+    fn note(&mut self, cpu: &TrapContext, vector: Option<u32>) {
+        let pc = cpu.handle().pc();
+        self.last = Some((vector, pc));
+        if self.stops {
+            cpu.stop();
+        }
+        cpu.set_pc(pc);
+    }
+}
+
+impl Events for Witness {
+    fn block(&mut self, _: &BlockContext, _: u64, _: u32) {}
+    fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
+        self.note(cpu, Some(vector));
+    }
+    fn invalid_instruction(&mut self, cpu: &TrapContext) {
+        self.note(cpu, None);
+    }
+    fn memory_in(&mut self, _: &InstructionContext, _: u64, _: u32) -> u64 {
+        0
+    }
+    fn memory_out(&mut self, _: &InstructionContext, _: u64, _: u32, _: u64) {}
+    fn port_in(&mut self, _: &InstructionContext, _: u16, _: u32) -> u32 {
+        0
+    }
+    fn port_out(&mut self, _: &InstructionContext, _: u16, _: u32, _: u32) {}
+    fn cpuid(&mut self, _: &InstructionContext) {}
+    fn rdtsc(&mut self, _: &InstructionContext) {}
+    fn syscall(&mut self, _: &SyscallContext) {}
+    fn system_in(&mut self, _: &InstructionContext, _: SystemRegister) -> Option<u64> {
+        None
+    }
+    fn system_out(&mut self, _: &InstructionContext, _: SystemRegister, _: u64) -> bool {
+        false
+    }
+}
+
+/// The error of a self-check, by what did not come out as it must.
+pub fn unfit(what: &str) -> String {
+    format!(
+        "this build of the CPU core does not pass its self-check ({what}): trapline needs Unicorn 2.1.5 on a 64-bit Linux host"
+    )
+}

@@ -1,0 +1,53 @@
+//! Proves, once per process, that the offsets and the private calls do for x86 cores what they are used for.
+
+use super::state;
+use crate::cpu::witness::{Witness, unfit};
+use crate::unicorn::engine::{Core, Ended};
+use crate::unicorn::kinds;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::{Image, drop_translations};
+use std::sync::OnceLock;
+use unicorn_engine_sys::RegisterX86;
+
+/// The answer; the first call finds it out.
+pub fn self_check() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER.get_or_init(check).clone()
+}
+
+fn check() -> Result<(), String> {
+    let ram = Ram::new(4 << 20).ok_or("the host has no memory for the self-check")?;
+    let mut core: Core<Witness> = Core::new(&kinds::X86, &ram)?;
+    let mut image = Image::new(core.handle())?;
+    state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
+
+    // inc eax; hlt, then inc ebx in its place: the second must be seen after the drop.
+    const CODE: u64 = 0x10_0000;
+    state::enter_flat_32(&core.stopped(), &mut image, CODE);
+    ram.write(CODE, &[0x40, 0xf4]);
+    let run = |core: &mut Core<Witness>| {
+        core.stopped().set_pc(CODE);
+        core.run(&mut Witness::default()) == Ended::Stopped
+    };
+    core.stopped().write(RegisterX86::RAX, 0);
+    core.stopped().write(RegisterX86::RBX, 0);
+    let ran = run(&mut core);
+    ram.write(CODE, &[0x43]);
+    drop_translations(core.handle(), &ram, CODE, 1);
+    let ran = ran && run(&mut core);
+    let seen = (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX));
+    if !ran || seen != (1, 1) {
+        return Err(unfit("dropping translated code"));
+    }
+
+    // int3; its pc must be the address behind it.
+    ram.write(CODE, &[0xcc, 0xf4]);
+    drop_translations(core.handle(), &ram, CODE, 2);
+    core.stopped().set_pc(CODE);
+    let mut witness = Witness::default();
+    core.run(&mut witness);
+    if witness.last != Some((Some(3), CODE + 1)) {
+        return Err(unfit("how a breakpoint arrives"));
+    }
+    Ok(())
+}

@@ -4,8 +4,10 @@ use crate::abi::Abi;
 use crate::detour::Detour;
 use crate::insn::{Insn, Undecodable};
 use crate::mem::{Fault, Memory};
-use crate::plan::{Copy, Emulation, Errno, Plan, Policy, Refusal, Tail};
+use crate::plan::{Copy, Emulation, Errno, Plan, Policy, Refusal, Rule, Tail};
+use crate::region::Surroundings;
 use crate::regs::Registers;
+use core::ops::Range;
 
 /// An instruction set in one word size and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +47,9 @@ impl Arch {
 /// The computation of one instruction on a stopped CPU.
 pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault>;
 
+/// May an instruction of this function be probed among its neighbours?
+pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;
+
 /// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
 pub struct Isa {
     /// Which one.
@@ -55,6 +60,8 @@ pub struct Isa {
     pub longest: usize,
     /// What is written over the first byte(s) of a probed instruction.
     pub breakpoint: &'static [u8],
+    /// Whether these bytes trap as a breakpoint does, ours or anyone's.
+    pub is_breakpoint: fn(bytes: &[u8]) -> bool,
     /// What Linux adds to the probe's address in the pc that a pre-handler sees (1 on x86).
     pub linux_pc_bias: u64,
     /// The errno of an address that is not on an instruction boundary.
@@ -71,12 +78,23 @@ pub struct Isa {
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
     /// May it be probed, and how would it run?
     pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
+    /// May it be probed where it stands: not between a load-exclusive and its store, for example?
+    pub stands: Stands,
+    /// Every rule by which instructions are refused.
+    pub rules: &'static [&'static Rule],
     /// The copy that runs at `at` instead of at its own address, followed by `tail`.
     pub copy: fn(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>,
     /// Computes an instruction instead of running it; sets the pc. On a fault nothing has changed.
     pub emulate: Emulate,
     /// How several instructions are replaced by one jump; `None` where that is not done.
     pub detour: Option<&'static Detour>,
+}
+
+impl Isa {
+    /// The rule by which this refusal was given, if it is one of this ISA's.
+    pub fn rule_of(&self, refusal: &Refusal) -> Option<&'static Rule> {
+        self.rules.iter().copied().find(|rule| rule.errno == refusal.errno && rule.why == refusal.why)
+    }
 }
 
 impl core::fmt::Debug for Isa {

@@ -14,6 +14,8 @@ pub const LONGEST: usize = 32;
 /// How an ISA replaces several instructions by one jump.
 #[derive(Debug)]
 pub struct Detour {
+    /// Linux 6.1 optimises on this ISA too.
+    pub in_linux: bool,
     /// Bytes of the jump.
     pub jump_length: u64,
     /// The instruction that does nothing, in front of the displaced ones.

@@ -87,6 +87,28 @@ impl Refusal {
     }
 }
 
+/// A reason for which an ISA refuses instructions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What lists call it.
+    pub name: &'static str,
+    /// What Linux answers, or would answer.
+    pub errno: Errno,
+    /// What a person is told.
+    pub why: &'static str,
+}
+
+impl Rule {
+    pub(crate) const fn new(name: &'static str, errno: Errno, why: &'static str) -> Rule {
+        Rule { name, errno, why }
+    }
+
+    /// The refusal that it gives.
+    pub const fn refusal(&self) -> Refusal {
+        Refusal::new(self.errno, self.why)
+    }
+}
+
 impl core::fmt::Display for Refusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: {}", self.errno.name(), self.why)

@@ -187,22 +187,13 @@ pub fn region_by(
     around: &mut dyn Surroundings,
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
-    let table = isa.detour.ok_or(Rule::NoDetours.refusal())?;
+    let table = isa.detour.filter(|table| table.in_linux || policy == Policy::Best).ok_or(Rule::NoDetours.refusal())?;
     let question = Question { isa, table, policy, address, applies };
     if applies(Rule::NoRoom) && function.end.saturating_sub(address) < table.jump_length {
         return Err(Rule::NoRoom.about("the next one begins", function.end));
     }
-    if applies(Rule::ExpectedFault)
-        && policy == Policy::Linux61
-        && let Some(at) = around.expected_fault(function.clone())
-    {
-        return Err(Rule::ExpectedFault.about("the one", at));
-    }
-    question.look_through(function, around)?;
-    if policy == Policy::Best {
-        for part in around.other_parts().to_vec() {
-            question.look_through(part, around)?;
-        }
+    if !question.replaces_one_instruction() {
+        question.look_around(function, around)?;
     }
     question.region(around)
 }
@@ -216,6 +207,27 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
+    /// With all instructions as long as the jump there is no place inside of it to come to.
+    fn replaces_one_instruction(&self) -> bool {
+        !self.isa.variable_length && self.isa.longest as u64 == self.table.jump_length
+    }
+
+    fn look_around(&self, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+        if (self.applies)(Rule::ExpectedFault)
+            && self.policy == Policy::Linux61
+            && let Some(at) = around.expected_fault(function.clone())
+        {
+            return Err(Rule::ExpectedFault.about("the one", at));
+        }
+        self.look_through(function, around)?;
+        if self.policy == Policy::Best {
+            for part in around.other_parts().to_vec() {
+                self.look_through(part, around)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Where nothing may come in: behind the jump's first byte. Linux 6.1 counts the byte behind the jump too.
     fn inside(&self) -> Range<u64> {
         let end = self.address.wrapping_add(self.table.jump_length);

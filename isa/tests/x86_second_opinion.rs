@@ -10,7 +10,7 @@ use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use trapline_isa::insn::{Flow, Insn, LONGEST};
 use trapline_isa::plan::{Plan, Policy, Tail};
 use trapline_isa::x86::shape::{Map, Shape};
-use trapline_isa::x86::{I386, Mode, X86_64, decode, emulate, rules};
+use trapline_isa::x86::{I386, Mode, X86_64, decode, emulate};
 
 const HERE: u64 = 0x4000_1000;
 const SLOT: u64 = 0x4100_0020;
@@ -175,7 +175,7 @@ proptest! {
                 prop_assert!(!insn.bytes().is_empty() && bytes.starts_with(insn.bytes()));
                 for policy in [Policy::Best, Policy::Linux61] {
                     let refused = (isa.plan)(&insn, policy).err();
-                    prop_assert!(refused.as_ref().is_none_or(|refusal| rules::rule_of(refusal).is_some()), "{:?}", refused);
+                    prop_assert!(refused.as_ref().is_none_or(|refusal| isa.rule_of(refusal).is_some()), "{:?}", refused);
                 }
             }
             Err(error) => prop_assert!(!error.truncated || bytes.len() < LONGEST),

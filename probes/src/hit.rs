@@ -337,7 +337,7 @@ impl Engine {
         }
         let mut bytes = [0; trapline_isa::insn::LONGEST];
         let now = &mut bytes[..self.isa.breakpoint.len().min(trapline_isa::insn::LONGEST)];
-        let is_stale = cpu.read(pc, now).is_ok() && *now != *self.isa.breakpoint;
+        let is_stale = cpu.read(pc, now).is_ok() && !(self.isa.is_breakpoint)(now);
         if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
     }
 

@@ -229,8 +229,13 @@ impl Engine {
     fn region_of(&self, guest: &dyn Guest, point: &Point, policy: Policy) -> Result<Region, Refusal> {
         let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
         let function = symbol.start..symbol.start + symbol.size;
-        let mut text = Text { engine: self, guest, policy, parts: other_parts(guest, &symbol.name) };
+        let mut text = Text { policy, parts: other_parts(guest, &symbol.name), ..self.text_around(guest) };
         region::region(self.isa, policy, function, point.address(), &mut text)
+    }
+
+    /// The guest's text, probes taken out, with what is known about it.
+    pub(crate) fn text_around<'a>(&'a self, guest: &'a dyn Guest) -> Text<'a> {
+        Text { engine: self, guest, policy: self.policy, parts: Vec::new() }
     }
 
     /// Takes a jump back, or the point out of the queue; the breakpoint stays.
@@ -330,7 +335,7 @@ fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
 }
 
 /// The guest's text as the checker sees it.
-struct Text<'a> {
+pub(crate) struct Text<'a> {
     engine: &'a Engine,
     guest: &'a dyn Guest,
     policy: Policy,

@@ -139,7 +139,9 @@ impl Engine {
         }
         let insn = self.instruction_at(guest, place)?;
         let plan = (self.isa.plan)(&insn, self.policy)?;
-        let slot = slots::make(guest, self.isa, &insn, &plan)?;
+        let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
+        (self.isa.stands)(&insn, self.policy, function, &mut self.text_around(guest))?;
+        let (plan, slot) = slots::make(guest, self.isa, &insn, plan)?;
         Ok((insn, plan, slot))
     }
 

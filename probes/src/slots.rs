@@ -72,11 +72,11 @@ pub(crate) fn unit_of(address: u64) -> u64 {
     address & !(UNIT - 1)
 }
 
-/// Makes the slot of a point: takes it, writes both copies.
-pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: &Plan) -> Result<Slot, Refusal> {
+/// Makes the slot of a point: takes it, writes both copies. A copy that no jump leads back from is stepped.
+pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan) -> Result<(Plan, Slot), Refusal> {
     let at = take(guest, insn)?;
     match write(guest, isa, insn, plan, at) {
-        Ok(slot) => Ok(slot),
+        Ok(made) => Ok(made),
         Err(refusal) => {
             guest.window_give(at, SLOT);
             Err(refusal)
@@ -108,14 +108,16 @@ fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
     taken.ok_or(FULL)
 }
 
-fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: &Plan, at: u64) -> Result<Slot, Refusal> {
+fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
     put(guest, insn, at + UNIT, &stepped);
-    if matches!(plan, Plan::Boost) {
-        let boosted = (isa.copy)(insn, at, Tail::JumpBack)?;
-        put(guest, insn, at, &boosted);
+    let slot = Slot { at, displaced: stepped.displaced as u8 };
+    if plan != Plan::Boost {
+        return Ok((plan, slot));
     }
-    Ok(Slot { at, displaced: stepped.displaced as u8 })
+    let Ok(boosted) = (isa.copy)(insn, at, Tail::JumpBack) else { return Ok((Plan::Step, slot)) };
+    put(guest, insn, at, &boosted);
+    Ok((plan, slot))
 }
 
 fn put(guest: &mut dyn Guest, insn: &Insn, at: u64, copy: &Copy) {

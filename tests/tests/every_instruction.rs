@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use trapline::machine::Stop;
+use trapline_isa::arch::Arch;
 use trapline_isa::plan::Refusal;
-use trapline_isa::x86::rules::rule_of;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
 
@@ -66,7 +66,7 @@ fn rule(refusal: &Refusal) -> String {
         ("is the trap of a BUG() or WARN()", "the trap of BUG() or WARN() (spec/core.md 2, row 13)"),
         ("there is a breakpoint of someone else's", "another's breakpoint (spec/isa-x86.md 3)"),
     ];
-    let of_isa = rule_of(refusal).map(|rule| rule.name.to_string());
+    let of_isa = Arch::ALL.iter().find_map(|arch| arch.isa().rule_of(refusal)).map(|rule| rule.name.to_string());
     let of_registration =
         || OF_REGISTRATION.iter().find(|(words, _)| refusal.why.contains(words)).map(|(_, rule)| rule.to_string());
     of_isa.or_else(of_registration).unwrap_or_else(|| panic!("a refusal by no named rule: {refusal}"))

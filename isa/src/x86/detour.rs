@@ -15,6 +15,7 @@ const NOP: &[u8] = &[0x90];
 
 /// 64-bit: within 2 GiB either way.
 pub static BITS_64: Detour = Detour {
+    in_linux: true,
     jump_length: JUMP_LENGTH as u64,
     lead: NOP,
     jump: |from, to| jump(Mode::Bits64, from, to),

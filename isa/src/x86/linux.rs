@@ -4,10 +4,10 @@
 //! (spec/isa-x86.md 3, "Defect in 6.1"), and neither do these rows: `vpor` is taken for a jump.
 
 use super::Mode;
-use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, Rule, THROUGH_MEMORY, TOO_LONG, UNKNOWN};
+use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, THROUGH_MEMORY, TOO_LONG, UNKNOWN};
 use super::shape::{Map, Shape, address_size};
 use crate::insn::{Insn, LONGEST};
-use crate::plan::{Emulation, Plan};
+use crate::plan::{Emulation, Plan, Rule};
 use core::ops::RangeInclusive;
 
 /// The first row that matches refuses.

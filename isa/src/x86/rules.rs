@@ -8,30 +8,8 @@ use super::emulate::{self, Place, Segment};
 use super::shape::{Map, Shape, address_size};
 use super::{Mode, decode, linux};
 use crate::insn::{Flow, Insn};
-use crate::plan::{Emulation, Errno, Plan, Policy, Refusal};
+use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
 use iced_x86::{Instruction, Mnemonic, Register};
-
-/// A reason for which instructions are refused.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// What lists call it.
-    pub name: &'static str,
-    /// What Linux answers, or would answer.
-    pub errno: Errno,
-    /// What a person is told.
-    pub why: &'static str,
-}
-
-impl Rule {
-    pub(super) const fn new(name: &'static str, errno: Errno, why: &'static str) -> Rule {
-        Rule { name, errno, why }
-    }
-
-    /// The refusal that it gives.
-    pub const fn refusal(&self) -> Refusal {
-        Refusal::new(self.errno, self.why)
-    }
-}
 
 use Errno::{EINVAL, ENOSPC, EOPNOTSUPP};
 
@@ -75,11 +53,6 @@ pub static RULES: &[&Rule] = &[
     &MARKER, &BREAKPOINT, &MASKING, &super::slot::OUT_OF_REACH, &FAR, &RETURN, &HYPERVISOR, &THROUGH_MEMORY, &TOO_LONG,
     &SOFTWARE_INTERRUPT, &HALT, &TRANSACTION, &UNDEFINED, &UNKNOWN, &NARROW,
 ];
-
-/// The rule by which this refusal was given, if it is one of x86's.
-pub fn rule_of(refusal: &Refusal) -> Option<&'static Rule> {
-    RULES.iter().copied().find(|rule| rule.errno == refusal.errno && rule.why == refusal.why)
-}
 
 /// May it be probed, and how would it run?
 pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
@@ -244,6 +217,7 @@ mod tests {
     use super::Mode::{Bits32, Bits64};
     use super::*;
     use crate::insn::LONGEST;
+    use crate::x86::X86_64;
 
     /// What became of an instruction: how it runs, or the rule that refuses it.
     fn answer(mode: Mode, bytes: &[u8], policy: Policy) -> &'static str {
@@ -253,7 +227,7 @@ mod tests {
             Ok(Plan::Emulate(_)) => "emulate",
             Ok(Plan::Boost) => "boost",
             Ok(Plan::Step) => "step",
-            Err(refusal) => rule_of(&refusal).expect("every refusal is a named rule").name,
+            Err(refusal) => X86_64.rule_of(&refusal).expect("every refusal is a named rule").name,
         }
     }
 
@@ -400,7 +374,7 @@ mod tests {
     #[test]
     fn no_two_rules_have_the_same_name_or_sentence() {
         for (index, rule) in RULES.iter().enumerate() {
-            assert_eq!(rule_of(&rule.refusal()), Some(*rule));
+            assert_eq!(X86_64.rule_of(&rule.refusal()), Some(*rule));
             assert!(RULES[..index].iter().all(|other| other.name != rule.name && other.why != rule.why), "{}", rule.name);
             assert!(rule.why.contains(';'), "{}: why, and behind the semicolon what instead", rule.name);
         }

@@ -2,10 +2,9 @@
 
 use super::Mode;
 use super::detour::{JUMP, JUMP_LENGTH};
-use super::rules::Rule;
 use super::shape::{Map, Shape};
 use crate::insn::Insn;
-use crate::plan::{Copy, Errno, Refusal, Tail};
+use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
 /// The breakpoint.
 pub const INT3: u8 = 0xcc;

@@ -249,6 +249,7 @@ const BASE: Isa = Isa {
     word: 8,
     longest: 6,
     breakpoint: &[BREAK],
+    is_breakpoint: |bytes| bytes.first() == Some(&BREAK),
     linux_pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
     variable_length: true,
@@ -257,12 +258,15 @@ const BASE: Isa = Isa {
     abi: &ABI_STACK,
     decode,
     plan: |insn, _| plan(insn),
+    stands: |_, _, _, _| Ok(()),
+    rules: &[],
     copy,
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| ()),
     detour: Some(&DETOUR),
 };
 
 static DETOUR: Detour = Detour {
+    in_linux: true,
     jump_length: JUMP_LENGTH,
     lead: &[NOP],
     jump: |from, to| {

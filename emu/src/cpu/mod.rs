@@ -1,9 +1,11 @@
 //! A virtual CPU as the machine knows it, whatever its ISA: how things arrive, what can be delivered, and the view that
 //! handlers get of it.
 
+pub mod tasks;
 pub mod witness;
 pub mod x86;
 
+use crate::boot::Kernel;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
@@ -129,6 +131,8 @@ pub struct Model {
     pub current_task: fn(&mut View<'_>) -> u64,
     /// Instructions that the core leaves to us.
     pub instructions: Instructions,
+    /// Where the running task is found, where neither symbols nor types say it.
+    pub tasks_by_code: fn(&Kernel) -> TaskPlace,
     /// Register values for a report about a guest that has died.
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
 }
@@ -204,7 +208,7 @@ pub struct Shown {
 }
 
 /// Where the running task is found.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskPlace {
     /// Offset of the pointer to it in the per-CPU area.
     pub current: Option<u64>,

@@ -237,11 +237,6 @@ impl<L: Listener> Machine<L> {
         core.flush_tlb();
 
         let absolute = |name: &str| kernel.symbols.address_of(name);
-        let tasks = TaskPlace {
-            current: absolute("current_task"),
-            pid: absolute("__task_pid_offset"),
-            comm: absolute("__task_comm_offset"),
-        };
         let inner = Inner {
             model,
             isa: kernel.arch.isa(),
@@ -249,7 +244,7 @@ impl<L: Listener> Machine<L> {
             board: (spec.devices)(config.cpus),
             told,
             listener: listener(window),
-            tasks,
+            tasks: TaskPlace::of(kernel, model),
             window,
             shown: None,
             scratch,

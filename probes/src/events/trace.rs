@@ -68,8 +68,9 @@ fn write_context(out: &mut dyn Write, header: &Header) -> Result {
 pub(super) fn comm(header: &Header) -> String {
     let name = header.comm.split(|byte| *byte == 0).next().unwrap_or_default();
     match header.pid {
-        0 => String::from("<idle>"),
+        // The machine cannot tell, or Linux could not.
         _ if name.is_empty() => String::from("<...>"),
+        0 => String::from("<idle>"),
         _ => String::from_utf8_lossy(name).into_owned(),
     }
 }

@@ -7,6 +7,7 @@ pub mod deliver;
 pub mod paging;
 pub mod place;
 pub mod state;
+pub mod tasks;
 pub mod trap;
 
 use super::{Instructions, Model, WindowRow};
@@ -55,6 +56,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             read_clock: cpuid::read_clock,
             system_call: deliver::system_call,
         },
+        tasks_by_code: tasks::by_code,
         dump: state::dump,
     }
 }

@@ -1,0 +1,26 @@
+//! Where the running task is found: by symbols, by the kernel's types, or by what its code does.
+
+use super::{Model, TaskPlace};
+use crate::boot::Kernel;
+use crate::symbols::btf::Btf;
+
+impl TaskPlace {
+    /// Of this kernel; what cannot be found stays `None`, and is then shown as unknown.
+    pub fn of(kernel: &Kernel, model: &Model) -> TaskPlace {
+        let symbol = |name: &str| kernel.symbols.address_of(name);
+        let btf = Btf::of(kernel);
+        let member = |structure: &str, name: &str| btf.as_ref().and_then(|btf| btf.offset_of(structure, name));
+        // Linux 6.2 and later keep the pointer among other hot things.
+        let hot = || Some(symbol("pcpu_hot")? + member("pcpu_hot", "current_task")?);
+        let known = TaskPlace {
+            current: symbol("current_task").or_else(hot),
+            pid: symbol("__task_pid_offset").or_else(|| member("task_struct", "pid")),
+            comm: symbol("__task_comm_offset").or_else(|| member("task_struct", "comm")),
+        };
+        if let TaskPlace { current: Some(_), pid: Some(_), comm: Some(_) } = known {
+            return known;
+        }
+        let shown = (model.tasks_by_code)(kernel);
+        TaskPlace { current: known.current.or(shown.current), pid: known.pid.or(shown.pid), comm: known.comm.or(shown.comm) }
+    }
+}

@@ -1,0 +1,342 @@
+//! Where the members of the kernel's structures lie, out of its own type information (BTF).
+//!
+//! Format: Documentation/bpf/btf.rst, version 1. Only what leads to a member's offset is read: structures, unions, and the types
+//! without a name that stand inside them. Whatever the bytes are, the answer is an offset or none.
+
+use crate::boot::Kernel;
+use std::collections::HashMap;
+use std::ops::Range;
+
+const MAGIC: u16 = 0xeb9f;
+const VERSION: u8 = 1;
+const HEADER: usize = 24;
+const TYPE: usize = 12;
+const MEMBER: usize = 12;
+/// No kernel has more types, with all its drivers built in.
+const MOST_TYPES: usize = 4 << 20;
+/// Structures without a name inside one another; real ones go four deep.
+const DEEPEST: usize = 16;
+/// Members of one structure, those of nameless ones inside it included.
+const MOST_MEMBERS: usize = 1 << 16;
+
+/// The kinds of types that matter here.
+const STRUCTURE: u32 = 4;
+const UNION: u32 = 5;
+
+/// What follows a type's own three words, by kind: bytes once, bytes for each of its `vlen` parts.
+#[rustfmt::skip]
+const BEHIND: [(usize, usize); 20] = [
+    (0, 0),         // void, which no table holds
+    (4, 0),         // int
+    (0, 0),         // pointer
+    (12, 0),        // array
+    (0, MEMBER),    // struct
+    (0, MEMBER),    // union
+    (0, 8),         // enum
+    (0, 0),         // forward declaration
+    (0, 0),         // typedef
+    (0, 0),         // volatile
+    (0, 0),         // const
+    (0, 0),         // restrict
+    (0, 0),         // function
+    (0, 8),         // its prototype
+    (4, 0),         // variable
+    (0, 12),        // section of data
+    (0, 0),         // float
+    (4, 0),         // tag of a declaration
+    (0, 0),         // tag of a type
+    (0, 12),        // enum of 64 bits
+];
+
+/// The types of a kernel.
+#[derive(Clone, Debug)]
+pub struct Btf<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    little: bool,
+    /// Where each type begins in `types`; type 1 is the first.
+    starts: Vec<u32>,
+    structures: HashMap<&'a [u8], u32>,
+}
+
+/// A structure or union.
+#[derive(Clone, Copy)]
+struct Structure {
+    members: usize,
+    /// Behind its three words.
+    at: usize,
+    /// Members' offsets hold the size of a bit field in their upper byte.
+    bit_fields: bool,
+}
+
+impl<'a> Btf<'a> {
+    /// The types in these bytes; `None` if they are none, or damaged.
+    pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
+        let little = bytes.starts_with(&MAGIC.to_le_bytes());
+        if !little && !bytes.starts_with(&MAGIC.to_be_bytes()) || bytes.get(2) != Some(&VERSION) {
+            return None;
+        }
+        let word = |number: usize| u32_at(bytes, 4 * number, little).map(|word| word as usize);
+        let header = word(1).filter(|header| *header >= HEADER)?;
+        let part = |offset: usize, length: usize| {
+            let start = header.checked_add(offset)?;
+            bytes.get(start..start.checked_add(length)?)
+        };
+        let (types, strings) = (part(word(2)?, word(3)?)?, part(word(4)?, word(5)?)?);
+        let mut btf = Btf { types, strings, little, starts: Vec::new(), structures: HashMap::new() };
+        btf.index()?;
+        Some(btf)
+    }
+
+    /// The types of a kernel, where its image holds them.
+    pub fn of(kernel: &'a Kernel) -> Option<Btf<'a>> {
+        let by_symbols = || {
+            let address = |name: &str| kernel.symbols.address_of(name);
+            Some(address("__start_BTF")?..address("__stop_BTF")?)
+        };
+        let held = |range: Option<Range<u64>>| range.and_then(|range| kernel.held(&range)).and_then(Btf::parse);
+        held(kernel.section(".BTF")).or_else(|| held(by_symbols())).or_else(|| {
+            // A flat image has no sections, and without CONFIG_KALLSYMS_ALL no name either.
+            kernel.segments.iter().find_map(|segment| {
+                let aligned = (0..segment.bytes.len()).step_by(4).map(|at| &segment.bytes[at..]);
+                aligned.filter(|rest| is_header(rest)).find_map(Btf::parse)
+            })
+        })
+    }
+
+    fn index(&mut self) -> Option<()> {
+        let mut at = 0;
+        while at < self.types.len() {
+            let (info, length) = (self.word(at + 4)?, self.word(at + 4)? as usize & 0xffff);
+            let kind = info >> 24 & 0x1f;
+            let (once, each) = BEHIND.get(kind as usize)?;
+            let number = self.starts.len() as u32 + 1;
+            if self.starts.len() == MOST_TYPES {
+                return None;
+            }
+            self.starts.push(at as u32);
+            if matches!(kind, STRUCTURE | UNION) {
+                let name = self.name(self.word(at)?);
+                if !name.is_empty() {
+                    self.structures.entry(name).or_insert(number);
+                }
+            }
+            at = at + TYPE + once + each * length;
+        }
+        (at == self.types.len()).then_some(())
+    }
+
+    /// The names of all structures and unions that have one.
+    pub fn structures(&self) -> impl Iterator<Item = &'a str> {
+        self.structures.keys().filter_map(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// Where a member lies in a structure, in bytes; those of nameless structures inside it count as its own. `None` for a bit field.
+    pub fn offset_of(&self, structure: &str, member: &str) -> Option<u64> {
+        let number = *self.structures.get(structure.as_bytes())?;
+        let mut left = MOST_MEMBERS;
+        let bits = self.find(self.structure(number)?, member.as_bytes(), DEEPEST, &mut left)?;
+        (bits % 8 == 0).then_some(bits / 8)
+    }
+
+    fn find(&self, structure: Structure, wanted: &[u8], depth: usize, left: &mut usize) -> Option<u64> {
+        for index in 0..structure.members {
+            *left = left.checked_sub(1)?;
+            let at = structure.at + index * MEMBER;
+            let (name, kind, offset) = (self.name(self.word(at)?), self.word(at + 4)?, self.word(at + 8)?);
+            let offset = u64::from(if structure.bit_fields { offset & 0x00ff_ffff } else { offset });
+            if name == wanted {
+                return Some(offset);
+            }
+            if name.is_empty()
+                && depth > 0
+                && let Some(inner) = self.structure(kind)
+                && let Some(inside) = self.find(inner, wanted, depth - 1, left)
+            {
+                return Some(offset + inside);
+            }
+        }
+        None
+    }
+
+    fn structure(&self, number: u32) -> Option<Structure> {
+        let start = *self.starts.get((number as usize).checked_sub(1)?)? as usize;
+        let info = self.word(start + 4)?;
+        let kind = info >> 24 & 0x1f;
+        let structure = Structure { members: info as usize & 0xffff, at: start + TYPE, bit_fields: info >> 31 != 0 };
+        matches!(kind, STRUCTURE | UNION).then_some(structure)
+    }
+
+    fn name(&self, at: u32) -> &'a [u8] {
+        let rest = self.strings.get(at as usize..).unwrap_or_default();
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
+        &rest[..end]
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        u32_at(self.types, at, self.little)
+    }
+}
+
+/// Magic, version, no flags, the usual length: enough not to be there by chance.
+fn is_header(bytes: &[u8]) -> bool {
+    const LITTLE: [u8; 8] = [0x9f, 0xeb, VERSION, 0, HEADER as u8, 0, 0, 0];
+    const BIG: [u8; 8] = [0xeb, 0x9f, VERSION, 0, 0, 0, 0, HEADER as u8];
+    bytes.starts_with(&LITTLE) || bytes.starts_with(&BIG)
+}
+
+fn u32_at(bytes: &[u8], at: usize, little: bool) -> Option<u32> {
+    let word = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(if little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Types under construction, in either byte order.
+    struct Writer {
+        little: bool,
+        types: Vec<u8>,
+        strings: Vec<u8>,
+    }
+
+    impl Writer {
+        fn new(little: bool) -> Writer {
+            Writer { little, types: Vec::new(), strings: vec![0] }
+        }
+
+        fn word(&self, word: u32) -> [u8; 4] {
+            if self.little { word.to_le_bytes() } else { word.to_be_bytes() }
+        }
+
+        fn string(&mut self, text: &str) -> u32 {
+            if text.is_empty() {
+                return 0;
+            }
+            let at = self.strings.len() as u32;
+            self.strings.extend(text.bytes().chain([0]));
+            at
+        }
+
+        fn kind(&mut self, name: &str, info: u32, words: &[u32]) {
+            let name = self.string(name);
+            for word in [&[name, info, 0], words].concat() {
+                let bytes = self.word(word);
+                self.types.extend(bytes);
+            }
+        }
+
+        /// Members: name, type, offset as it is written.
+        fn structure(&mut self, name: &str, info: u32, members: &[(&str, u32, u32)]) {
+            let words: Vec<u32> = members.iter().flat_map(|(name, kind, at)| [self.string(name), *kind, *at]).collect();
+            self.kind(name, info | members.len() as u32, &words);
+        }
+
+        fn finish(&self) -> Vec<u8> {
+            let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
+            let magic = if self.little { MAGIC.to_le_bytes() } else { MAGIC.to_be_bytes() };
+            let header: Vec<u8> =
+                [HEADER as u32, 0, types, types, strings].into_iter().flat_map(|word| self.word(word)).collect();
+            [&magic[..], &[VERSION, 0], &header, &self.types, &self.strings].concat()
+        }
+    }
+
+    /// One of each kind in front, so that a wrong length of any would show.
+    fn sample(little: bool) -> Vec<u8> {
+        let mut writer = Writer::new(little);
+        let kinds: [(u32, &[u32]); 15] = [
+            (1, &[32]),
+            (2, &[]),
+            (3, &[1, 1, 16]),
+            (6, &[0, 0]),
+            (7, &[]),
+            (8, &[]),
+            (9, &[]),
+            (10, &[]),
+            (11, &[]),
+            (13, &[0, 1]),
+            (14, &[0]),
+            (15, &[1, 0, 4]),
+            (16, &[]),
+            (17, &[0]),
+            (19, &[0, 0, 0]),
+        ];
+        for (kind, words) in kinds {
+            let parts = u32::from(matches!(kind, 6 | 13 | 15 | 19));
+            writer.kind("", kind << 24 | parts, words);
+        }
+        writer.structure("", STRUCTURE << 24, &[("x", 1, 0), ("comm", 3, 64)]); // 16
+        writer.structure("", UNION << 24, &[("other", 1, 0), ("", 16, 0)]); // 17
+        writer.structure("task_struct", STRUCTURE << 24, &[("state", 1, 0), ("pid", 1, 32), ("", 17, 128), ("", 18, 512)]); // 18
+        writer.structure("flags", STRUCTURE << 24 | 1 << 31, &[("low", 1, 3 << 24), ("high", 1, 5 << 24 | 3), ("next", 1, 32)]);
+        writer.structure("task_struct", STRUCTURE << 24, &[("pid", 1, 0)]);
+        writer.finish()
+    }
+
+    /// OUT-1
+    #[test]
+    fn members_are_found_where_they_are() {
+        #[rustfmt::skip]
+        let cases = [
+            ("task_struct",  "state",    Some(0)),
+            ("task_struct",  "pid",      Some(4)),
+            ("task_struct",  "other",    Some(16)),
+            ("task_struct",  "comm",     Some(24)),  // in a structure in a union, neither of which has a name
+            ("task_struct",  "prio",     None),      // one that holds itself ends the search
+            ("flags",        "low",      Some(0)),
+            ("flags",        "high",     None),      // not at a byte
+            ("flags",        "next",     Some(4)),
+            ("nobody",       "pid",      None),
+            ("",             "comm",     None),
+        ];
+        for little in [true, false] {
+            let bytes = sample(little);
+            let btf = Btf::parse(&bytes).expect("types");
+            for (structure, member, expected) in cases {
+                assert_eq!(btf.offset_of(structure, member), expected, "{structure}.{member}, little-endian {little}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_foreign_is_none() {
+        let whole = sample(true);
+        for length in 0..whole.len() {
+            assert!(Btf::parse(&whole[..length]).is_none(), "{length} bytes");
+        }
+        let with = |at: usize, byte: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        #[rustfmt::skip]
+        let cases = [
+            ("another magic",           with(0, 0)),
+            ("another version",         with(2, 2)),
+            ("a header that is short",  with(4, 8)),
+            ("types behind the end",    with(11, 0x7f)),
+            ("an unknown kind",         with(HEADER + 7, 0x1f)),
+        ];
+        for (what, bytes) in cases {
+            assert!(Btf::parse(&bytes).is_none(), "{what}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damage_gives_an_offset_or_none(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8)) {
+            let mut bytes = sample(true);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(btf) = Btf::parse(&bytes) {
+                for structure in btf.structures() {
+                    let _ = btf.offset_of(structure, "comm");
+                }
+            }
+        }
+    }
+}

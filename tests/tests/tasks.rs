@@ -1,0 +1,34 @@
+//! Tasks' names: a stock kernel tells where the running task, its number and its name are, by its types or by its code.
+//!
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without them the test says so and passes.
+
+use trapline::boot::Kernel;
+use trapline::cpu::{TaskPlace, x86};
+use trapline::symbols::btf::Btf;
+use trapline_images::Wanted;
+
+fn kernel(name: &str) -> Option<Kernel> {
+    let local = trapline_images::locate(&Wanted::parse(name)?, &trapline_images::folders());
+    let Some(local) = local else {
+        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
+        return None;
+    };
+    Some(Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel"))
+}
+
+/// DV-4: amd64 has types, and its code says the same; i386 has code alone.
+#[test]
+fn stock_kernels_tell_where_the_running_task_is() {
+    for (name, model, has_types) in [("debian/amd64", &x86::X86_64, true), ("debian/i386", &x86::I386, false)] {
+        let Some(kernel) = kernel(name) else { continue };
+        let place = TaskPlace::of(&kernel, model);
+        assert!(place.current.is_some() && place.pid.is_some() && place.comm.is_some(), "{name}: {place:x?}");
+        assert_eq!((model.tasks_by_code)(&kernel), place, "{name}: the code's own words");
+        let types = Btf::of(&kernel);
+        assert_eq!(types.is_some(), has_types, "{name}");
+        if let Some(types) = types {
+            assert_eq!(types.offset_of("module", "state"), Some(0), "{name}");
+            assert_eq!(types.offset_of("list_head", "prev"), Some(8), "{name}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest, Site, Window};
 use crate::point::Point;
+use crate::register::forgets_lock_prefixes;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -359,6 +360,7 @@ impl Surroundings for Text<'_> {
                 Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
                 Site::JumpLabel => "a static key's jump",
                 Site::StaticCall => "a static call",
+                Site::SmpLock if forgets_lock_prefixes(self.guest, self.policy) => return None,
                 Site::SmpLock => "a LOCK prefix",
                 Site::Ftrace | Site::Bug | Site::Gate => return None,
             };

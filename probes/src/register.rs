@@ -13,7 +13,7 @@ use alloc::string::String;
 use trapline_isa::function::{self, Boundary};
 use trapline_isa::insn::{Insn, LONGEST};
 use trapline_isa::mem::Fault;
-use trapline_isa::plan::Plan;
+use trapline_isa::plan::{Plan, Policy};
 
 /// Where a probe is to stand.
 pub(crate) struct Place {
@@ -126,14 +126,12 @@ impl Engine {
         if ["__cfi_", "__pfx_"].iter().any(|prefix| place.symbol.name.starts_with(prefix)) {
             return refused(Errno::EINVAL, format!("{} is padding in front of a function", place.name()));
         }
-        Ok(site == Some(Site::Ftrace) && self.policy == crate::Policy::Linux61)
+        Ok(site == Some(Site::Ftrace) && self.policy == Policy::Linux61)
     }
 
     /// Row 18: the instruction, how it will run, and its slot, written.
     pub(crate) fn prepare(&self, guest: &mut dyn Guest, place: &Place) -> Result<(Insn, Plan, Slot), Refusal> {
-        // Linux forgets these places when no second CPU can ever come.
-        let forgotten = self.policy == crate::Policy::Linux61 && guest.cpus() == 1;
-        if guest.site_at(place.address) == Some(Site::SmpLock) && !forgotten {
+        if guest.site_at(place.address) == Some(Site::SmpLock) && !forgets_lock_prefixes(guest, self.policy) {
             let why = format!("{} is a LOCK prefix that the kernel patches with the number of CPUs", place.name());
             return refused(Errno::EINVAL, why);
         }
@@ -210,6 +208,11 @@ fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
     let advice =
         if near.is_empty() { "`trapline symbols` lists them".into() } else { format!("did you mean `{}`?", near.join("`, `")) };
     Refusal::because(Errno::ENOENT, format!("no symbol is called `{name}`; {advice}"))
+}
+
+/// Linux forgets which LOCK prefixes it patches when no second CPU can ever come.
+pub(crate) fn forgets_lock_prefixes(guest: &dyn Guest, policy: Policy) -> bool {
+    policy == Policy::Linux61 && guest.cpus() == 1
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! text of every row are written into the still copy first. docs/conformance.md explains every difference; print them with
 //! `cargo test -p trapline-tests --test conformance -- --nocapture`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::io::Read;
@@ -56,7 +57,7 @@ fn image_of(name: &str) -> Option<Kernel> {
     Some(Kernel::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
 }
 
-fn table(name: &str) -> Option<String> {
+fn table_of(name: &str) -> Option<String> {
     let bytes = fs::read(shared("oracle").join(name)).ok()?;
     let mut text = String::new();
     flate2::bufread::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -65,7 +66,7 @@ fn table(name: &str) -> Option<String> {
 
 /// Each kernel with one of its tables; what is not at hand is said.
 fn each(suffix: &str) -> impl Iterator<Item = (&'static str, Kernel, String)> {
-    ORACLES.iter().filter_map(move |(name, image)| match (image_of(image), table(&format!("{name}{suffix}"))) {
+    ORACLES.iter().filter_map(move |(name, image)| match (image_of(image), table_of(&format!("{name}{suffix}"))) {
         (Some(kernel), Some(table)) => Some((*name, kernel, table)),
         _ => {
             println!("{name}: skipped: ../shared/oracle/{name}{suffix} or the kernel {image} (TRAPLINE_IMAGES) is not there");
@@ -206,6 +207,10 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         assert!(rows.iter().zip(&differences).all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
         let share = share(&differences);
         assert!(share >= LEAST, "{name}: {share:.2} % of the rows agree");
+        compare_statuses(&format!("{name}, direct"), &live, &rows);
+        if let Some(table) = table_of(&format!("{name}.open.tsv.gz")) {
+            compare_statuses(&format!("{name}, events"), &live, &self::rows(&table));
+        }
     }
 }
 
@@ -238,8 +243,9 @@ fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[
             let answer = answer(kernel, guest, row);
             let said = answer.as_ref().map_or_else(|refusal| refusal.errno.name(), |_| "ok");
             match answer {
-                Ok(ftrace) if row.result == "ok" => {
-                    assert_eq!(ftrace, row.status == "ftrace", "{name}: {:#x}: is it left to ftrace?", row.address);
+                Ok(status) if row.result == "ok" => {
+                    let (ours, theirs) = (status.word == "ftrace", row.status == "ftrace");
+                    assert_eq!(ours, theirs, "{name}: {:#x}: is it left to ftrace?", row.address);
                     None
                 }
                 _ if said == row.result => None,
@@ -280,28 +286,62 @@ fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// Whether a probe would use the kernel's ftrace site.
-fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &Row) -> Result<bool, Refusal> {
+/// How a probe stands in the text, as the kernel's list says it, and why not otherwise.
+struct Status {
+    word: &'static str,
+    obstacle: Option<Refusal>,
+}
+
+/// Registers a probe of the row's kind, alone, and takes it away again.
+fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &Row) -> Result<Status, Refusal> {
     let mut engine = Engine::new(kernel.arch.isa(), 1).with_policy(Policy::Linux61);
+    let status = |engine: &Engine, guest: &StillGuest<'_>| match engine.summary(guest).into_iter().next() {
+        Some(point) if point.uses_ftrace => Status { word: "ftrace", obstacle: None },
+        Some(point) if point.optimized => Status { word: "optimized", obstacle: None },
+        point => Status { word: "plain", obstacle: point.and_then(|point| point.obstacle) },
+    };
     let plain = || Kprobe::at_address(row.address).pre(|_| Flow::Continue);
-    let uses_ftrace =
-        |engine: &Engine, guest: &StillGuest<'_>| engine.summary(guest).first().is_some_and(|point| point.uses_ftrace);
     match &*row.kind {
         "r" => {
             let probe = Kretprobe::at_address(row.address).maxactive(16);
             engine.register_kretprobe(guest, &probe)?;
-            let answer = uses_ftrace(&engine, guest);
+            let answer = status(&engine, guest);
             engine.unregister_kretprobe(guest, &probe);
             Ok(answer)
         }
         kind => {
             let probe = if kind == "q" { plain().post(|_| ()) } else { plain() };
             engine.register_kprobe(guest, &probe)?;
-            let answer = uses_ftrace(&engine, guest);
+            let answer = status(&engine, guest);
             engine.unregister_kprobe(guest, &probe);
             Ok(answer)
         }
     }
+}
+
+/// Holds the status column against the kernel's list, row by row of what both register; each difference is printed.
+fn compare_statuses(name: &str, kernel: &Kernel, rows: &[Row]) {
+    let mut guest = StillGuest::booted(kernel);
+    let (mut registered, mut agree) = (0, 0);
+    let mut seen = BTreeMap::<(String, &str), u32>::new();
+    for row in rows.iter().filter(|row| row.result == "ok") {
+        let Ok(ours) = answer(kernel, &mut guest, row) else { continue };
+        registered += 1;
+        *seen.entry((row.status.clone(), ours.word)).or_default() += 1;
+        if ours.word == row.status {
+            agree += 1;
+        } else {
+            let why = ours.obstacle.map_or(String::new(), |refusal| refusal.why.to_string());
+            let bytes = &row.live[..row.live.len().min(16)];
+            println!(
+                "  {:#x} {} {}+{:#x}: theirs {}, ours {}; {bytes:02x?} `{}`; {why}",
+                row.address, row.kind, row.symbol, row.offset, row.status, ours.word, row.insn
+            );
+        }
+    }
+    let share = 100.0 * f64::from(agree) / f64::from(registered);
+    println!("| {name} | {registered} | {agree} | {share:.2} % | {seen:?}");
+    assert!(registered > 0 && share >= LEAST, "{name}: the status of {share:.2} % of the registered rows agrees");
 }
 
 fn difference(kernel: &Kernel, row: &Row, said: &str, refusal: Option<&Refusal>) -> String {

@@ -326,6 +326,21 @@ fn under_linux_rules_the_flag_is_shown() {
     assert!(engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "{}", engine.list(&guest));
 }
 
+/// OP-2, KP-15: a LOCK prefix that the kernel may patch stands under no jump, except where Linux, with one CPU for ever, has forgotten it.
+#[test]
+fn a_lock_prefix_under_the_jump_is_forgotten_as_linux_forgets_it() {
+    for (policy, cpus, forgotten) in
+        [(Policy::Best, 1, false), (Policy::Best, 2, false), (Policy::Linux61, 1, true), (Policy::Linux61, 2, false)]
+    {
+        let mut guest = ToyGuest::new(&TOY, cpus, FUNCTIONS);
+        let mut engine = Engine::new(&TOY, cpus).with_policy(policy);
+        guest.sites.insert(guest.address("work") + 3, Site::SmpLock);
+        engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
+        let obstacle = engine.summary(&guest)[0].obstacle.clone();
+        assert_eq!(obstacle.is_none(), forgotten, "{policy:?}, {cpus} CPUs: {obstacle:?}");
+    }
+}
+
 /// OP-8: text that the guest has changed under the jump is left to it.
 #[test]
 fn a_jump_that_the_guest_has_overwritten_is_left_alone() {

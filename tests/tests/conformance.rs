@@ -186,7 +186,7 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
     }
 }
 
-/// KP-1, KP-4, KP-5, KP-15: the same on the text of a guest that was booted here, and that has patched itself.
+/// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same on the text of a guest that was booted here, and that has patched itself.
 #[test]
 fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
@@ -340,7 +340,7 @@ fn compare_statuses(name: &str, kernel: &Kernel, rows: &[Row]) {
         }
     }
     let share = 100.0 * f64::from(agree) / f64::from(registered);
-    println!("| {name} | {registered} | {agree} | {share:.2} % | {seen:?}");
+    println!("| {name} | {registered} | {agree} | {share:.2} % | (theirs, ours) {seen:?}");
     assert!(registered > 0 && share >= LEAST, "{name}: the status of {share:.2} % of the registered rows agrees");
 }
 

@@ -74,6 +74,13 @@ const INIT: Bounds = bounds("__init_begin", "__init_end", "");
 const INDIRECT_THUNKS: Bounds = bounds("__indirect_thunk_start", "__indirect_thunk_end", "");
 const TEXT: Bounds = bounds("_stext", "_etext", ".text");
 
+/// Where no symbol ends them: a kernel that has them last in its text names that place `_etext` alone.
+fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
+    let start = symbols.address_of(INDIRECT_THUNKS.start)?;
+    let thunks = symbols.extents(start..text.end).into_iter().take_while(|symbol| symbol.name.contains("indirect_thunk"));
+    thunks.last().map(|last| start..last.start + last.size)
+}
+
 /// How the address of a site stands in a row of its table.
 #[derive(Clone, Copy)]
 enum Form {
@@ -114,7 +121,8 @@ impl Tables {
         tables.exceptions.sort_by_key(|row| row.instruction);
         tables.fixups = tables.exceptions.iter().map(|row| row.fixup).collect();
         tables.fixups.sort_unstable();
-        tables.indirect_thunks = reader.range(&INDIRECT_THUNKS).unwrap_or_default();
+        let thunks = reader.range(&INDIRECT_THUNKS).or_else(|| thunks_by_name(&kernel.symbols, &tables.text));
+        tables.indirect_thunks = thunks.unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes, form) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
@@ -239,5 +247,27 @@ impl<'a> Reader<'a> {
             Some(Exception { instruction, fixup })
         };
         rows.filter_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::Entry;
+
+    /// OP-2: jumps through thunks are indirect jumps also where nothing names the end of the thunks.
+    #[test]
+    fn thunks_at_the_end_of_the_text_are_found_by_their_names() {
+        const NAMES: [(u64, &str); 5] = [
+            (0x1000, "main"),
+            (0x1100, "__indirect_thunk_start"),
+            (0x1110, "__x86_indirect_thunk_eax"),
+            (0x1130, "__x86_indirect_thunk_ecx"),
+            (0x1150, "_etext"),
+        ];
+        let entry = |(address, name): (u64, &str)| Entry { address, name: name.into(), kind: 'T', module: None };
+        let symbols = |names: &[(u64, &str)]| Symbols::new(names.iter().copied().map(entry).collect());
+        assert_eq!(thunks_by_name(&symbols(&NAMES), &(0x1000..0x1150)), Some(0x1100..0x1150));
+        assert_eq!(thunks_by_name(&symbols(&NAMES[..1]), &(0x1000..0x1150)), None);
     }
 }

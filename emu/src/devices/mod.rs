@@ -1,9 +1,14 @@
 //! Devices: one small struct a file, with no I/O of its own and no knowledge of the board.
 
+pub mod arch_timer;
+pub mod gic;
 pub mod i8042;
 pub mod interrupts;
 pub mod interval;
 pub mod pic;
 pub mod pit;
+pub mod pl011;
+pub mod psci;
 pub mod rtc;
+pub mod sp804;
 pub mod uart;

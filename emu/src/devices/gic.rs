@@ -1,0 +1,563 @@
+//! GICv2: the interrupt controller of the `virt` board, a distributor for all and an interface for each CPU.
+//!
+//! Devices hold lines; what is pending follows from these and from what software has set. Without the security extensions: there is
+//! one group, and registers of groups read as zero (ARM IHI 0048B).
+
+use crate::clock::Ticks;
+
+/// The first shared line; those before it belong to each CPU.
+pub const SHARED: u32 = 32;
+
+/// The lines in a bank: one word of the registers with a bit for each line.
+const BANK: usize = 32;
+/// Banks of lines that all CPUs share.
+const SHARED_BANKS: usize = 3;
+/// Lines that software raises on other CPUs.
+const SOFTWARE_LINES: usize = 16;
+/// As many as the registers have bits for.
+const MOST_CPUS: usize = 8;
+
+/// The answer when nothing is pending.
+const SPURIOUS: u32 = 1023;
+/// Nothing runs: less urgent than all that can be set.
+const IDLE: u8 = 0xff;
+
+// The distributor's registers.
+const CONTROL: u64 = 0x000;
+const TYPE: u64 = 0x004;
+const IMPLEMENTER: u64 = 0x008;
+const SET_ENABLE: u64 = 0x100;
+const CLEAR_ENABLE: u64 = 0x180;
+const SET_PENDING: u64 = 0x200;
+const CLEAR_PENDING: u64 = 0x280;
+const SET_ACTIVE: u64 = 0x300;
+const CLEAR_ACTIVE: u64 = 0x380;
+const PRIORITY: u64 = 0x400;
+const TARGETS: u64 = 0x800;
+const CONFIGURATION: u64 = 0xc00;
+const SOFTWARE_INTERRUPT: u64 = 0xf00;
+const CLEAR_SOFTWARE: u64 = 0xf10;
+const SET_SOFTWARE: u64 = 0xf20;
+const PERIPHERAL_ID_2: u64 = 0xfe8;
+
+// A CPU interface's registers.
+const INTERFACE_CONTROL: u64 = 0x00;
+const PRIORITY_MASK: u64 = 0x04;
+const BINARY_POINT: u64 = 0x08;
+const ACKNOWLEDGE: u64 = 0x0c;
+const END: u64 = 0x10;
+const RUNNING_PRIORITY: u64 = 0x14;
+const HIGHEST_PENDING: u64 = 0x18;
+const INTERFACE_IMPLEMENTER: u64 = 0xfc;
+const DEACTIVATE: u64 = 0x1000;
+
+const ENABLE: u32 = 1;
+/// Ending drops the priority only; the line stays active until it is deactivated.
+const END_DROPS_PRIORITY: u32 = 1 << 9;
+const CONTROL_BITS: u32 = ENABLE | END_DROPS_PRIORITY;
+
+const ARM_DISTRIBUTOR: u32 = 0x0200_143b;
+const ARM_INTERFACE: u32 = 0x0202_143b;
+const VERSION_2: u32 = 0x2b;
+
+/// One word's worth of lines.
+#[derive(Clone, Debug, Default)]
+struct Bank {
+    enabled: u32,
+    /// Held by a device.
+    level: u32,
+    /// Latched: set by software, or by a device on a line that is triggered by edges.
+    latched: u32,
+    active: u32,
+    /// Triggered by edges.
+    edge: u32,
+    priority: [u8; BANK],
+    targets: [u8; BANK],
+}
+
+impl Bank {
+    fn pending(&self) -> u32 {
+        self.latched | self.level & !self.edge
+    }
+
+    fn hold(&mut self, line: u32, level: bool) {
+        let bit = 1 << line;
+        match level {
+            true => {
+                self.latched |= bit & self.edge & !self.level;
+                self.level |= bit;
+            }
+            false => self.level &= !bit,
+        }
+    }
+}
+
+/// One CPU's interface and the lines that are its own.
+#[derive(Clone, Debug, Default)]
+struct Interface {
+    own: Bank,
+    /// For each software line the CPUs that have raised it.
+    senders: [u8; SOFTWARE_LINES],
+    /// Since when the latest of them has been raised.
+    raised: Ticks,
+    control: u32,
+    mask: u8,
+    binary_point: u8,
+    /// What was acknowledged and has not ended, each more urgent than the one before.
+    running: Vec<(u32, u8)>,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Gic {
+    enabled: bool,
+    shared: [Bank; SHARED_BANKS],
+    cpus: Vec<Interface>,
+}
+
+/// What a CPU could take next.
+#[derive(Clone, Copy)]
+struct Candidate {
+    line: u32,
+    priority: u8,
+}
+
+impl Gic {
+    /// For so many CPUs, at most eight.
+    pub fn new(cpus: usize) -> Gic {
+        Gic { enabled: false, shared: Default::default(), cpus: vec![Interface::default(); cpus.clamp(1, MOST_CPUS)] }
+    }
+
+    /// A device holds a shared line, numbered from 0, or lets it go.
+    pub fn set_shared(&mut self, number: u32, level: bool) {
+        if let Some(bank) = self.shared.get_mut(number as usize / BANK) {
+            bank.hold(number % BANK as u32, level);
+        }
+    }
+
+    /// A device of one CPU holds a line of that CPU, numbered from 0 with the software lines.
+    pub fn set_own(&mut self, cpu: usize, line: u32, level: bool) {
+        if let Some(cpu) = self.cpus.get_mut(cpu) {
+            cpu.own.hold(line % BANK as u32, level);
+        }
+    }
+
+    /// Since when this CPU has an interrupt to take, as far as that is known: 0 for lines of devices.
+    pub fn asks(&self, cpu: usize) -> Option<Ticks> {
+        let best = self.best(cpu)?;
+        let since = self.cpus.get(cpu)?.raised;
+        Some(if (best.line as usize) < SOFTWARE_LINES { since } else { 0 })
+    }
+
+    /// A CPU reads the distributor.
+    pub fn read(&self, cpu: usize, offset: u64, size: u32) -> u32 {
+        let (register, number) = (offset & !0x7f, (offset & 0x7f) as usize / 4);
+        let bits = |of: fn(&Bank) -> u32| self.bank(cpu, number).map_or(0, of);
+        match offset {
+            CONTROL => self.enabled.into(),
+            TYPE => SHARED_BANKS as u32 | (self.cpus.len() as u32 - 1) << 5,
+            IMPLEMENTER => ARM_DISTRIBUTOR,
+            PRIORITY..TARGETS => {
+                self.bytes(offset - PRIORITY, size, |line| self.bank(cpu, line / BANK).map(|bank| bank.priority[line % BANK]))
+            }
+            TARGETS..CONFIGURATION => self.bytes(offset - TARGETS, size, |line| self.targets(cpu, line)),
+            CONFIGURATION..0xd00 => self.configuration(cpu, offset),
+            CLEAR_SOFTWARE..0xf30 => {
+                self.bytes(offset % 16, size, |line| self.cpus.get(cpu).and_then(|cpu| cpu.senders.get(line).copied()))
+            }
+            PERIPHERAL_ID_2 => VERSION_2,
+            _ => match register {
+                SET_ENABLE | CLEAR_ENABLE => bits(|bank| bank.enabled),
+                SET_PENDING | CLEAR_PENDING => bits(Bank::pending) | if number == 0 { self.software_pending(cpu) } else { 0 },
+                SET_ACTIVE | CLEAR_ACTIVE => bits(|bank| bank.active),
+                _ => 0,
+            },
+        }
+    }
+
+    /// A CPU writes to the distributor.
+    pub fn write(&mut self, cpu: usize, offset: u64, size: u32, value: u32, now: Ticks) {
+        let (register, number) = (offset & !0x7f, (offset & 0x7f) as usize / 4);
+        match offset {
+            CONTROL => self.enabled = value & ENABLE != 0,
+            PRIORITY..TARGETS => {
+                each_byte(offset - PRIORITY, size, value, |line, byte| {
+                    if let Some(bank) = self.bank_mut(cpu, line / BANK) {
+                        bank.priority[line % BANK] = byte;
+                    }
+                });
+            }
+            TARGETS..CONFIGURATION => {
+                let everyone = (1u16 << self.cpus.len()).wrapping_sub(1) as u8;
+                each_byte(offset - TARGETS, size, value, |line, byte| {
+                    if line >= BANK
+                        && let Some(bank) = self.bank_mut(cpu, line / BANK)
+                    {
+                        bank.targets[line % BANK] = byte & everyone;
+                    }
+                });
+            }
+            CONFIGURATION..0xd00 => self.configure(cpu, offset, value),
+            SOFTWARE_INTERRUPT => self.send(cpu, value, now),
+            CLEAR_SOFTWARE..SET_SOFTWARE => each_byte(offset % 16, size, value, |line, byte| {
+                if let Some(senders) = self.cpus.get_mut(cpu).and_then(|cpu| cpu.senders.get_mut(line)) {
+                    *senders &= !byte;
+                }
+            }),
+            SET_SOFTWARE..0xf30 => each_byte(offset % 16, size, value, |line, byte| {
+                if let Some(cpu) = self.cpus.get_mut(cpu)
+                    && let Some(senders) = cpu.senders.get_mut(line)
+                {
+                    *senders |= byte;
+                    cpu.raised = now;
+                }
+            }),
+            _ => {
+                // Software lines are always enabled, and have their own registers for being pending.
+                let fixed = if number == 0 { (1u32 << SOFTWARE_LINES) - 1 } else { 0 };
+                let Some(bank) = self.bank_mut(cpu, number) else { return };
+                match register {
+                    SET_ENABLE => bank.enabled |= value,
+                    CLEAR_ENABLE => bank.enabled &= !value,
+                    SET_PENDING => bank.latched |= value & !fixed,
+                    CLEAR_PENDING => bank.latched &= !value,
+                    SET_ACTIVE => bank.active |= value,
+                    CLEAR_ACTIVE => bank.active &= !value,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A CPU reads its interface. Reading who interrupts acknowledges it.
+    pub fn interface_read(&mut self, cpu: usize, offset: u64) -> u32 {
+        if offset == ACKNOWLEDGE {
+            return self.acknowledge(cpu);
+        }
+        let highest = self.best(cpu).map_or(SPURIOUS, |best| best.line);
+        let Some(interface) = self.cpus.get(cpu) else { return 0 };
+        match offset {
+            INTERFACE_CONTROL => interface.control,
+            PRIORITY_MASK => interface.mask.into(),
+            BINARY_POINT => interface.binary_point.into(),
+            RUNNING_PRIORITY => interface.running_priority().into(),
+            HIGHEST_PENDING => highest,
+            INTERFACE_IMPLEMENTER => ARM_INTERFACE,
+            _ => 0,
+        }
+    }
+
+    /// A CPU writes to its interface.
+    pub fn interface_write(&mut self, cpu: usize, offset: u64, value: u32) {
+        let Some(interface) = self.cpus.get_mut(cpu) else { return };
+        let line = value & SPURIOUS;
+        match offset {
+            INTERFACE_CONTROL => interface.control = value & CONTROL_BITS,
+            PRIORITY_MASK => interface.mask = value as u8,
+            BINARY_POINT => interface.binary_point = value as u8 & 7,
+            END => {
+                if let Some(at) = interface.running.iter().rposition(|(running, _)| *running == line) {
+                    interface.running.remove(at);
+                }
+                if interface.control & END_DROPS_PRIORITY == 0 {
+                    self.deactivate(cpu, line);
+                }
+            }
+            DEACTIVATE => self.deactivate(cpu, line),
+            _ => {}
+        }
+    }
+
+    fn bank(&self, cpu: usize, number: usize) -> Option<&Bank> {
+        match number.checked_sub(1) {
+            None => self.cpus.get(cpu).map(|cpu| &cpu.own),
+            Some(shared) => self.shared.get(shared),
+        }
+    }
+
+    fn bank_mut(&mut self, cpu: usize, number: usize) -> Option<&mut Bank> {
+        match number.checked_sub(1) {
+            None => self.cpus.get_mut(cpu).map(|cpu| &mut cpu.own),
+            Some(shared) => self.shared.get_mut(shared),
+        }
+    }
+
+    fn bytes(&self, first: u64, size: u32, of: impl Fn(usize) -> Option<u8>) -> u32 {
+        (0..size.min(4)).fold(0, |value, byte| value | u32::from(of(first as usize + byte as usize).unwrap_or(0)) << (8 * byte))
+    }
+
+    /// A CPU's own lines go to that CPU; reading this is how a CPU finds out which one it is.
+    fn targets(&self, cpu: usize, line: usize) -> Option<u8> {
+        if line < BANK { Some(1 << (cpu % MOST_CPUS)) } else { Some(self.bank(cpu, line / BANK)?.targets[line % BANK]) }
+    }
+
+    /// Two bits for each line, of which the upper says whether edges trigger it; software lines are always so.
+    fn configuration(&self, cpu: usize, offset: u64) -> u32 {
+        const SOFTWARE: u32 = 0xaaaa_aaaa;
+        let first = ((offset - CONFIGURATION) / 4 * 16) as usize;
+        if first < SOFTWARE_LINES {
+            return SOFTWARE;
+        }
+        let edge = self.bank(cpu, first / BANK).map_or(0, |bank| bank.edge >> (first % BANK));
+        (0..16).fold(0, |value, line| value | (edge >> line & 1) << (2 * line + 1))
+    }
+
+    fn configure(&mut self, cpu: usize, offset: u64, value: u32) {
+        let first = ((offset - CONFIGURATION) / 4 * 16) as usize;
+        // Lines of a CPU's own are what they are wired for.
+        if first >= BANK
+            && let Some(bank) = self.bank_mut(cpu, first / BANK)
+        {
+            let edge = (0..16).fold(0, |edge, line| edge | (value >> (2 * line + 1) & 1) << line);
+            let half = first % BANK;
+            bank.edge = bank.edge & !(0xffff << half) | edge << half;
+        }
+    }
+
+    fn send(&mut self, from: usize, value: u32, now: Ticks) {
+        const OTHERS: u32 = 1;
+        const SELF: u32 = 2;
+        let (filter, list, line) = (value >> 24 & 3, value >> 16 & 0xff, value as usize % SOFTWARE_LINES);
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            let meant = match filter {
+                OTHERS => number != from,
+                SELF => number == from,
+                _ => list >> number & 1 != 0,
+            };
+            if meant {
+                cpu.senders[line] |= 1 << (from % MOST_CPUS);
+                cpu.raised = now;
+            }
+        }
+    }
+
+    fn software_pending(&self, cpu: usize) -> u32 {
+        let Some(cpu) = self.cpus.get(cpu) else { return 0 };
+        cpu.senders.iter().enumerate().fold(0, |bits, (line, senders)| bits | u32::from(*senders != 0) << line)
+    }
+
+    /// The most urgent one that could interrupt what runs; of several the lowest.
+    fn best(&self, cpu: usize) -> Option<Candidate> {
+        let interface = self.cpus.get(cpu)?;
+        if !self.enabled || interface.control & ENABLE == 0 {
+            return None;
+        }
+        let below = interface.mask.min(interface.running_priority());
+        let software = self.software_pending(cpu);
+        let mut best: Option<Candidate> = None;
+        for number in 0..=SHARED_BANKS {
+            let Some(bank) = self.bank(cpu, number) else { continue };
+            let enabled = if number == 0 { bank.enabled | ((1 << SOFTWARE_LINES) - 1) } else { bank.enabled };
+            let pending = bank.pending() | if number == 0 { software } else { 0 };
+            let mut waiting = pending & enabled & !bank.active;
+            while waiting != 0 {
+                let bit = waiting.trailing_zeros();
+                waiting &= waiting - 1;
+                let priority = bank.priority[bit as usize];
+                let mine = number == 0 || bank.targets[bit as usize] >> (cpu % MOST_CPUS) & 1 != 0;
+                if mine && priority < below && best.is_none_or(|best| priority < best.priority) {
+                    best = Some(Candidate { line: (number * BANK) as u32 + bit, priority });
+                }
+            }
+        }
+        best
+    }
+
+    fn acknowledge(&mut self, cpu: usize) -> u32 {
+        let Some(Candidate { line, priority }) = self.best(cpu) else { return SPURIOUS };
+        let mut sender = 0;
+        if let Some(interface) = self.cpus.get_mut(cpu) {
+            interface.running.push((line, priority));
+            if let Some(senders) = interface.senders.get_mut(line as usize) {
+                sender = senders.trailing_zeros();
+                *senders &= senders.wrapping_sub(1);
+            }
+        }
+        if let Some(bank) = self.bank_mut(cpu, line as usize / BANK) {
+            let bit = 1 << (line % BANK as u32);
+            bank.latched &= !bit;
+            bank.active |= bit;
+        }
+        line | sender << 10
+    }
+
+    fn deactivate(&mut self, cpu: usize, line: u32) {
+        if let Some(bank) = self.bank_mut(cpu, line as usize / BANK) {
+            bank.active &= !(1 << (line % BANK as u32));
+        }
+    }
+}
+
+impl Interface {
+    fn running_priority(&self) -> u8 {
+        self.running.last().map_or(IDLE, |(_, priority)| *priority)
+    }
+}
+
+fn each_byte(first: u64, size: u32, value: u32, mut each: impl FnMut(usize, u8)) {
+    for (number, byte) in value.to_le_bytes().into_iter().enumerate().take(size as usize) {
+        each(first as usize + number, byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UART: u32 = 5;
+    const LINE: u32 = SHARED + UART;
+
+    /// As Linux sets it up: all at one priority, shared lines to the first CPU.
+    fn set_up(cpus: usize) -> Gic {
+        let mut gic = Gic::new(cpus);
+        gic.write(0, CONTROL, 4, 1, 0);
+        for cpu in 0..cpus {
+            for line in (0..64).step_by(4) {
+                gic.write(cpu, PRIORITY + line, 4, 0xa0a0_a0a0, 0);
+            }
+            gic.interface_write(cpu, PRIORITY_MASK, 0xf0);
+            gic.interface_write(cpu, INTERFACE_CONTROL, 1);
+        }
+        gic.write(0, TARGETS + u64::from(LINE), 1, 1, 0);
+        gic.write(0, SET_ENABLE + 4, 4, 1 << UART, 0);
+        gic
+    }
+
+    #[test]
+    fn a_line_interrupts_while_it_is_held_and_once_until_it_ends() {
+        let mut gic = set_up(1);
+        assert_eq!((gic.asks(0), gic.interface_read(0, ACKNOWLEDGE)), (None, SPURIOUS));
+        gic.set_shared(UART, true);
+        assert_eq!((gic.asks(0), gic.interface_read(0, HIGHEST_PENDING)), (Some(0), LINE));
+        assert_eq!((gic.interface_read(0, ACKNOWLEDGE), gic.asks(0)), (LINE, None));
+        assert_eq!((gic.interface_read(0, RUNNING_PRIORITY), gic.read(0, SET_ACTIVE + 4, 4)), (0xa0, 1 << UART));
+        gic.interface_write(0, END, LINE);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), LINE, "it is still held");
+        gic.set_shared(UART, false);
+        gic.interface_write(0, END, LINE);
+        assert_eq!((gic.asks(0), gic.interface_read(0, RUNNING_PRIORITY)), (None, 0xff));
+    }
+
+    #[test]
+    fn nothing_comes_through_what_is_shut() {
+        #[rustfmt::skip]
+        let cases: [(&str, fn(&mut Gic)); 6] = [
+            ("the distributor",     |gic| gic.write(0, CONTROL, 4, 0, 0)),
+            ("the interface",       |gic| gic.interface_write(0, INTERFACE_CONTROL, 0)),
+            ("the priority mask",   |gic| gic.interface_write(0, PRIORITY_MASK, 0xa0)),
+            ("the line",            |gic| gic.write(0, CLEAR_ENABLE + 4, 4, 1 << UART, 0)),
+            ("another's line",      |gic| gic.write(0, TARGETS + u64::from(LINE), 1, 2, 0)),
+            ("an active line",      |gic| gic.write(0, SET_ACTIVE + 4, 4, 1 << UART, 0)),
+        ];
+        for (what, shut) in cases {
+            let mut gic = set_up(1);
+            gic.set_shared(UART, true);
+            assert!(gic.asks(0).is_some());
+            shut(&mut gic);
+            assert_eq!((gic.asks(0), gic.interface_read(0, ACKNOWLEDGE)), (None, SPURIOUS), "{what}");
+        }
+    }
+
+    #[test]
+    fn the_more_urgent_interrupts_the_less_urgent() {
+        let mut gic = set_up(1);
+        gic.write(0, SET_ENABLE, 4, 1 << 27, 0);
+        gic.write(0, PRIORITY + 27, 1, 0x20, 0);
+        gic.set_shared(UART, true);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), LINE);
+        gic.set_own(0, 27, true);
+        assert_eq!((gic.interface_read(0, ACKNOWLEDGE), gic.asks(0)), (27, None));
+        gic.interface_write(0, END, 27);
+        assert_eq!(gic.interface_read(0, RUNNING_PRIORITY), 0xa0);
+    }
+
+    #[test]
+    fn an_end_may_leave_the_line_active_until_it_is_deactivated() {
+        let mut gic = set_up(1);
+        gic.interface_write(0, INTERFACE_CONTROL, ENABLE | END_DROPS_PRIORITY);
+        gic.set_shared(UART, true);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), LINE);
+        gic.interface_write(0, END, LINE);
+        assert_eq!((gic.asks(0), gic.interface_read(0, RUNNING_PRIORITY)), (None, 0xff), "dropped, and still active");
+        gic.interface_write(0, DEACTIVATE, LINE);
+        assert!(gic.asks(0).is_some());
+    }
+
+    #[test]
+    fn software_interrupts_go_where_they_are_sent_and_say_from_whom() {
+        #[rustfmt::skip]
+        let cases = [
+            // what              value written              asked on 0, on 1
+            ("to a list",        0x0002_0003,               [false, true]),
+            ("to the others",    0x0100_0003,               [false, true]),
+            ("to oneself",       0x0200_0003,               [true, false]),
+            ("to nobody",        0x0000_0003,               [false, false]),
+        ];
+        for (what, value, expected) in cases {
+            let mut gic = set_up(2);
+            gic.write(0, SOFTWARE_INTERRUPT, 4, value, 77);
+            assert_eq!([0, 1].map(|cpu| gic.asks(cpu) == Some(77)), expected, "{what}");
+        }
+        let mut gic = set_up(2);
+        gic.write(1, SOFTWARE_INTERRUPT, 4, 0x0001_0003, 5);
+        gic.write(0, SOFTWARE_INTERRUPT, 4, 0x0001_0003, 6);
+        assert_eq!(gic.read(0, SET_PENDING, 4), 8);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), 3);
+        gic.interface_write(0, END, 3);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), 3 | 1 << 10, "from the second CPU");
+        gic.interface_write(0, END, 3 | 1 << 10);
+        assert_eq!(gic.asks(0), None);
+    }
+
+    /// An edge is remembered; a level is not.
+    #[test]
+    fn a_line_may_be_triggered_by_edges() {
+        let mut gic = set_up(1);
+        gic.write(0, CONFIGURATION + 8, 4, 2 << (2 * UART), 0);
+        assert_eq!(gic.read(0, CONFIGURATION + 8, 4), 2 << (2 * UART));
+        gic.set_shared(UART, true);
+        gic.set_shared(UART, false);
+        assert_eq!(gic.interface_read(0, ACKNOWLEDGE), LINE);
+        gic.interface_write(0, END, LINE);
+        assert_eq!(gic.asks(0), None);
+    }
+
+    #[test]
+    fn what_it_is_can_be_read() {
+        let gic = set_up(2);
+        #[rustfmt::skip]
+        let cases = [
+            // register                     CPU  value
+            ("lines and CPUs",      TYPE,               0, 0x23),
+            ("who am I",            TARGETS,            1, 0x0202_0202),
+            ("version",             PERIPHERAL_ID_2,    0, 0x2b),
+            ("software lines",      CONFIGURATION,      0, 0xaaaa_aaaa),
+            ("behind the last",     SET_ENABLE + 0x10,  0, 0),
+        ];
+        for (what, offset, cpu, value) in cases {
+            assert_eq!(gic.read(cpu, offset, 4), value, "{what}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bad_register_traffic_never_panics(
+            accesses in proptest::collection::vec((0u8..7, 0usize..3, 0u64..0x1100, 1u32..9, any::<u32>()), 0..300),
+        ) {
+            let mut gic = set_up(2);
+            for (what, cpu, offset, size, value) in accesses {
+                match what {
+                    0 | 1 => gic.write(cpu, offset, size, value, value.into()),
+                    2 => { gic.read(cpu, offset, size); }
+                    3 => gic.interface_write(cpu, if value % 5 == 0 { END } else { offset }, value),
+                    4 => { gic.interface_read(cpu, if value % 3 == 0 { ACKNOWLEDGE } else { offset }); }
+                    5 => gic.set_shared(value, value & 1 != 0),
+                    _ => gic.set_own(cpu, value, value & 1 != 0),
+                }
+                prop_assert!(gic.cpus.iter().all(|cpu| cpu.running.len() <= 256));
+                gic.asks(cpu);
+            }
+        }
+    }
+}

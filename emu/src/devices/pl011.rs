@@ -1,0 +1,188 @@
+//! PL011: the serial port and console of the `virt` board.
+//!
+//! Bytes leave at once, so there is always room to send; what arrives waits in a queue without end (ARM DDI 0183G).
+
+use std::collections::VecDeque;
+
+const DATA: u64 = 0x00;
+const FLAGS: u64 = 0x18;
+const LOW_POWER: u64 = 0x20;
+const DIVISOR: u64 = 0x24;
+const DIVISOR_FRACTION: u64 = 0x28;
+const LINE_CONTROL: u64 = 0x2c;
+const CONTROL: u64 = 0x30;
+const FIFO_LEVELS: u64 = 0x34;
+const INTERRUPT_MASK: u64 = 0x38;
+const RAW_STATUS: u64 = 0x3c;
+const MASKED_STATUS: u64 = 0x40;
+const INTERRUPT_CLEAR: u64 = 0x44;
+const IDENTITY: u64 = 0xfe0;
+
+const FLAG_NOTHING_RECEIVED: u32 = 1 << 4;
+const FLAG_ALL_SENT: u32 = 1 << 7;
+
+const RECEIVED: u32 = 1 << 4;
+const SENT: u32 = 1 << 5;
+/// Something has waited for a while.
+const WAITED: u32 = 1 << 6;
+const INTERRUPTS: u32 = 0x7ff;
+
+/// Enabled to receive and to send, but not on.
+const CONTROL_AT_RESET: u32 = 0x300;
+const FIFO_LEVELS_AT_RESET: u32 = 0x12;
+
+/// A PL011 of ARM's, revision 1, and the mark of all PrimeCells.
+const IDENTITIES: [u8; 8] = [0x11, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
+
+/// The port.
+#[derive(Clone, Debug)]
+pub struct Pl011 {
+    /// Registers that only keep what is written to them: offset, the bits that they have, value.
+    kept: [(u64, u32, u32); 6],
+    mask: u32,
+    /// Something was sent, and the interrupt for it has not been cleared.
+    sent_status: bool,
+    received: VecDeque<u8>,
+    sent: Vec<u8>,
+}
+
+impl Default for Pl011 {
+    fn default() -> Pl011 {
+        let kept = [
+            (LOW_POWER, 0xff, 0),
+            (DIVISOR, 0xffff, 0),
+            (DIVISOR_FRACTION, 0x3f, 0),
+            (LINE_CONTROL, 0xff, 0),
+            (CONTROL, 0xff87, CONTROL_AT_RESET),
+            (FIFO_LEVELS, 0x3f, FIFO_LEVELS_AT_RESET),
+        ];
+        Pl011 { kept, mask: 0, sent_status: false, received: VecDeque::new(), sent: Vec::new() }
+    }
+}
+
+impl Pl011 {
+    /// A read of a register.
+    pub fn read(&mut self, offset: u64) -> u32 {
+        match offset {
+            DATA => self.received.pop_front().unwrap_or(0).into(),
+            FLAGS => FLAG_ALL_SENT | if self.received.is_empty() { FLAG_NOTHING_RECEIVED } else { 0 },
+            INTERRUPT_MASK => self.mask,
+            RAW_STATUS => self.status(),
+            MASKED_STATUS => self.status() & self.mask,
+            IDENTITY.. => IDENTITIES.get((offset - IDENTITY) as usize / 4).copied().unwrap_or(0).into(),
+            _ => self.kept.iter().find(|(register, ..)| *register == offset).map_or(0, |(.., value)| *value),
+        }
+    }
+
+    /// A write to a register.
+    pub fn write(&mut self, offset: u64, value: u32) {
+        match offset {
+            DATA => {
+                self.sent.push(value as u8);
+                self.sent_status = true;
+            }
+            INTERRUPT_MASK => self.mask = value & INTERRUPTS,
+            INTERRUPT_CLEAR => self.sent_status &= value & SENT == 0,
+            _ => {
+                if let Some((_, bits, kept)) = self.kept.iter_mut().find(|(register, ..)| *register == offset) {
+                    *kept = value & *bits;
+                }
+            }
+        }
+    }
+
+    /// The level of the interrupt line.
+    pub fn line(&self) -> bool {
+        self.status() & self.mask != 0
+    }
+
+    /// What was sent since the last call.
+    pub fn take_sent(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Bytes arrive on the line.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.received.extend(bytes);
+    }
+
+    /// What has arrived asks for attention until it has been read.
+    fn status(&self) -> u32 {
+        let received = if self.received.is_empty() { 0 } else { RECEIVED | WAITED };
+        received | if self.sent_status { SENT } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_written_leaves_at_once_and_interrupts_until_that_is_cleared() {
+        let mut port = Pl011::default();
+        port.write(DATA, u32::from(b'a'));
+        assert_eq!((port.line(), port.read(RAW_STATUS), port.read(FLAGS)), (false, SENT, 0x90));
+        port.write(INTERRUPT_MASK, SENT);
+        assert_eq!((port.line(), port.read(MASKED_STATUS), port.take_sent()), (true, SENT, b"a".to_vec()));
+        port.write(INTERRUPT_CLEAR, SENT);
+        assert_eq!((port.line(), port.read(RAW_STATUS), port.take_sent()), (false, 0, vec![]));
+    }
+
+    #[test]
+    fn what_arrives_interrupts_until_it_is_read() {
+        let mut port = Pl011::default();
+        port.write(INTERRUPT_MASK, RECEIVED | WAITED);
+        port.receive(b"hi");
+        assert_eq!((port.line(), port.read(FLAGS), port.read(MASKED_STATUS)), (true, 0x80, RECEIVED | WAITED));
+        port.write(INTERRUPT_CLEAR, INTERRUPTS);
+        let read = [(); 3].map(|()| (port.read(DATA), port.line()));
+        assert_eq!(read, [(b'h'.into(), true), (b'i'.into(), false), (0, false)]);
+    }
+
+    #[test]
+    fn registers_keep_the_bits_that_they_have() {
+        #[rustfmt::skip]
+        let cases = [
+            // register         at reset  written       read
+            (DIVISOR,           0,        0xffff_ffff,  0xffff),
+            (DIVISOR_FRACTION,  0,        0xffff_ffff,  0x3f),
+            (LINE_CONTROL,      0,        0x70,         0x70),
+            (CONTROL,           0x300,    0x301,        0x301),
+            (FIFO_LEVELS,       0x12,     0,            0),
+            (INTERRUPT_MASK,    0,        0xffff_ffff,  0x7ff),
+            (IDENTITY + 4,      0x10,     0xff,         0x10),
+            (0x100,             0,        0xff,         0),
+        ];
+        for (register, before, written, after) in cases {
+            let mut port = Pl011::default();
+            assert_eq!(port.read(register), before, "{register:#x} at reset");
+            port.write(register, written);
+            assert_eq!(port.read(register), after, "{register:#x}");
+        }
+    }
+
+    /// Linux knows the device by these.
+    #[test]
+    fn it_says_what_it_is() {
+        let mut port = Pl011::default();
+        let identity = (0..4).fold(0, |id, byte| id | port.read(IDENTITY + 4 * byte) << (8 * byte));
+        assert_eq!(identity & 0x000f_ffff, 0x0004_1011);
+    }
+
+    proptest! {
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..4, 0u64..0x1100, any::<u32>()), 0..300)) {
+            let mut port = Pl011::default();
+            for (what, offset, value) in accesses {
+                let offset = if value % 3 == 0 { offset } else { offset & 0x7c };
+                match what {
+                    0 | 1 => port.write(offset, value),
+                    2 => { port.read(offset); }
+                    _ => port.receive(&value.to_le_bytes()),
+                }
+                port.line();
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! PSCI 0.2: the firmware of the `virt` board, called by SMC or HVC with a function's number (ARM DEN 0022).
+
+/// What the machine is to do about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Go on with this value in the first register: it is signed, and as wide as the register.
+    Value(i32),
+    /// Switch off.
+    Off,
+    /// Begin again, which here is to end too.
+    Reset,
+}
+
+const VERSION: u32 = 0x8400_0000;
+const SUSPEND: u32 = 0x8400_0001;
+const CPU_OFF: u32 = 0x8400_0002;
+const CPU_ON: u32 = 0x8400_0003;
+const AFFINITY: u32 = 0x8400_0004;
+const MIGRATE_TYPE: u32 = 0x8400_0006;
+const SYSTEM_OFF: u32 = 0x8400_0008;
+const SYSTEM_RESET: u32 = 0x8400_0009;
+/// Set in the numbers of functions that take 64-bit arguments.
+const WIDE: u32 = 1 << 30;
+
+const VERSION_0_2: i32 = 2;
+/// There is no trusted system that would have to move along.
+const NOTHING_TO_MIGRATE: i32 = 2;
+const IS_ON: i32 = 0;
+
+const NOT_SUPPORTED: i32 = -1;
+const INVALID_PARAMETERS: i32 = -2;
+const DENIED: i32 = -3;
+const ALREADY_ON: i32 = -4;
+
+/// The answer to a call on a board where all of these many CPUs run from the start.
+pub fn call(function: u32, argument: u64, cpus: usize) -> Answer {
+    let takes_cpu = |answer: i32| if argument < cpus as u64 { answer } else { INVALID_PARAMETERS };
+    let value = match function {
+        VERSION => VERSION_0_2,
+        MIGRATE_TYPE => NOTHING_TO_MIGRATE,
+        SYSTEM_OFF => return Answer::Off,
+        SYSTEM_RESET => return Answer::Reset,
+        CPU_OFF => DENIED,
+        _ => match function & !WIDE {
+            CPU_ON => takes_cpu(ALREADY_ON),
+            AFFINITY => takes_cpu(IS_ON),
+            // Waiting for an interrupt is all that suspending would do.
+            SUSPEND => INVALID_PARAMETERS,
+            _ => NOT_SUPPORTED,
+        },
+    };
+    Answer::Value(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_function_has_its_answer() {
+        #[rustfmt::skip]
+        let cases = [
+            // what                     function        argument    answer
+            ("version",                 0x8400_0000,    0,          Answer::Value(2)),
+            ("migration",               0x8400_0006,    0,          Answer::Value(2)),
+            ("off",                     0x8400_0008,    0,          Answer::Off),
+            ("reset",                   0x8400_0009,    0,          Answer::Reset),
+            ("a CPU that runs",         0xc400_0003,    0,          Answer::Value(-4)),
+            ("a CPU that is not there", 0x8400_0003,    1,          Answer::Value(-2)),
+            ("is it on",                0xc400_0004,    0,          Answer::Value(0)),
+            ("this CPU off",            0x8400_0002,    0,          Answer::Value(-3)),
+            ("features, from 1.0 on",   0x8400_000a,    0,          Answer::Value(-1)),
+            ("wide where there is none", 0xc400_0008,   0,          Answer::Value(-1)),
+            ("another's call",          0x8000_0000,    0,          Answer::Value(-1)),
+        ];
+        for (what, function, argument, answer) in cases {
+            assert_eq!(call(function, argument, 1), answer, "{what}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! SP804: two down-counters behind one interrupt line, the timer of the `virt` board for 32-bit ARM.
+//!
+//! A counter is never ticked: value and interrupt follow from the time at which it was set (ARM DDI 0271D). It counts microseconds.
+
+use crate::clock::{Ticks, ticks};
+
+const LOAD: u64 = 0x00;
+const VALUE: u64 = 0x04;
+const CONTROL: u64 = 0x08;
+const INTERRUPT_CLEAR: u64 = 0x0c;
+const RAW_STATUS: u64 = 0x10;
+const MASKED_STATUS: u64 = 0x14;
+const BACKGROUND_LOAD: u64 = 0x18;
+/// Where the second counter's registers begin, and where both end.
+const SECOND: u64 = 0x20;
+const COUNTERS_END: u64 = 0x40;
+const IDENTITY: u64 = 0xfe0;
+
+const ONE_SHOT: u32 = 1;
+const WIDE: u32 = 1 << 1;
+const INTERRUPTS: u32 = 1 << 5;
+const PERIODIC: u32 = 1 << 6;
+const ENABLE: u32 = 1 << 7;
+const CONTROL_BITS: u32 = 0xef;
+
+const IDENTITIES: [u8; 8] = [0x04, 0x18, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
+
+const COUNT_NANOSECONDS: u64 = 1000;
+
+/// The device.
+#[derive(Clone, Debug, Default)]
+pub struct Sp804 {
+    counters: [Counter; 2],
+}
+
+impl Sp804 {
+    /// A read of a register.
+    pub fn read(&self, offset: u64, now: Ticks) -> u32 {
+        if offset >= IDENTITY {
+            return IDENTITIES.get((offset - IDENTITY) as usize / 4).copied().unwrap_or(0).into();
+        }
+        let Some(counter) = self.counters.get((offset / SECOND) as usize) else { return 0 };
+        match offset % SECOND {
+            LOAD | BACKGROUND_LOAD => counter.load,
+            VALUE => counter.value(now),
+            CONTROL => counter.control,
+            RAW_STATUS => counter.raw(now).into(),
+            MASKED_STATUS => counter.line(now).into(),
+            _ => 0,
+        }
+    }
+
+    /// A write to a register.
+    pub fn write(&mut self, offset: u64, value: u32, now: Ticks) {
+        if offset >= COUNTERS_END {
+            return;
+        }
+        let Some(counter) = self.counters.get_mut((offset / SECOND) as usize) else { return };
+        match offset % SECOND {
+            LOAD => {
+                counter.raised = counter.raw(now);
+                (counter.load, counter.count, counter.since, counter.seen) = (value, value, now, 0);
+            }
+            // The count goes on from where it is; only what comes after zero changes.
+            BACKGROUND_LOAD => {
+                counter.rebase(now);
+                counter.load = value;
+            }
+            CONTROL => {
+                counter.rebase(now);
+                counter.control = value & CONTROL_BITS;
+            }
+            INTERRUPT_CLEAR => (counter.seen, counter.raised) = (counter.zeros(now), false),
+            _ => {}
+        }
+    }
+
+    /// The level of the interrupt line.
+    pub fn line(&self, now: Ticks) -> bool {
+        self.counters.iter().any(|counter| counter.line(now))
+    }
+
+    /// When the line next rises by itself.
+    pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
+        if self.line(now) { None } else { self.counters.iter().filter_map(Counter::rises_at).min() }
+    }
+}
+
+/// One of the two.
+#[derive(Clone, Debug)]
+struct Counter {
+    load: u32,
+    control: u32,
+    /// The count at `since`.
+    count: u32,
+    since: Ticks,
+    /// How often since then it had reached zero when the interrupt was cleared last.
+    seen: u64,
+    /// It had reached zero before then, and that has not been cleared.
+    raised: bool,
+}
+
+impl Default for Counter {
+    fn default() -> Counter {
+        Counter { load: 0, control: INTERRUPTS, count: u32::MAX, since: 0, seen: 0, raised: false }
+    }
+}
+
+impl Counter {
+    /// Goes on from here, by other rules perhaps.
+    fn rebase(&mut self, now: Ticks) {
+        if !self.runs() {
+            // All 32 bits that were loaded, also those that a narrow counter does not show.
+            self.since = now;
+            return;
+        }
+        let (count, zeros) = (self.value(now), self.zeros(now));
+        self.raised = self.raw(now);
+        // The part of a count that has passed is not lost, so that looking at it does not slow it down.
+        let into = now.saturating_sub(self.since) % self.step();
+        (self.count, self.since) = (count, now - into.min(now));
+        self.seen = u64::from(count == 0 && zeros > 0);
+    }
+
+    fn runs(&self) -> bool {
+        self.control & ENABLE != 0
+    }
+
+    fn step(&self) -> Ticks {
+        const PRESCALE: [u64; 4] = [1, 16, 256, 256];
+        ticks(COUNT_NANOSECONDS) * PRESCALE[(self.control >> 2 & 3) as usize]
+    }
+
+    /// Counts from zero to zero.
+    fn period(&self) -> u64 {
+        match () {
+            () if self.control & PERIODIC != 0 => self.load.max(1).into(),
+            () if self.control & WIDE != 0 => 1 << 32,
+            () => 1 << 16,
+        }
+    }
+
+    /// Counts to the first zero: a narrow counter has 16 bits.
+    fn first(&self) -> u64 {
+        if self.control & WIDE != 0 { self.count.into() } else { (self.count & 0xffff).into() }
+    }
+
+    fn elapsed(&self, now: Ticks) -> u64 {
+        if self.runs() { now.saturating_sub(self.since) / self.step() } else { 0 }
+    }
+
+    fn value(&self, now: Ticks) -> u32 {
+        let (first, elapsed) = (self.first(), self.elapsed(now));
+        let value = match elapsed.checked_sub(first) {
+            None => first - elapsed,
+            Some(_) if self.control & ONE_SHOT != 0 => 0,
+            Some(beyond) => match (beyond % self.period(), self.control & PERIODIC != 0) {
+                (0, false) => 0,
+                (beyond, _) => self.period() - beyond,
+            },
+        };
+        value.min(u32::MAX.into()) as u32
+    }
+
+    /// How often it has reached zero.
+    fn zeros(&self, now: Ticks) -> u64 {
+        match self.elapsed(now).checked_sub(self.first()) {
+            _ if !self.runs() => 0,
+            None => 0,
+            Some(_) if self.control & ONE_SHOT != 0 => 1,
+            Some(beyond) => 1 + beyond / self.period(),
+        }
+    }
+
+    fn raw(&self, now: Ticks) -> bool {
+        self.raised || self.zeros(now) > self.seen
+    }
+
+    fn line(&self, now: Ticks) -> bool {
+        self.control & INTERRUPTS != 0 && self.raw(now)
+    }
+
+    fn rises_at(&self) -> Option<Ticks> {
+        const WANTED: u32 = ENABLE | INTERRUPTS;
+        let only_once = self.control & ONE_SHOT != 0 && self.seen > 0;
+        let counts = self.first().saturating_add(self.seen.saturating_mul(self.period()));
+        let at = self.since.saturating_add(counts.saturating_mul(self.step()));
+        (self.control & WANTED == WANTED && !self.raised && !only_once).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MICROSECOND: Ticks = 4000;
+
+    /// Loaded and let run at the time 0.
+    fn running(load: u32, control: u32) -> Sp804 {
+        let mut timer = Sp804::default();
+        timer.write(CONTROL, control, 0);
+        timer.write(LOAD, load, 0);
+        timer.write(CONTROL, control | ENABLE, 0);
+        timer
+    }
+
+    #[test]
+    fn each_way_of_counting_has_its_values_and_its_interrupts() {
+        const ON: u32 = INTERRUPTS | WIDE;
+        #[rustfmt::skip]
+        let cases: [(&str, u32, u32, &[(u64, u32)], &[u64]); 7] = [
+            // what              load  control                 values: at microsecond, count                                       rises at
+            ("periodic",         10,   ON | PERIODIC,          &[(0, 10), (9, 1), (10, 10), (11, 9), (25, 5)],                      &[10, 20, 30]),
+            ("free",             3,    ON,                     &[(0, 3), (3, 0), (4, u32::MAX), (5, u32::MAX - 1)],                 &[3, 3 + (1 << 32)]),
+            ("free and narrow",  3,    INTERRUPTS,             &[(0, 3), (3, 0), (4, 0xffff), (0x10004, 0xffff)],                   &[3, 0x10003]),
+            ("once",             5,    ON | ONE_SHOT,          &[(0, 5), (5, 0), (6, 0), (1000, 0)],                                &[5]),
+            ("by sixteen",       2,    ON | PERIODIC | 1 << 2, &[(15, 2), (16, 1), (32, 2)],                                        &[32, 64]),
+            ("by 256",           2,    ON | PERIODIC | 2 << 2, &[(255, 2), (256, 1), (512, 2)],                                     &[512, 1024]),
+            ("without interrupts", 5,  WIDE | PERIODIC,        &[(4, 1), (5, 5)],                                                   &[]),
+        ];
+        for (what, load, control, values, rises) in cases {
+            let mut timer = running(load, control);
+            for (at, value) in values {
+                assert_eq!(timer.read(VALUE, at * MICROSECOND), *value, "{what} at {at}");
+            }
+            let mut now = 0;
+            for at in rises {
+                assert_eq!(timer.next_event(now), Some(at * MICROSECOND), "{what}");
+                now = at * MICROSECOND;
+                assert!(!timer.line(now - 1) && timer.line(now), "{what} at {at}");
+                assert_eq!((timer.next_event(now), timer.read(MASKED_STATUS, now)), (None, 1), "{what}: it is up");
+                timer.write(INTERRUPT_CLEAR, 0, now);
+                assert!(!timer.line(now), "{what}: cleared");
+            }
+            if rises.len() < 2 {
+                assert_eq!(timer.next_event(now), None, "{what}: no more");
+            }
+        }
+    }
+
+    /// As Linux does it: the second runs freely for the time of day, the first rings once each time.
+    #[test]
+    fn the_counters_do_not_disturb_each_other() {
+        let mut timer = Sp804::default();
+        timer.write(SECOND + LOAD, u32::MAX, 0);
+        timer.write(SECOND + CONTROL, ENABLE | WIDE | PERIODIC, 0);
+        for start in [1000, 5000, 9001] {
+            timer.write(CONTROL, INTERRUPTS | WIDE | ONE_SHOT, start * MICROSECOND);
+            timer.write(LOAD, 7, start * MICROSECOND);
+            timer.write(CONTROL, INTERRUPTS | WIDE | ONE_SHOT | ENABLE, start * MICROSECOND);
+            assert_eq!(timer.next_event(start * MICROSECOND), Some((start + 7) * MICROSECOND));
+            assert!(timer.line((start + 7) * MICROSECOND));
+            assert_eq!(timer.read(SECOND + VALUE, (start + 7) * MICROSECOND), u32::MAX - start as u32 - 7);
+            timer.write(INTERRUPT_CLEAR, 1, (start + 8) * MICROSECOND);
+        }
+        assert_eq!(timer.read(IDENTITY + 4, 0), 0x18);
+    }
+
+    /// A load that is written while it counts (behind the back) counts from the next zero on.
+    #[test]
+    fn a_background_load_waits_for_the_zero() {
+        let mut timer = running(10, INTERRUPTS | WIDE | PERIODIC);
+        timer.write(BACKGROUND_LOAD, 3, 4 * MICROSECOND + 17);
+        assert_eq!((timer.read(VALUE, 5 * MICROSECOND), timer.next_event(5 * MICROSECOND)), (5, Some(10 * MICROSECOND)));
+        timer.write(INTERRUPT_CLEAR, 0, 10 * MICROSECOND);
+        assert_eq!(timer.next_event(10 * MICROSECOND), Some(13 * MICROSECOND));
+    }
+
+    proptest! {
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((any::<bool>(), 0u64..0x1100, any::<u32>(), any::<u32>()), 0..300)) {
+            let mut timer = Sp804::default();
+            let mut now = 0u64;
+            for (write, offset, value, later) in accesses {
+                now = now.saturating_add(u64::from(later) << (later % 30));
+                let offset = if value % 3 == 0 { offset } else { offset & 0x3c };
+                if write { timer.write(offset, value, now) } else { timer.read(offset, now); }
+                if let Some(next) = timer.next_event(now) {
+                    prop_assert!(next > now || next == u64::MAX, "{now} {next}");
+                    prop_assert!(next == u64::MAX || timer.line(next));
+                }
+            }
+        }
+    }
+}

@@ -439,10 +439,12 @@ mod tests {
         assert_eq!((gic.asks(0), gic.interface_read(0, RUNNING_PRIORITY)), (None, 0xff));
     }
 
+    type Shut = fn(&mut Gic);
+
     #[test]
     fn nothing_comes_through_what_is_shut() {
         #[rustfmt::skip]
-        let cases: [(&str, fn(&mut Gic)); 6] = [
+        let cases: [(&str, Shut); 6] = [
             ("the distributor",     |gic| gic.write(0, CONTROL, 4, 0, 0)),
             ("the interface",       |gic| gic.interface_write(0, INTERFACE_CONTROL, 0)),
             ("the priority mask",   |gic| gic.interface_write(0, PRIORITY_MASK, 0xa0)),

@@ -205,11 +205,14 @@ mod tests {
         timer
     }
 
+    /// What, load, control; microseconds with the counts that are seen then; microseconds at which it rises.
+    type Case = (&'static str, u32, u32, &'static [(u64, u32)], &'static [u64]);
+
     #[test]
     fn each_way_of_counting_has_its_values_and_its_interrupts() {
         const ON: u32 = INTERRUPTS | WIDE;
         #[rustfmt::skip]
-        let cases: [(&str, u32, u32, &[(u64, u32)], &[u64]); 7] = [
+        let cases: [Case; 7] = [
             // what              load  control                 values: at microsecond, count                                       rises at
             ("periodic",         10,   ON | PERIODIC,          &[(0, 10), (9, 1), (10, 10), (11, 9), (25, 5)],                      &[10, 20, 30]),
             ("free",             3,    ON,                     &[(0, 3), (3, 0), (4, u32::MAX), (5, u32::MAX - 1)],                 &[3, 3 + (1 << 32)]),

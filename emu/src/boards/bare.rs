@@ -1,8 +1,10 @@
-//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else.
+//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else. Where an ISA has no
+//! ports they are in memory.
 //!
 //! The contract with the kernel stands in images/tiny/README.md.
 
 use super::{At, Board, Boot, Spec};
+use crate::boot::image::RAM_START;
 use crate::clock::{Ticks, nanoseconds};
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
@@ -17,17 +19,22 @@ pub static SPEC: Spec = Spec {
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,
     cpus: 2,
-    boot,
+    boot: |config, _, _| boot(0, config),
     devices: |cpus| Box::new(Bare::new(cpus)),
     arrives_at: &[],
 };
 
+/// The same where RAM does not start at 0 and the ports are in memory.
+pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RAM_START, config), ..SPEC };
+
 /// RAM that the guest is told of.
 pub const RAM_BYTES: u64 = 16 << 20;
-/// Where the boot information lies, physically.
+/// Where the boot information lies, from the start of RAM.
 pub const BOOT_INFO: u64 = 0x1000;
-/// Where the command line lies, physically.
+/// Where the command line lies, from there too.
 pub const COMMAND_LINE: u64 = 0x1100;
+/// Where the ports are in memory.
+pub const PORTS: u64 = 0x0900_0000;
 /// The longest command line, its end included.
 pub const COMMAND_LINE_BYTES: usize = 0xe00;
 /// The first word of the boot information.
@@ -42,6 +49,7 @@ const THIS_CPU: u16 = 0x50c;
 const CPUS: u16 = 0x510;
 const SEND_INTERRUPT: u16 = 0x514;
 const END_OF_INTERRUPT: u16 = 0x518;
+const IN_SERVICE: u16 = 0x51c;
 const POWER: u16 = 0x600;
 
 const TIMER_VECTOR: u8 = 0x20;
@@ -67,22 +75,22 @@ impl Bare {
         Bare { cpus: vec![PerCpu::default(); cpus], console: Vec::new(), power_off: None }
     }
 
-    /// The words of the boot information.
-    pub fn boot_info(cpus: usize) -> [u32; 5] {
-        [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, COMMAND_LINE as u32]
+    /// The words of the boot information, where RAM starts there.
+    pub fn boot_info(start: u64, cpus: usize) -> [u32; 5] {
+        [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, (start + COMMAND_LINE) as u32]
     }
 }
 
-fn boot(config: &Config, _ram: u64, _kernel_end: u64) -> Result<Boot, MachineError> {
+fn boot(start: u64, config: &Config) -> Result<Boot, MachineError> {
     if config.initrd.is_some() {
         return Err(MachineError::Config("the bare board's kernel takes no initial file system".into()));
     }
     if config.command_line.len() >= COMMAND_LINE_BYTES {
         return Err(MachineError::Config(format!("the command line is longer than {} bytes", COMMAND_LINE_BYTES - 1)));
     }
-    let words = Bare::boot_info(config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let words = Bare::boot_info(start, config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
     let line = [config.command_line.as_bytes(), &[0]].concat();
-    Ok(Boot { pieces: vec![(BOOT_INFO, words), (COMMAND_LINE, line)], info: BOOT_INFO })
+    Ok(Boot { pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)], info: start + BOOT_INFO })
 }
 
 impl Board for Bare {
@@ -99,6 +107,7 @@ impl Board for Bare {
             TIME_HIGH => cpu.latched_high,
             THIS_CPU => at.cpu as u32,
             CPUS => cpus,
+            IN_SERVICE => cpu.interrupts.in_service().into(),
             _ => match size {
                 1 => 0xff,
                 2 => 0xffff,
@@ -122,6 +131,16 @@ impl Board for Bare {
             }
             POWER => self.power_off = Some(value as u8),
             _ => {}
+        }
+    }
+
+    fn memory_read(&mut self, at: At, physical: u64, size: u32) -> u64 {
+        port_at(physical).map_or(u64::MAX, |port| self.port_read(at, port, size).into())
+    }
+
+    fn memory_write(&mut self, at: At, physical: u64, size: u32, value: u64) {
+        if let Some(port) = port_at(physical) {
+            self.port_write(at, port, size, value as u32);
         }
     }
 
@@ -153,6 +172,10 @@ impl Board for Bare {
     }
 }
 
+fn port_at(physical: u64) -> Option<u16> {
+    physical.checked_sub(PORTS)?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +196,25 @@ mod tests {
                 if board.pending(cpu).is_some() && value % 2 == 0 { board.acknowledge(cpu); }
             }
         }
+    }
+
+    /// As 32-bit and 64-bit ARM see it.
+    #[test]
+    fn the_ports_are_in_memory_too() {
+        let mut board = Bare::new(1);
+        let at = At { cpu: 0, now: 4000 };
+        board.memory_write(at, PORTS + u64::from(CONSOLE), 1, u64::from(b'x'));
+        board.memory_write(at, PORTS + u64::from(SEND_INTERRUPT), 4, 1);
+        board.memory_write(at, PORTS + 0x1_0000 + u64::from(POWER), 1, 0);
+        assert_eq!(
+            (board.take_console(), board.power_off(), board.acknowledge(0)),
+            (b"x".to_vec(), None, Some(OTHER_CPU_VECTOR))
+        );
+        let ports = [(IN_SERVICE, OTHER_CPU_VECTOR.into()), (TIME_LOW, 1000), (THIS_CPU, 0)];
+        for (port, value) in ports {
+            assert_eq!(board.memory_read(at, PORTS + u64::from(port), 4), value, "{port:#x}");
+        }
+        assert_eq!(board.memory_read(at, 0, 4), u64::MAX);
     }
 
     #[test]

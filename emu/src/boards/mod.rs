@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod pc;
+pub mod virt;
 
 use crate::boot::Kernel;
 use crate::boot::linux;
@@ -37,12 +38,18 @@ pub struct Spec {
 
 /// The board that a kernel was made for.
 pub fn of(kernel: &Kernel) -> &'static Spec {
-    if is_stock(kernel) { &pc::SPEC } else { &bare::SPEC }
+    match (kernel.arch.name(), is_stock(kernel)) {
+        ("arm", true) => &virt::ARM,
+        ("arm64", true) => &virt::ARM64,
+        ("arm" | "arm64", false) => &bare::ARM,
+        (_, true) => &pc::SPEC,
+        (_, false) => &bare::SPEC,
+    }
 }
 
-/// Whether a kernel is a stock Linux, made for a PC.
+/// Whether a kernel is a stock Linux.
 pub fn is_stock(kernel: &Kernel) -> bool {
-    linux::FIRST_C_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some())
+    linux::FIRST_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some())
 }
 
 /// Who accesses a device, and when.

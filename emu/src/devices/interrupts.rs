@@ -33,6 +33,11 @@ impl Interrupts {
         Some(vector)
     }
 
+    /// The vector that is in service, 0 if none is.
+    pub fn in_service(&self) -> u8 {
+        self.in_service.unwrap_or(0)
+    }
+
     /// End of interrupt.
     pub fn end(&mut self) {
         self.in_service = None;

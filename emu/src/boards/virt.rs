@@ -1,0 +1,361 @@
+//! The `virt` board, for stock kernels of ARM: GICv2, a PL011, PSCI and a timer, told to the kernel by a device tree; one CPU.
+//!
+//! 32-bit ARM has an SP804 and its CPU no timer of its own, 64-bit ARM the architected timer behind MRS and MSR, whose answers come from
+//! here (lab/arm.md 6 and 8). Addresses with nothing behind them read as zero.
+
+use super::{At, Board, Boot, Spec};
+use crate::boot::fdt::{Device, Timer, Tree};
+use crate::boot::image::RAM_START;
+use crate::boot::linux;
+use crate::clock::Ticks;
+use crate::devices::arch_timer::{ArchTimer, Register};
+use crate::devices::gic::Gic;
+use crate::devices::pl011::Pl011;
+use crate::devices::psci::{self, Answer};
+use crate::devices::sp804::Sp804;
+use crate::error::MachineError;
+use crate::machine::Config;
+use crate::unicorn::kinds::SystemRegister;
+use std::ops::Range;
+
+const MIB: u64 = 1 << 20;
+
+/// The board of 32-bit ARM.
+pub static ARM: Spec =
+    Spec { ram: 256 * MIB, most_ram: 512 * MIB, boot: |config, ram, end| boot(&A32, config, ram, end), ..ARM64 };
+
+/// The board of 64-bit ARM.
+pub static ARM64: Spec = Spec {
+    name: "virt",
+    ram_start: RAM_START,
+    ram: 512 * MIB,
+    least_ram: 128 * MIB,
+    most_ram: 2048 * MIB,
+    cpus: 1,
+    boot: |config, ram, end| boot(&A64, config, ram, end),
+    devices: |cpus| Box::new(Virt::new(cpus)),
+    arrives_at: linux::TEXT_IS_PATCHED,
+};
+
+const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;
+const CPU_INTERFACE: Range<u64> = 0x0801_0000..0x0801_2000;
+const UART: Range<u64> = 0x0900_0000..0x0900_1000;
+const SP804: Range<u64> = 0x0902_0000..0x0902_1000;
+/// A byte written here is the status with which the machine ends.
+pub const EXIT_STATUS: u64 = 0x0903_0000;
+
+const SP804_LINE: u32 = 2;
+const UART_LINE: u32 = 5;
+
+/// The device tree has at most this.
+const TREE_BYTES: u64 = 2 * MIB;
+const ALIGNMENT: u64 = 2 * MIB;
+/// A decompressor or the kernel itself may use what lies close behind the image.
+const ROOM_BEHIND_KERNEL: u64 = 16 * MIB;
+/// The longest command line of either kernel, its end included.
+const COMMAND_LINE_BYTES: usize = 1024;
+
+/// What the two widths do not share.
+struct Width {
+    cpu: &'static str,
+    firmware: &'static str,
+    timer: fn() -> Timer,
+}
+
+static A32: Width =
+    Width { cpu: "arm,cortex-a8", firmware: "smc", timer: || Timer::Sp804(Device { registers: SP804, line: SP804_LINE }) };
+static A64: Width = Width { cpu: "arm,cortex-a72", firmware: "hvc", timer: || Timer::Architected };
+
+fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
+    if config.command_line.len() >= COMMAND_LINE_BYTES {
+        let (has, takes) = (config.command_line.len(), COMMAND_LINE_BYTES - 1);
+        return Err(MachineError::Config(format!("the command line has {has} bytes, Linux takes {takes}")));
+    }
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    let tree_at = kernel_end.next_multiple_of(ALIGNMENT) + ROOM_BEHIND_KERNEL;
+    let initrd_at = tree_at + TREE_BYTES;
+    let end = initrd_at + initrd.len() as u64;
+    if end > RAM_START + ram {
+        return Err(MachineError::Config(format!(
+            "kernel (up to {kernel_end:#x}) and initial file system ({} bytes) have no room in {ram:#x} bytes of RAM",
+            initrd.len()
+        )));
+    }
+    let tree = Tree {
+        cpu: width.cpu,
+        cpus: config.cpus,
+        firmware: width.firmware,
+        memory: RAM_START..RAM_START + ram,
+        gic: [DISTRIBUTOR, CPU_INTERFACE],
+        uart: Device { registers: UART, line: UART_LINE },
+        timer: (width.timer)(),
+        command_line: &config.command_line,
+        initrd: initrd_at..end,
+    };
+    let tree = tree.flatten().map_err(MachineError::Config)?;
+    Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at })
+}
+
+/// The board's state.
+#[derive(Clone, Debug)]
+pub struct Virt {
+    gic: Gic,
+    uart: Pl011,
+    sp804: Sp804,
+    cpus: Vec<PerCpu>,
+    exit_status: u8,
+    off: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct PerCpu {
+    timer: ArchTimer,
+    /// Its time when it was last here.
+    now: Ticks,
+}
+
+impl Virt {
+    /// A board with so many CPUs.
+    pub fn new(cpus: usize) -> Virt {
+        Virt {
+            gic: Gic::new(cpus),
+            uart: Pl011::default(),
+            sp804: Sp804::default(),
+            cpus: vec![PerCpu::default(); cpus],
+            exit_status: 0,
+            off: false,
+        }
+    }
+
+    /// The controller sees the devices' lines as they are at this time.
+    fn set_lines(&mut self, at: At) {
+        self.gic.set_shared(UART_LINE, self.uart.line());
+        self.gic.set_shared(SP804_LINE, self.sp804.line(at.now));
+        if let Some(cpu) = self.cpus.get_mut(at.cpu) {
+            cpu.now = at.now;
+            for (line, level) in cpu.timer.lines(at.now) {
+                self.gic.set_own(at.cpu, line, level);
+            }
+        }
+    }
+}
+
+impl Board for Virt {
+    fn memory_read(&mut self, at: At, physical: u64, size: u32) -> u64 {
+        let offset = |device: &Range<u64>| physical - device.start;
+        let value = match physical {
+            _ if DISTRIBUTOR.contains(&physical) => self.gic.read(at.cpu, offset(&DISTRIBUTOR), size),
+            _ if CPU_INTERFACE.contains(&physical) => self.gic.interface_read(at.cpu, offset(&CPU_INTERFACE)),
+            _ if UART.contains(&physical) => self.uart.read(offset(&UART)),
+            _ if SP804.contains(&physical) => self.sp804.read(offset(&SP804), at.now),
+            EXIT_STATUS => self.exit_status.into(),
+            _ => 0,
+        };
+        self.set_lines(at);
+        value.into()
+    }
+
+    fn memory_write(&mut self, at: At, physical: u64, size: u32, value: u64) {
+        let offset = |device: &Range<u64>| physical - device.start;
+        let value = value as u32;
+        match physical {
+            _ if DISTRIBUTOR.contains(&physical) => self.gic.write(at.cpu, offset(&DISTRIBUTOR), size, value, at.now),
+            _ if CPU_INTERFACE.contains(&physical) => self.gic.interface_write(at.cpu, offset(&CPU_INTERFACE), value),
+            _ if UART.contains(&physical) => self.uart.write(offset(&UART), value),
+            _ if SP804.contains(&physical) => self.sp804.write(offset(&SP804), value, at.now),
+            EXIT_STATUS => self.exit_status = value as u8,
+            _ => {}
+        }
+        self.set_lines(at);
+    }
+
+    fn system_read(&mut self, at: At, register: SystemRegister) -> Option<u64> {
+        self.cpus.get(at.cpu)?.timer.read(timer_register(register)?, at.now)
+    }
+
+    fn system_write(&mut self, at: At, register: SystemRegister, value: u64) -> bool {
+        let Some((register, cpu)) = timer_register(register).zip(self.cpus.get_mut(at.cpu)) else { return false };
+        let taken = cpu.timer.write(register, value, at.now);
+        self.set_lines(at);
+        taken
+    }
+
+    fn firmware_call(&mut self, _at: At, call: [u64; 4]) -> u64 {
+        match psci::call(call[0] as u32, call[1], self.cpus.len()) {
+            Answer::Value(value) => i64::from(value) as u64,
+            Answer::Off | Answer::Reset => {
+                self.off = true;
+                0
+            }
+        }
+    }
+
+    fn advance(&mut self, at: At) {
+        self.set_lines(at);
+    }
+
+    fn next_event(&self, cpu: usize) -> Option<Ticks> {
+        let PerCpu { timer, now } = self.cpus.get(cpu)?;
+        [timer.next_event(*now), self.sp804.next_event(*now)].into_iter().flatten().min()
+    }
+
+    fn pending(&self, cpu: usize) -> Option<Ticks> {
+        self.gic.asks(cpu)
+    }
+
+    /// The CPU learns from the controller which one it is.
+    fn acknowledge(&mut self, cpu: usize) -> Option<u8> {
+        self.gic.asks(cpu).map(|_| 0)
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        self.uart.take_sent()
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.uart.receive(bytes);
+        self.gic.set_shared(UART_LINE, self.uart.line());
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.off.then_some(self.exit_status)
+    }
+}
+
+/// The timer's registers have op0 3 and CRn 14.
+fn timer_register(register: SystemRegister) -> Option<Register> {
+    let SystemRegister { op0: 3, op1, crn: 14, crm, op2 } = register else { return None };
+    Some(Register { op1: op1 as u8, crm: crm as u8, op2: op2 as u8 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MICROSECOND: Ticks = 4000;
+
+    fn at(now: Ticks) -> At {
+        At { cpu: 0, now }
+    }
+
+    /// With the controller set up as Linux does it.
+    fn board() -> Virt {
+        let mut board = Virt::new(1);
+        for (address, value) in [(0, 1), (0x800 + 32, 0x0101_0101), (0x800 + 36, 0x0101_0101), (0x100, 1 << 27), (0x104, 0x24)] {
+            board.memory_write(at(0), DISTRIBUTOR.start + address, 4, value);
+        }
+        for (address, value) in [(4, 0xf0), (0, 1)] {
+            board.memory_write(at(0), CPU_INTERFACE.start + address, 4, value);
+        }
+        board
+    }
+
+    fn interrupt(board: &mut Virt, now: Ticks) -> u64 {
+        let line = board.memory_read(at(now), CPU_INTERFACE.start + 0xc, 4);
+        board.memory_write(at(now), CPU_INTERFACE.start + 0x10, 4, line);
+        line
+    }
+
+    #[test]
+    fn each_device_interrupts_by_its_line() {
+        let mut board = board();
+        assert_eq!((board.pending(0), board.next_event(0)), (None, None));
+
+        board.memory_write(at(0), UART.start + 0x38, 4, 1 << 4);
+        board.console_input(b"x");
+        assert_eq!((board.pending(0), board.acknowledge(0)), (Some(0), Some(0)));
+        assert_eq!(interrupt(&mut board, 0), 32 + u64::from(UART_LINE));
+        assert_eq!((board.memory_read(at(0), UART.start, 4), board.pending(0)), (u64::from(b'x'), None));
+
+        board.memory_write(at(0), SP804.start, 4, 9);
+        board.memory_write(at(0), SP804.start + 8, 4, 0xe2);
+        assert_eq!(board.next_event(0), Some(9 * MICROSECOND));
+        board.advance(at(9 * MICROSECOND));
+        assert_eq!(interrupt(&mut board, 9 * MICROSECOND), 32 + u64::from(SP804_LINE));
+        board.memory_write(at(9 * MICROSECOND), SP804.start + 0xc, 4, 1);
+        assert_eq!((board.pending(0), board.next_event(0)), (None, Some(18 * MICROSECOND)));
+    }
+
+    #[test]
+    fn the_timer_is_reached_by_its_system_registers_alone() {
+        let mut board = board();
+        let register = |crm, op2| SystemRegister { op0: 3, op1: 3, crn: 14, crm, op2 };
+        assert_eq!(board.system_read(at(64), register(0, 2)), Some(1));
+        assert!(board.system_write(at(64), register(3, 2), 5) && board.system_write(at(64), register(3, 1), 1));
+        assert_eq!(board.next_event(0), Some(5 * 64));
+        board.advance(at(5 * 64));
+        assert_eq!(interrupt(&mut board, 5 * 64), 27);
+        let midr = SystemRegister { op0: 3, op1: 0, crn: 0, crm: 0, op2: 0 };
+        assert_eq!((board.system_read(at(0), midr), board.system_write(at(0), midr, 0)), (None, false));
+    }
+
+    #[test]
+    fn the_firmware_ends_the_machine_with_the_status_that_was_left() {
+        for status in [0, 3] {
+            let mut board = board();
+            board.memory_write(at(0), EXIT_STATUS, 1, status);
+            assert_eq!((board.firmware_call(at(0), [0x8400_0000, 0, 0, 0]), board.power_off()), (2, None));
+            board.firmware_call(at(0), [0x8400_0008, 0, 0, 0]);
+            assert_eq!(board.power_off(), Some(status as u8));
+        }
+        assert_eq!(board().firmware_call(at(0), [0x8400_000a, 0, 0, 0]), u64::MAX, "not supported");
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused() {
+        #[rustfmt::skip]
+        let cases = [
+            ("all fits",                        10,     4096,       0x4200_0000,    None),
+            ("a command line too long",         2000,   4096,       0x4200_0000,    Some("command line")),
+            ("a file system larger than RAM",   10,     1 << 28,    0x4200_0000,    Some("no room")),
+            ("a kernel that fills it",          10,     0,          0x4f00_0000,    Some("no room")),
+        ];
+        for (what, line, initrd, kernel_end, refusal) in cases {
+            let config = Config { command_line: "x".repeat(line), initrd: Some(vec![7; initrd].into()), ..Config::default() };
+            for spec in [&ARM, &ARM64] {
+                let answer = (spec.boot)(&config, 256 * MIB, kernel_end);
+                match refusal {
+                    None => {
+                        let boot = answer.unwrap_or_else(|error| panic!("{what}: {error}"));
+                        let [(tree_at, tree), (initrd_at, _)] = &boot.pieces[..] else { panic!("two pieces") };
+                        assert_eq!((boot.info, tree_at % ALIGNMENT), (*tree_at, 0));
+                        assert!(
+                            *tree_at > kernel_end && tree_at + tree.len() as u64 <= *initrd_at && tree.len() as u64 <= TREE_BYTES
+                        );
+                    }
+                    Some(words) => assert!(answer.is_err_and(|error| error.to_string().contains(words)), "{what}"),
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever a guest does to the devices, the board answers.
+        #[test]
+        fn bad_register_traffic_never_panics(
+            accesses in proptest::collection::vec((0u8..9, 0usize..2, 0u64..0x2100, 1u32..9, any::<u64>(), any::<u32>()), 0..300),
+        ) {
+            let mut board = board();
+            let mut now = 0u64;
+            for (what, cpu, offset, size, value, later) in accesses {
+                now += u64::from(later);
+                let at = At { cpu, now };
+                let base = [DISTRIBUTOR, CPU_INTERFACE, UART, SP804][value as usize % 4].start;
+                let register = SystemRegister { op0: 3, op1: 3, crn: 14, crm: offset as u32 % 4, op2: size % 4 };
+                match what {
+                    0..3 => board.memory_write(at, base + offset, size, value >> 3),
+                    3..5 => { board.memory_read(at, base + offset, size); }
+                    5 => { board.system_write(at, register, value >> (value % 50)); }
+                    6 => { board.system_read(at, register); }
+                    7 => { board.firmware_call(at, [value, offset, 0, 0]); }
+                    _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
+                }
+                board.advance(at);
+                if let Some(next) = board.next_event(cpu) {
+                    prop_assert!(next > now);
+                }
+            }
+        }
+    }
+}

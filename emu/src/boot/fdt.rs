@@ -1,0 +1,294 @@
+//! The device tree of an ARM board: what a kernel finds there, and its command line and initial file system.
+//!
+//! Bindings: Documentation/devicetree/bindings of Linux 6.1 (arm/cpus.yaml, psci.yaml, arm,gic.yaml, arm,pl011.yaml, arm,sp804.yaml,
+//! arm,arch_timer.yaml). A root that no machine code of Linux claims gets the generic one.
+
+use std::ops::Range;
+use vm_fdt::{Error, FdtWriter};
+
+/// A board as it is to be told to a kernel.
+#[derive(Clone, Debug)]
+pub struct Tree<'a> {
+    /// The CPUs' model, such as `arm,cortex-a72`.
+    pub cpu: &'a str,
+    /// How many there are.
+    pub cpus: usize,
+    /// The instruction by which firmware is called: `smc` or `hvc`.
+    pub firmware: &'a str,
+    /// RAM, physically.
+    pub memory: Range<u64>,
+    /// The interrupt controller's distributor and CPU interface.
+    pub gic: [Range<u64>; 2],
+    /// The serial port.
+    pub uart: Device,
+    /// What gives the time.
+    pub timer: Timer,
+    /// The command line.
+    pub command_line: &'a str,
+    /// Where the initial file system lies, physically; empty: there is none.
+    pub initrd: Range<u64>,
+}
+
+/// A device with registers and a line.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Its registers, physically.
+    pub registers: Range<u64>,
+    /// Its number among the lines that all CPUs share.
+    pub line: u32,
+}
+
+/// The clock of a board.
+#[derive(Clone, Debug)]
+pub enum Timer {
+    /// An SP804, both counters on one line.
+    Sp804(Device),
+    /// The timer in each CPU.
+    Architected,
+}
+
+/// Frequencies of the clocks that drivers ask for.
+const UART_HERTZ: u32 = 24_000_000;
+const SP804_HERTZ: u32 = 1_000_000;
+
+/// How nodes refer to each other.
+const GIC: u32 = 1;
+const UART_CLOCK: u32 = 2;
+const TIMER_CLOCK: u32 = 3;
+
+/// Kinds of interrupt in the GIC's binding, and how they are triggered: while the level is high.
+const SHARED: u32 = 0;
+const OWN: u32 = 1;
+const LEVEL: u32 = 4;
+/// With one CPU, whose lines these are.
+const FIRST_CPU: u32 = 1 << 8;
+
+/// The architected timer's own lines, counted from 16, in the binding's order: secure, not secure, virtual, hypervisor's.
+const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
+
+impl Tree<'_> {
+    /// The tree in the form in which it lies in memory.
+    pub fn flatten(&self) -> Result<Vec<u8>, String> {
+        self.write().map_err(|error| format!("the device tree cannot be made: {error}"))
+    }
+
+    fn write(&self) -> Result<Vec<u8>, Error> {
+        let mut fdt = FdtWriter::new()?;
+        let root = fdt.begin_node("")?;
+        fdt.property_u32("#address-cells", 2)?;
+        fdt.property_u32("#size-cells", 2)?;
+        fdt.property_u32("interrupt-parent", GIC)?;
+        fdt.property_string("compatible", "trapline,virt")?;
+        fdt.property_string("model", &format!("trapline virt ({})", self.cpu))?;
+        self.chosen(&mut fdt)?;
+        self.memory(&mut fdt)?;
+        self.cpus(&mut fdt)?;
+        self.psci(&mut fdt)?;
+        clock(&mut fdt, "uart-clock", UART_CLOCK, UART_HERTZ)?;
+        self.gic(&mut fdt)?;
+        self.uart(&mut fdt)?;
+        self.timer(&mut fdt)?;
+        fdt.end_node(root)?;
+        fdt.finish()
+    }
+
+    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let chosen = fdt.begin_node("chosen")?;
+        fdt.property_string("bootargs", self.command_line)?;
+        fdt.property_string("stdout-path", &format!("/{}", node("serial", &self.uart.registers)))?;
+        if !self.initrd.is_empty() {
+            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
+            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
+        }
+        fdt.end_node(chosen)
+    }
+
+    fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let memory = fdt.begin_node(&node("memory", &self.memory))?;
+        fdt.property_string("device_type", "memory")?;
+        registers(fdt, std::slice::from_ref(&self.memory))?;
+        fdt.end_node(memory)
+    }
+
+    fn cpus(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let cpus = fdt.begin_node("cpus")?;
+        fdt.property_u32("#address-cells", 1)?;
+        fdt.property_u32("#size-cells", 0)?;
+        for number in 0..self.cpus {
+            let cpu = fdt.begin_node(&format!("cpu@{number:x}"))?;
+            fdt.property_string("device_type", "cpu")?;
+            fdt.property_string("compatible", self.cpu)?;
+            fdt.property_u32("reg", number as u32)?;
+            fdt.end_node(cpu)?;
+        }
+        fdt.end_node(cpus)
+    }
+
+    fn psci(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let psci = fdt.begin_node("psci")?;
+        fdt.property_string("compatible", "arm,psci-0.2")?;
+        fdt.property_string("method", self.firmware)?;
+        fdt.end_node(psci)
+    }
+
+    fn gic(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let gic = fdt.begin_node(&node("interrupt-controller", &self.gic[0]))?;
+        fdt.property_string("compatible", "arm,cortex-a15-gic")?;
+        fdt.property_phandle(GIC)?;
+        fdt.property_null("interrupt-controller")?;
+        fdt.property_u32("#interrupt-cells", 3)?;
+        fdt.property_u32("#address-cells", 0)?;
+        registers(fdt, &self.gic)?;
+        fdt.end_node(gic)
+    }
+
+    fn uart(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let uart = fdt.begin_node(&node("serial", &self.uart.registers))?;
+        strings(fdt, "compatible", &["arm,pl011", "arm,primecell"])?;
+        device(fdt, &self.uart)?;
+        fdt.property_array_u32("clocks", &[UART_CLOCK, UART_CLOCK])?;
+        strings(fdt, "clock-names", &["uartclk", "apb_pclk"])?;
+        fdt.end_node(uart)
+    }
+
+    fn timer(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        match &self.timer {
+            Timer::Sp804(at) => {
+                clock(fdt, "timer-clock", TIMER_CLOCK, SP804_HERTZ)?;
+                let timer = fdt.begin_node(&node("timer", &at.registers))?;
+                strings(fdt, "compatible", &["arm,sp804", "arm,primecell"])?;
+                device(fdt, at)?;
+                fdt.property_array_u32("clocks", &[TIMER_CLOCK, TIMER_CLOCK, UART_CLOCK])?;
+                strings(fdt, "clock-names", &["timer0clk", "timer1clk", "apb_pclk"])?;
+                fdt.end_node(timer)
+            }
+            Timer::Architected => {
+                let timer = fdt.begin_node("timer")?;
+                fdt.property_string("compatible", "arm,armv8-timer")?;
+                let lines: Vec<u32> = TIMER_LINES.iter().flat_map(|line| [OWN, *line, FIRST_CPU | LEVEL]).collect();
+                fdt.property_array_u32("interrupts", &lines)?;
+                fdt.property_null("always-on")?;
+                fdt.end_node(timer)
+            }
+        }
+    }
+}
+
+fn node(name: &str, registers: &Range<u64>) -> String {
+    format!("{name}@{:x}", registers.start)
+}
+
+fn registers(fdt: &mut FdtWriter, ranges: &[Range<u64>]) -> Result<(), Error> {
+    let cells: Vec<u64> = ranges.iter().flat_map(|range| [range.start, range.end.saturating_sub(range.start)]).collect();
+    fdt.property_array_u64("reg", &cells)
+}
+
+fn device(fdt: &mut FdtWriter, device: &Device) -> Result<(), Error> {
+    registers(fdt, std::slice::from_ref(&device.registers))?;
+    fdt.property_array_u32("interrupts", &[SHARED, device.line, LEVEL])
+}
+
+fn clock(fdt: &mut FdtWriter, name: &str, handle: u32, hertz: u32) -> Result<(), Error> {
+    let clock = fdt.begin_node(name)?;
+    fdt.property_string("compatible", "fixed-clock")?;
+    fdt.property_phandle(handle)?;
+    fdt.property_u32("#clock-cells", 0)?;
+    fdt.property_u32("clock-frequency", hertz)?;
+    fdt.end_node(clock)
+}
+
+fn strings(fdt: &mut FdtWriter, name: &str, values: &[&str]) -> Result<(), Error> {
+    fdt.property_string_list(name, values.iter().map(|value| (*value).to_string()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(timer: Timer) -> Tree<'static> {
+        Tree {
+            cpu: "arm,cortex-a72",
+            cpus: 2,
+            firmware: "hvc",
+            memory: 0x4000_0000..0x6000_0000,
+            gic: [0x800_0000..0x800_1000, 0x801_0000..0x801_2000],
+            uart: Device { registers: 0x900_0000..0x900_1000, line: 5 },
+            timer,
+            command_line: "console=ttyAMA0 quiet",
+            initrd: 0x4900_0000..0x4912_3456,
+        }
+    }
+
+    /// Every property by its path, out of the flattened form (Devicetree specification 0.4, chapter 5).
+    fn properties(tree: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().expect("4 bytes")) as usize;
+        let text = |at: usize| {
+            let end = tree[at..].iter().position(|byte| *byte == 0).expect("an end");
+            String::from_utf8(tree[at..at + end].to_vec()).expect("text")
+        };
+        assert_eq!((word(0), word(4)), (0xd00d_feed, tree.len()));
+        let (mut at, strings) = (word(8), word(12));
+        let (mut path, mut found) = (Vec::<String>::new(), Vec::new());
+        loop {
+            let token = word(at);
+            at += 4;
+            match token {
+                1 => {
+                    path.push(text(at));
+                    at = (at + path[path.len() - 1].len() + 1).next_multiple_of(4);
+                }
+                2 => {
+                    path.pop();
+                }
+                3 => {
+                    let (len, name) = (word(at), text(strings + word(at + 4)));
+                    found.push((format!("{}/{name}", path.join("/")), tree[at + 8..at + 8 + len].to_vec()));
+                    at = (at + 8 + len).next_multiple_of(4);
+                }
+                9 => return found,
+                other => panic!("token {other}"),
+            }
+        }
+    }
+
+    fn cells(values: &[u32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn the_tree_says_what_is_on_the_board() {
+        let tree = board(Timer::Architected).flatten().expect("it can be made");
+        let found = properties(&tree);
+        #[rustfmt::skip]
+        let cases: &[(&str, Vec<u8>)] = &[
+            ("/chosen/bootargs",                                b"console=ttyAMA0 quiet\0".to_vec()),
+            ("/chosen/stdout-path",                             b"/serial@9000000\0".to_vec()),
+            ("/chosen/linux,initrd-start",                      cells(&[0, 0x4900_0000])),
+            ("/chosen/linux,initrd-end",                        cells(&[0, 0x4912_3456])),
+            ("/memory@40000000/reg",                            cells(&[0, 0x4000_0000, 0, 0x2000_0000])),
+            ("/cpus/cpu@1/reg",                                 cells(&[1])),
+            ("/psci/method",                                    b"hvc\0".to_vec()),
+            ("/interrupt-controller@8000000/reg",               cells(&[0, 0x800_0000, 0, 0x1000, 0, 0x801_0000, 0, 0x2000])),
+            ("/serial@9000000/compatible",                      b"arm,pl011\0arm,primecell\0".to_vec()),
+            ("/serial@9000000/interrupts",                      cells(&[0, 5, 4])),
+            ("/serial@9000000/clocks",                          cells(&[UART_CLOCK, UART_CLOCK])),
+            ("/timer/interrupts",                               cells(&[1, 13, 0x104, 1, 14, 0x104, 1, 11, 0x104, 1, 10, 0x104])),
+        ];
+        for (path, value) in cases {
+            let seen = found.iter().find(|(name, _)| name == path).map(|(_, value)| value);
+            assert_eq!(seen, Some(value), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_told() {
+        let timer = Timer::Sp804(Device { registers: 0x902_0000..0x902_1000, line: 2 });
+        let tree = Tree { initrd: 0..0, ..board(timer) }.flatten().expect("it can be made");
+        let found = properties(&tree);
+        let has = |path: &str| found.iter().any(|(name, _)| name == path);
+        assert!(has("/timer@9020000/reg") && has("/timer-clock/clock-frequency") && !has("/timer/compatible"));
+        assert!(!has("/chosen/linux,initrd-start"));
+        let broken = Tree { command_line: "one\0two", ..board(Timer::Architected) };
+        assert!(broken.flatten().is_err_and(|why| why.contains("device tree")));
+    }
+}

@@ -53,7 +53,7 @@ fn what_is_wrong_is_said() {
     let truncated = File::new("truncated", &tiny[..5000]);
     let foreign = File::new("foreign", &{
         let mut bytes = tiny.to_vec();
-        bytes[18] = 183;
+        bytes[18] = 243;
         bytes
     });
     let text = File::new("text", b"# a script\n");
@@ -65,7 +65,7 @@ fn what_is_wrong_is_said() {
         ("no command",                  vec![],                                                             2, vec!["Usage: trapline"]),
         ("an unknown command",          vec!["chekc"],                                                      2, vec!["unrecognized subcommand", "check"]),
         ("a truncated file",            vec!["check", truncated.name()],                                    2, vec!["cut off", "help: copy or download the file again"]),
-        ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for arm64", "supported are i386 and x86_64"]),
+        ("a foreign machine",           vec!["check", foreign.name()],                                      2, vec!["it is for RISC-V", "supported are i386"]),
         ("a text file",                 vec!["disasm", text.name(), "vfs_read"],                            2, vec!["it looks like text", "vmlinux"]),
         ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["cannot be unpacked (gzip)", "download the file again"]),
         ("a directory",                 vec!["check", directory.to_str().unwrap()],                         2, vec!["is a directory"]),
@@ -205,7 +205,7 @@ fn symbols_and_images_are_listed() {
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].as_str().unwrap().to_string())
         .collect();
-    assert_eq!(names, ["tiny/x86_64", "tiny/i386", "debian/amd64", "debian/i386"]);
+    assert_eq!(names, ["tiny/x86_64", "tiny/i386", "debian/amd64", "debian/i386", "debian/arm64", "debian/armhf"]);
     let info = trapline(&["images", "info", "tiny/x86_64"]);
     assert!(info.status == 0 && info.out.contains("demo script"), "{}", info.out);
 }

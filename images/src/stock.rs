@@ -26,8 +26,10 @@ pub struct Stock {
 }
 
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
+/// The tests of the ciphers are most of these kernels' boot (lab/arm.md 12).
+const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 panic=-1 cryptomgr.notests=1";
 
-static STOCKS: [Stock; 2] = [
+static STOCKS: [Stock; 4] = [
     Stock {
         name: "debian/amd64",
         description: "Debian 12's kernel for x86_64, with busybox",
@@ -43,6 +45,22 @@ static STOCKS: [Stock; 2] = [
         newest: "linux-image-686",
         flavour: "686",
         command_line: COMMAND_LINE,
+    },
+    Stock {
+        name: "debian/arm64",
+        description: "Debian 12's kernel for arm64, with busybox",
+        architecture: "arm64",
+        newest: "linux-image-arm64",
+        flavour: "arm64",
+        command_line: ARM_COMMAND_LINE,
+    },
+    Stock {
+        name: "debian/armhf",
+        description: "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox",
+        architecture: "armhf",
+        newest: "linux-image-armmp",
+        flavour: "armmp",
+        command_line: ARM_COMMAND_LINE,
     },
 ];
 

@@ -42,6 +42,8 @@ fn names_may_carry_a_version() {
         ("debian/amd64@6.1.0-56",           Some("debian/amd64"),   Some("6.1.0-56")),
         ("debian/amd64@6.1.0-56-amd64",     Some("debian/amd64"),   Some("6.1.0-56")),
         ("debian/i386@6.1.0-50-686",        Some("debian/i386"),    Some("6.1.0-50")),
+        ("debian/armhf@6.1.0-50-armmp",     Some("debian/armhf"),   Some("6.1.0-50")),
+        ("debian/arm64",                    Some("debian/arm64"),   None),
         ("debian/m68k",                     None,                   None),
         ("debian",                          None,                   None),
         ("",                                None,                   None),
@@ -61,6 +63,9 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
     first.file("6.1.0-11-cloud-amd64/vmlinuz-6.1.0-11-cloud-amd64");
     first.file("6.1.0-12-amd64/config");
     first.file("busybox/busybox-amd64");
+    first.file("6.1.0-50-armmp/vmlinuz-6.1.0-50-armmp");
+    first.file("6.1.0-51-armmp-lpae/vmlinuz-6.1.0-51-armmp-lpae");
+    first.file("busybox/busybox-armhf");
     second.file("6.1.0-50-686/vmlinuz-6.1.0-50-686");
     second.file("6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64");
     let folders = [first.0.clone(), second.0.clone()];
@@ -72,6 +77,7 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
         ("debian/amd64@6.1.0-56",   Some("6.1.0-56"),       &second,    false),
         ("debian/amd64@6.1.0-11",   None,                   &first,     false),
         ("debian/i386",             Some("6.1.0-50"),       &second,    false),
+        ("debian/armhf",            Some("6.1.0-50"),       &first,     true),
     ];
     for (name, version, folder, with_busybox) in cases {
         let found = locate(&wanted(name), &folders);

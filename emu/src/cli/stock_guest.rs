@@ -55,9 +55,10 @@ impl StockArgs {
 
 /// The stock kernel whose surroundings a kernel out of a file gets.
 fn stock_for(arch: Arch) -> &'static Stock {
-    let architecture = match arch {
-        Arch::X86_64 => "amd64",
-        Arch::I386 => "i386",
+    let architecture = match arch.name() {
+        "x86_64" => "amd64",
+        "arm" => "armhf",
+        name => name,
     };
     let stocks = trapline_images::stocks();
     stocks.iter().find(|stock| stock.architecture == architecture).unwrap_or(&stocks[0])

@@ -2,6 +2,7 @@
 //! handlers get of it.
 
 pub mod tasks;
+pub mod arm64;
 pub mod witness;
 pub mod x86;
 
@@ -169,6 +170,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
     match arch {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
+        Arch::Arm64 => Some(&arm64::ARM64),
     }
 }
 

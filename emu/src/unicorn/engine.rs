@@ -63,6 +63,14 @@ impl Handle {
         self.read(self.kind.pc)
     }
 
+    /// The two halves of an AArch64 vector register, the low one first.
+    pub fn vector(&self, number: u8) -> [u64; 2] {
+        let mut halves = [0u64; 2];
+        // SAFETY: these registers have 16 bytes, and there are 32 of them.
+        unsafe { sys::uc_reg_read(self.uc, vector_register(number), halves.as_mut_ptr().cast()) };
+        halves
+    }
+
     /// A register behind MRS; 0 for one that this core has not.
     pub fn system(&self, register: SystemRegister) -> u64 {
         let SystemRegister { op0, op1, crn, crm, op2 } = register;
@@ -109,6 +117,11 @@ impl TrapContext {
     /// Sets a register other than the pc.
     pub fn write(&self, register: impl Into<Register>, value: u64) {
         self.0.write(register.into(), value);
+    }
+    /// Sets an AArch64 vector register.
+    pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
+        // SAFETY: as in `vector`.
+        unsafe { sys::uc_reg_write(self.0.uc, vector_register(number), halves.as_ptr().cast()) };
     }
     /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
     pub fn set_system(&self, register: SystemRegister, value: u64) {
@@ -325,6 +338,10 @@ fn instructions<E: Events>(which: Instructions) -> Vec<(c_int, *mut c_void)> {
         ],
         Instructions::None => Vec::new(),
     }
+}
+
+fn vector_register(number: u8) -> c_int {
+    RegisterARM64::Q0 as c_int + c_int::from(number & 31)
 }
 
 fn coprocessor_request(register: CoprocessorRegister, val: u64) -> RegisterARMCP {

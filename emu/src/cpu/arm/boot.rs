@@ -1,0 +1,24 @@
+//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm/booting.rst): supervisor mode, MMU off, A32 code.
+
+use super::state::{CPSR_ABORT_MASKED, CPSR_IRQ_MASKED, SUPERVISOR};
+use super::trap;
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use unicorn_engine_sys::RegisterARM;
+
+const FAST_MASKED: u64 = 1 << 6;
+/// Any machine that has a device tree.
+const MACHINE: u64 = 0xffff_ffff;
+
+/// Puts a CPU at `entry`: the device tree in r2, the number of the CPU in r3.
+pub fn enter(cpu: &TrapContext, _image: &mut Image, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
+    cpu.write(RegisterARM::CPSR, SUPERVISOR | CPSR_IRQ_MASKED | CPSR_ABORT_MASKED | FAST_MASKED);
+    for (register, value) in
+        [(RegisterARM::R0, 0), (RegisterARM::R1, MACHINE), (RegisterARM::R2, info), (RegisterARM::R3, number)]
+    {
+        cpu.write(register, value);
+    }
+    trap::park(cpu);
+    cpu.set_pc(entry);
+}

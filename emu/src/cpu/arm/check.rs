@@ -1,0 +1,63 @@
+//! Proves, once per process, that the offsets and the private calls do for 32-bit ARM cores what they are used for.
+
+use super::state::{self, CPSR_THUMB, FAULT_ADDRESS, SUPERVISOR, SYNDROME};
+use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
+use crate::cpu::witness::{Witness, unfit};
+use crate::unicorn::engine::Core;
+use crate::unicorn::kinds;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::{Image, drop_translations};
+use std::sync::OnceLock;
+use unicorn_engine_sys::RegisterARM;
+
+/// The answer; the first call finds it out.
+pub fn self_check() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER.get_or_init(check).clone()
+}
+
+const CODE: u64 = 0x4010_0000;
+const WFI: u32 = 0xe320_f003;
+
+fn check() -> Result<(), String> {
+    let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
+    let mut core: Core<Witness> = Core::new(&kinds::ARM, &ram)?;
+    let mut image = Image::new(core.handle())?;
+    state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
+
+    let mut run = |mode: u64, words: &[u32]| {
+        for (index, word) in words.iter().enumerate() {
+            ram.write(CODE + 4 * index as u64, &word.to_le_bytes());
+        }
+        drop_translations(core.handle(), &ram, CODE, 4 * words.len());
+        core.stopped().write(RegisterARM::CPSR, SUPERVISOR | mode);
+        trap::park(&core.stopped());
+        core.stopped().set_pc(CODE);
+        let mut witness = Witness { stops: true, ..Witness::default() };
+        core.run(&mut witness);
+        image.save(core.handle());
+        let seen = (core.handle().read(RegisterARM::R0), core.handle().read(RegisterARM::R1));
+        (seen, witness.last, image.get32(SYNDROME), image.get64(FAULT_ADDRESS))
+    };
+    // add r0, r0, #1, then add r1, r1, #1 in its place: the second must be seen after the drop.
+    if run(0, &[0xe280_0001, WFI]).0 != (1, 0) || run(0, &[0xe281_1001, WFI]).0 != (1, 1) {
+        return Err(unfit("dropping translated code"));
+    }
+    // The breakpoint is an undefined instruction: the pc is its own, in A32 and in Thumb code.
+    for (mode, word) in [(0, 0xe7f0_01f8), (CPSR_THUMB, 0xde18_de18)] {
+        if run(mode, &[word, WFI]).1 != Some((None, CODE)) {
+            return Err(unfit("how a breakpoint arrives"));
+        }
+    }
+    // svc #0x1357: the pc is behind it.
+    let (_, last, syndrome, _) = run(0, &[0xef00_1357, WFI]);
+    if (last, syndrome) != (Some((Some(SYSTEM_CALL), CODE + 4)), 0x4600_1357) {
+        return Err(unfit("where the syndrome of an exception is kept"));
+    }
+    // mov r3, #0x41; ldrex r2, [r3]: not aligned, so it faults.
+    let (_, last, _, address) = run(0, &[0xe3a0_3041, 0xe193_2f9f, WFI]);
+    if (last, address & 0xffff_ffff) != (Some((Some(DATA_ABORT), CODE + 4)), 0x41) {
+        return Err(unfit("where the address of a fault is kept"));
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Walks of the guest's page tables in the short format: sections of 1 MiB and 16 MiB, pages of 4 KiB and 64 KiB.
+
+use super::state::{SCTLR, TTBCR, TTBR0, TTBR1};
+use crate::cpu::Access;
+use crate::unicorn::engine::Handle;
+use crate::unicorn::ram::Ram;
+use trapline_isa::mem::Fault;
+
+const MMU_ON: u64 = 1;
+
+/// The first-level table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table(u64);
+
+/// What a walk found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where.
+    pub physical: u64,
+    /// The kernel may write there.
+    pub writable: bool,
+}
+
+impl Table {
+    /// The one for an address; `None`: the MMU is off.
+    pub fn of(handle: &Handle, address: u64) -> Option<Table> {
+        (handle.coprocessor(SCTLR) & MMU_ON != 0).then(|| {
+            let parted = handle.coprocessor(TTBCR) & 7;
+            let low = parted == 0 || address >> (32 - parted) == 0;
+            match low {
+                true => Table(handle.coprocessor(TTBR0) & !((1 << (14 - parted)) - 1) & 0xffff_ffff),
+                false => Table(handle.coprocessor(TTBR1) & 0xffff_c000),
+            }
+        })
+    }
+
+    /// Where the entry of 1 MiB for an address lies.
+    pub fn entry(self, address: u64) -> u64 {
+        self.0 + (address >> 20 & 0xfff) * 4
+    }
+
+    /// Where an address lies.
+    pub fn walk(self, ram: &Ram, address: u64) -> Option<Found> {
+        const SECTION_READ_ONLY: u64 = 1 << 15;
+        const SUPERSECTION: u64 = 1 << 18;
+        const PAGE_READ_ONLY: u64 = 1 << 9;
+        let first = u64::from(ram.word32(self.entry(address)));
+        match first & 3 {
+            1 => {
+                let second = u64::from(ram.word32((first & 0xffff_fc00) + (address >> 12 & 0xff) * 4));
+                let physical = match second & 3 {
+                    0 => return None,
+                    1 => second & 0xffff_0000 | address & 0xffff,
+                    _ => second & 0xffff_f000 | address & 0xfff,
+                };
+                Some(Found { physical, writable: second & PAGE_READ_ONLY == 0 })
+            }
+            2 => {
+                let physical = match first & SUPERSECTION {
+                    0 => first & 0xfff0_0000 | address & 0xf_ffff,
+                    _ => first & 0xff00_0000 | address & 0xff_ffff,
+                };
+                Some(Found { physical, writable: first & SECTION_READ_ONLY == 0 })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
+    let fault = Fault { address, write: access == Access::Write };
+    let Some(table) = Table::of(handle, address) else { return Ok(address) };
+    let found = table.walk(ram, address).ok_or(fault)?;
+    if access == Access::Write && !found.writable { Err(fault) } else { Ok(found.physical) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_and_pages_are_read_from_the_tables() {
+        const BASE: u64 = 0x4000_0000;
+        let ram = Ram::at(BASE, 4 << 20).expect("memory");
+        let table = Table(BASE + 0x4000);
+        let put = |at: u64, value: u64| assert!(ram.write(at, &(value as u32).to_le_bytes()));
+        put(table.entry(0xc010_0000), 0x4120_8402);
+        put(table.entry(0xc020_0000), 0x4200_0000 | 1 << 18 | 0x402);
+        put(table.entry(0xc030_0000), (BASE + 0x8000) | 1);
+        put(BASE + 0x8000 + 4, 0x4567_8012);
+        put(BASE + 0x8000 + 8, 0x4569_0211);
+        #[rustfmt::skip]
+        let cases: [(&str, u64, Option<(u64, bool)>); 6] = [
+            ("a read-only section", 0xc012_3456, Some((0x4122_3456, false))),
+            ("a large section",     0xc023_4567, Some((0x4223_4567, true))),
+            ("a small page",        0xc030_1234, Some((0x4567_8234, true))),
+            ("a large page",        0xc030_2abc, Some((0x4569_2abc, false))),
+            ("no page",             0xc030_3000, None),
+            ("no section",          0xc040_0000, None),
+        ];
+        for (what, address, expected) in cases {
+            let found = table.walk(&ram, address).map(|found| (found.physical, found.writable));
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+}

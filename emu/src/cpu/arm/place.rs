@@ -1,0 +1,65 @@
+//! Where things are on 32-bit ARM: the row of the probe window, the running task.
+
+use super::paging::Table;
+use super::state::{DFAR, FAULT_ADDRESS, TPIDRURO};
+use super::trap::FETCH_ABORT;
+use crate::cpu::{Exception, Shown, View, WindowPlace};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+
+/// The upper half of the modules' area, which is filled from its start: within branch reach (32 MiB) of the first 24 MiB of RAM.
+pub const WINDOW_START: u64 = 0xbf60_0000;
+/// As much as there is in front of the area that kernels map high memory in.
+pub const WINDOW_MOST: u64 = 8 << 20;
+
+/// A section of domain 0 that only the kernel may read, and execute.
+const SECTION: u32 = 2 | 1 << 10 | 1 << 15;
+const SECTION_BYTES: u64 = 1 << 20;
+
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
+/// room for it.
+pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
+    let at = Table::of(handle, address)?.entry(address);
+    let before = ram.word32(at);
+    if before & 3 != 0 {
+        return None;
+    }
+    let offset = address.wrapping_sub(window.start) & !(SECTION_BYTES - 1);
+    ram.write(at, &((window.physical + offset) as u32 | SECTION).to_le_bytes());
+    Some(Shown { at, before: before.into(), bytes: 4 })
+}
+
+/// Takes the entry out again.
+pub fn hide_window(ram: &Ram, shown: &Shown) {
+    ram.write(shown.at, &(shown.before as u32).to_le_bytes());
+}
+
+/// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
+pub fn window_fault(
+    cpu: &TrapContext,
+    image: &mut Image,
+    ram: &Ram,
+    exception: &Exception,
+    window: &WindowPlace,
+    _before: u64,
+) -> Option<Shown> {
+    let handle = cpu.handle();
+    let inside = |address: u64| address.wrapping_sub(window.start) < window.len;
+    if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
+        return None;
+    }
+    image.save(handle);
+    let address = image.get64(FAULT_ADDRESS) & 0xffff_ffff;
+    if inside(address) { show_window(&handle, ram, window, address) } else { None }
+}
+
+/// DFAR.
+pub fn fault_address(handle: &Handle) -> u64 {
+    handle.coprocessor(DFAR)
+}
+
+/// The running task: in a register that user code can only read.
+pub fn current_task(view: &mut View<'_>) -> u64 {
+    view.trap.handle().coprocessor(TPIDRURO)
+}

@@ -1,0 +1,67 @@
+//! How each event arrives: the core's callbacks turned into a [`Trap`], with the quirks of docs/unicorn.md taken out.
+
+use super::state::{CPSR_IRQ_MASKED, CPSR_MODE, USER};
+use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::surgery::Image;
+use unicorn_engine_sys::RegisterARM;
+
+/// An undefined instruction; the core has no number for it here.
+pub const UNDEFINED: u32 = 1;
+/// SVC.
+pub const SYSTEM_CALL: u32 = 2;
+/// An instruction could not be fetched.
+pub const FETCH_ABORT: u32 = 3;
+/// Memory could not be accessed.
+pub const DATA_ABORT: u32 = 4;
+/// BKPT, which the guest sees as a fetch abort.
+pub const DEBUG: u32 = 7;
+/// HVC.
+pub const HYPERVISOR_CALL: u32 = 11;
+/// SMC.
+pub const MONITOR_CALL: u32 = 13;
+
+/// Left in the register of the reported syndrome after each exception: hints are reported as undefined instructions are, but without
+/// writing it.
+const PARKED: u64 = 0xffff_fffe;
+
+/// What an exception's callback reports. Status and address stay where the core keeps them until the exception is delivered.
+pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
+    let handle = cpu.handle();
+    let resume = handle.pc();
+    let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };
+    let kind = match vector {
+        HYPERVISOR_CALL | MONITOR_CALL => TrapKind::FirmwareCall,
+        _ => TrapKind::Exception,
+    };
+    park(cpu);
+    Trap { kind, exception, pc: resume, resume }
+}
+
+/// An undefined instruction: the breakpoint is one. WFE and YIELD arrive here too, with the pc behind them.
+pub fn invalid(cpu: &TrapContext) -> Trap {
+    let handle = cpu.handle();
+    let pc = handle.pc();
+    let kind = match handle.read(RegisterARM::ESR) {
+        PARKED => TrapKind::Hint,
+        _ if in_kernel(&handle) => TrapKind::Breakpoint,
+        _ => TrapKind::Exception,
+    };
+    park(cpu);
+    Trap { kind, exception: Exception::of(UNDEFINED), pc, resume: pc }
+}
+
+/// From here on a hint can be told from an undefined instruction.
+pub fn park(cpu: &TrapContext) {
+    cpu.write(RegisterARM::ESR, PARKED);
+}
+
+/// Code of a mode above the user's runs.
+pub fn in_kernel(handle: &Handle) -> bool {
+    handle.read(RegisterARM::CPSR) & CPSR_MODE != USER
+}
+
+/// CPSR.I is set.
+pub fn interrupts_off(handle: &Handle) -> bool {
+    handle.read(RegisterARM::CPSR) & CPSR_IRQ_MASKED != 0
+}

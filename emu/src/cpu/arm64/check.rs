@@ -1,0 +1,63 @@
+//! Proves, once per process, that the offsets and the private calls do for AArch64 cores what they are used for.
+
+use super::state::{self, PSTATE_ENTRY, SPSR_EL1, SYNDROME};
+use super::trap::{BREAKPOINT, DATA_ABORT, SYSTEM_CALL};
+use super::{boot, state::FAULT_ADDRESS};
+use crate::cpu::witness::{Witness, unfit};
+use crate::unicorn::engine::Core;
+use crate::unicorn::kinds;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::{Image, drop_translations};
+use std::sync::OnceLock;
+use unicorn_engine_sys::RegisterARM64;
+
+/// The answer; the first call finds it out.
+pub fn self_check() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER.get_or_init(check).clone()
+}
+
+const CODE: u64 = 0x4010_0000;
+const WFI: u32 = 0xd503_207f;
+
+fn check() -> Result<(), String> {
+    let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
+    let mut core: Core<Witness> = Core::new(&kinds::ARM64, &ram)?;
+    let mut image = Image::new(core.handle())?;
+    boot::open_levels(&core.stopped());
+    state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
+    core.stopped().write(RegisterARM64::PSTATE, PSTATE_ENTRY);
+    core.stopped().set_system(SPSR_EL1, 0);
+
+    // add x0, x0, #1, then add x1, x1, #1 in its place: the second must be seen after the drop.
+    let mut run = |words: &[u32]| {
+        for (index, word) in words.iter().enumerate() {
+            ram.write(CODE + 4 * index as u64, &word.to_le_bytes());
+        }
+        drop_translations(core.handle(), &ram, CODE, 4 * words.len());
+        core.stopped().set_pc(CODE);
+        let mut witness = Witness { stops: true, ..Witness::default() };
+        core.run(&mut witness);
+        image.save(core.handle());
+        let seen = (core.handle().read(RegisterARM64::X0), core.handle().read(RegisterARM64::X1));
+        (seen, witness.last, image.get32(SYNDROME), image.get64(FAULT_ADDRESS))
+    };
+    if run(&[0x9100_0400, WFI]).0 != (1, 0) || run(&[0x9100_0421, WFI]).0 != (1, 1) {
+        return Err(unfit("dropping translated code"));
+    }
+    // brk #4: the pc is its own. svc #0x1357: behind it. ldr x2, [x3] from nowhere: the pc is its own, and the address is known.
+    let (_, last, syndrome, _) = run(&[0xd420_0080, WFI]);
+    if (last, syndrome) != (Some((Some(BREAKPOINT), CODE)), 0xf200_0004) {
+        return Err(unfit("how a breakpoint arrives"));
+    }
+    let (_, last, syndrome, _) = run(&[0xd400_0001 | 0x1357 << 5, WFI]);
+    if (last, syndrome) != (Some((Some(SYSTEM_CALL), CODE + 4)), 0x5600_1357) {
+        return Err(unfit("where the syndrome of an exception is kept"));
+    }
+    // movz x3, #0x1235: not aligned, so an exclusive load of it faults.
+    let (_, last, _, address) = run(&[0xd282_46a3, 0xc85f_7c62, WFI]);
+    if (last, address) != (Some((Some(DATA_ABORT), CODE + 4)), 0x1235) {
+        return Err(unfit("where the address of a fault is kept"));
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Gives an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
+
+use super::state::{
+    FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME,
+};
+use super::trap::{DATA_ABORT, FETCH_ABORT};
+use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use unicorn_engine_sys::RegisterARM64;
+
+// Where in the vector table: by where the exception comes from, and by its kind.
+const FROM_EL1_SHARED_STACK: u64 = 0;
+const FROM_EL1: u64 = 0x200;
+const FROM_EL0: u64 = 0x400;
+const INTERRUPT: u64 = 0x80;
+
+/// Delivers.
+pub fn deliver(
+    cpu: &TrapContext,
+    image: &mut Image,
+    _: &Ram,
+    exception: Exception,
+    resume: u64,
+) -> Result<(), Shutdown> {
+    let handle = cpu.handle();
+    image.save(handle);
+    if image.get32(IS_64_BIT) == 0 {
+        let why = "it runs a 32-bit program, which the CPU core cannot come back from: use 64-bit programs only".to_string();
+        return Err(Shutdown { why });
+    }
+    let old = handle.read(RegisterARM64::PSTATE);
+    let from = match (old & PSTATE_EL, old & PSTATE_SP_EL) {
+        (0, _) => FROM_EL0,
+        (_, 0) => FROM_EL1_SHARED_STACK,
+        _ => FROM_EL1,
+    };
+    if from != FROM_EL1 {
+        // The stack pointer in use was EL0's: it is put away, and EL1's brought in.
+        cpu.write(RegisterARM64::SP_EL0, handle.read(RegisterARM64::SP));
+        cpu.write(RegisterARM64::SP, handle.read(RegisterARM64::SP_EL1));
+    }
+    if !exception.external {
+        cpu.write(RegisterARM64::ESR_EL1, image.get32(SYNDROME).into());
+    }
+    if !exception.external && matches!(exception.vector, FETCH_ABORT | DATA_ABORT) {
+        cpu.write(RegisterARM64::FAR_EL1, image.get64(FAULT_ADDRESS));
+    }
+    cpu.write(RegisterARM64::ELR_EL1, resume);
+    cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
+    // Last: a write by this door makes the core see the new PSTATE.
+    cpu.set_system(SPSR_EL1, old);
+    let kind = if exception.external { INTERRUPT } else { 0 };
+    cpu.set_pc(handle.read(RegisterARM64::VBAR_EL1).wrapping_add(from + kind));
+    Ok(())
+}

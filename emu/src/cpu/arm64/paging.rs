@@ -1,0 +1,142 @@
+//! Walks of the guest's page tables: 4 KiB, 16 KiB and 64 KiB granules, both halves of the address space.
+
+use super::state::{SCTLR_EL1, TCR_EL1};
+use crate::cpu::Access;
+use crate::unicorn::engine::Handle;
+use crate::unicorn::ram::Ram;
+use trapline_isa::mem::Fault;
+use unicorn_engine_sys::RegisterARM64;
+
+const MMU_ON: u64 = 1;
+const VALID: u64 = 1;
+const TABLE: u64 = 1 << 1;
+const READ_ONLY: u64 = 1 << 7;
+const TABLE_READ_ONLY: u64 = 1 << 62;
+const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+
+/// Where a walk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The first table.
+    pub table: u64,
+    /// Bits of an address below the first table's index.
+    pub shift: u32,
+    /// Bits of an index, and of an offset in a page less 3.
+    pub stride: u32,
+    /// How many bits of an address count.
+    pub bits: u32,
+}
+
+/// What a walk found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where.
+    pub physical: u64,
+    /// No level forbids writing.
+    pub writable: bool,
+}
+
+/// The tables for an address; `None`: the MMU is off. The inner `None`: the address lies between the halves.
+pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
+    (handle.system(SCTLR_EL1) & MMU_ON != 0).then(|| {
+        let upper = address >> 55 & 1 != 0;
+        let base = handle.read(if upper { RegisterARM64::TTBR1_EL1 } else { RegisterARM64::TTBR0_EL1 });
+        start_of(handle.system(TCR_EL1), base, upper, address)
+    })
+}
+
+/// The same from the registers' values.
+pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start> {
+    let (size, granule) = match upper {
+        true => (tcr >> 16 & 63, [0, 14, 12, 16][(tcr >> 30 & 3) as usize]),
+        false => (tcr & 63, [12, 16, 14, 0][(tcr >> 14 & 3) as usize]),
+    };
+    if granule == 0 || !(16..=39).contains(&size) {
+        return None;
+    }
+    let bits = 64 - size as u32;
+    let high = (address as i64) >> bits;
+    // The top byte may be a tag; only what is between it and the address proper must fit.
+    let mask = (1i64 << (55u32.saturating_sub(bits))) - 1;
+    if high & mask != if upper { mask } else { 0 } {
+        return None;
+    }
+    let stride = granule - 3;
+    let levels = (bits - granule).div_ceil(stride);
+    Some(Start { table: base & OUTPUT & !1, shift: granule + stride * (levels - 1), stride, bits })
+}
+
+/// Where an address lies.
+pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
+    let Start { mut table, mut shift, stride, bits } = start;
+    let address = address & ((1 << bits) - 1);
+    let granule = stride + 3;
+    let mut writable = true;
+    loop {
+        let top = bits.saturating_sub(shift).min(stride);
+        let at = table + (address >> shift & ((1 << top) - 1)) * 8;
+        let entry = ram.word64(at);
+        if entry & VALID == 0 {
+            return None;
+        }
+        let last = shift == granule;
+        if last || entry & TABLE == 0 {
+            // A page must say that it is one; blocks stand at the levels above.
+            let is_leaf = (entry & TABLE != 0) == last;
+            let offset = (1u64 << shift) - 1;
+            let physical = entry & OUTPUT & !offset | address & offset;
+            return is_leaf.then_some(Found { physical, writable: writable && entry & READ_ONLY == 0 });
+        }
+        writable &= entry & TABLE_READ_ONLY == 0;
+        table = entry & OUTPUT & !((1 << granule) - 1);
+        shift -= stride;
+    }
+}
+
+/// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
+pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
+    let fault = Fault { address, write: access == Access::Write };
+    let Some(start) = start(handle, address) else { return Ok(address) };
+    let found = walk(ram, start.ok_or(fault)?, address).ok_or(fault)?;
+    if access == Access::Write && !found.writable { Err(fault) } else { Ok(found.physical) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCR_4K_48: u64 = 16 | 16 << 16 | 2 << 30;
+    const TCR_64K_42: u64 = 22 | 1 << 14 | 22 << 16 | 3 << 30;
+
+    #[test]
+    fn both_halves_are_found_by_size_and_granule() {
+        let kernel = 0xffff_8000_0800_0000;
+        let four = start_of(TCR_4K_48, 0x4100_0000, true, kernel);
+        assert_eq!(four, Some(Start { table: 0x4100_0000, shift: 39, stride: 9, bits: 48 }));
+        let low = start_of(TCR_4K_48, 0x4200_0000, false, 0x40_0000);
+        assert_eq!(low, Some(Start { table: 0x4200_0000, shift: 39, stride: 9, bits: 48 }));
+        let wide = start_of(TCR_64K_42, 0x4100_0000, true, 0xffff_fe00_0000_0000);
+        assert_eq!(wide, Some(Start { table: 0x4100_0000, shift: 29, stride: 13, bits: 42 }));
+        assert_eq!(start_of(TCR_4K_48, 0, true, 0xff00_8000_0800_0000 | 1 << 55), None, "between the halves");
+    }
+
+    #[test]
+    fn pages_blocks_and_rights_are_read_from_the_tables() {
+        let base = 0x4000_0000;
+        let ram = Ram::at(base, 4 << 20).expect("memory");
+        let put = |at: u64, value: u64| assert!(ram.write(at, &value.to_le_bytes()));
+        let address = 0xffff_8000_0800_0000u64;
+        put(base + (address >> 39 & 511) * 8, (base + 0x1000) | 3);
+        put(base + 0x1000 + (address >> 30 & 511) * 8, (base + 0x2000) | 3);
+        put(base + 0x2000 + (address >> 21 & 511) * 8, (base + 0x20_0000) | 1 | READ_ONLY);
+        put(base + 0x2000 + ((address >> 21 & 511) + 1) * 8, (base + 0x3000) | 3);
+        put(base + 0x3000 + 8, (base + 0x5000) | 3);
+        put(base + 0x3000 + 16, (base + 0x6000) | 1);
+        let start = start_of(TCR_4K_48, base, true, address).expect("tables");
+        let found = |offset: u64| walk(&ram, start, address + offset).map(|found| (found.physical - base, found.writable));
+        assert_eq!(found(0x1234), Some((0x20_1234, false)), "a block");
+        assert_eq!(found(0x20_1234), Some((0x5234, true)), "a page");
+        assert_eq!(found(0x20_2000), None, "an entry that is no page");
+        assert_eq!(found(0x40_0000), None, "nothing");
+    }
+}

@@ -1,0 +1,90 @@
+//! Where things are on AArch64: the row of the probe window, the running task.
+
+use super::paging::{self, Start};
+use super::state::FAULT_ADDRESS;
+use super::trap::FETCH_ABORT;
+use crate::cpu::{Exception, Shown, View, WindowPlace};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use unicorn_engine_sys::RegisterARM64;
+
+/// The end of the modules' area, which is filled from its start: within branch reach (128 MiB) of the first 112 MiB of the kernel, and
+/// mapped by the same directory as the kernel's own image.
+pub const WINDOW_START: u64 = 0xffff_8000_0700_0000;
+/// As much as there is in front of the kernel.
+pub const WINDOW_MOST: u64 = 16 << 20;
+
+// A valid block that has been accessed, inner shareable, read-only, not for user code.
+const BLOCK: u64 = 1 | 1 << 7 | 3 << 8 | 1 << 10 | 1 << 54;
+const VALID: u64 = 1;
+const TABLE: u64 = 2;
+const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+const BLOCK_BYTES: u64 = 2 << 20;
+const STRIDE_4K: u32 = 9;
+
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
+/// room for it.
+pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
+    let at = directory_entry(ram, paging::start(handle, address)??, address)?;
+    let before = ram.word64(at);
+    if before & VALID != 0 {
+        return None;
+    }
+    let offset = address.wrapping_sub(window.start) & !(BLOCK_BYTES - 1);
+    ram.write(at, &((window.physical + offset) | BLOCK).to_le_bytes());
+    Some(Shown { at, before, bytes: 8 })
+}
+
+/// Takes the entry out again.
+pub fn hide_window(ram: &Ram, shown: &Shown) {
+    ram.write(shown.at, &shown.before.to_le_bytes());
+}
+
+/// Where the entry of 2 MiB for an address lies.
+fn directory_entry(ram: &Ram, start: Start, address: u64) -> Option<u64> {
+    const DIRECTORY: u32 = 21;
+    if start.stride != STRIDE_4K || start.shift < DIRECTORY {
+        return None;
+    }
+    let index = |shift: u32| (address >> shift & 511) * 8;
+    let (mut table, mut shift) = (start.table, start.shift);
+    while shift > DIRECTORY {
+        let entry = ram.word64(table + index(shift));
+        if entry & (VALID | TABLE) != VALID | TABLE {
+            return None;
+        }
+        table = entry & OUTPUT;
+        shift -= STRIDE_4K;
+    }
+    Some(table + index(DIRECTORY))
+}
+
+/// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
+pub fn window_fault(
+    cpu: &TrapContext,
+    image: &mut Image,
+    ram: &Ram,
+    exception: &Exception,
+    window: &WindowPlace,
+    _before: u64,
+) -> Option<Shown> {
+    let handle = cpu.handle();
+    let inside = |address: u64| address.wrapping_sub(window.start) < window.len;
+    if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
+        return None;
+    }
+    image.save(handle);
+    let address = image.get64(FAULT_ADDRESS);
+    if inside(address) { show_window(&handle, ram, window, address) } else { None }
+}
+
+/// FAR_EL1.
+pub fn fault_address(handle: &Handle) -> u64 {
+    handle.read(RegisterARM64::FAR_EL1)
+}
+
+/// The running task: in the kernel, the register that is the user's stack pointer outside it.
+pub fn current_task(view: &mut View<'_>) -> u64 {
+    view.trap.handle().read(RegisterARM64::SP_EL0)
+}

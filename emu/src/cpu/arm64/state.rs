@@ -1,0 +1,150 @@
+//! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
+
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::kinds::SystemRegister;
+use crate::unicorn::surgery::Image;
+use std::sync::LazyLock;
+use trapline_isa::arm64::abi;
+use trapline_isa::regs::Reg;
+use unicorn_engine_sys::RegisterARM64;
+
+/// The pc.
+pub const PC: usize = 320;
+/// 1 while 64-bit code runs.
+pub const IS_64_BIT: usize = 332;
+/// The exception masks, as in PSTATE.
+pub const DAIF: usize = 560;
+/// The exception being reported: its syndrome, and the address 8 bytes further on.
+pub const SYNDROME: usize = 0xbd0;
+/// The address of the access that faulted.
+pub const FAULT_ADDRESS: usize = SYNDROME + 8;
+
+/// Interrupts are masked.
+pub const PSTATE_IRQ_MASKED: u64 = 1 << 7;
+/// The exception level.
+pub const PSTATE_EL: u64 = 3 << 2;
+/// The level's own stack pointer is in use.
+pub const PSTATE_SP_EL: u64 = 1;
+/// Condition flags and exception masks.
+const PSTATE_SETTABLE: u64 = 0xf000_03c0;
+/// As exceptions and boot loaders leave it: EL1 with its own stack pointer, everything masked.
+pub const PSTATE_ENTRY: u64 = 0x3c5;
+
+const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegister {
+    SystemRegister { op0, op1, crn, crm, op2 }
+}
+
+/// Control of EL1.
+pub const SCTLR_EL1: SystemRegister = system(3, 0, 1, 0, 0);
+/// Control of translation.
+pub const TCR_EL1: SystemRegister = system(3, 0, 2, 0, 2);
+/// What ERET restores.
+pub const SPSR_EL1: SystemRegister = system(3, 0, 4, 0, 0);
+/// What EL2 may do, and how EL1 runs.
+pub const HCR_EL2: SystemRegister = system(3, 4, 1, 1, 0);
+/// What EL3 lets the others do.
+pub const SCR_EL3: SystemRegister = system(3, 6, 1, 1, 0);
+
+#[rustfmt::skip]
+const NAMES: &[(&str, RegisterARM64)] = &[
+    ("x0", RegisterARM64::X0), ("x1", RegisterARM64::X1), ("x2", RegisterARM64::X2), ("x3", RegisterARM64::X3),
+    ("x4", RegisterARM64::X4), ("x5", RegisterARM64::X5), ("x6", RegisterARM64::X6), ("x7", RegisterARM64::X7),
+    ("x8", RegisterARM64::X8), ("x9", RegisterARM64::X9), ("x10", RegisterARM64::X10), ("x11", RegisterARM64::X11),
+    ("x12", RegisterARM64::X12), ("x13", RegisterARM64::X13), ("x14", RegisterARM64::X14), ("x15", RegisterARM64::X15),
+    ("x16", RegisterARM64::X16), ("x17", RegisterARM64::X17), ("x18", RegisterARM64::X18), ("x19", RegisterARM64::X19),
+    ("x20", RegisterARM64::X20), ("x21", RegisterARM64::X21), ("x22", RegisterARM64::X22), ("x23", RegisterARM64::X23),
+    ("x24", RegisterARM64::X24), ("x25", RegisterARM64::X25), ("x26", RegisterARM64::X26), ("x27", RegisterARM64::X27),
+    ("x28", RegisterARM64::X28), ("x29", RegisterARM64::X29), ("x30", RegisterARM64::X30),
+    ("sp", RegisterARM64::SP), ("pc", RegisterARM64::PC), ("pstate", RegisterARM64::PSTATE),
+];
+
+/// The core's registers by the numbers of `isa`.
+static REGISTERS: LazyLock<[RegisterARM64; 256]> = LazyLock::new(|| {
+    let mut table = [RegisterARM64::INVALID; 256];
+    for (name, reg) in abi::AAPCS64.names {
+        if let Some((_, register)) = NAMES.iter().find(|(known, _)| known == name) {
+            table[usize::from(reg.0)] = *register;
+        }
+    }
+    table
+});
+
+/// Vector registers: the low halves, then the high ones.
+const VECTORS: u8 = 32;
+
+/// The vector register and the half of it that a number means.
+fn vector_half(reg: Reg) -> Option<(u8, usize)> {
+    let number = reg.0.checked_sub(abi::V0.0).filter(|number| *number < 2 * VECTORS)?;
+    Some((number % VECTORS, usize::from(number / VECTORS)))
+}
+
+/// Reads a register of `isa`'s numbering; the pc is the one given.
+pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
+    match REGISTERS[usize::from(reg.0)] {
+        RegisterARM64::INVALID => vector_half(reg).map_or(0, |(number, half)| handle.vector(number)[half]),
+        RegisterARM64::PC => pc,
+        register => handle.read(register),
+    }
+}
+
+/// Sets a register of `isa`'s numbering; of PSTATE the flags and masks, and the pc not at all.
+pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
+    match REGISTERS[usize::from(reg.0)] {
+        RegisterARM64::INVALID => {
+            if let Some((number, half)) = vector_half(reg) {
+                let mut halves = cpu.handle().vector(number);
+                halves[half] = value;
+                cpu.set_vector(number, halves);
+            }
+        }
+        RegisterARM64::PC => {}
+        RegisterARM64::PSTATE => {
+            let kept = cpu.handle().read(RegisterARM64::PSTATE) & !PSTATE_SETTABLE;
+            cpu.write(RegisterARM64::PSTATE, kept | value & PSTATE_SETTABLE);
+        }
+        register => cpu.write(register, value),
+    }
+}
+
+/// The pc of a CPU that another one has displaced from the core.
+pub fn saved_pc(image: &Image) -> u64 {
+    image.get64(PC)
+}
+
+/// Whether such a CPU has interrupts off.
+pub fn saved_interrupts_off(image: &Image) -> bool {
+    image.get64(DAIF) & PSTATE_IRQ_MASKED != 0
+}
+
+/// Everything that a person wants to see of a CPU that has died.
+pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
+    let own = NAMES.iter().map(|(name, register)| (*name, handle.read(*register)));
+    let system = [
+        ("sp_el0", RegisterARM64::SP_EL0),
+        ("elr", RegisterARM64::ELR_EL1),
+        ("esr", RegisterARM64::ESR_EL1),
+        ("far", RegisterARM64::FAR_EL1),
+        ("vbar", RegisterARM64::VBAR_EL1),
+        ("ttbr0", RegisterARM64::TTBR0_EL1),
+        ("ttbr1", RegisterARM64::TTBR1_EL1),
+    ];
+    own.chain(system.map(|(name, register)| (name, handle.read(register)))).chain([("sctlr", handle.system(SCTLR_EL1))]).collect()
+}
+
+/// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
+pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static str> {
+    for mark in [0xffff_1111_2222_3330, 0x0000_5555_6666_7774] {
+        cpu.set_pc(mark);
+        for masks in [0, PSTATE_IRQ_MASKED] {
+            cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY & !PSTATE_IRQ_MASKED | masks);
+            image.save(cpu.handle());
+            if saved_pc(image) != mark {
+                return Err("pc");
+            }
+            if saved_interrupts_off(image) != (masks != 0) {
+                return Err("interrupt mask");
+            }
+        }
+    }
+    if image.get32(IS_64_BIT) != 1 { Err("width of code") } else { Ok(()) }
+}

@@ -2,7 +2,6 @@
 //! handlers get of it.
 
 pub mod tasks;
-pub mod arm64;
 pub mod witness;
 pub mod x86;
 
@@ -112,6 +111,8 @@ pub struct Model {
     pub fault_address: fn(&Handle) -> u64,
     /// Whether code of the kernel's privilege runs.
     pub in_kernel: fn(&Handle) -> bool,
+    /// A sleeping CPU wakes for an interrupt that it has switched off, too, and goes on without taking it.
+    pub wakes_masked: bool,
     /// Whether interrupts are switched off.
     pub interrupts_off: fn(&Handle) -> bool,
     /// The pc.
@@ -170,7 +171,6 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
     match arch {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
-        Arch::Arm64 => Some(&arm64::ARM64),
     }
 }
 

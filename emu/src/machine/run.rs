@@ -174,7 +174,9 @@ impl<L: Listener> Machine<L> {
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
-                self.deliver_interrupt();
+                if !(inner.model.interrupts_off)(&self.core.handle()) {
+                    self.deliver_interrupt();
+                }
             } else {
                 return self.choose_cpu();
             }
@@ -194,7 +196,7 @@ impl<L: Listener> Machine<L> {
             true => (inner.model.interrupts_off)(&self.core.handle()),
             false => (inner.model.saved_interrupts_off)(&cpu.state),
         };
-        if off {
+        if off && !inner.model.wakes_masked {
             return None;
         }
         let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;

@@ -39,6 +39,7 @@ const fn model(arch: Arch) -> Model {
         window_fault: place::window_fault,
         fault_address: place::fault_address,
         in_kernel: trap::in_kernel,
+        wakes_masked: true,
         interrupts_off: trap::interrupts_off,
         pc: crate::unicorn::engine::Handle::pc,
         saved_pc: state::saved_pc,

@@ -37,6 +37,7 @@ pub static ARM64: Model = Model {
     window_fault: place::window_fault,
     fault_address: place::fault_address,
     in_kernel: trap::in_kernel,
+    wakes_masked: true,
     interrupts_off: trap::interrupts_off,
     pc: crate::unicorn::engine::Handle::pc,
     saved_pc: state::saved_pc,

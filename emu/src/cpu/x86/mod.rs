@@ -42,6 +42,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         window_fault: place::window_fault::<LONG>,
         fault_address: place::fault_address,
         in_kernel: trap::in_kernel,
+        wakes_masked: false,
         interrupts_off: trap::interrupts_off,
         pc: trap::pc::<LONG>,
         saved_pc: state::saved_pc,

@@ -35,10 +35,10 @@ const LONGEST: u64 = detour::LONGEST as u64;
 /// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine stands still is
 /// one batch, and a short wait does.
 const DELAY: u64 = 100_000;
-/// A region in which somebody stands is looked at again after at least so long.
-const LEAST_WAIT: u64 = 1_000;
-/// The wait is doubled so often.
-const MOST_DOUBLINGS: u32 = 8;
+/// A region in which somebody stands is looked at again after at least so long: each look reads all of the guest's memory.
+const LEAST_WAIT: u64 = 100_000;
+/// The wait is doubled so often: a word that only looks like an address may stand there for ever.
+const MOST_DOUBLINGS: u32 = 14;
 
 /// The worker's notes.
 pub(crate) struct Optimizer {
@@ -146,7 +146,9 @@ impl Engine {
             let Some(point) = self.points.get_mut(*number) else { continue };
             if held || guest.any_cpu_inside(range) {
                 let tries = if let Jump::Optimising { tries, .. } = point.jump { tries } else { 0 };
-                let not_before = now.saturating_add(delay << tries.min(MOST_DOUBLINGS));
+                let wait = delay.saturating_mul(1 << tries.min(MOST_DOUBLINGS));
+                // At a multiple of the wait: so that one look does for many.
+                let not_before = now.saturating_add(wait).checked_next_multiple_of(wait).unwrap_or(u64::MAX);
                 point.jump = Jump::Optimising { not_before, tries: tries + 1 };
                 self.optimizer.postponed += 1;
             } else if let Err(refusal) = write_jump(guest, table, point) {

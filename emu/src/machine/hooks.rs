@@ -237,6 +237,7 @@ impl<L: Listener> Inner<L> {
         let exception = trap.exception;
         let known = self.fault_address;
         if let Some(shown) = (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, known) {
+            self.counts.window_faults += 1;
             self.hide_window();
             self.shown = Some(shown);
             return;

@@ -193,6 +193,8 @@ pub struct Counts {
     pub system_calls: u64,
     /// Breakpoints that the listener claimed.
     pub claimed: u64,
+    /// Fetches from the probe window that the page tables in force did not show.
+    pub window_faults: u64,
 }
 
 const LARGE_PAGE: u64 = 2 << 20;

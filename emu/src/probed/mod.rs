@@ -7,7 +7,6 @@ pub mod timing;
 pub mod watch;
 pub mod window;
 
-use crate::boards;
 use crate::boot::Kernel;
 use crate::clock::{Place, Ticks, ticks};
 use crate::cpu::View;
@@ -114,10 +113,6 @@ impl Session {
             timing: None,
         })?;
         let mut session = Session { machine };
-        if boards::of(session.kernel()).name != "bare" {
-            // Jumps have been proved on our own kernel; on others they are made when asked for.
-            session.with_engine(|engine, guest| engine.set_optimization(guest, false));
-        }
         session.watch()?;
         Ok(session)
     }

@@ -1,3 +1,4 @@
+use super::LEAST_WAIT;
 use crate::engine::Engine;
 use crate::guest::Site;
 use crate::notes::Notes;
@@ -177,6 +178,7 @@ fn the_knob_keeps_new_ones_away() {
 #[test]
 fn a_task_asleep_under_the_jump_holds_it_up() {
     let (mut guest, mut engine) = new();
+    engine.set_optimization_delay(LEAST_WAIT);
     let address = guest.address("work");
     // Interrupted in front of work+3, and the handler has not ended.
     guest.start(0, "work");
@@ -194,7 +196,7 @@ fn a_task_asleep_under_the_jump_holds_it_up() {
         waits.push(engine.wants_attention_at().expect("it waits on") - due);
         assert_eq!((guest.peek(address, 1), engine.counts().postponed), (&[0xcc][..], postponed));
     }
-    assert_eq!(waits, [DELAY, 2 * DELAY, 4 * DELAY], "longer each time");
+    assert_eq!(waits, [LEAST_WAIT, 2 * LEAST_WAIT, 4 * LEAST_WAIT], "longer each time");
     assert!(guest.run_to(&mut engine, 0, |pc| pc == address + 6), "the task goes on");
     // The frame is below the stack pointer now; the next thing on that stack overwrites it.
     let sp = guest.cpus[0].registers[usize::from(SP.0)];

@@ -3,6 +3,8 @@
 //! What the engine adds (traps, slots, pads) takes no time, and a place in the probe window counts as the place that it
 //! stands for; so a probed and an unprobed run see the same time everywhere. The rules are those of lab/exact-clock.md.
 
+use serde::{Deserialize, Serialize};
+
 /// Virtual time, in bytes of guest code.
 pub type Ticks = u64;
 
@@ -53,7 +55,8 @@ pub enum Place {
 }
 
 /// One CPU's clock, told of every block that starts and of everything that leaves one early.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Clock {
     /// Time at the start of the current block.
     time: Ticks,
@@ -175,6 +178,13 @@ impl Clock {
     /// An instruction costs more than its length.
     pub fn add(&mut self, ticks: Ticks) {
         self.time += ticks;
+    }
+
+    /// Whether it could be a clock's state before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        // Blocks are short; a state that says otherwise would let time run over.
+        const LONGEST: u64 = 1 << 32;
+        self.time < last && self.size < LONGEST && self.whole < LONGEST
     }
 
     /// Sleeps until then.

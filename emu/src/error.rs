@@ -145,4 +145,7 @@ pub enum MachineError {
     /// The machine that was asked for cannot be.
     #[error("{0}")]
     Config(String),
+    /// A snapshot that it was to be made from.
+    #[error("{0}")]
+    Snapshot(#[from] crate::snapshot::SnapshotError),
 }

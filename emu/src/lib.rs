@@ -6,6 +6,7 @@ pub mod boot;
 pub mod clock;
 pub mod devices;
 pub mod error;
+pub mod snapshot;
 pub mod still;
 pub mod symbols;
 

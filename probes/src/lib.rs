@@ -18,6 +18,7 @@ mod hit;
 mod instances;
 mod jprobe;
 mod lifecycle;
+mod lift;
 #[cfg(test)]
 mod notes;
 mod optimizer;
@@ -35,4 +36,5 @@ mod views;
 
 pub use engine::{Counts, Engine};
 pub use errno::{Errno, Policy, Refusal};
+pub use lift::Lifted;
 pub use views::{Misses, ProbeSummary};

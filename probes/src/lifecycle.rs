@@ -161,6 +161,12 @@ impl Engine {
         }
     }
 
+    pub(crate) fn settle_all(&mut self, guest: &mut dyn Guest) {
+        for number in self.points.numbers() {
+            self.settle_or_log(guest, number);
+        }
+    }
+
     /// The probe's handlers do not run until it is enabled again. A probe that is disabled or gone already stays so.
     pub fn disable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
         let number = self.find(probe).ok_or(NOT_REGISTERED)?;
@@ -189,9 +195,7 @@ impl Engine {
             return;
         }
         self.all_disarmed = !enabled;
-        for number in self.points.numbers() {
-            self.settle_or_log(guest, number);
-        }
+        self.settle_all(guest);
         guest.log(if enabled { "Kprobes globally enabled" } else { "Kprobes globally disabled" });
     }
 

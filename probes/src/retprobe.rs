@@ -152,6 +152,19 @@ impl Returns {
         instances.push(number, task, frame, ret_addr);
     }
 
+    /// Calls that have not returned.
+    pub fn in_flight(&self) -> u64 {
+        self.pools.iter().flatten().map(|pool| u64::from(pool.in_flight)).sum()
+    }
+
+    /// They never will.
+    pub fn forget_calls(&mut self) {
+        let tasks: Vec<u64> = self.instances.all.iter().map(|call| call.task).collect();
+        for task in tasks {
+            self.task_exited(task);
+        }
+    }
+
     /// The task's calls will never return: their instances are free again, no handler runs.
     pub fn task_exited(&mut self, task: u64) {
         while let Some(number) = self.instances.take(task, |_, _| true) {

@@ -10,6 +10,9 @@ use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
 use crate::error::MachineError;
 use crate::machine::Config;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The board in figures.
 pub static SPEC: Spec = Spec {
@@ -56,13 +59,16 @@ const TIMER_VECTOR: u8 = 0x20;
 const OTHER_CPU_VECTOR: u8 = 0x21;
 
 /// The board's state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Bare {
     cpus: Vec<PerCpu>,
     console: Vec<u8>,
     power_off: Option<u8>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PerCpu {
     interrupts: Interrupts,
     timer: Interval,
@@ -73,6 +79,10 @@ impl Bare {
     /// A board with so many CPUs.
     pub fn new(cpus: usize) -> Bare {
         Bare { cpus: vec![PerCpu::default(); cpus], console: Vec::new(), power_off: None }
+    }
+
+    fn is_sound(&self, cpus: usize) -> bool {
+        self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.interrupts.is_sound(LAST_TIME) && cpu.timer.is_sound(LAST_TIME))
     }
 
     /// The words of the boot information, where RAM starts there.
@@ -169,6 +179,19 @@ impl Board for Bare {
 
     fn power_off(&self) -> Option<u8> {
         self.power_off
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = Bare::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if !devices.is_sound(self.cpus.len()) {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
     }
 }
 

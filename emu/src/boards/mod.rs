@@ -10,6 +10,7 @@ use crate::clock::Ticks;
 use crate::error::MachineError;
 use crate::machine::Config;
 use crate::unicorn::kinds::SystemRegister;
+use serde_json::Value;
 
 pub use crate::boot::linux::Boot;
 
@@ -105,4 +106,12 @@ pub trait Board {
     fn console_input(&mut self, _bytes: &[u8]) {}
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
+    /// The devices' state, for a snapshot.
+    fn save(&self) -> Result<Value, String> {
+        Err("this board does not know how to save its devices".into())
+    }
+    /// Takes such a state over; when it is refused, nothing has changed.
+    fn load(&mut self, _state: &Value) -> Result<(), String> {
+        Err("this board does not know how to restore its devices".into())
+    }
 }

@@ -12,6 +12,9 @@ use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::error::MachineError;
 use crate::machine::Config;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
@@ -41,7 +44,8 @@ const EXIT_STATUS: u16 = 0xf4;
 const TIMER_READ_NANOSECONDS: u64 = 500;
 
 /// The board's state.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pc {
     pic: Pic,
     pit: Pit,
@@ -52,6 +56,10 @@ pub struct Pc {
 }
 
 impl Pc {
+    fn is_sound(&self) -> bool {
+        self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
+    }
+
     fn set_lines(&mut self) {
         self.pic.set_line(SERIAL_LINE, self.serial.line());
         self.pic.set_line(KEYBOARD_LINE, self.keyboard.line());
@@ -121,6 +129,19 @@ impl Board for Pc {
 
     fn power_off(&self) -> Option<u8> {
         self.keyboard.reset().then_some(self.exit_status)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = Pc::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if !devices.is_sound() {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
     }
 }
 

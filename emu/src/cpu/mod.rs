@@ -6,6 +6,7 @@ pub mod witness;
 pub mod x86;
 
 use crate::boot::Kernel;
+use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
@@ -137,7 +138,39 @@ pub struct Model {
     pub tasks_by_code: fn(&Kernel) -> TaskPlace,
     /// Register values for a report about a guest that has died.
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
+    /// The architectural state by names, for snapshots.
+    pub named: Named,
 }
+
+/// The architectural state by names. Everything that a CPU holds is in it, or it is not given.
+pub struct Named {
+    /// What the CPU on the core holds; the images are room for a state, and the core's state after a reset.
+    pub save: fn(&TrapContext, &mut Image, reset: &Image) -> Result<Values, String>,
+    /// Whether [`Named::load`] would take them.
+    pub check: fn(&Values) -> Result<(), String>,
+    /// Puts them on the core.
+    pub load: fn(&TrapContext, &mut Image, reset: &Image, &Values) -> Result<(), String>,
+    /// What the core holds once for all its CPUs.
+    pub save_shared: fn(&Handle) -> Values,
+    /// Whether [`Named::load_shared`] would take them.
+    pub check_shared: fn(&Values) -> Result<(), String>,
+    /// Puts them on the core.
+    pub load_shared: fn(&TrapContext, &Values) -> Result<(), String>,
+}
+
+impl Named {
+    /// For an ISA without such a table: no snapshot is taken or restored.
+    pub const NONE: Named = Named {
+        save: |_, _, _| Err(NO_NAMES.into()),
+        check: |_| Err(NO_NAMES.into()),
+        load: |_, _, _, _| Err(NO_NAMES.into()),
+        save_shared: |_| Values::default(),
+        check_shared: |_| Err(NO_NAMES.into()),
+        load_shared: |_, _| Err(NO_NAMES.into()),
+    };
+}
+
+const NO_NAMES: &str = "CPUs of this ISA cannot be saved yet";
 
 /// Instructions that the core leaves to us; a core that never asks has functions here that do nothing.
 pub struct Instructions {

@@ -1,5 +1,7 @@
 //! The keyboard controller of a PC with nothing plugged in: enough for a driver to find it, and the line by which it resets the machine.
 
+use serde::{Deserialize, Serialize};
+
 const DATA: u16 = 0x60;
 const COMMAND: u16 = 0x64;
 
@@ -40,7 +42,8 @@ const RESEND: u8 = 0xfe;
 const OUTPUT_NO_RESET: u8 = 1;
 
 /// The controller.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct I8042 {
     configuration: u8,
     output: Option<u8>,

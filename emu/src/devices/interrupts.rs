@@ -1,9 +1,11 @@
 //! The interrupt controller of the `bare` board: each vector pending at most once, one in service at a time.
 
 use crate::clock::Ticks;
+use serde::{Deserialize, Serialize};
 
 /// One CPU's share of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Interrupts {
     pending: Vec<(u8, Ticks)>,
     in_service: Option<u8>,
@@ -16,6 +18,11 @@ impl Interrupts {
             self.pending.push((vector, since));
             self.pending.sort_unstable_by_key(|(vector, _)| *vector);
         }
+    }
+
+    /// Whether it could have come to be like this before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        self.pending.iter().all(|(_, since)| *since < last)
     }
 
     /// Since when an interrupt could be delivered.

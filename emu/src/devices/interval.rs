@@ -1,9 +1,11 @@
 //! The interval timer of the `bare` board: expires every so many nanoseconds, one per CPU.
 
 use crate::clock::{Ticks, ticks};
+use serde::{Deserialize, Serialize};
 
 /// The timer. It is never ticked: it knows when it expires next.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Interval {
     period: Ticks,
     next: Option<Ticks>,
@@ -17,6 +19,12 @@ impl Interval {
     pub fn set_period(&mut self, nanoseconds: u32, now: Ticks) {
         self.period = ticks(nanoseconds.into()).max(Self::SHORTEST);
         self.next = (nanoseconds != 0).then(|| now + self.period);
+    }
+
+    /// Whether it could have come to be like this before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        let longest = ticks(u32::MAX.into());
+        self.next.is_none_or(|next| next < last && (Self::SHORTEST..=longest).contains(&self.period))
     }
 
     /// When it expires next.

@@ -1,5 +1,7 @@
 //! The pair of 8259 interrupt controllers of a PC: fifteen lines, edge-triggered, the second chip behind line 2 of the first.
 
+use serde::{Deserialize, Serialize};
+
 const MASTER_COMMAND: u16 = 0x20;
 const MASTER_DATA: u16 = 0x21;
 const SLAVE_COMMAND: u16 = 0xa0;
@@ -24,7 +26,8 @@ const END_AND_ROTATE: u8 = 0b101;
 const END_OF_ONE_AND_ROTATE: u8 = 0b111;
 
 /// Both chips.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pic {
     master: Chip,
     slave: Chip,
@@ -118,7 +121,8 @@ impl Pic {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Chip {
     requested: u8,
     in_service: u8,
@@ -132,7 +136,7 @@ struct Chip {
     shows_in_service: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Word {
     Second,
     Third,

@@ -3,6 +3,7 @@
 //! No counter is ever ticked: each knows when it was loaded, and everything is computed from that.
 
 use crate::clock::{Ticks, ticks};
+use serde::{Deserialize, Serialize};
 
 /// What the counters count.
 pub const HERTZ: u64 = 1_193_182;
@@ -26,7 +27,8 @@ const ACCESS_HIGH: u8 = 2;
 const RANGE: u64 = 0x1_0000;
 
 /// The three counters and port 0x61.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pit {
     counters: [Counter; 3],
     speaker: u8,
@@ -44,6 +46,11 @@ impl Pit {
     /// Whether this port belongs to it.
     pub fn has_port(port: u16) -> bool {
         matches!(port, COUNTERS..=CONTROL | SPEAKER)
+    }
+
+    /// Whether it could have come to be like this before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        self.counters.iter().all(|counter| counter.is_sound(last))
     }
 
     /// A read of one of its ports.
@@ -90,7 +97,8 @@ impl Pit {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Counter {
     mode: u8,
     access: u8,
@@ -128,6 +136,12 @@ impl Default for Counter {
 }
 
 impl Counter {
+    fn is_sound(&self, last: Ticks) -> bool {
+        let reload = (1..=RANGE).contains(&self.reload);
+        // A clock is longer than a tick of time.
+        self.mode <= 5 && self.access <= 3 && reload && self.started < last && self.held < last && self.seen < last
+    }
+
     fn control(&mut self, value: u8, now: Ticks) {
         let access = value >> 4 & 3;
         if access == 0 {

@@ -3,6 +3,7 @@
 //! Its time is the virtual one counted from a fixed date, so that every run sees the same; it cannot be set and rings no alarm.
 
 use crate::clock::{Ticks, nanoseconds};
+use serde::{Deserialize, Serialize};
 
 const INDEX: u16 = 0x70;
 const DATA: u16 = 0x71;
@@ -34,17 +35,37 @@ const FIRST_YEAR: u64 = 2026;
 const FIRST_WEEKDAY: u64 = 4;
 
 /// The clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rtc {
     index: u8,
-    cells: [u8; CELLS],
+    cells: Cells,
+}
+
+/// The memory, byte by byte.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+struct Cells([u8; CELLS]);
+
+impl TryFrom<Vec<u8>> for Cells {
+    type Error = String;
+    fn try_from(bytes: Vec<u8>) -> Result<Cells, String> {
+        let len = bytes.len();
+        bytes.try_into().map(Cells).map_err(|_| format!("the clock's memory has {CELLS} bytes, not {len}"))
+    }
+}
+
+impl From<Cells> for Vec<u8> {
+    fn from(cells: Cells) -> Vec<u8> {
+        cells.0.to_vec()
+    }
 }
 
 impl Default for Rtc {
     fn default() -> Self {
         let mut cells = [0; CELLS];
         cells[usize::from(STATUS_B)] = B_24_HOURS;
-        Rtc { index: 0, cells }
+        Rtc { index: 0, cells: Cells(cells) }
     }
 }
 
@@ -52,6 +73,11 @@ impl Rtc {
     /// Whether this port belongs to it.
     pub fn has_port(port: u16) -> bool {
         matches!(port, INDEX | DATA)
+    }
+
+    /// Whether it could have come to be like this.
+    pub fn is_sound(&self) -> bool {
+        usize::from(self.index) < CELLS
     }
 
     /// A read of one of its ports.
@@ -67,7 +93,7 @@ impl Rtc {
         match port {
             // The upper bit masks the NMI on hardware.
             INDEX => self.index = value & 0x7f,
-            DATA => self.cells[usize::from(self.index)] = value,
+            DATA => self.cells.0[usize::from(self.index)] = value,
             _ => {}
         }
     }
@@ -86,13 +112,13 @@ impl Rtc {
             STATUS_A => return A_RUNNING,
             STATUS_C => return 0,
             STATUS_D => return D_VALID,
-            index => return self.cells[usize::from(index)],
+            index => return self.cells.0[usize::from(index)],
         };
         self.coded(value)
     }
 
     fn hour(&self, hour: u64) -> u8 {
-        if self.cells[usize::from(STATUS_B)] & B_24_HOURS != 0 {
+        if self.cells.0[usize::from(STATUS_B)] & B_24_HOURS != 0 {
             return self.coded(hour);
         }
         let afternoon = if hour >= 12 { 0x80 } else { 0 };
@@ -100,7 +126,7 @@ impl Rtc {
     }
 
     fn coded(&self, value: u64) -> u8 {
-        let binary = self.cells[usize::from(STATUS_B)] & B_BINARY != 0;
+        let binary = self.cells.0[usize::from(STATUS_B)] & B_BINARY != 0;
         if binary { value as u8 } else { (((value / 10) << 4) | (value % 10)) as u8 }
     }
 }

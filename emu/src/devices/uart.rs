@@ -3,6 +3,7 @@
 //! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt where an 8259 wants
 //! a line with a level, which here follows from the registers at any time.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 const DATA: u16 = 0;
@@ -44,7 +45,8 @@ const SHOWN_RING: u8 = 1 << 6;
 const SHOWN_CARRIER: u8 = 1 << 7;
 
 /// The port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Uart {
     enabled: u8,
     line_control: u8,

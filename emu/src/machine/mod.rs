@@ -4,6 +4,7 @@
 
 mod hooks;
 mod run;
+mod snapshot;
 
 use crate::boards::{self, Board};
 use crate::boot::Kernel;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
 
+pub use crate::snapshot::Counts;
 pub use run::Stop;
 
 /// Who may claim what happens in the machine.
@@ -120,8 +122,13 @@ pub(crate) struct Inner<L> {
     pub(crate) isa: &'static Isa,
     pub(crate) ram: Ram,
     pub(crate) board: Box<dyn Board>,
+    pub(crate) board_name: &'static str,
     /// Bytes of RAM that the guest knows of.
     pub(crate) told: u64,
+    /// Where the tables begin that CPUs are started with; nothing is behind them.
+    pub(crate) entry_tables: u64,
+    /// The core's state after a reset.
+    pub(crate) reset: Image,
     pub(crate) listener: L,
     pub(crate) tasks: TaskPlace,
     pub(crate) window: WindowPlace,
@@ -182,27 +189,27 @@ pub(crate) enum Wish {
     Shutdown(String),
 }
 
-/// How often things happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Interrupts delivered.
-    pub interrupts: u64,
-    /// Exceptions delivered.
-    pub exceptions: u64,
-    /// System calls.
-    pub system_calls: u64,
-    /// Breakpoints that the listener claimed.
-    pub claimed: u64,
-    /// Fetches from the probe window that the page tables in force did not show.
-    pub window_faults: u64,
-}
-
 const LARGE_PAGE: u64 = 2 << 20;
 
 impl<L: Listener> Machine<L> {
     /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is told where the
     /// probe window lies.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
+        let mut machine = Machine::assemble(kernel, config, listener, true)?;
+        let first = boards::of(kernel).arrives_at.iter().find_map(|name| kernel.symbols.address_of(name));
+        if let Some(address) = first {
+            machine.arrive(address)?;
+        }
+        Ok(machine)
+    }
+
+    /// The board and its CPUs, with the kernel in memory if it is to be loaded.
+    fn assemble(
+        kernel: &Kernel,
+        config: &Config,
+        listener: impl FnOnce(WindowPlace) -> L,
+        loaded: bool,
+    ) -> Result<Machine<L>, MachineError> {
         let model = cpu::model(kernel.arch)
             .ok_or_else(|| MachineError::Config(format!("no machine runs {} kernels yet", kernel.arch.name())))?;
         (model.self_check)().map_err(MachineError::Core)?;
@@ -215,36 +222,32 @@ impl<L: Listener> Machine<L> {
         let total = (entry_tables + model.entry_tables - spec.ram_start).next_multiple_of(LARGE_PAGE);
         let ram = Ram::at(spec.ram_start, total as usize)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        let kernel_end = load(kernel, &ram, spec.name, hidden)?;
-        let boot = (spec.boot)(config, told, kernel_end)?;
-        for (physical, bytes) in &boot.pieces {
-            ram.write(*physical, bytes);
-        }
+        let info = if loaded { load_all(kernel, config, &ram, told)? } else { 0 };
         let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
         let core = Core::new(model.core, &ram).map_err(MachineError::Core)?;
         let mut scratch = Image::new(core.handle()).map_err(MachineError::Core)?;
         let mut cpus = Vec::new();
-        let mut reset = Image::new(core.handle()).map_err(MachineError::Core)?;
-        reset.save(core.handle());
+        let reset = snapshot::image(core.handle())?;
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, kernel.entry, number as u64, boot.info);
-            let mut state = Image::new(core.handle()).map_err(MachineError::Core)?;
-            state.save(core.handle());
+            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, kernel.entry, number as u64, info);
+            let state = snapshot::image(core.handle())?;
             cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
         }
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
-        let absolute = |name: &str| kernel.symbols.address_of(name);
         let inner = Inner {
             model,
             isa: kernel.arch.isa(),
             ram,
             board: (spec.devices)(config.cpus),
+            board_name: spec.name,
             told,
+            entry_tables,
+            reset,
             listener: listener(window),
             tasks: TaskPlace::of(kernel, model),
             window,
@@ -268,11 +271,7 @@ impl<L: Listener> Machine<L> {
             exceptions_now: 0,
             arrival: None,
         };
-        let mut machine = Machine { core, inner };
-        if let Some(address) = spec.arrives_at.iter().find_map(|name| absolute(name)) {
-            machine.arrive(address)?;
-        }
-        Ok(machine)
+        Ok(Machine { core, inner })
     }
 
     /// Virtual time of the running CPU, in nanoseconds.
@@ -423,6 +422,17 @@ fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError
         )));
     }
     Ok(ram)
+}
+
+/// Loads the kernel and what the board gives it; where the boot information is.
+fn load_all(kernel: &Kernel, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
+    let spec = boards::of(kernel);
+    let kernel_end = load(kernel, ram, spec.name, spec.ram_start + told)?;
+    let boot = (spec.boot)(config, told, kernel_end)?;
+    for (physical, bytes) in &boot.pieces {
+        ram.write(*physical, bytes);
+    }
+    Ok(boot.info)
 }
 
 /// Loads the kernel; where its last segment ends.

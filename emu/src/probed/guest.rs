@@ -33,6 +33,16 @@ impl Facts {
         self.init_freed = true;
     }
 
+    /// Whether they are.
+    pub fn init_freed(&self) -> bool {
+        self.init_freed
+    }
+
+    /// They are, or are not, since the guest has become another one.
+    pub fn set_init_freed(&mut self, freed: bool) {
+        self.init_freed = freed;
+    }
+
     /// All addresses that are given up with the init sections.
     pub fn init_range(&self) -> Option<Range<u64>> {
         self.kernel.tables.init.clone().or_else(|| self.kernel.tables.init_text.clone())

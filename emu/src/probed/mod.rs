@@ -3,13 +3,14 @@
 pub mod guest;
 mod memory;
 pub mod report;
+mod snapshot;
 pub mod timing;
 pub mod watch;
 pub mod window;
 
 use crate::boot::Kernel;
 use crate::clock::{Place, Ticks, ticks};
-use crate::cpu::View;
+use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
 use guest::{Facts, Live};
@@ -79,6 +80,16 @@ impl Listener for Probes {
 }
 
 impl Probes {
+    fn new(kernel: &Kernel, config: &Config, policy: Policy, place: WindowPlace) -> Probes {
+        Probes {
+            engine: Engine::new(kernel.arch.isa(), config.cpus).with_policy(policy),
+            window: Window::new(place),
+            facts: Facts::new(kernel.clone()),
+            notes: Arc::default(),
+            timing: None,
+        }
+    }
+
     fn timed_breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
         let started = Instant::now();
         let pc = cpu.pc();
@@ -104,14 +115,11 @@ impl Session {
 
     /// The same with another policy.
     pub fn with_policy(kernel: Kernel, config: &Config, policy: Policy) -> Result<Session, MachineError> {
-        let isa = kernel.arch.isa();
-        let machine = Machine::new(&kernel, config, |place| Probes {
-            engine: Engine::new(isa, config.cpus).with_policy(policy),
-            window: Window::new(place),
-            facts: Facts::new(kernel.clone()),
-            notes: Arc::default(),
-            timing: None,
-        })?;
+        Session::around(Machine::new(&kernel, config, |place| Probes::new(&kernel, config, policy, place))?)
+    }
+
+    /// With the probes that every session has.
+    fn around(machine: Machine<Probes>) -> Result<Session, MachineError> {
         let mut session = Session { machine };
         session.watch()?;
         Ok(session)

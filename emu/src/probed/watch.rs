@@ -29,6 +29,12 @@ impl Notes {
         self.init_freed.load(Ordering::Relaxed)
     }
 
+    /// The guest has become another one: nothing of this has happened.
+    pub fn clear(&self) {
+        self.exited.store(0, Ordering::Relaxed);
+        self.init_freed.store(false, Ordering::Relaxed);
+    }
+
     /// It has been dealt with.
     pub fn init_dealt_with(&self) {
         self.init_freed.store(false, Ordering::Relaxed);

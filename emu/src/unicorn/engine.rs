@@ -11,7 +11,8 @@ use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
 use core::ptr::null_mut;
 use unicorn_engine_sys::{
-    self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, X86Insn, uc_engine, uc_error,
+    self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
+    uc_engine, uc_error,
 };
 
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
@@ -71,6 +72,14 @@ impl Handle {
         halves
     }
 
+    /// An x86 model-specific register; 0 for one that this core has not.
+    pub fn msr(&self, number: u32) -> u64 {
+        let mut request = MsrRequest { number, value: 0 };
+        // SAFETY: the request has the layout of `uc_x86_msr`, which the library reads and fills for this number.
+        unsafe { sys::uc_reg_read(self.uc, RegisterX86::MSR as c_int, (&raw mut request).cast()) };
+        request.value
+    }
+
     /// A register behind MRS; 0 for one that this core has not.
     pub fn system(&self, register: SystemRegister) -> u64 {
         let SystemRegister { op0, op1, crn, crm, op2 } = register;
@@ -98,6 +107,13 @@ impl Handle {
     pub(super) fn raw(&self) -> *mut uc_engine {
         self.uc
     }
+}
+
+/// How the library is asked for a model-specific register (`uc_x86_msr` of its header).
+#[repr(C)]
+struct MsrRequest {
+    number: u32,
+    value: u64,
 }
 
 /// In the callback of an exception: everything may be written, the pc in batch form only.
@@ -135,6 +151,12 @@ impl TrapContext {
         let mut request = coprocessor_request(register, value);
         // SAFETY: as in `set_system`.
         unsafe { sys::uc_reg_write(self.0.uc, RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+    }
+    /// Sets an x86 model-specific register.
+    pub fn set_msr(&self, number: u32, value: u64) {
+        let request = MsrRequest { number, value };
+        // SAFETY: as in `Handle::msr`.
+        unsafe { sys::uc_reg_write(self.0.uc, RegisterX86::MSR as c_int, (&raw const request).cast()) };
     }
     /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
     pub fn set_pc(&self, pc: u64) {
@@ -300,6 +322,12 @@ impl<E: Events> Core<E> {
     /// Writing, between runs: as in an exception's callback.
     pub fn stopped(&self) -> TrapContext {
         TrapContext(self.handle)
+    }
+
+    /// Forgets all translated code: after memory was exchanged from here.
+    pub fn flush_translations(&self) {
+        // SAFETY: plain call, no arguments; no translated code is running between runs.
+        unsafe { sys::uc_ctl(self.handle.uc, write_request(ControlType::TB_FLUSH, 0)) };
     }
 
     /// Forgets cached address translations: after page tables were written or exchanged from here.

@@ -83,6 +83,22 @@ impl Image {
         }
     }
 
+    /// Copies bytes out; false, and nothing done, when they do not all exist.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        let Some(from) = self.at(offset, into.len()) else { return false };
+        // SAFETY: `at` has checked the bounds; `into` is other memory.
+        unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies bytes in; false, and nothing done, when the place does not exist.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let Some(to) = self.at(offset, bytes.len()) else { return false };
+        // SAFETY: as in `read`.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        true
+    }
+
     fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
         // SAFETY: the block is HEADER + len bytes long.
         (offset + len <= self.len).then(|| unsafe { self.context.cast::<u8>().add(HEADER + offset) })

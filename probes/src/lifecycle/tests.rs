@@ -79,6 +79,27 @@ fn unregistering_restores_the_exact_bytes() {
     assert!(guest.window.is_empty(), "and every slot was given back");
 }
 
+/// KP-13: a copy of the guest holds nothing of ours, and probes go on as they were.
+#[test]
+fn lifting_restores_the_exact_bytes_until_the_probes_are_lowered() {
+    let (mut guest, mut engine) = new();
+    let original = guest.text_bytes();
+    let probes = [0, 3, 6].map(|offset| Kprobe::at("vfs_read").offset(offset));
+    engine.register_kprobes(&mut guest, &probes).expect("may be probed");
+    engine.disable_kprobe(&mut guest, &probes[1]).expect("registered");
+    let probed = guest.text_bytes();
+    let lifted = engine.lift(&mut guest);
+    assert_eq!(guest.text_bytes(), original);
+    engine.lower(&mut guest, lifted);
+    assert_eq!(guest.text_bytes(), probed, "the disabled one stays out");
+    assert!(engine.enabled() && guest.lines.is_empty(), "nobody has noticed: {:?}", guest.lines);
+
+    engine.set_enabled(&mut guest, false);
+    let lifted = engine.lift(&mut guest);
+    engine.lower(&mut guest, lifted);
+    assert_eq!((engine.enabled(), guest.text_bytes()), (false, original), "what was switched off stays off");
+}
+
 /// KP-13: what the guest has written there meanwhile is the guest's.
 #[test]
 fn text_that_the_guest_has_changed_is_left_to_it() {

@@ -87,6 +87,21 @@ fn the_stack_below_shows_nothing_of_the_pad() {
     assert!(probed_ram == ram);
 }
 
+/// RP-1: who copies the guest can tell whether some stack is not its own.
+#[test]
+fn calls_under_way_are_counted_until_they_return_or_are_forgotten() {
+    let (mut guest, mut engine) = new(1);
+    let probe = Kretprobe::at("vfs_read");
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    assert_eq!(engine.calls_in_flight(), 0);
+    guest.start(0, "vfs_read");
+    guest.run_steps(&mut engine, 0, 1);
+    assert_eq!(engine.calls_in_flight(), 1);
+    engine.forget_calls();
+    assert_eq!(engine.calls_in_flight(), 0);
+    engine.unregister_kretprobe(&mut guest, &probe);
+}
+
 /// RP-2
 #[test]
 fn maxactive_has_linuxs_default() {

@@ -4,6 +4,7 @@ pub mod boot;
 pub mod check;
 pub mod cpuid;
 pub mod deliver;
+pub mod named;
 pub mod paging;
 pub mod place;
 pub mod state;
@@ -59,5 +60,6 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         },
         tasks_by_code: tasks::by_code,
         dump: state::dump,
+        named: named::NAMED,
     }
 }

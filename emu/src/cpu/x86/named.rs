@@ -1,0 +1,263 @@
+//! The architectural state by names, for snapshots: which fields of the core's image there are, and which bits each may have.
+//!
+//! All other bytes of the image must be as after a reset, or the state is not given: so the table is complete, or says what it lacks.
+//! Lazily kept flags are worked out; what follows from other fields (how the core rounds) is set through the core itself.
+
+use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR};
+use crate::cpu::Named;
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::surgery::Image;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterX86;
+
+/// The functions of this file.
+pub const NAMED: Named = Named { save, check, load, save_shared, check_shared, load_shared };
+
+/// A field of the image.
+struct Field {
+    name: String,
+    at: usize,
+    bytes: usize,
+    /// The bits that it may have.
+    bits: u128,
+}
+
+const WORD: u128 = u64::MAX as u128;
+const HALF: u128 = u32::MAX as u128;
+const SHORT: u128 = u16::MAX as u128;
+
+const GENERAL: [&str; 16] =
+    ["ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+/// In the order of the image; TR is the last.
+const SEGMENT_NAMES: [&str; 8] = ["es", "cs", "ss", "ds", "fs", "gs", "ldt", "tr"];
+const SEGMENT_BYTES: usize = (TR - SEGMENTS) / 7;
+
+/// All flags there are: CF PF AF ZF SF TF IF DF OF IOPL NT RF VM AC VIF VIP ID, and the bit that is always set.
+const FLAGS: u128 = 0x3f_7fd7;
+const FLAGS_NAME: &str = "flags";
+const ALWAYS_SET: u64 = 2;
+
+// Hidden flags: privilege, shadow, widths, and copies of CR0, CR4, EFER and the flags. Not: SMM, SVM, MPX, which nothing here can enter, and
+// the mark of an I/O breakpoint.
+const HIDDEN: u128 = 0x00c7_fffb;
+/// Hidden flags, part two: interrupts are let through at all, an NMI is being served.
+const HIDDEN_2: u128 = 0b101;
+
+/// CR0: PE MP EM TS ET NE WP AM NW CD PG.
+const CR0_BITS: u128 = 0xe005_003f;
+/// CR4: all that the core knows.
+const CR4_BITS: u128 = 0x0077_ffff;
+/// EFER: SCE LME LMA NX, and SVME, LMSLE, FFXSR.
+const EFER_BITS: u128 = 0x7d01;
+
+/// Enable bits of DR7: the core keeps objects of its own for breakpoints that are on.
+const DR7_ENABLED: u128 = 0xff;
+
+const X87_CONTROL: (&str, usize) = ("x87.control", 610);
+const SSE_CONTROL: (&str, usize) = ("mxcsr", 816);
+const REGISTERS_80: usize = 624;
+const TAGS: usize = 612;
+const XMM: usize = 824;
+/// Room for the widest vector registers, of which this CPU has the lowest part.
+const XMM_STRIDE: usize = 64;
+
+/// name, place, bytes, bits that it may have
+#[rustfmt::skip]
+const SINGLE: &[(&str, usize, usize, u128)] = &[
+    ("pc",              EIP,        8,  WORD),
+    ("hidden",          HFLAGS,     4,  HIDDEN),
+    ("hidden.2",        HFLAGS + 4, 4,  HIDDEN_2),
+    ("gdt.base",        GDT + 8,    8,  WORD),
+    ("gdt.limit",       GDT + 16,   4,  HALF),
+    ("idt.base",        IDT + 8,    8,  WORD),
+    ("idt.limit",       IDT + 16,   4,  HALF),
+    ("cr0",             CR,         8,  CR0_BITS),
+    ("cr2",             CR + 16,    8,  WORD),
+    ("cr3",             CR + 24,    8,  WORD),
+    ("cr4",             CR + 32,    8,  CR4_BITS),
+    ("cr8",             5556,       1,  0x0f),
+    ("efer",            EFER,       8,  EFER_BITS),
+    ("x87.top",         604,        4,  7),
+    ("x87.status",      608,        2,  SHORT),
+    (X87_CONTROL.0,     X87_CONTROL.1, 2, SHORT),
+    ("x87.opcode",      752,        2,  SHORT),
+    ("x87.code",        754,        2,  SHORT),
+    ("x87.data",        756,        2,  SHORT),
+    ("x87.code.at",     760,        8,  WORD),
+    ("x87.data.at",     768,        8,  WORD),
+    (SSE_CONTROL.0,     SSE_CONTROL.1, 4, 0xffff),
+    ("sysenter.cs",     4800,       4,  HALF),
+    ("sysenter.sp",     4808,       8,  WORD),
+    ("sysenter.pc",     4816,       8,  WORD),
+    ("star",            STAR,       8,  WORD),
+    ("vm_hsave",        4832,       8,  WORD),
+    ("lstar",           LSTAR,      8,  WORD),
+    ("cstar",           4848,       8,  WORD),
+    ("fmask",           4856,       8,  WORD),
+    ("kernel_gs_base",  4864,       8,  WORD),
+    ("tsc",             4872,       8,  WORD),
+    ("tsc.adjust",      4880,       8,  WORD),
+    ("tsc.deadline",    4888,       8,  WORD),
+    ("tsc.aux",         4896,       8,  WORD),
+    ("xcr0",            4904,       8,  0b11),
+    ("mcg.status",      4912,       8,  WORD),
+    ("misc_enable",     4920,       8,  WORD),
+    ("feature_control", 4928,       8,  WORD),
+    ("pat",             5280,       8,  WORD),
+    ("pkru",            5304,       4,  HALF),
+    ("spec_ctrl",       5312,       8,  WORD),
+    ("tsc.offset",      5512,       8,  WORD),
+    ("dr0",             DR,         8,  WORD),
+    ("dr1",             DR + 8,     8,  WORD),
+    ("dr2",             DR + 16,    8,  WORD),
+    ("dr3",             DR + 24,    8,  WORD),
+    ("dr6",             DR + 48,    8,  HALF),
+    ("dr7",             DR + 56,    8,  HALF & !DR7_ENABLED),
+];
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    let mut add = |name: String, at, bytes, bits| fields.push(Field { name, at, bytes, bits });
+    for (number, name) in GENERAL.iter().enumerate() {
+        add(name.to_string(), REGS + 8 * number, 8, WORD);
+    }
+    for (number, name) in SEGMENT_NAMES.iter().enumerate() {
+        let at = SEGMENTS + SEGMENT_BYTES * number;
+        add(format!("{name}.selector"), at, 4, SHORT);
+        add(format!("{name}.base"), at + 8, 8, WORD);
+        add(format!("{name}.limit"), at + 16, 4, HALF);
+        add(format!("{name}.flags"), at + 20, 4, HALF);
+    }
+    for (name, at, bytes, bits) in SINGLE {
+        add(name.to_string(), *at, *bytes, *bits);
+    }
+    for number in 0..8 {
+        add(format!("x87.{number}"), REGISTERS_80 + 16 * number, 10, (1 << 80) - 1);
+        add(format!("x87.{number}.empty"), TAGS + number, 1, 1);
+    }
+    for number in 0..16 {
+        add(format!("xmm{number}"), XMM + XMM_STRIDE * number, 16, u128::MAX);
+    }
+    fields
+});
+
+/// What the core keeps for itself between two instructions: lazily kept flags (given as `flags`), rounding modes (they follow from the
+/// control words), scratch values, the last exception's error code, bytes that fill up.
+const OWN: &[Range<usize>] = &[
+    136..176,                         // the flags, in several pieces
+    776..816,                         // rounding and scratch
+    2872..2944,                       // scratch
+    5384..5400,                       // the last exception
+    OLD_EXCEPTION..OLD_EXCEPTION + 4, // forgotten, as at every delivery
+    5560..SIZE,                       // where in the translated code the core was
+];
+
+/// For each byte of the image, whether it has a name or is the core's own.
+static ACCOUNTED: LazyLock<Vec<bool>> = LazyLock::new(|| {
+    let mut bytes = vec![false; SIZE];
+    let fill = (0..8).map(|number| REGISTERS_80 + 16 * number + 10..REGISTERS_80 + 16 * number + 16);
+    let named = FIELDS.iter().map(|field| field.at..field.at + field.bytes);
+    for range in OWN.iter().cloned().chain(fill).chain(named) {
+        bytes[range].fill(true);
+    }
+    bytes
+});
+
+fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+    let handle = cpu.handle();
+    image.save(handle);
+    let field = |name: &str| FIELDS.iter().find(|field| field.name == name).map_or(0, |field| value(image, field));
+    let on = field("dr7") & DR7_ENABLED;
+    if on != 0 {
+        return Err(format!("the guest has hardware breakpoints on (DR7 ends in {on:#x}), which have no names"));
+    }
+    let (mut now, mut then) = (vec![0; SIZE], vec![0; SIZE]);
+    if !image.read(0, &mut now) || !reset.read(0, &mut then) {
+        return Err("the CPU core's state has another size".into());
+    }
+    let strange = (0..SIZE).find(|at| now[*at] != then[*at] && !ACCOUNTED[*at]);
+    if let Some(at) = strange {
+        return Err(format!("the CPU holds something that has no name, in byte {at} of its state"));
+    }
+    let mut registers = Values::default();
+    for field in FIELDS.iter() {
+        let value = value(image, field);
+        if value & !field.bits != 0 {
+            return Err(format!("the register `{}` is {value:#x}, which it should not be", field.name));
+        }
+        registers.put(&*field.name, value);
+    }
+    registers.put(FLAGS_NAME, (handle.read(RegisterX86::EFLAGS) & u64::from(u32::MAX)).into());
+    Ok(registers)
+}
+
+fn value(image: &Image, field: &Field) -> u128 {
+    let mut bytes = [0; 16];
+    image.read(field.at, &mut bytes[..field.bytes]);
+    u128::from_le_bytes(bytes)
+}
+
+fn values(registers: &Values) -> Result<Vec<u128>, String> {
+    let fields = FIELDS.iter().map(|field| Wanted { name: &field.name, bits: field.bits });
+    registers.read(fields.chain([Wanted { name: FLAGS_NAME, bits: FLAGS }]))
+}
+
+fn check(registers: &Values) -> Result<(), String> {
+    values(registers).map(|_| ())
+}
+
+fn load(cpu: &TrapContext, image: &mut Image, reset: &Image, registers: &Values) -> Result<(), String> {
+    let values = values(registers)?;
+    reset.restore(cpu.handle());
+    cpu.edit(image, |image| {
+        for (field, value) in FIELDS.iter().zip(&values) {
+            image.write(field.at, &value.to_le_bytes()[..field.bytes]);
+        }
+    });
+    // Through the core, which works out what follows from them.
+    for (register, value) in FIELDS.iter().zip(&values).filter_map(|(field, value)| Some((through_core(&field.name)?, *value))) {
+        cpu.write(register, value as u64);
+    }
+    let flags = values.last().map_or(0, |value| *value as u64);
+    cpu.write(RegisterX86::EFLAGS, flags | ALWAYS_SET);
+    Ok(())
+}
+
+fn through_core(name: &str) -> Option<RegisterX86> {
+    match name {
+        _ if name == X87_CONTROL.0 => Some(RegisterX86::FPCW),
+        _ if name == SSE_CONTROL.0 => Some(RegisterX86::MXCSR),
+        _ => None,
+    }
+}
+
+/// Memory type registers, which the core keeps behind the state that it saves: base and mask of eight ranges, the fixed ones, the default.
+static SHARED: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| {
+    let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..0x270);
+    (0x200..0x210).chain(fixed).chain([0x2ff]).map(|number| (format!("mtrr.{number:x}"), number)).collect()
+});
+
+fn save_shared(handle: &Handle) -> Values {
+    let mut registers = Values::default();
+    for (name, number) in SHARED.iter() {
+        registers.put(&**name, handle.msr(*number).into());
+    }
+    registers
+}
+
+fn shared_values(registers: &Values) -> Result<Vec<u128>, String> {
+    registers.read(SHARED.iter().map(|(name, _)| Wanted { name, bits: WORD }))
+}
+
+fn check_shared(registers: &Values) -> Result<(), String> {
+    shared_values(registers).map(|_| ())
+}
+
+fn load_shared(cpu: &TrapContext, registers: &Values) -> Result<(), String> {
+    for ((_, number), value) in SHARED.iter().zip(shared_values(registers)?) {
+        cpu.set_msr(*number, value as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Taking the machine's state out between two runs, and putting it back: into this machine or one made like it.
+//!
+//! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a restored one.
+
+use super::{Config, Inner, Listener, Machine};
+use crate::boot::Kernel;
+use crate::cpu::WindowPlace;
+use crate::error::MachineError;
+use crate::snapshot::memory::{Memory, PAGE, is_zero};
+use crate::snapshot::registers::Values;
+use crate::snapshot::{Cpu, Shape, Snapshot, SnapshotError, State};
+use crate::unicorn::surgery::Image;
+use std::ops::Range;
+
+/// Zeroed in one go.
+const CHUNK: usize = 1 << 20;
+
+impl<L: Listener> Machine<L> {
+    /// A machine made like the one that the snapshot was taken of, as it was then. The kernel is not loaded: it is in the memory.
+    pub fn from_snapshot(
+        kernel: &Kernel,
+        config: &Config,
+        snapshot: &Snapshot,
+        listener: impl FnOnce(WindowPlace) -> L,
+    ) -> Result<Machine<L>, MachineError> {
+        let mut machine = Machine::assemble(kernel, config, listener, false)?;
+        machine.take_over(snapshot, true)?;
+        Ok(machine)
+    }
+
+    /// The state of the machine, which stands between two runs. What the engine has in the guest's text is in it: its listener sees to that.
+    pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
+        self.can_be_told()?;
+        let (cpus, shared) = self.save_cpus()?;
+        let inner = &self.inner;
+        let mut memory = Memory::default();
+        for place in inner.guest_places() {
+            memory.gather(place.start, place.end, |at, into| {
+                inner.ram.read(at, into);
+            });
+        }
+        let state = State {
+            shape: inner.shape(),
+            cpus,
+            shared,
+            current: inner.current,
+            slice_end: inner.slice_end,
+            counts: inner.counts,
+            last_exception: (inner.last_exception, inner.exceptions_now),
+            console: inner.console.clone(),
+            console_watch: inner.console_watch.clone(),
+            devices: inner.board.save().map_err(SnapshotError::NotNow)?,
+            init_freed: false,
+        };
+        self.load_cpus(&state)?;
+        Ok(Snapshot { state, memory })
+    }
+
+    /// Makes the machine what it was when the snapshot was taken. The log of what happened starts anew. Refused: nothing has changed.
+    pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        self.take_over(snapshot, false)
+    }
+
+    fn take_over(&mut self, snapshot: &Snapshot, fresh: bool) -> Result<(), SnapshotError> {
+        let state = &snapshot.state;
+        let unsound = SnapshotError::Unsound;
+        state.fits(&self.inner.shape())?;
+        state.check()?;
+        let named = &self.inner.model.named;
+        for cpu in &state.cpus {
+            (named.check)(&cpu.registers).map_err(unsound)?;
+        }
+        (named.check_shared)(&state.shared).map_err(unsound)?;
+        let places = self.inner.guest_places();
+        if !snapshot.memory.lies_in(&places) {
+            return Err(unsound("it has memory where the guest has none".into()));
+        }
+        self.inner.board.load(&state.devices).map_err(unsound)?;
+
+        let inner = &mut self.inner;
+        // All but the entry tables of a new machine is zero.
+        for place in if fresh { &places[1..] } else { &places[..] } {
+            clear(inner, place.clone());
+        }
+        for (at, bytes) in snapshot.memory.pieces() {
+            inner.ram.write(at, bytes);
+        }
+        inner.shown = None;
+        inner.frozen = false;
+        inner.wish = None;
+        inner.arrival = None;
+        inner.slice_end = state.slice_end;
+        inner.counts = state.counts;
+        (inner.last_exception, inner.exceptions_now) = state.last_exception;
+        inner.console = state.console.clone();
+        inner.console_watch = state.console_watch.clone();
+        if let Some(log) = &mut inner.happenings {
+            log.clear();
+        }
+        self.load_cpus(state)
+    }
+
+    /// Between runs most things are at rest; these must be.
+    fn can_be_told(&mut self) -> Result<(), SnapshotError> {
+        let inner = &mut self.inner;
+        inner.hide_window();
+        let not_now = |why: &str| Err(SnapshotError::NotNow(why.into()));
+        if inner.board.power_off().is_some() {
+            return not_now("the guest has switched itself off");
+        }
+        if inner.wish.is_some() || inner.arrival.is_some() {
+            return not_now("the machine is in the middle of something: let it run to its next stop");
+        }
+        if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.current && cpu.frozen) {
+            return not_now("a handler runs in the guest: let it return first");
+        }
+        let window = inner.window;
+        if self.pcs().iter().any(|pc| pc.wrapping_sub(window.start) < window.len) {
+            return not_now("a CPU stands in the probe window: let the machine run to its next stop");
+        }
+        Ok(())
+    }
+
+    /// Puts one CPU after the other on the core and asks it.
+    fn save_cpus(&mut self) -> Result<(Vec<Cpu>, Values), SnapshotError> {
+        let (core, inner) = (&self.core, &mut self.inner);
+        let named = &inner.model.named;
+        let current = inner.current;
+        inner.cpus[current].state.save(core.handle());
+        let mut cpus = Vec::new();
+        let mut failed = None;
+        for (number, cpu) in inner.cpus.iter().enumerate() {
+            cpu.state.restore(core.handle());
+            let (clock, fault_address) = match number == current {
+                true => (&inner.clock, inner.fault_address),
+                false => (&cpu.clock, cpu.fault_address),
+            };
+            match (named.save)(&core.stopped(), &mut inner.scratch, &inner.reset) {
+                Ok(registers) => cpus.push(Cpu { registers, clock: clock.clone(), fault_address, halted: cpu.halted }),
+                Err(why) => failed = Some(format!("CPU {number}: {why}")),
+            }
+        }
+        inner.cpus[current].state.restore(core.handle());
+        core.flush_tlb();
+        match failed {
+            Some(why) => Err(SnapshotError::NotNow(why)),
+            None => Ok((cpus, (named.save_shared)(&core.handle()))),
+        }
+    }
+
+    /// Puts the CPUs of a state that was checked into the machine, and forgets all that was translated.
+    fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
+        let (core, inner) = (&self.core, &mut self.inner);
+        let named = &inner.model.named;
+        (named.load_shared)(&core.stopped(), &state.shared).map_err(SnapshotError::Unsound)?;
+        for (cpu, saved) in inner.cpus.iter_mut().zip(&state.cpus) {
+            (named.load)(&core.stopped(), &mut inner.scratch, &inner.reset, &saved.registers).map_err(SnapshotError::Unsound)?;
+            cpu.state.save(core.handle());
+            (cpu.clock, cpu.fault_address) = (saved.clock.clone(), saved.fault_address);
+            (cpu.halted, cpu.frozen) = (saved.halted, false);
+        }
+        let running = &inner.cpus[state.current];
+        running.state.restore(core.handle());
+        inner.current = state.current;
+        inner.clock = running.clock.clone();
+        inner.fault_address = running.fault_address;
+        core.flush_translations();
+        core.flush_tlb();
+        Ok(())
+    }
+}
+
+impl<L> Inner<L> {
+    /// What a snapshot of this machine fits.
+    fn shape(&self) -> Shape {
+        Shape {
+            arch: self.isa_name().into(),
+            board: self.board_name.into(),
+            cpus: self.cpus.len(),
+            ram_start: self.ram.base(),
+            ram: self.told,
+            window: self.window.len,
+        }
+    }
+
+    fn isa_name(&self) -> &'static str {
+        self.model.arch.name()
+    }
+
+    /// The physical memory that is the guest's: RAM, and the tables that its CPUs started with. Between them lie the window and its tables.
+    fn guest_places(&self) -> [Range<u64>; 2] {
+        let start = self.ram.base();
+        [start..start + self.told, self.entry_tables..self.ram.end()]
+    }
+}
+
+/// Makes memory zero. Pages that are zero are left alone: they may cost nothing.
+fn clear<L>(inner: &Inner<L>, place: Range<u64>) {
+    let mut chunk = vec![0; CHUNK];
+    for at in place.clone().step_by(CHUNK) {
+        let len = CHUNK.min((place.end - at) as usize);
+        inner.ram.read(at, &mut chunk[..len]);
+        for (number, page) in chunk[..len].chunks(PAGE).enumerate().filter(|(_, page)| !is_zero(page)) {
+            inner.ram.write(at + (number * PAGE) as u64, &[0; PAGE][..page.len()]);
+        }
+    }
+}
+
+/// A fresh image of the core as it is now.
+pub(super) fn image(handle: crate::unicorn::engine::Handle) -> Result<Image, MachineError> {
+    let mut image = Image::new(handle).map_err(MachineError::Core)?;
+    image.save(handle);
+    Ok(image)
+}

@@ -1,0 +1,57 @@
+//! Where snapshots of booted guests lie: `trapline/snapshots` in the user's cache. One is written whole or not at all, and whatever is
+//! wrong with one is a reason to make it anew.
+
+use super::file::{self, Key};
+use super::{Snapshot, SnapshotError};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// A larger file is none of ours.
+const MOST_FILE_BYTES: u64 = 4 << 30;
+
+/// Who makes snapshots: this program. A build that was made since may run guests otherwise, so it counts as another one.
+pub fn trapline() -> String {
+    let build = std::env::current_exe().and_then(fs::metadata).ok().and_then(|program| {
+        let written = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!(" {}-{}", program.len(), written.as_nanos()))
+    });
+    format!("{}{}", env!("CARGO_PKG_VERSION"), build.unwrap_or_default())
+}
+
+/// The file of such a snapshot; `None` where the user has no cache.
+pub fn path(key: &Key) -> Option<PathBuf> {
+    let images = trapline_images::cache_folder()?;
+    Some(images.with_file_name("snapshots").join(format!("{}.snapshot", key.name())))
+}
+
+/// The snapshot that was kept, if there is one. An error says what is wrong with it.
+pub fn find(key: &Key, most: u64) -> Result<Option<Snapshot>, SnapshotError> {
+    let Some(path) = path(key) else { return Ok(None) };
+    let unreadable = |error: io::Error| SnapshotError::Damaged(format!("`{}` cannot be read: {error}", path.display()));
+    let size = match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(unreadable)?.len(),
+    };
+    if size > MOST_FILE_BYTES {
+        return Err(SnapshotError::Damaged(format!("`{}` has {size} bytes", path.display())));
+    }
+    file::read(&fs::read(&path).map_err(unreadable)?, key, most).map(Some)
+}
+
+/// Keeps one.
+pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, String> {
+    let path = path(key).ok_or("there is no cache folder: neither XDG_CACHE_HOME nor HOME is set")?;
+    let file = file::write(key, snapshot).map_err(|error| error.to_string())?;
+    let folder = path.parent().ok_or("the cache has no folder")?;
+    let cannot = |error: io::Error| format!("`{}` cannot be written: {error}", path.display());
+    fs::create_dir_all(folder).map_err(cannot)?;
+    // Written beside it first: one that is interrupted leaves no half of a snapshot under its name.
+    let fresh = folder.join(format!(".{}-{}", key.name(), std::process::id()));
+    let written = fs::write(&fresh, file).and_then(|()| fs::rename(&fresh, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written.map_err(cannot)?;
+    Ok(path)
+}

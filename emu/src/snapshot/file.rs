@@ -1,0 +1,321 @@
+//! A snapshot's file: a head in JSON that people can read, the memory compressed, a checksum over all of it.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | `trapsnap` |
+//! | 4 | number of the format |
+//! | 4 | bytes of the head |
+//! | .. | the head: what the snapshot is of ([`Key`]), the state, where there is memory |
+//! | .. | the memory, a zstd frame |
+//! | 32 | BLAKE3 of everything before |
+//!
+//! Numbers are little-endian. Whatever the bytes are, the answer is the snapshot that was written or a sentence.
+
+use super::memory::{Memory, PAGE, Run};
+use super::{Snapshot, SnapshotError, State};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+
+const MAGIC: &[u8; 8] = b"trapsnap";
+/// Goes up whenever the head or what is behind it changes its meaning.
+const FORMAT: u32 = 1;
+const HEAD_AT: usize = 16;
+const CHECKSUM: usize = 32;
+/// No head is longer.
+const LONGEST_HEAD: usize = 64 << 20;
+/// Fast: what counts is how soon it is read again.
+const LEVEL: i32 = 1;
+
+/// What a snapshot was made of, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// The trapline that made it.
+    pub trapline: String,
+    /// BLAKE3 of the kernel's file.
+    pub image: String,
+    /// BLAKE3 of the initial file system; empty without one.
+    pub initrd: String,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Bytes of RAM, if they were asked for.
+    pub ram: Option<u64>,
+    /// Bytes of probe window.
+    pub window: u64,
+    /// Where in the guest's life it was taken.
+    pub moment: String,
+}
+
+impl Key {
+    /// Hexadecimal digits for a part of a key.
+    pub fn hash(bytes: &[u8]) -> String {
+        blake3::hash(bytes).to_hex().to_string()
+    }
+
+    /// The same for everything but who made it: one name for all builds, so that a new build's takes the old one's place.
+    pub fn name(&self) -> String {
+        let text = serde_json::to_string(&Key { trapline: String::new(), ..self.clone() });
+        Key::hash(text.unwrap_or_default().as_bytes())[..32].to_string()
+    }
+
+    /// The first thing in which another one differs.
+    fn differs(&self, other: &Key) -> Option<&'static str> {
+        match () {
+            () if self.image != other.image => Some("another kernel"),
+            () if self.initrd != other.initrd => Some("another initial file system"),
+            () if self.command_line != other.command_line => Some("another command line"),
+            () if (self.cpus, self.ram, self.window) != (other.cpus, other.ram, other.window) => Some("another machine"),
+            () if self.moment != other.moment => Some("another moment"),
+            () if self.trapline != other.trapline => Some("another trapline"),
+            () => None,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    key: Key,
+    state: State,
+    /// Address and number of pages.
+    runs: Vec<(u64, u32)>,
+}
+
+/// The bytes of a file.
+pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
+    let cannot = |why: String| SnapshotError::NotNow(format!("it cannot be written: {why}"));
+    let runs = snapshot.memory.runs().iter().map(|run| (run.start, run.pages)).collect();
+    let head = serde_json::to_vec(&Head { key: key.clone(), state: snapshot.state.clone(), runs });
+    let head = head.map_err(|error| cannot(error.to_string()))?;
+    let head_len = u32::try_from(head.len()).map_err(|_| cannot("its head is too long".into()))?;
+    let memory = zstd::bulk::compress(&snapshot.memory.bytes, LEVEL).map_err(|error| cannot(error.to_string()))?;
+    let mut file = Vec::with_capacity(HEAD_AT + head.len() + memory.len() + CHECKSUM);
+    file.extend_from_slice(MAGIC);
+    file.extend_from_slice(&FORMAT.to_le_bytes());
+    file.extend_from_slice(&head_len.to_le_bytes());
+    file.extend_from_slice(&head);
+    file.extend_from_slice(&memory);
+    Ok(seal(file))
+}
+
+/// Puts the checksum behind the rest of a file.
+pub fn seal(mut file: Vec<u8>) -> Vec<u8> {
+    let checksum = blake3::hash(&file);
+    file.extend_from_slice(checksum.as_bytes());
+    file
+}
+
+/// The snapshot in these bytes, if it is of what the key says and has at most so many bytes of memory.
+pub fn read(file: &[u8], key: &Key, most: u64) -> Result<Snapshot, SnapshotError> {
+    let (head, memory) = open(file)?;
+    if let Some(what) = head.key.differs(key) {
+        return Err(SnapshotError::Stale { what });
+    }
+    head.state.check()?;
+    let runs = runs(&head.runs, most)?;
+    let bytes = unpack(memory, &runs)?;
+    Ok(Snapshot { state: head.state, memory: Memory { runs, bytes } })
+}
+
+fn damaged<T>(why: &str) -> Result<T, SnapshotError> {
+    Err(SnapshotError::Damaged(why.into()))
+}
+
+/// The head, and the bytes of the memory.
+fn open(file: &[u8]) -> Result<(Head, &[u8]), SnapshotError> {
+    let Some((body, checksum)) = file.split_last_chunk::<CHECKSUM>() else { return damaged("it is cut off") };
+    let (Some(magic), Some(numbers)) = (body.get(..8), body.get(8..HEAD_AT)) else { return damaged("it is cut off") };
+    if magic != MAGIC {
+        return damaged("it does not begin as a snapshot does");
+    }
+    let number = |at: usize| numbers[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    if number(0) != FORMAT {
+        return Err(SnapshotError::Stale { what: "another format" });
+    }
+    if blake3::hash(body) != *checksum {
+        return damaged("its checksum is wrong: bytes have changed, or are missing");
+    }
+    let head_len = number(4) as usize;
+    let Some((head, memory)) = body[HEAD_AT..].split_at_checked(head_len).filter(|_| head_len <= LONGEST_HEAD) else {
+        return damaged("its head is longer than the file");
+    };
+    let head = serde_json::from_slice(head).map_err(|error| SnapshotError::Damaged(format!("its head: {error}")))?;
+    Ok((head, memory))
+}
+
+/// Runs in order, apart from each other, of whole pages, of not too many bytes together.
+fn runs(written: &[(u64, u32)], most: u64) -> Result<Vec<Run>, SnapshotError> {
+    let (mut behind, mut bytes) = (None, 0u64);
+    let mut runs = Vec::with_capacity(written.len());
+    for (start, pages) in written {
+        let (len, aligned) = (u64::from(*pages) * PAGE as u64, start % PAGE as u64 == 0);
+        let Some(end) = start.checked_add(len).filter(|_| aligned && *pages > 0 && behind.is_none_or(|end| end < *start)) else {
+            return damaged("its runs of memory overlap or are in no order");
+        };
+        bytes = bytes.saturating_add(len);
+        behind = Some(end);
+        runs.push(Run { start: *start, pages: *pages });
+    }
+    if bytes > most {
+        return damaged("it has more memory than the machine");
+    }
+    Ok(runs)
+}
+
+fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<u8>, SnapshotError> {
+    let len: usize = runs.iter().map(|run| run.pages as usize * PAGE).sum();
+    let no_frame = |error: std::io::Error| SnapshotError::Damaged(format!("its memory cannot be unpacked: {error}"));
+    // Room is made as the bytes come, not as the head promises them.
+    const ROOM: usize = 256 << 20;
+    let mut bytes = Vec::with_capacity(len.min(ROOM).min(packed.len().saturating_mul(64)));
+    let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(no_frame)?;
+    decoder.take(len as u64 + 1).read_to_end(&mut bytes).map_err(no_frame)?;
+    if bytes.len() != len {
+        return damaged("its memory is not as long as its head says");
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registers::Values;
+    use super::super::{Counts, Cpu, Shape};
+    use super::*;
+    use crate::clock::Clock;
+    use proptest::prelude::*;
+
+    const MOST: u64 = 1 << 20;
+
+    fn key() -> Key {
+        Key {
+            trapline: "1".into(),
+            image: Key::hash(b"kernel"),
+            initrd: String::new(),
+            command_line: "quiet".into(),
+            cpus: 1,
+            ram: None,
+            window: 0,
+            moment: "the shell".into(),
+        }
+    }
+
+    fn snapshot() -> Snapshot {
+        let mut registers = Values::default();
+        registers.put("ax", u128::MAX);
+        let cpu = Cpu { registers, clock: Clock::default(), fault_address: 7, halted: true };
+        let shape = Shape { arch: "x".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
+        let state = State {
+            shape,
+            cpus: vec![cpu],
+            shared: Values::default(),
+            current: 0,
+            slice_end: u64::MAX,
+            counts: Counts::default(),
+            last_exception: (3, 4),
+            console: b"/ # \xff".to_vec(),
+            console_watch: None,
+            devices: serde_json::json!({"a": 1}),
+            init_freed: true,
+        };
+        let mut memory = Memory::default();
+        memory.gather(0x4000, 0x9000, |at, into| {
+            into.iter_mut().enumerate().for_each(|(i, byte)| {
+                let at = at as usize + i;
+                *byte = if at / PAGE == 6 { 0 } else { (at / 3) as u8 };
+            })
+        });
+        Snapshot { state, memory }
+    }
+
+    fn rewritten(change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+        let file = write(&key(), &snapshot()).expect("a file");
+        let body = &file[..file.len() - CHECKSUM];
+        let len = u32::from_le_bytes(body[12..16].try_into().expect("4 bytes")) as usize;
+        let mut head: serde_json::Value = serde_json::from_slice(&body[HEAD_AT..HEAD_AT + len]).expect("a head");
+        change(&mut head);
+        let head = serde_json::to_vec(&head).expect("a head");
+        let mut new = body[..12].to_vec();
+        new.extend((head.len() as u32).to_le_bytes());
+        new.extend(head);
+        new.extend(&body[HEAD_AT + len..]);
+        seal(new)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let file = write(&key(), &snapshot()).expect("a file");
+        assert_eq!(read(&file, &key(), MOST).expect("a snapshot"), snapshot());
+    }
+
+    #[test]
+    fn what_was_made_of_something_else_or_by_another_trapline_is_stale() {
+        let file = write(&key(), &snapshot()).expect("a file");
+        type Change = fn(&mut Key);
+        #[rustfmt::skip]
+        let cases: &[(Change, &str)] = &[
+            (|key| key.image = Key::hash(b"other"),     "another kernel"),
+            (|key| key.initrd = Key::hash(b""),         "another initial file system"),
+            (|key| key.command_line.push('x'),          "another command line"),
+            (|key| key.cpus = 2,                        "another machine"),
+            (|key| key.ram = Some(1),                   "another machine"),
+            (|key| key.moment.clear(),                  "another moment"),
+            (|key| key.trapline = "2".into(),           "another trapline"),
+        ];
+        for (change, what) in cases {
+            let mut wanted = key();
+            change(&mut wanted);
+            assert_eq!(read(&file, &wanted, MOST), Err(SnapshotError::Stale { what }));
+            assert_eq!(wanted.name() == key().name(), *what == "another trapline", "{what}: a name of its own");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_has_a_bit_flipped_is_damaged() {
+        let file = write(&key(), &snapshot()).expect("a file");
+        for len in 0..file.len() {
+            assert!(read(&file[..len], &key(), MOST).is_err(), "cut off at {len}");
+        }
+        for at in 0..file.len() {
+            let mut file = file.clone();
+            file[at] ^= 1 << (at % 8);
+            assert!(read(&file, &key(), MOST).is_err(), "a bit in byte {at}");
+        }
+    }
+
+    /// As if somebody had made the checksum fit.
+    #[test]
+    fn a_head_that_cannot_be_is_refused() {
+        type Change = fn(&mut serde_json::Value);
+        #[rustfmt::skip]
+        let cases: &[(&str, Change, &str)] = &[
+            ("overlap",         |head| head["runs"][1] = serde_json::json!([0x5000, 2]),    "overlap"),
+            ("no order",        |head| head["runs"][0] = serde_json::json!([0xf000, 2]),    "overlap"),
+            ("no pages",        |head| head["runs"][1] = serde_json::json!([0x7000, 0]),    "overlap"),
+            ("half a page",     |head| head["runs"][1] = serde_json::json!([0x7800, 2]),    "overlap"),
+            ("the end",         |head| head["runs"][1] = serde_json::json!([u64::MAX - 0xfff, 2]), "overlap"),
+            ("too little",      |head| head["runs"][1] = serde_json::json!([0x7000, 3]),    "not as long"),
+            ("too much",        |head| head["runs"][1] = serde_json::json!([0x7000, 1]),    "not as long"),
+            ("no machine's",    |head| head["runs"][1] = serde_json::json!([0x7000, u32::MAX]), "more memory"),
+            ("a stranger",      |head| head["x"] = 1.into(),                                "unknown field"),
+            ("in the state",    |head| head["state"]["x"] = 1.into(),                       "unknown field"),
+            ("two CPUs",        |head| head["state"]["shape"]["cpus"] = 2.into(),           "1 CPUs of 2"),
+        ];
+        for (what, change, why) in cases {
+            let refused = read(&rewritten(change), &key(), MOST).expect_err(what);
+            assert!(refused.to_string().contains(why), "{what}: {refused}");
+        }
+        assert!(read(&rewritten(|_| ()), &key(), MOST).is_ok(), "the test itself");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_snapshot_or_a_sentence(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut file = [&MAGIC[..], &FORMAT.to_le_bytes()].concat();
+            file.extend(&bytes);
+            prop_assert!(read(&seal(file), &key(), MOST).is_err());
+            prop_assert!(read(&bytes, &key(), MOST).is_err());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Guest memory in a snapshot: the pages that are not zero.
+
+/// Bytes in a page.
+pub const PAGE: usize = 4096;
+/// Looked at in one go.
+const CHUNK_PAGES: usize = 256;
+
+/// A run of pages that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The physical address of the first one.
+    pub start: u64,
+    /// How many.
+    pub pages: u32,
+}
+
+impl Run {
+    /// The physical address behind it.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(u64::from(self.pages) * PAGE as u64)
+    }
+}
+
+/// Pages by their addresses; all others are zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In order, with something between them.
+    pub(super) runs: Vec<Run>,
+    /// The bytes of all of them.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Memory {
+    /// Adds what is not zero between two addresses; `read` fills a buffer from an address. Ranges come in order.
+    pub fn gather(&mut self, from: u64, to: u64, mut read: impl FnMut(u64, &mut [u8])) {
+        let mut chunk = vec![0; CHUNK_PAGES * PAGE];
+        let mut at = from;
+        while at < to {
+            let len = chunk.len().min((to - at) as usize);
+            read(at, &mut chunk[..len]);
+            for (number, page) in chunk[..len].chunks(PAGE).enumerate().filter(|(_, page)| !is_zero(page)) {
+                self.add(at + (number * PAGE) as u64, page);
+            }
+            at += len as u64;
+        }
+    }
+
+    fn add(&mut self, start: u64, page: &[u8]) {
+        match self.runs.last_mut() {
+            Some(run) if run.end() == start => run.pages += 1,
+            _ => self.runs.push(Run { start, pages: 1 }),
+        }
+        self.bytes.extend_from_slice(page);
+        self.bytes.resize(self.bytes.len().next_multiple_of(PAGE), 0);
+    }
+
+    /// Pages that are not zero.
+    pub fn pages(&self) -> usize {
+        self.bytes.len() / PAGE
+    }
+
+    /// Where they are.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Each run: its address and its bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.runs.iter().map(move |run| {
+            let (piece, behind) = rest.split_at((run.pages as usize * PAGE).min(rest.len()));
+            rest = behind;
+            (run.start, piece)
+        })
+    }
+
+    /// Whether all of it lies between these addresses, or these.
+    pub fn lies_in(&self, places: &[core::ops::Range<u64>]) -> bool {
+        self.runs.iter().all(|run| places.iter().any(|place| place.start <= run.start && run.end() <= place.end))
+    }
+}
+
+/// Whether all bytes are zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    // In words: pages of zeros are what most memory is.
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_zeros_are_left_out_and_the_others_come_back() {
+        let mut ram = vec![0u8; 600 * PAGE];
+        for (page, value) in [(0, 1), (1, 2), (255, 3), (256, 4), (599, 5)] {
+            ram[page * PAGE + page % PAGE] = value;
+        }
+        let mut memory = Memory::default();
+        memory.gather(0x10_0000, 0x10_0000 + ram.len() as u64, |at, into| {
+            let from = (at - 0x10_0000) as usize;
+            into.copy_from_slice(&ram[from..from + into.len()]);
+        });
+        let runs: Vec<(u64, u32)> = memory.runs().iter().map(|run| ((run.start - 0x10_0000) / PAGE as u64, run.pages)).collect();
+        assert_eq!((runs, memory.pages()), (vec![(0, 2), (255, 2), (599, 1)], 5));
+        let mut back = vec![0u8; ram.len()];
+        for (at, bytes) in memory.pieces() {
+            let from = (at - 0x10_0000) as usize;
+            back[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        assert!(back == ram);
+        assert!(memory.lies_in(&[0x10_0000..0x10_0000 + ram.len() as u64]));
+        assert!(!memory.lies_in(&[0x10_0000..0x10_0000 + ram.len() as u64 - 1, 0..10]));
+    }
+}

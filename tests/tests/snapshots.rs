@@ -1,0 +1,196 @@
+//! Snapshots: a run that is continued from one is the run that was never stopped, bit for bit.
+
+use trapline::machine::{Config, Machine, Stop};
+use trapline::probed::Session;
+use trapline::snapshot::{Snapshot, SnapshotError};
+use trapline_isa::plan::Policy;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, session_with};
+
+/// Where the tiny kernel is stopped, in nanoseconds: while it boots, and amid its work.
+const STOPS: &[u64] = &[20_000, 200_000, 500_000];
+
+fn config(cpus: usize) -> Config {
+    Config { cpus, record_events: true, ..Config::default() }
+}
+
+/// The rest of a run, counted from what had happened before it.
+fn rest<L: trapline::machine::Listener>(machine: &mut Machine<L>, run: impl FnOnce(&mut Machine<L>) -> Stop) -> (Run, Vec<u8>) {
+    let before = machine.happenings().len();
+    let stop = run(machine);
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    let mut ram = vec![0; machine.guest_ram_bytes() as usize];
+    assert!(machine.ram().read(machine.ram().base(), &mut ram));
+    (Run { stop, console, time: machine.time(), happenings: machine.happenings()[before..].to_vec() }, ram)
+}
+
+fn to_the_end<L: trapline::machine::Listener>(machine: &mut Machine<L>) -> (Run, Vec<u8>) {
+    rest(machine, |machine| machine.run_until(LONG))
+}
+
+fn assert_equal(what: &str, expected: &(Run, Vec<u8>), seen: &(Run, Vec<u8>)) {
+    assert_same(what, &expected.0, &seen.0);
+    let first = expected.1.iter().zip(&seen.1).position(|(one, other)| one != other);
+    assert_eq!(first, None, "{what}: the first byte of RAM that differs");
+}
+
+/// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without any snapshot.
+#[test]
+fn a_restored_run_is_the_continued_run() {
+    for (_, name) in GUESTS {
+        let kernel = kernel(name);
+        for cpus in [1, 2] {
+            for stop in STOPS {
+                let what = format!("{name}, {cpus} CPUs, at {stop} ns");
+                let new = || Machine::new(&kernel, &config(cpus), |_| ()).expect("a machine");
+                let mut never = new();
+                assert_eq!(never.run_until(*stop), Stop::Limit, "{what}");
+                let never = to_the_end(&mut never);
+                assert_eq!(never.0.stop, Stop::PowerOff(0), "{what}");
+
+                let mut machine = new();
+                assert_eq!(machine.run_until(*stop), Stop::Limit, "{what}");
+                let snapshot = machine.snapshot().expect("a snapshot");
+                let continued = to_the_end(&mut machine);
+                assert_equal(&format!("{what}, with and without a snapshot"), &never, &continued);
+                machine.restore(&snapshot).expect("it fits");
+                assert_equal(&format!("{what}, put back"), &continued, &to_the_end(&mut machine));
+                let mut other = Machine::from_snapshot(&kernel, &config(cpus), &snapshot, |_| ()).expect("a machine");
+                assert_eq!(
+                    other.snapshot().expect("a snapshot"),
+                    snapshot,
+                    "{what}: a snapshot of what was restored is the same"
+                );
+                assert_equal(&format!("{what}, in a new machine"), &continued, &to_the_end(&mut other));
+            }
+        }
+    }
+}
+
+/// BY-4: probes that are registered after the restore see what they see in the run that goes on.
+#[test]
+fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            let mut session = session_with(name, &config(cpus));
+            assert_eq!(session.run_until(300_000), Stop::Limit, "{name}");
+            let snapshot = session.snapshot().expect("a snapshot");
+            let probed = |session: &mut Session| {
+                let places: Vec<u64> = boundaries(session.kernel()).into_iter().step_by(7).collect();
+                let probes: Vec<Kprobe> = places.into_iter().map(|at| Kprobe::at_address(at).pre(|_| Flow::Continue)).collect();
+                let probes: Vec<Kprobe> = probes.into_iter().filter(|probe| session.register_kprobe(probe).is_ok()).collect();
+                let before = session.machine().happenings().len();
+                let stop = session.run_until(LONG);
+                for probe in probes.iter().filter(|probe| !probe.is_gone()) {
+                    session.unregister_kprobe(probe);
+                }
+                let machine = session.machine_mut();
+                let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+                let run = Run { stop, console, time: machine.time(), happenings: machine.happenings()[before..].to_vec() };
+                (run, probes.iter().map(Kprobe::hits).collect::<Vec<u64>>())
+            };
+            let continued = probed(&mut session);
+            assert!(continued.1.iter().sum::<u64>() > 10_000, "{name}: {} hits", continued.1.iter().sum::<u64>());
+            session.restore(&snapshot).expect("it fits");
+            let back = probed(&mut session);
+            let mut other = Session::from_snapshot(kernel(name), &config(cpus), Policy::Best, &snapshot).expect("a session");
+            let new = probed(&mut other);
+            for (how, seen) in [("put back", back), ("in a new machine", new)] {
+                assert_same(&format!("{name}, {cpus} CPUs, {how}"), &continued.0, &seen.0);
+                assert_eq!(continued.1, seen.1, "{name}, {cpus} CPUs, {how}: hits");
+            }
+        }
+    }
+}
+
+/// KP-13: probes stay registered while a snapshot is taken, and nothing of them is in it.
+#[test]
+fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
+    for (_, name) in GUESTS {
+        let taken = |probes: &[Kprobe]| {
+            let mut session = session_with(name, &config(1));
+            for probe in probes {
+                session.register_kprobe(probe).expect("may be probed");
+            }
+            assert_eq!(session.run_until(300_000), Stop::Limit, "{name}");
+            (session.snapshot().expect("a snapshot"), session)
+        };
+        let probes = ["vfs_read", "vfs_write"].map(|name| Kprobe::at(name).pre(|_| Flow::Continue));
+        let (mut plain, _) = taken(&[]);
+        let (mut probed, mut session) = taken(&probes);
+        assert!(probes[0].hits() > 0, "{name}");
+        // How often the engine was asked is no state of the guest's.
+        for state in [&mut plain.state, &mut probed.state] {
+            (state.counts.claimed, state.counts.window_faults) = (0, 0);
+        }
+        assert_eq!(plain.state, probed.state, "{name}");
+        assert!(plain.memory == probed.memory, "{name}: memory");
+        let before = probes[0].hits();
+        session.restore(&probed).expect("it fits");
+        session.run_until(LONG);
+        assert!(probes[0].hits() > before, "{name}: it is armed again");
+    }
+}
+
+/// RP-1: a followed call's return address is the engine's, on a stack that only the guest knows.
+#[test]
+fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
+    for (_, name) in GUESTS {
+        let mut session = session_with(name, &config(1));
+        let probe = Kretprobe::at("vfs_read");
+        session.register_kretprobe(&probe).expect("a function");
+        let mut stop = 0;
+        while session.engine().calls_in_flight() == 0 {
+            stop += 1_000;
+            assert_eq!(session.run_until(stop), Stop::Limit, "{name}");
+        }
+        let refused = session.snapshot().expect_err("a call is under way");
+        assert!(matches!(&refused, SnapshotError::NotNow(why) if why.contains("have not returned")), "{name}: {refused}");
+        while session.engine().calls_in_flight() > 0 {
+            stop += 1_000;
+            assert_eq!(session.run_until(stop), Stop::Limit, "{name}");
+        }
+        session.snapshot().expect("it has returned");
+    }
+}
+
+/// What does not fit, or cannot be, is refused, and the machine goes on as if nothing had been asked.
+#[test]
+fn a_snapshot_that_cannot_be_is_refused_and_changes_nothing() {
+    let (_, name) = GUESTS[0];
+    let kernel = kernel(name);
+    let mut machine = Machine::new(&kernel, &config(1), |_| ()).expect("a machine");
+    machine.run_until(300_000);
+    let snapshot = machine.snapshot().expect("a snapshot");
+    let json = |snapshot: &Snapshot| serde_json::to_value(&snapshot.state).expect("values");
+    type Change = fn(&mut serde_json::Value);
+    #[rustfmt::skip]
+    let cases: &[(&str, Change, &str)] = &[
+        ("another board",       |state| state["shape"]["board"] = "pc".into(),                      "the board is pc"),
+        ("more CPUs",           |state| state["shape"]["cpus"] = 2.into(),                          "the number of CPUs is 2"),
+        ("no such CPU",         |state| state["current"] = 1.into(),                                "number 1 runs"),
+        ("a register more",     |state| state["cpus"][0]["registers"]["zz"] = "0x1".into(),         "`zz` is unknown"),
+        ("top of the x87",      |state| state["cpus"][0]["registers"]["x87.top"] = "0x8".into(),    "`x87.top` cannot be 0x8"),
+        ("a flag nobody has",   |state| state["cpus"][0]["registers"]["hidden"] = "0x100000".into(), "`hidden` cannot be"),
+        ("the end of time",     |state| state["cpus"][0]["clock"]["time"] = u64::MAX.into(),        "beyond all times"),
+        ("a timer's period",    |state| {
+            state["devices"]["cpus"][0]["timer"]["period"] = 0.into();
+            state["devices"]["cpus"][0]["timer"]["next"] = 5.into();
+        },                                                                                          "that cannot be"),
+        ("a CPU of the board",  |state| state["devices"]["cpus"] = serde_json::json!([]),           "that cannot be"),
+        ("no devices",          |state| state["devices"] = serde_json::json!({}),                   "its devices"),
+    ];
+    for (what, change, why) in cases {
+        let mut state = json(&snapshot);
+        change(&mut state);
+        let state = serde_json::from_value(state).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let refused = machine.restore(&Snapshot { state, memory: snapshot.memory.clone() }).expect_err(what);
+        assert!(refused.to_string().contains(why), "{what}: {refused}");
+        assert!(machine.snapshot().expect("a snapshot") == snapshot, "{what}: nothing has changed");
+    }
+    let mut state = json(&snapshot);
+    state["cpus"][0]["registers"].as_object_mut().expect("registers").remove("cr3");
+    let state = serde_json::from_value(state).expect("values");
+    let refused = machine.restore(&Snapshot { state, memory: snapshot.memory.clone() }).expect_err("a register is missing");
+    assert!(refused.to_string().contains("`cr3` is missing"), "{refused}");
+}

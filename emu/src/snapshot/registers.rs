@@ -108,11 +108,14 @@ mod tests {
         registers
     }
 
+    type Given<'a> = &'a [(&'a str, u128)];
+    type Answer = Result<Vec<u128>, &'static str>;
+
     #[test]
     fn what_is_unknown_missing_twice_or_out_of_range_is_refused() {
         let table = [Wanted { name: "a", bits: 0xff }, Wanted { name: "b", bits: u128::MAX }];
         #[rustfmt::skip]
-        let cases: &[(&str, &[(&str, u128)], Result<Vec<u128>, &str>)] = &[
+        let cases: &[(&str, Given<'_>, Answer)] = &[
             ("as it is",        &[("a", 0xff), ("b", 7)],           Ok(vec![0xff, 7])),
             ("another order",   &[("b", 7), ("a", 1)],              Ok(vec![1, 7])),
             ("missing",         &[("a", 1)],                        Err("`b` is missing")),

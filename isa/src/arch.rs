@@ -16,17 +16,20 @@ pub enum Arch {
     I386,
     /// 64-bit x86.
     X86_64,
+    /// AArch64.
+    Arm64,
 }
 
 impl Arch {
     /// Every ISA that is built in.
-    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64];
+    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64];
 
     /// The name that people type: `tiny/x86_64`.
     pub fn name(self) -> &'static str {
         match self {
             Arch::I386 => "i386",
             Arch::X86_64 => "x86_64",
+            Arch::Arm64 => "arm64",
         }
     }
 
@@ -40,6 +43,7 @@ impl Arch {
         match self {
             Arch::I386 => &crate::x86::I386,
             Arch::X86_64 => &crate::x86::X86_64,
+            Arch::Arm64 => &crate::arm64::ARM64,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Walking a function from its start: where its instructions begin. Written once for all ISAs.
 
 use crate::arch::Isa;
-use crate::insn::{Insn, LONGEST, Undecodable};
+use crate::insn::{Flow, Insn, LONGEST, Undecodable};
 use crate::mem::Fault;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The instructions from `start` to `end`, one behind the other; ends behind the first bytes that are none.
 ///
@@ -89,11 +92,72 @@ where
     }
 }
 
+/// What an instruction does to its CPU's exclusive monitor (reservation, link).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusive {
+    /// Nothing.
+    Neither,
+    /// Sets it, for the store to come.
+    Load,
+    /// Stores if it is still set, and clears it.
+    Store,
+    /// Clears it.
+    Clear,
+}
+
+/// How far a load-exclusive and its store may be apart. CPUs promise that such a loop ends only where it is much shorter.
+const EXCLUSIVE_REACH: u64 = 256;
+
+/// Whether an address lies on a way from a load-exclusive to a store-exclusive of its function: a trap there clears the monitor, and a loop
+/// that tries again never ends.
+pub fn between_exclusives<R>(
+    isa: &'static Isa,
+    kind: fn(&Insn) -> Exclusive,
+    function: &Range<u64>,
+    address: u64,
+    read: R,
+) -> bool
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
+{
+    let nearest = address.saturating_sub(EXCLUSIVE_REACH).max(function.start);
+    let start = if isa.variable_length { function.start } else { nearest };
+    let end = address.saturating_add(EXCLUSIVE_REACH).min(function.end);
+    let insns: Vec<Insn> = walk(isa, start, end, read).map_while(Result::ok).collect();
+    let behind_loads: Vec<u64> = insns.iter().filter(|insn| kind(insn) == Exclusive::Load).flat_map(ways_on).collect();
+    let opened = reached(&insns, kind, behind_loads);
+    let Ok(place) = insns.binary_search_by_key(&address, |insn| insn.address) else { return false };
+    let to_come = || reached(&insns, kind, vec![address]);
+    opened[place] && insns.iter().zip(to_come()).any(|(insn, reached)| reached && kind(insn) == Exclusive::Store)
+}
+
+/// Which of these instructions are come to from the given addresses. At one that touches the monitor the way ends.
+fn reached(insns: &[Insn], kind: fn(&Insn) -> Exclusive, mut from: Vec<u64>) -> Vec<bool> {
+    let mut reached = vec![false; insns.len()];
+    while let Some(address) = from.pop() {
+        let Ok(place) = insns.binary_search_by_key(&address, |insn| insn.address) else { continue };
+        if !core::mem::replace(&mut reached[place], true) && kind(&insns[place]) == Exclusive::Neither {
+            from.extend(ways_on(&insns[place]));
+        }
+    }
+    reached
+}
+
+/// Where execution may go on in the same function.
+fn ways_on(insn: &Insn) -> impl Iterator<Item = u64> + use<> {
+    let (behind, elsewhere) = match insn.flow {
+        Flow::Next | Flow::Call(_) | Flow::IndirectCall => (Some(insn.next()), None),
+        Flow::Branch(target) => (Some(insn.next()), Some(target)),
+        Flow::Jump(target) => (None, Some(target)),
+        Flow::IndirectJump | Flow::Return | Flow::Trap => (None, None),
+    };
+    behind.into_iter().chain(elsewhere)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::x86::X86_64;
-    use alloc::vec::Vec;
 
     const START: u64 = 0xffff_ffff_8100_0000;
 

@@ -287,7 +287,7 @@ fn gates(arch: Arch) -> Vec<u8> {
         let low = target & 0xffff | 0x10 << 16 | 0x8e00 << 32 | (target >> 16 & 0xffff) << 48;
         match arch {
             Arch::X86_64 => [low | 1 << 32, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>(),
-            Arch::I386 => low.to_le_bytes().to_vec(),
+            _ => low.to_le_bytes().to_vec(),
         }
     };
     (0..256).flat_map(gate).collect()
@@ -318,7 +318,7 @@ fn page_tables(arch: Arch) -> Vec<u8> {
             words.extend(pages);
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
-        Arch::I386 => {
+        _ => {
             let mut words = vec![0u32; 1024];
             for (directory, word) in words.iter_mut().enumerate().take(4) {
                 *word = table(1 + directory as u64) as u32;

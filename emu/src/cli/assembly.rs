@@ -3,8 +3,7 @@
 use super::Failure;
 use crate::symbols::Symbols;
 use capstone::Capstone;
-use capstone::arch::x86::{ArchMode, ArchSyntax};
-use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax};
+use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax, arm64, x86};
 use clap::ValueEnum;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::{Flow, Insn};
@@ -28,15 +27,18 @@ pub struct Writer<'k> {
 impl<'k> Writer<'k> {
     /// One for this ISA.
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
-        let mode = match arch {
-            Arch::I386 => ArchMode::Mode32,
-            Arch::X86_64 => ArchMode::Mode64,
+        let x86 = |mode| {
+            let syntax = match syntax {
+                Syntax::Att => x86::ArchSyntax::Att,
+                Syntax::Intel => x86::ArchSyntax::Intel,
+            };
+            Capstone::new().x86().mode(mode).syntax(syntax).build()
         };
-        let syntax = match syntax {
-            Syntax::Att => ArchSyntax::Att,
-            Syntax::Intel => ArchSyntax::Intel,
+        let capstone = match arch {
+            Arch::I386 => x86(x86::ArchMode::Mode32),
+            Arch::X86_64 => x86(x86::ArchMode::Mode64),
+            Arch::Arm64 => Capstone::new().arm64().mode(arm64::ArchMode::Arm).build(),
         };
-        let capstone = Capstone::new().x86().mode(mode).syntax(syntax).build();
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
         Ok(Writer { capstone, symbols })
     }
@@ -74,18 +76,22 @@ mod tests {
     #[test]
     fn branch_targets_have_names() {
         let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);
-        let isa = Arch::X86_64.isa();
+        use Arch::{Arm64, X86_64};
+        use Syntax::{Att, Intel};
         #[rustfmt::skip]
-        let cases: [(&[u8], Syntax, &str); 5] = [
-            (&[0xe8, 0xfb, 0, 0, 0],            Syntax::Att,    "callq 0x1100 <vfs_read>"),
-            (&[0xeb, 0x10],                     Syntax::Att,    "jmp 0x1012 <_stext+0x12>"),
-            (&[0x89, 0xd8],                     Syntax::Att,    "movl %ebx, %eax"),
-            (&[0x89, 0xd8],                     Syntax::Intel,  "mov eax, ebx"),
-            (&[0xc3],                           Syntax::Att,    "retq"),
+        let cases: [(Arch, &[u8], Syntax, &str); 8] = [
+            (X86_64, &[0xe8, 0xfb, 0, 0, 0],            Att,    "callq 0x1100 <vfs_read>"),
+            (X86_64, &[0xeb, 0x10],                     Att,    "jmp 0x1012 <_stext+0x12>"),
+            (X86_64, &[0x89, 0xd8],                     Att,    "movl %ebx, %eax"),
+            (X86_64, &[0x89, 0xd8],                     Intel,  "mov eax, ebx"),
+            (X86_64, &[0xc3],                           Att,    "retq"),
+            (Arm64,  &[0x40, 0x00, 0x00, 0x94],         Att,    "bl #0x1100 <vfs_read>"),
+            (Arm64,  &[0xfd, 0x7b, 0xbe, 0xa9],         Att,    "stp x29, x30, [sp, #-0x20]!"),
+            (Arm64,  &[0xff, 0xff, 0xff, 0x54],         Att,    "b.nv #0xffc <0xffc>"),
         ];
-        for (bytes, syntax, expected) in cases {
-            let writer = Writer::new(Arch::X86_64, syntax, &symbols).unwrap();
-            let insn = (isa.decode)(0x1000, bytes).unwrap();
+        for (arch, bytes, syntax, expected) in cases {
+            let writer = Writer::new(arch, syntax, &symbols).unwrap();
+            let insn = (arch.isa().decode)(0x1000, bytes).unwrap();
             assert_eq!(writer.text(&insn), expected);
         }
     }

@@ -204,6 +204,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
     match arch {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
+        Arch::Arm64 => None,
     }
 }
 

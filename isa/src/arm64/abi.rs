@@ -1,0 +1,79 @@
+//! AAPCS64 as the kernel uses it, and the registers by number and name (spec/isa-arm64.md 5 and 6).
+
+use crate::abi::{Abi, ReturnAddress};
+use crate::regs::Reg;
+
+/// The first argument, and the result. The thirty general registers that follow are numbered as the hardware numbers them.
+pub const X0: Reg = Reg(0);
+/// The frame pointer.
+pub const FP: Reg = Reg(29);
+/// The link register: a function's return address at its entry.
+pub const LR: Reg = Reg(30);
+/// The stack pointer in use; where instructions say 31 and mean it.
+pub const SP: Reg = Reg(31);
+/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+pub const PC: Reg = Reg(32);
+/// PSTATE as SPSR_EL1 would hold it: NZCV in bits 31 to 28, DAIF in bits 9 to 6.
+pub const PSTATE: Reg = Reg(33);
+/// The low half of v0. The low halves of v1 to v31 follow, then the high halves of all: [`vector`].
+pub const V0: Reg = Reg(64);
+
+/// The general register of that number; 31 is no register but zero, see [`super::emulate`].
+pub const fn x(number: u8) -> Reg {
+    Reg(number & 31)
+}
+
+/// The two halves of a vector register, the low one first.
+pub const fn vector(number: u8) -> [Reg; 2] {
+    let low = V0.0 + (number & 31);
+    [Reg(low), Reg(low + 32)]
+}
+
+/// The kernel's calling convention.
+pub static AAPCS64: Abi = Abi {
+    sp: SP,
+    result: X0,
+    arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
+    first_stack_argument: 0,
+    return_address: ReturnAddress::In(LR),
+    #[rustfmt::skip]
+    names: &[
+        ("x0", x(0)), ("x1", x(1)), ("x2", x(2)), ("x3", x(3)), ("x4", x(4)), ("x5", x(5)), ("x6", x(6)), ("x7", x(7)),
+        ("x8", x(8)), ("x9", x(9)), ("x10", x(10)), ("x11", x(11)), ("x12", x(12)), ("x13", x(13)), ("x14", x(14)), ("x15", x(15)),
+        ("x16", x(16)), ("x17", x(17)), ("x18", x(18)), ("x19", x(19)), ("x20", x(20)), ("x21", x(21)), ("x22", x(22)), ("x23", x(23)),
+        ("x24", x(24)), ("x25", x(25)), ("x26", x(26)), ("x27", x(27)), ("x28", x(28)), ("x29", FP), ("x30", LR), ("sp", SP),
+        ("pc", PC), ("pstate", PSTATE),
+    ],
+    // No instruction is left half-way with registers that tell how far it has come.
+    progress: &[],
+    // The callee's stack arguments are its caller's to keep, and Linux copied none (JP-1).
+    jprobe_stack: 0,
+    stack_size: 16384,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// DV-4: the names are those of `regs_query_register_offset`, in its order.
+    #[test]
+    fn registers_have_linux_names() {
+        let names: Vec<&str> = AAPCS64.names.iter().map(|(name, _)| *name).collect();
+        let general: Vec<_> = (0..31).map(|number| alloc::format!("x{number}")).collect();
+        assert_eq!(names[..31], general);
+        assert_eq!(names[31..], ["sp", "pc", "pstate"]);
+        assert_eq!((AAPCS64.register("x30"), AAPCS64.register("lr")), (Some(LR), None));
+    }
+
+    /// RP-1, JP-2: numbers that stand for two registers would mix them up.
+    #[test]
+    fn every_register_has_a_number_of_its_own() {
+        let vectors = (0..32).flat_map(vector);
+        let mut all: Vec<Reg> = AAPCS64.names.iter().map(|(_, reg)| *reg).chain(vectors).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!((all.len(), count), (98, 98));
+    }
+}

@@ -1,0 +1,36 @@
+//! AArch64: 4-byte little-endian instructions, found in tables of (mask, value) rows in the order of spec/isa-arm64.md.
+
+pub mod abi;
+pub mod decode;
+pub mod detour;
+pub mod emulate;
+pub mod rules;
+pub mod slot;
+
+use crate::arch::{Arch, Isa};
+use crate::plan::Errno;
+
+/// Bytes of every instruction.
+pub const LENGTH: usize = 4;
+
+/// spec/isa-arm64.md 1, 2 and 6.
+pub static ARM64: Isa = Isa {
+    arch: Arch::Arm64,
+    word: 8,
+    longest: LENGTH,
+    breakpoint: &slot::PROBE.to_le_bytes(),
+    is_breakpoint: slot::is_breakpoint,
+    linux_pc_bias: 0,
+    boundary_errno: Errno::EINVAL,
+    variable_length: false,
+    entry_offset: |_| 0,
+    no_return_probes: &[],
+    abi: &abi::AAPCS64,
+    decode: decode::decode,
+    plan: rules::plan,
+    stands: rules::stands,
+    rules: rules::RULES,
+    copy: slot::copy,
+    emulate: emulate::emulate,
+    detour: Some(&detour::DETOUR),
+};

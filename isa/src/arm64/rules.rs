@@ -1,0 +1,320 @@
+//! Which AArch64 instructions may be probed, and how each accepted one runs.
+//!
+//! One table for both policies, in the order of spec/isa-arm64.md 2.1: the first row that matches decides, and a word that no row names may
+//! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts what breaks.
+
+use super::decode::{address_of, target_19, word};
+use super::emulate::{self, MASKS};
+use super::{ARM64, LENGTH, slot};
+use crate::function::{Exclusive, between_exclusives};
+use crate::insn::{Flow, Insn};
+use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::region::Surroundings;
+use Errno::EINVAL;
+use Verdict::{Boost, Compute, Refuse, Step};
+use core::ops::Range;
+
+#[rustfmt::skip]
+mod reasons {
+    use super::*;
+    pub static EXPECTED_FAULT: Rule = Rule::new("expected-fault", EINVAL,
+        "Linux 6.1 refuses instructions that the exception table expects to fault; the policy `best` does not");
+    pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
+        "it stands between a load-exclusive and its store-exclusive, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
+        "a trap between a load-exclusive and its store-exclusive makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static AUTHENTICATED: Rule = Rule::new("authenticated-branch", EINVAL,
+        "where it leads is found with a secret key, so it is not computed; probe where it leads to instead");
+    pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
+        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+    pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
+        "there is a breakpoint of someone else's here, or the trap of a BUG(); probe the next instruction instead");
+    pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
+        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+    pub static STATE: Rule = Rule::new("system-state", EINVAL,
+        "it may change how everything behind it is translated, executed or trapped, the engine's own code included; probe the instruction before it instead");
+    pub static MASKING: Rule = Rule::new("interrupt-masks", EINVAL,
+        "Linux 6.1 steps with interrupts masked, where their masks must not be looked at or changed; the policy `best` computes it");
+    pub static TRAP_STATE: Rule = Rule::new("trap-state", EINVAL,
+        "it looks at a register that the probe's own trap overwrites; probe the instruction behind it, which sees the value, instead");
+    pub static HINT: Rule = Rule::new("hint", EINVAL,
+        "Linux 6.1 steps few hints only; the policy `best` runs all that do not wait");
+    pub static WAIT: Rule = Rule::new("wait", EINVAL,
+        "it waits for an event or an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+    pub static PREFETCH: Rule = Rule::new("literal-prefetch", EINVAL,
+        "Linux 6.1 does not compute a prefetch of a literal; the policy `best` does");
+    pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
+        "it is there to raise an exception, or is data; probe the instruction before it instead");
+    pub static UNKNOWN: Rule = Rule::new("unknown", EINVAL,
+        "no CPU that is known here has this branch or system instruction; probe another one instead");
+}
+pub(super) use reasons::*;
+
+/// Every reason there is, in the order of spec/isa-arm64.md 2.
+#[rustfmt::skip]
+pub static RULES: &[&Rule] = &[
+    &EXPECTED_FAULT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &AUTHENTICATED, &RETURN, &BREAKPOINT, &EXCEPTION, &STATE, &MASKING, &TRAP_STATE, &HINT,
+    &WAIT, &PREFETCH, &UNDEFINED, &UNKNOWN, &slot::OUT_OF_REACH,
+];
+
+/// May it be probed, and how would it run?
+pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let word = word(insn);
+    let found = TABLE.iter().find(|row| word & row.mask == row.value);
+    let verdict = match policy {
+        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+    };
+    match verdict {
+        Compute(computation) => Ok(Plan::Emulate(computation(insn, word))),
+        Boost => Ok(Plan::Boost),
+        Step => Ok(Plan::Step),
+        Refuse(rule) => Err(rule.refusal()),
+    }
+}
+
+/// How an instruction runs, or why it may not be probed.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Compute(fn(&Insn, u32) -> Emulation),
+    Boost,
+    Step,
+    Refuse(&'static Rule),
+}
+
+/// Words with `word & mask == value`.
+struct Row {
+    mask: u32,
+    value: u32,
+    linux: Verdict,
+    best: Verdict,
+}
+
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
+    Row { mask, value, linux, best }
+}
+
+/// The two policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+    row(mask, value, verdict, verdict)
+}
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+    //   mask         value                      Linux 6.1              best
+    both(0xbf00_0000, 0x1800_0000,               Compute(load)),                                 // ldr (literal) of w and x
+    both(0xff00_0000, 0x9800_0000,               Compute(load)),                                 // ldrsw (literal)
+    both(0x7c00_0000, 0x1400_0000,               Compute(jump)),                                 // b, bl
+    both(0xff00_0010, 0x5400_0000,               Compute(branch)),                               // b.cond
+    row (0xff00_0010, 0x5400_0010,               Step,                  Compute(branch)),        // bc.cond: Linux copies it as it is
+    both(0x7e00_0000, 0x3400_0000,               Compute(compare)),                              // cbz, cbnz
+    both(0x7e00_0000, 0x3600_0000,               Compute(test)),                                 // tbz, tbnz
+    both(0xffff_fc1f, 0xd61f_0000,               Compute(indirect)),                             // br
+    both(0xffff_fc1f, 0xd63f_0000,               Compute(indirect)),                             // blr
+    both(0xffff_fc1f, 0xd65f_0000,               Compute(indirect)),                             // ret
+    both(0x1f00_0000, 0x1000_0000,               Compute(address)),                              // adr, adrp
+    both(0xfeff_f800, 0xd61f_0800,               Refuse(&AUTHENTICATED)),                        // braa, brab, braaz, brabz
+    both(0xfeff_f800, 0xd63f_0800,               Refuse(&AUTHENTICATED)),                        // blraa, blrab, blraaz, blrabz
+    both(0xffff_fbff, 0xd65f_0bff,               Refuse(&AUTHENTICATED)),                        // retaa, retab
+    both(0xffff_fbff, 0xd69f_0bff,               Refuse(&RETURN)),                               // eretaa, eretab
+    both(0xffff_ffff, 0xd69f_03e0,               Refuse(&RETURN)),                               // eret
+    row (0xffff_ffff, 0xd6bf_03e0,               Step,                  Refuse(&RETURN)),        // drps
+    both(0xffe0_001f, 0xd420_0000,               Refuse(&BREAKPOINT)),                           // brk
+    both(0xff00_0000, 0xd400_0000,               Refuse(&EXCEPTION)),                            // svc, hvc, smc, hlt, dcps
+    row (0xffff_f0ff, 0xd503_40df,               Refuse(&MASKING),      Compute(mask)),          // msr daifset, #
+    row (0xffff_f0ff, 0xd503_40ff,               Refuse(&MASKING),      Compute(unmask)),        // msr daifclr, #
+    row (0xffff_f0ff, 0xd500_401f,               Refuse(&STATE),        Boost),                  // cfinv
+    row (0xffff_f0ff, 0xd500_403f,               Refuse(&STATE),        Boost),                  // xaflag
+    row (0xffff_f0ff, 0xd500_405f,               Refuse(&STATE),        Boost),                  // axflag
+    row (0xffff_f0ff, 0xd500_407f,               Refuse(&STATE),        Step),                   // msr uao, #
+    row (0xffff_f0ff, 0xd500_409f,               Refuse(&STATE),        Step),                   // msr pan, #
+    row (0xffff_f0ff, 0xd503_403f,               Refuse(&STATE),        Step),                   // msr ssbs, #
+    row (0xffff_f0ff, 0xd503_405f,               Refuse(&STATE),        Step),                   // msr dit, #
+    row (0xffff_f0ff, 0xd503_409f,               Refuse(&STATE),        Step),                   // msr tco, #
+    both(0xfff8_f01f, 0xd500_401f,               Refuse(&STATE)),                                // msr spsel, # and the like
+    row (0xffff_ffe0, msr(3, 3,  4,  2, 1),      Refuse(&MASKING),      Compute(write_masks)),   // msr daif
+    row (0xffff_ffe0, msr(3, 3,  4,  2, 0),      Refuse(&STATE),        Step),                   // msr nzcv
+    row (0xffff_ffe0, msr(3, 3,  4,  4, 0),      Refuse(&STATE),        Step),                   // msr fpcr
+    row (0xffff_ffe0, msr(3, 3,  4,  4, 1),      Refuse(&STATE),        Step),                   // msr fpsr
+    row (0xffff_ffe0, msr(3, 0,  4,  2, 3),      Refuse(&STATE),        Step),                   // msr pan
+    row (0xffff_ffe0, msr(3, 3, 13,  0, 2),      Refuse(&STATE),        Step),                   // msr tpidr_el0
+    row (0xffff_ffe0, msr(3, 3, 13,  0, 3),      Refuse(&STATE),        Step),                   // msr tpidrro_el0
+    row (0xffff_ffe0, msr(3, 0, 13,  0, 4),      Refuse(&STATE),        Step),                   // msr tpidr_el1: the per-CPU base
+    row (0xffff_ffe0, msr(3, 0, 13,  0, 1),      Refuse(&STATE),        Step),                   // msr contextidr_el1
+    row (0xffff_ffe0, msr(3, 0, 14,  1, 0),      Refuse(&STATE),        Step),                   // msr cntkctl_el1
+    row (0xffff_fe00, msr(3, 3, 14,  2, 0),      Refuse(&STATE),        Step),                   // msr cntp_*_el0, cntv_*_el0
+    row (0xffff_f800, msr(3, 0, 12,  8, 0),      Refuse(&STATE),        Step),                   // msr icc_*_el1
+    both(0xfff0_0000, 0xd510_0000,               Refuse(&STATE)),                                // msr of any other register
+    row (0xffff_ffe0, mrs(3, 3,  4,  2, 1),      Refuse(&MASKING),      Compute(read_masks)),    // mrs of daif
+    row (0xffff_ffe0, mrs(3, 0,  4,  0, 0),      Step,                  Refuse(&TRAP_STATE)),    // mrs of spsr_el1
+    row (0xffff_ffe0, mrs(3, 0,  4,  0, 1),      Step,                  Refuse(&TRAP_STATE)),    // mrs of elr_el1
+    row (0xffff_ffe0, mrs(3, 0,  5,  2, 0),      Step,                  Refuse(&TRAP_STATE)),    // mrs of esr_el1
+    both(0xfff0_0000, 0xd530_0000,               Step),                                          // mrs of any other register
+    row (0xffff_ffff, hint(0),                   Step,                  Boost),                  // nop
+    row (0xffff_ffff, hint(7),                   Step,                  Boost),                  // xpaclri
+    row (0xffff_ffff, hint(8),                   Step,                  Boost),                  // pacia1716
+    row (0xffff_ffff, hint(10),                  Step,                  Boost),                  // pacib1716
+    row (0xffff_ffff, hint(24),                  Step,                  Boost),                  // paciaz
+    row (0xffff_ffff, hint(25),                  Step,                  Boost),                  // paciasp
+    row (0xffff_ffff, hint(26),                  Step,                  Boost),                  // pacibz
+    row (0xffff_ffff, hint(27),                  Step,                  Boost),                  // pacibsp
+    row (0xffff_ff3f, hint(32),                  Step,                  Boost),                  // bti, bti c, bti j, bti jc
+    row (0xffff_ffdf, hint(2),                   Refuse(&HINT),         Refuse(&WAIT)),          // wfe, wfi
+    row (0xffff_f01f, hint(0),                   Refuse(&HINT),         Boost),                  // yield, sev, csdb, autiasp, and what does nothing
+    row (0xffff_ffc0, 0xd503_1000,               Step,                  Refuse(&WAIT)),          // wfet, wfit
+    row (0xffff_f01f, 0xd503_301f,               Step,                  Boost),                  // clrex, dsb, dmb, isb, sb
+    both(0xfff8_0000, 0xd508_0000,               Step),                                          // sys: dc, ic, tlbi, at
+    both(0xfff8_0000, 0xd528_0000,               Step),                                          // sysl
+    row (0xbfa0_7c00, 0x0820_7c00,               Refuse(&EXCLUSIVE),    Boost),                  // casp: atomic by itself
+    both(0x3f80_0000, 0x0800_0000,               Refuse(&EXCLUSIVE)),                            // ldxr, stxr, ldaxr, stlxr, ldxp, stxp
+    row (0xff00_0000, 0xd800_0000,               Refuse(&PREFETCH),     Compute(nothing)),       // prfm (literal)
+    row (0xff00_0000, 0xdc00_0000,               Step,                  Refuse(&UNKNOWN)),       // no size of vector
+    row (0x3f00_0000, 0x1c00_0000,               Step,                  Compute(load_vector)),   // ldr (literal) of s, d, q: Linux loads something else
+    row (0xffff_0000, 0x0000_0000,               Step,                  Refuse(&UNDEFINED)),     // udf
+    row (0x1c00_0000, 0x1400_0000,               Step,                  Refuse(&UNKNOWN)),       // any other branch or system instruction
+];
+
+/// A write of a system register, named as the manual names it.
+const fn msr(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+    0xd500_0000 | op0 << 19 | op1 << 16 | crn << 12 | crm << 8 | op2 << 5
+}
+
+/// A read of one.
+const fn mrs(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+    msr(op0, op1, crn, crm, op2) | 1 << 21
+}
+
+const fn hint(number: u32) -> u32 {
+    0xd503_201f | number << 5
+}
+
+const NONE: Emulation = Emulation { op: emulate::NOTHING, a: 0, b: 0, c: 0, value: 0 };
+
+/// The register in the low five bits.
+fn register(word: u32) -> u8 {
+    word as u8 & 31
+}
+
+fn fixed_target(insn: &Insn) -> u64 {
+    insn.flow.target().unwrap_or(insn.address)
+}
+
+fn jump(insn: &Insn, _: u32) -> Emulation {
+    let op = if matches!(insn.flow, Flow::Call(_)) { emulate::CALL } else { emulate::JUMP };
+    Emulation { op, value: fixed_target(insn), ..NONE }
+}
+
+fn branch(insn: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::BRANCH, a: word as u8 & 15, value: fixed_target(insn), ..NONE }
+}
+
+fn compare(insn: &Insn, word: u32) -> Emulation {
+    let (size, if_not) = (4 << (word >> 31), word >> 24 & 1);
+    Emulation { op: emulate::COMPARE, a: register(word), b: size, c: if_not as u8, value: fixed_target(insn) }
+}
+
+fn test(insn: &Insn, word: u32) -> Emulation {
+    let (bit, if_set) = (word >> 31 << 5 | word >> 19 & 31, word >> 24 & 1);
+    Emulation { op: emulate::TEST, a: register(word), b: bit as u8, c: if_set as u8, value: fixed_target(insn) }
+}
+
+fn indirect(insn: &Insn, word: u32) -> Emulation {
+    let op = if insn.flow == Flow::IndirectCall { emulate::CALL_REGISTER } else { emulate::JUMP_REGISTER };
+    Emulation { op, a: register(word >> 5), ..NONE }
+}
+
+fn address(insn: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::ADDRESS, a: register(word), value: address_of(insn.address, word), ..NONE }
+}
+
+/// Bits 31 and 30: a word, a doubleword, or a word with its sign.
+fn load(insn: &Insn, word: u32) -> Emulation {
+    let (op, size) = match word >> 30 {
+        0 => (emulate::LOAD, 4),
+        1 => (emulate::LOAD, 8),
+        _ => (emulate::LOAD_SIGNED, 4),
+    };
+    Emulation { op, a: register(word), b: size, value: target_19(insn.address, word), ..NONE }
+}
+
+fn load_vector(insn: &Insn, word: u32) -> Emulation {
+    let size = 4 << (word >> 30);
+    Emulation { op: emulate::LOAD_VECTOR, a: register(word), b: size, value: target_19(insn.address, word), ..NONE }
+}
+
+fn nothing(_: &Insn, _: u32) -> Emulation {
+    NONE
+}
+
+/// Which of D, A, I and F: bits 11 to 8.
+fn masks(word: u32) -> u64 {
+    u64::from(word >> 8 & 15) << MASKS.trailing_zeros()
+}
+
+fn mask(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::MASK, value: masks(word), ..NONE }
+}
+
+fn unmask(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::UNMASK, value: masks(word), ..NONE }
+}
+
+fn read_masks(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::READ_MASKS, a: register(word), ..NONE }
+}
+
+fn write_masks(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::WRITE_MASKS, a: register(word), ..NONE }
+}
+
+/// May it be probed where it stands?
+pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+    let at = insn.address;
+    let refused = match policy {
+        Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, |at, into| around.read(at, into)) => {
+            &BETWEEN_EXCLUSIVES
+        }
+        Policy::Linux61 if around.expected_fault(at..at.wrapping_add(1)).is_some() => &EXPECTED_FAULT,
+        Policy::Linux61 if linux_scan(at, function.start, around) => &BETWEEN_EXCLUSIVES,
+        _ => return Ok(()),
+    };
+    Err(refused.refusal())
+}
+
+/// What an instruction does to the exclusive monitor.
+fn exclusive(insn: &Insn) -> Exclusive {
+    let word = word(insn);
+    let is = |mask: u32, value: u32| word & mask == value;
+    let pair_or_casp = is(0x3fa0_0000, 0x0820_0000);
+    if is(0x3f80_0000, 0x0800_0000) && !(pair_or_casp && word >> 31 == 0) {
+        // Bit 22: load.
+        return if word >> 22 & 1 != 0 { Exclusive::Load } else { Exclusive::Store };
+    }
+    if is(0xffff_f0ff, 0xd503_305f) { Exclusive::Clear } else { Exclusive::Neither }
+}
+
+/// Linux looks back at most so many instructions (spec/isa-arm64.md 2).
+const LINUX_LOOKS_BACK: u64 = 32;
+
+/// Linux 6.1's scan: backwards from the instruction before, not past the function's start; what comes first decides. Bit 23 is not looked
+/// at, so that ldar, stlr and cas take part.
+fn linux_scan(address: u64, start: u64, around: &mut dyn Surroundings) -> bool {
+    let mut at = address;
+    for _ in 0..LINUX_LOOKS_BACK {
+        let Some(before) = at.checked_sub(LENGTH as u64).filter(|before| *before >= start) else { return false };
+        at = before;
+        let mut bytes = [0; LENGTH];
+        if around.read(at, &mut bytes).is_err() {
+            return false;
+        }
+        match u32::from_le_bytes(bytes) & 0x3f40_0000 {
+            0x0800_0000 => return false,
+            0x0840_0000 => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,8 @@ pub mod cpu;
 #[cfg(feature = "cpu")]
 pub mod machine;
 #[cfg(feature = "cpu")]
+pub mod overhead;
+#[cfg(feature = "cpu")]
 pub mod probed;
 #[cfg(feature = "cpu")]
 pub mod unicorn;

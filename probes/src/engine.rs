@@ -20,6 +20,8 @@ use trapline_isa::plan::Policy;
 pub struct Engine {
     pub(crate) isa: &'static Isa,
     pub(crate) policy: Policy,
+    /// Copies may end in a jump back.
+    pub(crate) boosting: bool,
     pub(crate) points: Points,
     pub(crate) returns: Returns,
     pub(crate) cpus: Vec<CpuState>,
@@ -68,6 +70,7 @@ impl Engine {
         Engine {
             isa,
             policy: Policy::default(),
+            boosting: true,
             points: Points::new(),
             returns: Returns::new(isa),
             cpus: (0..cpus).map(|_| CpuState::new(isa)).collect(),
@@ -98,6 +101,11 @@ impl Engine {
     /// The records that handlers left with [`crate::probe::Hit::emit`].
     pub fn records(&mut self) -> &mut Ring {
         &mut self.records
+    }
+
+    /// Whether points that are made from now on may have copies that end in a jump back; without, every copy ends in a second breakpoint.
+    pub fn set_boosting(&mut self, allowed: bool) {
+        self.boosting = allowed;
     }
 
     /// Whose decisions it makes.

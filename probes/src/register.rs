@@ -136,7 +136,10 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         let insn = self.instruction_at(guest, place)?;
-        let plan = (self.isa.plan)(&insn, self.policy)?;
+        let plan = match (self.isa.plan)(&insn, self.policy)? {
+            Plan::Boost if !self.boosting => Plan::Step,
+            plan => plan,
+        };
         let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
         (self.isa.stands)(&insn, self.policy, function, &mut self.text_around(guest))?;
         let (plan, slot) = slots::make(guest, self.isa, &insn, plan)?;

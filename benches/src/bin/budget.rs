@@ -1,0 +1,162 @@
+//! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of `benches/budgets.tsv`.
+//!
+//! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the benchmark loop and runs
+//! each for two lengths of time; callgrind dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same
+//! loop without a probe, at the same length, is taken off. Counts repeat exactly, on any x86-64 machine with the same compiler.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+use trapline::overhead::bench_loop::BenchLoop;
+use trapline::overhead::{MECHANISMS, Mechanism};
+
+/// Guest time of the two runs, in nanoseconds.
+const SHORT: u64 = 4_000;
+const LONG: u64 = 24_000;
+/// Before them: what has to be translated is, and what has to be optimised.
+const WARM: u64 = 20_000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["measure", guest] => measure(guest),
+        [] => check(),
+        _ => Err("usage: budget, or budget measure GUEST under callgrind".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("budget: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Under callgrind: prints the hits of each of the runs that it counts.
+fn measure(guest: &str) -> Result<(), String> {
+    let mut bench = BenchLoop::tiny(guest)?;
+    for mechanism in MECHANISMS {
+        let planted = bench.plant(mechanism)?;
+        bench.run(WARM)?;
+        for nanoseconds in [SHORT, LONG] {
+            let before = planted.hits();
+            counted(&mut bench, nanoseconds)?;
+            println!("{} {}", mechanism.letters, planted.hits() - before);
+        }
+        bench.take_away(planted);
+    }
+    Ok(())
+}
+
+/// Callgrind knows it by its name, and must see it return.
+#[inline(never)]
+fn counted(bench: &mut BenchLoop, nanoseconds: u64) -> Result<(), String> {
+    std::hint::black_box(bench.run(nanoseconds))
+}
+
+/// Host instructions added per hit, by the letters of the mechanism.
+type Added = BTreeMap<&'static str, f64>;
+
+fn added(guest: &str) -> Result<Added, String> {
+    let folder = env::temp_dir().join(format!("trapline-budget-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let answer = run_callgrind(guest, &folder).and_then(|said| read_counts(&said, &folder));
+    // It is the host's temporary folder: what stays there is no matter.
+    let _ = fs::remove_dir_all(&folder);
+    answer
+}
+
+fn run_callgrind(guest: &str, folder: &Path) -> Result<String, String> {
+    let this = env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--quiet", "--toggle-collect=budget::counted", "--dump-after=budget::counted"])
+        .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
+        .arg(this)
+        .args(["measure", guest])
+        .output()
+        .map_err(|error| format!("valgrind cannot be run ({error}); `scripts/setup.sh budget` installs it"))?;
+    if !output.status.success() {
+        return Err(format!("{guest} under valgrind: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
+}
+
+/// Pairs the runs that the program names with the dumps that callgrind has numbered.
+fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
+    let mut runs = Vec::new();
+    for (number, line) in said.lines().enumerate() {
+        let (letters, hits) = line.split_once(' ').ok_or(format!("no run: {line}"))?;
+        let hits: u64 = hits.parse().map_err(|_| format!("no number of hits: {line}"))?;
+        runs.push((letters, hits, instructions(&folder.join(format!("counts.{}", number + 1)))?));
+    }
+    let mut added = Added::new();
+    let mut unprobed = None;
+    for pair in runs.chunks_exact(2) {
+        let [(letters, few, short), (_, many, long)] = pair else { continue };
+        let mechanism = Mechanism::find(letters).ok_or(format!("no mechanism: {letters}"))?;
+        let cost = long.checked_sub(*short).ok_or(format!("{letters}: the longer run was shorter"))?;
+        let unprobed = *unprobed.get_or_insert(cost);
+        if let Some(hits) = many.checked_sub(*few).filter(|hits| *hits != 0) {
+            added.insert(mechanism.letters, (cost as f64 - unprobed as f64) / hits as f64);
+        }
+    }
+    Ok(added)
+}
+
+/// What one dump counted in all.
+fn instructions(file: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).map(str::trim);
+    total.and_then(|total| total.parse().ok()).ok_or(format!("{} has no totals", file.display()))
+}
+
+/// One line of the committed file.
+struct Budget {
+    guest: String,
+    what: String,
+    most: f64,
+}
+
+fn budgets() -> Result<Vec<Budget>, String> {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("budgets.tsv");
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines
+        .map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+            [guest, what, most] => {
+                let most = most.parse().map_err(|_| format!("budgets.tsv: no number: {line}"))?;
+                Ok(Budget { guest: guest.into(), what: what.into(), most })
+            }
+            _ => Err(format!("budgets.tsv: not three columns: {line}")),
+        })
+        .collect()
+}
+
+fn check() -> Result<(), String> {
+    let budgets = budgets()?;
+    let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
+    guests.dedup();
+    let mut over = String::new();
+    println!("{:<14}{:<8}{:>10}{:>10}", "guest", "what", "measured", "at most");
+    for guest in guests {
+        let added = added(guest)?;
+        for budget in budgets.iter().filter(|budget| budget.guest == guest) {
+            let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;
+            println!("{guest:<14}{:<8}{value:>10.2}{:>10}", budget.what, budget.most);
+            if value > budget.most {
+                let _ = write!(over, "\n  {guest} {}: {value:.2}, at most {}", budget.what, budget.most);
+            }
+        }
+    }
+    if over.is_empty() { Ok(()) } else { Err(format!("over budget:{over}")) }
+}
+
+/// Of a mechanism, or of `one/other`: their ratio.
+fn value_of(added: &Added, what: &str) -> Option<f64> {
+    match what.split_once('/') {
+        Some((one, other)) => Some(added.get(one)? / added.get(other)?),
+        None => added.get(what).copied(),
+    }
+}

@@ -1,0 +1,118 @@
+//! A guest in its benchmark loop: the same few instructions and a call of an empty function, over and over.
+
+use super::Mechanism;
+use crate::boot::Kernel;
+use crate::machine::{Config, Stop};
+use crate::probed::Session;
+use trapline_probes::probe::{Flow, Jprobe, Kprobe, Kretprobe};
+
+/// The function that the tiny kernel calls.
+pub const TARGET: &str = "bench_target";
+/// What it prints before it begins to.
+const BOOTED: &str = "text is read-only";
+/// Far more virtual time than a boot takes, in nanoseconds.
+const LONG: u64 = 10_000_000_000;
+/// From the last words of the boot to well into the loop.
+const WARM_UP: u64 = 50_000;
+
+/// See the file's text.
+pub struct BenchLoop {
+    session: Session,
+    /// The address of the function.
+    target: u64,
+}
+
+/// The probes of one mechanism while they stand there.
+pub struct Planted {
+    kprobe: Option<Kprobe>,
+    kretprobe: Option<Kretprobe>,
+    jprobe: Option<Jprobe>,
+}
+
+impl Planted {
+    /// How often the function was seen to be called.
+    pub fn hits(&self) -> u64 {
+        let kprobe = self.kprobe.as_ref().map(Kprobe::hits);
+        let jprobe = self.jprobe.as_ref().map(Jprobe::hits);
+        kprobe.or(jprobe).or(self.kretprobe.as_ref().map(Kretprobe::hits)).unwrap_or(0)
+    }
+}
+
+impl BenchLoop {
+    /// The tiny kernel of that name, booted and in its loop.
+    pub fn tiny(name: &str) -> Result<BenchLoop, String> {
+        let builtin = trapline_images::find(name).ok_or(format!("{name} is not built in"))?;
+        let kernel = Kernel::from_bytes(builtin.bytes).map_err(|error| error.to_string())?;
+        let config = Config { command_line: format!("bench={}", u32::MAX), ..Config::default() };
+        let mut session = Session::new(kernel, &config).map_err(|error| error.to_string())?;
+        session.machine_mut().stop_at_console_text(Some(BOOTED));
+        match session.run_until(LONG) {
+            Stop::ConsoleText => BenchLoop::in_session(session, TARGET),
+            other => Err(format!("the guest did not say {BOOTED:?}: {other:?}")),
+        }
+    }
+
+    fn in_session(mut session: Session, target: &str) -> Result<BenchLoop, String> {
+        let target = session.kernel().symbols.address_of(target).ok_or(format!("the guest has no {target}"))?;
+        session.with_engine(|engine, _| engine.set_optimization_delay(0));
+        let mut made = BenchLoop { session, target };
+        made.run(WARM_UP)?;
+        Ok(made)
+    }
+
+    /// Puts the probes of a mechanism on the function and lets them settle.
+    pub fn plant(&mut self, mechanism: &Mechanism) -> Result<Planted, String> {
+        self.session.with_engine(|engine, guest| {
+            engine.set_optimization(guest, mechanism.optimize);
+            engine.set_boosting(mechanism.boost);
+        });
+        let at = self.target;
+        let kprobe = || {
+            let probe = Kprobe::at_address(at).pre(|_| Flow::Continue);
+            if mechanism.post { probe.post(|_| {}) } else { probe }
+        };
+        let planted = Planted {
+            kprobe: mechanism.kprobe.then(kprobe),
+            kretprobe: mechanism.kretprobe.then(|| Kretprobe::at_address(at).handler(|_| {})),
+            jprobe: mechanism.jprobe.then(|| Jprobe::at_address(at).host(|_| {})),
+        };
+        let refused = |refusal| format!("{}: {refusal}", mechanism.letters);
+        if let Some(probe) = &planted.kprobe {
+            self.session.register_kprobe(probe).map_err(refused)?;
+        }
+        if let Some(probe) = &planted.jprobe {
+            self.session.register_jprobe(probe).map_err(refused)?;
+        }
+        if let Some(probe) = &planted.kretprobe {
+            self.session.register_kretprobe(probe).map_err(refused)?;
+        }
+        Ok(planted)
+    }
+
+    /// Takes them away again.
+    pub fn take_away(&mut self, planted: Planted) {
+        if let Some(probe) = &planted.kretprobe {
+            self.session.unregister_kretprobe(probe);
+        }
+        if let Some(probe) = &planted.jprobe {
+            self.session.unregister_jprobe(probe);
+        }
+        if let Some(probe) = &planted.kprobe {
+            self.session.unregister_kprobe(probe);
+        }
+    }
+
+    /// Lets the guest run for so many nanoseconds of its time.
+    pub fn run(&mut self, nanoseconds: u64) -> Result<(), String> {
+        let until = self.session.machine().now() + nanoseconds;
+        match self.session.run_until(until) {
+            Stop::Limit => Ok(()),
+            other => Err(format!("the guest left its loop: {other:?}")),
+        }
+    }
+
+    /// The guest and its probes.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}

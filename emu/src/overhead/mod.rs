@@ -1,0 +1,62 @@
+//! What a hit costs: the mechanisms of the Kprobes document's overhead tables on a guest that calls one empty function for ever.
+//!
+//! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it and without.
+
+pub mod bench_loop;
+
+/// One way to probe the function, as the document's tables call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// The document's letters.
+    pub letters: &'static str,
+    /// In words.
+    pub what: &'static str,
+    /// A kprobe stands there.
+    pub kprobe: bool,
+    /// And has a post-handler.
+    pub post: bool,
+    /// A return probe stands there.
+    pub kretprobe: bool,
+    /// A jprobe stands there.
+    pub jprobe: bool,
+    /// Copies may end in a jump back.
+    pub boost: bool,
+    /// Jumps may take the place of breakpoints.
+    pub optimize: bool,
+}
+
+const NONE: Mechanism = Mechanism {
+    letters: "none",
+    what: "no probe",
+    kprobe: false,
+    post: false,
+    kretprobe: false,
+    jprobe: false,
+    boost: false,
+    optimize: false,
+};
+
+const KPROBE: Mechanism = Mechanism { kprobe: true, ..NONE };
+const KRETPROBE: Mechanism = Mechanism { kretprobe: true, ..NONE };
+
+/// The rows of the document's tables, and no probe at all in front.
+#[rustfmt::skip]
+pub const MECHANISMS: &[Mechanism] = &[
+    NONE,
+    Mechanism { letters: "k", what: "kprobe: breakpoint and step, both handlers", post: true, ..KPROBE },
+    Mechanism { letters: "b", what: "kprobe, boosted: breakpoint and jump back", boost: true, ..KPROBE },
+    Mechanism { letters: "o", what: "kprobe, optimised: jump", boost: true, optimize: true, ..KPROBE },
+    Mechanism { letters: "j", what: "jprobe, its handler on the host", jprobe: true, ..NONE },
+    Mechanism { letters: "r", what: "return probe, entry by breakpoint and step", ..KRETPROBE },
+    Mechanism { letters: "rb", what: "return probe, entry boosted", boost: true, ..KRETPROBE },
+    Mechanism { letters: "ro", what: "return probe, entry optimised", boost: true, optimize: true, ..KRETPROBE },
+    Mechanism { letters: "kr", what: "kprobe and return probe", kprobe: true, post: true, ..KRETPROBE },
+    Mechanism { letters: "jr", what: "jprobe and return probe", jprobe: true, ..KRETPROBE },
+];
+
+impl Mechanism {
+    /// The row with these letters.
+    pub fn find(letters: &str) -> Option<&'static Mechanism> {
+        MECHANISMS.iter().find(|mechanism| mechanism.letters == letters)
+    }
+}

@@ -18,7 +18,6 @@ sleep 1
 read line < /proc/version; echo $line
 exit 7
 ";
-const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr mitigations=off";
 const LONG: u64 = 60_000_000_000;
 /// Every so many functions of the text are probed.
 const STRIDE: usize = 40;
@@ -26,6 +25,7 @@ const STRIDE: usize = 40;
 struct Stock {
     kernel: Kernel,
     busybox: Vec<u8>,
+    command_line: String,
 }
 
 /// The kernel of that name, if it is on this computer.
@@ -38,14 +38,16 @@ fn stock(name: &str) -> Option<Stock> {
     };
     let kernel = Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel");
     let busybox = std::fs::read(busybox).expect("busybox");
-    Some(Stock { kernel, busybox })
+    let command_line = format!("{} mitigations=off", wanted.stock.command_line);
+    Some(Stock { kernel, busybox, command_line })
 }
 
 impl Stock {
     /// With a script, or with a shell on the console.
     fn session(&self, script: Option<&[u8]>) -> Session {
         let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, script, &[]).into();
-        let config = Config { command_line: COMMAND_LINE.into(), initrd: Some(initrd), record_events: true, ..Config::default() };
+        let command_line = self.command_line.clone();
+        let config = Config { command_line, initrd: Some(initrd), record_events: true, ..Config::default() };
         Session::new(self.kernel.clone(), &config).expect("a machine")
     }
 }
@@ -144,6 +146,12 @@ fn optimise(session: &mut Session) -> usize {
 fn cost(session: &Session, hits: u64) -> String {
     let counts = session.machine().counts();
     format!("{hits} hits, {} traps, {} fetches from the window made good", counts.claimed, counts.window_faults)
+}
+
+/// BY-4: another family of ISAs.
+#[test]
+fn debian_arm64_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/arm64", "aarch64");
 }
 
 /// DV-4: somebody types at the shell.

@@ -11,6 +11,7 @@ use crate::devices::interval::Interval;
 use crate::error::MachineError;
 use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
+use crate::unicorn::kinds::SystemRegister;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -103,7 +104,23 @@ fn boot(start: u64, config: &Config) -> Result<Boot, MachineError> {
     Ok(Boot { pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)], info: start + BOOT_INFO })
 }
 
+/// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's time.
+fn counter(register: SystemRegister, now: Ticks) -> Option<u64> {
+    const NANOSECONDS: u64 = 1_000_000_000;
+    match register {
+        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 0, op2: 0 } => Some(NANOSECONDS),
+        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 0, op2: 1 | 2 } => Some(nanoseconds(now)),
+        // No timer is set.
+        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 2 | 3, op2: 0..=2 } => Some(0),
+        _ => None,
+    }
+}
+
 impl Board for Bare {
+    fn system_read(&mut self, at: At, register: SystemRegister) -> Option<u64> {
+        counter(register, at.now)
+    }
+
     fn port_read(&mut self, at: At, port: u16, size: u32) -> u32 {
         let cpus = self.cpus.len() as u32;
         let Some(cpu) = self.cpus.get_mut(at.cpu) else { return u32::MAX };

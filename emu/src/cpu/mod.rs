@@ -1,6 +1,7 @@
 //! A virtual CPU as the machine knows it, whatever its ISA: how things arrive, what can be delivered, and the view that
 //! handlers get of it.
 
+pub mod arm64;
 pub mod tasks;
 pub mod witness;
 pub mod x86;
@@ -204,7 +205,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
     match arch {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
-        Arch::Arm64 => None,
+        Arch::Arm64 => Some(&arm64::ARM64),
     }
 }
 

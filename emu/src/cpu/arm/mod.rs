@@ -8,7 +8,7 @@ pub mod place;
 pub mod state;
 pub mod trap;
 
-use super::{Instructions, Model, TaskPlace, WindowRow};
+use super::{Instructions, Model, Named, TaskPlace, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -52,5 +52,6 @@ const fn model(arch: Arch) -> Model {
         instructions: Instructions::NONE,
         tasks_by_code: |_| TaskPlace::default(),
         dump: state::dump,
+        named: Named::NONE,
     }
 }

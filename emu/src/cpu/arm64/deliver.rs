@@ -1,8 +1,6 @@
 //! Gives an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
 
-use super::state::{
-    FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME,
-};
+use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME};
 use super::trap::{DATA_ABORT, FETCH_ABORT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
@@ -17,13 +15,7 @@ const FROM_EL0: u64 = 0x400;
 const INTERRUPT: u64 = 0x80;
 
 /// Delivers.
-pub fn deliver(
-    cpu: &TrapContext,
-    image: &mut Image,
-    _: &Ram,
-    exception: Exception,
-    resume: u64,
-) -> Result<(), Shutdown> {
+pub fn deliver(cpu: &TrapContext, image: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     image.save(handle);
     if image.get32(IS_64_BIT) == 0 {

@@ -8,7 +8,7 @@ pub mod place;
 pub mod state;
 pub mod trap;
 
-use super::{Instructions, Model, TaskPlace, WindowRow};
+use super::{Instructions, Model, Named, TaskPlace, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -50,4 +50,5 @@ pub static ARM64: Model = Model {
     instructions: Instructions::NONE,
     tasks_by_code: |_| TaskPlace::default(),
     dump: state::dump,
+    named: Named::NONE,
 };

@@ -1,0 +1,210 @@
+//! The bench of AArch64: page tables for both halves of the address space, vectors, and what is known to be hard.
+
+use super::{
+    After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, HANDLERS, Outcome, PAGE_TABLES, PLACE, Piece, Reason, is_mapped,
+};
+use capstone::prelude::*;
+use proptest::prelude::*;
+use trapline::machine::What;
+use trapline_isa::arch::Arch;
+use trapline_isa::regs::Reg;
+
+/// 64-bit ARM.
+pub static BENCH: Bench = Bench {
+    base: BASE,
+    halt: &WFI.to_le_bytes(),
+    set_up: |_| set_up(),
+    pieces: |_| pieces(),
+    refreshed: |_| Vec::new(),
+    behind: |_| Vec::new(),
+    blur: |_| (),
+    not_general: &["pc", "pstate"],
+    // Everything masked, as in an exception's handler.
+    flags: ("pstate", 0xf000_0000, 0x3c0),
+    media: &MEDIA,
+    ruined,
+    fault_address: "far",
+    left_out: LEFT_OUT,
+    no_promise: NO_PROMISE,
+    hard: HARD,
+    case: |arch| case(arch).boxed(),
+    disassembler: |_| Capstone::new().arm64().mode(arch::arm64::ArchMode::Arm).build(),
+};
+
+const BASE: u64 = 0x4000_0000;
+const WFI: u32 = 0xd503_207f;
+
+/// Both halves of all vector registers.
+const MEDIA: [Reg; 64] = {
+    let mut all = [Reg(0); 64];
+    let mut number = 0;
+    while number < 64 {
+        all[number] = Reg(64 + number as u8);
+        number += 1;
+    }
+    all
+};
+
+#[rustfmt::skip]
+const HARD: &[(&str, Arch, &[u8])] = &[
+    ("b to itself",                     Arch::Arm64, &0x1400_0000_u32.to_le_bytes()),
+    ("bl forward",                      Arch::Arm64, &0x9400_0010_u32.to_le_bytes()),
+    ("b.ne",                            Arch::Arm64, &0x5400_0081_u32.to_le_bytes()),
+    ("cbz w3",                          Arch::Arm64, &0x3400_0083_u32.to_le_bytes()),
+    ("tbnz x5, #33",                    Arch::Arm64, &0xb708_0085_u32.to_le_bytes()),
+    ("br x7",                           Arch::Arm64, &0xd61f_00e0_u32.to_le_bytes()),
+    ("blr x30",                         Arch::Arm64, &0xd63f_03c0_u32.to_le_bytes()),
+    ("ret",                             Arch::Arm64, &0xd65f_03c0_u32.to_le_bytes()),
+    ("adr x0, behind",                  Arch::Arm64, &0x1000_0040_u32.to_le_bytes()),
+    ("adrp x1",                         Arch::Arm64, &0xb000_0001_u32.to_le_bytes()),
+    ("adr xzr",                         Arch::Arm64, &0x1000_005f_u32.to_le_bytes()),
+    ("ldr x2, data",                    Arch::Arm64, &0x587f_f802_u32.to_le_bytes()),
+    ("ldrsw x2, data",                  Arch::Arm64, &0x987f_f802_u32.to_le_bytes()),
+    ("ldr q2, data",                    Arch::Arm64, &0x9c7f_f802_u32.to_le_bytes()),
+    ("ldr s2, data",                    Arch::Arm64, &0x1c7f_f802_u32.to_le_bytes()),
+    ("prfm literal",                    Arch::Arm64, &0xd87f_f800_u32.to_le_bytes()),
+    ("ldp from the stack",              Arch::Arm64, &0xa8c1_7bfd_u32.to_le_bytes()),
+    ("ldr that may fault",              Arch::Arm64, &0xf940_0042_u32.to_le_bytes()),
+    ("str q that may fault",            Arch::Arm64, &0x3d80_0042_u32.to_le_bytes()),
+    ("msr daifset, #2",                 Arch::Arm64, &0xd503_42df_u32.to_le_bytes()),
+    ("mrs x3, daif",                    Arch::Arm64, &0xd53b_4223_u32.to_le_bytes()),
+    ("mrs x3, nzcv",                    Arch::Arm64, &0xd53b_4203_u32.to_le_bytes()),
+    ("mrs x3, cntvct_el0",              Arch::Arm64, &0xd53b_e043_u32.to_le_bytes()),
+    ("mrs x3, sp_el0",                  Arch::Arm64, &0xd538_4103_u32.to_le_bytes()),
+    ("nop",                             Arch::Arm64, &0xd503_201f_u32.to_le_bytes()),
+    ("dsb sy",                          Arch::Arm64, &0xd503_3f9f_u32.to_le_bytes()),
+    ("dc zva that may fault",           Arch::Arm64, &0xd50b_7422_u32.to_le_bytes()),
+    ("ccmp",                            Arch::Arm64, &0xfa42_1020_u32.to_le_bytes()),
+    ("fadd",                            Arch::Arm64, &0x1e62_2820_u32.to_le_bytes()),
+];
+
+/// What cannot be compared, and why.
+#[rustfmt::skip]
+const LEFT_OUT: &[Reason] = &[
+    ("with arbitrary translation and control a machine goes on nowhere, in place or out of line", |bytes| {
+        let word = word(bytes);
+        // MSR to registers that user code has not.
+        word & 0xfff0_0000 == 0xd510_0000 && word >> 16 & 7 != 3
+    }),
+    ("BC.cond is computed as CPUs do that have it; this one has not", |bytes| word(bytes) & 0xff00_0010 == 0x5400_0010),
+];
+
+/// A memory fault, as this kind of core numbers it.
+const DATA_ABORT: What = What::Exception(4, None);
+
+/// What an instruction did in place that it need not do out of line, and why.
+const NO_PROMISE: &[Outcome] = &[(
+    "a literal that is not there: literals lie within 1 MiB of the kernel's text, and a load of one is computed",
+    |case, after| word(&case.bytes) & 0x3b00_0000 == 0x1800_0000 && after.happened.iter().any(|event| event.what == DATA_ABORT),
+)];
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+fn ruined(after: &After) -> bool {
+    const EL1_OWN_STACK: u64 = 5;
+    after.register("ttbr0") != Some(BASE + PAGE_TABLES) || after.register("pstate").map(|state| state & 15) != Some(EL1_OWN_STACK)
+}
+
+const PAGE: u64 = 0x1000;
+const TABLE: u64 = 3;
+/// Accessed, shareable, for the kernel to write and execute.
+const LEAF: u64 = 1 << 10 | 3 << 8;
+
+/// The lower half: a first table, its directory, tables of pages; beside it a directory with the set-up code where it is loaded. The
+/// upper half: three levels down to a directory with nothing in it, where the window appears.
+fn pieces() -> Vec<Piece> {
+    const PAGES: u64 = 8;
+    let physical = |number: u64| BASE + PAGE_TABLES + number * PAGE;
+    let mut words = vec![0u64; 14 * 512];
+    let mut put = |table: u64, index: u64, entry: u64| words[(table * 512 + index % 512) as usize] = entry;
+    put(0, 0, physical(1) | TABLE);
+    put(0, BASE >> 30, physical(2) | TABLE);
+    put(2, (BASE + ENTRY) >> 21, (BASE + ENTRY) & !((2 << 20) - 1) | LEAF | 1);
+    for directory in 0..PAGES {
+        put(1, directory, physical(3 + directory) | TABLE);
+        for page in 0..512 {
+            let at = (directory * 512 + page) * PAGE;
+            if is_mapped(at) {
+                put(3 + directory, page, (BASE + at) | LEAF | TABLE);
+            }
+        }
+    }
+    put(11, 256, physical(12) | TABLE);
+    put(12, 0, physical(13) | TABLE);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let size = bytes.len() as u64;
+    vec![(PAGE_TABLES, bytes, size)]
+}
+
+fn set_up() -> Vec<u8> {
+    /// 39 bits below, 48 above, pages of 4 KiB, 36 bits of physical addresses.
+    const TRANSLATION: u64 = 25 | 16 << 16 | 2 << 30 | 1 << 32;
+    let mut code = Vec::new();
+    // Registers by CRn, CRm and op2 of MSR.
+    for (crn, crm, op2, value) in [
+        (10, 2, 0, 0xff),
+        (2, 0, 2, TRANSLATION),
+        (2, 0, 0, BASE + PAGE_TABLES),
+        (2, 0, 1, BASE + PAGE_TABLES + 11 * PAGE),
+        (12, 0, 0, HANDLERS),
+        (1, 0, 2, 3 << 20), // vector registers may be used
+    ] {
+        code.extend(load(value));
+        code.push(0xd518_0000 | crn << 12 | crm << 8 | op2 << 5);
+    }
+    code.extend([0xd538_1000, 0xb240_0000, 0xd518_1000, 0xd503_3fdf]); // SCTLR_EL1 |= M; isb
+    let here = code.len() as u64 * 4;
+    let there = load(ENTRY + here + 5 * 4);
+    code.extend(there);
+    code.extend([0xd61f_0000, WFI]); // br x0, to the same code where it is mapped
+    code.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// x0 := value.
+fn load(value: u64) -> [u32; 4] {
+    let part = |number: u32| (value >> (16 * number)) as u32 & 0xffff;
+    [0xd280_0000 | part(0) << 5, 0xf2a0_0000 | part(1) << 5, 0xf2c0_0000 | part(2) << 5, 0xf2e0_0000 | part(3) << 5]
+}
+
+/// Fixed bits of groups that random words seldom hit, and which bits vary.
+#[rustfmt::skip]
+const GROUPS: &[(u32, u32)] = &[
+    (0x1400_0000, 0x8000_003f), // b, bl, near
+    (0x5400_0000, 0x0000_07ef), // b.cond
+    (0x3400_0000, 0x8100_07ff), // cbz, cbnz
+    (0x3600_0000, 0x81f8_07ff), // tbz, tbnz
+    (0xd61f_0000, 0x0060_03e0), // br, blr, ret
+    (0x1000_0000, 0xe000_ffff), // adr, adrp
+    (0x1800_0000, 0xc400_ffff), // literal loads
+    (0x187f_f800, 0xc400_001f), // of data
+    (0xd503_201f, 0x0000_0fe0), // hints
+    (0xd530_0000, 0x000f_ffff), // mrs
+    (0xd503_4000, 0x0007_0fff), // msr of PSTATE's fields
+    (0xd508_0000, 0x0007_ffff), // sys
+    (0xd400_0000, 0x00ff_ffff), // exceptions
+    (0x0800_7c00, 0xc0ff_ffff), // exclusives
+    (0x2800_0000, 0xd7ff_ffff), // pairs
+    (0x3800_0000, 0xc7ff_ffff), // loads and stores
+];
+
+fn case(arch: Arch) -> impl Strategy<Value = Before> {
+    let group = (prop::sample::select(GROUPS), any::<u32>()).prop_map(|((fixed, varies), word)| fixed | word & varies);
+    let instruction = prop_oneof![1 => any::<u32>(), 1 => group];
+    let register = prop_oneof![
+        4 => (0..DATA_BYTES / 8).prop_map(|index| DATA + 8 * index),
+        1 => (0..DATA_BYTES).prop_map(|offset| DATA + offset),
+        2 => 0u64..40,
+        1 => (0u64..16).prop_map(|index| ELSEWHERE + 4 * index),
+        2 => any::<u64>(),
+    ];
+    (instruction, prop::collection::vec(register, 31), any::<u64>(), any::<u64>()).prop_filter_map(
+        "no instruction",
+        move |(word, registers, flags, seed)| {
+            let bytes = word.to_le_bytes().to_vec();
+            (arch.isa().decode)(PLACE, &bytes).ok()?;
+            Some(Before { bytes, registers, flags, seed })
+        },
+    )
+}

@@ -1,0 +1,330 @@
+//! A bench for single instructions: a machine with page tables and exception handlers of its own, in which one instruction can be
+//! run from a known state, in place or under a probe, and everything that it did be compared.
+//!
+//! What differs between ISAs is a table, [`Bench`]; a new ISA brings one.
+
+pub mod arm64;
+pub mod x86;
+
+use capstone::{Capstone, CsResult};
+use proptest::strategy::BoxedStrategy;
+use trapline::boot::{Kernel, Segment};
+use trapline::machine::{Config, Happening, Stop};
+use trapline::probed::Session;
+use trapline::symbols::{Entry, Symbols};
+use trapline_isa::arch::Arch;
+use trapline_isa::regs::{Reg, Registers};
+use trapline_probes::probe::{Flow, Kprobe};
+
+/// Where the instruction stands.
+pub const PLACE: u64 = 0x20_0100;
+const CODE: u64 = 0x20_0000;
+const CODE_BYTES: u64 = 0x1000;
+/// Data that registers point into.
+pub const DATA: u64 = 0x30_0000;
+/// Bytes of it.
+pub const DATA_BYTES: u64 = 0x2000;
+/// The stack: its middle.
+pub const STACK: u64 = 0x40_0800;
+const STACK_BYTES: u64 = 0x1000;
+/// Where the x87 and SSE registers go after the instruction.
+const MEDIA: u64 = 0x31_0000;
+const MEDIA_BYTES: u64 = 512;
+const EXCEPTION_STACK: u64 = 0x42_0000;
+const PAGE_TABLES: u64 = 0x50_0000;
+/// For what else an ISA needs.
+const FREE: u64 = 0x51_0000;
+const FREE_BYTES: u64 = 0x3000;
+const HANDLERS: u64 = 0x52_0000;
+const HANDLERS_BYTES: u64 = 0x1000;
+const ENTRY: u64 = 0x60_0000;
+const ENTRY_BYTES: u64 = 0x100;
+/// Code that registers may point into, far from the instruction itself: a guest that reads or writes its own probed bytes sees the breakpoint.
+pub const ELSEWHERE: u64 = 0x70_2000;
+const ELSEWHERE_BYTES: u64 = 0x4000;
+
+/// Bytes at an address, and how much memory they take.
+pub type Piece = (u64, Vec<u8>, u64);
+
+/// A reason, and which instructions it holds for.
+pub type Reason = (&'static str, fn(&[u8]) -> bool);
+
+/// A reason, and the outcomes that it holds for.
+pub type Outcome = (&'static str, fn(&Before, &After) -> bool);
+
+/// What a bench needs to know of an ISA.
+pub struct Bench {
+    /// Where RAM starts; the addresses above count from there and are mapped to themselves less this.
+    pub base: u64,
+    /// An instruction with which the CPU goes to sleep for good.
+    pub halt: &'static [u8],
+    /// Code that sets the machine up and sleeps.
+    pub set_up: fn(Arch) -> Vec<u8>,
+    /// Page tables and the like.
+    pub pieces: fn(Arch) -> Vec<Piece>,
+    /// What a case may have overwritten and the next one needs.
+    pub refreshed: fn(Arch) -> Vec<(u64, Vec<u8>)>,
+    /// Code that stores behind the case what the machine does not show of it.
+    pub behind: fn(Arch) -> Vec<u8>,
+    /// Takes out of that what is no promise.
+    pub blur: fn(&mut [u8]),
+    /// Registers that a case does not set.
+    pub not_general: &'static [&'static str],
+    /// The register of flags, which of them a case may set, and what is always set.
+    pub flags: (&'static str, u64, u64),
+    /// Registers beside those with names.
+    pub media: &'static [Reg],
+    /// Whether the case went so far that the machine must not be used again.
+    pub ruined: fn(&After) -> bool,
+    /// The register with the address of the last fault.
+    pub fault_address: &'static str,
+    /// What cannot be compared, and why.
+    pub left_out: &'static [Reason],
+    /// Outcomes in place that cannot be compared: the reason, and whether it is one.
+    pub no_promise: &'static [Outcome],
+    /// What is known to be hard.
+    pub hard: &'static [(&'static str, Arch, &'static [u8])],
+    /// Random instructions in random states.
+    pub case: fn(Arch) -> BoxedStrategy<Before>,
+    /// For people.
+    pub disassembler: fn(Arch) -> CsResult<Capstone>,
+}
+
+/// The bench of an ISA.
+pub fn bench(arch: Arch) -> &'static Bench {
+    match arch {
+        Arch::I386 | Arch::X86_64 => &x86::BENCH,
+        Arch::Arm64 => &arm64::BENCH,
+    }
+}
+
+/// How the instruction is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// As it stands.
+    InPlace,
+    /// Under a probe with a pre-handler.
+    Probed,
+    /// Under a probe with a post-handler too.
+    Stepped,
+}
+
+/// The state before.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// The instruction.
+    pub bytes: Vec<u8>,
+    /// General registers in the order of the ABI's table, the stack pointer aside.
+    pub registers: Vec<u64>,
+    /// What the flags are taken from.
+    pub flags: u64,
+    /// What data and stack are filled from.
+    pub seed: u64,
+}
+
+/// Everything that can be told apart afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct After {
+    /// How the run ended.
+    pub stop: Stop,
+    /// Every register by name, control registers included.
+    pub registers: Vec<(&'static str, u64)>,
+    /// Interrupts, exceptions and clock reads, with their times.
+    pub happened: Vec<Happening>,
+    /// Virtual time that passed.
+    pub time: u64,
+    /// Code, data and both stacks.
+    pub memory: Vec<(u64, Vec<u8>)>,
+}
+
+impl After {
+    /// The register of that name.
+    pub fn register(&self, name: &str) -> Option<u64> {
+        self.registers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+/// The bench: one machine, used for case after case.
+pub struct Lab {
+    arch: Arch,
+    bench: &'static Bench,
+    session: Session,
+    happened: usize,
+}
+
+impl Lab {
+    /// A machine that has set itself up and sleeps.
+    pub fn new(arch: Arch) -> Lab {
+        let mut session =
+            Session::new(kernel(arch), &Config { record_events: true, window: 2 << 20, ..Config::default() }).expect("a machine");
+        let stop = session.machine_mut().run_until(1_000_000);
+        assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
+        let happened = session.machine().happenings().len();
+        Lab { arch, bench: bench(arch), session, happened }
+    }
+
+    /// Runs one case. `Err`: the probe was refused, with the reason.
+    pub fn run(&mut self, case: &Before, how: How) -> Result<After, String> {
+        self.fill(case);
+        let probe = match how {
+            How::InPlace => None,
+            How::Probed => Some(Kprobe::at_address(PLACE).pre(|_| Flow::Continue)),
+            How::Stepped => Some(Kprobe::at_address(PLACE).pre(|_| Flow::Continue).post(|_| {})),
+        };
+        if let Some(probe) = &probe {
+            self.session.register_kprobe(probe).map_err(|refusal| refusal.to_string())?;
+        }
+        self.set_registers(case);
+        let machine = self.session.machine_mut();
+        let start = machine.time();
+        let stop = machine.run_until(machine.now() + 500);
+        let stop = match stop {
+            // The end of a double fault is told with addresses of the window's side of things; that it ended is what counts.
+            Stop::Dead(_) => Stop::Dead(String::new()),
+            other => other,
+        };
+        if let Some(probe) = &probe {
+            assert!(probe.hits() >= 1, "the probe was not hit: {case:x?}");
+            self.session.unregister_kprobe(probe);
+        }
+        let machine = self.session.machine_mut();
+        let mut happened = machine.happenings()[self.happened..].to_vec();
+        self.happened += happened.len();
+        for event in &mut happened {
+            event.time -= start;
+        }
+        let memory = [
+            (CODE, CODE_BYTES),
+            (DATA, DATA_BYTES),
+            (STACK - STACK_BYTES / 2, STACK_BYTES),
+            (EXCEPTION_STACK - 256, 256),
+            (MEDIA, MEDIA_BYTES),
+            (ELSEWHERE - ELSEWHERE_BYTES / 2, ELSEWHERE_BYTES),
+        ];
+        let bench = self.bench;
+        let read = |(at, len): (u64, u64)| {
+            let mut bytes = vec![0; len as usize];
+            machine.ram().read(bench.base + at, &mut bytes);
+            if at == MEDIA {
+                (bench.blur)(&mut bytes);
+            }
+            (at, bytes)
+        };
+        let memory = memory.into_iter().map(read).collect();
+        let mut registers = machine.registers();
+        registers.extend(machine.look(|view| bench.media.iter().map(|reg| ("media", view.get(*reg))).collect::<Vec<_>>()));
+        Ok(After { stop, registers, happened, time: machine.time() - start, memory })
+    }
+
+    /// Whether the case went so far that the machine must not be used again.
+    pub fn is_ruined(&self, after: &After) -> bool {
+        !matches!(after.stop, Stop::Dead(_)) || (self.bench.ruined)(after)
+    }
+
+    /// Its ISA.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    fn fill(&mut self, case: &Before) {
+        let Bench { base, halt, behind, refreshed, .. } = self.bench;
+        let arch = self.arch;
+        let machine = self.session.machine_mut();
+        let mut put = |at: u64, bytes: &[u8]| assert!(machine.write_physical(base + at, bytes), "{at:#x} is memory");
+        let mut code = halts(halt, CODE_BYTES);
+        let at = (PLACE - CODE) as usize;
+        let store = [case.bytes.as_slice(), &behind(arch)].concat();
+        code[at..at + store.len()].copy_from_slice(&store);
+        put(ELSEWHERE - ELSEWHERE_BYTES / 2, &halts(halt, ELSEWHERE_BYTES));
+        put(MEDIA, &[0; MEDIA_BYTES as usize]);
+        put(CODE, &code);
+        put(DATA, &noise(case.seed, halt, DATA_BYTES));
+        put(STACK - STACK_BYTES / 2, &noise(!case.seed, halt, STACK_BYTES));
+        put(EXCEPTION_STACK - 256, &[0; 256]);
+        put(HANDLERS, &halts(halt, HANDLERS_BYTES));
+        for (at, bytes) in refreshed(arch) {
+            put(at, &bytes);
+        }
+    }
+
+    fn set_registers(&mut self, case: &Before) {
+        let (arch, bench) = (self.arch, self.bench);
+        let machine = self.session.machine_mut();
+        machine.set_pc(PLACE);
+        machine.look(|view| {
+            let abi = arch.isa().abi;
+            let general = abi.names.iter().filter(|(name, reg)| !bench.not_general.contains(name) && *reg != abi.sp);
+            for ((_, reg), value) in general.zip(&case.registers) {
+                view.set(*reg, *value);
+            }
+            view.set(abi.sp, STACK);
+            let (name, may, always) = bench.flags;
+            if let Some(flags) = abi.register(name) {
+                view.set(flags, always | case.flags & may);
+            }
+        });
+    }
+}
+
+/// Memory full of one instruction.
+fn halts(halt: &[u8], len: u64) -> Vec<u8> {
+    halt.iter().copied().cycle().take(len as usize).collect()
+}
+
+/// Bytes that depend on the seed alone, many of them an instruction to sleep so that a jump into them ends soon.
+fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut bytes = Vec::new();
+    while bytes.len() < len as usize {
+        match next() & 3 {
+            0 => bytes.extend_from_slice(halt),
+            _ => bytes.extend(halt.iter().map(|_| (next() >> 24) as u8)),
+        }
+    }
+    bytes.truncate(len as usize);
+    bytes
+}
+
+/// The set-up code as a kernel image, with the case's place as its only function.
+fn kernel(arch: Arch) -> Kernel {
+    let bench = bench(arch);
+    let segment = |(at, bytes, size): Piece| Segment {
+        physical: bench.base + at,
+        virtual_address: at,
+        bytes,
+        size,
+        executable: at == CODE,
+    };
+    let mut pieces = vec![
+        (ENTRY, (bench.set_up)(arch), ENTRY_BYTES),
+        (CODE, halts(bench.halt, CODE_BYTES), CODE_BYTES),
+        (HANDLERS, halts(bench.halt, HANDLERS_BYTES), HANDLERS_BYTES),
+    ];
+    pieces.extend((bench.pieces)(arch));
+    let segments = pieces.into_iter().map(segment).collect();
+    let names = [("_stext", CODE), ("case", PLACE), ("behind", PLACE + 16), ("_etext", CODE + CODE_BYTES)];
+    let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
+    Kernel::from_parts(arch, bench.base + ENTRY, segments, Symbols::new(entries.to_vec()))
+}
+
+/// Whether there is anything at an address.
+fn is_mapped(at: u64) -> bool {
+    let places = [
+        CODE..CODE + CODE_BYTES,
+        DATA..DATA + DATA_BYTES,
+        MEDIA..MEDIA + MEDIA_BYTES,
+        STACK - STACK_BYTES / 2..STACK + STACK_BYTES / 2,
+        EXCEPTION_STACK - 0x1000..EXCEPTION_STACK,
+        FREE..FREE + FREE_BYTES,
+        HANDLERS..HANDLERS + HANDLERS_BYTES,
+        ENTRY..ENTRY + 0x1000,
+        ELSEWHERE - ELSEWHERE_BYTES / 2..ELSEWHERE + ELSEWHERE_BYTES / 2,
+    ];
+    places.iter().any(|place| place.start <= at && at < place.end)
+}

@@ -1,0 +1,184 @@
+//! Differential: an instruction run out of line leaves the same registers, flags, memory, faults and time as in place.
+
+use capstone::Capstone;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use trapline_isa::arch::Arch;
+use trapline_isa::function;
+use trapline_tests::lab::{After, Before, DATA, DATA_BYTES, ELSEWHERE, How, Lab, PLACE, bench};
+use trapline_tests::{GUESTS, functions, kernel};
+
+/// The ISAs that have a bench.
+const BENCHES: &[Arch] = Arch::ALL;
+
+/// KP-2, KP-6, KP-9: random instructions in random states, shrunk when they differ.
+#[test]
+fn random_instructions_do_the_same_out_of_line_as_in_place() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(4000);
+    for arch in BENCHES {
+        let config = Config {
+            cases,
+            failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/differential.txt"))),
+            ..Config::default()
+        };
+        let mut runner = TestRunner::new(config);
+        let labs = std::cell::RefCell::new(Labs::new(*arch));
+        let outcome =
+            runner.run(&(bench(*arch).case)(*arch), |case| labs.borrow_mut().compare(&case).map_err(TestCaseError::fail));
+        let labs = labs.into_inner();
+        println!("{}: {} instructions compared, {} refused", arch.name(), labs.compared, labs.refused);
+        outcome.unwrap_or_else(|failure| panic!("{}: {failure}", arch.name()));
+        assert!(labs.compared > u64::from(cases / 2), "{}: only {} instructions could be compared", arch.name(), labs.compared);
+    }
+}
+
+/// KP-2, KP-6, KP-9: every instruction that the tiny kernel has, in two states each.
+#[test]
+fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() {
+    for (arch, name) in GUESTS {
+        let kernel = kernel(name);
+        let isa = arch.isa();
+        let mut seen = BTreeSet::new();
+        for (_, start, size) in functions(&kernel) {
+            let walk = function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into));
+            seen.extend(walk.map_while(Result::ok).map(|insn| insn.bytes().to_vec()));
+        }
+        let mut labs = Labs::new(*arch);
+        for (number, bytes) in seen.iter().enumerate() {
+            for state in 0..2u64 {
+                let seed = number as u64 * 7919 + state + 1;
+                let registers = (0..32).map(|register| spread(seed, register)).collect();
+                let case = Before { bytes: bytes.clone(), registers, flags: spread(seed, 99), seed };
+                labs.compare(&case).unwrap_or_else(|why| panic!("{name}: {why}"));
+            }
+        }
+        println!("{name}: {} different instructions, {} runs compared, {} refused", seen.len(), labs.compared, labs.refused);
+        assert!(
+            seen.len() > 1000 && labs.compared > labs.refused * 20,
+            "{name}: {} of {} were refused",
+            labs.refused,
+            seen.len()
+        );
+    }
+}
+
+/// The table of named cases: what is known to be hard.
+#[test]
+fn hard_instructions_do_the_same_out_of_line_as_in_place() {
+    for (what, arch, bytes) in BENCHES.iter().flat_map(|arch| bench(*arch).hard.iter().filter(move |(_, of, _)| of == arch)) {
+        let mut labs = Labs::new(*arch);
+        for seed in 1..40u64 {
+            let registers = (0..32).map(|register| spread(seed, register)).collect();
+            let case = Before { bytes: bytes.to_vec(), registers, flags: spread(seed, 99), seed };
+            labs.compare(&case).unwrap_or_else(|why| panic!("{what}: {why}"));
+        }
+        assert!(labs.compared > 0, "{what} was refused");
+    }
+}
+
+/// Three benches in step: in place, under a probe, under a probe with a post-handler.
+struct Labs {
+    labs: [Lab; 3],
+    capstone: Capstone,
+    compared: u64,
+    refused: u64,
+}
+
+impl Labs {
+    fn new(arch: Arch) -> Labs {
+        let capstone = (bench(arch).disassembler)(arch).expect("capstone knows it");
+        Labs { labs: [Lab::new(arch), Lab::new(arch), Lab::new(arch)], capstone, compared: 0, refused: 0 }
+    }
+
+    fn compare(&mut self, case: &Before) -> Result<(), String> {
+        let bench = bench(self.labs[0].arch());
+        if bench.left_out.iter().any(|(_, is)| is(&case.bytes)) {
+            self.refused += 1;
+            return Ok(());
+        }
+        let [in_place, probed, stepped] = &mut self.labs;
+        let out_of_line = match probed.run(case, How::Probed) {
+            Ok(after) => after,
+            Err(_) => {
+                self.refused += 1;
+                return Ok(());
+            }
+        };
+        let expected = in_place.run(case, How::InPlace)?;
+        let with_post = stepped.run(case, How::Stepped)?;
+        let ruined = in_place.is_ruined(&expected) || probed.is_ruined(&out_of_line) || stepped.is_ruined(&with_post);
+        let arch = in_place.arch();
+        let no_promise = bench.no_promise.iter().any(|(_, is)| is(case, &expected));
+        if ruined || no_promise {
+            let again = || Lab::new(arch);
+            self.labs = [again(), again(), again()];
+        }
+        if no_promise || in_window(&expected, bench.fault_address) {
+            // Where the guest has nothing, the window has something: addresses that it was never given are no promise.
+            self.refused += 1;
+            return Ok(());
+        }
+        self.compared += 1;
+        for (how, after) in [("boosted or computed", &out_of_line), ("with a post-handler", &with_post)] {
+            if *after != expected {
+                // What it has left behind must not make the next case differ, or nothing could be shrunk.
+                self.labs = [Lab::new(arch), Lab::new(arch), Lab::new(arch)];
+                let text = self
+                    .capstone
+                    .disasm_count(&case.bytes, PLACE, 1)
+                    .map(|insns| insns.iter().map(|insn| insn.to_string()).collect::<String>());
+                let text = text.unwrap_or_default();
+                return Err(format!("{text} {:02x?} {how}: {}", case.bytes, difference(&expected, after)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A fault in place at an address where the probe window lies.
+fn in_window(after: &After, fault_address: &str) -> bool {
+    const WINDOWS: [Range<u64>; 4] = [
+        0xf000_0000..0xf100_0000,
+        0xffff_ffff_be00_0000..0xffff_ffff_c000_0000,
+        0xbf60_0000..0xbfe0_0000,
+        0xffff_8000_0700_0000..0xffff_8000_0800_0000,
+    ];
+    let fault = after.register(fault_address).unwrap_or(0);
+    WINDOWS.iter().any(|window| window.contains(&fault))
+}
+
+fn difference(expected: &After, seen: &After) -> String {
+    let mut parts = Vec::new();
+    if expected.stop != seen.stop {
+        parts.push(format!("ended {:?}, not {:?}", seen.stop, expected.stop));
+    }
+    for (one, other) in expected.registers.iter().zip(&seen.registers).filter(|(one, other)| one != other) {
+        parts.push(format!("{} is {:#x}, not {:#x}", one.0, other.1, one.1));
+    }
+    if expected.happened != seen.happened {
+        parts.push(format!("happened {:x?}, not {:x?}", seen.happened, expected.happened));
+    }
+    if expected.time != seen.time {
+        parts.push(format!("took {}, not {}", seen.time, expected.time));
+    }
+    for ((at, one), (_, other)) in expected.memory.iter().zip(&seen.memory) {
+        if let Some(first) = one.iter().zip(other).position(|(a, b)| a != b) {
+            parts.push(format!("memory at {:#x} is {:02x}, not {:02x}", at + first as u64, other[first], one[first]));
+        }
+    }
+    parts.join("; ")
+}
+
+/// A register's value: often a pointer into data, sometimes small, sometimes anything.
+fn spread(seed: u64, salt: u64) -> u64 {
+    let mixed = (seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = mixed ^ mixed >> 31;
+    match mixed % 5 {
+        0 | 1 => DATA + mixed / 5 % DATA_BYTES,
+        2 => mixed / 5 % 40,
+        3 => ELSEWHERE + mixed / 5 % 64,
+        _ => mixed,
+    }
+}

@@ -1,49 +1,65 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386]. Needs gcc and GNU ld for x86 (Debian: gcc, binutils).
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64]; by default all whose compiler is installed.
+# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64]}
 shift
-[ $# -gt 0 ] || set -- x86_64 i386
+if [ $# -eq 0 ]; then
+    set -- x86_64 i386
+    command -v arm-linux-gnueabihf-gcc >/dev/null && set -- "$@" arm thumb2
+    command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
+fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-: "${CC:=gcc}" "${LD:=ld}"
 
 common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestanding -nostdinc
  -fno-pic -fno-pie -fno-stack-protector
  -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-strict-aliasing -fno-common -fno-builtin -fno-ident -g0
- -fcf-protection=none -fjump-tables -fomit-frame-pointer -fno-tree-loop-distribute-patterns -fno-tree-vectorize
+ -fjump-tables -fomit-frame-pointer -fno-tree-loop-distribute-patterns -fno-tree-vectorize
  -fno-ipa-cp -fno-ipa-sra -fno-ipa-icf -fno-ipa-ra -fno-partial-inlining -fno-reorder-functions -fno-reorder-blocks-and-partition
- -frandom-seed=tiny -mno-sse -mno-mmx -msoft-float"
+ -frandom-seed=tiny"
+x86="-fcf-protection=none -mno-sse -mno-mmx -msoft-float -mno-80387"
+arm="-march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
 
 for arch in "$@"; do
+    prefix='' shared=mmio folder=$arch library=
     case $arch in
-    x86_64) machine="-m64 -march=x86-64 -mno-red-zone -mcmodel=kernel -mno-80387 -mpreferred-stack-boundary=3"
-        emulation=elf_x86_64 format=elf64-x86-64 ;;
-    i386) machine="-m32 -march=i686 -mregparm=3 -mno-80387 -mpreferred-stack-boundary=2"
-        emulation=elf_i386 format=elf32-i386 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386)" >&2; exit 2 ;;
+    x86_64) machine="$x86 -m64 -march=x86-64 -mno-red-zone -mcmodel=kernel -mpreferred-stack-boundary=3"
+        emulation=elf_x86_64 format=elf64-x86-64 shared=x86 ;;
+    i386) machine="$x86 -m32 -march=i686 -mregparm=3 -mpreferred-stack-boundary=2"
+        emulation=elf_i386 format=elf32-i386 shared=x86 ;;
+    arm) machine="$arm -marm" prefix=arm-linux-gnueabihf- library=arm/divide.S
+        emulation=armelf_linux_eabi format=elf32-littlearm ;;
+    thumb2) machine="$arm -mthumb" prefix=arm-linux-gnueabihf- folder=arm library=arm/divide.S
+        emulation=armelf_linux_eabi format=elf32-littlearm ;;
+    arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none" prefix=aarch64-linux-gnu-
+        emulation=aarch64linux format=elf64-littleaarch64 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64)" >&2; exit 2 ;;
     esac
-    includes="-Ikernel -Ix86 -I$arch"
+    cc=${CC:-${prefix}gcc} ld=${LD:-${prefix}ld}
+    includes="-Ikernel -I$shared -I$folder"
+    zoo=$shared/zoo.S
+    [ -e "$here/$zoo" ] || zoo=$folder/zoo.S
     objects=$out/$arch.o
     rm -rf "$objects"
     mkdir -p "$objects"
     # Relative names throughout, so that nothing of the path gets into the result. The order of this list is the order in memory.
     cd "$here"
     list=
-    for source in $arch/head.S $arch/entry.S x86/traps.c x86/cpu.c x86/process.c x86/mmu.c x86/zoo.S kernel/main.c kernel/sched.c \
-        kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c kernel/threads.c kernel/work.c \
-        kernel/probes.c kernel/print.c kernel/string.c kernel/user.c; do
+    for source in $folder/head.S $folder/entry.S $shared/traps.c $shared/cpu.c $shared/process.c $shared/mmu.c $zoo \
+        kernel/main.c kernel/sched.c kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c \
+        kernel/threads.c kernel/work.c kernel/probes.c kernel/print.c kernel/string.c kernel/user.c $library; do
         name=$(basename "${source%.*}").o
-        $CC $common $machine $includes -Wa,--noexecstack -c "$source" -o "$objects/$name"
+        $cc $common $machine $includes -Wa,--noexecstack -c "$source" -o "$objects/$name"
         list="$list $name"
     done
-    $CC -E -P -x c $includes -D ELF_FORMAT=$format x86/tiny.lds.S -o "$objects/tiny.lds"
+    $cc -E -P -x c $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
     cd "$objects"
-    $LD -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
+    $ld -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
         -T tiny.lds $list -o "$out/tiny-$arch.elf"
     cd "$out"
     rm -rf "$objects"

@@ -89,7 +89,7 @@ static noinline void leave_mm(void)
 
 	current->mm = NULL;
 	this_cpu()->active_pgd = kernel_pgd();
-	write_cr3(kernel_pgd());
+	load_pgd(kernel_pgd());
 	local_irq_restore(flags);
 	if (mm)
 		mm_destroy(mm);
@@ -152,7 +152,7 @@ noinline int do_execve(const char *path, unsigned long arg)
 	flags = local_irq_save();
 	current->mm = mm;
 	this_cpu()->active_pgd = __pa(mm->pgd);
-	write_cr3(__pa(mm->pgd));
+	load_pgd(__pa(mm->pgd));
 	local_irq_restore(flags);
 	set_task_comm(current, path + 5); /* without "/bin/" */
 	start_thread((unsigned long)inode->entry, USER_END - 2 * sizeof(long), arg);

@@ -3,12 +3,6 @@
 #include "lock.h"
 #include "tiny.h"
 
-#ifdef __x86_64__
-#define ARCHITECTURE "x86_64"
-#else
-#define ARCHITECTURE "i386"
-#endif
-
 enum { TICK_NS = 12000, MAX_COMMAND_LINE = 120 };
 
 static const char *const result_names[RESULTS] = {

@@ -52,8 +52,8 @@ static inline pte_t *pte_of(struct mm *mm, unsigned long address) { return &mm->
 
 static noinline void map_page(struct mm *mm, unsigned long address, void *page, unsigned long rights)
 {
-	*pte_of(mm, address) = __pa(page) | PAGE_COMMON | PAGE_USER | rights;
-	invlpg(address);
+	*pte_of(mm, address) = user_pte(__pa(page), rights);
+	flush_page(address);
 }
 
 /* A program's memory: text shared with the image, its own copy of the data, the rest on demand. */

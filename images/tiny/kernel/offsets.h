@@ -7,11 +7,7 @@
 
 /* struct task */
 #define TASK_SP 0
-#ifdef __x86_64__
-#define TASK_PID 8
-#else
-#define TASK_PID 4
-#endif
+#define TASK_PID WORD
 #define TASK_COMM (TASK_PID + 4)
 
 /* struct percpu, in words of the machine */

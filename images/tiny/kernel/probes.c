@@ -5,10 +5,10 @@ u32 breakpoints_seen, bugs_repaired, jprobes_seen;
 
 /* The end of a guest jprobe handler. The breakpoint belongs to whoever planted the jprobe; with none it is only counted. */
 asm(".pushsection .kprobes.text, \"ax\"\n"
-    ".globl jprobe_return, jprobe_return_end\n"
-    ".type jprobe_return, @function\n"
-    "jprobe_return:\n\tnop\n\tint3\n"
-    "jprobe_return_end:\n\tnop\n\tret\n"
+    CODE_STATE ".globl jprobe_return, jprobe_return_end\n"
+    ".type jprobe_return, STT_FUNC\n"
+    "jprobe_return:\n\tnop\n\t" BREAKPOINT "\n"
+    "jprobe_return_end:\n\tnop\n\t" RETURN "\n"
     ".size jprobe_return, . - jprobe_return\n"
     ".popsection");
 

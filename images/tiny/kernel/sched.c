@@ -68,7 +68,7 @@ static noinline void switch_mm(struct percpu *area, struct task *next)
 	if (pgd == area->active_pgd)
 		return;
 	area->active_pgd = pgd;
-	write_cr3(pgd);
+	load_pgd(pgd);
 }
 
 /* With sched_lock held and interrupts off; so it is again when the task comes back. */
@@ -113,7 +113,7 @@ void preempt_schedule_irq(void)
 void schedule_tail(struct task *prev)
 {
 	(void)prev;
-	spin_unlock_irqrestore(&sched_lock, X86_EFLAGS_IF | 2);
+	spin_unlock_irqrestore(&sched_lock, FLAGS_INTERRUPTS_ON);
 }
 
 void wake_up_new_task(struct task *task)

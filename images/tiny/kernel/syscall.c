@@ -49,12 +49,12 @@ static const syscall_fn sys_call_table[NR_syscalls] = {
 
 void do_syscall(struct pt_regs *regs)
 {
-	unsigned long number = regs->orig_ax;
+	unsigned long number = syscall_number(regs);
 
 	local_irq_enable();
 	if (number >= NR_syscalls) {
-		regs->ax = -ENOSYS;
+		syscall_result(regs, -ENOSYS);
 		return;
 	}
-	regs->ax = sys_call_table[number](syscall_argument(regs, 0), syscall_argument(regs, 1), syscall_argument(regs, 2));
+	syscall_result(regs, sys_call_table[number](syscall_argument(regs, 0), syscall_argument(regs, 1), syscall_argument(regs, 2)));
 }

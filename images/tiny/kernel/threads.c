@@ -99,7 +99,7 @@ static noinline u32 trap_round(u32 i)
 {
 	u32 value = i * 5 + 1;
 
-	asm volatile("int3" : "+r"(value));
+	asm volatile(BREAKPOINT : "+r"(value));
 	WARN_HERE();
 	return value;
 }

@@ -84,10 +84,10 @@ static noinline void child(u32 which)
 		*nowhere = 1; /* dies of it */
 		break;
 	case 1:
-		asm volatile("ud2"); /* of this too */
+		asm volatile(UNDEFINED); /* of this too */
 		break;
 	case 2:
-		asm volatile("int3");
+		asm volatile(BREAKPOINT);
 		break;
 	}
 	exit(shared_data[0] + heap[2048 + which]);
@@ -109,7 +109,7 @@ void user_forker(unsigned long rounds)
 		}
 		sum = blend(sum, children);
 		user_syscall(NR_nanosleep, 5000, 0, 0);
-		asm volatile("int3");
+		asm volatile(BREAKPOINT);
 	}
 	report_sum(R_FORK, sum + (user_syscall(NR_getpid, 0, 0, 0) > 0));
 	exit(0);

@@ -161,7 +161,7 @@ noinline u64 sort_numbers(u32 seed)
 noinline void bench_target(long a, long b, long c)
 {
 	(void)a, (void)b, (void)c;
-	asm volatile(".byte 0x0f, 0x1f, 0x44, 0x00, 0x00");
+	asm volatile(TRACER_NOP);
 }
 
 noinline u64 run_bench(u32 rounds)

@@ -1,7 +1,8 @@
-/* What i386 and x86_64 have in common: ports, flags, traps, and the board `bare`. Included by each arch.h. */
+/* What i386 and x86_64 have in common: ports, flags, traps. Included by each arch.h. */
 #pragma once
 
 #include "types.h"
+#include "bare.h"
 
 #define barrier() asm volatile("" ::: "memory")
 
@@ -13,24 +14,6 @@ static inline u32 inl(u16 port)
 	asm volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
 	return value;
 }
-
-/* The board `bare`. */
-#define PORT_CONSOLE 0xe9
-#define PORT_TIMER_PERIOD 0x500
-#define PORT_TIME_LOW 0x504
-#define PORT_TIME_HIGH 0x508
-#define PORT_CPU_NUMBER 0x50c
-#define PORT_CPU_COUNT 0x510
-#define PORT_SEND_IPI 0x514
-#define PORT_END_OF_INTERRUPT 0x518
-#define PORT_POWER_OFF 0x600
-#define VECTOR_TIMER 0x20
-#define VECTOR_RESCHEDULE 0x21
-#define BOOT_INFO_MAGIC 0x50415254
-
-struct boot_info {
-	u32 magic, version, ram_bytes, cpus, command_line;
-};
 
 static inline void cpu_relax(void) { asm volatile("pause" ::: "memory"); }
 static inline void local_irq_enable(void) { asm volatile("sti" ::: "memory"); }
@@ -63,8 +46,9 @@ static inline unsigned long read_cr2(void)
 	asm volatile("mov %%cr2, %0" : "=r"(value));
 	return value;
 }
-static inline void write_cr3(unsigned long value) { asm volatile("mov %0, %%cr3" ::"r"(value) : "memory"); }
-static inline void invlpg(unsigned long address) { asm volatile("invlpg (%0)" ::"r"(address) : "memory"); }
+/* Puts page tables in force. */
+static inline void load_pgd(unsigned long value) { asm volatile("mov %0, %%cr3" ::"r"(value) : "memory"); }
+static inline void flush_page(unsigned long address) { asm volatile("invlpg (%0)" ::"r"(address) : "memory"); }
 
 /* String instructions on purpose: interrupts may come between their iterations. */
 static inline void clear_page(void *page)
@@ -78,19 +62,6 @@ static inline void copy_page(void *to, const void *from)
 	asm volatile("rep movs" WORD_SUFFIX : "+D"(to), "+S"(from), "+c"(words)::"memory");
 }
 
-/* A row of the exception table: a fault at `insn` goes on at `fixup` (both relative to themselves, as in Linux). */
-struct exception_table_entry {
-	s32 insn, fixup, type;
-};
-#define EX_TABLE(insn, fixup)                                                                                          \
-	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " #insn " - .\n\t.long " #fixup " - .\n\t.long 1\n\t"    \
-	".popsection\n\t"
-
-/* A row of the bug table: the ud2 at this address is on purpose. */
-struct bug_entry {
-	s32 insn, file;
-	u16 line, flags;
-};
 #define WARN_HERE()                                                                                                    \
 	asm volatile("1: ud2\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long 1b - .\n\t.long 0\n\t"           \
 		     ".word %c0, 1\n\t.popsection" ::"i"(__LINE__))
@@ -111,6 +82,7 @@ static inline int load_byte(const char *from)
 }
 
 #define X86_EFLAGS_IF 0x200
+#define FLAGS_INTERRUPTS_ON (X86_EFLAGS_IF | 2)
 #define PAGE_PRESENT 0x01UL
 #define PAGE_WRITE 0x02UL
 #define PAGE_USER 0x04UL
@@ -118,10 +90,11 @@ static inline int load_byte(const char *from)
 #define PAGE_DIRTY 0x40UL
 #define PAGE_LARGE 0x80UL
 #define PAGE_COMMON (PAGE_PRESENT | PAGE_ACCESSED | PAGE_DIRTY)
+#define user_pte(physical, rights) ((physical) | PAGE_COMMON | PAGE_USER | (rights))
 
-#define USER_BASE 0x400000UL /* one table of 4 KiB pages: text, data at +0x80000, heap at +0x100000, stack at the end */
-#define USER_DATA 0x480000UL
-#define USER_HEAP 0x500000UL
-#define USER_HEAP_END 0x540000UL
-#define USER_STACK 0x5f0000UL
-#define USER_END 0x600000UL
+/* Instructions that the kernel and its programs have on purpose. */
+#define BREAKPOINT "int3"
+#define UNDEFINED "ud2"
+#define CODE_STATE ""
+#define RETURN "ret"
+#define TRACER_NOP ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"

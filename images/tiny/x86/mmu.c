@@ -19,7 +19,7 @@ static noinline void set_kernel_rights(const char *from, const char *to, unsigne
 {
 	for (unsigned long address = (unsigned long)from; address < (unsigned long)to; address += PAGE_SIZE) {
 		level1_kernel_pgt[__pa(address) / PAGE_SIZE] = __pa(address) | PAGE_COMMON | rights;
-		invlpg(address);
+		flush_page(address);
 	}
 }
 
@@ -34,7 +34,7 @@ void mark_rodata_ro(void)
 	set_kernel_rights(__init_data_begin, __init_end, PAGE_WRITE | PAGE_NX);
 	set_kernel_rights(__init_end, __va(0x200000), PAGE_WRITE | PAGE_NX);
 	KERNEL_PGD[0] = 0;
-	write_cr3(kernel_pgd());
+	load_pgd(kernel_pgd());
 }
 
 /* The init section becomes ordinary free memory: text that was there is gone for good. */

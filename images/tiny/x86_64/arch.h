@@ -2,7 +2,9 @@
 #pragma once
 
 #define WORD 8
+#define ARCHITECTURE "x86_64"
 #define KERNEL_BASE 0xffffffff81000000 /* virtual = this + physical */
+#define LOAD_OFFSET KERNEL_BASE
 #define KERNEL_CS 0x10
 #define KERNEL_DS 0x18
 #define USER_DS 0x2b
@@ -71,6 +73,8 @@ static inline unsigned long syscall_argument(struct pt_regs *regs, int n)
 	return n == 0 ? regs->di : n == 1 ? regs->si : regs->dx;
 }
 #define FIRST_ARGUMENT di
+static inline unsigned long syscall_number(struct pt_regs *regs) { return regs->orig_ax; }
+static inline void syscall_result(struct pt_regs *regs, long result) { regs->ax = result; }
 
 static inline long user_syscall(long number, long a, long b, long c)
 {

@@ -1,4 +1,4 @@
-/* The layout of the kernel in memory. Run through the preprocessor; each p_paddr is the address less KERNEL_BASE. */
+/* The layout of the kernel in memory. Run through the preprocessor; each p_paddr is the address less LOAD_OFFSET. */
 #define __ASSEMBLER__
 #include "arch.h"
 
@@ -18,8 +18,8 @@ SECTIONS
 {
 	. = KERNEL_BASE + 0x100000;
 	_stext = .;
-	phys_startup = _stext - KERNEL_BASE; /* head.S comes first */
-	.text : AT(ADDR(.text) - KERNEL_BASE) {
+	phys_startup = _stext - LOAD_OFFSET; /* head.S comes first */
+	.text : AT(ADDR(.text) - LOAD_OFFSET) {
 		__entry_text_start = .;
 		*(.head.text)
 		. = ALIGN(16);
@@ -40,7 +40,7 @@ SECTIONS
 
 	. = ALIGN(4096);
 	__start_rodata = .;
-	.rodata : AT(ADDR(.rodata) - KERNEL_BASE) {
+	.rodata : AT(ADDR(.rodata) - LOAD_OFFSET) {
 		*(EXCLUDE_FILE(*user.o) .rodata EXCLUDE_FILE(*user.o) .rodata.*)
 		. = ALIGN(8);
 		__start___ex_table = .;
@@ -59,19 +59,19 @@ SECTIONS
 	/* The user programs: linked where they run, loaded behind the kernel's constants. */
 	. = ALIGN(4096);
 	__user_text_image = .;
-	.user.text 0x400000 : AT(__user_text_image - KERNEL_BASE) {
+	.user.text 0x400000 : AT(__user_text_image - LOAD_OFFSET) {
 		*user.o(.text .text.* .rodata .rodata.*)
 		. = ALIGN(4096);
 	} :user_text
 	__user_data_image = __user_text_image + SIZEOF(.user.text);
-	.user.data 0x480000 : AT(__user_data_image - KERNEL_BASE) {
+	.user.data 0x480000 : AT(__user_data_image - LOAD_OFFSET) {
 		*user.o(.data .data.* .bss .bss.*)
 		. = ALIGN(4096);
 	} :user_data
 	. = __user_data_image + SIZEOF(.user.data);
 	__end_rodata = .;
 
-	.data : AT(ADDR(.data) - KERNEL_BASE) {
+	.data : AT(ADDR(.data) - LOAD_OFFSET) {
 		*(.data..page_tables)
 		*(.data .data.*)
 	} :data
@@ -79,23 +79,23 @@ SECTIONS
 	. = ALIGN(4096);
 	__init_begin = .;
 	_sinittext = .;
-	.init.text : AT(ADDR(.init.text) - KERNEL_BASE) {
+	.init.text : AT(ADDR(.init.text) - LOAD_OFFSET) {
 		*(.init.text)
 	} :init_text
 	_einittext = .;
 	. = ALIGN(4096);
 	__init_data_begin = .;
-	.init.data : AT(ADDR(.init.data) - KERNEL_BASE) {
+	.init.data : AT(ADDR(.init.data) - LOAD_OFFSET) {
 		*(.init.data)
 		. = ALIGN(4096);
 	} :init_data
 	__init_end = .;
 
-	.bss : AT(ADDR(.bss) - KERNEL_BASE) {
+	.bss : AT(ADDR(.bss) - LOAD_OFFSET) {
 		*(.bss .bss.* COMMON)
 	} :init_data
 	. = ALIGN(4096);
 	_end = .;
 
-	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) }
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.ARM.*) }
 }

@@ -1,0 +1,47 @@
+/* The board `bare`, tables of addresses, and where programs live: the same on every architecture. */
+#pragma once
+
+#define PORT_CONSOLE 0xe9
+#define PORT_TIMER_PERIOD 0x500
+#define PORT_TIME_LOW 0x504
+#define PORT_TIME_HIGH 0x508
+#define PORT_CPU_NUMBER 0x50c
+#define PORT_CPU_COUNT 0x510
+#define PORT_SEND_IPI 0x514
+#define PORT_END_OF_INTERRUPT 0x518
+#define PORT_IN_SERVICE 0x51c
+#define PORT_POWER_OFF 0x600
+#define VECTOR_TIMER 0x20
+#define VECTOR_RESCHEDULE 0x21
+#define BOOT_INFO_MAGIC 0x50415254
+
+#ifndef __ASSEMBLER__
+
+#include "types.h"
+
+struct boot_info {
+	u32 magic, version, ram_bytes, cpus, command_line;
+};
+
+/* A row of the exception table: a fault at `insn` goes on at `fixup` (both relative to themselves, as in Linux). */
+struct exception_table_entry {
+	s32 insn, fixup, type;
+};
+#define EX_TABLE(insn, fixup)                                                                                          \
+	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " #insn " - .\n\t.long " #fixup " - .\n\t.long 1\n\t"    \
+	".popsection\n\t"
+
+/* A row of the bug table: the ud2 at this address is on purpose. */
+struct bug_entry {
+	s32 insn, file;
+	u16 line, flags;
+};
+
+#define USER_BASE 0x400000UL /* one table of 4 KiB pages: text, data at +0x80000, heap at +0x100000, stack at the end */
+#define USER_DATA 0x480000UL
+#define USER_HEAP 0x500000UL
+#define USER_HEAP_END 0x540000UL
+#define USER_STACK 0x5f0000UL
+#define USER_END 0x600000UL
+
+#endif

@@ -1,0 +1,50 @@
+/* A new task's first stack, and the way from the kernel into a program. */
+#include "tiny.h"
+
+void ret_from_fork(void);
+
+struct pt_regs *task_pt_regs(struct task *task) { return (struct pt_regs *)(task->stack + KERNEL_STACK_SIZE) - 1; }
+
+/* A kernel thread's function and argument come from kernel_thread, a program's registers from its system call. */
+void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_start)
+{
+	struct pt_regs *child_regs = task_pt_regs(child);
+	struct first_frame *frame = (struct first_frame *)child_regs - 1;
+
+	memset(frame, 0, sizeof(*frame));
+	frame->ip = (unsigned long)ret_from_fork;
+	if (user_mode(regs)) {
+		*child_regs = *regs;
+		child_regs->r[0] = 0;
+		if (stack_start)
+			child_regs->sp = stack_start;
+	} else {
+		memset(child_regs, 0, sizeof(*child_regs));
+		frame->function = regs->r[0];
+		frame->argument = regs->r[1];
+	}
+	child->sp = (unsigned long)frame;
+}
+
+int kernel_thread(int (*fn)(void *), void *arg)
+{
+	struct pt_regs regs;
+
+	memset(&regs, 0, sizeof(regs));
+	regs.flags = FLAGS_KERNEL;
+	regs.r[0] = (unsigned long)fn;
+	regs.r[1] = (unsigned long)arg;
+	return do_fork(CLONE_VM | SIGCHLD, 0, &regs, 0, NULL, NULL);
+}
+
+/* The registers with which the calling kernel thread will leave the kernel. */
+void start_thread(unsigned long ip, unsigned long sp, unsigned long arg)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	memset(regs, 0, sizeof(*regs));
+	regs->ip = ip & ~1ul;
+	regs->flags = FLAGS_USER(ip);
+	regs->sp = sp;
+	regs->r[0] = arg;
+}

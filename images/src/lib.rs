@@ -7,7 +7,7 @@ mod rebuild;
 mod stock;
 
 pub use pull::{Progress, PullError, Pulled, Puller};
-pub use rebuild::{RebuildError, Rebuilt, Tools, installed_tools, rebuild, recorded_tools};
+pub use rebuild::{Build, RebuildError, Rebuilt, Tools, rebuild};
 pub use stock::{Local, Stock, Wanted, cache_folder, folders, locate, remove, stocks, versions};
 
 /// A kernel that is part of the program.
@@ -25,7 +25,7 @@ pub struct Builtin {
     pub demo: &'static str,
 }
 
-static BUILTINS: [Builtin; 2] = [
+static BUILTINS: [Builtin; 3] = [
     Builtin {
         name: "tiny/x86_64",
         description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
@@ -39,6 +39,13 @@ static BUILTINS: [Builtin; 2] = [
         bytes: include_bytes!("../tiny/prebuilt/tiny-i386.elf"),
         command_line: "",
         demo: include_str!("../tiny/demo-i386.events"),
+    },
+    Builtin {
+        name: "tiny/arm64",
+        description: "the tiny kernel for arm64: the same sources, four levels of page tables, SVC",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-arm64.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-arm64.events"),
     },
 ];
 

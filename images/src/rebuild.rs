@@ -1,4 +1,4 @@
-//! Building the tiny kernel from its sources again, and with which tools the committed files were built.
+//! Building the tiny kernels from their sources again, and with which tools the committed files were built.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,29 +8,55 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tiny");
 const RECORD: &str = include_str!("../tiny/COMPILER");
 const ADVICE: &str = "install gcc and GNU ld for x86 (Debian, Ubuntu: apt-get install gcc binutils)";
 
+/// A compiler with its linker, and the kernels that it builds: names of built-in kernels, and what build.sh calls them.
+struct Toolchain {
+    compiler: &'static str,
+    linker: &'static str,
+    kernels: &'static [(&'static str, &'static str)],
+}
+
+/// In the order of the record. Only the first must be there.
+const TOOLCHAINS: &[Toolchain] = &[
+    Toolchain { compiler: "gcc", linker: "ld", kernels: &[("tiny/x86_64", "x86_64"), ("tiny/i386", "i386")] },
+    Toolchain { compiler: "aarch64-linux-gnu-gcc", linker: "aarch64-linux-gnu-ld", kernels: &[("tiny/arm64", "arm64")] },
+];
+
 /// The tools that decide the bytes of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
-    /// First line of `gcc --version`.
+    /// First line of the compiler's `--version`.
     pub compiler: String,
-    /// First line of `ld --version`.
+    /// First line of the linker's.
     pub linker: String,
+}
+
+/// A kernel that was built.
+#[derive(Clone, Debug)]
+pub struct Rebuilt {
+    /// Name of the built-in kernel.
+    pub name: &'static str,
+    /// The file that was built for it.
+    pub file: PathBuf,
+    /// The tools that were used.
+    pub tools: Tools,
+    /// Those that built the committed file (images/tiny/COMPILER).
+    pub recorded: Tools,
+}
+
+impl Rebuilt {
+    /// Whether the result must be the committed file, byte for byte.
+    pub fn by_the_recorded_tools(&self) -> bool {
+        self.tools == self.recorded
+    }
 }
 
 /// What a build gave.
 #[derive(Clone, Debug)]
-pub struct Rebuilt {
-    /// The tools that were used.
-    pub tools: Tools,
-    /// Name of the built-in kernel, and the file that was built for it.
-    pub kernels: Vec<(&'static str, PathBuf)>,
-}
-
-impl Rebuilt {
-    /// Whether the result must be the committed files, byte for byte.
-    pub fn tools_are_the_recorded_ones(&self) -> bool {
-        self.tools == recorded_tools()
-    }
+pub struct Build {
+    /// The kernels.
+    pub kernels: Vec<Rebuilt>,
+    /// Kernels for which there is no compiler here, each with that compiler's name.
+    pub left_out: Vec<(&'static str, &'static str)>,
 }
 
 /// Why there is no result.
@@ -54,23 +80,31 @@ pub enum RebuildError {
     },
 }
 
-/// The tools that built the committed files (images/tiny/COMPILER).
-pub fn recorded_tools() -> Tools {
-    let mut lines = RECORD.lines().map(str::to_owned);
-    Tools { compiler: lines.next().unwrap_or_default(), linker: lines.next().unwrap_or_default() }
-}
-
-/// The tools of this computer.
-pub fn installed_tools() -> Result<Tools, RebuildError> {
-    Ok(Tools { compiler: version_line("gcc")?, linker: version_line("ld")? })
-}
-
-/// Builds both kernels into this folder, as images/tiny/build.sh does.
-pub fn rebuild(into: &Path) -> Result<Rebuilt, RebuildError> {
-    let tools = installed_tools()?;
+/// Builds all kernels into this folder for which there are tools, as images/tiny/build.sh does.
+pub fn rebuild(into: &Path) -> Result<Build, RebuildError> {
+    let mut recorded = RECORD.lines().map(str::to_owned);
+    let mut build = Build { kernels: Vec::new(), left_out: Vec::new() };
+    let mut wanted = Vec::new();
+    for toolchain in TOOLCHAINS {
+        let recorded = Tools { compiler: recorded.next().unwrap_or_default(), linker: recorded.next().unwrap_or_default() };
+        let tools = match installed(toolchain) {
+            Ok(tools) => tools,
+            Err(RebuildError::NoTool { tool, .. }) if !wanted.is_empty() => {
+                build.left_out.extend(toolchain.kernels.iter().map(|(name, _)| (*name, tool)));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for (name, called) in toolchain.kernels {
+            wanted.push(*called);
+            let file = into.join(format!("tiny-{called}.elf"));
+            build.kernels.push(Rebuilt { name, file, tools: tools.clone(), recorded: recorded.clone() });
+        }
+    }
     let result = Command::new("sh")
         .arg(Path::new(SOURCES).join("build.sh"))
         .arg(into)
+        .args(wanted)
         .env_remove("CC")
         .env_remove("LD")
         .output()
@@ -79,8 +113,11 @@ pub fn rebuild(into: &Path) -> Result<Rebuilt, RebuildError> {
         let output = String::from_utf8_lossy(&result.stderr).into_owned();
         return Err(RebuildError::Failed { status: result.status, output });
     }
-    let kernels = [("tiny/x86_64", "tiny-x86_64.elf"), ("tiny/i386", "tiny-i386.elf")];
-    Ok(Rebuilt { tools, kernels: kernels.map(|(name, file)| (name, into.join(file))).to_vec() })
+    Ok(build)
+}
+
+fn installed(toolchain: &Toolchain) -> Result<Tools, RebuildError> {
+    Ok(Tools { compiler: version_line(toolchain.compiler)?, linker: version_line(toolchain.linker)? })
 }
 
 fn version_line(tool: &'static str) -> Result<String, RebuildError> {

@@ -13,6 +13,8 @@ pub mod symbols;
 #[cfg(feature = "cpu")]
 pub mod boards;
 #[cfg(feature = "cpu")]
+pub mod booted;
+#[cfg(feature = "cpu")]
 pub mod cli;
 #[cfg(feature = "cpu")]
 pub mod cpu;

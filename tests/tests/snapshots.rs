@@ -1,10 +1,12 @@
 //! Snapshots: a run that is continued from one is the run that was never stopped, bit for bit.
 
+use trapline::booted::PROMPT;
 use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::{Snapshot, SnapshotError};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::stock::at_shell;
 use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, session_with};
 
 /// Where the tiny kernel is stopped, in nanoseconds: while it boots, and amid its work.
@@ -193,4 +195,56 @@ fn a_snapshot_that_cannot_be_is_refused_and_changes_nothing() {
     let state = serde_json::from_value(state).expect("values");
     let refused = machine.restore(&Snapshot { state, memory: snapshot.memory.clone() }).expect_err("a register is missing");
     assert!(refused.to_string().contains("`cr3` is missing"), "{refused}");
+}
+
+/// What is typed at the shell: it forks, reads, writes, sleeps and ends the guest.
+const TYPED: &[u8] = b"i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done; sleep 1; echo $((6*7)) done; exit 5\n";
+
+fn typed(session: &mut Session) -> (Run, Vec<u8>) {
+    session.machine_mut().console_input(TYPED);
+    let before = session.machine().happenings().len();
+    let stop = session.run_until(60 * LONG);
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    let mut ram = vec![0; machine.guest_ram_bytes() as usize];
+    assert!(machine.ram().read(machine.ram().base(), &mut ram));
+    let run = Run { stop, console, time: machine.time(), happenings: machine.happenings()[before..].to_vec() };
+    (run, ram)
+}
+
+/// BY-4, DV-4: stock kernels: the run that goes on behind a snapshot, the one that is put back, and one in a new machine.
+#[test]
+fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
+    for name in ["debian/amd64", "debian/i386"] {
+        let Some(stock) = at_shell(name, "snapshots", Some(128 << 20)) else { continue };
+        let mut first = stock.session();
+        assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");
+        first.machine_mut().take_console();
+        let snapshot = first.snapshot().expect("a snapshot");
+        let continued = typed(&mut first);
+        assert_eq!(continued.0.stop, Stop::PowerOff(5), "{name}: {}", continued.0.console);
+        assert!(continued.0.console.contains("42 done") && !continued.0.console.contains("WARNING:"), "{name}");
+        first.restore(&snapshot).expect("it fits");
+        let back = typed(&mut first);
+        assert_equal(&format!("{name}, put back"), &continued, &back);
+        let mut other = Session::from_snapshot(stock.kernel.clone(), &stock.config, Policy::Best, &snapshot).expect("a session");
+        assert_equal(&format!("{name}, in a new machine"), &continued, &typed(&mut other));
+    }
+}
+
+/// BY-4: the snapshot that is kept on disk is the guest that boots.
+#[test]
+fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
+    let Some(stock) = at_shell("debian/amd64", "snapshots", Some(128 << 20)) else { return };
+    let mut booted = Machine::new(&stock.kernel, &stock.config, |_| ()).expect("a machine");
+    booted.stop_at_console_text(Some(PROMPT));
+    assert_eq!(booted.run_until(60 * LONG), Stop::ConsoleText);
+    let mut restored = Machine::from_snapshot(&stock.kernel, &stock.config, &stock.snapshot, |_| ()).expect("a machine");
+    for machine in [&mut booted, &mut restored] {
+        machine.take_console();
+        machine.console_input(TYPED);
+    }
+    let booted = rest(&mut booted, |machine| machine.run_until(60 * LONG));
+    assert_eq!(booted.0.stop, Stop::PowerOff(5), "{}", booted.0.console);
+    assert_equal("booted and restored", &booted, &rest(&mut restored, |machine| machine.run_until(60 * LONG)));
 }

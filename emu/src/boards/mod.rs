@@ -104,6 +104,10 @@ pub trait Board {
     fn take_console(&mut self) -> Vec<u8>;
     /// Somebody types on the console; lost where nothing reads it.
     fn console_input(&mut self, _bytes: &[u8]) {}
+    /// How much of that the guest has not read yet.
+    fn unread_input(&self) -> usize {
+        0
+    }
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
     /// The devices' state, for a snapshot.

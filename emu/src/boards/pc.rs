@@ -127,6 +127,10 @@ impl Board for Pc {
         self.set_lines();
     }
 
+    fn unread_input(&self) -> usize {
+        self.serial.unread()
+    }
+
     fn power_off(&self) -> Option<u8> {
         self.keyboard.reset().then_some(self.exit_status)
     }

@@ -4,9 +4,11 @@ use super::assembly::{Syntax, Writer};
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
+use super::stock_guest::StockArgs;
 use super::verdict::{self, Checker, Kind, Verdict};
-use super::{Failure, PolicyName, totals, tsv};
+use super::{Failure, PolicyName, booted, totals, tsv};
 use crate::boot::Kernel;
+use crate::machine::Config;
 use serde::Serialize;
 
 /// Says of places in a kernel whether they may be probed, and how the probe would run
@@ -18,6 +20,10 @@ use serde::Serialize;
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
+    /// Decides on the text of the running guest, when a stock kernel has booted to its shell and patched itself; it boots once, and a
+    /// snapshot is kept in the user's cache
+    #[arg(long)]
+    booted: bool,
     /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (the entries)
     #[arg(value_name = "WHERE")]
     places: Vec<String>,
@@ -40,12 +46,16 @@ Examples:
   trapline check tiny/x86_64                        how much of the text, and why not the rest
   trapline check tiny/x86_64 vfs_read 'sys_*'       some functions' entries
   trapline check vmlinux vfs_read+* --kind q        every instruction, for probes with a post-handler
+  trapline check debian/amd64 --booted vfs_read+*     the same on the text that the booted guest has made of itself
   trapline check vmlinux --tsv --policy linux-6.1 < places.tsv";
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
-    let kernel = args.image.load()?;
+    let kernel = args.kernel()?;
     verdict::can_be_asked(&kernel, &args.image.image)?;
-    let mut checker = Checker::new(&kernel, args.policy.into());
+    let mut checker = match args.booted {
+        true => Checker::booted(&kernel, args.policy.into()),
+        false => Checker::new(&kernel, args.policy.into()),
+    };
     if args.tsv {
         return tsv::answer(&mut checker, std::io::stdin().lock(), std::io::stdout().lock());
     }
@@ -74,6 +84,21 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// The kernel as its file has it, or as it has become when it has booted.
+    fn kernel(&self) -> Result<Kernel, Failure> {
+        let kernel = self.image.load()?;
+        if !self.booted {
+            return Ok(kernel);
+        }
+        let name = &self.image.image;
+        let stock = StockArgs::default().guest(name, &kernel)?.ok_or_else(|| {
+            Failure::usage(format!("`{name}` is no stock kernel: nothing in its text changes while it boots"))
+                .advise("leave out --booted")
+        })?;
+        let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), ..Config::default() };
+        Ok(booted::fetch(name, &kernel, &config, false, true)?.live(&kernel))
+    }
+
     /// The policy that was asked for.
     pub fn policy(&self) -> PolicyName {
         self.policy

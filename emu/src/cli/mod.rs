@@ -1,6 +1,7 @@
 //! The command line: one file a sub-command; this one says which there are.
 
 mod assembly;
+mod booted;
 mod check;
 mod completions;
 mod disasm;
@@ -19,6 +20,7 @@ mod summary;
 mod symbols;
 mod totals;
 mod tsv;
+mod typist;
 mod verdict;
 
 pub use failure::Failure;

@@ -79,6 +79,7 @@ Examples:
   trapline run                                          the tiny kernel with its demo script
   trapline run -e 'p:read vfs_read' -e 'r:done vfs_read n=$retval'
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
+  trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
@@ -137,12 +138,16 @@ impl Until {
 /// A run that is asked for; everything that can be wrong without booting has been found.
 #[derive(Debug)]
 pub struct Request {
+    /// What people call it.
+    pub name: String,
     /// What boots.
     pub kernel: Kernel,
     /// Its command line.
     pub command_line: String,
     /// Its initial file system.
     pub initrd: Option<Arc<[u8]>>,
+    /// It has booted already, and this script is typed at its shell if there is one.
+    pub from_boot: Option<Option<Vec<u8>>>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// What to probe, in order.
@@ -183,6 +188,8 @@ impl Args {
             scripts.push(Script { source: format!("the demo script of {}", builtin.name), text: builtin.demo.into() });
         }
         let stock = self.stock.guest(&self.image, &kernel)?;
+        let (initrd, from_boot) =
+            stock.as_ref().map_or((None, None), |stock| (Some(stock.initrd.clone()), stock.from_boot.clone()));
         let own = match &stock {
             Some(stock) => stock.command_line,
             None => builtin.map_or("", |builtin| builtin.command_line),
@@ -196,9 +203,11 @@ impl Args {
             return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
         }
         Ok(Request {
+            name: self.image.clone(),
             kernel,
             command_line,
-            initrd: stock.map(|stock| stock.initrd),
+            initrd,
+            from_boot,
             cpus: self.cpus.into(),
             events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
             time_limit: times.min(),

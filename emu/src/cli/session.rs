@@ -3,7 +3,8 @@
 use super::records::Records;
 use super::run::{Event, Format, Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary};
-use super::{Failure, output, report};
+use super::typist::Typist;
+use super::{Failure, booted, output, report};
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
 use std::io::{self, Write};
@@ -29,10 +30,17 @@ pub fn run(request: Request) -> Result<(), Failure> {
         initrd: request.initrd.clone(),
         ..Config::default()
     };
-    let session = Session::with_policy(request.kernel.clone(), &config, request.policy.into())
-        .map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
+    let (kernel, policy) = (request.kernel.clone(), request.policy.into());
+    let (session, typist) = match &request.from_boot {
+        None => (Session::with_policy(kernel, &config, policy), None),
+        Some(script) => {
+            let snapshot = booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?;
+            (Session::from_snapshot(kernel, &config, policy, &snapshot), script.as_deref().map(Typist::new))
+        }
+    };
+    let session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run = Run { session, events: EventSet::default(), records, request, last_words: Vec::new() };
+    let mut run = Run { session, events: EventSet::default(), records, request, typist, last_words: Vec::new() };
     run.attach()?;
     run.session.time_hits();
     let started = Instant::now();
@@ -53,6 +61,7 @@ struct Run {
     events: EventSet,
     records: Records,
     request: Request,
+    typist: Option<Typist>,
     /// The end of what the guest has said, to find a panic in.
     last_words: Vec<u8>,
 }
@@ -83,6 +92,9 @@ impl Run {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
         loop {
+            if let Some(typist) = &mut self.typist {
+                typist.look(self.session.machine_mut());
+            }
             let slice_end = self.session.machine().now().saturating_add(SLICE).min(limit);
             let stop = self.session.run_until(slice_end);
             self.show_console()?;

@@ -10,7 +10,7 @@ use trapline_images::{Stock, Wanted};
 use trapline_isa::arch::Arch;
 
 /// What the guest finds, on the command line.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct StockArgs {
     /// The initial file system (cpio, compressed as the kernel likes) of a stock kernel, instead of one made of busybox
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
@@ -18,6 +18,9 @@ pub struct StockArgs {
     /// A shell script for a stock kernel to run, which is then switched off; its exit status is the guest's
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next run begins with that
+    #[arg(long)]
+    from_boot: bool,
 }
 
 /// The same, read.
@@ -26,14 +29,19 @@ pub struct StockGuest {
     pub command_line: &'static str,
     /// Its initial file system.
     pub initrd: Arc<[u8]>,
+    /// The run begins at the shell, where this script is typed if there is one.
+    pub from_boot: Option<Option<Vec<u8>>>,
 }
 
 impl StockArgs {
     /// `None` for a kernel that is no stock one, which takes none of this.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
         if !boards::is_stock(kernel) {
-            return match (&self.initrd, &self.script) {
-                (None, None) => Ok(None),
+            return match (&self.initrd, &self.script, self.from_boot) {
+                (None, None, false) => Ok(None),
+                (None, None, true) => {
+                    Err(Failure::usage(format!("`{name}` is no stock kernel: it has no shell to start at, and boots at once")))
+                }
                 _ => Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no initial file system and no script"))),
             };
         }
@@ -42,14 +50,14 @@ impl StockArgs {
             Some(wanted) => wanted.stock,
             None => stock_for(kernel.arch),
         };
+        let script = self.script.as_deref().map(read).transpose()?;
+        let packed = script.as_deref().filter(|_| !self.from_boot);
         let initrd = match &self.initrd {
             Some(file) => read(file)?,
-            None => {
-                let script = self.script.as_deref().map(read).transpose()?;
-                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, script.as_deref(), &[])
-            }
+            None => initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &[]),
         };
-        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into() }))
+        let from_boot = self.from_boot.then_some(script);
+        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), from_boot }))
     }
 }
 

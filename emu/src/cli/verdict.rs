@@ -125,7 +125,15 @@ pub const SHOWN_BYTES: usize = 32;
 impl<'k> Checker<'k> {
     /// For this kernel, under this policy.
     pub fn new(kernel: &'k Kernel, policy: Policy) -> Checker<'k> {
-        let guest = StillGuest::new(kernel);
+        Checker::of(kernel, StillGuest::new(kernel), policy)
+    }
+
+    /// For a kernel as it has become by booting.
+    pub fn booted(kernel: &'k Kernel, policy: Policy) -> Checker<'k> {
+        Checker::of(kernel, StillGuest::booted(kernel), policy)
+    }
+
+    fn of(kernel: &'k Kernel, guest: StillGuest<'k>, policy: Policy) -> Checker<'k> {
         Checker { kernel, guest, engine: Engine::new(kernel.arch.isa(), 1).with_policy(policy) }
     }
 

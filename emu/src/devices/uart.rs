@@ -127,6 +127,11 @@ impl Uart {
         self.received.extend(bytes);
     }
 
+    /// How many of them were not read yet.
+    pub fn unread(&self) -> usize {
+        self.received.len()
+    }
+
     fn shows_divisor(&self) -> bool {
         self.line_control & CONTROL_DIVISOR != 0
     }

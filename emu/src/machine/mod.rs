@@ -289,6 +289,22 @@ impl<L: Listener> Machine<L> {
         std::mem::take(&mut self.inner.console)
     }
 
+    /// What the guest has printed and nobody has taken yet.
+    pub fn console(&self) -> &[u8] {
+        &self.inner.console
+    }
+
+    /// Takes the first bytes of that, as many as are asked for.
+    pub fn take_console_bytes(&mut self, bytes: usize) -> Vec<u8> {
+        let console = &mut self.inner.console;
+        console.drain(..bytes.min(console.len())).collect()
+    }
+
+    /// How much was typed and the guest has not read yet.
+    pub fn unread_input(&self) -> usize {
+        self.inner.board.unread_input()
+    }
+
     /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the same run.
     pub fn console_input(&mut self, bytes: &[u8]) {
         self.inner.board.console_input(bytes);

@@ -74,6 +74,19 @@ impl Memory {
         })
     }
 
+    /// Copies bytes out; what is not there is zero.
+    pub fn read(&self, at: u64, into: &mut [u8]) {
+        into.fill(0);
+        let end = at.saturating_add(into.len() as u64);
+        for (start, bytes) in self.pieces() {
+            let (from, to) = (start.max(at), (start + bytes.len() as u64).min(end));
+            if from < to {
+                let piece = &bytes[(from - start) as usize..(to - start) as usize];
+                into[(from - at) as usize..(to - at) as usize].copy_from_slice(piece);
+            }
+        }
+    }
+
     /// Whether all of it lies between these addresses, or these.
     pub fn lies_in(&self, places: &[core::ops::Range<u64>]) -> bool {
         self.runs.iter().all(|run| places.iter().any(|place| place.start <= run.start && run.end() <= place.end))
@@ -110,6 +123,9 @@ mod tests {
             back[from..from + bytes.len()].copy_from_slice(bytes);
         }
         assert!(back == ram);
+        let mut some = [7; 3 * PAGE];
+        memory.read(0x10_0000 + 254 * PAGE as u64 + 5, &mut some);
+        assert!(some[..] == ram[254 * PAGE + 5..257 * PAGE + 5]);
         let all = 0x10_0000..0x10_0000 + ram.len() as u64;
         assert!(memory.lies_in(&[0..10, all.clone()]));
         assert!(!memory.lies_in(&[0..10, all.start..all.end - 1]));

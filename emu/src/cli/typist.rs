@@ -1,0 +1,93 @@
+//! Hands a script to a guest that waits at its shell: by typing it, no faster than the guest reads.
+//!
+//! The script is typed in base64, so that no byte of it means anything to the terminal; the shell is then replaced by one that runs it, and
+//! its status is that of the guest.
+
+use crate::machine::{Listener, Machine};
+use std::collections::VecDeque;
+
+const COMMAND: &str = "stty -echo; base64 -d >/script; stty echo; exec sh /script\n";
+/// The end of what is typed, for a program that reads the terminal.
+const END: u8 = 4;
+/// Bytes of a line.
+const LINE: usize = 76;
+/// Typed at once: less than a terminal holds of unread lines.
+const AT_ONCE: usize = 13 * (LINE + 1);
+/// Guest time, in nanoseconds, in which the shell carries out the command line and the terminal becomes silent.
+const FIRST_PAUSE: u64 = 200_000_000;
+/// Guest time in which what was typed at once is read.
+const PAUSE: u64 = 10_000_000;
+
+/// The typist.
+pub struct Typist {
+    pieces: VecDeque<Vec<u8>>,
+    first: bool,
+    not_before: u64,
+}
+
+impl Typist {
+    /// For a script.
+    pub fn new(script: &[u8]) -> Typist {
+        let mut text = base64(script).into_bytes();
+        text.push(END);
+        let pieces = std::iter::once(COMMAND.as_bytes()).chain(text.chunks(AT_ONCE)).map(<[u8]>::to_vec).collect();
+        Typist { pieces, first: true, not_before: 0 }
+    }
+
+    /// Types the next piece if it is time.
+    pub fn look<L: Listener>(&mut self, machine: &mut Machine<L>) {
+        let now = machine.now();
+        if self.pieces.is_empty() || now < self.not_before || machine.unread_input() > 0 {
+            return;
+        }
+        if let Some(piece) = self.pieces.pop_front() {
+            machine.console_input(&piece);
+            self.not_before = now.saturating_add(if self.first { FIRST_PAUSE } else { PAUSE });
+            self.first = false;
+        }
+    }
+}
+
+/// RFC 4648, in lines.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for line in bytes.chunks(LINE / 4 * 3) {
+        for group in line.chunks(3) {
+            let word = group.iter().enumerate().fold(0u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
+            for digit in 0..4 {
+                let value = (word >> (18 - 6 * digit) & 63) as usize;
+                text.push(if digit <= group.len() { DIGITS[value].into() } else { '=' });
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        #[rustfmt::skip]
+        let cases: [(&[u8], &str); 8] = [
+            (b"", ""), (b"f", "Zg==\n"), (b"fo", "Zm8=\n"), (b"foo", "Zm9v\n"), (b"foob", "Zm9vYg==\n"), (b"fooba", "Zm9vYmE=\n"),
+            (b"foobar", "Zm9vYmFy\n"), (&[0xfb, 0xff, 0xfe], "+//+\n"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(base64(bytes), text);
+        }
+        let long = base64(&[b'x'; 200]);
+        assert!(long.lines().all(|line| line.len() <= LINE) && long.lines().count() == 4, "{long}");
+    }
+
+    #[test]
+    fn a_script_is_typed_in_pieces_that_end_with_the_end() {
+        let typist = Typist::new(&[b'x'; 2000]);
+        let pieces: Vec<usize> = typist.pieces.iter().map(Vec::len).collect();
+        assert_eq!((pieces[0], pieces.len(), pieces.iter().all(|len| *len <= AT_ONCE)), (COMMAND.len(), 4, true));
+        assert_eq!(typist.pieces.back().and_then(|piece| piece.last()), Some(&END));
+    }
+}

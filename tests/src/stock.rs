@@ -1,0 +1,47 @@
+//! Stock kernels at their shell: booted once for each test program, and from then on restored from a snapshot in the user's cache.
+
+use std::fs;
+use std::sync::Arc;
+use trapline::boot::{Kernel, initramfs};
+use trapline::booted::Recipe;
+use trapline::machine::Config;
+use trapline::probed::Session;
+use trapline::snapshot::Snapshot;
+use trapline_images::Wanted;
+use trapline_isa::plan::Policy;
+
+/// A stock kernel that has booted to its shell.
+pub struct AtShell {
+    /// As its file has it.
+    pub kernel: Kernel,
+    /// Its machine, which keeps a log of what happens.
+    pub config: Config,
+    /// Its state.
+    pub snapshot: Snapshot,
+}
+
+/// The kernel of that name, with the memory that it is to have; nothing, and a line that says so, where it is not on this computer.
+pub fn at_shell(name: &str, program: &str, ram: Option<u64>) -> Option<AtShell> {
+    let wanted = Wanted::parse(name)?;
+    let local = trapline_images::locate(&wanted, &trapline_images::folders());
+    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
+        println!("{name}: skipped: it is not on this computer; `trapline images pull {name}` brings it");
+        return None;
+    };
+    let image = fs::read(&local.kernel).unwrap_or_else(|error| panic!("{}: {error}", local.kernel.display()));
+    let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let busybox = fs::read(&busybox).unwrap_or_else(|error| panic!("{}: {error}", busybox.display()));
+    let initrd: Arc<[u8]> = initramfs::with_busybox(&busybox, None, &[]).into();
+    let command_line = wanted.stock.command_line.into();
+    let config = Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() };
+    let booted = Recipe { kernel: &kernel, image: &image, config: &config, program }.booted(|_| ());
+    let snapshot = booted.unwrap_or_else(|why| panic!("{name}: {why}")).snapshot;
+    Some(AtShell { kernel, config, snapshot })
+}
+
+impl AtShell {
+    /// A session that begins at the shell.
+    pub fn session(&self) -> Session {
+        Session::from_snapshot(self.kernel.clone(), &self.config, Policy::Best, &self.snapshot).expect("it was made for it")
+    }
+}

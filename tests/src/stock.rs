@@ -1,13 +1,14 @@
 //! Stock kernels at their shell: booted once for each test program, and from then on restored from a snapshot in the user's cache.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::booted::Recipe;
 use trapline::machine::Config;
 use trapline::probed::Session;
 use trapline::snapshot::Snapshot;
-use trapline_images::Wanted;
+use trapline_images::{Stock, Wanted};
 use trapline_isa::plan::Policy;
 
 /// A stock kernel that has booted to its shell.
@@ -28,18 +29,23 @@ pub fn at_shell(name: &str, program: &str, ram: Option<u64>) -> Option<AtShell> 
         println!("{name}: skipped: it is not on this computer; `trapline images pull {name}` brings it");
         return None;
     };
-    let image = fs::read(&local.kernel).unwrap_or_else(|error| panic!("{}: {error}", local.kernel.display()));
-    let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let busybox = fs::read(&busybox).unwrap_or_else(|error| panic!("{}: {error}", busybox.display()));
-    let initrd: Arc<[u8]> = initramfs::with_busybox(&busybox, None, &[]).into();
-    let command_line = wanted.stock.command_line.into();
-    let config = Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() };
-    let booted = Recipe { kernel: &kernel, image: &image, config: &config, program }.booted(|_| ());
-    let snapshot = booted.unwrap_or_else(|why| panic!("{name}: {why}")).snapshot;
-    Some(AtShell { kernel, config, snapshot })
+    Some(AtShell::of(wanted.stock, &local.kernel, &busybox, program, ram))
 }
 
 impl AtShell {
+    /// The kernel in that file, with that busybox.
+    pub fn of(stock: &Stock, file: &Path, busybox: &Path, program: &str, ram: Option<u64>) -> AtShell {
+        let read = |file: &Path| fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let image = read(file);
+        let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
+        let command_line = stock.command_line.into();
+        let config = Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() };
+        let booted = Recipe { kernel: &kernel, image: &image, config: &config, program }.booted(|_| ());
+        let snapshot = booted.unwrap_or_else(|why| panic!("{}: {why}", file.display())).snapshot;
+        AtShell { kernel, config, snapshot }
+    }
+
     /// A session that begins at the shell.
     pub fn session(&self) -> Session {
         Session::from_snapshot(self.kernel.clone(), &self.config, Policy::Best, &self.snapshot).expect("it was made for it")

@@ -90,7 +90,7 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     let head = serde_json::to_vec(&Head { key: key.clone(), state: snapshot.state.clone(), runs });
     let head = head.map_err(|error| cannot(error.to_string()))?;
     let head_len = u32::try_from(head.len()).map_err(|_| cannot("its head is too long".into()))?;
-    let memory = zstd::bulk::compress(&snapshot.memory.bytes, LEVEL).map_err(|error| cannot(error.to_string()))?;
+    let memory = pack(&snapshot.memory.bytes);
     let mut file = Vec::with_capacity(HEAD_AT + head.len() + memory.len() + CHECKSUM);
     file.extend_from_slice(MAGIC);
     file.extend_from_slice(&FORMAT.to_le_bytes());
@@ -100,11 +100,22 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     Ok(seal(file))
 }
 
+/// Memory as it stands in a file.
+pub fn pack(memory: &[u8]) -> Vec<u8> {
+    // Of what zstd can refuse, nothing happens to bytes in memory; no bytes are no frame, which nobody can read.
+    zstd::bulk::compress(memory, LEVEL).unwrap_or_default()
+}
+
 /// Puts the checksum behind the rest of a file.
 pub fn seal(mut file: Vec<u8>) -> Vec<u8> {
     let checksum = blake3::hash(&file);
     file.extend_from_slice(checksum.as_bytes());
     file
+}
+
+/// What a file is of.
+pub fn key(file: &[u8]) -> Result<Key, SnapshotError> {
+    open(file).map(|(head, _)| head.key)
 }
 
 /// The snapshot in these bytes, if it is of what the key says and has at most so many bytes of memory.

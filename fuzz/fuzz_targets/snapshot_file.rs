@@ -1,0 +1,59 @@
+//! Any bytes as a snapshot's file: the answer is a snapshot that can be written again, or a sentence.
+//!
+//! Input: a byte that says what follows. 0: the file behind its magic and the number of its format; the checksum is made to fit. 1: a head
+//! and, behind a zero byte, a memory that is then packed. 2: a whole file.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use trapline::snapshot::file::{self, Key};
+
+/// As much memory as a fuzzer's snapshot may have.
+const MOST: u64 = 1 << 20;
+const START: &[u8] = b"trapsnap\x01\0\0\0";
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, rest @ ..] = data else { return };
+    match choice % 3 {
+        0 => look_at(&file::seal([START, rest].concat())),
+        1 => look_at(&put_together(rest)),
+        _ => look_at(rest),
+    }
+});
+
+fn put_together(parts: &[u8]) -> Vec<u8> {
+    let (head, memory) = match parts.iter().position(|byte| *byte == 0) {
+        Some(at) => (&parts[..at], &parts[at + 1..]),
+        None => (parts, &[][..]),
+    };
+    // Whole pages are what the head can promise.
+    let mut memory = memory.to_vec();
+    memory.resize(memory.len().next_multiple_of(4096), 0);
+    file::seal([START, &(head.len() as u32).to_le_bytes(), head, &file::pack(&memory)].concat())
+}
+
+fn look_at(bytes: &[u8]) {
+    let Ok(key) = file::key(bytes) else {
+        assert!(file::read(bytes, &nobody(), MOST).is_err(), "a file without a key was read");
+        return;
+    };
+    match file::read(bytes, &key, MOST) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(snapshot) => {
+            let again = file::write(&key, &snapshot).expect("what was read can be written");
+            assert!(file::read(&again, &key, MOST) == Ok(snapshot), "what was written is not what is read");
+        }
+    }
+}
+
+fn nobody() -> Key {
+    Key {
+        trapline: String::new(),
+        image: String::new(),
+        initrd: String::new(),
+        command_line: String::new(),
+        cpus: 0,
+        ram: None,
+        window: 0,
+        moment: String::new(),
+    }
+}

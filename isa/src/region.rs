@@ -61,6 +61,8 @@ pub enum Rule {
     JumpInto,
     /// A call into it.
     CallInto,
+    /// A jump or call into the middle of some instruction of the function.
+    JumpBetween,
     /// An instruction that cannot run elsewhere among others.
     Unmovable,
     /// The kernel patches this place.
@@ -76,7 +78,7 @@ impl Rule {
     #[rustfmt::skip]
     pub const ALL: &'static [Rule] = &[
         Rule::NoDetours, Rule::NoRoom, Rule::ExpectedFault, Rule::Undecodable, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto,
-        Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
+        Rule::JumpBetween, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
     ];
 
     /// Its name, the errno that Linux has for it inside, and the sentence about it.
@@ -91,6 +93,7 @@ impl Rule {
             Rule::IndirectJump =>  ("indirect-jump",  Errno::EILSEQ,     "an indirect jump may lead into the middle of the jump"),
             Rule::JumpInto =>      ("jump-into",      Errno::EILSEQ,     "another jump leads into the middle of it"),
             Rule::CallInto =>      ("call-into",      Errno::EILSEQ,     "a call leads into the middle of the jump"),
+            Rule::JumpBetween =>   ("jump-between",   Errno::EILSEQ,     "a jump into the middle of an instruction makes other instructions of the bytes"),
             Rule::Unmovable =>     ("unmovable",      Errno::EINVAL,     "an instruction in its place cannot run in a detour"),
             Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions in its place are longer than a detour"),
             Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction in its place"),
@@ -206,6 +209,14 @@ struct Question<'a> {
     applies: &'a dyn Fn(Rule) -> bool,
 }
 
+/// What a look through a function has met: where its instructions begin, where they lead (from, to), and how far it came.
+#[derive(Default)]
+struct Seen {
+    starts: Vec<u64>,
+    targets: Vec<(u64, u64)>,
+    walked: Vec<Range<u64>>,
+}
+
 impl Question<'_> {
     /// With all instructions as long as the jump there is no place inside of it to come to.
     fn replaces_one_instruction(&self) -> bool {
@@ -219,13 +230,21 @@ impl Question<'_> {
         {
             return Err(Rule::ExpectedFault.about("the one", at));
         }
-        self.look_through(function, around)?;
-        if self.policy == Policy::Best {
-            for part in around.other_parts().to_vec() {
-                self.look_through(part, around)?;
-            }
+        let mut seen = Seen::default();
+        self.look_through(function, around, &mut seen)?;
+        if self.policy == Policy::Linux61 {
+            return Ok(());
         }
-        Ok(())
+        for part in around.other_parts().to_vec() {
+            self.look_through(part, around, &mut seen)?;
+        }
+        seen.starts.sort_unstable();
+        let is_between =
+            |target: &u64| seen.walked.iter().any(|walked| walked.contains(target)) && seen.starts.binary_search(target).is_err();
+        match seen.targets.iter().find(|(_, target)| is_between(target)) {
+            Some((from, _)) if (self.applies)(Rule::JumpBetween) => Err(Rule::JumpBetween.about("the one", *from)),
+            _ => Ok(()),
+        }
     }
 
     /// Where nothing may come in: behind the jump's first byte. Linux 6.1 counts the byte behind the jump too.
@@ -235,8 +254,9 @@ impl Question<'_> {
     }
 
     /// Does anything in this part of the function lead into the jump?
-    fn look_through(&self, part: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+    fn look_through(&self, part: Range<u64>, around: &mut dyn Surroundings, seen: &mut Seen) -> Result<(), Refusal> {
         let (inside, thunks) = (self.inside(), around.indirect_thunks());
+        let mut walked = part.start..part.start;
         let steps = walk(self.isa, part.start, part.end, |at, into: &mut [u8]| around.read(at, into));
         for step in steps {
             let insn = match step {
@@ -244,7 +264,11 @@ impl Question<'_> {
                 Err(what) if (self.applies)(Rule::Undecodable) => return Err(Rule::Undecodable.about("those", what.address)),
                 Err(_) => break,
             };
-            let rule = match (self.table.flow)(&insn, self.policy) {
+            seen.starts.push(insn.address);
+            walked.end = insn.next();
+            let flow = (self.table.flow)(&insn, self.policy);
+            seen.targets.extend(flow.target().map(|target| (insn.address, target)));
+            let rule = match flow {
                 Flow::IndirectJump => Rule::IndirectJump,
                 Flow::Jump(target) if thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Branch(target) if self.policy == Policy::Linux61 && thunks.contains(&target) => Rule::IndirectJump,
@@ -257,6 +281,7 @@ impl Question<'_> {
                 return Err(rule.about("the one", insn.address));
             }
         }
+        seen.walked.push(walked);
         Ok(())
     }
 

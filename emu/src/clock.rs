@@ -50,6 +50,8 @@ pub enum Place {
         /// Bytes of the jump.
         jump: u64,
     },
+    /// Where hijacked functions return to: code of the engine's too.
+    ReturnPad,
     /// Code of the engine's: counts nothing, takes no interrupt.
     Nothing,
 }
@@ -119,7 +121,7 @@ impl Clock {
                 self.time = self.time.saturating_sub(jump);
                 (self.start, self.shown, self.size) = (pc + lead, origin, len.min(size.saturating_sub(lead)));
             }
-            Place::Nothing => {
+            Place::Nothing | Place::ReturnPad => {
                 falls_through = true;
                 self.size = 0;
             }

@@ -35,8 +35,10 @@ impl<L: Listener> Events for Inner<L> {
         if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
             self.look_up(cpu, pc);
         }
-        if let Place::Detour { origin, .. } = place {
-            self.escape(cpu, origin);
+        match place {
+            Place::Detour { origin, .. } => self.escape(cpu, origin),
+            Place::ReturnPad => self.returned(cpu, pc),
+            _ => {}
         }
     }
 
@@ -223,6 +225,18 @@ impl<L: Listener> Inner<L> {
                 self.give(cpu, trap.exception, resume);
             }
         }
+    }
+
+    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
+    fn returned(&mut self, cpu: &BlockContext, pc: u64) {
+        let trap = cpu.registers();
+        let (listener, mut view) = self.show(&trap, pc);
+        if !listener.returned(&mut view) {
+            self.wish =
+                Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
+            return cpu.stop();
+        }
+        self.look_at_listener();
     }
 
     /// The CPU is at the start of a detour: the handlers of the probe at `origin` run, on live registers. The pc is not theirs to set.

@@ -3,6 +3,7 @@
 //! They are generic: a new ISA joins them by a line in [`GUESTS`].
 
 pub mod lab;
+pub mod oracle;
 pub mod stock;
 
 use trapline::boot::Kernel;

@@ -90,6 +90,7 @@ pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
         function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into))
             .map_while(Result::ok)
             .map(|insn| insn.address)
+            .filter(|address| !kernel.symbols.is_data(*address))
             .collect::<Vec<_>>()
     };
     functions(kernel).into_iter().flat_map(each).collect()

@@ -166,19 +166,13 @@ instruction_zoo: /* r0: a number; gives another */
 	mov r0, r5
 	blx r2
 	ldr pc, [sp], #4
-	.size instruction_zoo, . - instruction_zoo
-
-	/* Data between the code has a name that says so: probes would change it. */
 	.balign 8
-	.globl zoo_literals
-	.type zoo_literals, %object
-zoo_literals:
 .Lword:
 	.word 0x85c9e1f2
 .Lword_2:
 	.word 0x0badcafe
 	.ltorg
-	.size zoo_literals, . - zoo_literals
+	.size instruction_zoo, . - instruction_zoo
 
 	.globl zoo_helper
 	.type zoo_helper, %function

@@ -108,6 +108,8 @@ pub trait Board {
     fn unread_input(&self) -> usize {
         0
     }
+    /// Nobody types any more: behind what was typed comes the end of file.
+    fn console_input_ends(&mut self) {}
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
     /// The devices' state, for a snapshot.

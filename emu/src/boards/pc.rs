@@ -135,6 +135,10 @@ impl Board for Pc {
         self.serial.unread()
     }
 
+    fn console_input_ends(&mut self) {
+        self.serial.end();
+    }
+
     fn power_off(&self) -> Option<u8> {
         self.keyboard.reset().then_some(self.exit_status)
     }

@@ -34,6 +34,11 @@ pub struct StockGuest {
 }
 
 impl StockArgs {
+    /// Whether the guest has a script to run, after which it is switched off.
+    pub fn has_script(&self) -> bool {
+        self.script.is_some()
+    }
+
     /// `None` for a kernel that is no stock one, which takes none of this.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
         if !boards::is_stock(kernel) {

@@ -133,6 +133,11 @@ impl Uart {
         self.wire.send(bytes);
     }
 
+    /// Nothing more is sent but the end of file.
+    pub fn end(&mut self) {
+        self.wire.end();
+    }
+
     /// Lets bytes arrive that have had the time to.
     pub fn advance(&mut self, now: Ticks) {
         while self.takes_bytes()

@@ -3,9 +3,9 @@
 //! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt where an 8259 wants
 //! a line with a level, which here follows from the registers at any time.
 
+use super::wire::Wire;
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
-use super::wire::Wire;
 use std::collections::VecDeque;
 
 const DATA: u16 = 0;

@@ -10,6 +10,7 @@ mod event_error;
 mod failure;
 mod image;
 mod images;
+mod modules;
 mod output;
 mod place;
 mod records;

@@ -54,18 +54,21 @@ pub fn run(request: Request) -> Result<(), Failure> {
         session.machine_mut().console_input_ends();
     }
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run = Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default() };
+    let mut run = Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default(), refused: 0 };
+    run.session.stop_at_modules(true);
     run.attach()?;
     run.session.time_hits();
     let started = Instant::now();
     let end = run.until_the_end(console)?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let refused = run.refused;
     run.finish(&end, host_ns)?;
     match end {
         End::Panicked => Err(Failure::failed("the guest's kernel panicked")),
-        End::Left | End::Halted | End::Stopped(Stop::PowerOff(0) | Stop::Limit | Stop::ConsoleText | Stop::Attention) => Ok(()),
-        End::Stopped(Stop::PowerOff(status)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
+        End::Stopped(Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
         End::Stopped(Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
+        _ if refused > 0 => Err(Failure::failed("a probe that waited for its module could not be made")),
+        End::Left | End::Halted | End::Stopped(_) => Ok(()),
     }
 }
 
@@ -76,6 +79,8 @@ struct Run {
     request: Request,
     typist: Option<Typist>,
     last_words: LastWords,
+    /// Probes in modules that could not be made.
+    refused: usize,
 }
 
 /// Why a run is over.
@@ -149,6 +154,18 @@ impl Run {
         })
     }
 
+    /// The init of a module is about to run: now the probes stand that waited for it.
+    fn attach_to_modules(&mut self) {
+        let events = &mut self.events;
+        let refused = self.session.with_engine(|engine, guest| events.module_came(engine, guest));
+        self.session.time_hits();
+        for (event, error) in refused {
+            let name = self.events.format(event).map_or("?", |format| &format.event);
+            eprintln!("{} the probe {name} cannot be made: {error}", output::Paint::for_errors().error("error:"));
+            self.refused += 1;
+        }
+    }
+
     /// In slices, so that nothing waits in the ring for long. Where a run stops does not change what the guest does.
     fn until_the_end(&mut self, mut console: Console) -> Result<End, Failure> {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
@@ -165,6 +182,10 @@ impl Run {
             let stop = self.session.run_until(slice_end);
             self.show_console()?;
             self.take_records()?;
+            if stop == Stop::Attention {
+                self.attach_to_modules();
+                continue;
+            }
             if stop != Stop::Limit || slice_end == limit {
                 return Ok(End::of(stop, &self.last_words));
             }

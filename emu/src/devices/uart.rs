@@ -165,7 +165,7 @@ impl Uart {
 
     /// How many of them were not read yet.
     pub fn unread(&self) -> usize {
-        self.received.len()
+        self.wire.waiting() + self.received.len()
     }
 
     fn shows_divisor(&self) -> bool {

@@ -37,6 +37,11 @@ impl Wire {
         (self.ends || !self.waiting.is_empty()).then_some(self.earliest)
     }
 
+    /// How many bytes are on their way.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes a byte, if one can have come by now.
     pub fn take(&mut self, now: Ticks) -> Option<u8> {
         if self.earliest > now {

@@ -21,7 +21,8 @@ pub struct StockArgs {
     /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next run begins with that
     #[arg(long)]
     from_boot: bool,
-    /// A kernel module (.ko, also compressed) for a stock kernel to load first, or a directory of them, loaded by their names; may be repeated
+    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the name of one that was pulled
+    /// with the kernel; may be repeated, in the order in which they need one another
     #[arg(long = "module", value_name = "FILE", conflicts_with_all = ["initrd", "from_boot"])]
     modules: Vec<PathBuf>,
 }
@@ -65,7 +66,8 @@ impl StockArgs {
         let initrd = match &self.initrd {
             Some(file) => read(file)?,
             None => {
-                let modules = modules::read(&self.modules, kernel.arch)?;
+                let local = wanted.as_ref().map(image::local).transpose()?;
+                let modules = modules::read(&self.modules, kernel.arch, local.as_ref())?;
                 initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &modules)
             }
         };

@@ -35,26 +35,29 @@ pub fn run(request: Request) -> Result<(), Failure> {
         initrd: request.initrd.clone(),
         ..Config::default()
     };
+    let (kernel, policy) = (request.kernel.clone(), request.policy.into());
+    let booted = match &request.from_boot {
+        Some(_) => Some(booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?),
+        None => None,
+    };
     if request.input == Input::Terminal {
         eprintln!("{GREETING}");
     }
-    // First of all, so that no key goes elsewhere; whatever fails from here on gives the terminal back before it is told.
+    // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back before it is told.
     let console = Console::open(&request.input)?;
-    let (kernel, policy) = (request.kernel.clone(), request.policy.into());
-    let (session, typist) = match &request.from_boot {
-        None => (Session::with_policy(kernel, &config, policy), None),
-        Some(script) => {
-            let snapshot = booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?;
-            (Session::from_snapshot(kernel, &config, policy, &snapshot), script.as_deref().map(Typist::new))
-        }
+    let session = match &booted {
+        None => Session::with_policy(kernel, &config, policy),
+        Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
     };
+    let typist = request.from_boot.as_ref().and_then(|script| script.as_deref().map(Typist::new));
     let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
     if let Input::Text(text) = &request.input {
         session.machine_mut().console_input(text);
         session.machine_mut().console_input_ends();
     }
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run = Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default(), refused: 0 };
+    let mut run =
+        Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default(), refused: 0 };
     run.session.stop_at_modules(true);
     run.attach()?;
     run.session.time_hits();

@@ -72,6 +72,8 @@ pub struct Isa {
     pub boundary_errno: Errno,
     /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
     pub variable_length: bool,
+    /// Linux 6.1 lets ftrace carry probes on its sites; where it does not it refuses them.
+    pub ftrace_carries: bool,
     /// How many bytes in front of the true entry a function may start with that still count as its entry (ENDBR), by its first bytes.
     pub entry_offset: fn(first: &[u8]) -> u64,
     /// Functions that switch stacks, where return probes are refused.

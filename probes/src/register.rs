@@ -117,6 +117,9 @@ impl Engine {
         let patched = match site {
             Some(Site::JumpLabel) => Some("is a static key's jump, which the kernel patches while it runs"),
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
+            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.ftrace_carries => {
+                Some("is ftrace's, which carries no probes on this ISA")
+            }
             Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
             _ => None,
         };

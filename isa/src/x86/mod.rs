@@ -69,6 +69,7 @@ const LONG: Isa = Isa {
     linux_pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
     variable_length: true,
+    ftrace_carries: true,
     entry_offset: abi::entry_offset_64,
     no_return_probes: &["__switch_to"],
     abi: &abi::X86_64,

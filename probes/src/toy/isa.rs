@@ -253,6 +253,7 @@ const BASE: Isa = Isa {
     linux_pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
     variable_length: true,
+    ftrace_carries: true,
     entry_offset: |first| if first.first() == Some(&LANDING) { 2 } else { 0 },
     no_return_probes: &["__switch_to"],
     abi: &ABI_STACK,

@@ -19,6 +19,7 @@ pub static ARM64: Isa = Isa {
     word: 8,
     longest: LENGTH,
     breakpoint: &slot::PROBE.to_le_bytes(),
+    breakpoint_over: |_| const { &slot::PROBE.to_le_bytes() },
     is_breakpoint: slot::is_breakpoint,
     linux_pc_bias: 0,
     boundary_errno: Errno::EINVAL,

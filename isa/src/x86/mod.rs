@@ -65,6 +65,7 @@ const LONG: Isa = Isa {
     word: Mode::Bits64.word(),
     longest: LONGEST,
     breakpoint: &[slot::INT3],
+    breakpoint_over: |_| &[slot::INT3],
     is_breakpoint: |bytes| bytes.starts_with(&[slot::INT3]),
     linux_pc_bias: 1,
     boundary_errno: Errno::EILSEQ,

@@ -19,7 +19,7 @@ pub(super) static TABLE: &[Row] = &[
     refuse(0xffff_fdff, 0xf101_0000, &STATE),                                     // setend
     refuse(0xfe00_0000, 0xf800_0000, &RETURN),                                    // srs, rfe
     best  (0xfe00_0000, 0xf200_0000, &COPROCESSOR, Slot),                         // SIMD
-    best  (0xff10_0000, 0xf400_0000, &COPROCESSOR, Slot),                         // SIMD loads and stores
+    row   (0xff10_0000, 0xf400_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
     refuse(0xf000_0000, 0xf000_0000, &UNKNOWN),
     // 3.3
     both  (0x0ff0_00f0, 0x0100_0000, b"-p--", Compute(read_status)),              // mrs of the CPSR
@@ -49,12 +49,13 @@ pub(super) static TABLE: &[Row] = &[
     both  (0x0f80_00f0, 0x0080_0090, b"pppp", Slot),                              // umull, umlal, smull, smlal
     refuse(0x0f00_00f0, 0x0000_0090, &UNKNOWN),
     // 3.6
-    best  (0x0f90_0ff0, 0x0190_0c90, &EXCLUSIVE, Slot),                           // lda: acquiring, not exclusive
-    best  (0x0f90_0ff0, 0x0180_0c90, &EXCLUSIVE, Slot),                           // stl
+    row   (0x0f90_0ff0, 0x0190_0c90, b"pp--", Refuse(&EXCLUSIVE), Slot),          // lda: acquiring, not exclusive
+    row   (0x0f90_0ff0, 0x0180_0c90, b"p--p", Refuse(&EXCLUSIVE), Slot),          // stl
     refuse(0x0f80_00f0, 0x0180_0090, &EXCLUSIVE),                                 // ldrex, strex of all sizes
     refuse(0x0f00_00f0, 0x0100_0090, &UNKNOWN),                                   // swp, which no ARMv7 kernel has
     // 3.7
-    row   (0x0f20_0090, 0x0020_0090, b"----", Refuse(&UNPRIVILEGED), Slot),       // strht, ldrht, ldrsbt, ldrsht
+    row   (0x0f60_0090, 0x0020_0090, b"pp-p", Refuse(&UNPRIVILEGED), Slot),       // strht, ldrht, ldrsbt, ldrsht
+    row   (0x0f60_0090, 0x0060_0090, b"pp--", Refuse(&UNPRIVILEGED), Slot),
     refuse(0x0e10_e0d0, 0x0000_e0d0, &REGISTERS),                                 // ldrd, strd of the pc
     both  (0x0e50_00d0, 0x0000_00d0, b"wp-p", Either(extra)),                     // ldrd, strd
     both  (0x0e50_00d0, 0x0040_00d0, b"wp--", Either(extra)),
@@ -117,7 +118,8 @@ pub(super) static TABLE: &[Row] = &[
     refuse(0x0f00_0010, 0x0700_0010, &UNKNOWN),
     // 3.12
     refuse(0x0c40_f000, 0x0440_f000, &REGISTERS),                                 // ldrb, strb of the pc
-    best  (0x0d20_0000, 0x0420_0000, &UNPRIVILEGED, Slot),                        // ldrt, strt, ldrbt, strbt
+    row   (0x0f20_0000, 0x0420_0000, b"pp--", Refuse(&UNPRIVILEGED), Slot),       // ldrt, strt, ldrbt, strbt
+    row   (0x0f20_0000, 0x0620_0000, b"pp-p", Refuse(&UNPRIVILEGED), Slot),
     both  (0x0e10_0000, 0x0400_0000, b"wa--", Either(transfer)),                  // str, strb
     both  (0x0e10_0000, 0x0600_0000, b"wa-p", Either(transfer)),
     both  (0x0e10_0000, 0x0410_0000, b"wa--", Either(transfer)),                  // ldr, ldrb
@@ -125,26 +127,27 @@ pub(super) static TABLE: &[Row] = &[
     // 3.13
     both  (0x0e40_8000, 0x0800_0000, b"a---", Either(block)),                     // ldm, stm without the pc
     both  (0x0e40_8000, 0x0800_8000, b"----", Compute(block)),                    // with it
-    row   (0x0e40_8000, 0x0840_0000, b"----", Refuse(&RETURN), Slot),             // of user space's registers
+    row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Slot),             // of user space's registers
     refuse(0x0e40_8000, 0x0840_8000, &RETURN),
     both  (0x0e00_0000, 0x0a00_0000, b"----", Compute(jump)),                     // b, bl
     // what is left: coprocessors and system calls
     refuse(0x0f00_0000, 0x0f00_0000, &EXCEPTION),                                 // svc
     refuse(0x0f3f_0e00, 0x0d1f_0a00, &LITERAL),                                   // vldr of a literal
-    best  (0x0e00_0e00, 0x0c00_0a00, &COPROCESSOR, Slot),                         // vector loads, stores, moves
+    row   (0x0fe0_0ed0, 0x0c40_0a10, b"pp--", Refuse(&COPROCESSOR), Slot),        // vmov of two registers
+    row   (0x0e00_0e00, 0x0c00_0a00, b"p---", Refuse(&COPROCESSOR), Slot),        // vector loads and stores
     best  (0x0f00_0e10, 0x0e00_0a00, &COPROCESSOR, Slot),                         // vector operations
     best  (0x0fef_0f10, 0x0ee1_0a10, &COPROCESSOR, Slot),                         // vmrs, vmsr of FPSCR
     refuse(0x0fe0_0f10, 0x0ee0_0a10, &STATE),                                     // of other registers
-    best  (0x0f00_0e10, 0x0e00_0a10, &COPROCESSOR, Slot),                         // vmov
+    row   (0x0f00_0e10, 0x0e00_0a10, b"-p--", Refuse(&COPROCESSOR), Slot),        // vmov
     best  (0x0f10_0f10, 0x0e10_0f10, &COPROCESSOR, Slot),                         // mrc p15
     refuse(0x0fff_0fff, 0x0e07_0f90, &WAIT),                                      // mcr p15, c7, c0, 4: wfi
-    best  (0x0f1f_0f10, 0x0e03_0f10, &COPROCESSOR, Step),                         // mcr p15, c3: domains
-    best  (0x0f1f_0f10, 0x0e07_0f10, &COPROCESSOR, Step),                         // c7: caches, barriers
-    best  (0x0f1f_0f10, 0x0e08_0f10, &COPROCESSOR, Step),                         // c8: TLBs
-    best  (0x0f1f_0f10, 0x0e0d_0f10, &COPROCESSOR, Step),                         // c13: thread pointers, context
-    best  (0x0f1f_0f10, 0x0e0e_0f10, &COPROCESSOR, Step),                         // c14: timers
+    row   (0x0f1f_0f10, 0x0e03_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c3: domains
+    row   (0x0f1f_0f10, 0x0e07_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c7: caches, barriers
+    row   (0x0f1f_0f10, 0x0e08_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c8: TLBs
+    row   (0x0f1f_0f10, 0x0e0d_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c13: thread pointers, context
+    row   (0x0f1f_0f10, 0x0e0e_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c14: timers
     refuse(0x0f10_0f10, 0x0e00_0f10, &STATE),                                     // any other
-    best  (0x0ff0_0f00, 0x0c50_0f00, &COPROCESSOR, Slot),                         // mrrc p15
+    row   (0x0ff0_0f00, 0x0c50_0f00, b"pp--", Refuse(&COPROCESSOR), Slot),        // mrrc p15
     refuse(0x0ff0_0f00, 0x0c40_0f00, &STATE),                                     // mcrr p15
     refuse(0x0c00_0000, 0x0c00_0000, &COPROCESSOR),
 ];

@@ -62,7 +62,7 @@ pub(super) static T32: &[Row] = &[
     both  (0xff60_0000, 0xe860_0000, b"wxx-", Either(pair)),                      // ldrd, strd
     both  (0xff40_0000, 0xe940_0000, b"wxx-", Either(pair)),
     both  (0xfff0_00e0, 0xe8d0_0000, b"s--x", Compute(table)),                    // tbb, tbh
-    best  (0xffe0_00c0, 0xe8c0_0080, &EXCLUSIVE, Slot),                           // lda, stl: not exclusive
+    row   (0xffe0_00c0, 0xe8c0_0080, b"px--", Refuse(&EXCLUSIVE), Slot),          // lda, stl: not exclusive
     refuse(0xfe40_0000, 0xe840_0000, &EXCLUSIVE),
     // C: a shifted register
     both  (0xff70_0f00, 0xea10_0f00, b"x--x", Slot),                              // tst, teq
@@ -125,7 +125,7 @@ pub(super) static T32: &[Row] = &[
     both  (0xf800_d001, 0xf000_c000, b"----", Compute(jump)),                     // blx
     both  (0xf800_9000, 0xf000_9000, b"----", Compute(jump)),                     // b, bl
     refuse(0xf800_8000, 0xf000_8000, &UNKNOWN),
-    best  (0xff10_0000, 0xf900_0000, &COPROCESSOR, Slot),                         // SIMD loads and stores
+    row   (0xff10_0000, 0xf900_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
     // G: hints about memory
     both  (0xfe7f_f000, 0xf81f_f000, b"----", Compute(nothing)),                  // pld, pli of a literal
     both  (0xffd0_f000, 0xf890_f000, b"p---", Compute(nothing)),
@@ -139,7 +139,7 @@ pub(super) static T32: &[Row] = &[
     refuse(0xfe60_0000, 0xf860_0000, &UNKNOWN),
     refuse(0xfff0_0000, 0xf950_0000, &UNKNOWN),
     refuse(0xfe80_0d00, 0xf800_0800, &UNKNOWN),
-    best  (0xfe80_0f00, 0xf800_0e00, &UNPRIVILEGED, Slot),                        // ldrt, strt
+    row   (0xfe80_0f00, 0xf800_0e00, b"px--", Refuse(&UNPRIVILEGED), Slot),       // ldrt, strt
     refuse(0xff1f_0000, 0xf80f_0000, &REGISTERS),                                 // a store to a literal
     refuse(0xff10_f000, 0xf800_f000, &REGISTERS),                                 // a store of the pc
     both  (0xff7f_0000, 0xf85f_0000, b"----", Compute(literal_word)),             // ldr of a literal

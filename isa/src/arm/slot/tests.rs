@@ -1,3 +1,5 @@
+#![allow(clippy::type_complexity)] // tables of cases
+
 use super::super::{ARM, THUMB2};
 use super::*;
 use crate::arch::Isa;

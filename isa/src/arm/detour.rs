@@ -14,8 +14,15 @@ const BX_LR: u32 = 0xe12f_ff1e;
 pub const ALWAYS: u32 = 14;
 
 /// Within 32 MiB either way.
-pub static DETOUR: Detour =
-    Detour { in_linux: true, jump_length: LENGTH as u64, lead: &NOP.to_le_bytes(), jump, may_move, flow: |insn, _| insn.flow };
+pub static DETOUR: Detour = Detour {
+    in_linux: true,
+    jump_length: LENGTH as u64,
+    lead: &NOP.to_le_bytes(),
+    return_pad: &BX_LR.to_le_bytes(),
+    jump,
+    may_move,
+    flow: |insn, _| insn.flow,
+};
 
 /// `b` from one place to another, if it leads so far. Addresses wrap.
 pub(super) fn branch(condition: u32, from: u64, to: u64) -> Option<u32> {

@@ -89,7 +89,7 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
 fn listed_areas(arch: Arch) -> &'static [Bounds] {
     match arch {
         Arch::Arm64 => &AREAS_OF_ARM64,
-        Arch::I386 | Arch::X86_64 => &AREAS_OF_X86,
+        Arch::I386 | Arch::X86_64 | Arch::Arm => &AREAS_OF_X86,
     }
 }
 

@@ -64,6 +64,7 @@ const A32: Isa = Isa {
     linux_pc_bias: 0,
     boundary_errno: Errno::EINVAL,
     variable_length: false,
+    ftrace_carries: false,
     entry_offset: |_| 0,
     no_return_probes: &[],
     abi: &abi::AAPCS,

@@ -19,21 +19,26 @@ impl<L: Listener> Events for Inner<L> {
             cpu.stop();
             return;
         }
+        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
+        self.hide_window();
         let place = if pc.wrapping_sub(self.window.start) < self.window.len {
             self.listener.place(pc)
+        } else if self.frozen {
+            self.frozen_block();
+            Place::Nothing
         } else {
-            self.hide_window();
-            if self.frozen {
-                self.frozen_block();
-                Place::Nothing
-            } else {
-                Place::Guest
-            }
+            Place::Guest
         };
         let counts_as = if self.frozen { Place::Nothing } else { place };
         let falls_through = self.clock.enter(pc, size.into(), counts_as);
-        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
-            self.look_up(cpu, pc);
+        if !falls_through
+            && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
+            && self.look_up(cpu, pc)
+        {
+            return;
+        }
+        if self.listener.follows() {
+            self.listener.passed(pc..pc.wrapping_add(size.into()));
         }
         match place {
             Place::Detour { origin, .. } => self.escape(cpu, origin),
@@ -145,13 +150,20 @@ impl<L: Listener> Inner<L> {
         self.after_access();
     }
 
-    /// A block start at which something may be due; the only place where a run is ended.
-    fn look_up(&mut self, cpu: &BlockContext, pc: u64) {
+    /// A block start at which something may be due; the only place where a run is ended. True: it is.
+    fn look_up(&mut self, cpu: &BlockContext, pc: u64) -> bool {
         let now = self.clock.time();
         self.board.advance(At { cpu: self.current, now });
         if self.wish.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
             self.wish = Some(Wish::Attention);
+        }
+        if self.wish.is_none() && self.listener.watches(pc) {
+            let trap = cpu.registers();
+            let (listener, mut view) = self.show(&trap, pc);
+            if listener.arrived(&mut view) {
+                self.wish = Some(Wish::Attention);
+            }
         }
         if self.wish.is_none()
             && self.board.pending(self.current).is_some()
@@ -171,8 +183,10 @@ impl<L: Listener> Inner<L> {
         if self.wish.is_some() {
             self.clock.take_back();
             cpu.stop();
+            true
         } else {
             self.next_look = self.when_to_look();
+            false
         }
     }
 

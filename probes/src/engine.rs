@@ -119,6 +119,11 @@ impl Engine {
         self.policy
     }
 
+    /// Whether no probe is registered.
+    pub fn is_empty(&self) -> bool {
+        self.points.iter().next().is_none()
+    }
+
     /// Its ISA.
     pub fn isa(&self) -> &'static Isa {
         self.isa

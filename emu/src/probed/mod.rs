@@ -93,7 +93,8 @@ impl Listener for Probes {
 
     fn arrived(&mut self, cpu: &mut View<'_>) -> bool {
         self.patchers.arrived(cpu, &self.engine);
-        self.have_news()
+        // Where nothing stands it is soon enough before something does.
+        self.have_news() && !self.engine.is_empty()
     }
 
     #[inline]
@@ -163,7 +164,6 @@ impl Session {
     /// With the probes that every session has.
     fn around(machine: Machine<Probes>) -> Result<Session, MachineError> {
         let mut session = Session { machine, stops_at_modules: false };
-        session.mind_patchers();
         session.watch()?;
         Ok(session)
     }
@@ -182,7 +182,12 @@ impl Session {
     pub fn with_engine<R>(&mut self, with: impl FnOnce(&mut Engine, &mut dyn Guest) -> R) -> R {
         let now = self.machine.now();
         let (probes, parts) = self.machine.parts();
+        let news = probes.have_news().then(|| (probes.patchers.work_on().clone(), probes.patchers.are_early()));
         let mut guest = Live { parts, window: &mut probes.window, facts: &mut probes.facts };
+        if let Some((from, early)) = news {
+            probes.engine.withdraw(&mut guest, from);
+            probes.engine.set_early(&mut guest, early);
+        }
         // What is due is done by the time that it is.
         probes.engine.tick(&mut guest, now);
         let answer = with(&mut probes.engine, &mut guest);
@@ -227,24 +232,11 @@ impl Session {
             if self.machine.listener().notes.init_freed() {
                 self.init_text_is_gone();
             }
-            self.mind_patchers();
             let has_new_module = self.follow_modules();
             if stop != Stop::Attention || has_new_module && self.stops_at_modules {
                 return stop;
             }
             self.with_engine(|_, _| ());
-        }
-    }
-
-    /// The text is the guest's alone while it works on it.
-    fn mind_patchers(&mut self) {
-        let probes = self.machine.listener();
-        if probes.have_news() {
-            let (from, early) = (probes.patchers.work_on().clone(), probes.patchers.are_early());
-            self.with_engine(|engine, guest| {
-                engine.withdraw(guest, from);
-                engine.set_early(guest, early);
-            });
         }
     }
 

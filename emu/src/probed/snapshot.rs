@@ -58,7 +58,7 @@ impl Session {
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
         });
-        self.mind_patchers();
+        self.with_engine(|_, _| ());
         restored
     }
 

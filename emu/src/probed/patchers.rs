@@ -203,7 +203,7 @@ impl Patchers {
             goes_on
         });
         if let Some((name, reach)) = self.entries.get(&pc)
-            && let Some((returns_to, sp)) = way_back(cpu, sp)
+            && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
             && !self.calls.iter().any(|call| (call.returns_to, call.sp) == (returns_to, sp))
         {
             let on = met(cpu, *reach, engine);
@@ -257,10 +257,15 @@ fn argument(cpu: &mut View<'_>, number: usize) -> u64 {
 }
 
 /// Where the function that is entered returns to, and the stack pointer then.
-fn way_back(cpu: &mut View<'_>, sp: u64) -> Option<(u64, u64)> {
+fn way_back(cpu: &mut View<'_>, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
     let word = cpu.isa.word;
     match cpu.isa.abi.return_address {
-        ReturnAddress::OnStack => Some((cpu.read_le(sp, word).ok()?, sp.wrapping_add(word as u64))),
+        ReturnAddress::OnStack => {
+            let found = cpu.read_le(sp, word).ok()?;
+            // One that was jumped to out of a function with a return probe.
+            let behind_pad = (engine.return_pad() == Some(found)).then(|| engine.real_return_address(cpu.task(), sp)).flatten();
+            Some((behind_pad.unwrap_or(found), sp.wrapping_add(word as u64)))
+        }
         ReturnAddress::In(register) => Some((cpu.get(register), sp)),
     }
 }

@@ -310,6 +310,7 @@ fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
         Count::new("ended by a newer probe", kprobe.skipped()),
         Count::new("no free instance", no_instance),
         Count::new("while the guest changed its text", kprobe.passed()),
+        Count::new("before its module was loaded again", member.earlier_misses()),
     ];
     (kprobe.address(), ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None })
 }

@@ -10,7 +10,8 @@ pub mod timing;
 pub mod watch;
 pub mod window;
 
-use crate::boot::{Kernel, module};
+use crate::boot::Kernel;
+use crate::boot::module::{self, Module};
 use crate::clock::{Place, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
@@ -248,6 +249,11 @@ impl Session {
     /// The modules that the guest has.
     pub fn modules(&self) -> Vec<String> {
         self.machine.listener().facts.modules().names().map(str::to_string).collect()
+    }
+
+    /// One of them.
+    pub fn module(&self, name: &str) -> Option<&Module> {
+        self.machine.listener().facts.modules().named(name)
     }
 
     /// Deals with what the guest's loader of modules has done; whether one has come.

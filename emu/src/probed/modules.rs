@@ -143,6 +143,11 @@ impl Modules {
         self.there().map(|loaded| &*loaded.module.name)
     }
 
+    /// The one of that name.
+    pub fn named(&self, name: &str) -> Option<&Module> {
+        self.there().map(|loaded| &loaded.module).find(|module| module.name == name)
+    }
+
     fn there(&self) -> impl Iterator<Item = &Loaded> {
         self.loaded.iter().filter(|loaded| loaded.is_there)
     }

@@ -92,10 +92,10 @@ impl EventSet {
             unregister(engine, guest, core::slice::from_ref(member));
             let enabled = self.is_enabled(member.event);
             match register(engine, guest, &member.definition, &member.programs, member.event, enabled) {
-                Ok(probe) => self.members_mut()[index].probe = probe,
+                Ok(probe) => self.members_mut()[index].replace(probe),
                 Err(error) => {
                     failed.push((member.event, error));
-                    self.members_mut()[index].probe = Attached::Pending;
+                    self.members_mut()[index].replace(Attached::Pending);
                 }
             }
         }

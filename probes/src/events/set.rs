@@ -40,6 +40,15 @@ pub struct Member {
     pub programs: Arc<Programs>,
     /// The probe itself.
     pub probe: Attached,
+    /// What probes counted that stood here before their module was unloaded.
+    pub(super) before: Before,
+}
+
+/// Counts of probes that are no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    hits: u64,
+    misses: u64,
 }
 
 /// What became of a definition.
@@ -149,7 +158,7 @@ impl EventSet {
             self.formats.push(format);
             self.enabled.push(false);
         }
-        self.members.push(Member { event, definition, programs, probe });
+        self.members.push(Member { event, definition, programs, probe, before: Before::default() });
         event
     }
 
@@ -236,20 +245,33 @@ impl Member {
 
     /// Hits whose record was made or tried: of a return probe, returns.
     pub fn hits(&self) -> u64 {
-        match &self.probe {
-            Attached::Kprobe(probe) => probe.hits(),
-            Attached::Kretprobe(probe) => probe.returns(),
-            Attached::Pending => 0,
-        }
+        self.before.hits
+            + match &self.probe {
+                Attached::Kprobe(probe) => probe.hits(),
+                Attached::Kretprobe(probe) => probe.returns(),
+                Attached::Pending => 0,
+            }
     }
 
     /// Hits whose handler could not run.
     pub fn misses(&self) -> u64 {
-        match &self.probe {
-            Attached::Kprobe(probe) => probe.nmissed(),
-            Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
-            Attached::Pending => 0,
-        }
+        self.before.misses
+            + match &self.probe {
+                Attached::Kprobe(probe) => probe.nmissed(),
+                Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
+                Attached::Pending => 0,
+            }
+    }
+
+    /// Those of them that the present probe does not count, for it was made when its module came again.
+    pub fn earlier_misses(&self) -> u64 {
+        self.before.misses
+    }
+
+    /// Another probe takes the place of this one; what has been counted stays.
+    pub(super) fn replace(&mut self, probe: Attached) {
+        self.before = Before { hits: self.hits(), misses: self.misses() };
+        self.probe = probe;
     }
 
     /// The line that makes it, as the kernel reads it back.

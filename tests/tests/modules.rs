@@ -1,0 +1,201 @@
+//! Modules: a stock kernel's own, probed from before its init until it goes, and again when it comes again; the same run as unprobed.
+//!
+//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`; without them the
+//! tests say so and pass.
+
+use std::sync::Arc;
+use trapline::boot::{Kernel, initramfs};
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_images::{Local, Wanted};
+use trapline_isa::function;
+use trapline_isa::plan::Errno;
+use trapline_probes::events::set::{Attached, EventSet};
+use trapline_probes::guest::Guest;
+use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::{Run, assert_same};
+
+/// A network device that throws everything away: init and exit, code of its own, no other module needed.
+const MODULE: &str = "dummy";
+const SCRIPT: &[u8] = b"
+ip link set dummy0 up && ip addr add 10.1.2.3/24 dev dummy0 && ip link set dummy0 down
+rmmod dummy && insmod /modules/000-dummy.ko && ip link set dummy0 up
+while read name size uses; do echo module $name $uses; done </proc/modules
+exit 9
+";
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
+const LONG: u64 = 60_000_000_000;
+
+const EVENTS: &[&str] = &[
+    "p:init dummy:dummy_init_module",
+    "p:exit dummy:dummy_cleanup_module",
+    "p:setup dummy:dummy_setup device=$arg1",
+    "r:dev dummy:dummy_dev_init ret=$retval",
+    "p:never nosuch:function",
+];
+
+struct Stock {
+    kernel: Kernel,
+    initrd: Arc<[u8]>,
+}
+
+/// The kernel of that name with the module, if both are on this computer.
+fn stock(name: &str) -> Option<Stock> {
+    let wanted = Wanted::parse(name)?;
+    let folders = trapline_images::folders();
+    let mut locals = folders.iter().filter_map(|folder| trapline_images::locate(&wanted, std::slice::from_ref(folder)));
+    let complete = |local: &Local| local.module(MODULE).zip(local.busybox.clone());
+    let Some((local, (module, busybox))) = locals.find_map(|local| complete(&local).map(|parts| (local, parts))) else {
+        println!(
+            "{name} is not on this computer with its modules: `trapline images pull --modules {name}` brings them; nothing was tested"
+        );
+        return None;
+    };
+    let read = |path| std::fs::read(path).expect("its file");
+    let files = [(format!("{}000-{MODULE}.ko", initramfs::MODULES), read(module))];
+    let initrd = initramfs::with_busybox(&read(busybox), Some(SCRIPT), &files).into();
+    Some(Stock { kernel: Kernel::from_bytes(&read(local.kernel)).expect("a kernel"), initrd })
+}
+
+impl Stock {
+    fn session(&self) -> Session {
+        let config = Config {
+            command_line: COMMAND_LINE.into(),
+            initrd: Some(Arc::clone(&self.initrd)),
+            record_events: true,
+            ..Config::default()
+        };
+        Session::new(self.kernel.clone(), &config).expect("a machine")
+    }
+}
+
+fn finished(session: &mut Session, stop: Stop) -> Run {
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+/// What stands where: the list's lines for the module.
+fn list(session: &mut Session) -> Vec<String> {
+    let list = session.with_engine(|engine, guest| engine.list(guest));
+    list.lines().map(str::to_string).collect()
+}
+
+fn events_follow_a_module(name: &str) {
+    let Some(stock) = stock(name) else { return };
+    let mut plain = stock.session();
+    let stop = plain.run_until(LONG);
+    let plain = finished(&mut plain, stop);
+    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    assert!(plain.console.contains("module dummy 0") && !plain.console.contains("WARNING:"), "{name}: {}", plain.console);
+
+    let mut probed = stock.session();
+    probed.stop_at_modules(true);
+    let mut events = EventSet::default();
+    probed.with_engine(|engine, guest| {
+        for line in EVENTS {
+            events.apply(engine, guest, line).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
+        }
+        events.enable_all(engine, guest, true).expect("they wait");
+    });
+    let mut everywhere = Vec::new();
+    let (mut stop, mut came) = (probed.run_until(LONG), 0);
+    while stop == Stop::Attention {
+        came += 1;
+        if came == 2 {
+            let gone = list(&mut probed).iter().filter(|line| line.ends_with("[GONE]")).count();
+            assert!(gone >= EVENTS.len() - 1, "{name}: what stood in the module is gone with it");
+        }
+        assert_eq!(probed.modules(), [MODULE], "{name}");
+        let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));
+        assert!(failed.is_empty(), "{name}: {failed:?}");
+        refusals(name, &mut probed);
+        if came == 2 {
+            everywhere = probe_everywhere(&mut probed);
+        }
+        let lines = list(&mut probed);
+        let of_module = |function: &str| {
+            let start = format!("  k  {function}+0x0  {MODULE}");
+            lines.iter().any(|line| line.contains(&start))
+        };
+        assert!(of_module("dummy_init_module") && of_module("dummy_cleanup_module"), "{name}: {lines:#?}");
+        stop = probed.run_until(LONG);
+    }
+    assert_eq!(came, 2, "{name}: loaded twice");
+    let seen = finished(&mut probed, stop);
+    assert_same(name, &plain, &seen);
+
+    let hits: Vec<(&str, u64)> = events.members().iter().map(|member| (member.name(), member.hits())).collect();
+    assert_eq!(hits, [("init", 2), ("exit", 1), ("setup", 2), ("dev", 2), ("never", 0)], "{name}");
+    assert!(matches!(events.members()[4].probe, Attached::Pending), "{name}: it waits to the end");
+    let mut records = 0;
+    let mut names = Vec::new();
+    probed.with_engine(|engine, _| {
+        while let Some(record) = engine.records().pop() {
+            records += 1;
+            names.push(String::from_utf8_lossy(&record.header.comm).trim_end_matches('\0').to_string());
+        }
+    });
+    assert_eq!(records, 7, "{name}");
+    assert!(names.iter().all(|name| name == "insmod" || name == "rmmod"), "{name}: {names:?}");
+    let hit = everywhere.iter().filter(|probe| probe.hits() > 0).count();
+    let gone = everywhere.iter().filter(|probe| probe.is_gone()).count();
+    println!("{name}: {} instructions of the module probed, {hit} hit, {gone} gone with its init", everywhere.len());
+    assert!(everywhere.len() > 100 && hit > 80 && gone > 20, "{name}");
+}
+
+/// KP-5, KP-15: what is refused in a module.
+fn refusals(name: &str, session: &mut Session) {
+    let module = session.module(MODULE).expect("it is there");
+    let place = |symbol: &str| module.image.symbols.address_of(symbol).unwrap_or_else(|| panic!("{name}: {symbol}"));
+    let (setup, data) = (place("dummy_setup"), place("__this_module"));
+    #[rustfmt::skip]
+    let cases = [
+        ("data",                            Kprobe::at_address(data),                                   Err(Errno::EINVAL)),
+        ("no symbol of it",                 Kprobe::at("dummy:dummy_stup"),                             Err(Errno::ENOENT)),
+        ("another module's name",           Kprobe::at("nosuch:dummy_setup"),                           Err(Errno::ENOENT)),
+        ("the middle of an instruction",    Kprobe::at("dummy:dummy_setup").offset(2),                  Err(Errno::EILSEQ)),
+        ("an address",                      Kprobe::at_address(setup + 5),                              Ok(())),
+        ("a name without the module's",     Kprobe::at("dummy_setup").offset(5),                        Ok(())),
+    ];
+    for (what, probe, expected) in cases {
+        let answer = session.register_kprobe(&probe).map_err(|refusal| refusal.errno);
+        assert_eq!(answer, expected, "{name}: {what}");
+        session.unregister_kprobe(&probe);
+    }
+}
+
+/// KP-1: on every instruction of the module that takes one, every second one with a post-handler.
+fn probe_everywhere(session: &mut Session) -> Vec<Kprobe> {
+    let module = session.module(MODULE).expect("it is there");
+    let functions = module.text.iter().flat_map(|text| module.image.symbols.extents(text.range.clone()));
+    let extents: Vec<(u64, u64)> = functions.map(|symbol| (symbol.start, symbol.start + symbol.size)).collect();
+    let mut probes = Vec::new();
+    session.with_engine(|engine, guest| {
+        for (start, end) in extents {
+            let read = |at: u64, into: &mut [u8]| engine.read_original(guest, at, into);
+            let addresses: Vec<u64> =
+                function::walk(guest.isa(), start, end, read).map_while(Result::ok).map(|insn| insn.address).collect();
+            for address in addresses {
+                let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
+                let probe = if probes.len() % 2 == 0 { probe } else { probe.post(|_| ()) };
+                if engine.register_kprobe(guest, &probe).is_ok() {
+                    probes.push(probe);
+                }
+            }
+        }
+    });
+    probes
+}
+
+/// BY-4, DV-1, DV-4: 64 bits.
+#[test]
+fn a_module_of_amd64_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/amd64");
+}
+
+/// BY-4, DV-1, DV-4: 32 bits.
+#[test]
+fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/i386");
+}

@@ -85,8 +85,8 @@ impl Symbols {
     }
 
     /// The table of these, in their order; each lies within one of the ranges and ends there at the latest.
-    pub fn within(entries: Vec<Entry>, covered: Vec<Range<u64>>) -> Symbols {
-        let mut entries = entries;
+    pub fn within(mut entries: Vec<Entry>, mut covered: Vec<Range<u64>>) -> Symbols {
+        covered.sort_by_key(|range| range.start);
         entries.retain(|entry| covered.iter().any(|range| range.contains(&entry.address)));
         Symbols { covered, ..Symbols::in_table_order(entries) }
     }

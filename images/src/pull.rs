@@ -181,7 +181,8 @@ impl Puller {
         PullError::Cache { folder: self.cache.clone(), cause }
     }
 
-    /// Where packages are fetched to: a folder that outlives an interruption, in which apt goes on where it was; unless another pull is at it.
+    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has (how much of a
+    /// file that was cut off it can use is between it and the server); unless another pull is at it.
     fn fetch_folder(&self, release: &str, work: &Path) -> PathBuf {
         let folder = self.cache.join(format!("{FETCH}{release}"));
         let (owner, me) = (folder.join(OWNER), std::process::id().to_string());
@@ -321,7 +322,7 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches both packages, going on where a fetch was interrupted.
+    /// Fetches both packages, as far as they are not there.
     fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         let image = format!("{PACKAGE}{release}");
         report(Progress::Step(format!("{image} and {BUSYBOX}")));

@@ -11,7 +11,6 @@ use trapline_images::{Local, Wanted};
 use trapline_isa::function;
 use trapline_isa::plan::Errno;
 use trapline_probes::events::set::{Attached, EventSet};
-use trapline_probes::guest::Guest;
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::{Run, assert_same};
 

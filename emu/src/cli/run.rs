@@ -87,6 +87,7 @@ Examples:
   trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
+  trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 

@@ -14,6 +14,7 @@ use trapline::probed::Session;
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::{Reg, Registers};
+use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe};
 
 /// Where the instruction stands.
@@ -108,6 +109,8 @@ pub enum How {
     Probed,
     /// Under a probe with a post-handler too.
     Stepped,
+    /// Under a probe whose jump is there, if one may be.
+    Jumped,
 }
 
 /// The state before.
@@ -151,6 +154,8 @@ pub struct Lab {
     bench: &'static Bench,
     session: Session,
     happened: usize,
+    /// The last case has run behind a jump.
+    pub jumped: bool,
 }
 
 impl Lab {
@@ -161,7 +166,7 @@ impl Lab {
         let stop = session.machine_mut().run_until(1_000_000);
         assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
         let happened = session.machine().happenings().len();
-        Lab { arch, bench: bench(arch), session, happened }
+        Lab { arch, bench: bench(arch), session, happened, jumped: false }
     }
 
     /// Runs one case. `Err`: the probe was refused, with the reason.
@@ -169,12 +174,13 @@ impl Lab {
         self.fill(case);
         let probe = match how {
             How::InPlace => None,
-            How::Probed => Some(Kprobe::at_address(PLACE).pre(|_| Flow::Continue)),
+            How::Probed | How::Jumped => Some(Kprobe::at_address(PLACE).pre(|_| Flow::Continue)),
             How::Stepped => Some(Kprobe::at_address(PLACE).pre(|_| Flow::Continue).post(|_| {})),
         };
         if let Some(probe) = &probe {
             self.session.register_kprobe(probe).map_err(|refusal| refusal.to_string())?;
         }
+        self.jumped = how == How::Jumped && self.optimise();
         self.set_registers(case);
         let machine = self.session.machine_mut();
         let start = machine.time();
@@ -186,6 +192,8 @@ impl Lab {
         };
         if let Some(probe) = &probe {
             assert!(probe.hits() >= 1, "the probe was not hit: {case:x?}");
+            // Also when the instruction faults: the guest comes back to it, not to the detour's start.
+            assert!(!self.jumped || probe.hits() == 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
         }
         let machine = self.session.machine_mut();
@@ -225,6 +233,12 @@ impl Lab {
     /// Its ISA.
     pub fn arch(&self) -> Arch {
         self.arch
+    }
+
+    /// The optimiser comes now: whether there is a jump.
+    fn optimise(&mut self) -> bool {
+        self.session.with_engine(|engine, _| engine.set_optimization_delay(0));
+        self.session.with_engine(|engine, guest| engine.summary(guest)).iter().any(|line| line.mode == Mode::Optimized)
     }
 
     fn fill(&mut self, case: &Before) {

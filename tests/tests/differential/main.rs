@@ -28,13 +28,13 @@ fn random_instructions_do_the_same_out_of_line_as_in_place() {
         let outcome =
             runner.run(&(bench(*arch).case)(*arch), |case| labs.borrow_mut().compare(&case).map_err(TestCaseError::fail));
         let labs = labs.into_inner();
-        println!("{}: {} instructions compared, {} refused", arch.name(), labs.compared, labs.refused);
+        println!("{}: {} instructions compared, {} by a jump, {} refused", arch.name(), labs.compared, labs.jumped, labs.refused);
         outcome.unwrap_or_else(|failure| panic!("{}: {failure}", arch.name()));
         assert!(labs.compared > u64::from(cases / 2), "{}: only {} instructions could be compared", arch.name(), labs.compared);
     }
 }
 
-/// KP-2, KP-6, KP-9: every instruction that the tiny kernel has, in two states each.
+/// KP-2, KP-6, KP-9, OP-4: every instruction that the tiny kernel has, in two states each.
 #[test]
 fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() {
     for (arch, name) in GUESTS {
@@ -54,7 +54,12 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() 
                 labs.compare(&case).unwrap_or_else(|why| panic!("{name}: {why}"));
             }
         }
-        println!("{name}: {} different instructions, {} runs compared, {} refused", seen.len(), labs.compared, labs.refused);
+        let Labs { compared, refused, jumped, .. } = labs;
+        println!(
+            "{name}: {} different instructions, {compared} runs compared, {jumped} by a jump, {refused} refused",
+            seen.len()
+        );
+        assert!(arch.isa().detour.is_none() || jumped > 500, "{name}: only {jumped} behind a jump");
         assert!(
             seen.len() > 1000 && labs.compared > labs.refused * 20,
             "{name}: {} of {} were refused",
@@ -78,18 +83,24 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
     }
 }
 
-/// Three benches in step: in place, under a probe, under a probe with a post-handler.
+/// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump.
 struct Labs {
-    labs: [Lab; 3],
+    labs: [Lab; 4],
     capstone: Capstone,
     compared: u64,
     refused: u64,
+    /// How many of those compared have run behind a jump.
+    jumped: u64,
 }
 
 impl Labs {
     fn new(arch: Arch) -> Labs {
         let capstone = (bench(arch).disassembler)(arch).expect("capstone knows it");
-        Labs { labs: [Lab::new(arch), Lab::new(arch), Lab::new(arch)], capstone, compared: 0, refused: 0 }
+        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0 }
+    }
+
+    fn fresh(arch: Arch) -> [Lab; 4] {
+        [(); 4].map(|()| Lab::new(arch))
     }
 
     fn compare(&mut self, case: &Before) -> Result<(), String> {
@@ -98,7 +109,7 @@ impl Labs {
             self.refused += 1;
             return Ok(());
         }
-        let [in_place, probed, stepped] = &mut self.labs;
+        let [in_place, probed, stepped, jumped] = &mut self.labs;
         let out_of_line = match probed.run(case, How::Probed) {
             Ok(after) => after,
             Err(_) => {
@@ -108,12 +119,15 @@ impl Labs {
         };
         let expected = in_place.run(case, How::InPlace)?;
         let with_post = stepped.run(case, How::Stepped)?;
-        let ruined = in_place.is_ruined(&expected) || probed.is_ruined(&out_of_line) || stepped.is_ruined(&with_post);
+        let by_jump = jumped.run(case, How::Jumped)?;
+        self.jumped += u64::from(jumped.jumped);
+        let ruined = [(&*in_place, &expected), (probed, &out_of_line), (stepped, &with_post), (jumped, &by_jump)]
+            .into_iter()
+            .any(|(lab, after)| lab.is_ruined(after));
         let arch = in_place.arch();
         let no_promise = bench.no_promise.iter().any(|(_, is)| is(case, &expected));
         if ruined || no_promise {
-            let again = || Lab::new(arch);
-            self.labs = [again(), again(), again()];
+            self.labs = Labs::fresh(arch);
         }
         if no_promise || in_window(&expected, bench.fault_address) {
             // Where the guest has nothing, the window has something: addresses that it was never given are no promise.
@@ -121,10 +135,12 @@ impl Labs {
             return Ok(());
         }
         self.compared += 1;
-        for (how, after) in [("boosted or computed", &out_of_line), ("with a post-handler", &with_post)] {
+        for (how, after) in
+            [("boosted or computed", &out_of_line), ("with a post-handler", &with_post), ("behind a jump", &by_jump)]
+        {
             if *after != expected {
                 // What it has left behind must not make the next case differ, or nothing could be shrunk.
-                self.labs = [Lab::new(arch), Lab::new(arch), Lab::new(arch)];
+                self.labs = Labs::fresh(arch);
                 let text = self
                     .capstone
                     .disasm_count(&case.bytes, PLACE, 1)

@@ -52,6 +52,8 @@ pub struct Hit<'a> {
     records: &'a mut Ring,
     phase: Phase,
     in_fault_handler: bool,
+    /// The stack pointer is not the handlers' to change: behind a jump, and at a return.
+    keeps_stack: bool,
 }
 
 /// The parts of a hit that are the same for all handlers.
@@ -64,7 +66,12 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Hit<'a> {
     pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, at: Scene<'a>, records: &'a mut Ring, phase: Phase) -> Self {
-        Hit { cpu, probe, at, records, phase, in_fault_handler: false }
+        Hit { cpu, probe, at, records, phase, in_fault_handler: false, keeps_stack: phase == Phase::Return }
+    }
+
+    /// The probe was come to by a jump or not.
+    pub(crate) fn by_jump(self, jump: bool) -> Self {
+        Hit { keeps_stack: self.keeps_stack || jump, ..self }
     }
 
     /// The probe whose handler this is.
@@ -113,10 +120,15 @@ impl<'a> Hit<'a> {
         self.at.isa.abi.register(name).map(|reg| self.cpu.get(reg))
     }
 
-    /// Sets the register of that name; false if there is none.
+    /// Sets the register of that name; false if there is none. The stack pointer stays as it is in handlers of optimised probes and of
+    /// returns.
     pub fn set_reg(&mut self, name: &str, value: u64) -> bool {
         let reg = self.at.isa.abi.register(name);
-        reg.map(|reg| self.cpu.set(reg, value)).is_some()
+        let stays = self.keeps_stack && reg == Some(self.at.isa.abi.sp);
+        if let (Some(reg), false) = (reg, stays) {
+            self.cpu.set(reg, value);
+        }
+        reg.is_some()
     }
 
     /// The stack pointer.

@@ -156,24 +156,21 @@ impl Engine {
         let Engine { points, returns, cpus, isa, records, .. } = self;
         let Some(found) = points.get(point) else { return };
         cpus[number].push(Level { point, status: Status::Active, end: 0 });
-        let (address, sp) = (found.address(), cpu.get(isa.abi.sp));
+        let address = found.address();
         for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
             member.probe.count_hit();
             let scene = Scene { isa, address, instances: &returns.instances };
             match &member.action {
                 Action::Handlers => {
                     if let Some(handler) = member.probe.pre_handler() {
-                        handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before));
+                        handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before).by_jump(true));
                     }
                 }
-                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records),
+                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, true),
                 // A point with a jprobe is not optimised.
                 Action::Mirror(_) => {}
             }
             cpu.set_pc(address);
-            if cpu.get(isa.abi.sp) != sp {
-                cpu.set(isa.abi.sp, sp);
-            }
         }
         self.cpus[number].pop();
     }
@@ -225,7 +222,7 @@ impl Engine {
                         flow = handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before));
                     }
                 }
-                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records),
+                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, false),
                 Action::Mirror(mirror) => {
                     let saved = &mut cpus[number].mirror;
                     if saved.start(cpu, mirror, &member.probe, scene, records) == Started::InGuest {

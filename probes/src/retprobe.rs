@@ -131,7 +131,7 @@ impl Returns {
 
     /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
     /// declines.
-    pub fn enter(&mut self, cpu: &mut dyn Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring) {
+    pub fn enter(&mut self, cpu: &mut dyn Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring, by_jump: bool) {
         let Returns { instances, pools, .. } = self;
         let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
@@ -140,7 +140,7 @@ impl Returns {
         let (Some(pad), Some(ret_addr)) = (instances.pad, return_address(cpu, isa)) else { return owner.count_missed() };
         if let Some(entry) = owner.entry_handler() {
             let scene = Scene { isa, address, instances };
-            let hit = Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before);
+            let hit = Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before).by_jump(by_jump);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, call.place), ret_addr)) == Flow::Redirected {
                 return;
             }
@@ -364,7 +364,6 @@ impl Engine {
 
     /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
     fn run_return_handlers(&mut self, cpu: &mut dyn Cpu, found: Match, true_address: u64) {
-        let sp = cpu.get(self.isa.abi.sp);
         while found.exact && self.drop_left_behind(found) {}
         cpu.set_pc(true_address);
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
@@ -377,10 +376,7 @@ impl Engine {
                 break;
             }
         }
-        // Neither is a return handler's to change (spec/isa-x86.md 6).
-        if cpu.get(self.isa.abi.sp) != sp {
-            cpu.set(self.isa.abi.sp, sp);
-        }
+        // As little a return handler's to change as the stack pointer (spec/isa-x86.md 6).
         cpu.set_pc(true_address);
     }
 

@@ -59,7 +59,7 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() 
             "{name}: {} different instructions, {compared} runs compared, {jumped} by a jump, {refused} refused",
             seen.len()
         );
-        assert!(arch.isa().detour.is_none() || jumped > 500, "{name}: only {jumped} behind a jump");
+        assert!(arch.isa().detour.is_none() || jumped > 300, "{name}: only {jumped} behind a jump");
         assert!(
             seen.len() > 1000 && labs.compared > labs.refused * 20,
             "{name}: {} of {} were refused",
@@ -82,6 +82,9 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
         assert!(labs.compared > 0, "{what} was refused");
     }
 }
+
+/// So many cases are compared for each that runs behind a jump.
+const ONE_IN: u64 = 4;
 
 /// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump.
 struct Labs {
@@ -119,7 +122,9 @@ impl Labs {
         };
         let expected = in_place.run(case, How::InPlace)?;
         let with_post = stepped.run(case, How::Stepped)?;
-        let by_jump = jumped.run(case, How::Jumped)?;
+        // Each jump costs a look through all memory. In between the bench keeps step, for a case leaves something to the next.
+        let how = if self.compared.is_multiple_of(ONE_IN) { How::Jumped } else { How::InPlace };
+        let by_jump = jumped.run(case, how)?;
         self.jumped += u64::from(jumped.jumped);
         let ruined = [(&*in_place, &expected), (probed, &out_of_line), (stepped, &with_post), (jumped, &by_jump)]
             .into_iter()
@@ -135,9 +140,8 @@ impl Labs {
             return Ok(());
         }
         self.compared += 1;
-        for (how, after) in
-            [("boosted or computed", &out_of_line), ("with a post-handler", &with_post), ("behind a jump", &by_jump)]
-        {
+        let ways = [("boosted or computed", &out_of_line), ("with a post-handler", &with_post), ("behind a jump", &by_jump)];
+        for (how, after) in ways {
             if *after != expected {
                 // What it has left behind must not make the next case differ, or nothing could be shrunk.
                 self.labs = Labs::fresh(arch);

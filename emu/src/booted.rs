@@ -41,8 +41,6 @@ pub struct Recipe<'a> {
     pub image: &'a [u8],
     /// The machine.
     pub config: &'a Config,
-    /// Who asks. Each program has a snapshot of its own: one of another program's would be stale for it.
-    pub program: &'a str,
 }
 
 /// What a boot has to tell while it is on.
@@ -56,14 +54,14 @@ pub enum News<'a> {
 impl Recipe<'_> {
     fn key(&self) -> Key {
         Key {
-            trapline: cache::trapline(),
+            trapline: cache::TRAPLINE.into(),
             image: Key::hash(self.image),
             initrd: self.config.initrd.as_deref().map(Key::hash).unwrap_or_default(),
             command_line: self.config.command_line.clone(),
             cpus: self.config.cpus,
             ram: self.config.ram,
             window: self.config.window,
-            moment: format!("{MOMENT}, for {}", self.program),
+            moment: MOMENT.into(),
         }
     }
 

@@ -68,19 +68,19 @@ pub fn table(name: &str) -> Option<String> {
 }
 
 /// That kernel at its shell; nothing, and a line that says so, where it is not on this computer or cannot be saved.
-pub fn at_shell(oracle: &Oracle, program: &str, ram: Option<u64>) -> Option<AtShell> {
+pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
     if !oracle.saved {
         println!("{}: skipped: CPUs of its ISA cannot be saved", oracle.name);
         return None;
     }
     let (stock, image, busybox) = files_of(oracle)?;
-    Some(AtShell::of(stock, &image, &busybox, program, ram))
+    Some(AtShell::of(stock, &image, &busybox))
 }
 
 /// The kernel with the text that it has when a guest here has come to its shell.
-pub fn live(oracle: &Oracle, kernel: &Kernel, program: &str) -> Option<Kernel> {
+pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
     if oracle.saved {
-        return Some(at_shell(oracle, program, None)?.snapshot.live(kernel));
+        return Some(at_shell(oracle)?.snapshot.live(kernel));
     }
     let (stock, _, busybox) = files_of(oracle)?;
     let busybox = fs::read(&busybox).unwrap_or_else(|error| panic!("{}: {error}", busybox.display()));

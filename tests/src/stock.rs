@@ -1,4 +1,4 @@
-//! Stock kernels at their shell: booted once for each test program, and from then on restored from a snapshot in the user's cache.
+//! Stock kernels at their shell: booted once by whichever test comes first, and from then on restored from a snapshot in the user's cache.
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +11,9 @@ use trapline::snapshot::Snapshot;
 use trapline_images::{Stock, Wanted};
 use trapline_isa::plan::Policy;
 
+/// Memory of their machines: enough, and soon compared.
+const RAM: u64 = 128 << 20;
+
 /// A stock kernel that has booted to its shell.
 pub struct AtShell {
     /// As its file has it.
@@ -21,27 +24,27 @@ pub struct AtShell {
     pub snapshot: Snapshot,
 }
 
-/// The kernel of that name, with the memory that it is to have; nothing, and a line that says so, where it is not on this computer.
-pub fn at_shell(name: &str, program: &str, ram: Option<u64>) -> Option<AtShell> {
+/// The kernel of that name; nothing, and a line that says so, where it is not on this computer.
+pub fn at_shell(name: &str) -> Option<AtShell> {
     let wanted = Wanted::parse(name)?;
     let local = trapline_images::locate(&wanted, &trapline_images::folders());
     let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
         println!("{name}: skipped: it is not on this computer; `trapline images pull {name}` brings it");
         return None;
     };
-    Some(AtShell::of(wanted.stock, &local.kernel, &busybox, program, ram))
+    Some(AtShell::of(wanted.stock, &local.kernel, &busybox))
 }
 
 impl AtShell {
     /// The kernel in that file, with that busybox.
-    pub fn of(stock: &Stock, file: &Path, busybox: &Path, program: &str, ram: Option<u64>) -> AtShell {
+    pub fn of(stock: &Stock, file: &Path, busybox: &Path) -> AtShell {
         let read = |file: &Path| fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let image = read(file);
         let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
         let command_line = stock.command_line.into();
-        let config = Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() };
-        let booted = Recipe { kernel: &kernel, image: &image, config: &config, program }.booted(|_| ());
+        let config = Config { command_line, initrd: Some(initrd), ram: Some(RAM), record_events: true, ..Config::default() };
+        let booted = Recipe { kernel: &kernel, image: &image, config: &config }.booted(|_| ());
         let snapshot = booted.unwrap_or_else(|why| panic!("{}: {why}", file.display())).snapshot;
         AtShell { kernel, config, snapshot }
     }

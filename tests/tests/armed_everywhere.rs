@@ -97,7 +97,7 @@ fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back() {
             println!("{name}: skipped: its tables are not there");
             continue;
         };
-        let Some(stock) = oracle::at_shell(oracle, "armed_everywhere", Some(128 << 20)) else { continue };
+        let Some(stock) = oracle::at_shell(oracle) else { continue };
         let started = stock.session().machine().now();
         let mut plain = busy(&stock);
         let unprobed = end(&mut plain);

@@ -133,7 +133,7 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     let mut found = Found::default();
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
         let oracle = ORACLES.iter().find(|oracle| oracle.name == name);
-        let Some(live) = oracle.and_then(|oracle| oracle::live(oracle, &kernel, "conformance")) else { continue };
+        let Some(live) = oracle.and_then(|oracle| oracle::live(oracle, &kernel)) else { continue };
         let rows = rows(&table);
         let other_loads = device_loads(&kernel);
         let same = |row: &Row| {

@@ -227,7 +227,7 @@ fn typed(session: &mut Session) -> (Run, Vec<u8>) {
 #[test]
 fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
     for name in ["debian/amd64", "debian/i386"] {
-        let Some(stock) = at_shell(name, "snapshots", Some(128 << 20)) else { continue };
+        let Some(stock) = at_shell(name) else { continue };
         let mut first = stock.session();
         assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");
         first.machine_mut().take_console();
@@ -246,7 +246,7 @@ fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
 /// BY-4: the snapshot that is kept on disk is the guest that boots.
 #[test]
 fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
-    let Some(stock) = at_shell("debian/amd64", "snapshots", Some(128 << 20)) else { return };
+    let Some(stock) = at_shell("debian/amd64") else { return };
     let mut booted = Machine::new(&stock.kernel, &stock.config, |_| ()).expect("a machine");
     booted.stop_at_console_text(Some(PROMPT));
     assert_eq!(booted.run_until(60 * LONG), Stop::ConsoleText);

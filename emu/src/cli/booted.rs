@@ -12,7 +12,7 @@ use std::io::{self, Write};
 pub fn fetch(name: &str, kernel: &Kernel, config: &Config, shows_console: bool, says_origin: bool) -> Result<Snapshot, Failure> {
     let note = |text: String| eprintln!("{} {text}", Paint::for_errors().advice("note:"));
     let bytes = image::bytes(name)?;
-    let recipe = Recipe { kernel, image: &bytes, config, program: "trapline" };
+    let recipe = Recipe { kernel, image: &bytes, config };
     let mut said = false;
     let booted = recipe.booted(|news| match news {
         News::NotUsed(error) => note(format!("the snapshot of `{name}` that was kept is not used, it is made anew: {error}")),

@@ -10,14 +10,8 @@ use std::path::PathBuf;
 /// A larger file is none of ours.
 const MOST_FILE_BYTES: u64 = 4 << 30;
 
-/// Who makes snapshots: this program. A build that was made since may run guests otherwise, so it counts as another one.
-pub fn trapline() -> String {
-    let build = std::env::current_exe().and_then(fs::metadata).ok().and_then(|program| {
-        let written = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-        Some(format!(" {}-{}", program.len(), written.as_nanos()))
-    });
-    format!("{}{}", env!("CARGO_PKG_VERSION"), build.unwrap_or_default())
-}
+/// Who makes snapshots: this version of the program, built from these sources. Other sources may run guests otherwise.
+pub const TRAPLINE: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("TRAPLINE_SOURCES"));
 
 /// The file of such a snapshot; `None` where the user has no cache.
 pub fn path(key: &Key) -> Option<PathBuf> {

@@ -171,6 +171,17 @@ fn debian_arm64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/arm64", "aarch64");
 }
 
+/// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
+#[test]
+fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
+    let local = Wanted::parse("debian/armhf").and_then(|wanted| trapline_images::locate(&wanted, &trapline_images::folders()));
+    let Some((stock, file)) = stock("debian/arm64").zip(local.and_then(|local| local.busybox)) else { return };
+    let busybox = std::fs::read(file).expect("busybox");
+    let mut session = Stock { busybox, ..stock }.session(Some(SCRIPT));
+    let stop = session.run_until(LONG);
+    assert!(matches!(&stop, Stop::Dead(why) if why.contains("32-bit program")), "{stop:?}");
+}
+
 /// DV-4: somebody types at the shell.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {

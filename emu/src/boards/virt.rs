@@ -15,7 +15,10 @@ use crate::devices::psci::{self, Answer};
 use crate::devices::sp804::Sp804;
 use crate::error::MachineError;
 use crate::machine::Config;
+use crate::snapshot::LAST_TIME;
 use crate::unicorn::kinds::SystemRegister;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
@@ -97,7 +100,8 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
 }
 
 /// The board's state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Virt {
     gic: Gic,
     uart: Pl011,
@@ -107,7 +111,8 @@ pub struct Virt {
     off: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PerCpu {
     timer: ArchTimer,
     /// Its time when it was last here.
@@ -125,6 +130,11 @@ impl Virt {
             exit_status: 0,
             off: false,
         }
+    }
+
+    fn is_sound(&self, cpus: usize) -> bool {
+        let timers = self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.now < LAST_TIME);
+        timers && self.gic.is_sound(cpus, LAST_TIME) && self.uart.is_sound() && self.sp804.is_sound(LAST_TIME)
     }
 
     /// The controller sees the devices' lines as they are at this time.
@@ -219,6 +229,19 @@ impl Board for Virt {
 
     fn power_off(&self) -> Option<u8> {
         self.off.then_some(self.exit_status)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = Virt::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if !devices.is_sound(self.cpus.len()) {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
     }
 }
 

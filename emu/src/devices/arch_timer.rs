@@ -4,6 +4,7 @@
 //! physical one: there is no hypervisor to shift it.
 
 use crate::clock::{Ticks, ticks};
+use serde::{Deserialize, Serialize};
 
 /// Counts a second.
 pub const FREQUENCY: u32 = 62_500_000;
@@ -58,12 +59,14 @@ const MASK: u64 = 1 << 1;
 const EXPIRED: u64 = 1 << 2;
 
 /// One CPU's timer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ArchTimer {
     comparators: [Comparator; 2],
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Comparator {
     control: u64,
     compare: u64,

@@ -4,6 +4,7 @@
 //! one group, and registers of groups read as zero (ARM IHI 0048B).
 
 use crate::clock::Ticks;
+use serde::{Deserialize, Serialize};
 
 /// The first shared line; those before it belong to each CPU.
 pub const SHARED: u32 = 32;
@@ -61,7 +62,8 @@ const ARM_INTERFACE: u32 = 0x0202_143b;
 const VERSION_2: u32 = 0x2b;
 
 /// One word's worth of lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Bank {
     enabled: u32,
     /// Held by a device.
@@ -93,7 +95,8 @@ impl Bank {
 }
 
 /// One CPU's interface and the lines that are its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Interface {
     own: Bank,
     /// For each software line the CPUs that have raised it.
@@ -108,7 +111,8 @@ struct Interface {
 }
 
 /// The controller.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gic {
     enabled: bool,
     shared: [Bank; SHARED_BANKS],
@@ -123,6 +127,15 @@ struct Candidate {
 }
 
 impl Gic {
+    /// Whether a state that was read from somewhere is one that a controller for so many CPUs can be in, at a time before the last there is.
+    pub fn is_sound(&self, cpus: usize, last: Ticks) -> bool {
+        let lines = (SHARED_BANKS + 1) * BANK;
+        let fits = |cpu: &Interface| {
+            cpu.raised < last && cpu.running.len() <= lines && cpu.running.iter().all(|(line, _)| (*line as usize) < lines)
+        };
+        self.cpus.len() == cpus && self.cpus.iter().all(fits)
+    }
+
     /// For so many CPUs, at most eight.
     pub fn new(cpus: usize) -> Gic {
         Gic { enabled: false, shared: Default::default(), cpus: vec![Interface::default(); cpus.clamp(1, MOST_CPUS)] }

@@ -2,6 +2,7 @@
 //!
 //! Bytes leave at once, so there is always room to send; what arrives waits in a queue without end (ARM DDI 0183G).
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 const DATA: u64 = 0x00;
@@ -35,7 +36,8 @@ const FIFO_LEVELS_AT_RESET: u32 = 0x12;
 const IDENTITIES: [u8; 8] = [0x11, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
 
 /// The port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pl011 {
     /// Registers that only keep what is written to them: offset, the bits that they have, value.
     kept: [(u64, u32, u32); 6],
@@ -61,6 +63,15 @@ impl Default for Pl011 {
 }
 
 impl Pl011 {
+    /// Whether a state that was read from somewhere is one that the port can be in.
+    pub fn is_sound(&self) -> bool {
+        let usual = Pl011::default().kept;
+        let is_known = |((at, bits, value), (known, may, _)): (&(u64, u32, u32), &(u64, u32, u32))| {
+            (at, bits) == (known, may) && value & !bits == 0
+        };
+        self.kept.iter().zip(&usual).all(is_known)
+    }
+
     /// A read of a register.
     pub fn read(&mut self, offset: u64) -> u32 {
         match offset {

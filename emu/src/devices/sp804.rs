@@ -3,6 +3,7 @@
 //! A counter is never ticked: value and interrupt follow from the time at which it was set (ARM DDI 0271D). It counts microseconds.
 
 use crate::clock::{Ticks, ticks};
+use serde::{Deserialize, Serialize};
 
 const LOAD: u64 = 0x00;
 const VALUE: u64 = 0x04;
@@ -28,12 +29,18 @@ const IDENTITIES: [u8; 8] = [0x04, 0x18, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
 const COUNT_NANOSECONDS: u64 = 1000;
 
 /// The device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sp804 {
     counters: [Counter; 2],
 }
 
 impl Sp804 {
+    /// Whether a state that was read from somewhere is one that the timers can be in, at a time before the last there is.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        self.counters.iter().all(|counter| counter.since < last && counter.seen < last)
+    }
+
     /// A read of a register.
     pub fn read(&self, offset: u64, now: Ticks) -> u32 {
         if offset >= IDENTITY {
@@ -87,7 +94,8 @@ impl Sp804 {
 }
 
 /// One of the two.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Counter {
     load: u32,
     control: u32,

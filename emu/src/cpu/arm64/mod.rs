@@ -3,12 +3,13 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
+pub mod named;
 pub mod paging;
 pub mod place;
 pub mod state;
 pub mod trap;
 
-use super::{Instructions, Model, Named, TaskPlace, WindowRow};
+use super::{Instructions, Model, TaskPlace, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -50,5 +51,5 @@ pub static ARM64: Model = Model {
     instructions: Instructions::NONE,
     tasks_by_code: |_| TaskPlace::default(),
     dump: state::dump,
-    named: Named::NONE,
+    named: named::NAMED,
 };

@@ -46,7 +46,8 @@ pub const HCR_EL2: SystemRegister = system(3, 4, 1, 1, 0);
 pub const SCR_EL3: SystemRegister = system(3, 6, 1, 1, 0);
 
 #[rustfmt::skip]
-const NAMES: &[(&str, RegisterARM64)] = &[
+/// General registers as people call them, and the core's numbers of them.
+pub const NAMES: &[(&str, RegisterARM64)] = &[
     ("x0", RegisterARM64::X0), ("x1", RegisterARM64::X1), ("x2", RegisterARM64::X2), ("x3", RegisterARM64::X3),
     ("x4", RegisterARM64::X4), ("x5", RegisterARM64::X5), ("x6", RegisterARM64::X6), ("x7", RegisterARM64::X7),
     ("x8", RegisterARM64::X8), ("x9", RegisterARM64::X9), ("x10", RegisterARM64::X10), ("x11", RegisterARM64::X11),

@@ -1,0 +1,153 @@
+//! The architectural state by names, for snapshots: everything that the core shows through its registers.
+//!
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
+//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+
+use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
+use crate::cpu::Named;
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::kinds::SystemRegister;
+use crate::unicorn::surgery::Image;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterARM64;
+
+/// The functions of this file. Nothing is held once for all CPUs.
+pub const NAMED: Named = Named {
+    save,
+    check: |values| numbers(values).map(|_| ()),
+    load,
+    save_shared: |_| Values::default(),
+    check_shared: |values| values.read([].into_iter()).map(|_| ()),
+    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+};
+
+const WORD: u128 = u64::MAX as u128;
+const HALF: u128 = u32::MAX as u128;
+/// Condition flags, masks, IL, SS, PAN, UAO, and EL1 or EL0 with either stack pointer; never 32-bit code.
+const PSTATE: u128 = 0xf0e0_03cd;
+const VECTORS: u8 = 32;
+
+#[rustfmt::skip]
+const PLAIN: &[(&str, RegisterARM64, u128)] = &[
+    ("sp_el0", RegisterARM64::SP_EL0, WORD), ("sp_el1", RegisterARM64::SP_EL1, WORD), ("elr_el1", RegisterARM64::ELR_EL1, WORD),
+    ("esr_el1", RegisterARM64::ESR_EL1, WORD), ("far_el1", RegisterARM64::FAR_EL1, WORD), ("fpcr", RegisterARM64::FPCR, HALF),
+    ("fpsr", RegisterARM64::FPSR, HALF),
+];
+
+const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegister {
+    SystemRegister { op0, op1, crn, crm, op2 }
+}
+
+/// The rest, in the order in which they are put back: SPSR_EL1 by its own door, because the core then sees all the others.
+#[rustfmt::skip]
+static SYSTEM: &[(&str, SystemRegister)] = &[
+    ("scr_el3",         SCR_EL3),
+    ("hcr_el2",         HCR_EL2),
+    ("mdscr_el1",       system(2, 0, 0, 2, 2)),
+    ("osdlr_el1",       system(2, 0, 1, 3, 4)),
+    ("csselr_el1",      system(3, 2, 0, 0, 0)),
+    ("sctlr_el1",       SCTLR_EL1),
+    ("actlr_el1",       system(3, 0, 1, 0, 1)),
+    ("cpacr_el1",       system(3, 0, 1, 0, 2)),
+    ("ttbr0_el1",       system(3, 0, 2, 0, 0)),
+    ("ttbr1_el1",       system(3, 0, 2, 0, 1)),
+    ("tcr_el1",         TCR_EL1),
+    ("afsr0_el1",       system(3, 0, 5, 1, 0)),
+    ("afsr1_el1",       system(3, 0, 5, 1, 1)),
+    ("par_el1",         system(3, 0, 7, 4, 0)),
+    ("pmcr_el0",        system(3, 3, 9, 12, 0)),
+    ("pmuserenr_el0",   system(3, 3, 9, 14, 0)),
+    ("mair_el1",        system(3, 0, 10, 2, 0)),
+    ("amair_el1",       system(3, 0, 10, 3, 0)),
+    ("vbar_el1",        system(3, 0, 12, 0, 0)),
+    ("contextidr_el1",  system(3, 0, 13, 0, 1)),
+    ("tpidr_el1",       system(3, 0, 13, 0, 4)),
+    ("tpidr_el0",       system(3, 3, 13, 0, 2)),
+    ("tpidrro_el0",     system(3, 3, 13, 0, 3)),
+    ("cntkctl_el1",     system(3, 0, 14, 1, 0)),
+    ("spsr_el1",        SPSR_EL1),
+];
+
+/// What the core keeps for itself: what it works out of other registers, and the last exception.
+const OWN: &[Range<usize>] = &[
+    336..340,                // flags of the translator, which follow from the rest
+    SYNDROME..SYNDROME + 20, // the last exception
+];
+
+/// Names and bits, in the order of the values.
+static WANTED: LazyLock<Vec<(String, u128)>> = LazyLock::new(|| {
+    let own = NAMES.iter().map(|(name, _)| (name.to_string(), if *name == "pstate" { PSTATE } else { WORD }));
+    let plain = PLAIN.iter().map(|(name, _, bits)| (name.to_string(), *bits));
+    let system = SYSTEM.iter().map(|(name, _)| (name.to_string(), WORD));
+    let vectors = (0..VECTORS).map(|number| (format!("v{number}"), u128::MAX));
+    own.chain(plain).chain(vectors).chain(system).collect()
+});
+
+fn numbers(values: &Values) -> Result<Vec<u128>, String> {
+    values.read(WANTED.iter().map(|(name, bits)| Wanted { name, bits: *bits }))
+}
+
+fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+    let handle = cpu.handle();
+    let (mut now, mut again) = (vec![0; image.len()], vec![0; image.len()]);
+    image.save(handle);
+    image.read(0, &mut now);
+    let mut values = Values::default();
+    for ((name, bits), value) in WANTED.iter().zip(all(&handle)) {
+        if value & !bits != 0 {
+            return Err(format!("the register `{name}` is {value:#x}, which it should not be"));
+        }
+        values.put(name.as_str(), value);
+    }
+    load(cpu, image, reset, &values)?;
+    image.save(handle);
+    image.read(0, &mut again);
+    let differs = |at: &usize| now[*at] != again[*at] && !OWN.iter().any(|own| own.contains(at));
+    match (0..now.len()).find(differs) {
+        Some(at) => Err(format!("the CPU holds something that has no name, in byte {at} of its state")),
+        None => Ok(values),
+    }
+}
+
+/// Every register, in the order of [`WANTED`].
+fn all(handle: &Handle) -> Vec<u128> {
+    let own = NAMES.iter().map(|(_, register)| u128::from(handle.read(*register)));
+    let plain = PLAIN.iter().map(|(_, register, _)| u128::from(handle.read(*register)));
+    let vector = |number| {
+        let [low, high] = handle.vector(number);
+        u128::from(low) | u128::from(high) << 64
+    };
+    let system = SYSTEM.iter().map(|(_, register)| u128::from(handle.system(*register)));
+    own.chain(plain).chain((0..VECTORS).map(vector)).chain(system).collect()
+}
+
+fn load(cpu: &TrapContext, _image: &mut Image, reset: &Image, values: &Values) -> Result<(), String> {
+    let mut numbers = numbers(values)?.into_iter();
+    reset.restore(cpu.handle());
+    // Written while EL1 is the level whose stack pointer is in use, whatever the state says; that comes at the end.
+    cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
+    let own: Vec<u128> = numbers.by_ref().take(NAMES.len()).collect();
+    let own = || NAMES.iter().zip(&own).map(|((_, register), value)| (*register, *value as u64));
+    for (register, value) in own().filter(|(register, _)| !matches!(register, RegisterARM64::PC | RegisterARM64::PSTATE)) {
+        cpu.write(register, value);
+    }
+    for ((_, register, _), value) in PLAIN.iter().zip(numbers.by_ref()) {
+        cpu.write(*register, value as u64);
+    }
+    for (number, value) in (0..VECTORS).zip(numbers.by_ref()) {
+        cpu.set_vector(number, [value as u64, (value >> 64) as u64]);
+    }
+    for (register, value) in own() {
+        match register {
+            RegisterARM64::PC => cpu.set_pc(value),
+            RegisterARM64::PSTATE => cpu.write(register, value),
+            _ => {}
+        }
+    }
+    for ((_, register), value) in SYSTEM.iter().zip(numbers) {
+        cpu.set_system(*register, value as u64);
+    }
+    Ok(())
+}

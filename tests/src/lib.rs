@@ -2,6 +2,7 @@
 //!
 //! They are generic: a new ISA joins them by a line in [`GUESTS`].
 
+pub mod facts;
 pub mod lab;
 pub mod oracle;
 pub mod stock;
@@ -13,7 +14,7 @@ use trapline_isa::arch::Arch;
 use trapline_isa::function;
 
 /// The built-in kernels that every family runs.
-pub const GUESTS: &[(Arch, &str)] = &[(Arch::X86_64, "tiny/x86_64"), (Arch::I386, "tiny/i386")];
+pub const GUESTS: &[(Arch, &str)] = &[(Arch::X86_64, "tiny/x86_64"), (Arch::I386, "tiny/i386"), (Arch::Arm64, "tiny/arm64")];
 
 /// Far more virtual time than the tiny kernel takes.
 pub const LONG: u64 = 2_000_000_000;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trapline::machine::Stop;
 use trapline::probed::Session;
-use trapline_isa::arch::Arch;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::facts::facts;
 use trapline_tests::{GUESTS, Run, assert_same, boundaries, functions, kernel, run, session};
 
 /// Lets the worker come now, and counts what it has done.
@@ -52,7 +52,7 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
                     let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
                     if probed.register_kprobe(&probe).is_ok() {
                         probes.push(probe);
-                        free = address + if arch.isa().detour.is_some() { 5 } else { 1 };
+                        free = address + arch.isa().detour.map_or(1, |detour| detour.jump_length);
                     }
                 }
                 let count = optimise(&mut probed);
@@ -134,10 +134,11 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
             session.with_engine(|engine, guest| engine.set_optimization(guest, jump));
             let sum = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&sum);
-            let accumulator = if *arch == Arch::X86_64 { "r11" } else { "cx" };
+            let accumulator = facts(*arch).scratch;
+            let jump_length = arch.isa().detour.map_or(1, |detour| detour.jump_length);
             let probe = Kprobe::at_address(place).pre(move |hit| {
                 let arguments = (0..3).fold(0, |all: u64, n| all.rotate_left(7) ^ hit.arg(n));
-                let flags = hit.reg("flags").unwrap_or(0);
+                let flags = hit.reg("flags").or_else(|| hit.reg("pstate")).unwrap_or(0);
                 count.fetch_add(arguments ^ hit.pc() ^ hit.now() ^ flags << 40 ^ hit.reg("sp").unwrap_or(0), Ordering::Relaxed);
                 hit.set_reg(accumulator, 0x1234);
                 hit.set_pc(hit.pc());
@@ -147,7 +148,8 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
             let behind = Arc::new(AtomicU64::new(0));
             let held = Arc::clone(&behind);
             // The next instruction that is no part of the region sees what the handler has set, if nothing between changes it.
-            let region_end = boundaries(session.kernel()).into_iter().find(|at| *at >= probe.address().expect("registered") + 5);
+            let region_end =
+                boundaries(session.kernel()).into_iter().find(|at| *at >= probe.address().expect("registered") + jump_length);
             let after = Kprobe::at_address(region_end.expect("an instruction")).pre(move |hit| {
                 held.fetch_add(hit.reg(accumulator).unwrap_or(0), Ordering::Relaxed);
                 Flow::Continue

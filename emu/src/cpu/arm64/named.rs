@@ -72,6 +72,7 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
 
 /// What the core keeps for itself: what it works out of other registers, and the last exception.
 const OWN: &[Range<usize>] = &[
+    520..536,                // the condition flags, in pieces of which only some bits count
     336..340,                // flags of the translator, which follow from the rest
     SYNDROME..SYNDROME + 20, // the last exception
 ];

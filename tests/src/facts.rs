@@ -1,0 +1,56 @@
+//! What tests must know of an ISA that no table of the house says.
+
+use trapline_isa::arch::Arch;
+use trapline_isa::regs::Reg;
+
+/// One ISA's row.
+pub struct Facts {
+    /// What the pc is called in a report.
+    pub pc: &'static str,
+    /// The exception of memory that is not there.
+    pub memory_fault: u32,
+    /// A register that a function may change and need not keep.
+    pub scratch: &'static str,
+    /// Breakpoints of a guest's own: the bytes, the exception, how far behind them the pc is.
+    pub breakpoints: &'static [(&'static [u8], u32, u64)],
+    /// In the words about a guest that can take no exception any more.
+    pub past_help: &'static str,
+    /// A return takes the return address off the stack.
+    pub return_pops: bool,
+}
+
+static X86: Facts = Facts {
+    pc: "ip",
+    memory_fault: 14,
+    scratch: "cx",
+    breakpoints: &[(&[0xcc], 3, 1), (&[0xcd, 0x03], 3, 2)],
+    past_help: "could not be delivered",
+    return_pops: true,
+};
+static X86_64: Facts = Facts { scratch: "r11", ..X86 };
+static ARM64: Facts = Facts {
+    pc: "pc",
+    memory_fault: 4,
+    scratch: "x9",
+    // brk #0 and the very instruction that is ours.
+    breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
+    past_help: "without end",
+    return_pops: false,
+};
+
+/// The row of an ISA.
+pub fn facts(arch: Arch) -> &'static Facts {
+    match arch {
+        Arch::I386 => &X86,
+        Arch::X86_64 => &X86_64,
+        Arch::Arm64 => &ARM64,
+    }
+}
+
+/// The name of the register with an argument, from 0.
+pub fn argument(arch: Arch, number: usize) -> &'static str {
+    let abi = arch.isa().abi;
+    let register: Option<&Reg> = abi.arguments.get(number);
+    let named = register.and_then(|register| abi.names.iter().find(|(_, known)| known == register));
+    named.map_or("an argument without a register", |(name, _)| name)
+}

@@ -13,8 +13,8 @@ pub struct Facts {
     pub scratch: &'static str,
     /// Breakpoints of a guest's own: the bytes, the exception, how far behind them the pc is.
     pub breakpoints: &'static [(&'static [u8], u32, u64)],
-    /// In the words about a guest that can take no exception any more.
-    pub past_help: &'static str,
+    /// In the words about a guest that can take no exception any more, and where it then stands.
+    pub past_help: (&'static str, &'static str),
     /// A return takes the return address off the stack.
     pub return_pops: bool,
 }
@@ -24,7 +24,7 @@ static X86: Facts = Facts {
     memory_fault: 14,
     scratch: "cx",
     breakpoints: &[(&[0xcc], 3, 1), (&[0xcd, 0x03], 3, 2)],
-    past_help: "could not be delivered",
+    past_help: ("could not be delivered", "triple_fault"),
     return_pops: true,
 };
 static X86_64: Facts = Facts { scratch: "r11", ..X86 };
@@ -34,7 +34,8 @@ static ARM64: Facts = Facts {
     scratch: "x9",
     // brk #0 and the very instruction that is ours.
     breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
-    past_help: "without end",
+    // Its vectors are at 0, where there is nothing.
+    past_help: ("without end", "0x200"),
     return_pops: false,
 };
 

@@ -74,12 +74,12 @@ fn memory_is_the_same_after_the_probes_are_gone() {
         let known = |session: &trapline::probed::Session| {
             let machine = session.machine();
             let mut bytes = vec![0; machine.guest_ram_bytes() as usize];
-            assert!(machine.ram().read(0, &mut bytes));
+            assert!(machine.ram().read(machine.ram().base(), &mut bytes));
             bytes
         };
         // The plain session has the machine's internal probes in its text; the probed one still has them too.
         let (one, other) = (known(&plain), known(&probed));
-        let window = plain.machine().guest_ram_bytes();
+        let window = plain.machine().ram().base() + plain.machine().guest_ram_bytes();
         let word = arch.isa().word;
         let differing: Vec<(usize, u64)> = one
             .chunks(word)

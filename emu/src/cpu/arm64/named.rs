@@ -74,7 +74,9 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
 const OWN: &[Range<usize>] = &[
     520..536,                // the condition flags, in pieces of which only some bits count
     336..340,                // flags of the translator, which follow from the rest
+    2064..2072,              // when on the host its cycle counter began
     SYNDROME..SYNDROME + 20, // the last exception
+    12032..12056,            // the exclusive monitor, which any return from an exception clears
 ];
 
 /// Names and bits, in the order of the values.

@@ -171,6 +171,12 @@ fn debian_arm64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/arm64", "aarch64");
 }
 
+/// BY-4: 32 bits of it.
+#[test]
+fn debian_armhf_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/armhf", "armv7l");
+}
+
 /// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
 #[test]
 fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {

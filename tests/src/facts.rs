@@ -38,6 +38,13 @@ static ARM64: Facts = Facts {
     past_help: ("without end", "0x200"),
     return_pops: false,
 };
+static ARM: Facts = Facts {
+    scratch: "ip",
+    // udf of Linux's, and bkpt.
+    breakpoints: &[(&[0xf8, 0x01, 0xf0, 0xe7], 1, 0), (&[0x70, 0x00, 0x20, 0xe1], 7, 0)],
+    past_help: ("without end", "0x4"),
+    ..ARM64
+};
 
 /// The row of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
@@ -45,6 +52,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::I386 => &X86,
         Arch::X86_64 => &X86_64,
         Arch::Arm64 => &ARM64,
+        Arch::Arm => &ARM,
     }
 }
 

@@ -91,7 +91,7 @@ mod tests {
         put(BASE + 0x8000 + 4, 0x4567_8012);
         put(BASE + 0x8000 + 8, 0x4569_0211);
         #[rustfmt::skip]
-        let cases: [(&str, u64, Option<(u64, bool)>); 6] = [
+        let cases = [
             ("a read-only section", 0xc012_3456, Some((0x4122_3456, false))),
             ("a large section",     0xc023_4567, Some((0x4223_4567, true))),
             ("a small page",        0xc030_1234, Some((0x4567_8234, true))),

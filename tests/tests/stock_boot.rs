@@ -61,7 +61,8 @@ fn run(session: &mut Session) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-fn boots_and_is_the_same_under_probes(name: &str, machine: &str) {
+/// `hits_per_fault`: how many hits there are at least for each time that the window has to be shown anew.
+fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault: u64) {
     let Some(stock) = stock(name) else { return };
     let plain = run(&mut stock.session(Some(SCRIPT)));
     assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: the script's status; console:\n{}", plain.console);
@@ -106,7 +107,7 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str) {
     let stay = probes.iter().filter(|(_, probe)| !probe.is_gone()).count();
     assert!(optimised * 10 >= stay * 8, "{name}: {optimised} jumps");
     let faults = probed.machine().counts().window_faults;
-    assert!(faults * 20 < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
+    assert!(faults * hits_per_fault < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
     assert!(hit >= 1000, "{name}: {} functions probed, {hit} hit", probes.len());
     for (function, probe) in &probes {
         let is_init = init.iter().any(|other| other.start == function.start);
@@ -117,13 +118,13 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str) {
 /// BY-4, OP-7, OP-11: 64 bits.
 #[test]
 fn debian_amd64_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/amd64", "x86_64");
+    boots_and_is_the_same_under_probes("debian/amd64", "x86_64", 20);
 }
 
 /// BY-4, OP-7, OP-11: 32 bits.
 #[test]
 fn debian_i386_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/i386", "i686");
+    boots_and_is_the_same_under_probes("debian/i386", "i686", 20);
 }
 
 /// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. `cargo test -p trapline-tests --test stock_boot --
@@ -168,13 +169,13 @@ fn cost(session: &Session, hits: u64) -> String {
 /// BY-4: another family of ISAs.
 #[test]
 fn debian_arm64_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/arm64", "aarch64");
+    boots_and_is_the_same_under_probes("debian/arm64", "aarch64", 20);
 }
 
-/// BY-4: 32 bits of it.
+/// BY-4: 32 bits of it. This CPU forgets the window with every change of the address space.
 #[test]
 fn debian_armhf_boots_and_is_the_same_under_probes() {
-    boots_and_is_the_same_under_probes("debian/armhf", "armv7l");
+    boots_and_is_the_same_under_probes("debian/armhf", "armv7l", 8);
 }
 
 /// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.

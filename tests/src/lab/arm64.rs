@@ -12,6 +12,7 @@ use trapline_isa::regs::Reg;
 /// 64-bit ARM.
 pub static BENCH: Bench = Bench {
     base: BASE,
+    jumps: false,
     halt: &WFI.to_le_bytes(),
     set_up: |_| set_up(),
     pieces: |_| pieces(),

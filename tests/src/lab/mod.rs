@@ -57,6 +57,8 @@ pub type Outcome = (&'static str, fn(&Before, &After) -> bool);
 pub struct Bench {
     /// Where RAM starts; the addresses above count from there and are mapped to themselves less this.
     pub base: u64,
+    /// The probe window is near enough for jumps from the case to it.
+    pub jumps: bool,
     /// An instruction with which the CPU goes to sleep for good.
     pub halt: &'static [u8],
     /// Code that sets the machine up and sleeps.

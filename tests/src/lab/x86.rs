@@ -11,6 +11,7 @@ use trapline_isa::arch::Arch;
 /// Both widths.
 pub static BENCH: Bench = Bench {
     base: 0,
+    jumps: true,
     halt: &[HALT],
     set_up,
     pieces,

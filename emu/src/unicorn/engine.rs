@@ -5,6 +5,7 @@
 
 use super::ffi::write_request;
 use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
+use super::live;
 use super::ram::Ram;
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
@@ -48,9 +49,38 @@ pub trait Events {
 pub struct Handle {
     uc: *mut uc_engine,
     pub(super) kind: &'static Kind,
+    /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
+    state: *mut u8,
+    state_bytes: usize,
 }
 
 impl Handle {
+    /// The 8 bytes of the state at this offset of an image; 0 beyond the end. Right between instructions and in every callback, for fields
+    /// that the core does not keep elsewhere while it runs (the arithmetic flags).
+    #[inline]
+    pub fn live64(&self, offset: usize) -> u64 {
+        // SAFETY: `live` has checked the bounds, and nothing else runs.
+        self.live(offset, 8).map_or(0, |at| unsafe { at.cast::<u64>().read_unaligned() })
+    }
+
+    /// The 4 bytes there.
+    #[inline]
+    pub fn live32(&self, offset: usize) -> u32 {
+        // SAFETY: as in `live64`.
+        self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
+    }
+
+    /// Whether the state can be read so.
+    pub fn is_live(&self) -> bool {
+        !self.state.is_null()
+    }
+
+    #[inline]
+    fn live(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        // SAFETY: the state is `state_bytes` long.
+        (offset + len <= self.state_bytes).then(|| unsafe { self.state.add(offset) })
+    }
+
     /// A register's value, zero-extended.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
@@ -158,9 +188,22 @@ impl TrapContext {
         // SAFETY: as in `Handle::msr`.
         unsafe { sys::uc_reg_write(self.0.uc, RegisterX86::MSR as c_int, (&raw const request).cast()) };
     }
+    /// Sets 8 bytes of the state at this offset of an image: a field of which the core keeps nothing else.
+    #[inline]
+    pub fn set_live64(&self, offset: usize, value: u64) {
+        if let Some(at) = self.0.live(offset, 8) {
+            // SAFETY: `live` has checked the bounds; the core takes such fields as they are when this callback returns.
+            unsafe { at.cast::<u64>().write_unaligned(value) }
+        }
+    }
     /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
+    #[inline]
     pub fn set_pc(&self, pc: u64) {
         let kind = self.0.kind;
+        if let Some(offset) = kind.live_pc {
+            // The core looks the next block up by what stands there: after an exception's callback, and when a run begins.
+            return self.set_live64(offset, pc);
+        }
         let (register, mut value) = (kind.pc.0, (kind.encode_pc)(&self.0, pc));
         let values = [(&raw mut value).cast::<c_void>()];
         // SAFETY: one register, one value of its width.
@@ -252,7 +295,7 @@ impl<E: Events> Core<E> {
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
-            let core = Core::wrap(Handle { uc, kind }, ram);
+            let mut core = Core::wrap(Handle { uc, kind, state: null_mut(), state_bytes: 0 }, ram);
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
@@ -264,6 +307,10 @@ impl<E: Events> Core<E> {
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
             for (instruction, callback) in instructions::<E>(kind.instructions) {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
+            }
+            if let Some((state, state_bytes)) = live::find(core.handle)? {
+                core.handle = Handle { state, state_bytes, ..core.handle };
+                core.callbacks.handle = core.handle;
             }
             Ok(core)
         }

@@ -45,6 +45,12 @@ impl Image {
         unsafe { sys::uc_context_restore(handle.raw(), self.context) };
     }
 
+    /// A copy of all of it.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the block is HEADER + len bytes long, and nothing changes it while this copies.
+        self.at(0, self.len).map(|start| unsafe { core::slice::from_raw_parts(start, self.len) }.to_vec()).unwrap_or_default()
+    }
+
     /// Bytes in it.
     pub fn len(&self) -> usize {
         self.len

@@ -1,10 +1,10 @@
 //! Walks of the guest's page tables, of each kind that x86 has.
 
+use super::state;
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
-use unicorn_engine_sys::RegisterX86;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
@@ -56,8 +56,8 @@ pub struct Found {
 impl Paging {
     /// As the control registers say; a 64-bit guest pages in long mode only.
     pub fn of(handle: &Handle, long: bool) -> Paging {
-        let (cr0, cr3, cr4) = (handle.read(RegisterX86::CR0), handle.read(RegisterX86::CR3), handle.read(RegisterX86::CR4));
-        Paging::new(cr0, cr3, cr4, long)
+        let control = |number: usize| handle.live64(state::CR + 8 * number);
+        Paging::new(control(0), control(3), control(4), long)
     }
 
     /// From the registers' values.

@@ -1,6 +1,7 @@
 //! Where things are on x86: the row of the probe window, the running task.
 
 use super::paging::{Kind, Paging};
+use super::state;
 use super::state::forget_exception;
 use super::trap::{FAULT_FETCH, PAGE_FAULT};
 use crate::cpu::{Exception, Shown, View, WindowPlace};
@@ -10,7 +11,6 @@ use crate::unicorn::surgery::Image;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_isa::x86::abi;
-use unicorn_engine_sys::RegisterX86;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
 /// text and modules), i386 directory entries that the kernel leaves empty.
@@ -103,16 +103,16 @@ pub fn window_fault<const LONG: bool>(
     let ours = exception.vector == PAGE_FAULT
         && exception.error.is_some_and(|code| code & (FAULT_FETCH | 1) == FAULT_FETCH || code & 1 == 0)
         && address.wrapping_sub(window.start) < window.len
-        && cpu.handle().read(RegisterX86::RIP).wrapping_sub(window.start) < window.len;
+        && cpu.handle().live64(state::EIP).wrapping_sub(window.start) < window.len;
     let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
     forget_exception(cpu, image);
-    cpu.write(RegisterX86::CR2, before);
+    cpu.set_live64(state::CR + 8 * 2, before);
     Some(shown)
 }
 
 /// CR2.
 pub fn fault_address(handle: &Handle) -> u64 {
-    handle.read(RegisterX86::CR2)
+    handle.live64(state::CR + 8 * 2)
 }
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.

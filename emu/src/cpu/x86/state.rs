@@ -9,6 +9,8 @@ use unicorn_engine_sys::RegisterX86;
 
 /// General registers, 8 bytes each, in the order of the encoding: ax cx dx bx sp bp si di r8..r15.
 pub const REGS: usize = 0;
+/// How many; they have the same numbers in `isa`.
+const GENERAL: usize = 16;
 /// The pc.
 pub const EIP: usize = 128;
 /// Flags without the arithmetic ones, which the core keeps elsewhere.
@@ -49,7 +51,8 @@ pub const SEGMENT_BASE: usize = 8;
 /// Its limit.
 pub const SEGMENT_LIMIT: usize = 16;
 const SEGMENT_FLAGS: usize = 20;
-const SEGMENT_BYTES: usize = 24;
+/// Bytes of a segment register.
+pub const SEGMENT_BYTES: usize = 24;
 
 /// Segment numbers in the image.
 pub const ES: usize = 0;
@@ -192,6 +195,9 @@ const NAMES: &[(&str, RegisterX86)] = &[
 
 /// Reads a register of `isa`'s numbering; the pc is the one given.
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
+    if usize::from(reg.0) < GENERAL {
+        return handle.live64(REGS + 8 * usize::from(reg.0));
+    }
     match REGISTERS[usize::from(reg.0)] {
         RegisterX86::INVALID => 0,
         RegisterX86::RIP => pc,
@@ -201,6 +207,9 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
 
 /// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
+    if usize::from(reg.0) < GENERAL {
+        return cpu.set_live64(REGS + 8 * usize::from(reg.0), value);
+    }
     use RegisterX86::{CS, DS, ES, FS, FS_BASE, GS, GS_BASE, INVALID, RIP, SS};
     match REGISTERS[usize::from(reg.0)] {
         INVALID | RIP | CS | DS | ES | FS | GS | SS | FS_BASE | GS_BASE => {}
@@ -251,6 +260,9 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
     for (name, register, offset) in fields {
         for mark in marks {
             cpu.write(*register, mark);
+            if cpu.handle().live64(*offset) != mark {
+                return Err("where the core keeps its state");
+            }
             image.save(cpu.handle());
             let seen = image.get64(*offset);
             image.set64(*offset, !mark & 0xffff_ffff);
@@ -259,6 +271,10 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
                 return Err(name);
             }
         }
+    }
+    cpu.set_live64(REGS + 8 * SP, marks[0]);
+    if cpu.handle().read(RegisterX86::RSP) != marks[0] {
+        return Err("the state as the core keeps it");
     }
     cpu.set_pc(marks[0]);
     cpu.write(RegisterX86::EFLAGS, FLAG_INTERRUPT | 2);

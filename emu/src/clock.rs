@@ -77,6 +77,24 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// A block of the guest's own code starts: [`Clock::enter`] for almost every block there is.
+    #[inline]
+    pub fn enter_guest(&mut self, pc: u64, size: u64) -> bool {
+        let falls_through = if self.open {
+            let into = pc.wrapping_sub(self.start);
+            if into < self.whole && into.wrapping_add(size) < self.whole {
+                return self.enter(pc, size, Place::Guest);
+            }
+            self.time = self.time.wrapping_add(self.size);
+            pc == self.shown.wrapping_add(self.size)
+        } else {
+            self.open = true;
+            core::mem::take(&mut self.fold)
+        };
+        (self.start, self.shown, self.size, self.whole) = (pc, pc, size, size);
+        falls_through
+    }
+
     /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
     #[inline]
     pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {

@@ -129,7 +129,7 @@ impl Returns {
 
     /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
     /// declines.
-    pub fn enter(&mut self, cpu: &mut dyn Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring) {
+    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring) {
         let Returns { instances, pools, .. } = self;
         let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
@@ -174,7 +174,7 @@ impl Returns {
 }
 
 /// The function's return address, at its entry.
-pub(crate) fn return_address(cpu: &mut dyn Cpu, isa: &Isa) -> Option<u64> {
+pub(crate) fn return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa) -> Option<u64> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.read_le(cpu.get(isa.abi.sp), isa.word).ok(),
         ReturnAddress::In(reg) => Some(cpu.get(reg)),
@@ -182,7 +182,7 @@ pub(crate) fn return_address(cpu: &mut dyn Cpu, isa: &Isa) -> Option<u64> {
 }
 
 /// Makes the function return elsewhere.
-pub(crate) fn set_return_address(cpu: &mut dyn Cpu, isa: &Isa, to: u64) -> Option<()> {
+pub(crate) fn set_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u64) -> Option<()> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.write_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
         ReturnAddress::In(reg) => {
@@ -288,7 +288,7 @@ impl Engine {
     }
 
     /// A trap at the return pad (core.md 7.3).
-    pub(crate) fn returned(&mut self, cpu: &mut dyn Cpu) -> Answer {
+    pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (abi, word) = (self.isa.abi, self.returns.instances.word);
         let (task, sp) = (cpu.task(), cpu.get(abi.sp));
         let on_stack = abi.return_address == ReturnAddress::OnStack;
@@ -334,7 +334,7 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
-    fn run_return_handler(&mut self, cpu: &mut dyn Cpu, number: u32, ret_addr: u64) {
+    fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         let Returns { instances, pools, .. } = &mut self.returns;
         let Some(call) = instances.all.get(number as usize).copied() else { return };
         let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };

@@ -233,6 +233,14 @@ pub struct WindowPlace {
     pub tables: u64,
 }
 
+impl WindowPlace {
+    /// Whether a guest-virtual address lies in it.
+    #[inline]
+    pub fn holds(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start) < self.len
+    }
+}
+
 /// A page-table entry of ours in a table of the guest's, and what stood there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
@@ -265,6 +273,8 @@ pub struct View<'a> {
     pub(crate) number: usize,
     pub(crate) now: u64,
     pub(crate) pc: Cell<u64>,
+    /// The bits that an address or a register has.
+    pub(crate) mask: u64,
 }
 
 impl View<'_> {
@@ -275,13 +285,12 @@ impl View<'_> {
         access: Access,
         mut each: impl FnMut(&Ram, u64, usize, usize),
     ) -> Result<(), Fault> {
-        const PAGE: u64 = 4096;
         // Two passes over more than one page, so that a fault leaves nothing half done.
-        let crosses = address % PAGE + len as u64 > PAGE;
+        let crosses = !in_one_page(address, len);
         for dry in if crosses { &[true, false][..] } else { &[false] } {
             let mut done = 0;
             while done < len {
-                let at = address.wrapping_add(done as u64) & self.address_mask();
+                let at = address.wrapping_add(done as u64) & self.mask;
                 let part = (len - done).min((PAGE - at % PAGE) as usize);
                 let physical = (self.model.translate)(&self.trap.handle(), self.ram, at, access)?;
                 if !self.ram.holds(physical, part) {
@@ -303,20 +312,41 @@ impl View<'_> {
         let bytes = &mut bytes[..breakpoint.len().min(8)];
         self.read(pc, bytes).is_ok() && bytes == breakpoint
     }
+}
 
-    fn address_mask(&self) -> u64 {
-        if self.isa.word == 4 { u64::from(u32::MAX) } else { u64::MAX }
-    }
+const PAGE: u64 = 4096;
+
+#[inline]
+fn in_one_page(address: u64, len: usize) -> bool {
+    address % PAGE + len as u64 <= PAGE
 }
 
 impl Memory for View<'_> {
+    #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if in_one_page(address, into.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Read)?;
+            return if self.ram.read(physical, into) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: false })
+            };
+        }
         self.page_by_page(address, into.len(), Access::Read, |ram, physical, done, part| {
             ram.read(physical, &mut into[done..done + part]);
         })
     }
 
+    #[inline]
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if in_one_page(address, bytes.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Write)?;
+            return if self.ram.write(physical, bytes) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: true })
+            };
+        }
         self.page_by_page(address, bytes.len(), Access::Write, |ram, physical, done, part| {
             ram.write(physical, &bytes[done..done + part]);
         })
@@ -325,16 +355,16 @@ impl Memory for View<'_> {
 
 impl Registers for View<'_> {
     fn get(&self, reg: Reg) -> u64 {
-        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.address_mask()
+        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.mask
     }
     fn set(&mut self, reg: Reg, value: u64) {
-        (self.model.set)(self.trap, reg, value & self.address_mask());
+        (self.model.set)(self.trap, reg, value & self.mask);
     }
     fn pc(&self) -> u64 {
         self.pc.get()
     }
     fn set_pc(&mut self, pc: u64) {
-        self.pc.set(pc & self.address_mask());
+        self.pc.set(pc & self.mask);
     }
 }
 

@@ -120,6 +120,8 @@ pub struct Machine<L: Listener> {
 pub(crate) struct Inner<L> {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
+    /// The bits that an address or a register has.
+    pub(crate) mask: u64,
     pub(crate) ram: Ram,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
@@ -242,6 +244,7 @@ impl<L: Listener> Machine<L> {
         let inner = Inner {
             model,
             isa: kernel.arch.isa(),
+            mask: u64::MAX >> (64 - 8 * kernel.arch.isa().word),
             ram,
             board: (spec.devices)(config.cpus),
             board_name: spec.name,

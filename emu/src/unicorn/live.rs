@@ -27,7 +27,7 @@ const WORD: usize = size_of::<usize>();
 pub(super) fn find(handle: Handle) -> Result<Option<(*mut u8, usize)>, String> {
     let memory = Memory::of_this_process()?;
     let mut image = Image::new(handle)?;
-    let place = *handle.kind.live.get_or_init(|| search(&memory, handle, &mut image));
+    let place = *handle.kind().live.get_or_init(|| search(&memory, handle, &mut image));
     let state = place.and_then(|place| {
         let cpu = memory.word(handle.raw() as usize + place.to_cpu)?;
         memory.word(cpu + place.to_state)

@@ -55,12 +55,14 @@ pub struct Found {
 
 impl Paging {
     /// As the control registers say; a 64-bit guest pages in long mode only.
+    #[inline]
     pub fn of(handle: &Handle, long: bool) -> Paging {
         let control = |number: usize| handle.live64(state::CR + 8 * number);
         Paging::new(control(0), control(3), control(4), long)
     }
 
     /// From the registers' values.
+    #[inline]
     pub fn new(cr0: u64, cr3: u64, cr4: u64, long: bool) -> Paging {
         let kind = match () {
             () if cr0 & CR0_PAGING == 0 => Kind::Off,
@@ -72,12 +74,13 @@ impl Paging {
     }
 
     /// Where an address lies.
+    #[inline]
     pub fn walk(&self, ram: &Ram, address: u64) -> Option<Found> {
         match self.kind {
             Kind::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
             Kind::TwoLevel => self.walk_two(ram, address),
-            Kind::Pae => walk_wide(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff, 3),
-            Kind::FourLevel => walk_wide(ram, self.top & ADDRESS, address, 4),
+            Kind::Pae => walk_wide::<3>(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
+            Kind::FourLevel => walk_wide::<4>(ram, self.top & ADDRESS, address),
         }
     }
 
@@ -108,10 +111,11 @@ impl Paging {
     }
 }
 
-fn walk_wide(ram: &Ram, top: u64, address: u64, levels: u32) -> Option<Found> {
+#[inline]
+fn walk_wide<const LEVELS: u32>(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     let mut table = top;
     let mut writable = true;
-    for level in (0..levels).rev() {
+    for level in (0..LEVELS).rev() {
         let shift = 12 + 9 * level;
         let at = table + (address >> shift & 511) * 8;
         let entry = ram.word64(at);
@@ -119,9 +123,9 @@ fn walk_wide(ram: &Ram, top: u64, address: u64, levels: u32) -> Option<Found> {
             return None;
         }
         // The top level of three has no rights.
-        writable &= entry & WRITABLE != 0 || (levels == 3 && level == 2);
+        writable &= entry & WRITABLE != 0 || (LEVELS == 3 && level == 2);
         table = entry & ADDRESS;
-        let may_be_large = level == 1 || (level == 2 && levels == 4);
+        let may_be_large = level == 1 || (level == 2 && LEVELS == 4);
         if level == 0 || (may_be_large && entry & LARGE != 0) {
             let offset = (1u64 << shift) - 1;
             return Some(Found { physical: table & !offset | address & offset, writable, entry: (at, 8) });
@@ -145,6 +149,7 @@ pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, acc
 }
 
 /// As the CPU does on a write: an engine's push must leave the same bits as the guest's own.
+#[inline]
 pub fn mark_written(ram: &Ram, (at, bytes): (u64, usize)) {
     if bytes != 0 {
         let low = ram.word32(at);

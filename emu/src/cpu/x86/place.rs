@@ -68,16 +68,25 @@ fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     if shown.before & PRESENT != 0 {
         return None;
     }
-    ram.write(shown.at, &wanted.to_le_bytes()[..shown.bytes]);
+    write_entry(ram, &shown, wanted);
     Some(shown)
 }
 
 /// Takes the entry out again: the guest, which counts and copies the entries of its tables, never meets it.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
-    ram.write(shown.at, &shown.before.to_le_bytes()[..shown.bytes]);
+    write_entry(ram, shown, shown.before);
+}
+
+#[inline]
+fn write_entry(ram: &Ram, shown: &Shown, value: u64) {
+    match shown.bytes {
+        8 => ram.set_word64(shown.at, value),
+        _ => ram.set_word32(shown.at, value as u32),
+    }
 }
 
 /// Where the entry of 2 MiB for an address lies.
+#[inline]
 fn directory_entry(ram: &Ram, top: u64, address: u64) -> Option<u64> {
     let mut table = top;
     for shift in [39, 30] {

@@ -62,6 +62,10 @@ pub const CS: usize = 1;
 pub const SS: usize = 2;
 /// Data.
 pub const DS: usize = 3;
+/// One more, whose base is a register.
+pub const FS: usize = 4;
+/// Another.
+pub const GS: usize = 5;
 
 /// Number of the stack pointer among the general registers.
 pub const SP: usize = 4;
@@ -178,8 +182,6 @@ static REGISTERS: LazyLock<[RegisterX86; 256]> = LazyLock::new(|| {
             }
         }
     }
-    table[usize::from(abi::FS_BASE.0)] = RegisterX86::FS_BASE;
-    table[usize::from(abi::GS_BASE.0)] = RegisterX86::GS_BASE;
     table
 });
 
@@ -195,13 +197,16 @@ const NAMES: &[(&str, RegisterX86)] = &[
 
 /// Reads a register of `isa`'s numbering; the pc is the one given.
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
-    if usize::from(reg.0) < GENERAL {
-        return handle.live64(REGS + 8 * usize::from(reg.0));
-    }
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterX86::INVALID => 0,
-        RegisterX86::RIP => pc,
-        register => handle.read(register),
+    const FIRST_NOT_GENERAL: u8 = GENERAL as u8;
+    match reg {
+        Reg(..FIRST_NOT_GENERAL) => handle.live64(REGS + 8 * usize::from(reg.0)),
+        abi::FS_BASE => handle.live64(SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
+        abi::GS_BASE => handle.live64(SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),
+        _ => match REGISTERS[usize::from(reg.0)] {
+            RegisterX86::INVALID => 0,
+            RegisterX86::RIP => pc,
+            register => handle.read(register),
+        },
     }
 }
 
@@ -210,9 +215,9 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     if usize::from(reg.0) < GENERAL {
         return cpu.set_live64(REGS + 8 * usize::from(reg.0), value);
     }
-    use RegisterX86::{CS, DS, ES, FS, FS_BASE, GS, GS_BASE, INVALID, RIP, SS};
+    use RegisterX86::{CS, DS, ES, FS, GS, INVALID, RIP, SS};
     match REGISTERS[usize::from(reg.0)] {
-        INVALID | RIP | CS | DS | ES | FS | GS | SS | FS_BASE | GS_BASE => {}
+        INVALID | RIP | CS | DS | ES | FS | GS | SS => {}
         register => cpu.write(register, value),
     }
 }
@@ -254,8 +259,8 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
         ("ax", RegisterX86::RAX, REGS), ("cx", RegisterX86::RCX, REGS + 8), ("sp", RegisterX86::RSP, REGS + 8 * SP),
         ("di", RegisterX86::RDI, REGS + 56), ("r8", RegisterX86::R8, REGS + 64), ("r15", RegisterX86::R15, REGS + 120),
         ("cr2", RegisterX86::CR2, CR + 16), ("cr3", RegisterX86::CR3, CR + 24),
-        ("fs base", RegisterX86::FS_BASE, SEGMENTS + 4 * SEGMENT_BYTES + SEGMENT_BASE),
-        ("gs base", RegisterX86::GS_BASE, SEGMENTS + 5 * SEGMENT_BYTES + SEGMENT_BASE),
+        ("fs base", RegisterX86::FS_BASE, SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
+        ("gs base", RegisterX86::GS_BASE, SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),
     ];
     for (name, register, offset) in fields {
         for mark in marks {

@@ -160,11 +160,13 @@ impl Clock {
     }
 
     /// The time at the start of the current block.
+    #[inline]
     pub fn time(&self) -> Ticks {
         self.time
     }
 
     /// The current block was left at `pc`, which has not run.
+    #[inline]
     pub fn close_at(&mut self, pc: u64) {
         if self.open {
             let into = pc.wrapping_sub(self.start);
@@ -188,6 +190,7 @@ impl Clock {
     }
 
     /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line.
+    #[inline]
     pub fn resume(&mut self, counted: u64, falls_through: bool) {
         self.time += counted;
         (self.open, self.fold) = (false, falls_through);

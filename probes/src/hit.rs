@@ -56,10 +56,12 @@ impl CpuState {
         CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa) }
     }
 
+    #[inline]
     fn top(&self) -> Option<Level> {
         self.depth.checked_sub(1).map(|top| self.levels[top])
     }
 
+    #[inline]
     fn push(&mut self, level: Level) -> bool {
         let room = self.depth < DEPTH;
         if room {
@@ -69,6 +71,7 @@ impl CpuState {
         room
     }
 
+    #[inline]
     fn pop(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }
@@ -203,6 +206,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn count_reentry(&mut self, point: u32) {
         self.counts.reentered += 1;
         if let Some(point) = self.points.get(point) {
@@ -387,15 +391,18 @@ impl Engine {
     }
 
     /// Whether a jprobe's guest handler runs on that CPU.
+    #[inline]
     pub(crate) fn is_frozen(&self, number: usize) -> bool {
         self.cpus.get(number).is_some_and(|state| state.mirror.is_active())
     }
 
+    #[inline]
     fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
         Answer::Resume(Resume { counted, falls_through, frozen: self.is_frozen(number) })
     }
 }
 
+#[inline]
 fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: Scene<'_>, records: &mut Ring) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
         // A return probe's is not used (core.md 1.3).

@@ -92,6 +92,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
+    #[inline]
     pub fn address(&self) -> u64 {
         self.insn.address
     }
@@ -148,6 +149,7 @@ impl Points {
         self.slab.get(number as usize)?.as_ref()
     }
 
+    #[inline]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Point> {
         self.slab.get_mut(number as usize)?.as_mut()
     }

@@ -34,21 +34,25 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// The copy with the jump back.
+    #[inline]
     pub fn boosted(self) -> u64 {
         self.at
     }
 
     /// The copy with the second breakpoint.
+    #[inline]
     pub fn stepped(self) -> u64 {
         self.at + UNIT
     }
 
     /// The address of the second breakpoint.
+    #[inline]
     pub fn step_end(self) -> u64 {
         self.stepped() + u64::from(self.displaced)
     }
 
     /// The detour.
+    #[inline]
     pub fn detour(self) -> u64 {
         self.at + 2 * UNIT
     }

@@ -196,6 +196,7 @@ const NAMES: &[(&str, RegisterX86)] = &[
 ];
 
 /// Reads a register of `isa`'s numbering; the pc is the one given.
+#[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     const FIRST_NOT_GENERAL: u8 = GENERAL as u8;
     match reg {
@@ -211,6 +212,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
 }
 
 /// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
+#[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     if usize::from(reg.0) < GENERAL {
         return cpu.set_live64(REGS + 8 * usize::from(reg.0), value);

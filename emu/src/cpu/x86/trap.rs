@@ -41,6 +41,7 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
 }
 
 /// The pc; the core lets that of 32-bit code overflow into its upper half.
+#[inline]
 pub fn pc<const LONG: bool>(handle: &Handle) -> u64 {
     let pc = handle.live64(EIP);
     if LONG { pc } else { pc & 0xffff_ffff }
@@ -63,11 +64,13 @@ pub fn interruptible(handle: &Handle, _: &mut Image) -> bool {
 }
 
 /// Code of privilege 0 runs.
+#[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
     handle.live32(SEGMENTS + SEGMENT_BYTES * CS) & 3 == 0
 }
 
 /// IF is clear.
+#[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     handle.live64(EFLAGS) & FLAG_INTERRUPT == 0
 }

@@ -31,7 +31,7 @@ pub enum Place {
         /// The probed address.
         origin: u64,
         /// Bytes of the instruction.
-        len: u64,
+        len: u8,
     },
     /// What follows the copy and leads back to the address `next`.
     WayBack {
@@ -44,11 +44,11 @@ pub enum Place {
         /// The probed address.
         origin: u64,
         /// Bytes of the displaced instructions.
-        len: u64,
+        len: u8,
         /// Bytes in front of them.
-        lead: u64,
+        lead: u8,
         /// Bytes of the jump.
-        jump: u64,
+        jump: u8,
     },
     /// Code of the engine's: counts nothing, takes no interrupt.
     Nothing,
@@ -125,7 +125,7 @@ impl Clock {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
                 // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
-                (self.shown, self.size) = (origin, len.min(size));
+                (self.shown, self.size) = (origin, u64::from(len).min(size));
             }
             Place::WayBack { next } => {
                 falls_through = true;
@@ -134,8 +134,10 @@ impl Clock {
             Place::Detour { origin, len, lead, jump } => {
                 falls_through = true;
                 // The jump has been counted where it stands; what it stands for is counted here.
-                self.time = self.time.saturating_sub(jump);
-                (self.start, self.shown, self.size) = (pc + lead, origin, len.min(size.saturating_sub(lead)));
+                self.time = self.time.saturating_sub(jump.into());
+                let lead = u64::from(lead);
+                (self.start, self.shown, self.size) =
+                    (pc.wrapping_add(lead), origin, u64::from(len).min(size.saturating_sub(lead)));
             }
             Place::Nothing => {
                 falls_through = true;

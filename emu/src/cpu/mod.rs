@@ -354,21 +354,28 @@ impl Memory for View<'_> {
 }
 
 impl Registers for View<'_> {
+    #[inline]
     fn get(&self, reg: Reg) -> u64 {
+        if let Some(value) = self.trap.handle().general(reg.0) {
+            return value & self.mask;
+        }
         (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.mask
     }
     fn set(&mut self, reg: Reg, value: u64) {
         (self.model.set)(self.trap, reg, value & self.mask);
     }
+    #[inline]
     fn pc(&self) -> u64 {
         self.pc.get()
     }
+    #[inline]
     fn set_pc(&mut self, pc: u64) {
         self.pc.set(pc & self.mask);
     }
 }
 
 impl Cpu for View<'_> {
+    #[inline]
     fn number(&self) -> usize {
         self.number
     }

@@ -66,6 +66,7 @@ impl Handle {
         unsafe { self.engine.as_ref() }
     }
 
+    #[inline]
     pub(super) fn kind(&self) -> &'static Kind {
         self.engine().kind
     }
@@ -83,6 +84,13 @@ impl Handle {
     pub fn live32(&self, offset: usize) -> u32 {
         // SAFETY: as in `live64`.
         self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
+    }
+
+    /// A general register by its number in `isa`, where that is quicker than asking for it by name.
+    #[inline]
+    pub fn general(&self, number: u8) -> Option<u64> {
+        let (start, count) = self.kind().live_general;
+        (number < count).then(|| self.live64(start + 8 * usize::from(number)))
     }
 
     #[inline]
@@ -109,7 +117,7 @@ impl Handle {
     pub fn vector(&self, number: u8) -> [u64; 2] {
         let mut halves = [0u64; 2];
         // SAFETY: these registers have 16 bytes, and there are 32 of them.
-        unsafe { sys::uc_reg_read(self.uc, vector_register(number), halves.as_mut_ptr().cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), vector_register(number), halves.as_mut_ptr().cast()) };
         halves
     }
 
@@ -169,6 +177,7 @@ pub struct SyscallContext(Handle);
 
 impl TrapContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -179,7 +188,7 @@ impl TrapContext {
     /// Sets an AArch64 vector register.
     pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
         // SAFETY: as in `vector`.
-        unsafe { sys::uc_reg_write(self.0.uc, vector_register(number), halves.as_ptr().cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), vector_register(number), halves.as_ptr().cast()) };
     }
     /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
     pub fn set_system(&self, register: SystemRegister, value: u64) {
@@ -237,6 +246,7 @@ impl TrapContext {
 
 impl BlockContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -253,6 +263,7 @@ impl BlockContext {
 
 impl InstructionContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -264,6 +275,7 @@ impl InstructionContext {
 
 impl SyscallContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }

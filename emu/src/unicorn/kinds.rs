@@ -85,6 +85,8 @@ pub struct Kind {
     pub(super) live: OnceLock<Option<live::Place>>,
     /// Where the pc lies in it, if writing it there is all that a callback of an exception has to do.
     pub(super) live_pc: Option<usize>,
+    /// Where its general registers of 8 bytes begin, and how many there are, in the order of their numbers in `isa`.
+    pub(super) live_general: (usize, u8),
 }
 
 fn plain_pc(_: &Handle, pc: u64) -> u64 {
@@ -114,6 +116,7 @@ pub static X86: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_x86_64,
     live: OnceLock::new(),
     live_pc: Some(crate::cpu::x86::state::EIP),
+    live_general: (crate::cpu::x86::state::REGS, crate::cpu::x86::state::GENERAL),
 };
 
 /// A 32-bit ARM core without a generic timer: that of the library reads the host's clock.
@@ -128,6 +131,7 @@ pub static ARM: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_arm,
     live: OnceLock::new(),
     live_pc: None,
+    live_general: (0, 0),
 };
 
 /// A 64-bit ARM core; its generic timer is answered by us.
@@ -142,4 +146,5 @@ pub static ARM64: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_aarch64,
     live: OnceLock::new(),
     live_pc: None,
+    live_general: (0, 0),
 };

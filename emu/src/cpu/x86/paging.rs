@@ -111,24 +111,23 @@ impl Paging {
     }
 }
 
-#[inline]
 fn walk_wide<const LEVELS: u32>(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     let mut table = top;
-    let mut writable = true;
+    let mut rights = WRITABLE;
     for level in (0..LEVELS).rev() {
         let shift = 12 + 9 * level;
-        let at = table + (address >> shift & 511) * 8;
+        let at = table | (address >> shift & 511) << 3;
         let entry = ram.word64(at);
         if entry & PRESENT == 0 {
             return None;
         }
         // The top level of three has no rights.
-        writable &= entry & WRITABLE != 0 || (LEVELS == 3 && level == 2);
+        rights &= if LEVELS == 3 && level == 2 { WRITABLE } else { entry };
         table = entry & ADDRESS;
         let may_be_large = level == 1 || (level == 2 && LEVELS == 4);
         if level == 0 || (may_be_large && entry & LARGE != 0) {
             let offset = (1u64 << shift) - 1;
-            return Some(Found { physical: table & !offset | address & offset, writable, entry: (at, 8) });
+            return Some(Found { physical: table & !offset | address & offset, writable: rights != 0, entry: (at, 8) });
         }
     }
     None

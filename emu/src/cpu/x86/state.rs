@@ -10,7 +10,7 @@ use unicorn_engine_sys::RegisterX86;
 /// General registers, 8 bytes each, in the order of the encoding: ax cx dx bx sp bp si di r8..r15.
 pub const REGS: usize = 0;
 /// How many; they have the same numbers in `isa`.
-const GENERAL: usize = 16;
+pub const GENERAL: u8 = 16;
 /// The pc.
 pub const EIP: usize = 128;
 /// Flags without the arithmetic ones, which the core keeps elsewhere.
@@ -198,9 +198,8 @@ const NAMES: &[(&str, RegisterX86)] = &[
 /// Reads a register of `isa`'s numbering; the pc is the one given.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
-    const FIRST_NOT_GENERAL: u8 = GENERAL as u8;
     match reg {
-        Reg(..FIRST_NOT_GENERAL) => handle.live64(REGS + 8 * usize::from(reg.0)),
+        Reg(..GENERAL) => handle.live64(REGS + 8 * usize::from(reg.0)),
         abi::FS_BASE => handle.live64(SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
         abi::GS_BASE => handle.live64(SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),
         _ => match REGISTERS[usize::from(reg.0)] {
@@ -214,7 +213,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
 /// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
-    if usize::from(reg.0) < GENERAL {
+    if reg.0 < GENERAL {
         return cpu.set_live64(REGS + 8 * usize::from(reg.0), value);
     }
     use RegisterX86::{CS, DS, ES, FS, GS, INVALID, RIP, SS};

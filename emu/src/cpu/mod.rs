@@ -104,6 +104,9 @@ pub struct Model {
     pub window: WindowRow,
     /// Makes an address of the probe window visible under the page tables in force; `None` when they have no room for it.
     pub show_window: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
+    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch that it has forgotten all
+    /// the same faults, and is shown then. `None`: the window is shown for every hit.
+    pub tables_in_force: Option<fn(&Handle) -> u64>,
     /// Takes it out again.
     pub hide_window: fn(&Ram, &Shown),
     /// Whether this exception is a fetch from the window that those page tables do not show; then it is shown, and the exception never

@@ -325,6 +325,11 @@ impl<L: Listener> Inner<L> {
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
         if self.window.holds(pc) {
+            if let Some(tables) = self.model.tables_in_force
+                && self.fetched.again(tables(&cpu.handle()), pc)
+            {
+                return;
+            }
             self.hide_window();
             self.shown = (self.model.show_window)(&cpu.handle(), &self.ram, &self.window, pc);
         }

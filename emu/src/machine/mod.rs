@@ -2,6 +2,7 @@
 //!
 //! `hooks.rs` is called by the core, `run.rs` decides what runs next; nothing here knows about probes.
 
+mod fetched;
 mod hooks;
 mod run;
 mod snapshot;
@@ -19,6 +20,7 @@ use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
 
 pub use crate::snapshot::Counts;
+use fetched::Fetched;
 pub use run::Stop;
 
 /// Who may claim what happens in the machine.
@@ -136,6 +138,8 @@ pub(crate) struct Inner<L> {
     pub(crate) window: WindowPlace,
     /// The entry by which the guest's page tables show the window, while the CPU is there.
     pub(crate) shown: Option<Shown>,
+    /// Which pages of the window the core has fetched from.
+    pub(crate) fetched: Fetched,
     /// Room for one state, used inside callbacks.
     pub(crate) scratch: Image,
     pub(crate) cpus: Vec<SleepingCpu>,
@@ -255,6 +259,7 @@ impl<L: Listener> Machine<L> {
             tasks: TaskPlace::of(kernel, model),
             window,
             shown: None,
+            fetched: Fetched::of(&window),
             scratch,
             cpus,
             current: 0,

@@ -125,7 +125,7 @@ impl Handle {
     pub fn msr(&self, number: u32) -> u64 {
         let mut request = MsrRequest { number, value: 0 };
         // SAFETY: the request has the layout of `uc_x86_msr`, which the library reads and fills for this number.
-        unsafe { sys::uc_reg_read(self.uc, RegisterX86::MSR as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), RegisterX86::MSR as c_int, (&raw mut request).cast()) };
         request.value
     }
 
@@ -207,7 +207,7 @@ impl TrapContext {
     pub fn set_msr(&self, number: u32, value: u64) {
         let request = MsrRequest { number, value };
         // SAFETY: as in `Handle::msr`.
-        unsafe { sys::uc_reg_write(self.0.uc, RegisterX86::MSR as c_int, (&raw const request).cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), RegisterX86::MSR as c_int, (&raw const request).cast()) };
     }
     /// Sets 8 bytes of the state at this offset of an image: a field of which the core keeps nothing else.
     #[inline]
@@ -402,7 +402,7 @@ impl<E: Events> Core<E> {
     /// Forgets all translated code: after memory was exchanged from here.
     pub fn flush_translations(&self) {
         // SAFETY: plain call, no arguments; no translated code is running between runs.
-        unsafe { sys::uc_ctl(self.handle.uc, write_request(ControlType::TB_FLUSH, 0)) };
+        unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
     }
 
     /// Forgets cached address translations: after page tables were written or exchanged from here.

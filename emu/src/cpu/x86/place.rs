@@ -63,6 +63,11 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
     }
 }
 
+/// CR3: writing it drops all translations.
+pub fn tables_in_force(handle: &Handle) -> u64 {
+    handle.live64(state::CR + 8 * 3)
+}
+
 /// An entry of the guest's own is left alone.
 fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     if shown.before & PRESENT != 0 {

@@ -95,6 +95,24 @@ impl Clock {
         falls_through
     }
 
+    /// The start of a detour: [`Clock::enter`] for [`Place::Detour`], come to by the jump; always a fall-through.
+    #[inline]
+    pub fn enter_detour(&mut self, pc: u64, size: u32, origin: u64, parts: [u8; 3]) {
+        if self.open {
+            self.time = self.time.wrapping_add(self.size);
+        }
+        (self.open, self.fold, self.whole) = (true, false, 0);
+        self.in_detour(pc, size.into(), origin, parts);
+    }
+
+    /// The jump has been counted where it stands; what it stands for is counted here.
+    #[inline]
+    fn in_detour(&mut self, pc: u64, size: u64, origin: u64, [len, lead, jump]: [u8; 3]) {
+        self.time = self.time.saturating_sub(jump.into());
+        let lead = u64::from(lead);
+        (self.start, self.shown, self.size) = (pc.wrapping_add(lead), origin, u64::from(len).min(size.saturating_sub(lead)));
+    }
+
     /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
     #[inline]
     pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {
@@ -133,11 +151,7 @@ impl Clock {
             }
             Place::Detour { origin, len, lead, jump } => {
                 falls_through = true;
-                // The jump has been counted where it stands; what it stands for is counted here.
-                self.time = self.time.saturating_sub(jump.into());
-                let lead = u64::from(lead);
-                (self.start, self.shown, self.size) =
-                    (pc.wrapping_add(lead), origin, u64::from(len).min(size.saturating_sub(lead)));
+                self.in_detour(pc, size, origin, [len, lead, jump]);
             }
             Place::Nothing => {
                 falls_through = true;

@@ -20,9 +20,7 @@ impl<L: Listener> Events for Inner<L> {
             return self.odd_block(cpu, pc, size);
         }
         let falls_through = self.clock.enter_guest(pc, size.into());
-        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
-            self.look_up(cpu, pc);
-        }
+        self.look_up_if_due(cpu, pc, falls_through);
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
@@ -130,28 +128,39 @@ impl<L: Listener> Inner<L> {
 
     /// A block in the probe window, the first one behind it, or one of a handler in guest code.
     fn odd_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
+        let in_window = self.window.holds(pc);
+        if in_window && !self.frozen {
+            return self.window_block(cpu, pc, size);
+        }
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
         }
-        let place = if self.window.holds(pc) {
-            self.listener.place(pc)
-        } else {
+        if !in_window {
             self.hide_window();
             if self.frozen {
                 self.frozen_block();
-                Place::Nothing
-            } else {
-                Place::Guest
             }
-        };
-        let counts_as = if self.frozen { Place::Nothing } else { place };
-        let falls_through = self.clock.enter(pc, size.into(), counts_as);
+        }
+        let falls_through = self.clock.enter(pc, size.into(), if self.frozen { Place::Nothing } else { Place::Guest });
+        self.look_up_if_due(cpu, pc, falls_through);
+    }
+
+    #[inline]
+    fn window_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
+        let place = self.listener.place(pc);
+        if let Place::Detour { origin, len, lead, jump } = place {
+            self.clock.enter_detour(pc, size, origin, [len, lead, jump]);
+            return self.escape(cpu, origin);
+        }
+        let falls_through = self.clock.enter(pc, size.into(), place);
+        self.look_up_if_due(cpu, pc, falls_through);
+    }
+
+    #[inline]
+    fn look_up_if_due(&mut self, cpu: &BlockContext, pc: u64, falls_through: bool) {
         if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
             self.look_up(cpu, pc);
-        }
-        if let Place::Detour { origin, .. } = place {
-            self.escape(cpu, origin);
         }
     }
 

@@ -12,6 +12,8 @@ pub struct Ram {
     /// The physical address of its first byte.
     base: u64,
     len: u64,
+    /// The offset of its last 8 bytes.
+    last_word: u64,
     _block: Rc<Block>,
 }
 
@@ -41,7 +43,13 @@ impl Ram {
         }
         // SAFETY: the distance to the next aligned address is less than the ALIGNMENT bytes that were added.
         let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
-        Some(Ram { start, base, len: len as u64, _block: Rc::new(Block { allocated, layout }) })
+        Some(Ram {
+            start,
+            base,
+            len: len as u64,
+            last_word: (len as u64).checked_sub(8)?,
+            _block: Rc::new(Block { allocated, layout }),
+        })
     }
 
     /// Bytes in it.
@@ -73,6 +81,7 @@ impl Ram {
     }
 
     /// Copies `into.len()` bytes from a physical address out; false when they do not all exist.
+    #[inline]
     pub fn read(&self, physical: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.pointer(physical, into.len()) else { return false };
         // SAFETY: `pointer` has checked that the bytes lie in the block; `into` is Rust's own memory, so they do not overlap.
@@ -81,6 +90,7 @@ impl Ram {
     }
 
     /// Copies bytes in; false, and nothing written, when the place does not exist. Translated code is not dropped.
+    #[inline]
     pub fn write(&self, physical: u64, bytes: &[u8]) -> bool {
         let Some(to) = self.pointer(physical, bytes.len()) else { return false };
         // SAFETY: as in `read`.
@@ -91,8 +101,8 @@ impl Ram {
     /// A little-endian word of 8 bytes; 0 where there is no RAM.
     #[inline]
     pub fn word64(&self, physical: u64) -> u64 {
-        // SAFETY: `pointer` has checked that the bytes lie in the block.
-        self.pointer(physical, 8).map_or(0, |from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
+        // SAFETY: `word` has checked that the bytes lie in the block.
+        self.word(physical).map_or(0, |from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
     }
 
     /// A little-endian word of 4 bytes; 0 where there is no RAM.
@@ -118,6 +128,14 @@ impl Ram {
             // SAFETY: as in `set_word64`.
             unsafe { to.cast::<[u8; 4]>().write(value.to_le_bytes()) }
         }
+    }
+
+    /// `pointer` for 8 bytes.
+    #[inline]
+    fn word(&self, physical: u64) -> Option<*mut u8> {
+        let offset = physical.wrapping_sub(self.base);
+        // SAFETY: the offset is at most 8 less than the block's size.
+        (offset <= self.last_word).then(|| unsafe { self.start.add(offset as usize) })
     }
 
     /// The host address of a stretch of it, for the CPU core alone.

@@ -74,7 +74,6 @@ impl Paging {
     }
 
     /// Where an address lies.
-    #[inline]
     pub fn walk(&self, ram: &Ram, address: u64) -> Option<Found> {
         match self.kind {
             Kind::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
@@ -136,15 +135,20 @@ fn walk_wide<const LEVELS: u32>(ram: &Ram, top: u64, address: u64) -> Option<Fou
 /// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
-    let fault = Fault { address, write: access == Access::Write };
-    let found = paging.walk(ram, address).ok_or(fault)?;
-    if access == Access::Write {
-        if !paging.may_write(&found) {
-            return Err(fault);
+    let found = if LONG && paging.kind == Kind::FourLevel {
+        walk_wide::<4>(ram, paging.top & ADDRESS, address)
+    } else {
+        paging.walk(ram, address)
+    };
+    let refused = Fault { address, write: access == Access::Write };
+    match found {
+        Some(found) if access != Access::Write => Ok(found.physical),
+        Some(found) if paging.may_write(&found) => {
+            mark_written(ram, found.entry);
+            Ok(found.physical)
         }
-        mark_written(ram, found.entry);
+        _ => Err(refused),
     }
-    Ok(found.physical)
 }
 
 /// As the CPU does on a write: an engine's push must leave the same bits as the guest's own.

@@ -10,7 +10,6 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
-use trapline_isa::x86::abi;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
 /// text and modules), i386 directory entries that the kernel leaves empty.
@@ -131,9 +130,10 @@ pub fn fault_address(handle: &Handle) -> u64 {
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
 pub fn current_task<const LONG: bool>(view: &mut View<'_>) -> u64 {
-    let base = view.get(if LONG { abi::GS_BASE } else { abi::FS_BASE });
+    let segment = if LONG { state::GS } else { state::FS };
+    let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
     let place = view.tasks.current;
-    let word = view.isa.word;
+    let word = if LONG { 8 } else { 4 };
     let found = place.and_then(|offset| view.read_le(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }

@@ -40,6 +40,10 @@ fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8
 pub(crate) struct Returns {
     pub instances: Instances,
     pools: Vec<Option<Pool>>,
+    /// Places in it that are free.
+    free_pools: Vec<u32>,
+    /// Pools without an owner, whose last call may have returned.
+    ownerless: usize,
     /// Returns that matched no call.
     pub mismatches: u64,
     /// Calls that were left without a return.
@@ -48,7 +52,14 @@ pub(crate) struct Returns {
 
 impl Returns {
     pub fn new(isa: &Isa) -> Returns {
-        Returns { instances: Instances::new(isa), pools: Vec::new(), mismatches: 0, left_behind: 0 }
+        Returns {
+            instances: Instances::new(isa),
+            pools: Vec::new(),
+            free_pools: Vec::new(),
+            ownerless: 0,
+            mismatches: 0,
+            left_behind: 0,
+        }
     }
 
     /// Makes a pool. Everything that a hit needs is allocated here.
@@ -70,7 +81,7 @@ impl Returns {
         members.try_reserve_exact(count).map_err(|_| no_memory())?;
         data.resize(bytes, 0);
 
-        let pool = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
+        let pool = self.free_pools.pop().map_or(self.pools.len(), |place| place as usize);
         let mut free = NONE;
         for place in 0..count as u32 {
             let instance = Instance { pool: pool as u32, place, task: 0, frame: 0, ret_addr: 0, next: free };
@@ -104,17 +115,24 @@ impl Returns {
 
     /// The probe goes; calls in flight return correctly and without its handler.
     pub fn disown(&mut self, pool: u32) {
-        if let Some(Some(pool)) = self.pools.get_mut(pool as usize) {
-            pool.owner = None;
+        if let Some(Some(pool)) = self.pools.get_mut(pool as usize)
+            && pool.owner.take().is_some()
+        {
+            self.ownerless += 1;
         }
         self.collect();
     }
 
     /// Frees the pools of probes that are gone and whose last call has returned.
     pub fn collect(&mut self) {
-        for place in &mut self.pools {
+        if self.ownerless == 0 {
+            return;
+        }
+        for (number, place) in self.pools.iter_mut().enumerate() {
             if let Some(done) = place.take_if(|pool| pool.owner.is_none() && pool.in_flight == 0) {
                 self.instances.unused.extend(done.members);
+                self.free_pools.push(number as u32);
+                self.ownerless -= 1;
             }
         }
     }

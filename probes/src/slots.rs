@@ -57,10 +57,6 @@ impl Slot {
         self.at + 2 * UNIT
     }
 
-    pub fn units(self) -> [u64; 3] {
-        [self.boosted(), self.stepped(), self.detour()]
-    }
-
     pub fn range(self) -> Range<u64> {
         self.at..self.at + SLOT as u64
     }

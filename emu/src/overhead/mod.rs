@@ -4,6 +4,7 @@
 
 pub mod bench_loop;
 pub mod document;
+pub mod many;
 pub mod table;
 
 /// One way to probe the function, as the document's tables call it.

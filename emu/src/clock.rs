@@ -50,6 +50,8 @@ pub enum Place {
         /// Bytes of the jump.
         jump: u8,
     },
+    /// Where hijacked functions return to: code of the engine's too.
+    ReturnPad,
     /// Code of the engine's: counts nothing, takes no interrupt.
     Nothing,
 }
@@ -153,7 +155,7 @@ impl Clock {
                 falls_through = true;
                 self.in_detour(pc, size, origin, [len, lead, jump]);
             }
-            Place::Nothing => {
+            Place::Nothing | Place::ReturnPad => {
                 falls_through = true;
                 self.size = 0;
             }

@@ -94,6 +94,7 @@ impl Guest for StillGuest<'_> {
     fn text_kind(&self, address: u64) -> Option<Text> {
         let tables = &self.kernel.tables;
         match () {
+            () if self.kernel.symbols.is_data(address) => None,
             () if tables.text.contains(&address) => Some(Text::Core),
             () if !self.booted && tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) => Some(Text::Init),
             () => None,

@@ -96,6 +96,21 @@ fn patched(changes: &[(usize, usize, u64)]) -> Vec<u8> {
     bytes
 }
 
+/// KP-15: data between the code is known by the mapping symbols of ARM, so that no breakpoint changes it.
+#[test]
+fn data_between_the_code_is_not_text() {
+    let bytes = trapline_images::find("tiny/arm64").expect("it is built in").bytes;
+    let kernel = Kernel::from_bytes(bytes).expect("it loads");
+    // The literals of the first instructions, which stand behind these.
+    let head = kernel.symbols.find("_head").expect("it has a beginning");
+    let is_data: Vec<bool> =
+        (head.start..head.start + head.size).step_by(4).map(|address| kernel.symbols.is_data(address)).collect();
+    let code = is_data.iter().take_while(|is_data| !**is_data).count();
+    assert!(code > 30 && code < is_data.len() && is_data[code..].iter().all(|is_data| *is_data), "{is_data:?}");
+    let of_x86 = Kernel::from_bytes(trapline_images::find("tiny/x86_64").expect("it is built in").bytes).expect("it loads");
+    assert!(!of_x86.symbols.places().iter().any(|entry| of_x86.symbols.is_data(entry.address)));
+}
+
 /// KP-4: before anything can be probed there must be a kernel; whatever is wrong with the file is said in words.
 #[test]
 fn broken_files_are_refused_with_the_reason() {

@@ -23,7 +23,8 @@ common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestand
  -fno-ipa-cp -fno-ipa-sra -fno-ipa-icf -fno-ipa-ra -fno-partial-inlining -fno-reorder-functions -fno-reorder-blocks-and-partition
  -frandom-seed=tiny"
 x86="-fcf-protection=none -mno-sse -mno-mmx -msoft-float -mno-80387"
-arm="-march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
+# No jump tables: in T32 code they are data in the middle of functions, which shifts what is decoded behind them.
+arm="-fno-jump-tables -fno-section-anchors -march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
 
 for arch in "$@"; do
     prefix='' shared=mmio folder=$arch library=

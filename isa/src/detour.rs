@@ -20,6 +20,9 @@ pub struct Detour {
     pub jump_length: u64,
     /// The instruction that does nothing, in front of the displaced ones.
     pub lead: &'static [u8],
+    /// What leads back from where a hijacked function has returned to, once the host has put the true return address where the
+    /// function had it: the stack word just popped, or the register. Empty: there is no such instruction, and a breakpoint does it.
+    pub return_pad: &'static [u8],
     /// The jump that stands at `from` and leads to `to`; `None` if that is too far.
     pub jump: fn(from: u64, to: u64) -> Option<[u8; JUMP_MOST]>,
     /// Whether an instruction may run in a detour among others, with no engine looking on.

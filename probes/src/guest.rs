@@ -101,8 +101,12 @@ pub enum Window {
         /// Length of the jump.
         jump: u8,
     },
-    /// The place where hijacked functions return to: counts no time, takes no interrupt.
-    ReturnPad,
+    /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead on to the true
+    /// address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.
+    ReturnPad {
+        /// Length of what leads on; 0: there is the breakpoint alone.
+        jump: u8,
+    },
     /// The breakpoint by which a jprobe handler ends.
     JprobeReturn,
 }

@@ -109,7 +109,7 @@ impl Engine {
         {
             return self.hit(cpu, number, point);
         }
-        if self.returns.instances.pad() == Some(pc) {
+        if self.returns.instances.trap_pad() == Some(pc) {
             return self.returned(cpu);
         }
         if state.mirror.ends_at(pc) {

@@ -35,6 +35,8 @@ pub(crate) struct Instances {
     /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
     pub tasks: Table,
     pub pad: Option<u64>,
+    /// Bytes of the pad in front of its breakpoint.
+    pad_jump: u64,
     pub word: u64,
     stack_size: u64,
 }
@@ -51,13 +53,19 @@ pub(crate) struct Match {
 impl Instances {
     pub fn new(isa: &Isa) -> Instances {
         let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
-        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, word, stack_size }
+        let pad_jump = isa.detour.map_or(0, |detour| detour.return_pad.len() as u64);
+        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, pad_jump, word, stack_size }
     }
 
     /// Where hijacked functions return to.
     #[inline]
     pub fn pad(&self) -> Option<u64> {
         self.pad
+    }
+
+    /// The pad's breakpoint.
+    pub fn trap_pad(&self) -> Option<u64> {
+        self.pad.map(|pad| pad + self.pad_jump)
     }
 
     /// A task's calls in flight, newest first.

@@ -112,6 +112,9 @@ impl Engine {
 
     /// The worker's turn: all CPUs are stopped, and it is `now`.
     pub fn tick(&mut self, guest: &mut dyn Guest, now: u64) {
+        if now < self.optimizer.now {
+            self.start_over(now);
+        }
         self.optimizer.now = now;
         if self.optimizer.due.is_none_or(|due| now < due) {
             return;
@@ -131,6 +134,17 @@ impl Engine {
             _ => None,
         });
         self.optimizer.due = next.min();
+    }
+
+    /// The guest has been put back to an earlier time: nobody waits for one that was counted from a later.
+    fn start_over(&mut self, now: u64) {
+        for number in self.points.numbers() {
+            if let Some(Jump::Optimising { not_before, .. }) = self.points.get_mut(number).map(|point| &mut point.jump) {
+                *not_before = (*not_before).min(now);
+            }
+        }
+        let soonest = now.saturating_add(self.optimizer.delay);
+        self.optimizer.due = self.optimizer.due.map(|due| due.min(soonest));
     }
 
     fn write_jumps(&mut self, guest: &mut dyn Guest, waiting: &[u32], now: u64) {

@@ -210,6 +210,17 @@ pub(crate) fn set_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u
     }
 }
 
+/// Leaves an address for the return pad to lead on to.
+fn leave_return_address(cpu: &mut impl Cpu, isa: &Isa, key: u64, to: u64) -> Option<()> {
+    match isa.abi.return_address {
+        ReturnAddress::OnStack => cpu.write_le(key, to, isa.word).ok(),
+        ReturnAddress::In(reg) => {
+            cpu.set(reg, to);
+            Some(())
+        }
+    }
+}
+
 impl Engine {
     /// Registers a return probe; the checks are those of core.md 7.1, in that order.
     pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
@@ -245,7 +256,8 @@ impl Engine {
         if self.returns.instances.pad.is_none() {
             let at = guest.window_take(near, WINDOW_UNIT);
             let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the return pad"))?;
-            guest.window_write(at, self.isa.breakpoint, Window::ReturnPad);
+            let jump = self.isa.detour.map_or(&[][..], |detour| detour.return_pad);
+            guest.window_write(at, &[jump, self.isa.breakpoint].concat(), Window::ReturnPad { jump: jump.len() as u8 });
             self.returns.instances.pad = Some(at);
         }
         Ok(())
@@ -305,12 +317,38 @@ impl Engine {
         self.returns.instances.pad
     }
 
+    /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function had its return
+    /// address: the true one, or, where it is not certain which call has returned, that of the pad's breakpoint, which sees to it.
+    /// False: the guest does not let it be left there, and cannot go on.
+    pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
+        let (task, key) = (cpu.task(), self.return_key(cpu));
+        let instances = &self.returns.instances;
+        let found = instances.find(task, key).filter(|found| found.exact);
+        let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
+        let Some((found, to)) = found else {
+            let breakpoint = instances.trap_pad();
+            return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_some());
+        };
+        if leave_return_address(cpu, self.isa, key, to).is_none() {
+            return false;
+        }
+        self.run_return_handlers(cpu, found, to);
+        true
+    }
+
+    /// Where the function that has just returned had its return address, or its stack pointer where that is in a register.
+    fn return_key(&self, cpu: &impl Cpu) -> u64 {
+        let sp = cpu.get(self.isa.abi.sp);
+        match self.isa.abi.return_address {
+            ReturnAddress::OnStack => sp.wrapping_sub(self.returns.instances.word),
+            ReturnAddress::In(_) => sp,
+        }
+    }
+
     /// A trap at the return pad (core.md 7.3).
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
-        let (abi, word) = (self.isa.abi, self.returns.instances.word);
-        let (task, sp) = (cpu.task(), cpu.get(abi.sp));
-        let on_stack = abi.return_address == ReturnAddress::OnStack;
-        let key = if on_stack { sp.wrapping_sub(word) } else { sp };
+        let (task, sp, key) = (cpu.task(), cpu.get(self.isa.abi.sp), self.return_key(cpu));
+        let on_stack = self.isa.abi.return_address == ReturnAddress::OnStack;
         let Some(found) = self.returns.instances.find(task, key) else {
             self.returns.mismatches += 1;
             self.log.push(Line::UnknownReturn { task, sp });
@@ -320,26 +358,28 @@ impl Engine {
             self.returns.mismatches += 1;
             self.report_mismatch(found.task, |_, call| call.frame == found.frame);
         }
-        while found.exact && self.drop_left_behind(found) {}
-
-        let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
         let true_address = self.returns.instances.real_return_address(found.task, found.frame);
         let Some(true_address) = true_address else {
             self.log.push(Line::UnknownReturn { task, sp });
             return Answer::NotOurs;
         };
-        cpu.set_pc(true_address);
         if on_stack && found.exact {
             // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
             let _ = cpu.write_le(found.frame, true_address, self.isa.word);
         }
+        self.run_return_handlers(cpu, found, true_address);
+        Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
+    }
+
+    /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
+    fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
+        let sp = cpu.get(self.isa.abi.sp);
+        while found.exact && self.drop_left_behind(found) {}
+        cpu.set_pc(true_address);
+        let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
         while let Some(number) = self.returns.instances.take(found.task, of_frame) {
-            let last = self
-                .returns
-                .instances
-                .all
-                .get(number as usize)
-                .is_none_or(|call| Some(call.ret_addr) != self.returns.instances.pad);
+            let instances = &self.returns.instances;
+            let last = instances.all.get(number as usize).is_none_or(|call| Some(call.ret_addr) != instances.pad);
             self.run_return_handler(cpu, number, true_address);
             self.returns.give_back(number);
             if last {
@@ -347,9 +387,10 @@ impl Engine {
             }
         }
         // Neither is a return handler's to change (spec/isa-x86.md 6).
-        cpu.set(abi.sp, sp);
+        if cpu.get(self.isa.abi.sp) != sp {
+            cpu.set(self.isa.abi.sp, sp);
+        }
         cpu.set_pc(true_address);
-        Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {

@@ -3,6 +3,7 @@
 //! They are generic: a new ISA joins them by a line in [`GUESTS`].
 
 pub mod lab;
+pub mod oracle;
 pub mod stock;
 
 use trapline::boot::Kernel;
@@ -89,6 +90,7 @@ pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
         function::walk(isa, start, start + size, |at, into: &mut [u8]| kernel.read(at, into))
             .map_while(Result::ok)
             .map(|insn| insn.address)
+            .filter(|address| !kernel.symbols.is_data(*address))
             .collect::<Vec<_>>()
     };
     functions(kernel).into_iter().flat_map(each).collect()

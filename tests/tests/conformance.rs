@@ -10,8 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trapline::boot::Kernel;
 use trapline::still::StillGuest;
 use trapline::symbols::{Entry, Symbols};
@@ -20,39 +19,10 @@ use trapline_isa::plan::{Policy, Refusal};
 use trapline_probes::Engine;
 use trapline_probes::guest::{Guest, Site};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::stock::AtShell;
-
-/// The kernels with tables: the tables' name, the image.
-const ORACLES: &[(&str, &str)] =
-    &[("6.1.0-56-amd64", "6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64"), ("6.1.0-50-686", "6.1.0-50-686/vmlinuz-6.1.0-50-686")];
+use trapline_tests::oracle::{self, ORACLES, Oracle, Row, at_shell, file_of, rows};
 
 /// The least share of rows on which we agree, in percent.
 const LEAST: f64 = 99.0;
-
-/// A row of a table.
-struct Row {
-    address: u64,
-    symbol: String,
-    offset: u64,
-    size: u64,
-    live: Vec<u8>,
-    image: Vec<u8>,
-    insn: String,
-    result: String,
-    status: String,
-    kind: String,
-    category: String,
-}
-
-fn shared(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder)
-}
-
-fn file_of(name: &str) -> Option<PathBuf> {
-    let listed = std::env::var_os("TRAPLINE_IMAGES");
-    let folders = listed.iter().flat_map(std::env::split_paths).chain([shared("kernels")]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
-}
 
 fn image_of(name: &str) -> Option<Kernel> {
     let file = file_of(name)?;
@@ -60,57 +30,17 @@ fn image_of(name: &str) -> Option<Kernel> {
     Some(Kernel::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
 }
 
-fn table_of(name: &str) -> Option<String> {
-    let bytes = fs::read(shared("oracle").join(name)).ok()?;
-    let mut text = String::new();
-    flate2::bufread::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
-    Some(text)
-}
-
 /// Each kernel with one of its tables; what is not at hand is said.
 fn each(suffix: &str) -> impl Iterator<Item = (&'static str, Kernel, String)> {
-    ORACLES.iter().filter_map(move |(name, image)| match (image_of(image), table_of(&format!("{name}{suffix}"))) {
-        (Some(kernel), Some(table)) => Some((*name, kernel, table)),
-        _ => {
-            println!("{name}: skipped: ../shared/oracle/{name}{suffix} or the kernel {image} (TRAPLINE_IMAGES) is not there");
-            None
+    ORACLES.iter().filter_map(move |Oracle { name, image, .. }| {
+        match (image_of(image), oracle::table(&format!("{name}{suffix}"))) {
+            (Some(kernel), Some(table)) => Some((*name, kernel, table)),
+            _ => {
+                println!("{name}: skipped: ../shared/oracle/{name}{suffix} or the kernel {image} (TRAPLINE_IMAGES) is not there");
+                None
+            }
         }
     })
-}
-
-fn hex(text: &str) -> u64 {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-fn bytes(text: &str) -> Vec<u8> {
-    let pairs = text.as_bytes().chunks_exact(2).filter(|_| text != "-");
-    pairs.map(|pair| hex(std::str::from_utf8(pair).expect("hexadecimal digits")) as u8).collect()
-}
-
-fn rows(table: &str) -> Vec<Row> {
-    let mut lines = table.lines();
-    let header: Vec<&str> = lines.next().expect("a header").split('\t').collect();
-    lines
-        .map(|line| {
-            let values: Vec<&str> = line.split('\t').collect();
-            let column = |name: &str| {
-                values[header.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no column {name}"))]
-            };
-            Row {
-                address: hex(column("address")),
-                symbol: column("symbol").into(),
-                offset: hex(column("offset")),
-                size: hex(column("symsize")),
-                live: bytes(column("bytes")),
-                image: bytes(column("image_bytes")),
-                insn: column("insn").into(),
-                result: column("result").into(),
-                status: column("status").into(),
-                kind: column("kind").into(),
-                category: column("category").into(),
-            }
-        })
-        .collect()
 }
 
 /// The kernel's symbols, its own bytes: what the image says is what the running kernel said.
@@ -196,14 +126,13 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
 fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     let mut found = Found::default();
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
-        let Some(busybox) = file_of(if name.ends_with("amd64") { "busybox/busybox-amd64" } else { "busybox/busybox-i386" })
+        let Some(stock) =
+            ORACLES.iter().find(|oracle| oracle.name == name).and_then(|oracle| at_shell(oracle, "conformance", None))
         else {
-            println!("{name}: skipped: busybox is not there");
             continue;
         };
         let rows = rows(&table);
-        let image = ORACLES.iter().find(|(known, _)| *known == name).and_then(|(_, image)| file_of(image)).expect("it was read");
-        let live = booted(&kernel, &image, &busybox);
+        let live = stock.snapshot.live(&kernel);
         let same = |row: &Row| {
             let mut bytes = vec![0; row.live.len()];
             live.read(row.address, &mut bytes).is_ok() && bytes == row.live
@@ -215,19 +144,11 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         let share = share(&differences);
         assert!(share >= LEAST, "{name}: {share:.2} % of the rows agree");
         compare_statuses(&format!("{name}, direct"), &live, &rows);
-        if let Some(table) = table_of(&format!("{name}.open.tsv.gz")) {
-            compare_statuses(&format!("{name}, events"), &live, &self::rows(&table));
+        if let Some(table) = oracle::table(&format!("{name}.open.tsv.gz")) {
+            compare_statuses(&format!("{name}, events"), &live, &oracle::rows(&table));
         }
     }
     found.hold("booted guest", "with the oracle's bytes");
-}
-
-/// The kernel with the text that it has when a guest here has come to its shell.
-fn booted(kernel: &Kernel, image: &Path, busybox: &Path) -> Kernel {
-    let architecture = if kernel.arch.name() == "x86_64" { "amd64" } else { "i386" };
-    let stock =
-        trapline_images::stocks().iter().find(|stock| stock.architecture == architecture).expect("it is in the catalogue");
-    AtShell::of(stock, image, busybox, "conformance", None).snapshot.live(kernel)
 }
 
 /// For each row nothing, or what is different.

@@ -1,7 +1,8 @@
 //! Optimised probes in the running machine: jumps in real text, hits without traps, and a run that cannot tell.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use trapline::machine::Stop;
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
@@ -173,4 +174,67 @@ fn the_list_of_a_running_kernel_shows_the_flag() {
     optimise(&mut session);
     let list = session.with_engine(|engine, guest| engine.list(guest));
     assert!(list.starts_with(&format!("{place:x}  k  ")) && list.ends_with(" [OPTIMIZED]\n"), "{list}");
+}
+
+/// OP-4, OP-7, OP-11, BY-4: the timer expires at every byte of time from before a function's entry to behind its return. By breakpoints,
+/// by copies, by a jump and its detour, by the return pad: each interrupt is taken, and where and when an unprobed guest takes it.
+#[test]
+fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
+    /// What stands around the function, in bytes of time.
+    const AROUND: u64 = 12;
+    /// A longer one would only take longer.
+    const MOST: u64 = 260;
+    for (_, name) in GUESTS {
+        let place = favourable(name);
+        // When it is entered and left, some way into the run.
+        let (mut first, times) = (session(name, 1), Arc::new(Mutex::new(Vec::new())));
+        let noted = Arc::clone(&times);
+        let (entered, left) = (noted.clone(), noted);
+        let probe = Kretprobe::at_address(place).entry(move |hit| {
+            entered.lock().expect("one thread").push(hit.now());
+            Flow::Continue
+        });
+        first
+            .register_kretprobe(&probe.handler(move |hit| left.lock().expect("one thread").push(hit.now())))
+            .expect("may be probed");
+        run(&mut first);
+        let times = times.lock().expect("one thread").clone();
+        let call = times.windows(2).skip(times.len() / 3).find(|call| call[1] - call[0] < MOST / 4).expect("a short call");
+        let (from, to) = (call[0] * 4 - AROUND, call[1] * 4 + 4 + AROUND);
+
+        let mut plain = session(name, 1);
+        let before = call[0] - 300;
+        assert_eq!(plain.run_until(before), Stop::Limit, "{name}");
+        let snapshot = plain.snapshot().expect("a snapshot");
+        let at = |tick: u64| {
+            let mut snapshot = snapshot.clone();
+            snapshot.state.devices["cpus"][0]["timer"]["next"] = tick.into();
+            snapshot
+        };
+        let happened = |session: &mut Session, tick: u64| {
+            session.restore(&at(tick)).expect("it fits");
+            optimise(session);
+            session.run_until(call[1] + 500);
+            session.machine().happenings().to_vec()
+        };
+        let expected: Vec<_> = (from..to).map(|tick| happened(&mut plain, tick)).collect();
+        let interrupted: BTreeSet<u64> = expected.iter().flatten().map(|happening| happening.pc).collect();
+        for (jump, returns) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut probed = session(name, 1);
+            probed.with_engine(|engine, guest| engine.set_optimization(guest, jump));
+            let entry = Kprobe::at_address(place).pre(|_| Flow::Continue);
+            let back = Kretprobe::at_address(place).handler(|_| ());
+            let registered = if returns { probed.register_kretprobe(&back) } else { probed.register_kprobe(&entry) };
+            registered.expect("may be probed");
+            for (tick, expected) in (from..to).zip(&expected) {
+                let seen = happened(&mut probed, tick);
+                assert_eq!(optimised(&mut probed) == 1, jump, "{name}");
+                assert!(!seen.is_empty(), "{name}: no interrupt at {tick}");
+                assert_eq!(&seen, expected, "{name}: jump {jump}, return probe {returns}, asked for at {tick}");
+            }
+            let hits = if returns { back.kprobe().hits() } else { entry.hits() };
+            assert!(hits >= to - from, "{name}: {hits} hits");
+        }
+        println!("{name}: {} moments from {from}, {} places of interrupts", to - from, interrupted.len());
+    }
 }

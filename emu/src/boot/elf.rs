@@ -189,7 +189,7 @@ fn symbol_table(bytes: &[u8], table: &SectionHeader, headers: &[SectionHeader], 
         return Ok(Symbols::default());
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
-    Ok(Symbols::new(symbols::elf::entries(&table, names, headers)))
+    Ok(Symbols::new(symbols::elf::entries(&table, names, headers)).with_data(symbols::elf::data(&table, names, headers)))
 }
 
 /// The sections in memory, with names where these can be read: they only help to find tables.

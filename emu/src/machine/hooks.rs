@@ -144,6 +144,9 @@ impl<L: Listener> Inner<L> {
         }
         let falls_through = self.clock.enter(pc, size.into(), if self.frozen { Place::Nothing } else { Place::Guest });
         self.look_up_if_due(cpu, pc, falls_through);
+        if in_window {
+            self.arrived(cpu, pc, self.listener.place(pc));
+        }
     }
 
     #[inline]
@@ -155,6 +158,17 @@ impl<L: Listener> Inner<L> {
         }
         let falls_through = self.clock.enter(pc, size.into(), place);
         self.look_up_if_due(cpu, pc, falls_through);
+        self.arrived(cpu, pc, place);
+    }
+
+    /// What the engine has to do at a place of the window, no time in it.
+    #[inline]
+    fn arrived(&mut self, cpu: &BlockContext, pc: u64, place: Place) {
+        match place {
+            Place::Detour { origin, .. } => self.escape(cpu, origin),
+            Place::ReturnPad => self.returned(cpu, pc),
+            _ => {}
+        }
     }
 
     #[inline]
@@ -254,6 +268,18 @@ impl<L: Listener> Inner<L> {
                 self.give(cpu, trap.exception, resume);
             }
         }
+    }
+
+    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
+    fn returned(&mut self, cpu: &BlockContext, pc: u64) {
+        let trap = cpu.registers();
+        let (listener, mut view) = self.show(&trap, pc);
+        if !listener.returned(&mut view) {
+            self.wish =
+                Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
+            return cpu.stop();
+        }
+        self.look_at_listener();
     }
 
     /// The CPU is at the start of a detour: the handlers of the probe at `origin` run, on live registers. The pc is not theirs to set.

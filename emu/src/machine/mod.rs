@@ -37,6 +37,11 @@ pub trait Listener {
     fn escaped(&mut self, cpu: &mut View<'_>) {
         let _ = cpu;
     }
+    /// The CPU has come to the return pad. False: it cannot go on from there.
+    fn returned(&mut self, cpu: &mut View<'_>) -> bool {
+        let _ = cpu;
+        true
+    }
     /// The time at which the machine should stop for the listener, at the next place where it may.
     fn attention_at(&self) -> Option<Ticks> {
         None

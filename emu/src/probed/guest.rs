@@ -55,6 +55,9 @@ impl Facts {
 
     fn text_kind(&self, address: u64) -> Option<Text> {
         let tables = &self.kernel.tables;
+        if self.kernel.symbols.is_data(address) {
+            return None;
+        }
         if tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) {
             return (!self.init_freed).then_some(Text::Init);
         }

@@ -70,6 +70,14 @@ impl Listener for Probes {
         }
     }
 
+    fn returned(&mut self, cpu: &mut View<'_>) -> bool {
+        let goes_on = self.engine.returned_to_pad(cpu);
+        if let Some(task) = self.notes.take_exited() {
+            self.engine.task_exited(task);
+        }
+        goes_on
+    }
+
     fn attention_at(&self) -> Option<Ticks> {
         self.engine.wants_attention_at().map(ticks)
     }

@@ -21,6 +21,7 @@ enum Unit {
     Empty,
     Copy { origin: u64, displaced: u8 },
     Detour { origin: u64, displaced: u8, lead: u8, jump: u8 },
+    ReturnPad { jump: u8 },
     Ours,
 }
 
@@ -46,7 +47,8 @@ impl Window {
             Some(Unit::Detour { origin, displaced, lead, jump }) => {
                 detour_at((offset % UNIT) as u8, *origin, *displaced, *lead, *jump)
             }
-            Some(Unit::Ours) => Place::Nothing,
+            Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
+            Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
         }
     }
@@ -89,7 +91,8 @@ impl Window {
         self.units[unit] = match stands_for {
             StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
             StandsFor::Detour { origin, displaced, lead, jump } => Unit::Detour { origin, displaced, lead, jump },
-            StandsFor::ReturnPad | StandsFor::JprobeReturn => Unit::Ours,
+            StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
+            StandsFor::JprobeReturn => Unit::Ours,
         };
         Some(self.place.physical + (at - self.place.start))
     }
@@ -141,10 +144,16 @@ mod tests {
     fn a_unit_stands_for_its_instruction_and_what_follows_it_for_the_way_back() {
         let mut window = window();
         assert_eq!(window.note(0x1020, StandsFor::Copy { origin: 0x500, displaced: 3 }), Some(0x9020));
-        window.note(0x1040, StandsFor::ReturnPad);
-        let places = [0x1020, 0x1023, 0x1040, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
-        let expected =
-            [Place::Copy { origin: 0x500, len: 3 }, Place::WayBack { next: 0x503 }, Place::Nothing, Place::Guest, Place::Guest];
+        window.note(0x1040, StandsFor::ReturnPad { jump: 4 });
+        let places = [0x1020, 0x1023, 0x1040, 0x1044, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
+        let expected = [
+            Place::Copy { origin: 0x500, len: 3 },
+            Place::WayBack { next: 0x503 },
+            Place::ReturnPad,
+            Place::Nothing,
+            Place::Guest,
+            Place::Guest,
+        ];
         assert_eq!(places, expected);
         window.note(0x1060, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));

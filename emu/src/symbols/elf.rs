@@ -4,10 +4,26 @@ use super::Entry;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};
+use std::ops::Range;
 
 /// The symbols that kallsyms would take from this table, and the absolute ones.
 pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec<Entry> {
     table.iter().filter_map(|symbol| entry(&symbol, names, sections)).collect()
+}
+
+/// Where data lies between the code, by address: from each mapping symbol `$d` to the next one of any kind (AAELF, "mapping symbols").
+pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec<Range<u64>> {
+    let mapping = |symbol: Sym| {
+        let section = sections.get(symbol.st_shndx).filter(|section| section.sh_flags & u64::from(SHF_EXECINSTR) != 0)?;
+        let kind = name(names, symbol.st_name)?.strip_prefix('$')?.chars().next()?;
+        let end = section.sh_addr.checked_add(section.sh_size)?;
+        matches!(kind, 'a' | 't' | 'x' | 'd').then_some((symbol.st_value, kind == 'd', end))
+    };
+    let mut found: Vec<(u64, bool, u64)> = table.iter().filter_map(mapping).collect();
+    found.sort_unstable();
+    let next = found.iter().skip(1).map(|(start, ..)| *start).chain([u64::MAX]);
+    let ranges = found.iter().zip(next).filter(|((_, is_data, _), _)| *is_data);
+    ranges.map(|((start, _, end), next)| *start..next.min(*end)).filter(|range| !range.is_empty()).collect()
 }
 
 fn entry(symbol: &Sym, names: &[u8], sections: &[SectionHeader]) -> Option<Entry> {

@@ -49,6 +49,8 @@ pub struct Symbols {
     by_name: Vec<u32>,
     /// The kernel's own addresses; what lies outside has no symbol, whatever the table says.
     covered: Vec<Range<u64>>,
+    /// Data between the code, by address.
+    data: Vec<Range<u64>>,
 }
 
 impl Symbols {
@@ -65,9 +67,21 @@ impl Symbols {
         absolute.sort_by(|one, other| one.name.cmp(&other.name));
         let mut by_name: Vec<u32> = (0..places.len() as u32).collect();
         by_name.sort_by(|one, other| places[*one as usize].name.cmp(&places[*other as usize].name));
-        let mut symbols = Symbols { places, absolute, by_name, covered: Vec::new() };
+        let mut symbols = Symbols { places, absolute, by_name, covered: Vec::new(), data: Vec::new() };
         symbols.covered = symbols.kernel_ranges();
         symbols
+    }
+
+    /// The same with the places of data between the code, by address.
+    pub fn with_data(mut self, data: Vec<Range<u64>>) -> Symbols {
+        self.data = data;
+        self
+    }
+
+    /// Whether data is known to lie there, between the code: a breakpoint would change it.
+    pub fn is_data(&self, address: u64) -> bool {
+        let next = self.data.partition_point(|range| range.start <= address);
+        next.checked_sub(1).is_some_and(|last| self.data[last].contains(&address))
     }
 
     /// From `_stext` to `_end`; a kernel without CONFIG_KALLSYMS_ALL has no `_end` and covers its two texts only.

@@ -91,7 +91,6 @@ static inline struct task *get_current(void)
 	asm("mrc p15, 0, %0, c13, c0, 3" : "=r"(task));
 	return task;
 }
-static inline void set_current(struct task *task) { asm volatile("mcr p15, 0, %0, c13, c0, 3" ::"r"(task) : "memory"); }
 #define current get_current()
 
 /* Only with interrupts off. */

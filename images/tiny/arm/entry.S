@@ -136,6 +136,7 @@ function __switch_to_asm /* r0: previous task, r1: next */
 	ldr r2, [r1, #TASK_SP]
 	mov sp, r2
 	pop {r4-r12, lr}
+	mcr p15, 0, r1, c13, c0, 3 /* the task changes together with its return address */
 	b __switch_to
 end __switch_to_asm
 

@@ -5,8 +5,10 @@
 	.syntax unified
 #ifdef __thumb__
 	.thumb
+#define WIDE(instruction) instruction.w
 #else
 	.arm
+#define WIDE(instruction) instruction
 #endif
 	.text
 	.globl instruction_zoo
@@ -73,16 +75,16 @@ instruction_zoo: /* r0: a number; gives another */
 	cmp r5, #0
 	ittet mi
 	rsbmi r5, r5, #0
-	ldrmi r2, zoo_word
-	ldrpl r2, zoo_word_2
+	ldrmi r2, .Lword
+	ldrpl r2, .Lword_2
 	eormi r5, r5, r2
 	it vc
 	addvc r5, r5, r2
 
 	/* literals and addresses */
-	ldr r1, zoo_word
+	ldr r1, .Lword
 	eor r5, r5, r1
-	adr r2, zoo_word
+	adr r2, .Lword
 	ldr r3, [r2, #4]
 	add r5, r5, r3, asr #5
 	ldrd r6, r7, [r2]
@@ -130,8 +132,9 @@ instruction_zoo: /* r0: a number; gives another */
 	cbz r1, 3f
 	mvn r5, r5
 3:	and r2, r5, #3
-	tbb [pc, r2]
-4:	.byte (5f - 4b) / 2, (6f - 4b) / 2, (7f - 4b) / 2, (6f - 4b) / 2
+	ldr r3, =zoo_branches
+	tbb [r3, r2]
+.Lfour:
 #else
 	cmp r1, #0
 	beq 3f
@@ -139,14 +142,17 @@ instruction_zoo: /* r0: a number; gives another */
 3:	and r2, r5, #3
 	add pc, pc, r2, lsl #2
 	nop
-	b 5f
-	b 6f
-	b 7f
-	b 6f
+	b .Lfive
+	b .Lsix
+	b .Lseven
+	b .Lsix
 #endif
-5:	add r5, r5, #7
-6:	eor r5, r5, #0xff
-7:	mov r0, r5
+.Lfive:
+	WIDE(add) r5, r5, #7
+.Lsix:
+	WIDE(eor) r5, r5, #0xff
+.Lseven:
+	mov r0, r5
 	bl zoo_helper
 	ldr r1, =zoo_helper
 	blx r1
@@ -161,9 +167,9 @@ instruction_zoo: /* r0: a number; gives another */
 	blx r2
 	ldr pc, [sp], #4
 	.balign 8
-zoo_word:
+.Lword:
 	.word 0x85c9e1f2
-zoo_word_2:
+.Lword_2:
 	.word 0x0badcafe
 	.ltorg
 	.size instruction_zoo, . - instruction_zoo
@@ -178,6 +184,10 @@ zoo_helper: /* returns by a load of several registers */
 	.size zoo_helper, . - zoo_helper
 
 	.section .rodata
+#ifdef __thumb__
+zoo_branches:
+	.byte (.Lfive - .Lfour) / 2, (.Lsix - .Lfour) / 2, (.Lseven - .Lfour) / 2, (.Lsix - .Lfour) / 2
+#endif
 	.balign 4
 zoo_table:
 	.word 0x00000dab, 0x5c9e1f02, 0x77aa3312, 0x0badcafe

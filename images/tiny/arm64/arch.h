@@ -76,7 +76,6 @@ static inline struct task *get_current(void)
 	asm("mrs %0, sp_el0" : "=r"(task));
 	return task;
 }
-static inline void set_current(struct task *task) { asm volatile("msr sp_el0, %0" ::"r"(task) : "memory"); }
 #define current get_current()
 
 /* Only with interrupts off. */

@@ -161,6 +161,7 @@ function __switch_to_asm /* x0: previous task, x1: next */
 	ldp x27, x28, [sp, #64]
 	ldp x29, x30, [sp, #80]
 	ldp x19, x20, [sp], #96
+	msr sp_el0, x1 /* the task changes together with its return address */
 	b __switch_to
 end __switch_to_asm
 

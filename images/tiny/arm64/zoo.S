@@ -104,11 +104,12 @@ instruction_zoo: /* w0: a number; gives another */
 	ldrsw x4, [x3, w2, uxtw #2]
 	add x3, x3, x4
 	br x3
-zoo_branches:
-	.word 7f - zoo_branches, 8f - zoo_branches, 9f - zoo_branches, 8f - zoo_branches
-7:	add w20, w20, #7
-8:	eor w20, w20, #0xff
-9:	mov w0, w20
+.Lseven:
+	add w20, w20, #7
+.Leight:
+	eor w20, w20, #0xff
+.Lnine:
+	mov w0, w20
 	bl zoo_helper
 	mov w20, w0
 	adr x9, zoo_helper
@@ -121,12 +122,6 @@ zoo_branches:
 	ldp x19, x20, [sp, #16]
 	ldp x29, x30, [sp], #64
 	ret
-	.balign 8
-zoo_long:
-	.quad 0x0badcafe13572468
-zoo_word:
-	.word 0x85c9e1f2
-	.word 0
 	.size instruction_zoo, . - instruction_zoo
 
 	.globl zoo_helper
@@ -138,7 +133,15 @@ zoo_helper: /* returns by another register */
 	ret x11
 	.size zoo_helper, . - zoo_helper
 
+	/* In reach of the instructions that load from where they stand; data between the code would be probed too. */
 	.section .rodata
+	.balign 8
+zoo_long:
+	.quad 0x0badcafe13572468
+zoo_word:
+	.word 0x85c9e1f2
+zoo_branches:
+	.word .Lseven - zoo_branches, .Leight - zoo_branches, .Lnine - zoo_branches, .Leight - zoo_branches
 	.balign 8
 zoo_table:
 	.word 0x00000dab, 0x5c9e1f02, 0x77aa3312, 0x0badcafe

@@ -27,14 +27,13 @@ void cpu_init(int cpu)
 	load_pgd(kernel_pgd());
 }
 
-/* The second half of a switch, on the new task's stack: never return-probed, it comes back in another task. */
+/* The second half of a switch, on the new task's stack and as that task. */
 struct task *__switch_to(struct task *prev, struct task *next)
 {
 	struct percpu *area = this_cpu();
 
 	area->current_task = next;
 	area->kernel_sp = next->stack + KERNEL_STACK_SIZE;
-	set_current(next);
 	return prev;
 }
 

@@ -9,9 +9,19 @@ use crate::plan::{Plan, Policy};
 /// `nop`.
 const NOP: u32 = 0xd503_201f;
 
+/// `ret`, by x30.
+const RET: u32 = 0xd65f_03c0;
+
 /// Within 128 MiB either way.
-pub static DETOUR: Detour =
-    Detour { in_linux: false, jump_length: LENGTH as u64, lead: &NOP.to_le_bytes(), jump, may_move, flow: |insn, _| insn.flow };
+pub static DETOUR: Detour = Detour {
+    in_linux: false,
+    jump_length: LENGTH as u64,
+    lead: &NOP.to_le_bytes(),
+    return_pad: &RET.to_le_bytes(),
+    jump,
+    may_move,
+    flow: |insn, _| insn.flow,
+};
 
 /// `b` from one place to another, if it leads so far.
 pub(super) fn branch(from: u64, to: u64) -> Option<u32> {

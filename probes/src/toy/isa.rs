@@ -269,6 +269,7 @@ static DETOUR: Detour = Detour {
     in_linux: true,
     jump_length: JUMP_LENGTH,
     lead: &[NOP],
+    return_pad: &[],
     jump: |from, to| {
         let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
         bytes[1..JUMP_LENGTH as usize].copy_from_slice(&(to.wrapping_sub(from + JUMP_LENGTH) as i32).to_le_bytes());

@@ -1,0 +1,128 @@
+//! The tables of what real kernels decided, and the very kernels (spec: the README of ../shared/oracle).
+
+use crate::stock::AtShell;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A kernel with tables.
+pub struct Oracle {
+    /// What the tables are called.
+    pub name: &'static str,
+    /// Its file, in `TRAPLINE_IMAGES` or ../shared/kernels.
+    pub image: &'static str,
+    /// The program for its initial file system, beside it.
+    pub busybox: &'static str,
+    /// Its name in the catalogue.
+    pub stock: &'static str,
+}
+
+/// All of them.
+pub const ORACLES: &[Oracle] = &[
+    Oracle {
+        name: "6.1.0-56-amd64",
+        image: "6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64",
+        busybox: "busybox/busybox-amd64",
+        stock: "debian/amd64",
+    },
+    Oracle {
+        name: "6.1.0-50-686",
+        image: "6.1.0-50-686/vmlinuz-6.1.0-50-686",
+        busybox: "busybox/busybox-i386",
+        stock: "debian/i386",
+    },
+];
+
+fn shared(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder)
+}
+
+/// A file of the images' folders.
+pub fn file_of(name: &str) -> Option<PathBuf> {
+    let listed = std::env::var_os("TRAPLINE_IMAGES");
+    let folders = listed.iter().flat_map(std::env::split_paths).chain([shared("kernels")]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A table's text.
+pub fn table(name: &str) -> Option<String> {
+    let bytes = fs::read(shared("oracle").join(name)).ok()?;
+    let mut text = String::new();
+    flate2::bufread::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    Some(text)
+}
+
+/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer.
+pub fn at_shell(oracle: &Oracle, program: &str, ram: Option<u64>) -> Option<AtShell> {
+    let Oracle { name, image, busybox, stock } = oracle;
+    let stock = trapline_images::stocks().iter().find(|known| known.name == *stock)?;
+    match (file_of(image), file_of(busybox)) {
+        (Some(image), Some(busybox)) => Some(AtShell::of(stock, &image, &busybox, program, ram)),
+        _ => {
+            println!("{name}: skipped: {image} or {busybox} is in no folder of TRAPLINE_IMAGES");
+            None
+        }
+    }
+}
+
+/// A row of a table.
+pub struct Row {
+    /// Where.
+    pub address: u64,
+    /// What kallsyms calls the function.
+    pub symbol: String,
+    /// Bytes behind its start.
+    pub offset: u64,
+    /// Its size.
+    pub size: u64,
+    /// 32 bytes in the running kernel.
+    pub live: Vec<u8>,
+    /// The same in the image.
+    pub image: Vec<u8>,
+    /// objdump's text.
+    pub insn: String,
+    /// `ok` or an errno.
+    pub result: String,
+    /// As the list of probes has it.
+    pub status: String,
+    /// `p`, `q` or `r`.
+    pub kind: String,
+    /// Why the address was chosen.
+    pub category: String,
+}
+
+fn hex(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks_exact(2).filter(|_| text != "-");
+    pairs.map(|pair| hex(std::str::from_utf8(pair).expect("hexadecimal digits")) as u8).collect()
+}
+
+/// The rows of a table.
+pub fn rows(table: &str) -> Vec<Row> {
+    let mut lines = table.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split('\t').collect();
+    lines
+        .map(|line| {
+            let values: Vec<&str> = line.split('\t').collect();
+            let column = |name: &str| {
+                values[header.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no column {name}"))]
+            };
+            Row {
+                address: hex(column("address")),
+                symbol: column("symbol").into(),
+                offset: hex(column("offset")),
+                size: hex(column("symsize")),
+                live: bytes(column("bytes")),
+                image: bytes(column("image_bytes")),
+                insn: column("insn").into(),
+                result: column("result").into(),
+                status: column("status").into(),
+                kind: column("kind").into(),
+                category: column("category").into(),
+            }
+        })
+        .collect()
+}

@@ -1,6 +1,6 @@
 //! The table of a guest: what each mechanism adds to a call, in host time.
 //!
-//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the quickest round of each
+//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the quickest turn of each
 //! counts, and what the loop takes without a probe is taken off.
 
 use super::bench_loop::BenchLoop;
@@ -9,8 +9,10 @@ use super::{MECHANISMS, Mechanism};
 use std::time::Instant;
 use trapline_isa::arch::Arch;
 
-/// Virtual time of one turn, in nanoseconds: about 20,000 calls.
-const TURN: u64 = 170_000;
+/// Virtual time of one turn, in nanoseconds: some 2,000 calls, so short that a busy host leaves some turns undisturbed.
+const TURN: u64 = 20_000;
+/// Turns of a mechanism in each round.
+const TURNS: u32 = 20;
 /// Before it is timed: translated, optimised, in the host's caches.
 const WARM_UP: u64 = 20_000;
 
@@ -53,10 +55,14 @@ impl Measurement {
             for (mechanism, (best, hits)) in MECHANISMS.iter().zip(&mut quickest) {
                 let planted = bench.plant(mechanism)?;
                 bench.run(WARM_UP)?;
-                let (before, started) = (planted.hits(), Instant::now());
-                bench.run(TURN)?;
-                *best = best.min(started.elapsed().as_nanos() as f64);
-                *hits = planted.hits() - before;
+                for _ in 0..TURNS {
+                    let (before, started) = (planted.hits(), Instant::now());
+                    bench.run(TURN)?;
+                    let time = started.elapsed().as_nanos() as f64;
+                    if time < *best {
+                        (*best, *hits) = (time, planted.hits() - before);
+                    }
+                }
                 bench.take_away(planted);
             }
         }
@@ -114,10 +120,15 @@ mod tests {
         for guest in ["tiny/x86_64", "tiny/i386"] {
             let measured = Measurement::of(guest, 1).expect("the guest stays in its loop");
             let calls = measured.rows[0].hits;
-            assert!(calls > 10_000, "{guest}: {calls} calls");
+            assert!(calls > 1_000, "{guest}: {calls} calls");
             for row in &measured.rows {
-                // A turn may begin or end inside a call.
-                assert!(row.hits.abs_diff(calls) <= 1, "{guest} {}: {} hits of {calls}", row.mechanism.letters, row.hits);
+                // Turns begin and end anywhere in the loop, and an interrupt of the guest's takes some of one.
+                assert!(
+                    row.hits.abs_diff(calls) <= calls / 10,
+                    "{guest} {}: {} hits of {calls}",
+                    row.mechanism.letters,
+                    row.hits
+                );
             }
             assert_eq!(measured.lines()[0].len(), measured.headings().len());
         }

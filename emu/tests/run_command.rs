@@ -127,7 +127,7 @@ fn the_exit_status_tells_how_the_guest_ended() {
     let cases: [(&str, &[&str], i32, &str); 5] = [
         ("at a limit",      &["--append", "spin=1", "--until", "1ms"],          0, "the limit was reached; 1.000 ms"),
         ("at a text",       &["--until", "console:checksum"],                   0, "the console printed the awaited text"),
-        ("a panic",         &["--append", "oops=1", "--until", "50ms"],         1, "the guest powered off with status 1"),
+        ("a panic",         &["--append", "oops=1", "--until", "50ms"],         1, "the guest's kernel panicked"),
         ("a triple fault",  &["--append", "crash=1", "--until", "50ms"],        1, "the guest died"),
         ("two CPUs",        &["--cpus", "2"],                                   0, "the guest powered off;"),
     ];

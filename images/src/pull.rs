@@ -129,6 +129,8 @@ pub struct Puller {
     pub mirror: String,
     /// A folder with apt-get, apt-cache, apt-config and dpkg-deb; otherwise they are looked for in `PATH`.
     pub tools: Option<PathBuf>,
+    /// Keeps the kernel's modules too.
+    pub modules: bool,
 }
 
 impl Puller {
@@ -136,7 +138,7 @@ impl Puller {
     pub fn new(cache: PathBuf) -> Puller {
         let named = std::env::var("TRAPLINE_DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty());
         let mirror = named.unwrap_or_else(|| MIRROR.to_string()).trim_end_matches('/').to_string();
-        Puller { cache, mirror, tools: None }
+        Puller { cache, mirror, tools: None, modules: false }
     }
 
     /// Brings a kernel and its busybox into the cache, unless they are there.
@@ -145,7 +147,7 @@ impl Puller {
             return Err(PullError::NotAVersion(version.to_string()));
         }
         let folders = std::slice::from_ref(&self.cache);
-        let complete = |local: &Local| local.busybox.is_some();
+        let complete = |local: &Local| local.busybox.is_some() && (!self.modules || local.modules().is_some());
         if wanted.version.is_some()
             && let Some(local) = stock::locate(wanted, folders).filter(complete)
         {
@@ -159,9 +161,16 @@ impl Puller {
             return Ok(Pulled { local, was_there: true });
         }
         self.remove_leftovers();
+        let release = wanted.stock.release(&version);
         let work = self.cache.join(format!("{LEFTOVER}{}", std::process::id()));
-        let result = apt.fetch(wanted.stock, &version, &work, report);
-        let removed = fs::remove_dir_all(&work);
+        let fetched = self.fetch_folder(&release, &work);
+        let result =
+            apt.fetch(&release, &fetched, report).and_then(|()| apt.unpack(wanted.stock, &release, &fetched, &work, report));
+        let removed = if work.exists() { fs::remove_dir_all(&work) } else { Ok(()) };
+        if !matches!(result, Err(PullError::NoNetwork { .. })) {
+            // Done with, or not what it should be. It may lie in the other folder, which is gone.
+            let _ = fs::remove_dir_all(&fetched);
+        }
         result?;
         removed.map_err(|cause| self.unusable(cause))?;
         let local = stock::locate(&exactly, folders).ok_or_else(|| self.unusable(io::ErrorKind::NotFound.into()))?;
@@ -172,12 +181,21 @@ impl Puller {
         PullError::Cache { folder: self.cache.clone(), cause }
     }
 
-    /// What pulls that were interrupted have left.
+    /// Where packages are fetched to: a folder that outlives an interruption, in which apt goes on where it was; unless another pull is at it.
+    fn fetch_folder(&self, release: &str, work: &Path) -> PathBuf {
+        let folder = self.cache.join(format!("{FETCH}{release}"));
+        let (owner, me) = (folder.join(OWNER), std::process::id().to_string());
+        let is_taken = fs::read_to_string(&owner).is_ok_and(|owner| owner != me && is_running(&owner));
+        let mine = || fs::create_dir_all(&folder).and_then(|()| fs::write(&owner, &me));
+        if !is_taken && mine().is_ok() { folder } else { work.join("fetched") }
+    }
+
+    /// What pulls that were interrupted have left, apart from what has been fetched.
     fn remove_leftovers(&self) {
         for entry in fs::read_dir(&self.cache).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let owner = name.to_str().and_then(|name| name.strip_prefix(LEFTOVER)?.parse::<u32>().ok());
-            if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+            let owner = name.to_str().and_then(|name| name.strip_prefix(LEFTOVER));
+            if owner.is_some_and(|owner| !is_running(owner)) {
                 // Whatever stays is in nobody's way, and the next pull tries again.
                 let _ = fs::remove_dir_all(entry.path());
             }
@@ -187,6 +205,13 @@ impl Puller {
 
 /// Folders of pulls that have not ended: this and the process.
 const LEFTOVER: &str = ".pull-";
+/// Folders in which packages are fetched: this and the release. The process that fetches stands in a file there.
+const FETCH: &str = ".fetch-";
+const OWNER: &str = "owner";
+
+fn is_running(process: &str) -> bool {
+    process.parse::<u32>().is_ok_and(|process| Path::new(&format!("/proc/{process}")).exists())
+}
 
 /// apt with a configuration of its own.
 struct Apt<'a> {
@@ -296,39 +321,52 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches both packages and puts what is wanted of them into the cache.
-    fn fetch(&self, stock: &Stock, version: &str, work: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
-        let unusable = |cause| self.puller.unusable(cause);
-        let release = stock.release(version);
+    /// Fetches both packages, going on where a fetch was interrupted.
+    fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         let image = format!("{PACKAGE}{release}");
         report(Progress::Step(format!("{image} and {BUSYBOX}")));
-        fs::create_dir_all(work).map_err(unusable)?;
+        fs::create_dir_all(into).map_err(|cause| self.puller.unusable(cause))?;
         let mut command = self.tool("apt-get");
-        command.env("APT_CONFIG", &self.configuration).current_dir(work).args(["-q=2", "download", &image, BUSYBOX]);
-        followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))?;
+        command.env("APT_CONFIG", &self.configuration).current_dir(into).args(["-q=2", "download", &image, BUSYBOX]);
+        followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
+    }
 
+    /// Puts what is wanted of the packages into the cache.
+    fn unpack(
+        &self,
+        stock: &Stock,
+        release: &str,
+        from: &Path,
+        work: &Path,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<(), PullError> {
+        let unusable = |cause| self.puller.unusable(cause);
+        let image = format!("{PACKAGE}{release}");
         report(Progress::Step("unpacking".into()));
-        let packages: Vec<PathBuf> = fs::read_dir(work)
+        let packages: Vec<PathBuf> = fs::read_dir(from)
             .map_err(unusable)?
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|end| end == "deb"))
             .collect();
         let tree = work.join("tree");
+        let ready = work.join(release);
+        fs::create_dir_all(&ready).map_err(unusable)?;
         for package in &packages {
             run(self.tool("dpkg-deb").arg("-x").arg(package).arg(&tree), "dpkg-deb", "unpacking a package")?;
         }
-        let ready = work.join(&release);
-        fs::create_dir_all(&ready).map_err(unusable)?;
         let kernel = format!("vmlinuz-{release}");
         take(&tree.join("boot").join(&kernel), &ready.join(&kernel), &image)?;
         // Useful to have; not every package has one.
         let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
+        if self.puller.modules {
+            take(&tree.join("lib/modules").join(release).join("kernel"), &ready.join(stock::MODULES), &image)?;
+        }
 
         let busybox = stock::busybox(stock, &self.puller.cache);
         fs::create_dir_all(self.puller.cache.join("busybox")).map_err(unusable)?;
         take(&tree.join("bin/busybox"), &busybox, BUSYBOX)?;
-        let place = self.puller.cache.join(&release);
+        let place = self.puller.cache.join(release);
         if place.exists() {
             fs::remove_dir_all(&place).map_err(unusable)?;
         }

@@ -136,6 +136,36 @@ pub struct Local {
     pub folder: PathBuf,
 }
 
+/// The folder beside a kernel with its modules, as in its package.
+pub(crate) const MODULES: &str = "modules";
+
+impl Local {
+    /// The folder with its modules, if they are there.
+    pub fn modules(&self) -> Option<PathBuf> {
+        let folder = self.kernel.parent()?.join(MODULES);
+        folder.is_dir().then_some(folder)
+    }
+
+    /// The file of a module of that name, in which `-` and `_` are one letter to the kernel.
+    pub fn module(&self, name: &str) -> Option<PathBuf> {
+        let name = name.replace('-', "_");
+        let mut folders = vec![self.modules()?];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let file = entry.file_name().to_string_lossy().replace('-', "_");
+                let stem = file.split(".ko").next().unwrap_or_default();
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => folders.push(path),
+                    Ok(kind) if kind.is_file() && stem == name && stem.len() < file.len() => return Some(path),
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+}
+
 /// Where `pull` puts kernels: `trapline/images` in the user's cache (`XDG_CACHE_HOME`, or `.cache` in the home).
 pub fn cache_folder() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -97,7 +97,7 @@ fn tools(folder: &Folder, download: &str) -> PathBuf {
         ("apt-cache",   "case $1 in pkgnames) printf 'linux-image-6.1.0-50-amd64\\nlinux-image-6.1.0-56-amd64\\nlinux-image-6.1.0-56-cloud-amd64\\n';; \
                          show) echo 'Depends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)';; esac".to_string()),
         ("apt-get",     format!("case $2 in update) echo dlstatus:1:50.0:x; {update};; download) {download};; esac")),
-        ("dpkg-deb",    "mkdir -p $3/boot $3/bin; case $2 in *linux*) echo kernel > $3/boot/vmlinuz-6.1.0-56-amd64;; *) echo busybox > $3/bin/busybox;; esac".to_string()),
+        ("dpkg-deb",    "mkdir -p $3/boot $3/bin; case $2 in *linux*) mkdir -p $3/lib/modules/6.1.0-56-amd64/kernel/lib; echo module > $3/lib/modules/6.1.0-56-amd64/kernel/lib/crc-t10.ko; echo kernel > $3/boot/vmlinuz-6.1.0-56-amd64;; *) echo busybox > $3/bin/busybox;; esac".to_string()),
     ];
     let place = folder.0.join("tools");
     fs::create_dir_all(&place).unwrap();
@@ -110,7 +110,7 @@ fn tools(folder: &Folder, download: &str) -> PathBuf {
 }
 
 fn puller(folder: &Folder, tools: PathBuf) -> Puller {
-    Puller { cache: folder.0.join("cache"), mirror: "http://mirror/debian".into(), tools: Some(tools) }
+    Puller { cache: folder.0.join("cache"), mirror: "http://mirror/debian".into(), tools: Some(tools), modules: false }
 }
 
 const BOTH: &str = ": > linux-image.deb; : > busybox.deb";
@@ -178,4 +178,52 @@ fn a_computer_without_apt_is_told_what_else_can_be_done() {
     let error = puller(&folder, folder.0.join("nowhere")).pull(&wanted("debian/i386"), &mut |_| ()).unwrap_err();
     assert!(matches!(&error, PullError::NoTool { tool, .. } if tool == "apt-config"), "{error}");
     assert!(error.advice().contains("TRAPLINE_IMAGES"), "{}", error.advice());
+}
+
+/// What has been fetched when the network goes away, or the pull is killed, is where apt goes on the next time.
+#[test]
+fn an_interrupted_download_goes_on() {
+    const HALF: &str =
+        "[ -f linux-image.deb ] && echo 'begun anew' >&2; printf half > linux-image.deb; echo 'Connection failed' >&2; exit 100";
+    const REST: &str = "grep -q half linux-image.deb || { echo 'nothing to go on with' >&2; exit 1; }; : > busybox.deb";
+    let folder = Folder::new("resumes");
+    let mut puller = puller(&folder, tools(&folder, HALF));
+    let error = puller.pull(&wanted("debian/amd64"), &mut |_| ()).expect_err("half of it");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    assert_eq!(visible(&puller.cache), [".fetch-6.1.0-56-amd64"]);
+
+    // As a pull leaves it that was killed: its folders are there, it is not.
+    fs::write(puller.cache.join(".fetch-6.1.0-56-amd64/owner"), "4294967294").unwrap();
+    fs::create_dir_all(puller.cache.join(".pull-4294967294/tree")).unwrap();
+    puller.tools = Some(tools(&folder, REST));
+    puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(visible(&puller.cache), ["6.1.0-56-amd64", "busybox"]);
+}
+
+/// Two pulls at once do not write to one file.
+#[test]
+fn a_download_that_another_pull_is_at_is_left_alone() {
+    let folder = Folder::new("at-once");
+    let puller = puller(&folder, tools(&folder, BOTH));
+    let others = puller.cache.join(".fetch-6.1.0-56-amd64");
+    fs::create_dir_all(&others).unwrap();
+    fs::write(others.join("owner"), "1").unwrap();
+    puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(visible(&puller.cache), [".fetch-6.1.0-56-amd64", "6.1.0-56-amd64", "busybox"]);
+    assert_eq!(fs::read_dir(others).unwrap().count(), 1, "nothing was fetched to where the other one fetches");
+}
+
+#[test]
+fn modules_are_kept_when_they_are_wanted() {
+    let folder = Folder::new("modules");
+    let mut puller = puller(&folder, tools(&folder, BOTH));
+    let without = puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().local;
+    assert_eq!((without.modules(), without.module("crc_t10")), (None, None));
+    puller.modules = true;
+    let pulled = puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap();
+    assert!(!pulled.was_there, "the kernel was there without them");
+    for (name, is_there) in [("crc-t10", true), ("crc_t10", true), ("crc", false), ("", false)] {
+        assert_eq!(pulled.local.module(name).is_some(), is_there, "{name:?}");
+    }
+    assert!(puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().was_there);
 }

@@ -102,12 +102,14 @@ pub trait Board {
     fn acknowledge(&mut self, cpu: usize) -> Option<u8>;
     /// What the guest has written to its console since the last call.
     fn take_console(&mut self) -> Vec<u8>;
-    /// Somebody types on the console; lost where nothing reads it.
+    /// Somebody types on the console. What nobody reads yet waits, where the board has a console to read from.
     fn console_input(&mut self, _bytes: &[u8]) {}
     /// How much of that the guest has not read yet.
     fn unread_input(&self) -> usize {
         0
     }
+    /// Nobody types any more: behind what was typed comes the end of file.
+    fn console_input_ends(&mut self) {}
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
     /// The devices' state, for a snapshot.

@@ -102,11 +102,16 @@ impl Board for Pc {
         if self.pit.advance(at.now) {
             self.pic.pulse(TIMER_LINE);
         }
+        if self.serial.next().is_some_and(|next| next <= at.now) {
+            self.serial.advance(at.now);
+            self.set_lines();
+        }
     }
 
     /// A timer that nobody would hear of is no event: its request is made up for at the access that lets it through.
     fn next_event(&self, _cpu: usize) -> Option<Ticks> {
-        self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE))
+        let timer = self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE));
+        [timer, self.serial.next()].into_iter().flatten().min()
     }
 
     /// Since when does not matter where there is one CPU.
@@ -124,11 +129,14 @@ impl Board for Pc {
 
     fn console_input(&mut self, bytes: &[u8]) {
         self.serial.receive(bytes);
-        self.set_lines();
     }
 
     fn unread_input(&self) -> usize {
         self.serial.unread()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.serial.end();
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -194,6 +202,7 @@ mod tests {
         assert!(board.next_event(0).is_some_and(|next| next > at));
         write(&mut board, at, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
         board.console_input(b"x");
+        board.advance(At { cpu: 0, now: at });
         assert_eq!(board.acknowledge(0), Some(0x34));
         assert_eq!(board.port_read(At { cpu: 0, now: at }, SERIAL, 1), u32::from(b'x'));
     }

@@ -65,7 +65,8 @@ pub(super) fn foreign(machine: impl Into<String>) -> BootError {
     BootError::ForeignMachine { machine: machine.into(), supported }
 }
 
-fn arch_of(header: &Header) -> Result<Arch, BootError> {
+/// What a file of this header runs on.
+pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
     let wide = header.e_ident[EI_CLASS] == ELFCLASS64;
     let little = header.e_ident[EI_DATA] == ELFDATA2LSB;
     match (header.e_machine, wide, little) {

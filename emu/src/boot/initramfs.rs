@@ -12,6 +12,8 @@ const PROGRAM: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 const SYMLINK: u32 = 0o120_777;
 
+/// Files in this directory are modules, which are loaded by the order of their names before anything else.
+pub const MODULES: &str = "modules/";
 /// Where the script of [`with_busybox`] lies.
 pub const SCRIPT: &str = "script";
 
@@ -24,6 +26,17 @@ const INIT: &str = "\
 /bin/busybox mount -t devtmpfs devtmpfs /dev
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/ TERM=linux
+";
+/// Modules, in the order of their names; without one of them nothing else is run.
+const LOAD: &str = "\
+load() {
+    for module in /modules/*.ko; do
+        insmod $module || return 1
+    done
+}
+load &&
+";
+const RUN: &str = "\
 if [ -f /script ]; then
     sh /script
 else
@@ -50,7 +63,8 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
     }
     archive.program("bin/busybox", busybox);
     archive.symlink("bin/sh", "busybox");
-    archive.program("init", INIT.as_bytes());
+    let load = if files.iter().any(|(path, _)| path.starts_with(MODULES)) { LOAD } else { "" };
+    archive.program("init", [INIT, load, RUN].concat().as_bytes());
     if let Some(script) = script {
         archive.file(SCRIPT, script);
     }

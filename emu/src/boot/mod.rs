@@ -8,6 +8,7 @@ pub mod foreign;
 pub mod image;
 pub mod initramfs;
 pub mod linux;
+pub mod module;
 pub mod payload;
 pub mod tables;
 pub mod unnamed;
@@ -98,6 +99,13 @@ impl Kernel {
         segments.sort_by_key(|segment| segment.virtual_address);
         let (tables, sections) = (Tables::default(), Vec::new());
         Kernel { arch, entry, segments, symbols: Symbols::default(), tables, sections }.with_symbols(symbols)
+    }
+
+    /// What lies in memory in named pieces, as a module does.
+    pub fn of_sections(arch: Arch, mut segments: Vec<Segment>, sections: Vec<Section>, symbols: Symbols) -> Kernel {
+        segments.sort_by_key(|segment| segment.virtual_address);
+        let kernel = Kernel { sections, ..Kernel::from_parts(arch, 0, segments, Symbols::default()) };
+        kernel.with_symbols(symbols)
     }
 
     /// The same kernel with symbols from elsewhere, for an image that was stripped of its own.

@@ -112,7 +112,8 @@ impl Tables {
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };
         // Names that do not reach to the end of the kernel are those of its code alone (CONFIG_KALLSYMS_ALL off).
-        if !kernel.symbols.is_empty() && kernel.symbols.address_of("_end").is_none() {
+        let named = |name: &str| kernel.symbols.address_of(name).is_some();
+        if named(TEXT.start) && !named("_end") {
             let more = [tables.init_text.clone(), kernel.section(".exit.text")];
             let code = [tables.text.clone()].into_iter().chain(more.into_iter().flatten()).collect();
             reader.finder = Some(Finder::new(kernel, &kernel.symbols, code));

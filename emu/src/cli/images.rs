@@ -47,6 +47,9 @@ enum Command {
     Pull {
         /// Which, such as debian/amd64 or debian/i386@6.1.0-50
         name: String,
+        /// Keeps its modules too, for `trapline run --module NAME`
+        #[arg(long)]
+        modules: bool,
     },
     /// Takes a stock kernel out of the cache
     Rm {
@@ -60,7 +63,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         None => list(false),
         Some(Command::List { json }) => list(*json),
         Some(Command::Info { name, json }) => info(name, *json),
-        Some(Command::Pull { name }) => pull(name),
+        Some(Command::Pull { name, modules }) => pull(name, *modules),
         Some(Command::Rm { name }) => rm(name),
     }
 }
@@ -226,9 +229,9 @@ fn cache() -> Result<std::path::PathBuf, Failure> {
     })
 }
 
-fn pull(name: &str) -> Result<(), Failure> {
+fn pull(name: &str, modules: bool) -> Result<(), Failure> {
     let wanted = stock(name)?;
-    let puller = Puller::new(cache()?);
+    let puller = Puller { modules, ..Puller::new(cache()?) };
     let mut bar = ProgressBar::hidden();
     let pulled = puller.pull(&wanted, &mut |progress| match progress {
         Progress::Step(step) => {

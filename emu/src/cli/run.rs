@@ -1,10 +1,13 @@
 //! `trapline run`: what is asked for, read and checked before anything boots.
 
+use super::console::Input;
 use super::event_error::{self, Script};
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
 use super::stock_guest::StockArgs;
+use super::terminal::Terminal;
 use super::{Failure, PolicyName, place};
+use crate::boards;
 use crate::boot::Kernel;
 use clap::ValueEnum;
 use std::fs;
@@ -37,6 +40,9 @@ pub struct Args {
     append: String,
     #[command(flatten)]
     stock: StockArgs,
+    /// Types this file on the console of a stock kernel, and Ctrl-D behind it; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    console_input: Option<PathBuf>,
     /// How many CPUs the machine has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
@@ -78,6 +84,7 @@ const EXAMPLES: &str = "\
 Examples:
   trapline run                                          the tiny kernel with its demo script
   trapline run -e 'p:read vfs_read' -e 'r:done vfs_read n=$retval'
+  trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
@@ -150,6 +157,8 @@ pub struct Request {
     pub from_boot: Option<Option<Vec<u8>>>,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// What is typed on its console.
+    pub input: Input,
     /// What to probe, in order.
     pub events: Vec<Event>,
     /// The earliest guest time at which to stop, in nanoseconds.
@@ -202,12 +211,14 @@ impl Args {
         if texts.next().is_some() {
             return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
         }
+        let input = self.input(boards::is_stock(&kernel))?;
         Ok(Request {
             name: self.image.clone(),
             kernel,
             command_line,
             initrd,
             from_boot,
+            input,
             cpus: self.cpus.into(),
             events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
             time_limit: times.min(),
@@ -221,6 +232,23 @@ impl Args {
             no_optimize: self.no_optimize,
             quiet: self.quiet,
         })
+    }
+}
+
+impl Args {
+    /// A person types where a shell waits for one: on a stock kernel that has no script to run.
+    fn input(&self, has_console: bool) -> Result<Input, Failure> {
+        if let Some(file) = &self.console_input {
+            return match has_console {
+                true => Input::read(file),
+                false => Err(Failure::usage(format!(
+                    "`{}` reads nothing from its console: --console-input is for stock kernels",
+                    self.image
+                ))),
+            };
+        }
+        let interactive = has_console && !self.stock.has_script() && !self.quiet && Terminal::is_there();
+        Ok(if interactive { Input::Terminal } else { Input::Nothing })
     }
 }
 

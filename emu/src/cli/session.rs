@@ -1,8 +1,10 @@
 //! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the probes saw.
 
+use super::console::{Console, Input};
 use super::records::Records;
 use super::run::{Event, Format, Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary};
+use super::terminal::{GREETING, Typed};
 use super::typist::Typist;
 use super::{Failure, booted, output, report};
 use crate::machine::{Config, Stop};
@@ -19,8 +21,11 @@ use trapline_probes::{Engine, ProbeSummary};
 /// instruction does not fill the ring in that time.
 const SLICE: u64 = 10_000;
 
-/// How Linux says so.
-const PANIC: &[u8] = b"Kernel panic - not syncing";
+/// What Linux says last: before it resets the machine, and before it stops for good on one that it cannot switch off.
+const PANIC: &str = "Kernel panic - not syncing";
+const HALTED: &[&str] = &["reboot: System halted", "reboot: Power down"];
+/// No text of these is longer.
+const LONGEST_WORDS: usize = 32;
 
 /// Does what is asked for.
 pub fn run(request: Request) -> Result<(), Failure> {
@@ -31,28 +36,42 @@ pub fn run(request: Request) -> Result<(), Failure> {
         ..Config::default()
     };
     let (kernel, policy) = (request.kernel.clone(), request.policy.into());
-    let (session, typist) = match &request.from_boot {
-        None => (Session::with_policy(kernel, &config, policy), None),
-        Some(script) => {
-            let snapshot = booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?;
-            (Session::from_snapshot(kernel, &config, policy, &snapshot), script.as_deref().map(Typist::new))
-        }
+    let booted = match &request.from_boot {
+        Some(_) => Some(booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?),
+        None => None,
     };
-    let session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
+    if request.input == Input::Terminal {
+        eprintln!("{GREETING}");
+    }
+    // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back before it is told.
+    let console = Console::open(&request.input)?;
+    let session = match &booted {
+        None => Session::with_policy(kernel, &config, policy),
+        Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
+    };
+    let typist = request.from_boot.as_ref().and_then(|script| script.as_deref().map(Typist::new));
+    let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
+    if let Input::Text(text) = &request.input {
+        session.machine_mut().console_input(text);
+        session.machine_mut().console_input_ends();
+    }
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run = Run { session, events: EventSet::default(), records, request, typist, last_words: Vec::new() };
+    let mut run =
+        Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default(), refused: 0 };
+    run.session.stop_at_modules(true);
     run.attach()?;
     run.session.time_hits();
     let started = Instant::now();
-    let stop = run.until_the_end()?;
+    let end = run.until_the_end(console)?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let panicked = run.panicked();
-    run.finish(&stop, host_ns)?;
-    match stop {
-        Stop::PowerOff(_) if panicked => Err(Failure::failed("the guest's kernel panicked")),
-        Stop::PowerOff(0) | Stop::Limit | Stop::ConsoleText | Stop::Attention => Ok(()),
-        Stop::PowerOff(status) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
-        Stop::Dead(why) => Err(Failure::failed(format!("the guest died: {why}"))),
+    let refused = run.refused;
+    run.finish(&end, host_ns)?;
+    match end {
+        End::Panicked => Err(Failure::failed("the guest's kernel panicked")),
+        End::Stopped(Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
+        End::Stopped(Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
+        _ if refused > 0 => Err(Failure::failed("a probe that waited for its module could not be made")),
+        End::Left | End::Halted | End::Stopped(_) => Ok(()),
     }
 }
 
@@ -62,8 +81,59 @@ struct Run {
     records: Records,
     request: Request,
     typist: Option<Typist>,
-    /// The end of what the guest has said, to find a panic in.
-    last_words: Vec<u8>,
+    last_words: LastWords,
+    /// Probes in modules that could not be made.
+    refused: usize,
+}
+
+/// Why a run is over.
+enum End {
+    /// The machine says it.
+    Stopped(Stop),
+    /// The guest has switched itself off as far as this machine lets it.
+    Halted,
+    /// It panicked, which resets the machine as its end does.
+    Panicked,
+    /// The person at the terminal has left.
+    Left,
+}
+
+impl End {
+    fn of(stop: Stop, words: &LastWords) -> End {
+        match stop {
+            Stop::PowerOff(_) | Stop::Dead(_) if words.panicked => End::Panicked,
+            Stop::Dead(_) if words.halted => End::Halted,
+            stop => End::Stopped(stop),
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self {
+            End::Stopped(stop) => reason(stop),
+            End::Halted => "the guest halted".into(),
+            End::Panicked => "the guest's kernel panicked".into(),
+            End::Left => "left by Ctrl-A x".into(),
+        }
+    }
+}
+
+/// What the guest's console tells of its end.
+#[derive(Default)]
+struct LastWords {
+    /// The end of what it has said.
+    heard: Vec<u8>,
+    panicked: bool,
+    halted: bool,
+}
+
+impl LastWords {
+    fn listen(&mut self, console: &[u8]) {
+        self.heard.extend_from_slice(console);
+        let said = |words: &str| self.heard.windows(words.len()).any(|heard| heard == words.as_bytes());
+        self.panicked |= said(PANIC);
+        self.halted |= HALTED.iter().any(|words| said(words));
+        self.heard.drain(..self.heard.len().saturating_sub(LONGEST_WORDS));
+    }
 }
 
 impl Run {
@@ -87,11 +157,27 @@ impl Run {
         })
     }
 
+    /// The init of a module is about to run: now the probes stand that waited for it.
+    fn attach_to_modules(&mut self) {
+        let events = &mut self.events;
+        let refused = self.session.with_engine(|engine, guest| events.module_came(engine, guest));
+        self.session.time_hits();
+        for (event, error) in refused {
+            let name = self.events.format(event).map_or("?", |format| &format.event);
+            eprintln!("{} the probe {name} cannot be made: {error}", output::Paint::for_errors().error("error:"));
+            self.refused += 1;
+        }
+    }
+
     /// In slices, so that nothing waits in the ring for long. Where a run stops does not change what the guest does.
-    fn until_the_end(&mut self) -> Result<Stop, Failure> {
+    fn until_the_end(&mut self, mut console: Console) -> Result<End, Failure> {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
         loop {
+            match console.typed(self.session.machine().now()) {
+                Typed::Keys(keys) => self.session.machine_mut().console_input(&keys),
+                Typed::Leave => return Ok(End::Left),
+            }
             if let Some(typist) = &mut self.typist {
                 typist.look(self.session.machine_mut());
             }
@@ -99,15 +185,19 @@ impl Run {
             let stop = self.session.run_until(slice_end);
             self.show_console()?;
             self.take_records()?;
+            if stop == Stop::Attention {
+                self.attach_to_modules();
+                continue;
+            }
             if stop != Stop::Limit || slice_end == limit {
-                return Ok(stop);
+                return Ok(End::of(stop, &self.last_words));
             }
         }
     }
 
     fn show_console(&mut self) -> Result<(), Failure> {
         let console = self.session.machine_mut().take_console();
-        self.listen(&console);
+        self.last_words.listen(&console);
         if self.request.quiet || console.is_empty() {
             return Ok(());
         }
@@ -117,20 +207,6 @@ impl Run {
             false => io::stdout().write_all(&console).and_then(|()| io::stdout().flush()),
         };
         written.map_err(|error| Failure::output(&error))
-    }
-
-    /// A kernel that panics resets the machine in the same way as one that is done.
-    fn listen(&mut self, console: &[u8]) {
-        if !self.panicked() {
-            self.last_words.extend_from_slice(console);
-            if !self.panicked() {
-                self.last_words.drain(..self.last_words.len().saturating_sub(PANIC.len()));
-            }
-        }
-    }
-
-    fn panicked(&self) -> bool {
-        self.last_words.windows(PANIC.len()).any(|words| words == PANIC)
     }
 
     fn prints_json(&self) -> bool {
@@ -153,7 +229,7 @@ impl Run {
         })
     }
 
-    fn finish(mut self, stop: &Stop, host_ns: u64) -> Result<(), Failure> {
+    fn finish(mut self, end: &End, host_ns: u64) -> Result<(), Failure> {
         let virtual_ns = self.session.machine().now();
         let events = &self.events;
         let (probes, list, dropped, written) = self.session.with_engine(|engine, guest| {
@@ -174,7 +250,7 @@ impl Run {
             Count::new("followed calls left without a return", counts.left_behind),
             Count::new("lines of the engine's log lost", counts.lost_lines),
         ];
-        let summary = Summary { ended: reason(stop), virtual_ns, host_ns, probes, records, losses };
+        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses };
         let mut text = if self.request.list { list } else { String::new() };
         text += &match self.request.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),
@@ -182,7 +258,7 @@ impl Run {
             SummaryFormat::None => String::new(),
         };
         output::emit(&text)?;
-        if let Stop::Dead(_) | Stop::Limit = stop {
+        if let End::Stopped(Stop::Dead(_) | Stop::Limit) = end {
             eprint!("\n{}", report::render(&self.session.report()));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is given.
 
-use super::{Failure, image};
+use super::{Failure, image, modules};
 use crate::boards;
 use crate::boot::{Kernel, initramfs};
 use std::fs;
@@ -21,6 +21,10 @@ pub struct StockArgs {
     /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next run begins with that
     #[arg(long)]
     from_boot: bool,
+    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the name of one that was pulled
+    /// with the kernel; may be repeated, in the order in which they need one another
+    #[arg(long = "module", value_name = "FILE", conflicts_with_all = ["initrd", "from_boot"])]
+    modules: Vec<PathBuf>,
 }
 
 /// The same, read.
@@ -34,15 +38,22 @@ pub struct StockGuest {
 }
 
 impl StockArgs {
+    /// Whether the guest has a script to run, after which it is switched off.
+    pub fn has_script(&self) -> bool {
+        self.script.is_some()
+    }
+
     /// `None` for a kernel that is no stock one, which takes none of this.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
         if !boards::is_stock(kernel) {
-            return match (&self.initrd, &self.script, self.from_boot) {
-                (None, None, false) => Ok(None),
-                (None, None, true) => {
+            return match (&self.initrd, &self.script, &self.modules[..], self.from_boot) {
+                (None, None, [], false) => Ok(None),
+                (None, None, [], true) => {
                     Err(Failure::usage(format!("`{name}` is no stock kernel: it has no shell to start at, and boots at once")))
                 }
-                _ => Err(Failure::usage(format!("`{name}` is no stock kernel: it takes no initial file system and no script"))),
+                _ => Err(Failure::usage(format!(
+                    "`{name}` is no stock kernel: it takes no initial file system, no script and no module"
+                ))),
             };
         }
         let wanted = Wanted::parse(name);
@@ -54,7 +65,11 @@ impl StockArgs {
         let packed = script.as_deref().filter(|_| !self.from_boot);
         let initrd = match &self.initrd {
             Some(file) => read(file)?,
-            None => initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &[]),
+            None => {
+                let local = wanted.as_ref().map(image::local).transpose()?;
+                let modules = modules::read(&self.modules, kernel.arch, local.as_ref())?;
+                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &modules)
+            }
         };
         let from_boot = self.from_boot.then_some(script);
         Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), from_boot }))

@@ -308,6 +308,11 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Where an address of the kernel lies in memory.
+    pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
+        (self.model.translate)(&self.trap.handle(), self.ram, address, Access::Look).ok()
+    }
+
     /// Whether the ISA's breakpoint stands there.
     pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
         let breakpoint = self.isa.breakpoint;

@@ -12,3 +12,4 @@ pub mod psci;
 pub mod rtc;
 pub mod sp804;
 pub mod uart;
+pub mod wire;

@@ -3,6 +3,8 @@
 //! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt where an 8259 wants
 //! a line with a level, which here follows from the registers at any time.
 
+use super::wire::Wire;
+use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -23,6 +25,9 @@ const IDENTITY_NONE: u8 = 1;
 const IDENTITY_EMPTY: u8 = 2;
 const IDENTITY_RECEIVED: u8 = 4;
 const IDENTITY_FIFO: u8 = 0xc0;
+
+/// Bytes that it holds until they are read.
+const FIFO_DEPTH: usize = 16;
 
 const FIFO_ENABLE: u8 = 1;
 const FIFO_CLEAR_RECEIVED: u8 = 1 << 1;
@@ -57,6 +62,7 @@ pub struct Uart {
     /// The transmitter has become empty and nobody has looked yet.
     emptied: bool,
     received: VecDeque<u8>,
+    wire: Wire,
     sent: Vec<u8>,
 }
 
@@ -114,7 +120,7 @@ impl Uart {
 
     /// The level of the interrupt line; a PC wires it through OUT2.
     pub fn line(&self) -> bool {
-        self.modem_control & (MODEM_OUT2 | MODEM_LOOP) == MODEM_OUT2 && self.identity() != IDENTITY_NONE
+        self.interrupts_pass() && self.identity() != IDENTITY_NONE
     }
 
     /// What was sent since the last call.
@@ -122,14 +128,44 @@ impl Uart {
         std::mem::take(&mut self.sent)
     }
 
-    /// Bytes arrive on the line.
+    /// Bytes are sent to it.
     pub fn receive(&mut self, bytes: &[u8]) {
-        self.received.extend(bytes);
+        self.wire.send(bytes);
+    }
+
+    /// Nothing more is sent but the end of file.
+    pub fn end(&mut self) {
+        self.wire.end();
+    }
+
+    /// Lets bytes arrive that have had the time to.
+    pub fn advance(&mut self, now: Ticks) {
+        while self.takes_bytes()
+            && let Some(byte) = self.wire.take(now)
+        {
+            self.received.push_back(byte);
+        }
+    }
+
+    /// When the next byte arrives, as things stand.
+    pub fn next(&self) -> Option<Ticks> {
+        self.wire.next().filter(|_| self.takes_bytes())
+    }
+
+    /// A guest listens when its interrupts get through, which is what a driver does when the port is opened; a byte that came earlier would
+    /// be thrown away with what a driver finds in the port.
+    fn takes_bytes(&self) -> bool {
+        let depth = if self.fifo { FIFO_DEPTH } else { 1 };
+        self.enabled & ENABLE_RECEIVED != 0 && self.interrupts_pass() && self.received.len() < depth
+    }
+
+    fn interrupts_pass(&self) -> bool {
+        self.modem_control & (MODEM_OUT2 | MODEM_LOOP) == MODEM_OUT2
     }
 
     /// How many of them were not read yet.
     pub fn unread(&self) -> usize {
-        self.received.len()
+        self.wire.waiting() + self.received.len()
     }
 
     fn shows_divisor(&self) -> bool {
@@ -196,8 +232,33 @@ mod tests {
         uart.write(MODEM_CONTROL, MODEM_OUT2);
         uart.write(INTERRUPT_ENABLE, ENABLE_RECEIVED);
         uart.receive(b"hi");
+        assert!(!uart.line() && uart.next() == Some(0));
+        uart.advance(0);
+        assert_eq!(uart.next(), None, "without its buffer the port holds one byte");
+        uart.write(INTERRUPT_IDENTITY, FIFO_ENABLE);
+        let second = uart.next().expect("it holds more with it");
+        uart.advance(second);
+        uart.write(INTERRUPT_IDENTITY, 0);
         assert_eq!((uart.line(), uart.read(INTERRUPT_IDENTITY), uart.read(LINE_STATUS)), (true, IDENTITY_RECEIVED, 0x61));
         assert_eq!((uart.read(DATA), uart.line(), uart.read(DATA), uart.line()), (b'h', true, b'i', false));
+    }
+
+    /// A driver throws away what it finds when it opens the port; a byte comes when it listens.
+    #[test]
+    fn what_is_typed_early_waits_until_somebody_listens() {
+        let mut uart = Uart::default();
+        uart.receive(b"typed");
+        uart.write(INTERRUPT_ENABLE, ENABLE_ALL); // the search for the port, without OUT2
+        uart.advance(1 << 40);
+        uart.write(INTERRUPT_IDENTITY, FIFO_ENABLE | FIFO_CLEAR_RECEIVED);
+        uart.write(MODEM_CONTROL, MODEM_OUT2);
+        let mut heard = Vec::new();
+        while let Some(at) = uart.next() {
+            uart.advance(at);
+            assert_eq!(uart.read(LINE_STATUS) & STATUS_RECEIVED, STATUS_RECEIVED);
+            heard.push(uart.read(DATA));
+        }
+        assert_eq!(heard, b"typed");
     }
 
     proptest! {
@@ -211,6 +272,7 @@ mod tests {
                     2 => { uart.read(offset); }
                     _ => uart.receive(&[value]),
                 }
+                uart.advance(uart.next().unwrap_or(0));
                 uart.line();
             }
         }

@@ -323,6 +323,11 @@ impl<L: Listener> Machine<L> {
         self.inner.board.console_input(bytes);
     }
 
+    /// Nobody types any more: behind what was typed comes the end of file.
+    pub fn console_input_ends(&mut self) {
+        self.inner.board.console_input_ends();
+    }
+
     /// Makes runs end when the console's text ends with this.
     pub fn stop_at_console_text(&mut self, text: Option<&str>) {
         self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());

@@ -67,14 +67,14 @@ fn tables() -> Vec<u8> {
     const HIGH: usize = 3;
     const HIGH_PAGES: usize = 4;
     let mut words = vec![[0u64; 512]; 5];
-    let table = |number: usize| TABLES + number as u64 * PAGE | TABLE;
+    let table = |number: usize| (TABLES + number as u64 * PAGE) | TABLE;
     let index = |address: u64, shift: u32| (address >> shift & 511) as usize;
     words[TOP][0] = table(LOW);
     words[TOP][index(BASE, 39)] = table(HIGH);
     words[LOW][0] = table(LOW_PAGES);
     words[HIGH][index(BASE, 30)] = table(HIGH_PAGES);
     for page in 0..8 {
-        let entry = page as u64 * LARGE_PAGE | LARGE;
+        let entry = (page as u64 * LARGE_PAGE) | LARGE;
         words[LOW_PAGES][page] = entry;
         words[HIGH_PAGES][index(BASE, 21) + page] = entry;
     }

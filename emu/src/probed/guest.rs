@@ -1,6 +1,7 @@
 //! The running kernel as the engine's guest: text by its load address, the probe window, CPUs between runs.
 
 use super::memory;
+use super::modules::Modules;
 use super::window::Window;
 use crate::boot::{Kernel, Segment};
 use crate::machine::Parts;
@@ -14,13 +15,30 @@ use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, Window as S
 pub struct Facts {
     kernel: Kernel,
     init_freed: bool,
+    modules: Modules,
+    /// The kernel's list, and those of the modules behind it.
+    blacklist: Vec<Blacklisted>,
     log: Vec<String>,
 }
 
 impl Facts {
     /// A kernel that has just been loaded.
     pub fn new(kernel: Kernel) -> Facts {
-        Facts { kernel, init_freed: false, log: Vec::new() }
+        let blacklist = kernel.tables.blacklist.clone();
+        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, log: Vec::new() }
+    }
+
+    /// Its modules.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// Something has become of its modules.
+    pub fn change_modules<R>(&mut self, change: impl FnOnce(&mut Modules) -> R) -> R {
+        let answer = change(&mut self.modules);
+        self.blacklist.truncate(self.kernel.tables.blacklist.len());
+        self.blacklist.extend(self.modules.blacklist().cloned());
+        answer
     }
 
     /// The image.
@@ -61,7 +79,7 @@ impl Facts {
         if tables.init_text.as_ref().is_some_and(|range| range.contains(&address)) {
             return (!self.init_freed).then_some(Text::Init);
         }
-        tables.text.contains(&address).then_some(Text::Core)
+        tables.text.contains(&address).then_some(Text::Core).or_else(|| self.modules.text_kind(address))
     }
 }
 
@@ -73,15 +91,28 @@ pub struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Where a kernel address was loaded: text does not move, so this holds under any page tables.
-    fn physical(&self, address: u64, len: usize) -> Result<u64, Fault> {
+    /// Where a kernel address was loaded, and how many bytes behind it were: text does not move, so this holds under any page tables.
+    fn physical(&self, address: u64) -> Result<(u64, u64), Fault> {
         let segment = self.facts.kernel.segments.iter().find(|segment| segment.range().contains(&address));
-        let fault = Fault { address, write: false };
-        let segment = segment.ok_or(fault)?;
-        let offset = address - segment.virtual_address;
-        // What is missing is behind the segment: readers take what is there.
-        let end = Fault { address: segment.range().end, ..fault };
-        if segment.size - offset < len as u64 { Err(end) } else { Ok(segment.physical + offset) }
+        let kernel = segment.map(|segment| {
+            let offset = address - segment.virtual_address;
+            (segment.physical + offset, segment.size - offset)
+        });
+        kernel.or_else(|| self.facts.modules.physical(address)).ok_or(Fault { address, write: false })
+    }
+
+    /// The pieces in which bytes at an address lie: physical address and range of each. A fault says where what is missing begins, so that
+    /// readers can take what is there.
+    fn pieces(&self, address: u64, len: usize) -> Result<Vec<(u64, Range<usize>)>, Fault> {
+        let mut pieces = Vec::with_capacity(1);
+        let mut done = 0;
+        while done < len {
+            let (physical, room) = self.physical(address.wrapping_add(done as u64))?;
+            let end = len.min(done.saturating_add(usize::try_from(room).unwrap_or(usize::MAX)));
+            pieces.push((physical, done..end));
+            done = end;
+        }
+        Ok(pieces)
     }
 }
 
@@ -95,19 +126,22 @@ impl Guest for Live<'_> {
     }
 
     fn symbol(&self, name: &str) -> Option<Symbol> {
-        self.facts.kernel.symbols.find(name)
+        self.facts.kernel.symbols.find(name).or_else(|| self.facts.modules.symbol(name))
     }
 
     fn symbols_named(&self, name: &str) -> usize {
-        self.facts.kernel.symbols.count(name)
+        self.facts.kernel.symbols.count(name) + self.facts.modules.symbols_named(name)
     }
 
     fn symbol_at(&self, address: u64) -> Option<Symbol> {
-        self.facts.kernel.symbols.containing(address)
+        self.facts.kernel.symbols.containing(address).or_else(|| self.facts.modules.symbol_at(address))
     }
 
     fn similar_names(&self, name: &str) -> Vec<String> {
-        self.facts.kernel.symbols.similar(name)
+        match name.contains(':') {
+            true => self.facts.modules.similar(name),
+            false => self.facts.kernel.symbols.similar(name),
+        }
     }
 
     fn text_kind(&self, address: u64) -> Option<Text> {
@@ -115,19 +149,19 @@ impl Guest for Live<'_> {
     }
 
     fn site_at(&self, address: u64) -> Option<Site> {
-        self.facts.kernel.tables.sites.get(&address).copied()
+        self.facts.kernel.tables.sites.get(&address).copied().or_else(|| self.facts.modules.site_at(address))
     }
 
     fn blacklist(&self) -> &[Blacklisted] {
-        &self.facts.kernel.tables.blacklist
+        &self.facts.blacklist
     }
 
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
-        self.facts.kernel.tables.expected_fault(&range)
+        self.facts.kernel.tables.expected_fault(&range).or_else(|| self.facts.modules.expected_fault(&range))
     }
 
     fn fixup(&self, range: Range<u64>) -> Option<u64> {
-        self.facts.kernel.tables.fixup(&range)
+        self.facts.kernel.tables.fixup(&range).or_else(|| self.facts.modules.fixup(&range))
     }
 
     fn indirect_thunks(&self) -> Range<u64> {
@@ -135,16 +169,22 @@ impl Guest for Live<'_> {
     }
 
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let physical = self.physical(address, into.len())?;
-        if self.parts.ram.read(physical, into) { Ok(()) } else { Err(Fault { address, write: false }) }
+        for (physical, range) in self.pieces(address, into.len())? {
+            if !self.parts.ram.read(physical, &mut into[range]) {
+                return Err(Fault { address, write: false });
+            }
+        }
+        Ok(())
     }
 
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let physical = self.physical(address, bytes.len())?;
-        if !self.parts.ram.write(physical, bytes) {
-            return Err(Fault { address, write: true });
+        for (physical, range) in self.pieces(address, bytes.len())? {
+            let piece = &bytes[range];
+            if !self.parts.ram.write(physical, piece) {
+                return Err(Fault { address, write: true });
+            }
+            drop_translations(self.parts.handle, self.parts.ram, physical, piece.len());
         }
-        drop_translations(self.parts.handle, self.parts.ram, physical, bytes.len());
         Ok(())
     }
 

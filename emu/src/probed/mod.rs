@@ -2,21 +2,24 @@
 
 pub mod guest;
 mod memory;
+pub mod modules;
 pub mod report;
 mod snapshot;
 pub mod timing;
 pub mod watch;
 pub mod window;
 
-use crate::boot::Kernel;
+use crate::boot::{Kernel, module};
 use crate::clock::{Place, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
 use guest::{Facts, Live};
+use modules::{ModuleNote, Modules};
 use std::sync::Arc;
 use std::time::Instant;
 use timing::Timing;
+use trapline_isa::mem::Memory;
 use trapline_isa::plan::{Policy, Refusal};
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
@@ -83,7 +86,7 @@ impl Listener for Probes {
     }
 
     fn wants_attention(&self) -> bool {
-        self.notes.init_freed()
+        self.notes.init_freed() || self.notes.modules.some()
     }
 }
 
@@ -113,6 +116,7 @@ impl Probes {
 /// A kernel in a machine, with probes.
 pub struct Session {
     machine: Machine<Probes>,
+    stops_at_modules: bool,
 }
 
 impl Session {
@@ -128,7 +132,7 @@ impl Session {
 
     /// With the probes that every session has.
     fn around(machine: Machine<Probes>) -> Result<Session, MachineError> {
-        let mut session = Session { machine };
+        let mut session = Session { machine, stops_at_modules: false };
         session.watch()?;
         Ok(session)
     }
@@ -192,11 +196,82 @@ impl Session {
             if self.machine.listener().notes.init_freed() {
                 self.init_text_is_gone();
             }
-            if stop != Stop::Attention {
+            let has_new_module = self.follow_modules();
+            if stop != Stop::Attention || has_new_module && self.stops_at_modules {
                 return stop;
             }
             self.with_engine(|_, _| ());
         }
+    }
+
+    /// Lets runs end with [`Stop::Attention`] when the init of a module is about to run: the moment to probe it.
+    pub fn stop_at_modules(&mut self, stop: bool) {
+        self.stops_at_modules = stop;
+    }
+
+    /// The modules that the guest has.
+    pub fn modules(&self) -> Vec<String> {
+        self.machine.listener().facts.modules().names().map(str::to_string).collect()
+    }
+
+    /// Deals with what the guest's loader of modules has done; whether one has come.
+    fn follow_modules(&mut self) -> bool {
+        let mut has_come = false;
+        for note in self.machine.listener().notes.modules.take() {
+            match note {
+                ModuleNote::Placed(key, header, sections) => self.module_is_placed(key, header, sections),
+                ModuleNote::Coming(key) => {
+                    let came = self.change_modules(|modules| modules.coming(key));
+                    has_come |= came.is_some();
+                }
+                ModuleNote::Live(key) => {
+                    self.give_up(key, false);
+                    self.change_modules(|modules| modules.live(key));
+                }
+                ModuleNote::Going(key) => {
+                    self.give_up(key, true);
+                    self.change_modules(|modules| modules.gone(key));
+                }
+            }
+        }
+        has_come
+    }
+
+    fn module_is_placed(&mut self, key: u64, header: u64, sections: u64) {
+        let arch = self.kernel().arch;
+        let placed = self.machine.look(|view| {
+            let module = module::read(arch, &mut |at, into| view.read(at, into).is_ok(), header, sections)?;
+            let mut modules = Modules::default();
+            modules.placed(key, module, |page| view.physical(page));
+            Some(modules)
+        });
+        match placed {
+            Some(placed) => self.change_modules(|modules| modules.take_over(placed)),
+            None => self
+                .with_engine(|_, guest| guest.log(&format!("the module at {key:#x} cannot be read: its symbols stay unknown"))),
+        }
+    }
+
+    /// The guest gives up code of a module: its bytes are what they were, and its probes are gone.
+    fn give_up(&mut self, key: u64, all: bool) {
+        for range in self.machine.listener().facts.modules().given_up(key, all) {
+            self.with_engine(|engine, guest| {
+                let mut text = vec![0; (range.end - range.start) as usize];
+                if engine
+                    .read_original(guest, range.start, &mut text)
+                    .and_then(|()| guest.patch_text(range.start, &text))
+                    .is_err()
+                {
+                    guest.log(&format!("the text at {:#x} could not be made what it was", range.start));
+                }
+                engine.kill_range(guest, range);
+            });
+        }
+    }
+
+    fn change_modules<R>(&mut self, change: impl FnOnce(&mut Modules) -> R) -> R {
+        let (probes, _) = self.machine.parts();
+        probes.facts.change_modules(change)
     }
 
     fn init_text_is_gone(&mut self) {
@@ -214,11 +289,13 @@ impl Session {
         with(probes);
     }
 
-    /// From now on notes what the hits of all present probes cost on the host: two looks at the host's clock a trap.
+    /// From now on notes what the hits of all present probes cost on the host, beside those noted already: two looks at the host's clock a trap.
     pub fn time_hits(&mut self) {
         let addresses = self.with_engine(|engine, guest| engine.summary(guest)).into_iter().map(|summary| summary.address);
-        let timing = Timing::of(addresses);
-        self.with_probes(|probes| probes.timing = Some(timing));
+        self.with_probes(|probes| match &mut probes.timing {
+            Some(before) => before.add(addresses),
+            none => *none = Some(Timing::of(addresses)),
+        });
     }
 
     /// Host nanoseconds from trap to resume, for each hit at this address; a return probe's return is not in it.

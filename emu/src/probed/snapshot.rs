@@ -1,6 +1,7 @@
 //! Snapshots of a probed machine: the guest alone. What the engine has in its text is taken out for the copy and put back.
 
 use super::guest::Live;
+use super::modules::Modules;
 use super::{Probes, Session};
 use crate::boot::Kernel;
 use crate::error::MachineError;
@@ -30,6 +31,12 @@ impl Session {
                 "{calls} calls that return probes follow have not returned, and their return addresses are the engine's: take it earlier, or without return probes"
             )));
         }
+        if let [_, ..] = self.modules()[..] {
+            let modules = self.modules().join(", ");
+            return Err(SnapshotError::NotNow(format!(
+                "the guest has loaded modules ({modules}), and a snapshot does not hold what is known of them: take it before they are"
+            )));
+        }
         let mut snapshot = self.without_probes(Machine::snapshot)?;
         snapshot.state.init_freed = self.machine.listener().facts.init_freed();
         Ok(snapshot)
@@ -42,6 +49,7 @@ impl Session {
             let (probes, _) = machine.parts();
             probes.engine.forget_calls();
             probes.notes.clear();
+            probes.facts.change_modules(Modules::clear);
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
         })

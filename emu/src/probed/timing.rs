@@ -21,6 +21,13 @@ impl Timing {
         Timing { spent: addresses.map(|address| (address, Spent::default())).collect() }
     }
 
+    /// Hits at these addresses are timed too.
+    pub fn add(&mut self, addresses: impl Iterator<Item = u64>) {
+        for address in addresses {
+            self.spent.entry(address).or_default();
+        }
+    }
+
     /// A trap of the probe at `address`, dealt with since `started`; `first`: it is the hit itself, not the end of its step.
     pub fn note(&mut self, address: u64, started: Instant, first: bool) {
         if let Some(spent) = self.spent.get_mut(&address) {

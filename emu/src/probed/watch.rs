@@ -1,8 +1,9 @@
-//! The guest's own doings that the engine must know of: a task that exits, init text that is freed.
+//! The guest's own doings that the engine must know of: a task that exits, init text that is freed, modules that come and go.
 //!
 //! Internal probes on the guest's functions, shown in no list. Their handlers run inside a hit, so they only leave a note here;
 //! the listener reads it when the hit is over.
 
+use super::modules::{ModuleNotes, loader_probes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trapline_probes::probe::{Flow, Kprobe};
@@ -12,6 +13,8 @@ use trapline_probes::probe::{Flow, Kprobe};
 pub struct Notes {
     exited: AtomicU64,
     init_freed: AtomicBool,
+    /// What its loader of modules did.
+    pub modules: Arc<ModuleNotes>,
 }
 
 impl Notes {
@@ -31,6 +34,7 @@ impl Notes {
 
     /// The guest has become another one: nothing of this has happened.
     pub fn clear(&self) {
+        self.modules.take();
         self.exited.store(0, Ordering::Relaxed);
         self.init_freed.store(false, Ordering::Relaxed);
     }
@@ -48,7 +52,7 @@ const FREES_INIT: &[&str] = &["free_initmem", "free_kernel_image_pages"];
 
 /// The probes to register, for the functions that `has` knows.
 pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
-    let mut probes = Vec::new();
+    let mut probes = loader_probes(&notes.modules, &has);
     for name in LAST_CALLS.iter().filter(|name| has(name)) {
         let notes = Arc::clone(notes);
         probes.push(

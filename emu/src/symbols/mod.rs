@@ -84,6 +84,13 @@ impl Symbols {
         next.checked_sub(1).is_some_and(|last| self.data[last].contains(&address))
     }
 
+    /// The table of these, in their order; each lies within one of the ranges and ends there at the latest.
+    pub fn within(entries: Vec<Entry>, covered: Vec<Range<u64>>) -> Symbols {
+        let mut entries = entries;
+        entries.retain(|entry| covered.iter().any(|range| range.contains(&entry.address)));
+        Symbols { covered, ..Symbols::in_table_order(entries) }
+    }
+
     /// From `_stext` to `_end`; a kernel without CONFIG_KALLSYMS_ALL has no `_end` and covers its two texts only.
     fn kernel_ranges(&self) -> Vec<Range<u64>> {
         let first = self.places.first().map_or(0, |entry| entry.address);

@@ -1,0 +1,77 @@
+//! `--module`: kernel modules, by file or name, that a stock kernel loads before it does anything else.
+
+use super::Failure;
+use crate::boot::module::About;
+use crate::boot::{initramfs, payload};
+use std::fs;
+use std::path::{Path, PathBuf};
+use trapline_images::Local;
+use trapline_isa::arch::Arch;
+
+/// No module is larger when it is unpacked.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The files that are asked for, each by its path in the guest, in the order in which they are loaded.
+pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let mut names: Vec<String> = Vec::new();
+    let mut files = Vec::new();
+    for path in paths(asked, local)? {
+        let shown = path.display();
+        let bytes = fs::read(&path).map_err(|error| Failure::usage(format!("`{shown}` cannot be read: {error}")))?;
+        let bytes = payload::unpack_at_most(&bytes, MOST_BYTES)
+            .map_err(|error| Failure::usage(format!("`{shown}` cannot be unpacked: {error}")))?;
+        let about = About::of(&bytes).ok_or_else(|| Failure::usage(format!("`{shown}` is no kernel module")))?;
+        if about.arch != Some(arch) {
+            return Err(Failure::usage(format!("`{shown}` is a module for another machine than the kernel's"))
+                .advise("take it out of the package that the kernel is from"));
+        }
+        if let Some(missing) = about.depends.iter().find(|name| !names.contains(name)) {
+            return Err(Failure::usage(format!("`{shown}` needs the module {missing}"))
+                .advise(format!("load that first: give `--module` with the file of {missing} before it")));
+        }
+        files.push((format!("{}{:03}-{}.ko", initramfs::MODULES, files.len(), about.name), bytes.into_owned()));
+        names.push(about.name);
+    }
+    Ok(files)
+}
+
+/// A directory stands for the modules in it, by their names.
+fn paths(asked: &[PathBuf], local: Option<&Local>) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for path in asked {
+        if !path.is_dir() {
+            paths.push(named(path, local)?.unwrap_or_else(|| path.clone()));
+            continue;
+        }
+        let entries =
+            fs::read_dir(path).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", path.display())))?;
+        let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_module(path)).collect();
+        if inside.is_empty() {
+            return Err(Failure::usage(format!("`{}` holds no module: no file in it ends in .ko", path.display())));
+        }
+        inside.sort();
+        paths.extend(inside);
+    }
+    Ok(paths)
+}
+
+/// A word that is no file is the name of one of the kernel's own modules.
+fn named(path: &Path, local: Option<&Local>) -> Result<Option<PathBuf>, Failure> {
+    let (Some(name), Some(local)) = (path.to_str().filter(|name| !name.contains(['/', '.'])), local) else { return Ok(None) };
+    if path.exists() {
+        return Ok(None);
+    }
+    if local.modules().is_none() {
+        return Err(Failure::usage(format!(
+            "there is no file `{name}`, and the modules of this kernel are not on this computer"
+        ))
+        .advise("`trapline images pull --modules` with the kernel's name brings them"));
+    }
+    let found = local.module(name);
+    found.map(Some).ok_or_else(|| Failure::usage(format!("the kernel has no module called `{name}`, and there is no such file")))
+}
+
+fn is_module(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".ko") || name.rsplit_once('.').is_some_and(|(stem, _)| stem.ends_with(".ko"))
+}

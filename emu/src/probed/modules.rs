@@ -1,0 +1,230 @@
+//! The guest's modules: followed from the moment their loader has placed them until they are unloaded (spec/core.md 5, COMING, LIVE, GOING).
+//!
+//! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before the loader can go
+//! far. Text of modules lies in pages that are not next to one another in memory, so where they are is remembered page by page.
+
+use crate::boot::module::{Module, ModuleText};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use trapline_probes::guest::{Blacklisted, Site, Symbol, Text};
+use trapline_probes::probe::{Flow, Hit, Kprobe};
+
+const PAGE: u64 = 4096;
+
+/// What the loader does; the word is the address of the guest's own structure for the module, by which all notes know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModuleNote {
+    /// It lies where it is going to be: addresses of its ELF header and of the section headers.
+    Placed(u64, u64, u64),
+    /// The guest has done its patching; init runs next.
+    Coming(u64),
+    /// Init is done, and what only init needed is given up.
+    Live(u64),
+    /// Its memory is given up.
+    Going(u64),
+}
+
+/// Notes in the order in which they were made. Modules come and go rarely: a lock does no harm.
+#[derive(Debug, Default)]
+pub struct ModuleNotes {
+    some: AtomicBool,
+    notes: Mutex<Vec<ModuleNote>>,
+}
+
+impl ModuleNotes {
+    fn add(&self, note: ModuleNote) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        self.some.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there are any.
+    pub fn some(&self) -> bool {
+        self.some.load(Ordering::Relaxed)
+    }
+
+    /// All that there are.
+    pub fn take(&self) -> Vec<ModuleNote> {
+        self.some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+type Note = fn(&mut Hit<'_>) -> ModuleNote;
+
+/// The loader's functions, all with the module among their arguments; in Linux 4.19 to 6.12 under these names.
+const LOADER: &[(&str, Note)] = &[
+    ("module_finalize", |hit| ModuleNote::Placed(hit.arg(2), hit.arg(0), hit.arg(1))),
+    ("do_init_module", |hit| ModuleNote::Coming(hit.arg(0))),
+    ("trim_init_extable", |hit| ModuleNote::Live(hit.arg(0))),
+    ("module_arch_cleanup", |hit| ModuleNote::Going(hit.arg(0))),
+];
+
+/// The probes on them; none for a kernel that does not have them all, for half of the story is worse than none.
+pub fn loader_probes(notes: &Arc<ModuleNotes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
+    if !LOADER.iter().all(|(name, _)| has(name)) {
+        return Vec::new();
+    }
+    let probe = |(name, note): &(&str, Note)| {
+        let (notes, note) = (Arc::clone(notes), *note);
+        let leave = move |hit: &mut Hit<'_>| {
+            notes.add(note(hit));
+            Flow::Continue
+        };
+        Kprobe::at(*name).pre(leave).internal()
+    };
+    LOADER.iter().map(probe).collect()
+}
+
+/// The modules that the guest has.
+#[derive(Default)]
+pub struct Modules {
+    loaded: Vec<Loaded>,
+}
+
+struct Loaded {
+    key: u64,
+    module: Module,
+    /// Physical addresses of the pages of its code.
+    pages: BTreeMap<u64, u64>,
+    /// Its code may be probed: it is patched by nobody but the guest's own tracing from now on.
+    is_there: bool,
+    init_done: bool,
+}
+
+impl Modules {
+    /// One more has been placed in this table; `page` tells where a page lies in memory.
+    pub fn placed(&mut self, key: u64, module: Module, mut page: impl FnMut(u64) -> Option<u64>) {
+        let pages =
+            module.text.iter().flat_map(|text| (text.range.start / PAGE..text.range.end.div_ceil(PAGE)).map(|page| page * PAGE));
+        let pages = pages.filter_map(|at| Some((at, page(at)?))).collect();
+        self.loaded.push(Loaded { key, module, pages, is_there: false, init_done: false });
+    }
+
+    /// Those of another table join.
+    pub fn take_over(&mut self, other: Modules) {
+        self.loaded.retain(|loaded| other.loaded.iter().all(|new| new.key != loaded.key));
+        self.loaded.extend(other.loaded);
+    }
+
+    /// Its init is about to run. Gives its name.
+    pub fn coming(&mut self, key: u64) -> Option<String> {
+        let loaded = self.loaded.iter_mut().find(|loaded| loaded.key == key)?;
+        loaded.is_there = true;
+        Some(loaded.module.name.clone())
+    }
+
+    /// The code that is given up when its init is done, or when it goes.
+    pub fn given_up(&self, key: u64, all: bool) -> Vec<Range<u64>> {
+        let loaded = self.loaded.iter().filter(|loaded| loaded.key == key);
+        loaded.flat_map(Loaded::text).filter(|text| all || text.init).map(|text| text.range.clone()).collect()
+    }
+
+    /// Its init is done.
+    pub fn live(&mut self, key: u64) {
+        for loaded in self.loaded.iter_mut().filter(|loaded| loaded.key == key) {
+            loaded.init_done = true;
+        }
+    }
+
+    /// It is gone.
+    pub fn gone(&mut self, key: u64) {
+        self.loaded.retain(|loaded| loaded.key != key);
+    }
+
+    /// All are forgotten.
+    pub fn clear(&mut self) {
+        self.loaded.clear();
+    }
+
+    /// The names of those that are there.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.there().map(|loaded| &*loaded.module.name)
+    }
+
+    fn there(&self) -> impl Iterator<Item = &Loaded> {
+        self.loaded.iter().filter(|loaded| loaded.is_there)
+    }
+
+    fn around(&self, address: u64) -> Option<&Loaded> {
+        self.there().find(|loaded| loaded.holds(address))
+    }
+
+    /// `module:symbol`, or a symbol of any module.
+    pub fn symbol(&self, name: &str) -> Option<Symbol> {
+        let (module, name) = match name.split_once(':') {
+            Some((module, name)) => (Some(module), name),
+            None => (None, name),
+        };
+        let wanted = self.there().filter(|loaded| module.is_none_or(|module| module == loaded.module.name));
+        let mut found =
+            wanted.filter_map(|loaded| loaded.module.image.symbols.find(name).filter(|symbol| loaded.holds(symbol.start)));
+        found.next()
+    }
+
+    /// How many symbols of modules have that name.
+    pub fn symbols_named(&self, name: &str) -> usize {
+        self.there().map(|loaded| loaded.module.image.symbols.count(name)).sum()
+    }
+
+    /// The symbol that covers an address.
+    pub fn symbol_at(&self, address: u64) -> Option<Symbol> {
+        self.around(address)?.module.image.symbols.containing(address)
+    }
+
+    /// Names like this one, `module:symbol` all of them.
+    pub fn similar(&self, name: &str) -> Vec<String> {
+        let Some((module, name)) = name.split_once(':') else { return Vec::new() };
+        let loaded = self.there().filter(|loaded| loaded.module.name == module);
+        loaded.flat_map(|loaded| loaded.module.image.symbols.similar(name)).map(|near| format!("{module}:{near}")).collect()
+    }
+
+    /// The kind of code that an address lies in.
+    pub fn text_kind(&self, address: u64) -> Option<Text> {
+        let loaded = self.around(address)?;
+        let text = loaded.text().find(|text| text.range.contains(&address))?;
+        Some(if text.init { Text::Init } else { Text::Core })
+    }
+
+    /// What the guest patches itself at an address.
+    pub fn site_at(&self, address: u64) -> Option<Site> {
+        self.around(address)?.module.image.tables.sites.get(&address).copied()
+    }
+
+    /// What must not be probed in them.
+    pub fn blacklist(&self) -> impl Iterator<Item = &Blacklisted> {
+        self.there().flat_map(|loaded| &loaded.module.image.tables.blacklist)
+    }
+
+    /// The first instruction in a range that may fault.
+    pub fn expected_fault(&self, range: &Range<u64>) -> Option<u64> {
+        self.around(range.start)?.module.image.tables.expected_fault(range)
+    }
+
+    /// The first place in a range where execution goes on after a fault.
+    pub fn fixup(&self, range: &Range<u64>) -> Option<u64> {
+        self.around(range.start)?.module.image.tables.fixup(range)
+    }
+
+    /// Where an address of their code lies in memory, and how many bytes behind it do.
+    pub fn physical(&self, address: u64) -> Option<(u64, u64)> {
+        let loaded = self.around(address)?;
+        let text = loaded.text().find(|text| text.range.contains(&address))?;
+        let page = loaded.pages.get(&(address & !(PAGE - 1)))?;
+        let offset = address % PAGE;
+        Some((page + offset, (PAGE - offset).min(text.range.end - address)))
+    }
+}
+
+impl Loaded {
+    fn text(&self) -> impl Iterator<Item = &ModuleText> {
+        self.module.text.iter().filter(|text| !(text.init && self.init_done))
+    }
+
+    /// Whether an address is in a section that is still there.
+    fn holds(&self, address: u64) -> bool {
+        let given_up = || self.module.text.iter().any(|text| text.init && self.init_done && text.range.contains(&address));
+        self.module.image.segments.iter().any(|segment| segment.range().contains(&address)) && !given_up()
+    }
+}

@@ -1,0 +1,171 @@
+//! The guest's console on a terminal: what is typed gets there, and the terminal is itself again however the run ends.
+//!
+//! The kernel is one that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without it the tests say so and pass.
+#![cfg(feature = "cpu")]
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+use trapline_images::Wanted;
+
+const IMAGE: &str = "debian/amd64";
+/// A machine that has much else to do takes its time.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+/// A terminal with `trapline run` on it.
+struct Seat {
+    keyboard: File,
+    /// The other end, which keeps the terminal there when the run has ended.
+    terminal: File,
+    child: Child,
+    screen: String,
+}
+
+impl Seat {
+    fn run(args: &[&str]) -> Option<Seat> {
+        let wanted = Wanted::parse(IMAGE)?;
+        if trapline_images::locate(&wanted, &trapline_images::folders()).is_none_or(|local| local.busybox.is_none()) {
+            println!("{IMAGE} is not on this computer: `trapline images pull {IMAGE}` brings it; nothing was tested");
+            return None;
+        }
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).expect("it can be opened");
+        let name = ptsname(&keyboard, Vec::new()).expect("its name");
+        let terminal = File::from(rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("its other end"));
+        rustix::io::ioctl_fionbio(&keyboard, true).expect("reads that do not wait");
+        let end = || terminal.try_clone().expect("one more");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
+        command.args(["run", IMAGE]).args(args).stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().expect("it runs");
+        Some(Seat { keyboard: keyboard.into(), terminal, child, screen: String::new() })
+    }
+
+    fn echoes(&self) -> bool {
+        tcgetattr(&self.terminal)
+            .expect("its state")
+            .local_modes
+            .contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
+    }
+
+    fn look(&mut self) {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = self.keyboard.read(&mut bytes) {
+            self.screen += &String::from_utf8_lossy(&bytes[..count]);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+
+    /// Waits until that is so.
+    fn until(&mut self, what: &str, is_so: impl Fn(&Seat) -> bool) {
+        let started = Instant::now();
+        while !is_so(self) {
+            assert!(started.elapsed() < PATIENCE, "{what} did not come:\n{}", self.screen);
+            assert!(self.child.try_wait().expect("its state").is_none(), "it ended before {what}:\n{}", self.screen);
+            self.look();
+        }
+    }
+
+    fn until_printed(&mut self, text: &str) {
+        self.until(text, |seat| seat.screen.contains(text));
+    }
+
+    fn keys(&mut self, keys: &[u8]) {
+        self.keyboard.write_all(keys).expect("it can be typed on");
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            self.look();
+            if let Some(status) = self.child.try_wait().expect("its state") {
+                self.look();
+                return status;
+            }
+            assert!(started.elapsed() < PATIENCE, "it did not end:\n{}", self.screen);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// DV-4
+#[test]
+fn a_person_at_the_shell_is_heard_and_answered() {
+    let Some(mut seat) = Seat::run(&["-e", "p:name __do_sys_newuname"]) else { return };
+    seat.until_printed("/ # ");
+    assert!(!seat.echoes(), "the guest does the echo");
+    seat.keys(b"uname -a\r");
+    seat.until_printed("Linux (none) 6.");
+    seat.keys(b"sh -c 'echo star''ted; cat'\r");
+    seat.until_printed("\nstarted");
+    seat.keys(b"\x03");
+    seat.until_printed("^C");
+    seat.keys(b"poweroff -f\r");
+    let status = seat.end();
+    assert_eq!(status.code(), Some(0), "{}", seat.screen);
+    assert!(seat.screen.contains("the guest halted") && seat.screen.contains("uname-"), "{}", seat.screen);
+    assert!(seat.echoes(), "the terminal is as it was");
+}
+
+/// DV-4
+#[test]
+fn one_can_leave_at_any_time() {
+    let Some(mut seat) = Seat::run(&[]) else { return };
+    seat.until("the terminal's being taken", |seat| !seat.echoes());
+    seat.keys(b"\x01x");
+    assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
+    assert!(seat.screen.contains("Ctrl-A x leaves") && seat.screen.contains("left by Ctrl-A x"), "{}", seat.screen);
+    assert!(seat.echoes(), "the terminal is as it was");
+}
+
+/// DV-4
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let Some(mut seat) = Seat::run(&[]) else { return };
+    seat.until("the terminal's being taken", |seat| !seat.echoes());
+    let child = rustix::process::Pid::from_child(&seat.child);
+    rustix::process::kill_process(child, rustix::process::Signal::TERM).expect("a signal");
+    let status = seat.end();
+    assert_eq!(status.signal(), Some(15), "{status}: {}", seat.screen);
+    assert!(seat.echoes(), "the terminal is as it was");
+}
+
+/// DV-4: no terminal, and the shell waits for none: what is in the file is typed when it listens, and then end-of-file.
+#[test]
+fn what_a_file_holds_is_typed_and_then_ended() {
+    let run = |image: &str, input: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
+        let mut child = command.args(["run", image, "--console-input", "-", "--summary", "none"]);
+        child =
+            child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = child.spawn().expect("it runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // One that refuses its input does not read it.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("its end")
+    };
+    let refused = run("tiny/x86_64", "");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--console-input is for stock kernels"));
+    if Seat::run(&["--until", "1ns"]).is_none() {
+        return;
+    }
+    let long = "x".repeat(900);
+    let said = run(IMAGE, &format!("echo $((6 * 7))\necho {long} | wc -c\nfalse\n"));
+    let console = String::from_utf8_lossy(&said.stdout);
+    assert_eq!(said.status.code(), Some(1), "the shell's last status: {console}");
+    assert!(console.contains("\n42\r\n") && console.contains("\n901\r\n"), "{console}");
+}

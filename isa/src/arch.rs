@@ -16,19 +16,22 @@ pub enum Arch {
     I386,
     /// 64-bit x86.
     X86_64,
+    /// 32-bit ARM.
+    Arm,
     /// AArch64.
     Arm64,
 }
 
 impl Arch {
     /// Every ISA that is built in.
-    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64];
+    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm, Arch::Arm64];
 
     /// The name that people type: `tiny/x86_64`.
     pub fn name(self) -> &'static str {
         match self {
             Arch::I386 => "i386",
             Arch::X86_64 => "x86_64",
+            Arch::Arm => "arm",
             Arch::Arm64 => "arm64",
         }
     }
@@ -43,6 +46,7 @@ impl Arch {
         match self {
             Arch::I386 => &crate::x86::I386,
             Arch::X86_64 => &crate::x86::X86_64,
+            Arch::Arm => &crate::arm::ARM,
             Arch::Arm64 => &crate::arm64::ARM64,
         }
     }
@@ -62,8 +66,10 @@ pub struct Isa {
     pub word: usize,
     /// Bytes in the longest instruction.
     pub longest: usize,
-    /// What is written over the first byte(s) of a probed instruction.
+    /// A breakpoint that always traps.
     pub breakpoint: &'static [u8],
+    /// What is written over the first byte(s) of a probed instruction. It has the instruction's condition, where instructions have one.
+    pub breakpoint_over: fn(insn: &Insn) -> &'static [u8],
     /// Whether these bytes trap as a breakpoint does, ours or anyone's.
     pub is_breakpoint: fn(bytes: &[u8]) -> bool,
     /// What Linux adds to the probe's address in the pc that a pre-handler sees (1 on x86).
@@ -72,6 +78,8 @@ pub struct Isa {
     pub boundary_errno: Errno,
     /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
     pub variable_length: bool,
+    /// Linux 6.1 lets ftrace carry probes on its sites; where it does not it refuses them.
+    pub ftrace_carries: bool,
     /// How many bytes in front of the true entry a function may start with that still count as its entry (ENDBR), by its first bytes.
     pub entry_offset: fn(first: &[u8]) -> u64,
     /// Functions that switch stacks, where return probes are refused.

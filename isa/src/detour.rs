@@ -23,8 +23,8 @@ pub struct Detour {
     /// What leads back from where a hijacked function has returned to, once the host has put the true return address where the
     /// function had it: the stack word just popped, or the register. Empty: there is no such instruction, and a breakpoint does it.
     pub return_pad: &'static [u8],
-    /// The jump that stands at `from` and leads to `to`; `None` if that is too far.
-    pub jump: fn(from: u64, to: u64) -> Option<[u8; JUMP_MOST]>,
+    /// The jump that stands where an instruction was, on that one's condition, and leads to `to`; `None` if that is too far.
+    pub jump: fn(over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]>,
     /// Whether an instruction may run in a detour among others, with no engine looking on.
     pub may_move: fn(&Insn, Policy) -> bool,
     /// Where an instruction leads, as this policy sees it.

@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod abi;
 pub mod arch;
+pub mod arm;
 pub mod arm64;
 pub mod detour;
 pub mod function;

@@ -134,11 +134,12 @@ impl Engine {
             return Ok(());
         }
         let address = point.address();
-        let original = &point.insn.bytes()[..isa.breakpoint.len().min(point.insn.bytes().len())];
-        let expected = if wanted { point.insn.bytes() } else { isa.breakpoint };
+        let breakpoint = (isa.breakpoint_over)(&point.insn);
+        let original = &point.insn.bytes()[..breakpoint.len().min(point.insn.bytes().len())];
+        let expected = if wanted { point.insn.bytes() } else { breakpoint };
         match (holds(guest, address, expected), wanted) {
             (true, _) => {
-                let bytes = if wanted { isa.breakpoint } else { original };
+                let bytes = if wanted { breakpoint } else { original };
                 if let Err(fault) = guest.patch_text(address, bytes) {
                     return refused(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
                 }

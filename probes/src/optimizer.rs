@@ -258,11 +258,11 @@ impl Engine {
     /// Takes a jump back, or the point out of the queue; the breakpoint stays.
     pub(crate) fn unoptimise(&mut self, guest: &mut dyn Guest, number: u32, obstacle: Refusal) {
         let Some(table) = self.isa.detour else { return };
-        let breakpoint = self.isa.breakpoint;
+        let isa = self.isa;
         let Some(point) = self.points.get_mut(number) else { return };
         point.obstacle = Some(obstacle);
         if core::mem::take(&mut point.jump) == Jump::Optimised
-            && let Err(refusal) = take_jump_back(guest, table, breakpoint, point)
+            && let Err(refusal) = take_jump_back(guest, table, (isa.breakpoint_over)(&point.insn), point)
         {
             guest.log(&refusal.why);
         }
@@ -292,9 +292,11 @@ impl Engine {
     /// An instruction of the region other than the first has faulted in the detour, and the guest will come back to the original:
     /// the jump must not be there then. It comes again when nobody remembers that address.
     pub(crate) fn give_way_to_fault(&mut self, cpu: &mut dyn Cpu, number: u32) {
-        let (Some(table), breakpoint) = (self.isa.detour, self.isa.breakpoint) else { return };
+        let Some(table) = self.isa.detour else { return };
+        let breakpoint_over = self.isa.breakpoint_over;
         let Some(point) = self.points.get_mut(number) else { return };
         let (Some(region), Jump::Optimised) = (point.region, point.jump) else { return };
+        let breakpoint = breakpoint_over(&point.insn);
         let rest = &region.bytes()[breakpoint.len()..table.jump_length as usize];
         let at = point.address();
         let written = cpu.patch_text(at, breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
@@ -309,8 +311,8 @@ impl Engine {
 /// Breakpoint first: it stands there already; then the rest of the jump, then its first bytes.
 fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Result<(), Refusal> {
     let (Some(region), Some(slot)) = (&point.region, point.slot) else { return Ok(()) };
-    let jump = (table.jump)(point.address(), slot.detour()).ok_or(Rule::OutOfReach.refusal())?;
-    let breakpoint = guest.isa().breakpoint;
+    let jump = (table.jump)(&point.insn, slot.detour()).ok_or(Rule::OutOfReach.refusal())?;
+    let breakpoint = (guest.isa().breakpoint_over)(&point.insn);
     let split = breakpoint.len();
     let mut now = [0; LONGEST as usize];
     let now = &mut now[..region.bytes().len()];
@@ -333,7 +335,7 @@ fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], poin
     let (at, length, split) = (point.address(), table.jump_length as usize, breakpoint.len());
     let mut now = [0; detour::JUMP_MOST];
     let now = &mut now[..length];
-    let jump = (table.jump)(at, slot.detour());
+    let jump = (table.jump)(&point.insn, slot.detour());
     let unchanged = guest.read_text(at, now).is_ok() && jump.is_some_and(|jump| now[..] == jump[..length]);
     if !unchanged {
         let why = format!("the guest has changed the text at {at:#x} under an optimised probe; it stays as it is");

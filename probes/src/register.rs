@@ -117,6 +117,9 @@ impl Engine {
         let patched = match site {
             Some(Site::JumpLabel) => Some("is a static key's jump, which the kernel patches while it runs"),
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
+            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.ftrace_carries => {
+                Some("is ftrace's, which carries no probes on this ISA")
+            }
             Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
             _ => None,
         };
@@ -187,14 +190,14 @@ impl Engine {
     /// Guest text with our breakpoints and jumps taken out.
     pub fn read_original(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         guest.read_text(address, into)?;
-        let breakpoint = self.isa.breakpoint.len() as u64;
+        let breakpoint = self.isa.longest as u64;
         let jump = self.isa.detour.map_or(0, |table| table.jump_length);
         let end = address.saturating_add(into.len() as u64);
         for number in self.points.within(address.saturating_sub(breakpoint.max(jump) - 1)..end) {
             let Some(point) = self.points.get(number).filter(|point| point.armed) else { continue };
             let (bytes, len) = match (&point.region, point.jump) {
                 (Some(region), Jump::Optimised) => (region.bytes(), jump),
-                _ => (point.insn.bytes(), breakpoint),
+                _ => (point.insn.bytes(), (self.isa.breakpoint_over)(&point.insn).len() as u64),
             };
             for (at, byte) in (point.address()..).zip(bytes).take(len as usize) {
                 if let Some(place) = at.checked_sub(address).and_then(|offset| into.get_mut(offset as usize)) {

@@ -4,6 +4,9 @@ use crate::stock::AtShell;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use trapline::boot::{Kernel, initramfs};
+use trapline::machine::{Config, Machine, Stop};
+use trapline_images::Stock;
 
 /// A kernel with tables.
 pub struct Oracle {
@@ -15,6 +18,8 @@ pub struct Oracle {
     pub busybox: &'static str,
     /// Its name in the catalogue.
     pub stock: &'static str,
+    /// Its CPUs can be saved, so that a snapshot of it at its shell can be begun at.
+    pub saved: bool,
 }
 
 /// All of them.
@@ -24,12 +29,21 @@ pub const ORACLES: &[Oracle] = &[
         image: "6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64",
         busybox: "busybox/busybox-amd64",
         stock: "debian/amd64",
+        saved: true,
     },
     Oracle {
         name: "6.1.0-50-686",
         image: "6.1.0-50-686/vmlinuz-6.1.0-50-686",
         busybox: "busybox/busybox-i386",
         stock: "debian/i386",
+        saved: true,
+    },
+    Oracle {
+        name: "6.1.0-50-arm64",
+        image: "6.1.0-50-arm64/vmlinuz-6.1.0-50-arm64",
+        busybox: "busybox/busybox-arm64",
+        stock: "debian/arm64",
+        saved: false,
     },
 ];
 
@@ -37,11 +51,12 @@ fn shared(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder)
 }
 
-/// A file of the images' folders.
+/// A file of the images' folders, maybe compressed.
 pub fn file_of(name: &str) -> Option<PathBuf> {
     let listed = std::env::var_os("TRAPLINE_IMAGES");
     let folders = listed.iter().flat_map(std::env::split_paths).chain([shared("kernels")]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+    let mut files = folders.flat_map(|folder| ["", ".xz"].map(|end| folder.join(format!("{name}{end}"))));
+    files.find(|file| file.is_file())
 }
 
 /// A table's text.
@@ -52,12 +67,49 @@ pub fn table(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer.
+/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer or cannot be saved.
 pub fn at_shell(oracle: &Oracle, program: &str, ram: Option<u64>) -> Option<AtShell> {
-    let Oracle { name, image, busybox, stock } = oracle;
+    if !oracle.saved {
+        println!("{}: skipped: CPUs of its ISA cannot be saved", oracle.name);
+        return None;
+    }
+    let (stock, image, busybox) = files_of(oracle)?;
+    Some(AtShell::of(stock, &image, &busybox, program, ram))
+}
+
+/// The kernel with the text that it has when a guest here has come to its shell.
+pub fn live(oracle: &Oracle, kernel: &Kernel, program: &str) -> Option<Kernel> {
+    if oracle.saved {
+        return Some(at_shell(oracle, program, None)?.snapshot.live(kernel));
+    }
+    let (stock, _, busybox) = files_of(oracle)?;
+    let busybox = fs::read(&busybox).unwrap_or_else(|error| panic!("{}: {error}", busybox.display()));
+    Some(run_to_program(kernel, stock.command_line, &busybox))
+}
+
+fn run_to_program(kernel: &Kernel, command_line: &str, busybox: &[u8]) -> Kernel {
+    const READY: &str = "the text is as it stays";
+    const LONG: u64 = 60_000_000_000;
+    let script = format!("echo {READY}\nsleep 1\n");
+    let initrd = initramfs::with_busybox(busybox, Some(script.as_bytes()), &[]);
+    let config = Config { command_line: command_line.into(), initrd: Some(initrd.into()), ..Config::default() };
+    let mut machine = Machine::new(kernel, &config, |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    machine.stop_at_console_text(Some(READY));
+    let stop = machine.run_until(LONG);
+    assert_eq!(stop, Stop::ConsoleText, "{}", String::from_utf8_lossy(&machine.take_console()));
+    let mut live = kernel.clone();
+    for segment in &mut live.segments {
+        assert!(machine.ram().read(segment.physical, &mut segment.bytes), "{:#x}", segment.physical);
+    }
+    live
+}
+
+/// What it is in the catalogue, its image and its busybox.
+fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
+    let Oracle { name, image, busybox, stock, .. } = oracle;
     let stock = trapline_images::stocks().iter().find(|known| known.name == *stock)?;
     match (file_of(image), file_of(busybox)) {
-        (Some(image), Some(busybox)) => Some(AtShell::of(stock, &image, &busybox, program, ram)),
+        (Some(image), Some(busybox)) => Some((stock, image, busybox)),
         _ => {
             println!("{name}: skipped: {image} or {busybox} is in no folder of TRAPLINE_IMAGES");
             None

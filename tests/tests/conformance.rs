@@ -14,12 +14,13 @@ use std::path::Path;
 use trapline::boot::Kernel;
 use trapline::still::StillGuest;
 use trapline::symbols::{Entry, Symbols};
+use trapline_isa::arch::Arch;
 use trapline_isa::function;
 use trapline_isa::plan::{Policy, Refusal};
 use trapline_probes::Engine;
 use trapline_probes::guest::{Guest, Site};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::oracle::{self, ORACLES, Oracle, Row, at_shell, file_of, rows};
+use trapline_tests::oracle::{self, ORACLES, Oracle, Row, file_of, rows};
 
 /// The least share of rows on which we agree, in percent.
 const LEAST: f64 = 99.0;
@@ -55,7 +56,8 @@ fn symbols_and_text_of_the_image_are_those_of_the_running_kernel() {
             assert_eq!(found, (row.symbol.clone(), row.offset, row.size), "{name}: {:#x}", row.address);
             let mut image = vec![0; row.image.len()];
             kernel.read(row.address, &mut image).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
-            assert_eq!(image, row.image, "{name}: {:#x}", row.address);
+            // A raw image is relocated as it is read: its data is that of the running kernel.
+            assert!(image == row.image || image == row.live, "{name}: {:#x}: {image:02x?}", row.address);
         }
         println!("{name}: {} symbols; symbol, offset, size and bytes of {} rows are the same", kernel.symbols.len(), rows.len());
     }
@@ -109,10 +111,14 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
         let rows = rows(&table);
         let mut guest = StillGuest::booted(&kernel);
         patch_returns(&kernel, &mut guest);
+        let other_loads = device_loads(&kernel);
+        for (place, load) in &other_loads {
+            guest.patch_text(*place, &load.to_le_bytes()).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
+        }
         for row in rows.iter().filter(|row| row.live != row.image && !row.image.is_empty()) {
             guest.patch_text(row.address, &row.live).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
         }
-        let differences = differences(name, &kernel, &mut guest, &rows);
+        let differences = differences(name, &kernel, &mut guest, &rows, &other_loads);
         let unpatched = |row: &Row| row.live == row.image;
         found.add(name, &rows, &differences, unpatched);
         let share = share(&differences);
@@ -126,18 +132,16 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
 fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     let mut found = Found::default();
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
-        let Some(stock) =
-            ORACLES.iter().find(|oracle| oracle.name == name).and_then(|oracle| at_shell(oracle, "conformance", None))
-        else {
-            continue;
-        };
+        let oracle = ORACLES.iter().find(|oracle| oracle.name == name);
+        let Some(live) = oracle.and_then(|oracle| oracle::live(oracle, &kernel, "conformance")) else { continue };
         let rows = rows(&table);
-        let live = stock.snapshot.live(&kernel);
+        let other_loads = device_loads(&kernel);
         let same = |row: &Row| {
             let mut bytes = vec![0; row.live.len()];
-            live.read(row.address, &mut bytes).is_ok() && bytes == row.live
+            let as_there = !follows_other_load(row, &other_loads);
+            as_there && live.read(row.address, &mut bytes).is_ok() && bytes == row.live
         };
-        let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows);
+        let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows, &other_loads);
         found.add(name, &rows, &differences, same);
         // Where the guest has made the same of its text, the same is decided.
         assert!(rows.iter().zip(&differences).all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
@@ -152,7 +156,13 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
 }
 
 /// For each row nothing, or what is different.
-fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[Row]) -> Vec<Option<Difference>> {
+fn differences(
+    name: &str,
+    kernel: &Kernel,
+    guest: &mut StillGuest<'_>,
+    rows: &[Row],
+    other_loads: &[(u64, u32)],
+) -> Vec<Option<Difference>> {
     rows.iter()
         .map(|row| {
             let answer = answer(kernel, guest, row);
@@ -164,7 +174,7 @@ fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[
                     None
                 }
                 _ if said == row.result => None,
-                answer => Some(difference(kernel, row, said, answer.err().as_ref())),
+                answer => Some(difference(kernel, row, said, answer.err().as_ref(), other_loads)),
             }
         })
         .collect()
@@ -240,6 +250,39 @@ fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
+/// The CPU of arm64's tables has Cortex-A57's defect 832075, for which the kernel makes load-acquires of its loads from devices: `ldar`
+/// in place of `ldr`, by rows of a place, its replacement, a number and two lengths (struct alt_instr). Nothing names that table; its rows
+/// are found by what they are. Gives the places and what stands there then.
+fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
+    const ROW: usize = 12;
+    let (is_arm64, is_text) = (kernel.arch == Arch::Arm64, |address| kernel.tables.is_text(address));
+    let data = kernel.segments.iter().filter(|segment| is_arm64 && !segment.executable);
+    let rows = data.flat_map(|segment| {
+        let offsets = (0..segment.bytes.len().saturating_sub(ROW)).step_by(4);
+        offsets.map(|offset| (segment.virtual_address + offset as u64, &segment.bytes[offset..][..ROW]))
+    });
+    rows.filter(|(_, row)| row[10..] == [4, 4])
+        .filter_map(|(at, row)| {
+            let field = |from: usize| {
+                let distance = i32::from_le_bytes(row[from..from + 4].try_into().expect("4 bytes"));
+                Some(at.wrapping_add(from as u64).wrapping_add_signed(distance.into())).filter(|address| is_text(*address))
+            };
+            let (place, replacement) = (field(0)?, field(4)?);
+            let mut bytes = [0; 4];
+            kernel.read(replacement, &mut bytes).ok()?;
+            let load = u32::from_le_bytes(bytes);
+            (load & 0x3fff_fc00 == 0x08df_fc00).then_some((place, load))
+        })
+        .collect()
+}
+
+/// Whether one of these loads is near enough before a row's address: Linux looks back so far for a load-exclusive, for which it takes them.
+fn follows_other_load(row: &Row, other_loads: &[(u64, u32)]) -> bool {
+    const LOOKS_BACK: u64 = 128;
+    let looked_at = row.address.saturating_sub(LOOKS_BACK)..row.address;
+    other_loads.iter().any(|(place, _)| looked_at.contains(place))
+}
+
 /// How a probe stands in the text, as the kernel's list says it, and why not otherwise.
 struct Status {
     word: &'static str,
@@ -310,7 +353,13 @@ struct Difference {
 const VMCALL: [u8; 3] = [0x0f, 0x01, 0xc1];
 const VMMCALL: [u8; 3] = [0x0f, 0x01, 0xd9];
 
-fn difference(kernel: &Kernel, row: &Row, said: &'static str, refusal: Option<&Refusal>) -> Difference {
+fn difference(
+    kernel: &Kernel,
+    row: &Row,
+    said: &'static str,
+    refusal: Option<&Refusal>,
+    other_loads: &[(u64, u32)],
+) -> Difference {
     let site: Option<&Site> = kernel.tables.sites.get(&row.address);
     let mut all = format!("{:#x} {} {}+{:#x}: theirs {}, ours {said}", row.address, row.kind, row.symbol, row.offset, row.result);
     let _ = write!(all, "; {:02x?} `{}`, {}, {}", &row.live[..row.live.len().min(8)], row.insn, row.category, row.status);
@@ -328,6 +377,9 @@ fn difference(kernel: &Kernel, row: &Row, said: &'static str, refusal: Option<&R
         ),
         () if said == "EILSEQ" && !is_boundary && row.live != row.image => Some(
             "the kernel has replaced an instruction of the image by shorter ones; where they begin is before the row, in bytes that no row tells",
+        ),
+        () if said == "ok" && follows_other_load(row, other_loads) => Some(
+            "the oracle's CPU is a Cortex-A57, for whose defect 832075 the kernel makes `ldar` of loads from devices, and Linux takes `ldar` for a load-exclusive; ours is a Cortex-A72",
         ),
         () => None,
     };

@@ -9,6 +9,7 @@ use super::unnamed::Finder;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Blacklisted, Site};
 
 /// The tables of one kernel.
@@ -51,6 +52,9 @@ struct Bounds {
     search: Option<Search>,
 }
 
+/// The most code behind an image's init text.
+const MOST_EXIT_TEXT: u64 = 0x4_0000;
+
 type Search = fn(&Finder<'_>) -> Option<Range<u64>>;
 
 const fn bounds(start: &'static str, end: &'static str, section: &'static str) -> Bounds {
@@ -63,7 +67,7 @@ impl Bounds {
     }
 }
 
-const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table");
+const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table").or(|finder| finder.exceptions());
 const BLACKLIST: Bounds =
     bounds("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist").or(|finder| finder.kprobe_blacklist());
 const KPROBES_TEXT: Bounds = bounds("__kprobes_text_start", "__kprobes_text_end", ".kprobes.text");
@@ -79,6 +83,36 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     let start = symbols.address_of(INDIRECT_THUNKS.start)?;
     let thunks = symbols.extents(start..text.end).into_iter().take_while(|symbol| symbol.name.contains("indirect_thunk"));
     thunks.last().map(|last| start..last.start + last.size)
+}
+
+/// Code that an ISA's kernels list too, in their order (arch_populate_kprobe_blacklist).
+fn listed_areas(arch: Arch) -> &'static [Bounds] {
+    match arch {
+        Arch::Arm64 => &AREAS_OF_ARM64,
+        Arch::I386 | Arch::X86_64 | Arch::Arm => &AREAS_OF_X86,
+    }
+}
+
+static AREAS_OF_X86: [Bounds; 1] = [ENTRY_TEXT];
+/// The last one where the kernel does not run as its own hypervisor.
+static AREAS_OF_ARM64: [Bounds; 5] = [
+    ENTRY_TEXT,
+    bounds("__irqentry_text_start", "__irqentry_text_end", ""),
+    bounds("__idmap_text_start", "__idmap_text_end", ""),
+    bounds("__hyp_text_start", "__hyp_text_end", ""),
+    bounds("__hyp_idmap_text_start", "__hyp_idmap_text_end", ""),
+];
+
+/// How far behind the address that a kernel's table gives for it the ftrace site is: behind the first of two nops
+/// (ftrace_call_adjust).
+fn ftrace_adjustment(arch: Arch) -> u64 {
+    if arch == Arch::Arm64 { 4 } else { 0 }
+}
+
+/// Tables that kernels of this ISA never have.
+fn has_table(arch: Arch, site: Site) -> bool {
+    let of_x86 = matches!(site, Site::StaticCall | Site::SmpLock);
+    !of_x86 || matches!(arch, Arch::I386 | Arch::X86_64)
 }
 
 /// How the address of a site stands in a row of its table.
@@ -99,7 +133,8 @@ const SITES: &[(Bounds, Site, [usize; 2], Form)] = &[
                                                                         Site::JumpLabel,  [12, 16], Form::Relative),
     (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),
                                                                         Site::StaticCall, [0, 8],   Form::Relative),
-    (bounds("__start___bug_table", "__stop___bug_table", "__bug_table"),Site::Bug,        [12, 12], Form::Relative),
+    (bounds("__start___bug_table", "__stop___bug_table", "__bug_table").or(|finder| finder.bugs()),
+                                                                        Site::Bug,        [12, 12], Form::Relative),
     (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    [4, 4],   Form::Relative),
     (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc").or(|finder| finder.ftrace_sites()),
                                                                         Site::Ftrace,     [4, 8],   Form::Absolute),
@@ -114,7 +149,10 @@ impl Tables {
         // Names that do not reach to the end of the kernel are those of its code alone (CONFIG_KALLSYMS_ALL off).
         let named = |name: &str| kernel.symbols.address_of(name).is_some();
         if named(TEXT.start) && !named("_end") {
-            let more = [tables.init_text.clone(), kernel.section(".exit.text")];
+            // A raw image has no sections: behind its init text there is some that only modules would need.
+            let end = tables.init_text.as_ref().map(|range| range.end);
+            let exit_text = kernel.section(".exit.text").or(end.map(|end| end..end.saturating_add(MOST_EXIT_TEXT)));
+            let more = [tables.init_text.clone(), exit_text];
             let code = [tables.text.clone()].into_iter().chain(more.into_iter().flatten()).collect();
             reader.finder = Some(Finder::new(kernel, &kernel.symbols, code));
         }
@@ -127,11 +165,12 @@ impl Tables {
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes, form) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
-            if size == 0 {
+            if size == 0 || !has_table(kernel.arch, *site) {
                 continue;
             }
             for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, *form)) {
-                tables.sites.entry(address).or_insert(*site);
+                let adjustment = if *site == Site::Ftrace { ftrace_adjustment(kernel.arch) } else { 0 };
+                tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
             }
         }
         tables.missing = reader.missing;
@@ -169,7 +208,7 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );
-    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT, &ENTRY_TEXT] {
+    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT].into_iter().chain(listed_areas(reader.kernel.arch)) {
         let Some(range) = reader.range(bounds) else { continue };
         let inside = symbols.extents(range.clone());
         match inside.is_empty() {

@@ -7,11 +7,42 @@
 use super::{Kernel, Segment};
 use crate::symbols::Symbols;
 use std::ops::Range;
+use trapline_isa::arch::Arch;
 
 /// Fewer rows may stand together by chance.
 const FEWEST_ROWS: usize = 16;
 
-/// What a site may begin with: a call, jumps, and the nops that are written over these.
+/// What the sites of an ISA begin with, in a kernel that has not run.
+struct Looks {
+    traced: fn(&[u8]) -> bool,
+    jump_label: fn(&[u8]) -> bool,
+    bug: fn(&[u8]) -> bool,
+}
+
+static X86: Looks = Looks {
+    traced: |bytes| starts(bytes, &[CALL, NOPS]),
+    jump_label: |bytes| starts(bytes, &[JUMPS, NOPS]),
+    bug: |bytes| bytes.starts_with(&[0x0f, 0x0b]),
+};
+
+/// Two nops at a function's start; a nop or `b`; `brk #0x800`.
+static ARM64: Looks = Looks {
+    traced: |bytes| words(bytes).eq([NOP, NOP]),
+    jump_label: |bytes| words(bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000),
+    bug: |bytes| words(bytes).next() == Some(0xd421_0000),
+};
+
+const NOP: u32 = 0xd503_201f;
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes))
+}
+
+fn starts(bytes: &[u8], kinds: &[&[&[u8]]]) -> bool {
+    kinds.iter().copied().flatten().any(|start| bytes.starts_with(start))
+}
+
+/// On x86: a call, jumps, and the nops that are written over these.
 const CALL: &[&[u8]] = &[&[0xe8]];
 const JUMPS: &[&[u8]] = &[&[0xe9], &[0xeb]];
 #[rustfmt::skip]
@@ -23,23 +54,42 @@ pub struct Finder<'a> {
     symbols: &'a Symbols,
     word: usize,
     code: Vec<Range<u64>>,
+    looks: &'static Looks,
 }
 
 impl<'a> Finder<'a> {
     /// Of this kernel, whose code lies in these ranges.
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
-        Finder { kernel, symbols, word: kernel.arch.isa().word, code }
+        let looks = match kernel.arch {
+            Arch::Arm64 => &ARM64,
+            _ => &X86,
+        };
+        Finder { kernel, symbols, word: kernel.arch.isa().word, code, looks }
+    }
+
+    /// Rows of an instruction, where execution goes on, and one of few ways to go on.
+    pub fn exceptions(&self) -> Option<Range<u64>> {
+        const WAYS: Range<u8> = 1..32;
+        self.longest(12, 4, |at, row| {
+            let code = |offset| self.relative(at, row, offset).is_some_and(|address| self.is_code(address));
+            code(0) && code(4) && WAYS.contains(&row[8]) && row[9] == 0
+        })
+    }
+
+    /// Rows of a trap, its file's name and its line.
+    pub fn bugs(&self) -> Option<Range<u64>> {
+        self.longest(12, 4, |at, row| self.relative(at, row, 0).is_some_and(|site| self.begins(site, self.looks.bug)))
     }
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
     pub fn ftrace_sites(&self) -> Option<Range<u64>> {
-        self.longest(self.word, self.word, |_, row| self.absolute(row).is_some_and(|site| self.begins(site, &[CALL, NOPS])))
+        self.longest(self.word, self.word, |_, row| self.absolute(row).is_some_and(|site| self.begins(site, self.looks.traced)))
     }
 
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         self.longest(8 + self.word, self.word, |at, row| {
-            let site = self.relative(at, row, 0).is_some_and(|site| self.begins(site, &[JUMPS, NOPS]));
+            let site = self.relative(at, row, 0).is_some_and(|site| self.begins(site, self.looks.jump_label));
             let target = || self.relative(at, row, 4).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
@@ -70,8 +120,9 @@ impl<'a> Finder<'a> {
     /// Words that point at functions, among these one that is never missing.
     pub fn kprobe_blacklist(&self) -> Option<Range<u64>> {
         let member = self.symbols.address_of("get_kprobe")?;
-        let is_function = |address: u64| {
-            self.is_code(address) && self.symbols.containing(address).is_some_and(|symbol| symbol.start == address)
+        let is_function = |address: u64| match self.is_code(address) {
+            true => self.symbols.containing(address).is_some_and(|symbol| symbol.start == address),
+            false => self.is_hidden_code(address),
         };
         let found = self.runs(self.word, self.word, |_, row| self.absolute(row).is_some_and(is_function));
         let holds = |range: &Range<u64>| {
@@ -120,15 +171,19 @@ impl<'a> Finder<'a> {
         runs
     }
 
-    fn begins(&self, site: u64, kinds: &[&[&[u8]]]) -> bool {
-        let mut bytes = [0; 5];
-        self.is_code(site)
-            && self.kernel.read(site, &mut bytes).is_ok()
-            && kinds.iter().copied().flatten().any(|start| bytes.starts_with(start))
+    fn begins(&self, site: u64, looks: fn(&[u8]) -> bool) -> bool {
+        let mut bytes = [0; 8];
+        self.is_code(site) && self.kernel.read(site, &mut bytes).is_ok() && looks(&bytes)
     }
 
     fn is_code(&self, address: u64) -> bool {
         self.code.iter().any(|range| range.contains(&address))
+    }
+
+    /// Between text and init text arm64 has code that runs by its physical address only, and has no names.
+    fn is_hidden_code(&self, address: u64) -> bool {
+        let [text, init_text, ..] = &self.code[..] else { return false };
+        self.kernel.arch == Arch::Arm64 && (text.end..init_text.start).contains(&address) && address.is_multiple_of(4)
     }
 
     fn mask(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::symbols::Symbols;
 use capstone::Capstone;
-use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax, arm64, x86};
+use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax, arm, arm64, x86};
 use clap::ValueEnum;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::{Flow, Insn};
@@ -37,6 +37,7 @@ impl<'k> Writer<'k> {
         let capstone = match arch {
             Arch::I386 => x86(x86::ArchMode::Mode32),
             Arch::X86_64 => x86(x86::ArchMode::Mode64),
+            Arch::Arm => Capstone::new().arm().mode(arm::ArchMode::Arm).build(),
             Arch::Arm64 => Capstone::new().arm64().mode(arm64::ArchMode::Arm).build(),
         };
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
@@ -76,15 +77,17 @@ mod tests {
     #[test]
     fn branch_targets_have_names() {
         let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);
-        use Arch::{Arm64, X86_64};
+        use Arch::{Arm, Arm64, X86_64};
         use Syntax::{Att, Intel};
         #[rustfmt::skip]
-        let cases: [(Arch, &[u8], Syntax, &str); 8] = [
+        let cases: [(Arch, &[u8], Syntax, &str); 10] = [
             (X86_64, &[0xe8, 0xfb, 0, 0, 0],            Att,    "callq 0x1100 <vfs_read>"),
             (X86_64, &[0xeb, 0x10],                     Att,    "jmp 0x1012 <_stext+0x12>"),
             (X86_64, &[0x89, 0xd8],                     Att,    "movl %ebx, %eax"),
             (X86_64, &[0x89, 0xd8],                     Intel,  "mov eax, ebx"),
             (X86_64, &[0xc3],                           Att,    "retq"),
+            (Arm,    &[0x3e, 0x00, 0x00, 0xeb],         Att,    "bl #0x1100 <vfs_read>"),
+            (Arm,    &[0x04, 0xe0, 0x2d, 0xe5],         Att,    "str lr, [sp, #-4]!"),
             (Arm64,  &[0x40, 0x00, 0x00, 0x94],         Att,    "bl #0x1100 <vfs_read>"),
             (Arm64,  &[0xfd, 0x7b, 0xbe, 0xa9],         Att,    "stp x29, x30, [sp, #-0x20]!"),
             (Arm64,  &[0xff, 0xff, 0xff, 0x54],         Att,    "b.nv #0xffc <0xffc>"),

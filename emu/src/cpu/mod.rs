@@ -209,6 +209,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
         Arch::Arm64 => Some(&arm64::ARM64),
+        Arch::Arm => None,
     }
 }
 

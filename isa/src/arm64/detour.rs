@@ -30,9 +30,9 @@ pub(super) fn branch(from: u64, to: u64) -> Option<u32> {
     field(distance >> 2, 26).filter(|_| aligned).map(|words| 0x1400_0000 | words)
 }
 
-fn jump(from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
+fn jump(over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
     let mut bytes = [0; JUMP_MOST];
-    bytes[..LENGTH].copy_from_slice(&branch(from, to)?.to_le_bytes());
+    bytes[..LENGTH].copy_from_slice(&branch(over.address, to)?.to_le_bytes());
     Some(bytes)
 }
 
@@ -112,11 +112,12 @@ mod tests {
     fn the_jump_reaches_128_mebibytes_either_way() {
         let to = |distance: i64| START.wrapping_add_signed(distance);
         assert_eq!(branch(START, to(-8)), Some(0x17ff_fffe));
-        assert_eq!(jump(START, to(8)).map(|bytes| bytes[..4].to_vec()), Some(0x1400_0002_u32.to_le_bytes().to_vec()));
+        let here = Insn::new(START, &[0; LENGTH], Flow::Next);
+        assert_eq!(jump(&here, to(8)).map(|bytes| bytes[..4].to_vec()), Some(0x1400_0002_u32.to_le_bytes().to_vec()));
         for (distance, reached) in
             [(0x7ff_fffc, true), (0x800_0000, false), (-0x800_0000, true), (-0x800_0004, false), (2, false)]
         {
-            assert_eq!(jump(START, to(distance)).is_some(), reached, "{distance:#x}");
+            assert_eq!(jump(&here, to(distance)).is_some(), reached, "{distance:#x}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub static BITS_64: Detour = Detour {
     jump_length: JUMP_LENGTH as u64,
     lead: NOP,
     return_pad: &[0xff, 0x64, 0x24, 0xf8], // jmp *-8(%rsp)
-    jump: |from, to| jump(Mode::Bits64, from, to),
+    jump: |over, to| jump(Mode::Bits64, over.address, to),
     may_move: |insn, policy| may_move(Mode::Bits64, insn, policy),
     flow: |insn, policy| flow(Mode::Bits64, insn, policy),
 };
@@ -27,7 +27,7 @@ pub static BITS_64: Detour = Detour {
 /// 32-bit: addresses wrap, so everything is in reach.
 pub static BITS_32: Detour = Detour {
     return_pad: &[0xff, 0x64, 0x24, 0xfc], // jmp *-4(%esp)
-    jump: |from, to| jump(Mode::Bits32, from, to),
+    jump: |over, to| jump(Mode::Bits32, over.address, to),
     may_move: |insn, policy| may_move(Mode::Bits32, insn, policy),
     flow: |insn, policy| flow(Mode::Bits32, insn, policy),
     ..BITS_64

@@ -189,7 +189,7 @@ pub fn difference(function: &Function, address: u64, applies: &dyn Fn(Rule) -> b
     let Ok(region) = region_by(ISA, Policy::Best, START..function.end, address, &mut around, applies) else { return None };
     let Ok(code) = lean(ISA, table, &region, DETOUR) else { return None };
     *judged += 1;
-    let jump = (table.jump)(address, DETOUR).expect("in reach");
+    let jump = (table.jump)(&region.insns()[0], DETOUR).expect("in reach");
     let length = table.jump_length as usize;
     let mut probed = function.text.clone();
     let at = (address - START) as usize;

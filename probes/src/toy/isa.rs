@@ -249,10 +249,12 @@ const BASE: Isa = Isa {
     word: 8,
     longest: 6,
     breakpoint: &[BREAK],
+    breakpoint_over: |_| &[BREAK],
     is_breakpoint: |bytes| bytes.first() == Some(&BREAK),
     linux_pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
     variable_length: true,
+    ftrace_carries: true,
     entry_offset: |first| if first.first() == Some(&LANDING) { 2 } else { 0 },
     no_return_probes: &["__switch_to"],
     abi: &ABI_STACK,
@@ -270,9 +272,9 @@ static DETOUR: Detour = Detour {
     jump_length: JUMP_LENGTH,
     lead: &[NOP],
     return_pad: &[],
-    jump: |from, to| {
+    jump: |over, to| {
         let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
-        bytes[1..JUMP_LENGTH as usize].copy_from_slice(&(to.wrapping_sub(from + JUMP_LENGTH) as i32).to_le_bytes());
+        bytes[1..JUMP_LENGTH as usize].copy_from_slice(&(to.wrapping_sub(over.address + JUMP_LENGTH) as i32).to_le_bytes());
         Some(bytes)
     },
     may_move: |insn, _| matches!(plan(insn), Ok(Plan::Boost)) && insn.bytes().first() != Some(&FILL),

@@ -133,11 +133,12 @@ fn a_lean_detour_runs_the_displaced_instructions_and_goes_back() {
 #[test]
 fn the_jump_reaches_two_gigabytes_either_way() {
     let to = |distance: i64| START.wrapping_add_signed(distance);
-    assert_eq!((BITS_64.jump)(START, to(0x10)).map(|bytes| bytes[..5].to_vec()), Some(vec![0xe9, 0x0b, 0, 0, 0]));
+    let at = |address| Insn::new(address, &[], Flow::Next);
+    assert_eq!((BITS_64.jump)(&at(START), to(0x10)).map(|bytes| bytes[..5].to_vec()), Some(vec![0xe9, 0x0b, 0, 0, 0]));
     #[rustfmt::skip]
     let edges = [(0x8000_0004, true), (0x8000_0005, false), (-0x7fff_fffb, true), (-0x7fff_fffc, false)];
     for (distance, reached) in edges {
-        assert_eq!((BITS_64.jump)(START, to(distance)).is_some(), reached, "{distance:#x}");
-        assert!((BITS_32.jump)(START & 0xffff_ffff, to(distance) & 0xffff_ffff).is_some(), "32-bit addresses wrap");
+        assert_eq!((BITS_64.jump)(&at(START), to(distance)).is_some(), reached, "{distance:#x}");
+        assert!((BITS_32.jump)(&at(START & 0xffff_ffff), to(distance) & 0xffff_ffff).is_some(), "32-bit addresses wrap");
     }
 }

@@ -1,0 +1,53 @@
+//! AAPCS as the kernel uses it, and the registers by number and name (spec/isa-arm.md 6).
+
+use crate::abi::{Abi, ReturnAddress};
+use crate::regs::Reg;
+
+/// The stack pointer. It and the general registers around it are numbered as the hardware numbers them.
+pub const SP: Reg = Reg(13);
+/// The link register: a function's return address at its entry, with bit 0 set in Thumb code.
+pub const LR: Reg = Reg(14);
+/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+pub const PC: Reg = Reg(15);
+/// Flags, the state of an IT block, masks, Thumb, mode.
+pub const CPSR: Reg = Reg(16);
+/// A field of Linux's register frame; no CPU has it.
+pub const ORIG_R0: Reg = Reg(17);
+
+/// The general register of that number.
+pub const fn r(number: u8) -> Reg {
+    Reg(number & 15)
+}
+
+/// The kernel's calling convention.
+pub static AAPCS: Abi = Abi {
+    sp: SP,
+    result: r(0),
+    arguments: &[r(0), r(1), r(2), r(3)],
+    first_stack_argument: 0,
+    return_address: ReturnAddress::In(LR),
+    #[rustfmt::skip]
+    names: &[
+        ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),
+        ("r9", r(9)), ("r10", r(10)), ("fp", r(11)), ("ip", r(12)), ("sp", SP), ("lr", LR), ("pc", PC), ("cpsr", CPSR), ("ORIG_r0", ORIG_R0),
+    ],
+    // No instruction is left half-way with registers that tell how far it has come.
+    progress: &[],
+    jprobe_stack: 64,
+    stack_size: 8192,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// DV-4: `%REG` names are those of the kernel's own table, in its order, each with a number of its own.
+    #[test]
+    fn every_register_of_the_kernels_table_has_its_name() {
+        let names: Vec<&str> = AAPCS.names.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.join(" "), "r0 r1 r2 r3 r4 r5 r6 r7 r8 r9 r10 fp ip sp lr pc cpsr ORIG_r0");
+        assert!(AAPCS.names.iter().enumerate().all(|(number, (_, reg))| usize::from(reg.0) == number));
+        assert_eq!((AAPCS.register("lr"), AAPCS.register("r11")), (Some(LR), None));
+    }
+}

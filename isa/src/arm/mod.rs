@@ -1,0 +1,78 @@
+//! 32-bit ARM: A32 and Thumb (T16, T32), found in tables of (mask, value) rows in the order of spec/isa-arm.md.
+//!
+//! A kernel's code is A32 throughout or Thumb throughout, so each set has a table of its own: [`ARM`] and [`THUMB2`].
+
+pub mod abi;
+pub mod decode;
+pub mod detour;
+pub mod emulate;
+pub mod rules;
+pub mod slot;
+
+use crate::arch::{Arch, Isa};
+use crate::plan::Errno;
+
+/// Which of the two an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Words of 4 bytes.
+    A32,
+    /// Halfwords, one or two an instruction.
+    Thumb,
+}
+
+impl Set {
+    /// How far ahead of an instruction the pc is that it reads.
+    pub const fn bias(self) -> u32 {
+        match self {
+            Set::A32 => 8,
+            Set::Thumb => 4,
+        }
+    }
+}
+
+/// Bytes of every A32 instruction, and of the longest Thumb one.
+pub const LENGTH: usize = 4;
+
+/// Kernels in A32 code: spec/isa-arm.md 1 and 6.
+pub static ARM: Isa = A32;
+
+/// Kernels in Thumb code (CONFIG_THUMB2_KERNEL). Addresses are those of halfwords, without the bit that says Thumb.
+///
+/// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted here.
+pub static THUMB2: Isa = Isa {
+    breakpoint: &slot::THUMB_BREAKPOINT.to_le_bytes(),
+    breakpoint_over: slot::thumb_breakpoint_over,
+    is_breakpoint: slot::is_thumb_breakpoint,
+    variable_length: true,
+    decode: decode::thumb,
+    plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
+    stands: |insn, policy, function, around| rules::stands(&THUMB2, insn, policy, function, around),
+    copy: |insn, at, tail| slot::copy(Set::Thumb, insn, at, tail),
+    emulate: |what, insn, regs, mem| emulate::emulate(Set::Thumb, what, insn, regs, mem),
+    detour: None,
+    ..A32
+};
+
+const A32: Isa = Isa {
+    arch: Arch::Arm,
+    word: 4,
+    longest: LENGTH,
+    breakpoint: &slot::BREAKPOINT.to_le_bytes(),
+    breakpoint_over: slot::breakpoint_over,
+    is_breakpoint: slot::is_breakpoint,
+    linux_pc_bias: 0,
+    boundary_errno: Errno::EINVAL,
+    variable_length: false,
+    ftrace_carries: false,
+    entry_offset: |_| 0,
+    no_return_probes: &[],
+    abi: &abi::AAPCS,
+    decode: decode::a32,
+    plan: |insn, policy| rules::plan(Set::A32, insn, policy),
+    stands: |insn, policy, function, around| rules::stands(&ARM, insn, policy, function, around),
+    rules: rules::RULES,
+    copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),
+    emulate: |what, insn, regs, mem| emulate::emulate(Set::A32, what, insn, regs, mem),
+    detour: Some(&detour::DETOUR),
+};

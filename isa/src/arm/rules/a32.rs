@@ -1,0 +1,198 @@
+//! A32: spec/isa-arm.md 3.2 to 3.13, row by row; the last row of a group refuses what no other row of the group names.
+
+use super::*;
+use crate::arm::emulate;
+
+pub(super) const NONE: Emulation = Emulation { op: emulate::NOTHING, a: 0, b: 0, c: 0, value: 0 };
+
+#[rustfmt::skip]
+pub(super) static TABLE: &[Row] = &[
+    //     mask         value        registers  Linux 6.1     best
+    // 3.2: what has no condition
+    both  (0xfe30_0000, 0xf410_0000, b"----", Compute(nothing)),                  // pld, pldw, pli
+    both  (0xfe30_0010, 0xf610_0000, b"----", Compute(nothing)),
+    both  (0xfe00_0000, 0xfa00_0000, b"----", Compute(jump)),                     // blx
+    best  (0xffff_ffff, 0xf57f_f01f, &BARRIER, Slot),                             // clrex
+    best  (0xffff_ffc0, 0xf57f_f040, &BARRIER, Slot),                             // dsb, dmb, isb, sb
+    best  (0xfffb_fe3f, 0xf108_0000, &STATUS, Compute(mask)),                     // cpsie, cpsid
+    refuse(0xfff1_fe20, 0xf100_0000, &STATE),                                     // cps: another mode
+    refuse(0xffff_fdff, 0xf101_0000, &STATE),                                     // setend
+    refuse(0xfe00_0000, 0xf800_0000, &RETURN),                                    // srs, rfe
+    best  (0xfe00_0000, 0xf200_0000, &COPROCESSOR, Slot),                         // SIMD
+    row   (0xff10_0000, 0xf400_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
+    refuse(0xf000_0000, 0xf000_0000, &UNKNOWN),
+    // 3.3
+    both  (0x0ff0_00f0, 0x0100_0000, b"-p--", Compute(read_status)),              // mrs of the CPSR
+    both  (0x0ff0_00f0, 0x0120_0010, b"---a", Compute(exchange)),                 // bx
+    both  (0x0ff0_00f0, 0x0120_0030, b"---p", Compute(exchange)),                 // blx
+    both  (0x0ff0_00f0, 0x0160_0010, b"-p-p", Slot),                              // clz
+    both  (0x0f90_00f0, 0x0100_0050, b"pp-p", Slot),                              // qadd, qsub, qdadd, qdsub
+    row   (0x0ff0_fff0, 0x0120_f000, b"---p", Refuse(&STATUS), Step),             // msr to the CPSR
+    refuse(0x0fb0_00f0, 0x0120_0000, &TRAP_STATE),                                // msr to the SPSR
+    refuse(0x0ff0_00f0, 0x0140_0000, &TRAP_STATE),                                // mrs of the SPSR
+    refuse(0x0ff0_00f0, 0x0120_0070, &UNDEFINED),                                 // bkpt
+    refuse(0x0f90_00f0, 0x0100_0070, &EXCEPTION),                                 // hvc, smc
+    refuse(0x0ff0_00f0, 0x0160_0060, &RETURN),                                    // eret
+    refuse(0x0f90_0080, 0x0100_0000, &UNKNOWN),
+    // 3.4
+    both  (0x0ff0_0090, 0x0140_0080, b"pppp", Slot),                              // smlal of halves
+    both  (0x0ff0_00b0, 0x0120_00a0, b"p-pp", Slot),                              // smulw
+    both  (0x0ff0_0090, 0x0160_0080, b"p-pp", Slot),                              // smul of halves
+    both  (0x0ff0_0090, 0x0100_0080, b"pppp", Slot),                              // smla of halves
+    both  (0x0ff0_00b0, 0x0120_0080, b"pppp", Slot),                              // smlaw
+    refuse(0x0f90_0090, 0x0100_0080, &UNKNOWN),
+    // 3.5
+    both  (0x0fe0_00f0, 0x0000_0090, b"p-pp", Slot),                              // mul
+    both  (0x0fe0_00f0, 0x0020_0090, b"pppp", Slot),                              // mla
+    both  (0x0ff0_00f0, 0x0060_0090, b"pppp", Slot),                              // mls
+    both  (0x0ff0_00f0, 0x0040_0090, b"pppp", Slot),                              // umaal
+    both  (0x0f80_00f0, 0x0080_0090, b"pppp", Slot),                              // umull, umlal, smull, smlal
+    refuse(0x0f00_00f0, 0x0000_0090, &UNKNOWN),
+    // 3.6
+    row   (0x0f90_0ff0, 0x0190_0c90, b"pp--", Refuse(&EXCLUSIVE), Slot),          // lda: acquiring, not exclusive
+    row   (0x0f90_0ff0, 0x0180_0c90, b"p--p", Refuse(&EXCLUSIVE), Slot),          // stl
+    refuse(0x0f80_00f0, 0x0180_0090, &EXCLUSIVE),                                 // ldrex, strex of all sizes
+    refuse(0x0f00_00f0, 0x0100_0090, &UNKNOWN),                                   // swp, which no ARMv7 kernel has
+    // 3.7
+    row   (0x0f60_0090, 0x0020_0090, b"pp-p", Refuse(&UNPRIVILEGED), Slot),       // strht, ldrht, ldrsbt, ldrsht
+    row   (0x0f60_0090, 0x0060_0090, b"pp--", Refuse(&UNPRIVILEGED), Slot),
+    refuse(0x0e10_e0d0, 0x0000_e0d0, &REGISTERS),                                 // ldrd, strd of the pc
+    both  (0x0e50_00d0, 0x0000_00d0, b"wp-p", Either(extra)),                     // ldrd, strd
+    both  (0x0e50_00d0, 0x0040_00d0, b"wp--", Either(extra)),
+    both  (0x0e50_00f0, 0x0000_00b0, b"wp-p", Either(extra)),                     // strh
+    both  (0x0e50_00f0, 0x0040_00b0, b"wp--", Either(extra)),
+    both  (0x0e50_0090, 0x0010_0090, b"wp-p", Either(extra)),                     // ldrh, ldrsb, ldrsh
+    both  (0x0e50_0090, 0x0050_0090, b"wp--", Either(extra)),
+    refuse(0x0e00_0090, 0x0000_0090, &UNKNOWN),
+    // 3.8
+    refuse(0x0e10_f000, 0x0010_f000, &RETURN),                                    // movs pc: return from an exception
+    row   (0xffff_ffff, 0xe1a0_c00d, b"----", Compute(alu), Slot),                // mov ip, sp
+    both  (0x0f90_0010, 0x0110_0000, b"a--a", Either(alu)),                       // tst, teq, cmp, cmn
+    both  (0x0fa0_0010, 0x01a0_0000, b"-a-a", Either(alu)),                       // mov, mvn, shifts
+    both  (0x0e00_0010, 0x0000_0000, b"aa-a", Either(alu)),
+    both  (0x0f90_0090, 0x0110_0010, b"p-pp", Slot),                              // shifted by a register
+    both  (0x0fa0_0090, 0x01a0_0010, b"-ppp", Slot),
+    both  (0x0e00_0090, 0x0000_0010, b"pppp", Slot),
+    refuse(0x0e00_0000, 0x0000_0000, &UNKNOWN),
+    // 3.9
+    both  (0x0fb0_0000, 0x0300_0000, b"-p--", Slot),                              // movw, movt
+    row   (0x0fff_00ff, 0x0320_0001, b"----", Slot, Compute(nothing)),            // yield: one CPU runs at a time
+    row   (0x0fff_00ff, 0x0320_0004, b"----", Slot, Compute(nothing)),            // sev
+    row   (0x0fff_00ff, 0x0320_0003, b"----", Compute(nothing), Refuse(&WAIT)),   // wfi
+    both  (0x0fff_00fc, 0x0320_0000, b"----", Compute(nothing)),                  // nop, wfe
+    best  (0x0fff_0000, 0x0320_0000, &HINT, Slot),                                // csdb, dbg
+    best  (0x0ff0_0000, 0x0320_0000, &STATUS, Step),                              // msr to the CPSR
+    refuse(0x0fb0_0000, 0x0320_0000, &TRAP_STATE),                                // msr to the SPSR
+    refuse(0x0e10_f000, 0x0210_f000, &RETURN),
+    both  (0x0f90_0000, 0x0310_0000, b"a---", Either(alu)),                       // tst, teq, cmp, cmn
+    both  (0x0fa0_0000, 0x03a0_0000, b"-a--", Either(alu)),                       // mov, mvn
+    both  (0x0e00_0000, 0x0200_0000, b"aa--", Either(alu)),                       // adr too
+    // 3.10
+    both  (0x0ff0_00f0, 0x0680_00b0, b"pp-p", Slot),                              // sel
+    both  (0x0fa0_0030, 0x06a0_0010, b"-p-p", Slot),                              // ssat, usat
+    both  (0x0fb0_00f0, 0x06a0_0030, b"-p-p", Slot),                              // ssat16, usat16
+    both  (0x0fb0_0070, 0x06b0_0030, b"-p-p", Slot),                              // rev, rev16, rbit, revsh
+    refuse(0x0fb0_0010, 0x0600_0010, &UNKNOWN),
+    refuse(0x0f80_00f0, 0x0600_00b0, &UNKNOWN),
+    refuse(0x0f80_00f0, 0x0600_00d0, &UNKNOWN),
+    both  (0x0f80_0010, 0x0600_0010, b"pp-p", Slot),                              // parallel add and subtract
+    both  (0x0ff0_0030, 0x0680_0010, b"pp-p", Slot),                              // pkh
+    refuse(0x0fb0_00f0, 0x0690_0070, &UNKNOWN),
+    both  (0x0f8f_00f0, 0x068f_0070, b"-p-p", Slot),                              // sxt, uxt
+    both  (0x0f80_00f0, 0x0680_0070, b"pp-p", Slot),                              // sxta, uxta
+    refuse(0x0f00_0010, 0x0600_0010, &UNKNOWN),
+    // 3.11
+    refuse(0x0ff0_00f0, 0x07f0_00f0, &UNDEFINED),                                 // udf
+    both  (0x0ff0_0090, 0x0740_0010, b"pppp", Slot),                              // smlald, smlsld
+    both  (0x0ff0_f090, 0x0700_f010, b"p-pp", Slot),                              // smuad, smusd
+    both  (0x0ff0_f0d0, 0x0750_f010, b"p-pp", Slot),                              // smmul
+    both  (0x0ff0_f0f0, 0x0780_f010, b"p-pp", Slot),                              // usad8
+    both  (0x0ff0_0090, 0x0700_0010, b"pppp", Slot),                              // smlad, smlsd
+    both  (0x0ff0_00d0, 0x0750_0010, b"pppp", Slot),                              // smmla
+    both  (0x0ff0_00f0, 0x0780_0010, b"pppp", Slot),                              // usada8
+    both  (0x0ff0_00d0, 0x0750_00d0, b"pppp", Slot),                              // smmls
+    both  (0x0fa0_0070, 0x07a0_0050, b"-p-p", Slot),                              // sbfx, ubfx
+    both  (0x0fe0_007f, 0x07c0_001f, b"-p--", Slot),                              // bfc
+    both  (0x0fe0_0070, 0x07c0_0010, b"-p-p", Slot),                              // bfi
+    row   (0x0fd0_f0f0, 0x0710_f010, b"p-pp", Refuse(&DIVIDE), Slot),             // sdiv, udiv
+    refuse(0x0f00_0010, 0x0700_0010, &UNKNOWN),
+    // 3.12
+    refuse(0x0c40_f000, 0x0440_f000, &REGISTERS),                                 // ldrb, strb of the pc
+    row   (0x0f20_0000, 0x0420_0000, b"pp--", Refuse(&UNPRIVILEGED), Slot),       // ldrt, strt, ldrbt, strbt
+    row   (0x0f20_0000, 0x0620_0000, b"pp-p", Refuse(&UNPRIVILEGED), Slot),
+    both  (0x0e10_0000, 0x0400_0000, b"wa--", Either(transfer)),                  // str, strb
+    both  (0x0e10_0000, 0x0600_0000, b"wa-p", Either(transfer)),
+    both  (0x0e10_0000, 0x0410_0000, b"wa--", Either(transfer)),                  // ldr, ldrb
+    both  (0x0e10_0000, 0x0610_0000, b"wa-p", Either(transfer)),
+    // 3.13
+    both  (0x0e40_8000, 0x0800_0000, b"a---", Either(block)),                     // ldm, stm without the pc
+    both  (0x0e40_8000, 0x0800_8000, b"----", Compute(block)),                    // with it
+    row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Slot),             // of user space's registers
+    refuse(0x0e40_8000, 0x0840_8000, &RETURN),
+    both  (0x0e00_0000, 0x0a00_0000, b"----", Compute(jump)),                     // b, bl
+    // what is left: coprocessors and system calls
+    refuse(0x0f00_0000, 0x0f00_0000, &EXCEPTION),                                 // svc
+    refuse(0x0f3f_0e00, 0x0d1f_0a00, &LITERAL),                                   // vldr of a literal
+    row   (0x0fe0_0ed0, 0x0c40_0a10, b"pp--", Refuse(&COPROCESSOR), Slot),        // vmov of two registers
+    row   (0x0e00_0e00, 0x0c00_0a00, b"p---", Refuse(&COPROCESSOR), Slot),        // vector loads and stores
+    best  (0x0f00_0e10, 0x0e00_0a00, &COPROCESSOR, Slot),                         // vector operations
+    best  (0x0fef_0f10, 0x0ee1_0a10, &COPROCESSOR, Slot),                         // vmrs, vmsr of FPSCR
+    refuse(0x0fe0_0f10, 0x0ee0_0a10, &STATE),                                     // of other registers
+    row   (0x0f00_0e10, 0x0e00_0a10, b"-p--", Refuse(&COPROCESSOR), Slot),        // vmov
+    best  (0x0f10_0f10, 0x0e10_0f10, &COPROCESSOR, Slot),                         // mrc p15
+    refuse(0x0fff_0fff, 0x0e07_0f90, &WAIT),                                      // mcr p15, c7, c0, 4: wfi
+    row   (0x0f1f_0f10, 0x0e03_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c3: domains
+    row   (0x0f1f_0f10, 0x0e07_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c7: caches, barriers
+    row   (0x0f1f_0f10, 0x0e08_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c8: TLBs
+    row   (0x0f1f_0f10, 0x0e0d_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c13: thread pointers, context
+    row   (0x0f1f_0f10, 0x0e0e_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c14: timers
+    refuse(0x0f10_0f10, 0x0e00_0f10, &STATE),                                     // any other
+    row   (0x0ff0_0f00, 0x0c50_0f00, b"pp--", Refuse(&COPROCESSOR), Slot),        // mrrc p15
+    refuse(0x0ff0_0f00, 0x0c40_0f00, &STATE),                                     // mcrr p15
+    refuse(0x0c00_0000, 0x0c00_0000, &COPROCESSOR),
+];
+
+pub(super) fn nothing(_: &Insn, _: u32) -> Emulation {
+    NONE
+}
+
+/// b, bl and blx.
+fn jump(insn: &Insn, word: u32) -> Emulation {
+    let exchanges = word >> 28 == 15;
+    let links = exchanges || word >> 24 & 1 != 0;
+    let value = insn.flow.target().unwrap_or(insn.address);
+    Emulation { op: emulate::JUMP, a: emulate::ALWAYS, b: links.into(), c: exchanges.into(), value }
+}
+
+fn exchange(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::EXCHANGE, a: word as u8 & 15, b: (word >> 5 & 1) as u8, ..NONE }
+}
+
+fn read_status(_: &Insn, word: u32) -> Emulation {
+    Emulation { op: emulate::READ_STATUS, a: (word >> 12) as u8 & 15, ..NONE }
+}
+
+fn mask(_: &Insn, word: u32) -> Emulation {
+    let unmasks = word >> 18 & 1 == 0;
+    Emulation { op: emulate::MASK, a: unmasks.into(), value: u64::from(word) & emulate::MASKS, ..NONE }
+}
+
+pub(super) fn whole(op: u8, word: u32) -> Emulation {
+    Emulation { op, value: word.into(), ..NONE }
+}
+
+fn alu(_: &Insn, word: u32) -> Emulation {
+    whole(emulate::ALU, word)
+}
+
+fn transfer(_: &Insn, word: u32) -> Emulation {
+    whole(emulate::TRANSFER, word)
+}
+
+fn extra(_: &Insn, word: u32) -> Emulation {
+    whole(emulate::EXTRA, word)
+}
+
+fn block(_: &Insn, word: u32) -> Emulation {
+    whole(emulate::BLOCK, word)
+}

@@ -122,7 +122,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
     let symbols = Symtab::parse(&symbols, 0, symbols.len() / Sym::size(container), ctx).ok()?;
     let entries = symbols.iter().filter_map(|symbol| {
         let section = headers.get(symbol.st_shndx).filter(|section| placed(section))?;
-        entry(&symbol, section, string(&strings, symbol.st_name as usize)?, &name)
+        entry(&symbol, section, string(&strings, symbol.st_name)?, &name)
     });
     let covered = sections.iter().map(|section| section.range.clone()).collect();
     let symbols = Symbols::within(entries.collect(), covered);

@@ -54,7 +54,7 @@ Exit status: 0 fine, 1 the guest or a probe failed, 2 usage";
 
 #[derive(Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Check(check::Args),
     Disasm(disasm::Args),
     Symbols(symbols::Args),

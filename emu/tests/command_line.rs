@@ -205,7 +205,10 @@ fn symbols_and_images_are_listed() {
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].as_str().unwrap().to_string())
         .collect();
-    assert_eq!(names, ["tiny/x86_64", "tiny/i386", "tiny/arm64", "debian/amd64", "debian/i386", "debian/arm64", "debian/armhf"]);
+    assert_eq!(
+        names,
+        ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "debian/amd64", "debian/i386", "debian/arm64", "debian/armhf"]
+    );
     let info = trapline(&["images", "info", "tiny/x86_64"]);
     assert!(info.status == 0 && info.out.contains("demo script"), "{}", info.out);
 }

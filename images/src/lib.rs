@@ -25,7 +25,7 @@ pub struct Builtin {
     pub demo: &'static str,
 }
 
-static BUILTINS: [Builtin; 3] = [
+static BUILTINS: [Builtin; 4] = [
     Builtin {
         name: "tiny/x86_64",
         description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
@@ -46,6 +46,13 @@ static BUILTINS: [Builtin; 3] = [
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm64.elf"),
         command_line: "",
         demo: include_str!("../tiny/demo-arm64.events"),
+    },
+    Builtin {
+        name: "tiny/arm",
+        description: "the tiny kernel for 32-bit ARM in A32 code: the same sources, sections and small pages, SVC",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-arm.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-arm.events"),
     },
 ];
 

@@ -33,8 +33,12 @@ const SYMBOLS: &[&str] = &[
 ];
 
 /// For each kernel its machine, and where RAM starts on its board.
-const MACHINES: &[(&str, u16, u64)] =
-    &[("tiny/x86_64", header::EM_X86_64, 0), ("tiny/i386", header::EM_386, 0), ("tiny/arm64", header::EM_AARCH64, 0x4000_0000)];
+const MACHINES: &[(&str, u16, u64)] = &[
+    ("tiny/x86_64", header::EM_X86_64, 0),
+    ("tiny/i386", header::EM_386, 0),
+    ("tiny/arm64", header::EM_AARCH64, 0x4000_0000),
+    ("tiny/arm", header::EM_ARM, 0x4000_0000),
+];
 
 fn elf(builtin: &Builtin) -> Elf<'_> {
     Elf::parse(builtin.bytes).unwrap_or_else(|error| panic!("{}: {error}", builtin.name))

@@ -9,6 +9,7 @@ use crate::point::Points;
 use crate::probe::Kretprobe;
 use crate::records::Ring;
 use crate::retprobe::Returns;
+use crate::withdraw::Withdrawn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,6 +31,8 @@ pub struct Engine {
     pub(crate) blacklist: Vec<Blacklisted>,
     /// debugfs `enabled` is 0.
     pub(crate) all_disarmed: bool,
+    /// The guest reads or changes this part of its text just now: nothing of ours stands in it.
+    pub(crate) withdrawn: Withdrawn,
     /// Slots that wait for CPUs to leave them.
     pub(crate) dirty: Vec<Dirty>,
     /// The breakpoint that ends jprobe handlers in guests without `jprobe_return`.
@@ -62,6 +65,8 @@ pub struct Counts {
     pub lost_lines: u64,
     /// How often an optimisation had to wait because a task stood, or seemed to stand, under the jump.
     pub postponed: u64,
+    /// How often probes were taken out of the text, for the guest was about to read or change it.
+    pub withdrawals: u64,
 }
 
 impl Engine {
@@ -77,6 +82,7 @@ impl Engine {
             paused: Paused::new(),
             blacklist: Vec::new(),
             all_disarmed: false,
+            withdrawn: Withdrawn::default(),
             dirty: Vec::new(),
             stub: None,
             optimizer: Optimizer::new(),
@@ -111,6 +117,11 @@ impl Engine {
     /// Whose decisions it makes.
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// Whether no probe is registered.
+    pub fn is_empty(&self) -> bool {
+        self.points.iter().next().is_none()
     }
 
     /// Its ISA.

@@ -259,6 +259,12 @@ impl Engine {
     /// Runs the probed instruction, by its plan.
     fn execute(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside) -> Answer {
         let Some(found) = self.points.get(point) else { return Answer::NotOurs };
+        if found.shared {
+            if inside == Inside::Nothing {
+                self.cpus[number].pop();
+            }
+            return Answer::NotOurs;
+        }
         let Some(slot) = found.slot else {
             // Its text went while a jprobe's handler ran: what is there now is the guest's business.
             cpu.set_pc(found.address());

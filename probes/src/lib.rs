@@ -33,6 +33,7 @@ mod table;
 #[cfg(any(test, feature = "toy"))]
 pub mod toy;
 mod views;
+pub mod withdraw;
 
 pub use engine::{Counts, Engine};
 pub use errno::{Errno, Policy, Refusal};

@@ -18,8 +18,8 @@ use trapline_isa::insn::LONGEST;
 
 /// A slot that is no longer wanted, until no CPU is inside.
 pub(crate) struct Dirty {
-    slot: Slot,
-    point: u32,
+    pub(crate) slot: Slot,
+    pub(crate) point: u32,
 }
 
 /// An empty array is refused, as by Linux.
@@ -62,6 +62,8 @@ impl Engine {
                     // Most have one, and there may be very many.
                     members: Vec::with_capacity(1),
                     armed: false,
+                    shared: false,
+                    waits: None,
                     gone: false,
                     has_post: false,
                     uses_ftrace,
@@ -100,6 +102,7 @@ impl Engine {
             self.points.know_slot(slot, number);
             if let Some(point) = self.points.get_mut(number) {
                 (point.insn, point.plan, point.slot, point.gone) = (insn, plan, Some(slot), false);
+                (point.shared, point.waits) = (false, None);
                 (point.region, point.covers) = (None, 0);
             }
         }
@@ -110,7 +113,7 @@ impl Engine {
     fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
         let (address, was_armed) = (point.address(), point.armed);
-        match !self.all_disarmed && point.wants_to_be_armed() {
+        match self.may_stand(point) {
             true if !was_armed => self.make_way(guest, address),
             false if was_armed => self.unoptimise(guest, number, UNARMED),
             _ => {}
@@ -124,13 +127,18 @@ impl Engine {
     }
 
     fn settle_breakpoint(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
-        let (isa, all_disarmed) = (self.isa, self.all_disarmed);
+        let isa = self.isa;
+        let wanted = self.points.get(number).is_some_and(|point| self.may_stand(point));
         let Some(point) = self.points.get_mut(number) else { return Ok(()) };
         let mut enabled = point.members.iter().filter(|member| !member.probe.is_disabled());
         point.has_post =
             enabled.any(|member| !matches!(member.action, Action::Return(_)) && member.probe.post_handler().is_some());
-        let wanted = !all_disarmed && point.wants_to_be_armed();
         if wanted == point.armed {
+            return Ok(());
+        }
+        if point.shared {
+            // The byte is the guest's.
+            point.armed = wanted;
             return Ok(());
         }
         let address = point.address();
@@ -156,8 +164,12 @@ impl Engine {
         Ok(())
     }
 
+    fn may_stand(&self, point: &Point) -> bool {
+        !self.all_disarmed && point.wants_to_be_armed() && !self.is_withdrawn(point)
+    }
+
     /// As [`Engine::settle`], where there is nobody to refuse.
-    fn settle_or_log(&mut self, guest: &mut dyn Guest, number: u32) {
+    pub(crate) fn settle_or_log(&mut self, guest: &mut dyn Guest, number: u32) {
         if let Err(refusal) = self.settle(guest, number) {
             guest.log(&format!("{refusal}"));
         }
@@ -308,7 +320,7 @@ impl Engine {
 }
 
 /// Whether the text holds these bytes.
-fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
+pub(crate) fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
     let mut now = [0; LONGEST];
     let now = &mut now[..bytes.len().min(LONGEST)];
     guest.read_text(address, now).is_ok() && *now == *bytes

@@ -9,6 +9,7 @@ use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest, Site, Window};
 use crate::point::Point;
 use crate::register::forgets_lock_prefixes;
+use crate::retprobe::SPLIT_OFF;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -43,6 +44,8 @@ const MOST_DOUBLINGS: u32 = 14;
 /// The worker's notes.
 pub(crate) struct Optimizer {
     allowed: bool,
+    /// The guest is not yet so far that jumps are worth it.
+    early: bool,
     delay: u64,
     now: u64,
     due: Option<u64>,
@@ -52,7 +55,7 @@ pub(crate) struct Optimizer {
 
 impl Optimizer {
     pub fn new() -> Optimizer {
-        Optimizer { allowed: true, delay: DELAY, now: 0, due: None, postponed: 0 }
+        Optimizer { allowed: true, early: false, delay: DELAY, now: 0, due: None, postponed: 0 }
     }
 
     /// The worker is to come after the delay, with all that wait until then.
@@ -65,11 +68,13 @@ impl Optimizer {
 mod obstacles {
     use super::{Errno::EBUSY, Refusal};
     pub const KNOB: Refusal = Refusal::new(EBUSY, "jump optimisation is switched off");
+    pub const EARLY: Refusal = Refusal::new(EBUSY, "the guest is still patching its text at boot: jumps come afterwards");
     pub const POST: Refusal = Refusal::new(EBUSY, "a post-handler has to be told when the instruction has run");
     pub const MIRROR: Refusal = Refusal::new(EBUSY, "a jprobe stands here");
     pub const UNARMED: Refusal = Refusal::new(EBUSY, "the probe is disabled");
     pub const INTERNAL: Refusal = Refusal::new(EBUSY, "it is the machine's own");
     pub const FTRACE: Refusal = Refusal::new(EBUSY, "Linux would use its ftrace site");
+    pub const SHARED: Refusal = Refusal::new(EBUSY, "the guest has a breakpoint of its own here");
     pub const NEIGHBOUR: Refusal = Refusal::new(Errno::EEXIST, "another probe stands on an instruction under the jump");
     use super::Errno;
 }
@@ -91,6 +96,20 @@ impl Engine {
         } else {
             "kprobe jump-optimization is disabled. All kprobes are based on software breakpoint."
         });
+    }
+
+    /// What was last said of that.
+    pub fn is_early(&self) -> bool {
+        self.optimizer.early
+    }
+
+    /// Whether the guest is still at the beginning of its boot, where it patches its own text: no jumps are made then.
+    pub fn set_early(&mut self, guest: &mut dyn Guest, early: bool) {
+        if core::mem::replace(&mut self.optimizer.early, early) != early {
+            for number in self.points.numbers() {
+                self.consider(guest, number);
+            }
+        }
     }
 
     /// What the knob shows.
@@ -189,8 +208,10 @@ impl Engine {
     fn obstacle(&self, point: &Point) -> Option<Refusal> {
         let found = [
             (!self.optimizer.allowed, KNOB),
+            (self.optimizer.early, EARLY),
             (!point.armed, UNARMED),
             (point.members.iter().all(|member| member.probe.is_internal()), INTERNAL),
+            (point.shared, SHARED),
             (point.has_post, POST),
             (point.has_mirror(), MIRROR),
             (point.uses_ftrace, FTRACE),
@@ -348,7 +369,6 @@ fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], poin
 
 /// What compilers split off a function, or split it off from.
 fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
-    const SPLIT_OFF: &str = ".cold";
     let other = name.strip_suffix(SPLIT_OFF).map_or_else(|| format!("{name}{SPLIT_OFF}"), ToString::to_string);
     guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
 }

@@ -73,6 +73,10 @@ pub(crate) struct Point {
     pub members: Vec<Member>,
     /// The breakpoint is in the guest's text.
     pub armed: bool,
+    /// That breakpoint is the guest's own: its trap goes on to the guest when our handlers have run.
+    pub shared: bool,
+    /// Why it cannot stand in the text as that is now; it is tried again when the guest has changed the text again.
+    pub waits: Option<Refusal>,
     pub gone: bool,
     /// Some enabled member has a post-handler, so the engine must be told when the copy has run.
     pub has_post: bool,
@@ -112,7 +116,7 @@ impl Point {
     }
 
     pub fn wants_to_be_armed(&self) -> bool {
-        !self.gone && self.members.iter().any(|member| !member.probe.is_disabled())
+        !self.gone && self.waits.is_none() && self.members.iter().any(|member| !member.probe.is_disabled())
     }
 }
 

@@ -86,6 +86,7 @@ struct State {
     hits: AtomicU64,
     nmissed: AtomicU64,
     skipped: AtomicU64,
+    passed: AtomicU64,
 }
 
 /// A copy is another probe: it has what was wanted, and no history.
@@ -211,6 +212,11 @@ impl Kprobe {
         self.0.state.skipped.load(Ordering::Relaxed)
     }
 
+    /// How often it was reached while the guest read or changed its own text, so that no probe stood in it.
+    pub fn passed(&self) -> u64 {
+        self.0.state.passed.load(Ordering::Relaxed)
+    }
+
     /// Its text no longer exists.
     pub fn is_gone(&self) -> bool {
         self.0.state.flags.load(Ordering::Relaxed) & GONE != 0
@@ -256,7 +262,7 @@ impl Kprobe {
         let state = &self.0.state;
         state.address.store(address, Ordering::Relaxed);
         state.flags.store(if self.0.wanted.disabled { DISABLED } else { 0 }, Ordering::Relaxed);
-        for counter in [&state.hits, &state.nmissed, &state.skipped] {
+        for counter in [&state.hits, &state.nmissed, &state.skipped, &state.passed] {
             counter.store(0, Ordering::Relaxed);
         }
     }
@@ -281,6 +287,10 @@ impl Kprobe {
 
     pub(crate) fn count_missed(&self) {
         bump(&self.0.state.nmissed);
+    }
+
+    pub(crate) fn count_passed(&self) {
+        bump(&self.0.state.passed);
     }
 
     pub(crate) fn count_skipped(&self) {

@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
 
+/// How compilers name what they split off a function.
+pub(crate) const SPLIT_OFF: &str = ".cold";
 /// The most private data of a call (core.md 1.3).
 const MOST_DATA: usize = 4096;
 
@@ -236,6 +238,13 @@ impl Engine {
         if self.isa.no_return_probes.contains(&place.symbol.name.as_str()) {
             let why =
                 format!("{} returns on another stack than it was called on, so its return cannot be followed", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        if self.policy == crate::Policy::Best && place.symbol.name.ends_with(SPLIT_OFF) {
+            let why = format!(
+                "{} is a part split off a function: it is jumped to and finds no return address; follow the function itself",
+                place.name()
+            );
             return refused(Errno::EINVAL, why);
         }
         if probe.wanted_data_size() > MOST_DATA {

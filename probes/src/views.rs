@@ -39,6 +39,10 @@ pub struct ProbeSummary {
     pub optimized: bool,
     /// Why it is not.
     pub obstacle: Option<Refusal>,
+    /// Why it does not stand in the text, while that is as it is.
+    pub waits: Option<Refusal>,
+    /// The guest has a breakpoint of its own there, which both share.
+    pub shared: bool,
 }
 
 /// Misses, by cause.
@@ -50,6 +54,8 @@ pub struct Misses {
     pub skipped: u64,
     /// All of a return probe's instances were in use.
     pub no_instance: u64,
+    /// Reached while the guest read or changed its own text, so that no probe stood in it.
+    pub passed: u64,
 }
 
 impl Engine {
@@ -122,13 +128,15 @@ impl Engine {
                     name,
                     address: point.address(),
                     hits: probe.hits(),
-                    misses: Misses { reentered: probe.nmissed(), skipped: probe.skipped(), no_instance },
+                    misses: Misses { reentered: probe.nmissed(), skipped: probe.skipped(), no_instance, passed: probe.passed() },
                     mode: point.mode(),
                     disabled: probe.is_disabled(),
                     gone: probe.is_gone(),
                     uses_ftrace: point.uses_ftrace,
                     optimized: point.jump != Jump::Plain,
                     obstacle: point.obstacle.clone(),
+                    waits: point.waits.clone(),
+                    shared: point.shared,
                 }
             }));
         }

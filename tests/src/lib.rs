@@ -71,6 +71,9 @@ pub fn assert_same(what: &str, expected: &Run, seen: &Run) {
         panic!("{what}: happening {at} differs: expected {:x?}, seen {:x?}", expected.happenings[at], seen.happenings[at]);
     }
     assert_eq!(expected.happenings.len(), seen.happenings.len(), "{what}: number of happenings");
+    for (number, (one, other)) in expected.console.lines().zip(seen.console.lines()).enumerate() {
+        assert_eq!(one, other, "{what}: line {number} of the console");
+    }
     assert_eq!(expected.console, seen.console, "{what}: the console");
     assert_eq!((&expected.stop, expected.time), (&seen.stop, seen.time), "{what}: the end");
 }

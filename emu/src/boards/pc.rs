@@ -28,7 +28,7 @@ pub static SPEC: Spec = Spec {
     cpus: 1,
     boot,
     devices: |_| Box::new(Pc::default()),
-    arrives_at: linux::TEXT_IS_PATCHED,
+    arrives_at: linux::FIRST_FUNCTIONS,
 };
 
 const TIMER_LINE: u8 = 0;

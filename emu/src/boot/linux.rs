@@ -16,7 +16,7 @@ pub struct Boot {
 pub const FIRST_FUNCTIONS: &[&str] = &["x86_64_start_kernel", "i386_start_kernel", "__primary_switched", "__mmap_switched"];
 
 /// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
-/// alternatives, return thunks, static calls), all of which it checks and does byte by byte, and must not meet breakpoints in.
+/// alternatives, return thunks, static calls).
 pub const TEXT_IS_PATCHED: &[&str] = &["rest_init"];
 
 /// The longest command line, its end included.

@@ -21,6 +21,9 @@ use trapline_probes::{Engine, ProbeSummary};
 /// instruction does not fill the ring in that time.
 const SLICE: u64 = 10_000;
 
+/// The same where no records can come: only the console is waited for.
+const QUIET_SLICE: u64 = 2_000_000;
+
 /// What Linux says last: before it resets the machine, and before it stops for good on one that it cannot switch off.
 const PANIC: &str = "Kernel panic - not syncing";
 const HALTED: &[&str] = &["reboot: System halted", "reboot: Power down"];
@@ -173,6 +176,7 @@ impl Run {
     fn until_the_end(&mut self, mut console: Console) -> Result<End, Failure> {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
+        let slice = if self.events.members().is_empty() { QUIET_SLICE } else { SLICE };
         loop {
             match console.typed(self.session.machine().now()) {
                 Typed::Keys(keys) => self.session.machine_mut().console_input(&keys),
@@ -181,7 +185,7 @@ impl Run {
             if let Some(typist) = &mut self.typist {
                 typist.look(self.session.machine_mut());
             }
-            let slice_end = self.session.machine().now().saturating_add(SLICE).min(limit);
+            let slice_end = self.session.machine().now().saturating_add(slice).min(limit);
             let stop = self.session.run_until(slice_end);
             self.show_console()?;
             self.take_records()?;
@@ -296,6 +300,8 @@ fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
     let mut mode = known.map_or("-", |summary| summary.mode.name()).to_string();
     if kprobe.is_gone() {
         mode += " [GONE]";
+    } else if let Some(waits) = known.and_then(|summary| summary.waits.as_ref()) {
+        mode = format!("waits: {}", waits.why);
     } else if kprobe.is_disabled() {
         mode += " [DISABLED]";
     }
@@ -303,6 +309,7 @@ fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
         Count::new("inside another probe", kprobe.nmissed()),
         Count::new("ended by a newer probe", kprobe.skipped()),
         Count::new("no free instance", no_instance),
+        Count::new("while the guest changed its text", kprobe.passed()),
     ];
     (kprobe.address(), ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None })
 }

@@ -1,6 +1,7 @@
 //! A virtual CPU as the machine knows it, whatever its ISA: how things arrive, what can be delivered, and the view that
 //! handlers get of it.
 
+pub mod arm;
 pub mod arm64;
 pub mod tasks;
 pub mod witness;
@@ -209,7 +210,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
         Arch::X86_64 => Some(&x86::X86_64),
         Arch::I386 => Some(&x86::I386),
         Arch::Arm64 => Some(&arm64::ARM64),
-        Arch::Arm => None,
+        Arch::Arm => Some(&arm::ARM),
     }
 }
 

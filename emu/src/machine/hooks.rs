@@ -16,11 +16,13 @@ const CLOCK_READ_NANOSECONDS: u64 = 20;
 impl<L: Listener> Events for Inner<L> {
     #[inline]
     fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
-        if self.frozen || self.shown.is_some() || self.window.holds(pc) {
+        if self.frozen || self.shown.is_some() || self.window.holds(pc) || self.listener.follows() {
             return self.odd_block(cpu, pc, size);
         }
         let falls_through = self.clock.enter_guest(pc, size.into());
-        self.look_up_if_due(cpu, pc, falls_through);
+        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)) {
+            self.look_up(cpu, pc);
+        }
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
@@ -126,44 +128,33 @@ impl<L: Listener> Inner<L> {
         self.after_access();
     }
 
-    /// A block in the probe window, the first one behind it, or one of a handler in guest code.
+    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
     fn odd_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
-        let in_window = self.window.holds(pc);
-        if in_window && !self.frozen {
-            return self.window_block(cpu, pc, size);
-        }
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
         }
-        if !in_window {
-            self.hide_window();
-            if self.frozen {
-                self.frozen_block();
-            }
+        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
+        self.hide_window();
+        let place = if self.window.holds(pc) {
+            self.listener.place(pc)
+        } else if self.frozen {
+            self.frozen_block();
+            Place::Nothing
+        } else {
+            Place::Guest
+        };
+        let counts_as = if self.frozen { Place::Nothing } else { place };
+        let falls_through = self.clock.enter(pc, size.into(), counts_as);
+        if !falls_through
+            && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
+            && self.look_up(cpu, pc)
+        {
+            return;
         }
-        let falls_through = self.clock.enter(pc, size.into(), if self.frozen { Place::Nothing } else { Place::Guest });
-        self.look_up_if_due(cpu, pc, falls_through);
-        if in_window {
-            self.arrived(cpu, pc, self.listener.place(pc));
+        if self.listener.follows() {
+            self.listener.passed(pc..pc.wrapping_add(size.into()));
         }
-    }
-
-    #[inline]
-    fn window_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
-        let place = self.listener.place(pc);
-        if let Place::Detour { origin, len, lead, jump } = place {
-            self.clock.enter_detour(pc, size, origin, [len, lead, jump]);
-            return self.escape(cpu, origin);
-        }
-        let falls_through = self.clock.enter(pc, size.into(), place);
-        self.look_up_if_due(cpu, pc, falls_through);
-        self.arrived(cpu, pc, place);
-    }
-
-    /// What the engine has to do at a place of the window, no time in it.
-    #[inline]
-    fn arrived(&mut self, cpu: &BlockContext, pc: u64, place: Place) {
         match place {
             Place::Detour { origin, .. } => self.escape(cpu, origin),
             Place::ReturnPad => self.returned(cpu, pc),
@@ -171,20 +162,20 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    #[inline]
-    fn look_up_if_due(&mut self, cpu: &BlockContext, pc: u64, falls_through: bool) {
-        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc)) {
-            self.look_up(cpu, pc);
-        }
-    }
-
-    /// A block start at which something may be due; the only place where a run is ended.
-    fn look_up(&mut self, cpu: &BlockContext, pc: u64) {
+    /// A block start at which something may be due; the only place where a run is ended. True: it is.
+    fn look_up(&mut self, cpu: &BlockContext, pc: u64) -> bool {
         let now = self.clock.time();
         self.board.advance(At { cpu: self.current, now });
         if self.wish.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
             self.wish = Some(Wish::Attention);
+        }
+        if self.wish.is_none() && self.listener.watches(pc) {
+            let trap = cpu.registers();
+            let (listener, mut view) = self.show(&trap, pc);
+            if listener.arrived(&mut view) {
+                self.wish = Some(Wish::Attention);
+            }
         }
         if self.wish.is_none()
             && self.board.pending(self.current).is_some()
@@ -204,8 +195,10 @@ impl<L: Listener> Inner<L> {
         if self.wish.is_some() {
             self.clock.take_back();
             cpu.stop();
+            true
         } else {
             self.next_look = self.when_to_look();
+            false
         }
     }
 

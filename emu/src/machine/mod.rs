@@ -15,6 +15,7 @@ use crate::error::MachineError;
 use crate::unicorn::engine::{Core, Handle};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{self, Image};
+use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
@@ -41,6 +42,25 @@ pub trait Listener {
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let _ = cpu;
         true
+    }
+    /// Whether the CPU's coming to this address is to be told. Asked at every place where a run may be ended.
+    fn watches(&self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
+    /// The CPU has come to such an address and has not executed what is there. True: the machine stops in front of it. It may be told
+    /// again, of the same coming.
+    fn arrived(&mut self, cpu: &mut View<'_>) -> bool {
+        let _ = cpu;
+        false
+    }
+    /// Whether every piece of code that runs is to be told.
+    fn follows(&self) -> bool {
+        false
+    }
+    /// The CPU runs the code in this range, or its beginning.
+    fn passed(&mut self, range: Range<u64>) {
+        let _ = range;
     }
     /// The time at which the machine should stop for the listener, at the next place where it may.
     fn attention_at(&self) -> Option<Ticks> {

@@ -3,6 +3,7 @@
 pub mod guest;
 mod memory;
 pub mod modules;
+pub mod patchers;
 pub mod report;
 mod snapshot;
 pub mod timing;
@@ -16,6 +17,9 @@ use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
 use guest::{Facts, Live};
 use modules::{ModuleNote, Modules};
+use patchers::{Done, Patchers};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use timing::Timing;
@@ -34,6 +38,7 @@ pub struct Probes {
     window: Window,
     facts: Facts,
     notes: Arc<Notes>,
+    patchers: Patchers,
     timing: Option<Timing>,
 }
 
@@ -81,6 +86,26 @@ impl Listener for Probes {
         goes_on
     }
 
+    #[inline]
+    fn watches(&self, pc: u64) -> bool {
+        self.patchers.may_watch(pc)
+    }
+
+    fn arrived(&mut self, cpu: &mut View<'_>) -> bool {
+        self.patchers.arrived(cpu, &self.engine);
+        // Where nothing stands it is soon enough before something does.
+        self.have_news() && !self.engine.is_empty()
+    }
+
+    #[inline]
+    fn follows(&self) -> bool {
+        !self.engine.withdrawn().is_empty()
+    }
+
+    fn passed(&mut self, range: Range<u64>) {
+        self.engine.passed_by(range);
+    }
+
     fn attention_at(&self) -> Option<Ticks> {
         self.engine.wants_attention_at().map(ticks)
     }
@@ -97,8 +122,14 @@ impl Probes {
             window: Window::new(place),
             facts: Facts::new(kernel.clone()),
             notes: Arc::default(),
+            patchers: Patchers::of(&kernel.symbols),
             timing: None,
         }
+    }
+
+    /// The engine does not yet know what the guest does to its text.
+    fn have_news(&self) -> bool {
+        self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }
 
     fn timed_breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
@@ -151,7 +182,12 @@ impl Session {
     pub fn with_engine<R>(&mut self, with: impl FnOnce(&mut Engine, &mut dyn Guest) -> R) -> R {
         let now = self.machine.now();
         let (probes, parts) = self.machine.parts();
+        let news = probes.have_news().then(|| (probes.patchers.work_on().clone(), probes.patchers.are_early()));
         let mut guest = Live { parts, window: &mut probes.window, facts: &mut probes.facts };
+        if let Some((from, early)) = news {
+            probes.engine.withdraw(&mut guest, from);
+            probes.engine.set_early(&mut guest, early);
+        }
         // What is due is done by the time that it is.
         probes.engine.tick(&mut guest, now);
         let answer = with(&mut probes.engine, &mut guest);
@@ -280,7 +316,7 @@ impl Session {
             probes.facts.init_is_freed();
         });
         if let Some(range) = self.machine.listener().facts.init_range() {
-            self.with_engine(|engine, guest| engine.kill_range(guest, range));
+            self.with_engine(|engine, guest| engine.give_up_range(guest, range));
         }
     }
 
@@ -311,6 +347,11 @@ impl Session {
     /// The machine, to run it step by step or look into it.
     pub fn machine_mut(&mut self) -> &mut Machine<Probes> {
         &mut self.machine
+    }
+
+    /// What the guest has done to its own text, by function, where probes stood.
+    pub fn text_work(&self) -> &BTreeMap<&'static str, Done> {
+        self.machine.listener().patchers.done()
     }
 
     /// The kernel that runs.

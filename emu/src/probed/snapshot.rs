@@ -17,6 +17,7 @@ impl Session {
         let machine = Machine::from_snapshot(&kernel, config, snapshot, |place| {
             let mut probes = Probes::new(&kernel, config, policy, place);
             probes.facts.set_init_freed(snapshot.state.init_freed);
+            probes.patchers.start_over();
             probes
         })?;
         Session::around(machine)
@@ -37,6 +38,9 @@ impl Session {
                 "the guest has loaded modules ({modules}), and a snapshot does not hold what is known of them: take it before they are"
             )));
         }
+        if !self.machine.listener().patchers.work_on().is_empty() {
+            return Err(SnapshotError::NotNow("the guest is patching its own text: take it a little later".into()));
+        }
         let mut snapshot = self.without_probes(Machine::snapshot)?;
         snapshot.state.init_freed = self.machine.listener().facts.init_freed();
         Ok(snapshot)
@@ -44,15 +48,18 @@ impl Session {
 
     /// Makes the guest what it was. Probes that are registered stay so, except where the text is another one; then the log says it.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
-        self.without_probes(|machine| {
+        let restored = self.without_probes(|machine| {
             machine.restore(snapshot)?;
             let (probes, _) = machine.parts();
             probes.engine.forget_calls();
             probes.notes.clear();
             probes.facts.change_modules(Modules::clear);
+            probes.patchers.start_over();
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
-        })
+        });
+        self.with_engine(|_, _| ());
+        restored
     }
 
     /// Does something while nothing of the engine's is in the guest's text.

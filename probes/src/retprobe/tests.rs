@@ -491,3 +491,15 @@ fn all_kinds_of_probes_share_a_function() {
     assert_eq!(notes.take().join(" "), "pre it v(5) mirror post it v = 12");
     assert_eq!(guest.cpus[0].registers[0], RESULT);
 }
+
+/// RP-2: what compilers split off a function is jumped to: the word at its stack pointer is no return address. Linux takes it for one.
+#[test]
+fn a_part_split_off_a_function_cannot_be_followed() {
+    let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f.cold", &[Op::Nop, Op::Ret])];
+    for (policy, expected) in [(crate::Policy::Best, Err(Errno::EINVAL)), (crate::Policy::Linux61, Ok(()))] {
+        let mut guest = ToyGuest::new(&TOY, 1, functions);
+        let mut engine = Engine::new(&TOY, 1).with_policy(policy);
+        let answer = engine.register_kretprobe(&mut guest, &Kretprobe::at("f.cold"));
+        assert_eq!(answer.map_err(|refusal| refusal.errno), expected, "{policy:?}");
+    }
+}

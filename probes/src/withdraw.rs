@@ -1,0 +1,172 @@
+//! While the guest reads or writes its own text, none of ours stands in it; afterwards each probe comes back to what it finds.
+//!
+//! What is withdrawn from ([`Engine::withdraw`]) is the guest's own, byte for byte. A probe that finds its instruction
+//! unchanged is armed as before; one that finds another is made anew for it; one that finds the guest's own breakpoint shares it: its
+//! handlers run, and the guest gets its trap. One that cannot stand on what is there waits, says why, and is tried again next time.
+
+use crate::engine::Engine;
+use crate::errno::Refusal;
+use crate::guest::Guest;
+use crate::lifecycle::{Dirty, holds};
+use crate::optimizer::Jump;
+use crate::point::Point;
+use crate::register::Place;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// No point has more bytes than this.
+const LONGEST_POINT: u64 = 64;
+
+/// Text that is the guest's alone just now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// All of it.
+    pub all: bool,
+    /// Or these parts.
+    pub parts: Vec<Range<u64>>,
+}
+
+impl Withdrawn {
+    /// Everywhere.
+    pub fn everywhere() -> Withdrawn {
+        Withdrawn { all: true, parts: Vec::new() }
+    }
+
+    /// Whether that is nothing.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.parts.is_empty()
+    }
+
+    fn meets(&self, range: &Range<u64>) -> bool {
+        self.all || self.parts.iter().any(|part| part.start < range.end && range.start < part.end)
+    }
+}
+
+impl Engine {
+    /// From now on this text is the guest's alone, and no other: breakpoints and jumps leave it, and probes registered meanwhile are not
+    /// armed there either; those in text that was withdrawn from before, and may be another now, come back.
+    pub fn withdraw(&mut self, guest: &mut dyn Guest, from: Withdrawn) {
+        let before = core::mem::replace(&mut self.withdrawn, from);
+        if before == self.withdrawn {
+            return;
+        }
+        self.counts.withdrawals += u64::from(before.is_empty());
+        let numbers = match before.all || self.withdrawn.all {
+            true => self.points.numbers(),
+            false => self.near(before.parts.iter().chain(&self.withdrawn.parts)),
+        };
+        let is_out = |engine: &Engine, from: &Withdrawn, number: u32| {
+            engine.points.get(number).is_some_and(|point| from.meets(&engine.bytes_of(point)))
+        };
+        let comes_back = |number: &u32| is_out(self, &before, *number) && !is_out(self, &self.withdrawn, *number);
+        let (back, others): (Vec<u32>, Vec<u32>) = numbers.into_iter().partition(comes_back);
+        for number in others {
+            self.settle_or_log(guest, number);
+        }
+        for number in &back {
+            self.look_again(guest, *number);
+        }
+        self.collect(guest);
+        for number in back {
+            self.settle_or_log(guest, number);
+        }
+    }
+
+    /// What is the guest's alone.
+    pub fn withdrawn(&self) -> &Withdrawn {
+        &self.withdrawn
+    }
+
+    /// Whether a point must not stand in the text for that reason.
+    pub(crate) fn is_withdrawn(&self, point: &Point) -> bool {
+        !self.withdrawn.is_empty() && self.withdrawn.meets(&self.bytes_of(point))
+    }
+
+    /// The bytes of the text that a point looks at or writes, now or as soon as it is optimised.
+    fn bytes_of(&self, point: &Point) -> Range<u64> {
+        let start = point.address();
+        start..start + point.insn.length().max(point.covers).max(self.isa.breakpoint.len() as u64)
+    }
+
+    /// The points that may have bytes in these ranges.
+    fn near<'a>(&self, ranges: impl Iterator<Item = &'a Range<u64>>) -> Vec<u32> {
+        let near = ranges.flat_map(|range| self.points.within(range.start.saturating_sub(LONGEST_POINT)..range.end));
+        near.collect::<BTreeSet<u32>>().into_iter().collect()
+    }
+
+    /// Whether a breakpoint or a jump of ours stands in a range.
+    pub fn stands_in(&self, range: Range<u64>) -> bool {
+        let mut near = self.points.within(range.start.saturating_sub(LONGEST_POINT)..range.end);
+        near.any(|number| self.points.get(number).is_some_and(|point| point.armed && self.bytes_of(point).end > range.start))
+    }
+
+    /// A CPU runs the code in this range while probes are withdrawn: those in it are missed.
+    pub fn passed_by(&mut self, range: Range<u64>) {
+        if self.withdrawn.is_empty() || self.all_disarmed {
+            return;
+        }
+        for number in self.points.within(range) {
+            let Some(point) = self.points.get(number) else { continue };
+            if point.gone || !self.is_withdrawn(point) {
+                continue;
+            }
+            point.members.iter().filter(|member| !member.probe.is_disabled()).for_each(|member| member.probe.count_passed());
+        }
+    }
+
+    /// The text in this range is about to be given up: ours leaves it, and its probes are gone.
+    pub fn give_up_range(&mut self, guest: &mut dyn Guest, range: Range<u64>) {
+        let numbers: Vec<u32> = self.points.within(range.clone()).collect();
+        for number in numbers {
+            if let Some(point) = self.points.get_mut(number) {
+                point.waits = Some(Refusal::new(crate::Errno::EBUSY, "its text is being given up"));
+            }
+            self.settle_or_log(guest, number);
+        }
+        self.kill_range(guest, range);
+    }
+
+    /// What a point is to do with the text that stands at its address now. Nothing of ours is in the text.
+    fn look_again(&mut self, guest: &mut dyn Guest, number: u32) {
+        let breakpoint = self.isa.breakpoint;
+        let Some(point) = self.points.get_mut(number).filter(|point| !point.gone) else { return };
+        let address = point.address();
+        (point.shared, point.waits) = (false, None);
+        if holds(guest, address, point.insn.bytes()) {
+            return;
+        }
+        if holds(guest, address, breakpoint) {
+            point.shared = true;
+            return;
+        }
+        if let Err(refusal) = self.make_anew(guest, number, address)
+            && let Some(point) = self.points.get_mut(number)
+        {
+            let why = format!("the guest has changed the text: {}", refusal.why);
+            point.waits = Some(Refusal::because(refusal.errno, why));
+        }
+    }
+
+    /// The point's instruction, plan and copies for the text as it is.
+    fn make_anew(&mut self, guest: &mut dyn Guest, number: u32, address: u64) -> Result<(), Refusal> {
+        let symbol =
+            guest.symbol_at(address).ok_or(Refusal::new(crate::Errno::ENOENT, "the address lies in no function any more"))?;
+        let place = Place { address, symbol, on_entry: false };
+        let (insn, plan, slot) = self.prepare(guest, &place)?;
+        self.points.know_slot(slot, number);
+        self.paused.forget_point(number);
+        if let Some(point) = self.points.get_mut(number) {
+            if let Some(old) = point.slot.replace(slot) {
+                self.dirty.push(Dirty { slot: old, point: number });
+            }
+            (point.insn, point.plan) = (insn, plan);
+            (point.region, point.covers, point.jump) = (None, 0, Jump::Plain);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

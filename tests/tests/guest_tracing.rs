@@ -1,0 +1,163 @@
+//! Beside the guest's own tracing: a stock kernel's ftrace, kprobes and static keys patch the text in which our probes stand, and neither
+//! notices the other.
+//!
+//! The kernels are those of the stock-boot family; without them the tests say so and pass.
+
+use std::sync::Arc;
+use trapline::boot::{Kernel, initramfs};
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_images::Wanted;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{Run, assert_same};
+
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr mitigations=off";
+const LONG: u64 = 60_000_000_000;
+/// Every so many functions of the text are probed.
+const STRIDE: usize = 50;
+
+/// `vfs_read+0x5` is behind the ftrace site, which both kernels have at the entry.
+const TRACING: &[u8] = b"
+mkdir -p /t; mount -t tracefs t /t; cd /t
+echo vfs_read > set_ftrace_filter; echo function > current_tracer
+cat /proc/version > /dev/null
+echo nop > current_tracer; echo > set_ftrace_filter; grep -c vfs_read trace
+echo function > current_tracer; cat /proc/version > /dev/null; echo nop > current_tracer; echo whole $?
+echo 'p:entry vfs_read' > kprobe_events; echo 'p:inside vfs_read+0x5' >> kprobe_events
+echo 1 > events/kprobes/enable
+cat /proc/version > /dev/null
+sleep 1
+cat /proc/version > /dev/null
+echo 0 > events/kprobes/enable; grep -v '^#' trace | grep -c entry; grep -v '^#' trace | grep inside | head -3; cat kprobe_profile
+echo > kprobe_events
+echo 1 > events/sched/sched_switch/enable; sleep 1; echo 0 > events/sched/sched_switch/enable
+grep sched_switch trace | head -2
+dmesg | grep -c -i -e warning -e 'call trace'
+exit 5
+";
+
+const BUSY: &[u8] = b"
+i=0; s=0; while [ $i -lt 400 ]; do s=$((s+i*i)); i=$((i+1)); done; echo sum $s
+i=0; while [ $i -lt 12 ]; do cat /proc/version /proc/stat >/tmp/out; wc -l </tmp/out | grep -q . && i=$((i+1)); done; echo turns $i
+seq 300 | sort -n | md5sum
+exit 6
+";
+
+struct Stock {
+    kernel: Kernel,
+    busybox: Vec<u8>,
+}
+
+/// The kernel of that name, if it is on this computer.
+fn stock(name: &str) -> Option<Stock> {
+    let wanted = Wanted::parse(name)?;
+    let local = trapline_images::locate(&wanted, &trapline_images::folders());
+    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
+        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
+        return None;
+    };
+    let kernel = Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel");
+    let busybox = std::fs::read(busybox).expect("busybox");
+    Some(Stock { kernel, busybox })
+}
+
+impl Stock {
+    fn session(&self, script: &[u8]) -> Session {
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, Some(script), &[]).into();
+        let config = Config { command_line: COMMAND_LINE.into(), initrd: Some(initrd), record_events: true, ..Config::default() };
+        Session::new(self.kernel.clone(), &config).expect("a machine")
+    }
+}
+
+fn run(session: &mut Session) -> Run {
+    let stop = session.run_until(LONG);
+    finished(session, stop)
+}
+
+fn finished(session: &mut Session, stop: Stop) -> Run {
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+fn traces_itself_as_unprobed(name: &str) {
+    let Some(stock) = stock(name) else { return };
+    let plain = run(&mut stock.session(TRACING));
+    assert_eq!(plain.stop, Stop::PowerOff(5), "{name}:\n{}", plain.console);
+    assert!(plain.console.contains("whole 0") && plain.console.contains("inside"), "{name}:\n{}", plain.console);
+
+    let mut probed = stock.session(TRACING);
+    let named = [("vfs_read", 0), ("vfs_read", 5), ("ksys_read", 0), ("schedule", 0), ("do_sys_openat2", 0)];
+    let ours: Vec<Kprobe> =
+        named.iter().map(|(symbol, offset)| Kprobe::at(*symbol).offset(*offset).pre(|_| Flow::Continue)).collect();
+    for probe in &ours {
+        probed.register_kprobe(probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
+    }
+    for function in stock.kernel.symbols.extents(stock.kernel.tables.text.clone()).iter().step_by(STRIDE) {
+        // What may not be probed is another family's business.
+        let _ = probed.register_kprobe(&Kprobe::at_address(function.start).pre(|_| Flow::Continue));
+    }
+    let seen = run(&mut probed);
+    println!("{name}: {:?}", probed.text_work());
+    assert_same(name, &plain, &seen);
+    for probe in &ours {
+        assert!(probe.hits() > 10, "{name}: {probe}: {} hits, {} passed by", probe.hits(), probe.passed());
+    }
+    let patchers = probed.text_work();
+    for patcher in ["arch_ftrace_update_code", "arch_prepare_kprobe", "arch_arm_kprobe", "arch_disarm_kprobe"] {
+        assert!(patchers.contains_key(patcher), "{name}: {patcher} was not seen: {patchers:?}");
+    }
+}
+
+/// BY-4: 64 bits.
+#[test]
+fn debian_amd64_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("debian/amd64");
+}
+
+/// BY-4: 32 bits.
+#[test]
+fn debian_i386_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("debian/i386");
+}
+
+/// KP-13, RP-6, BY-4: probes and return probes come and go, two thousand in all, while a script works.
+#[test]
+fn two_thousand_probes_come_and_go_under_a_busy_script() {
+    const BATCH: usize = 100;
+    const TURN: u64 = 10_000_000;
+    const FIRST: u64 = 600_000_000;
+    let Some(stock) = stock("debian/amd64") else { return };
+    let plain = run(&mut stock.session(BUSY));
+    assert_eq!(plain.stop, Stop::PowerOff(6), "{}", plain.console);
+    let mut probed = stock.session(BUSY);
+    let functions = stock.kernel.symbols.extents(stock.kernel.tables.text.clone());
+    let mut places = functions.iter().step_by(11).cycle();
+    let (mut registered, mut hits, mut stop) = (0, 0, probed.run_until(FIRST));
+    while stop == Stop::Limit {
+        let (mut kprobes, mut kretprobes) = (Vec::new(), Vec::new());
+        while kprobes.len() < BATCH {
+            let Some(function) = places.next() else { break };
+            let (probe, back) = (Kprobe::at_address(function.start), Kretprobe::at_address(function.start).maxactive(64));
+            let (probe, back) = (probe.pre(|_| Flow::Continue), back.handler(|_| ()));
+            if probed.register_kprobe(&probe).is_ok() {
+                kprobes.push(probe);
+                registered += 1;
+            }
+            if probed.register_kretprobe(&back).is_ok() {
+                kretprobes.push(back);
+                registered += 1;
+            }
+        }
+        stop = probed.run_until(probed.machine().now() + TURN);
+        hits += kprobes.iter().map(Kprobe::hits).sum::<u64>();
+        probed.with_engine(|engine, guest| {
+            engine.unregister_kprobes(guest, &kprobes);
+            engine.unregister_kretprobes(guest, &kretprobes);
+        });
+    }
+    let seen = finished(&mut probed, stop);
+    println!("{registered} registered and unregistered, {hits} hits");
+    assert_same("comers and goers", &plain, &seen);
+    assert!(registered >= 2000 && hits > 1000, "{registered} registered, {hits} hits");
+}

@@ -56,10 +56,16 @@ licences: ## licences and sources of every dependency (deny.toml)
 	$(CARGO) deny --locked check $(DENY)
 	$(CARGO) deny --locked --manifest-path fuzz/Cargo.toml check $(DENY)
 
+.PHONY: budget
+budget: ## host instructions that a hit adds, counted by callgrind, against benches/budgets.tsv
+	@scripts/setup.sh budget
+	$(CARGO) run --locked --package trapline-benches --bin budget
+
 .PHONY: bench
-bench: ## the benches
+bench: ## the benches; docs/overhead.md and its plots
 	@scripts/setup.sh build
 	$(CARGO) bench --locked --profile dev --package trapline-benches
+	$(CARGO) run --locked --package trapline-benches --bin overhead
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each

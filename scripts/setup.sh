@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that everything a Makefile target needs is there; quick and silent when it is.
 #
-#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz
+#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz, budget
 #
 # On Debian and its kin, as root or with sudo, what is missing is installed by apt-get; elsewhere, or with NO_INSTALL=1, it is named
 # together with the command that installs it, and the exit status is 1. Cargo's own tools come from crates.io.
@@ -57,6 +57,10 @@ look_for_build_tools() {
     if ! have_libclang || ! have_clang_headers; then
         lack "libclang with its headers (bindgen reads Unicorn's declarations with it)" libclang-dev
     fi
+}
+
+look_for_budget_tools() {
+    have valgrind || lack "valgrind (callgrind counts the instructions)" valgrind
 }
 
 look_for_fuzz_tools() {
@@ -146,8 +150,9 @@ look_for_all() {
         case $need in
             build | test | licences) ;;
             fuzz) look_for_fuzz_tools ;;
+            budget) look_for_budget_tools ;;
             *)
-                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz)" >&2
+                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz, budget)" >&2
                 exit 2
                 ;;
         esac

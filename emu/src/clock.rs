@@ -31,7 +31,7 @@ pub enum Place {
         /// The probed address.
         origin: u64,
         /// Bytes of the instruction.
-        len: u64,
+        len: u8,
     },
     /// What follows the copy and leads back to the address `next`.
     WayBack {
@@ -44,11 +44,11 @@ pub enum Place {
         /// The probed address.
         origin: u64,
         /// Bytes of the displaced instructions.
-        len: u64,
+        len: u8,
         /// Bytes in front of them.
-        lead: u64,
+        lead: u8,
         /// Bytes of the jump.
-        jump: u64,
+        jump: u8,
     },
     /// Where hijacked functions return to: code of the engine's too.
     ReturnPad,
@@ -79,6 +79,42 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// A block of the guest's own code starts: [`Clock::enter`] for almost every block there is.
+    #[inline]
+    pub fn enter_guest(&mut self, pc: u64, size: u64) -> bool {
+        let falls_through = if self.open {
+            let into = pc.wrapping_sub(self.start);
+            if into < self.whole && into.wrapping_add(size) < self.whole {
+                return self.enter(pc, size, Place::Guest);
+            }
+            self.time = self.time.wrapping_add(self.size);
+            pc == self.shown.wrapping_add(self.size)
+        } else {
+            self.open = true;
+            core::mem::take(&mut self.fold)
+        };
+        (self.start, self.shown, self.size, self.whole) = (pc, pc, size, size);
+        falls_through
+    }
+
+    /// The start of a detour: [`Clock::enter`] for [`Place::Detour`], come to by the jump; always a fall-through.
+    #[inline]
+    pub fn enter_detour(&mut self, pc: u64, size: u32, origin: u64, parts: [u8; 3]) {
+        if self.open {
+            self.time = self.time.wrapping_add(self.size);
+        }
+        (self.open, self.fold, self.whole) = (true, false, 0);
+        self.in_detour(pc, size.into(), origin, parts);
+    }
+
+    /// The jump has been counted where it stands; what it stands for is counted here.
+    #[inline]
+    fn in_detour(&mut self, pc: u64, size: u64, origin: u64, [len, lead, jump]: [u8; 3]) {
+        self.time = self.time.saturating_sub(jump.into());
+        let lead = u64::from(lead);
+        (self.start, self.shown, self.size) = (pc.wrapping_add(lead), origin, u64::from(len).min(size.saturating_sub(lead)));
+    }
+
     /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
     #[inline]
     pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {
@@ -109,7 +145,7 @@ impl Clock {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
                 // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
-                (self.shown, self.size) = (origin, len.min(size));
+                (self.shown, self.size) = (origin, u64::from(len).min(size));
             }
             Place::WayBack { next } => {
                 falls_through = true;
@@ -117,9 +153,7 @@ impl Clock {
             }
             Place::Detour { origin, len, lead, jump } => {
                 falls_through = true;
-                // The jump has been counted where it stands; what it stands for is counted here.
-                self.time = self.time.saturating_sub(jump);
-                (self.start, self.shown, self.size) = (pc + lead, origin, len.min(size.saturating_sub(lead)));
+                self.in_detour(pc, size, origin, [len, lead, jump]);
             }
             Place::Nothing | Place::ReturnPad => {
                 falls_through = true;
@@ -144,11 +178,13 @@ impl Clock {
     }
 
     /// The time at the start of the current block.
+    #[inline]
     pub fn time(&self) -> Ticks {
         self.time
     }
 
     /// The current block was left at `pc`, which has not run.
+    #[inline]
     pub fn close_at(&mut self, pc: u64) {
         if self.open {
             let into = pc.wrapping_sub(self.start);
@@ -172,6 +208,7 @@ impl Clock {
     }
 
     /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line.
+    #[inline]
     pub fn resume(&mut self, counted: u64, falls_through: bool) {
         self.time += counted;
         (self.open, self.fold) = (false, falls_through);

@@ -24,16 +24,19 @@ impl Insn {
     }
 
     /// Its bytes, no more and no less.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
     /// How many bytes it has.
+    #[inline]
     pub fn length(&self) -> u64 {
         u64::from(self.len)
     }
 
     /// The address behind it.
+    #[inline]
     pub fn next(&self) -> u64 {
         self.address.wrapping_add(self.length())
     }

@@ -23,6 +23,7 @@ pub trait Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
     /// A little-endian value of `size` bytes, at most 8.
+    #[inline]
     fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes[..size.min(8)])?;
@@ -30,6 +31,7 @@ pub trait Memory {
     }
 
     /// Writes the low `size` bytes of `value`, at most 8, little-endian.
+    #[inline]
     fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
         self.write(address, &value.to_le_bytes()[..size.min(8)])
     }

@@ -65,6 +65,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Hit<'a> {
+    #[inline]
     pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, at: Scene<'a>, records: &'a mut Ring, phase: Phase) -> Self {
         Hit { cpu, probe, at, records, phase, in_fault_handler: false, keeps_stack: phase == Phase::Return }
     }

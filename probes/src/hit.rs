@@ -56,10 +56,12 @@ impl CpuState {
         CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa) }
     }
 
+    #[inline]
     fn top(&self) -> Option<Level> {
         self.depth.checked_sub(1).map(|top| self.levels[top])
     }
 
+    #[inline]
     fn push(&mut self, level: Level) -> bool {
         let room = self.depth < DEPTH;
         if room {
@@ -69,6 +71,7 @@ impl CpuState {
         room
     }
 
+    #[inline]
     fn pop(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }
@@ -95,7 +98,7 @@ enum Inside {
 
 impl Engine {
     /// A breakpoint trap in kernel mode; the pc is the breakpoint's own address.
-    pub fn breakpoint(&mut self, cpu: &mut dyn Cpu) -> Answer {
+    pub fn breakpoint(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(state) = self.cpus.get(number) else { return Answer::NotOurs };
         if let Some(level) = state.top().filter(|level| level.end == pc) {
@@ -117,7 +120,7 @@ impl Engine {
 
     /// An exception other than a breakpoint whose pc lies in the window. The pc is put back to where the guest expects it;
     /// `NotOurs` = deliver the exception there.
-    pub fn fault(&mut self, cpu: &mut dyn Cpu, trapnr: u32) -> Answer {
+    pub fn fault(&mut self, cpu: &mut impl Cpu, trapnr: u32) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(point) = self.leave_slot(cpu, number, pc) else { return self.fault_in_guest_handler(cpu, number, trapnr) };
         self.counts.faults += 1;
@@ -135,7 +138,7 @@ impl Engine {
 
     /// An interrupt is about to be taken with the pc in a slot, as only repeated instructions allow. The pc is put back to the
     /// original; when the guest comes back there, the instruction goes on and is not hit a second time.
-    pub fn interrupted(&mut self, cpu: &mut dyn Cpu) {
+    pub fn interrupted(&mut self, cpu: &mut impl Cpu) {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(point) = self.leave_slot(cpu, number, pc) else { return };
         if self.points.get(point).is_some_and(|found| found.address() == cpu.pc()) {
@@ -146,7 +149,7 @@ impl Engine {
 
     /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address. What handlers
     /// do to the pc and the stack pointer is ignored: execution goes on in the detour.
-    pub fn escaped(&mut self, cpu: &mut dyn Cpu) {
+    pub fn escaped(&mut self, cpu: &mut impl Cpu) {
         let number = cpu.number();
         let (Some(point), Some(state)) = (self.points.at(cpu.pc()), self.cpus.get(number)) else { return };
         if state.depth != 0 {
@@ -175,7 +178,7 @@ impl Engine {
         self.cpus[number].pop();
     }
 
-    fn hit(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32) -> Answer {
+    fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {
         let goes_on = !self.paused.is_empty() && self.paused.take(&Execution::of(cpu, self.isa.abi, point));
         let inside = if self.cpus[number].depth == 0 { Inside::Nothing } else { Inside::AnotherHit };
         match (goes_on, inside) {
@@ -200,6 +203,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn count_reentry(&mut self, point: u32) {
         self.counts.reentered += 1;
         if let Some(point) = self.points.get(point) {
@@ -207,7 +211,7 @@ impl Engine {
         }
     }
 
-    fn run_pre_handlers(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32) -> Next {
+    fn run_pre_handlers(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Next {
         let Engine { points, returns, cpus, isa, records, .. } = self;
         let Some(found) = points.get(point) else { return Next::Execute };
         let address = found.address();
@@ -240,7 +244,7 @@ impl Engine {
     }
 
     /// A jprobe's guest handler has ended: everything is as it was, and the probed instruction's turn comes.
-    fn mirror_returned(&mut self, cpu: &mut dyn Cpu, number: usize) -> Answer {
+    fn mirror_returned(&mut self, cpu: &mut impl Cpu, number: usize) -> Answer {
         let state = &mut self.cpus[number];
         state.mirror.restore(cpu, self.isa);
         // What was begun inside the handler and did not end there never will.
@@ -250,7 +254,7 @@ impl Engine {
     }
 
     /// Runs the probed instruction, by its plan.
-    fn execute(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32, inside: Inside) -> Answer {
+    fn execute(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside) -> Answer {
         let Some(found) = self.points.get(point) else { return Answer::NotOurs };
         if found.shared {
             if inside == Inside::Nothing {
@@ -303,7 +307,7 @@ impl Engine {
     }
 
     /// The breakpoint behind a copy.
-    fn step_ended(&mut self, cpu: &mut dyn Cpu, number: usize, level: Level) -> Answer {
+    fn step_ended(&mut self, cpu: &mut impl Cpu, number: usize, level: Level) -> Answer {
         let Some(found) = self.points.get(level.point) else { return Answer::NotOurs };
         cpu.set_pc(found.insn.next());
         let inside = if level.status == Status::Reentered { Inside::AnotherHit } else { Inside::Nothing };
@@ -314,7 +318,7 @@ impl Engine {
     }
 
     /// The instruction has been executed.
-    fn after(&mut self, cpu: &mut dyn Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
+    fn after(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
         let Engine { points, returns, isa, cpus, records, .. } = self;
         let Some(found) = points.get(point) else { return Answer::NotOurs };
         if inside == Inside::Nothing {
@@ -329,7 +333,7 @@ impl Engine {
     }
 
     /// No probe stands there (core.md 6, "Trap at an address with no probe").
-    fn unknown_breakpoint(&mut self, cpu: &mut dyn Cpu, number: usize, pc: u64) -> Answer {
+    fn unknown_breakpoint(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Answer {
         // A step's end that was not waited for: the CPU was put into the slot by something that forgot the rest.
         if let Some((point, slot)) = self.slot_around(pc)
             && slot.step_end() == pc
@@ -346,7 +350,7 @@ impl Engine {
 
     /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The probe is no
     /// longer being processed there. Gives the slot's point.
-    fn leave_slot(&mut self, cpu: &mut dyn Cpu, number: usize, pc: u64) -> Option<u32> {
+    fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;
         if unit_of(pc) == slot.detour() {
@@ -368,7 +372,7 @@ impl Engine {
         Some(point)
     }
 
-    fn ask_fault_handlers(&mut self, cpu: &mut dyn Cpu, point: u32, trapnr: u32) -> bool {
+    fn ask_fault_handlers(&mut self, cpu: &mut impl Cpu, point: u32, trapnr: u32) -> bool {
         let Engine { points, returns, isa, records, .. } = self;
         let Some(found) = points.get(point) else { return false };
         let scene = Scene { isa, address: found.address(), instances: &returns.instances };
@@ -377,7 +381,7 @@ impl Engine {
     }
 
     /// spec/core.md 8, 9: a fault in a jprobe's guest handler is one of status HIT_ACTIVE.
-    fn fault_in_guest_handler(&mut self, cpu: &mut dyn Cpu, number: usize, trapnr: u32) -> Answer {
+    fn fault_in_guest_handler(&mut self, cpu: &mut impl Cpu, number: usize, trapnr: u32) -> Answer {
         let point = match self.cpus.get(number) {
             Some(state) if state.mirror.is_active() => state.levels[0].point,
             _ => return Answer::NotOurs,
@@ -390,16 +394,19 @@ impl Engine {
     }
 
     /// Whether a jprobe's guest handler runs on that CPU.
+    #[inline]
     pub(crate) fn is_frozen(&self, number: usize) -> bool {
         self.cpus.get(number).is_some_and(|state| state.mirror.is_active())
     }
 
+    #[inline]
     fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
         Answer::Resume(Resume { counted, falls_through, frozen: self.is_frozen(number) })
     }
 }
 
-fn run_post_handlers(cpu: &mut dyn Cpu, point: &Point, scene: Scene<'_>, records: &mut Ring) {
+#[inline]
+fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: Scene<'_>, records: &mut Ring) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
         // A return probe's is not used (core.md 1.3).
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {

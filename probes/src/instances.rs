@@ -58,6 +58,7 @@ impl Instances {
     }
 
     /// Where hijacked functions return to.
+    #[inline]
     pub fn pad(&self) -> Option<u64> {
         self.pad
     }
@@ -97,6 +98,7 @@ impl Instances {
     }
 
     /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
+    #[inline]
     pub fn find(&self, task: u64, key: u64) -> Option<Match> {
         let newest = self.all.get(self.tasks.get(task).unwrap_or(NONE) as usize);
         if newest.is_some_and(|call| call.frame == key) {

@@ -43,10 +43,12 @@ impl Saved {
         Saved { pc: 0, sp: 0, registers: vec![0; isa.abi.names.len()], stack: vec![0; isa.abi.jprobe_stack], len: 0, ends: None }
     }
 
+    #[inline]
     pub fn is_active(&self) -> bool {
         self.ends.is_some()
     }
 
+    #[inline]
     pub fn ends_at(&self, pc: u64) -> bool {
         self.ends.as_ref().is_some_and(|range| range.contains(&pc))
     }

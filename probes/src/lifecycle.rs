@@ -59,7 +59,8 @@ impl Engine {
                     insn,
                     plan,
                     slot: Some(slot),
-                    members: Vec::new(),
+                    // Most have one, and there may be very many.
+                    members: Vec::with_capacity(1),
                     armed: false,
                     shared: false,
                     waits: None,

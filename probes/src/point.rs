@@ -1,8 +1,9 @@
 //! A probed address: the instruction that stood there, how it runs now, and the probes that share it (core.md 3).
 
+use crate::guest::WINDOW_UNIT;
 use crate::optimizer::Jump;
 use crate::probe::{Jprobe, Kprobe};
-use crate::slots::Slot;
+use crate::slots::{SLOT, Slot};
 use crate::table::Table;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -96,6 +97,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
+    #[inline]
     pub fn address(&self) -> u64 {
         self.insn.address
     }
@@ -123,7 +125,7 @@ pub(crate) struct Points {
     slab: Vec<Option<Point>>,
     unused: Vec<u32>,
     by_address: Table,
-    /// All units of each slot.
+    /// The first unit of each slot.
     by_unit: Table,
     /// For ranges; a hit does not look here.
     in_order: BTreeMap<u64, u32>,
@@ -152,6 +154,7 @@ impl Points {
         self.slab.get(number as usize)?.as_ref()
     }
 
+    #[inline]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Point> {
         self.slab.get_mut(number as usize)?.as_mut()
     }
@@ -179,20 +182,16 @@ impl Points {
     }
 
     pub fn know_slot(&mut self, slot: Slot, number: u32) {
-        for unit in slot.units() {
-            self.by_unit.insert(unit, number);
-        }
+        self.by_unit.insert(slot.at, number);
     }
 
     pub fn forget_slot(&mut self, slot: Slot) {
-        for unit in slot.units() {
-            self.by_unit.remove(unit);
-        }
+        self.by_unit.remove(slot.at);
     }
 
     /// The point whose slot has this unit.
     pub fn of_unit(&self, unit: u64) -> Option<u32> {
-        self.by_unit.get(unit)
+        (0..SLOT as u64).step_by(WINDOW_UNIT).find_map(|into| self.by_unit.get(unit.wrapping_sub(into)))
     }
 
     /// Takes it out of the table: from now on nothing is found at its address.

@@ -101,6 +101,7 @@ const GONE: u32 = 1;
 const DISABLED: u32 = 2;
 
 /// One writer, so no read-modify-write is needed.
+#[inline]
 fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
@@ -222,6 +223,7 @@ impl Kprobe {
     }
 
     /// Its handlers do not run: disabled, or gone.
+    #[inline]
     pub fn is_disabled(&self) -> bool {
         self.0.state.flags.load(Ordering::Relaxed) & (GONE | DISABLED) != 0
     }
@@ -241,10 +243,12 @@ impl Kprobe {
         self.0.wanted.address.filter(|_| self.address().is_some())
     }
 
+    #[inline]
     pub(crate) fn pre_handler(&self) -> Option<&PreHandler> {
         self.0.wanted.pre.as_deref()
     }
 
+    #[inline]
     pub(crate) fn post_handler(&self) -> Option<&PostHandler> {
         self.0.wanted.post.as_deref()
     }
@@ -276,6 +280,7 @@ impl Kprobe {
         self.0.state.flags.store(self.0.state.flags.load(Ordering::Relaxed) | GONE, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn count_hit(&self) {
         bump(&self.0.state.hits);
     }

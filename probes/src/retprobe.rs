@@ -42,6 +42,10 @@ fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8
 pub(crate) struct Returns {
     pub instances: Instances,
     pools: Vec<Option<Pool>>,
+    /// Places in it that are free.
+    free_pools: Vec<u32>,
+    /// Pools without an owner, whose last call may have returned.
+    ownerless: usize,
     /// Returns that matched no call.
     pub mismatches: u64,
     /// Calls that were left without a return.
@@ -50,7 +54,14 @@ pub(crate) struct Returns {
 
 impl Returns {
     pub fn new(isa: &Isa) -> Returns {
-        Returns { instances: Instances::new(isa), pools: Vec::new(), mismatches: 0, left_behind: 0 }
+        Returns {
+            instances: Instances::new(isa),
+            pools: Vec::new(),
+            free_pools: Vec::new(),
+            ownerless: 0,
+            mismatches: 0,
+            left_behind: 0,
+        }
     }
 
     /// Makes a pool. Everything that a hit needs is allocated here.
@@ -72,7 +83,7 @@ impl Returns {
         members.try_reserve_exact(count).map_err(|_| no_memory())?;
         data.resize(bytes, 0);
 
-        let pool = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
+        let pool = self.free_pools.pop().map_or(self.pools.len(), |place| place as usize);
         let mut free = NONE;
         for place in 0..count as u32 {
             let instance = Instance { pool: pool as u32, place, task: 0, frame: 0, ret_addr: 0, next: free };
@@ -106,17 +117,24 @@ impl Returns {
 
     /// The probe goes; calls in flight return correctly and without its handler.
     pub fn disown(&mut self, pool: u32) {
-        if let Some(Some(pool)) = self.pools.get_mut(pool as usize) {
-            pool.owner = None;
+        if let Some(Some(pool)) = self.pools.get_mut(pool as usize)
+            && pool.owner.take().is_some()
+        {
+            self.ownerless += 1;
         }
         self.collect();
     }
 
     /// Frees the pools of probes that are gone and whose last call has returned.
     pub fn collect(&mut self) {
-        for place in &mut self.pools {
+        if self.ownerless == 0 {
+            return;
+        }
+        for (number, place) in self.pools.iter_mut().enumerate() {
             if let Some(done) = place.take_if(|pool| pool.owner.is_none() && pool.in_flight == 0) {
                 self.instances.unused.extend(done.members);
+                self.free_pools.push(number as u32);
+                self.ownerless -= 1;
             }
         }
     }
@@ -131,7 +149,7 @@ impl Returns {
 
     /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
     /// declines.
-    pub fn enter(&mut self, cpu: &mut dyn Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring, by_jump: bool) {
+    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring, by_jump: bool) {
         let Returns { instances, pools, .. } = self;
         let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
@@ -176,7 +194,7 @@ impl Returns {
 }
 
 /// The function's return address, at its entry.
-pub(crate) fn return_address(cpu: &mut dyn Cpu, isa: &Isa) -> Option<u64> {
+pub(crate) fn return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa) -> Option<u64> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.read_le(cpu.get(isa.abi.sp), isa.word).ok(),
         ReturnAddress::In(reg) => Some(cpu.get(reg)),
@@ -184,7 +202,7 @@ pub(crate) fn return_address(cpu: &mut dyn Cpu, isa: &Isa) -> Option<u64> {
 }
 
 /// Makes the function return elsewhere.
-pub(crate) fn set_return_address(cpu: &mut dyn Cpu, isa: &Isa, to: u64) -> Option<()> {
+pub(crate) fn set_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u64) -> Option<()> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.write_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
         ReturnAddress::In(reg) => {
@@ -195,7 +213,7 @@ pub(crate) fn set_return_address(cpu: &mut dyn Cpu, isa: &Isa, to: u64) -> Optio
 }
 
 /// Leaves an address for the return pad to lead on to.
-fn leave_return_address(cpu: &mut dyn Cpu, isa: &Isa, key: u64, to: u64) -> Option<()> {
+fn leave_return_address(cpu: &mut impl Cpu, isa: &Isa, key: u64, to: u64) -> Option<()> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.write_le(key, to, isa.word).ok(),
         ReturnAddress::In(reg) => {
@@ -311,7 +329,7 @@ impl Engine {
     /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function had its return
     /// address: the true one, or, where it is not certain which call has returned, that of the pad's breakpoint, which sees to it.
     /// False: the guest does not let it be left there, and cannot go on.
-    pub fn returned_to_pad(&mut self, cpu: &mut dyn Cpu) -> bool {
+    pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
         let instances = &self.returns.instances;
         let found = instances.find(task, key).filter(|found| found.exact);
@@ -328,7 +346,7 @@ impl Engine {
     }
 
     /// Where the function that has just returned had its return address, or its stack pointer where that is in a register.
-    fn return_key(&self, cpu: &dyn Cpu) -> u64 {
+    fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
         match self.isa.abi.return_address {
             ReturnAddress::OnStack => sp.wrapping_sub(self.returns.instances.word),
@@ -337,7 +355,7 @@ impl Engine {
     }
 
     /// A trap at the return pad (core.md 7.3).
-    pub(crate) fn returned(&mut self, cpu: &mut dyn Cpu) -> Answer {
+    pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, sp, key) = (cpu.task(), cpu.get(self.isa.abi.sp), self.return_key(cpu));
         let on_stack = self.isa.abi.return_address == ReturnAddress::OnStack;
         let Some(found) = self.returns.instances.find(task, key) else {
@@ -363,7 +381,7 @@ impl Engine {
     }
 
     /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
-    fn run_return_handlers(&mut self, cpu: &mut dyn Cpu, found: Match, true_address: u64) {
+    fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
         cpu.set_pc(true_address);
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
@@ -380,7 +398,7 @@ impl Engine {
         cpu.set_pc(true_address);
     }
 
-    fn run_return_handler(&mut self, cpu: &mut dyn Cpu, number: u32, ret_addr: u64) {
+    fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         let Returns { instances, pools, .. } = &mut self.returns;
         let Some(call) = instances.all.get(number as usize).copied() else { return };
         let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };

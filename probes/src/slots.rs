@@ -34,27 +34,27 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// The copy with the jump back.
+    #[inline]
     pub fn boosted(self) -> u64 {
         self.at
     }
 
     /// The copy with the second breakpoint.
+    #[inline]
     pub fn stepped(self) -> u64 {
         self.at + UNIT
     }
 
     /// The address of the second breakpoint.
+    #[inline]
     pub fn step_end(self) -> u64 {
         self.stepped() + u64::from(self.displaced)
     }
 
     /// The detour.
+    #[inline]
     pub fn detour(self) -> u64 {
         self.at + 2 * UNIT
-    }
-
-    pub fn units(self) -> [u64; 3] {
-        [self.boosted(), self.stepped(), self.detour()]
     }
 
     pub fn range(self) -> Range<u64> {

@@ -112,6 +112,7 @@ impl Table {
         self.entries.iter().filter(|entry| entry.value != EMPTY.value).map(|entry| (entry.key, entry.value))
     }
 
+    #[inline]
     fn home(&self, key: u64) -> usize {
         (key.wrapping_mul(SPREAD) >> self.shift) as usize
     }

@@ -117,6 +117,7 @@ struct Budget {
     guest: String,
     what: String,
     most: f64,
+    goal: f64,
 }
 
 fn budgets() -> Result<Vec<Budget>, String> {
@@ -125,11 +126,11 @@ fn budgets() -> Result<Vec<Budget>, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
         .map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
-            [guest, what, most] => {
-                let most = most.parse().map_err(|_| format!("budgets.tsv: no number: {line}"))?;
-                Ok(Budget { guest: guest.into(), what: what.into(), most })
+            [guest, what, most, goal] => {
+                let number = |text: &str| text.parse().map_err(|_| format!("budgets.tsv: no number: {line}"));
+                Ok(Budget { guest: guest.into(), what: what.into(), most: number(most)?, goal: number(goal)? })
             }
-            _ => Err(format!("budgets.tsv: not three columns: {line}")),
+            _ => Err(format!("budgets.tsv: not four columns: {line}")),
         })
         .collect()
 }
@@ -139,12 +140,12 @@ fn check() -> Result<(), String> {
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
     guests.dedup();
     let mut over = String::new();
-    println!("{:<14}{:<8}{:>10}{:>10}", "guest", "what", "measured", "at most");
+    println!("{:<14}{:<8}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
     for guest in guests {
         let added = added(guest)?;
         for budget in budgets.iter().filter(|budget| budget.guest == guest) {
             let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;
-            println!("{guest:<14}{:<8}{value:>10.2}{:>10}", budget.what, budget.most);
+            println!("{guest:<14}{:<8}{value:>10.2}{:>10}{:>10}", budget.what, budget.most, budget.goal);
             if value > budget.most {
                 let _ = write!(over, "\n  {guest} {}: {value:.2}, at most {}", budget.what, budget.most);
             }

@@ -1,6 +1,7 @@
 //! The command line: one file a sub-command; this one says which there are.
 
 mod assembly;
+mod bench;
 mod booted;
 mod check;
 mod completions;
@@ -58,6 +59,7 @@ enum Command {
     Disasm(disasm::Args),
     Symbols(symbols::Args),
     Images(images::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -77,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Disasm(args) => disasm::main(args),
         Command::Symbols(args) => symbols::main(args),
         Command::Images(args) => images::main(args),
+        Command::Bench(args) => bench::main(args),
         Command::Completions(args) => completions::main(args),
     };
     match outcome {

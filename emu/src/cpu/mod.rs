@@ -105,6 +105,9 @@ pub struct Model {
     pub window: WindowRow,
     /// Makes an address of the probe window visible under the page tables in force; `None` when they have no room for it.
     pub show_window: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
+    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch that it has forgotten all
+    /// the same faults, and is shown then. `None`: the window is shown for every hit.
+    pub tables_in_force: Option<fn(&Handle) -> u64>,
     /// Takes it out again.
     pub hide_window: fn(&Ram, &Shown),
     /// Whether this exception is a fetch from the window that those page tables do not show; then it is shown, and the exception never
@@ -235,6 +238,14 @@ pub struct WindowPlace {
     pub tables: u64,
 }
 
+impl WindowPlace {
+    /// Whether a guest-virtual address lies in it.
+    #[inline]
+    pub fn holds(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start) < self.len
+    }
+}
+
 /// A page-table entry of ours in a table of the guest's, and what stood there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
@@ -267,6 +278,8 @@ pub struct View<'a> {
     pub(crate) number: usize,
     pub(crate) now: u64,
     pub(crate) pc: Cell<u64>,
+    /// The bits that an address or a register has.
+    pub(crate) mask: u64,
 }
 
 impl View<'_> {
@@ -277,13 +290,12 @@ impl View<'_> {
         access: Access,
         mut each: impl FnMut(&Ram, u64, usize, usize),
     ) -> Result<(), Fault> {
-        const PAGE: u64 = 4096;
         // Two passes over more than one page, so that a fault leaves nothing half done.
-        let crosses = address % PAGE + len as u64 > PAGE;
+        let crosses = !in_one_page(address, len);
         for dry in if crosses { &[true, false][..] } else { &[false] } {
             let mut done = 0;
             while done < len {
-                let at = address.wrapping_add(done as u64) & self.address_mask();
+                let at = address.wrapping_add(done as u64) & self.mask;
                 let part = (len - done).min((PAGE - at % PAGE) as usize);
                 let physical = (self.model.translate)(&self.trap.handle(), self.ram, at, access)?;
                 if !self.ram.holds(physical, part) {
@@ -310,20 +322,41 @@ impl View<'_> {
         let bytes = &mut bytes[..breakpoint.len().min(8)];
         self.read(pc, bytes).is_ok() && bytes == breakpoint
     }
+}
 
-    fn address_mask(&self) -> u64 {
-        if self.isa.word == 4 { u64::from(u32::MAX) } else { u64::MAX }
-    }
+const PAGE: u64 = 4096;
+
+#[inline]
+fn in_one_page(address: u64, len: usize) -> bool {
+    address % PAGE + len as u64 <= PAGE
 }
 
 impl Memory for View<'_> {
+    #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if in_one_page(address, into.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Read)?;
+            return if self.ram.read(physical, into) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: false })
+            };
+        }
         self.page_by_page(address, into.len(), Access::Read, |ram, physical, done, part| {
             ram.read(physical, &mut into[done..done + part]);
         })
     }
 
+    #[inline]
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if in_one_page(address, bytes.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Write)?;
+            return if self.ram.write(physical, bytes) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: true })
+            };
+        }
         self.page_by_page(address, bytes.len(), Access::Write, |ram, physical, done, part| {
             ram.write(physical, &bytes[done..done + part]);
         })
@@ -331,21 +364,28 @@ impl Memory for View<'_> {
 }
 
 impl Registers for View<'_> {
+    #[inline]
     fn get(&self, reg: Reg) -> u64 {
-        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.address_mask()
+        if let Some(value) = self.trap.handle().general(reg.0) {
+            return value & self.mask;
+        }
+        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.mask
     }
     fn set(&mut self, reg: Reg, value: u64) {
-        (self.model.set)(self.trap, reg, value & self.address_mask());
+        (self.model.set)(self.trap, reg, value & self.mask);
     }
+    #[inline]
     fn pc(&self) -> u64 {
         self.pc.get()
     }
+    #[inline]
     fn set_pc(&mut self, pc: u64) {
-        self.pc.set(pc & self.address_mask());
+        self.pc.set(pc & self.mask);
     }
 }
 
 impl Cpu for View<'_> {
+    #[inline]
     fn number(&self) -> usize {
         self.number
     }

@@ -14,36 +14,14 @@ use trapline_probes::guest::{Answer, Resume};
 const CLOCK_READ_NANOSECONDS: u64 = 20;
 
 impl<L: Listener> Events for Inner<L> {
+    #[inline]
     fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
-        if let Some(Wish::Shutdown(_)) = self.wish {
-            cpu.stop();
-            return;
+        if self.frozen || self.shown.is_some() || self.window.holds(pc) || self.listener.follows() {
+            return self.odd_block(cpu, pc, size);
         }
-        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
-        self.hide_window();
-        let place = if pc.wrapping_sub(self.window.start) < self.window.len {
-            self.listener.place(pc)
-        } else if self.frozen {
-            self.frozen_block();
-            Place::Nothing
-        } else {
-            Place::Guest
-        };
-        let counts_as = if self.frozen { Place::Nothing } else { place };
-        let falls_through = self.clock.enter(pc, size.into(), counts_as);
-        if !falls_through
-            && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
-            && self.look_up(cpu, pc)
-        {
-            return;
-        }
-        if self.listener.follows() {
-            self.listener.passed(pc..pc.wrapping_add(size.into()));
-        }
-        match place {
-            Place::Detour { origin, .. } => self.escape(cpu, origin),
-            Place::ReturnPad => self.returned(cpu, pc),
-            _ => {}
+        let falls_through = self.clock.enter_guest(pc, size.into());
+        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)) {
+            self.look_up(cpu, pc);
         }
     }
 
@@ -150,6 +128,40 @@ impl<L: Listener> Inner<L> {
         self.after_access();
     }
 
+    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
+    fn odd_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
+        if let Some(Wish::Shutdown(_)) = self.wish {
+            cpu.stop();
+            return;
+        }
+        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
+        self.hide_window();
+        let place = if self.window.holds(pc) {
+            self.listener.place(pc)
+        } else if self.frozen {
+            self.frozen_block();
+            Place::Nothing
+        } else {
+            Place::Guest
+        };
+        let counts_as = if self.frozen { Place::Nothing } else { place };
+        let falls_through = self.clock.enter(pc, size.into(), counts_as);
+        if !falls_through
+            && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
+            && self.look_up(cpu, pc)
+        {
+            return;
+        }
+        if self.listener.follows() {
+            self.listener.passed(pc..pc.wrapping_add(size.into()));
+        }
+        match place {
+            Place::Detour { origin, .. } => self.escape(cpu, origin),
+            Place::ReturnPad => self.returned(cpu, pc),
+            _ => {}
+        }
+    }
+
     /// A block start at which something may be due; the only place where a run is ended. True: it is.
     fn look_up(&mut self, cpu: &BlockContext, pc: u64) -> bool {
         let now = self.clock.time();
@@ -209,7 +221,17 @@ impl<L: Listener> Inner<L> {
     /// The listener, and the CPU as it is shown to it.
     pub(super) fn show<'a>(&'a mut self, trap: &'a TrapContext, pc: u64) -> (&'a mut L, View<'a>) {
         let (ram, tasks, now) = (&self.ram, &self.tasks, self.clock.time());
-        let view = View { trap, model: self.model, isa: self.isa, ram, tasks, number: self.current, now, pc: Cell::new(pc) };
+        let view = View {
+            trap,
+            model: self.model,
+            isa: self.isa,
+            ram,
+            tasks,
+            number: self.current,
+            now,
+            pc: Cell::new(pc),
+            mask: self.mask,
+        };
         (&mut self.listener, view)
     }
 
@@ -276,7 +298,7 @@ impl<L: Listener> Inner<L> {
         } else {
             self.clock.close_at(resume)
         };
-        if trap.pc.wrapping_sub(self.window.start) < self.window.len {
+        if self.window.holds(trap.pc) {
             let (listener, mut view) = self.show(cpu, trap.pc);
             let answer = listener.fault(&mut view, exception.vector);
             resume = view.pc();
@@ -330,7 +352,12 @@ impl<L: Listener> Inner<L> {
 
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
-        if pc.wrapping_sub(self.window.start) < self.window.len {
+        if self.window.holds(pc) {
+            if let Some(tables) = self.model.tables_in_force
+                && self.fetched.again(tables(&cpu.handle()), pc)
+            {
+                return;
+            }
             self.hide_window();
             self.shown = (self.model.show_window)(&cpu.handle(), &self.ram, &self.window, pc);
         }
@@ -392,7 +419,7 @@ impl<L: Listener> Inner<L> {
 
     /// A pc as the guest would see it.
     fn origin_of(&self, pc: u64) -> u64 {
-        if pc.wrapping_sub(self.window.start) >= self.window.len {
+        if !self.window.holds(pc) {
             return pc;
         }
         match self.listener.place(pc) {

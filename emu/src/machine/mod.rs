@@ -2,6 +2,7 @@
 //!
 //! `hooks.rs` is called by the core, `run.rs` decides what runs next; nothing here knows about probes.
 
+mod fetched;
 mod hooks;
 mod run;
 mod snapshot;
@@ -20,6 +21,7 @@ use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
 
 pub use crate::snapshot::Counts;
+use fetched::Fetched;
 pub use run::Stop;
 
 /// Who may claim what happens in the machine.
@@ -145,6 +147,8 @@ pub struct Machine<L: Listener> {
 pub(crate) struct Inner<L> {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
+    /// The bits that an address or a register has.
+    pub(crate) mask: u64,
     pub(crate) ram: Ram,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
@@ -159,6 +163,8 @@ pub(crate) struct Inner<L> {
     pub(crate) window: WindowPlace,
     /// The entry by which the guest's page tables show the window, while the CPU is there.
     pub(crate) shown: Option<Shown>,
+    /// Which pages of the window the core has fetched from.
+    pub(crate) fetched: Fetched,
     /// Room for one state, used inside callbacks.
     pub(crate) scratch: Image,
     pub(crate) cpus: Vec<SleepingCpu>,
@@ -267,6 +273,7 @@ impl<L: Listener> Machine<L> {
         let inner = Inner {
             model,
             isa: kernel.arch.isa(),
+            mask: u64::MAX >> (64 - 8 * kernel.arch.isa().word),
             ram,
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
@@ -277,6 +284,7 @@ impl<L: Listener> Machine<L> {
             tasks: TaskPlace::of(kernel, model),
             window,
             shown: None,
+            fetched: Fetched::of(&window),
             scratch,
             cpus,
             current: 0,

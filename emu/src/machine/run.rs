@@ -123,7 +123,7 @@ impl<L: Listener> Machine<L> {
     fn pc_outside_window(&mut self) -> u64 {
         let cpu = self.core.stopped();
         let pc = (self.inner.model.pc)(&cpu.handle());
-        if pc.wrapping_sub(self.inner.window.start) >= self.inner.window.len {
+        if !self.inner.window.holds(pc) {
             return pc;
         }
         let (listener, mut view) = self.inner.show(&cpu, pc);

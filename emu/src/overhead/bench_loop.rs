@@ -52,7 +52,7 @@ impl BenchLoop {
         }
     }
 
-    fn in_session(mut session: Session, target: &str) -> Result<BenchLoop, String> {
+    pub(super) fn in_session(mut session: Session, target: &str) -> Result<BenchLoop, String> {
         let target = session.kernel().symbols.address_of(target).ok_or(format!("the guest has no {target}"))?;
         session.with_engine(|engine, _| engine.set_optimization_delay(0));
         let mut made = BenchLoop { session, target };

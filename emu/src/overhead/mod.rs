@@ -3,6 +3,9 @@
 //! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it and without.
 
 pub mod bench_loop;
+pub mod document;
+pub mod many;
+pub mod table;
 
 /// One way to probe the function, as the document's tables call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

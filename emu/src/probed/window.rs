@@ -38,15 +38,14 @@ impl Window {
         let offset = pc.wrapping_sub(self.place.start);
         match self.units.get((offset / UNIT) as usize) {
             Some(Unit::Copy { origin, displaced }) => {
-                let len = u64::from(*displaced);
                 if offset.is_multiple_of(UNIT) {
-                    Place::Copy { origin: *origin, len }
+                    Place::Copy { origin: *origin, len: *displaced }
                 } else {
-                    Place::WayBack { next: origin.wrapping_add(len) }
+                    Place::WayBack { next: origin.wrapping_add(u64::from(*displaced)) }
                 }
             }
             Some(Unit::Detour { origin, displaced, lead, jump }) => {
-                detour_at(offset % UNIT, *origin, (*displaced).into(), (*lead).into(), (*jump).into())
+                detour_at((offset % UNIT) as u8, *origin, *displaced, *lead, *jump)
             }
             Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
             Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
@@ -116,11 +115,12 @@ impl Window {
 }
 
 /// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
-fn detour_at(offset: u64, origin: u64, len: u64, lead: u64, jump: u64) -> Place {
+#[inline]
+fn detour_at(offset: u8, origin: u64, len: u8, lead: u8, jump: u8) -> Place {
     match offset.checked_sub(lead) {
         None => Place::Detour { origin, len, lead, jump },
-        Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into), len: len - into },
-        Some(_) => Place::WayBack { next: origin.wrapping_add(len) },
+        Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
+        Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
     }
 }
 

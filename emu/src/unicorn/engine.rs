@@ -5,11 +5,12 @@
 
 use super::ffi::write_request;
 use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
+use super::live;
 use super::ram::Ram;
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use unicorn_engine_sys::{
     self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
     uc_engine, uc_error,
@@ -46,29 +47,77 @@ pub trait Events {
 /// A running engine as everyone may read it. Copying it is free; it lives as long as its [`Core`].
 #[derive(Clone, Copy)]
 pub struct Handle {
+    engine: NonNull<Engine>,
+}
+
+/// What a handle leads to.
+pub(super) struct Engine {
     uc: *mut uc_engine,
-    pub(super) kind: &'static Kind,
+    kind: &'static Kind,
+    /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
+    state: *mut u8,
+    state_bytes: usize,
 }
 
 impl Handle {
+    #[inline]
+    fn engine(&self) -> &Engine {
+        // SAFETY: the core that gave this handle has it in a box, and outlives every context that holds a handle.
+        unsafe { self.engine.as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.engine().kind
+    }
+
+    /// The 8 bytes of the state at this offset of an image; 0 beyond the end. Right between instructions and in every callback, for fields
+    /// that the core does not keep elsewhere while it runs (the arithmetic flags).
+    #[inline]
+    pub fn live64(&self, offset: usize) -> u64 {
+        // SAFETY: `live` has checked the bounds, and nothing else runs.
+        self.live(offset, 8).map_or(0, |at| unsafe { at.cast::<u64>().read_unaligned() })
+    }
+
+    /// The 4 bytes there.
+    #[inline]
+    pub fn live32(&self, offset: usize) -> u32 {
+        // SAFETY: as in `live64`.
+        self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
+    }
+
+    /// A general register by its number in `isa`, where that is quicker than asking for it by name.
+    #[inline]
+    pub fn general(&self, number: u8) -> Option<u64> {
+        let (start, count) = self.kind().live_general;
+        (number < count).then(|| self.live64(start + 8 * usize::from(number)))
+    }
+
+    #[inline]
+    fn live(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        let engine = self.engine();
+        // SAFETY: the state is `state_bytes` long.
+        (offset.wrapping_add(len) <= engine.state_bytes).then(|| unsafe { engine.state.add(offset) })
+    }
+
     /// A register's value, zero-extended.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
         // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a handle.
-        unsafe { sys::uc_reg_read(self.uc, register.into().0, (&raw mut value).cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), register.into().0, (&raw mut value).cast()) };
         value
     }
 
     /// The pc.
     pub fn pc(&self) -> u64 {
-        self.read(self.kind.pc)
+        self.read(self.kind().pc)
     }
 
     /// The two halves of an AArch64 vector register, the low one first.
     pub fn vector(&self, number: u8) -> [u64; 2] {
         let mut halves = [0u64; 2];
         // SAFETY: these registers have 16 bytes, and there are 32 of them.
-        unsafe { sys::uc_reg_read(self.uc, vector_register(number), halves.as_mut_ptr().cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), vector_register(number), halves.as_mut_ptr().cast()) };
         halves
     }
 
@@ -76,7 +125,7 @@ impl Handle {
     pub fn msr(&self, number: u32) -> u64 {
         let mut request = MsrRequest { number, value: 0 };
         // SAFETY: the request has the layout of `uc_x86_msr`, which the library reads and fills for this number.
-        unsafe { sys::uc_reg_read(self.uc, RegisterX86::MSR as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), RegisterX86::MSR as c_int, (&raw mut request).cast()) };
         request.value
     }
 
@@ -85,7 +134,7 @@ impl Handle {
         let SystemRegister { op0, op1, crn, crm, op2 } = register;
         let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: 0 };
         // SAFETY: the request has the layout that the library reads and fills for this number.
-        unsafe { sys::uc_reg_read(self.uc, RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
         request.val
     }
 
@@ -93,19 +142,20 @@ impl Handle {
     pub fn coprocessor(&self, register: CoprocessorRegister) -> u64 {
         let mut request = coprocessor_request(register, 0);
         // SAFETY: as in `system`.
-        unsafe { sys::uc_reg_read(self.uc, RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_read(self.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
         request.val
     }
 
     /// Sets a register other than the pc.
     fn write(&self, register: Register, value: u64) {
-        debug_assert!(register != self.kind.pc, "the pc has its own ways");
+        debug_assert!(register != self.kind().pc, "the pc has its own ways");
         // SAFETY: as in `read`.
-        unsafe { sys::uc_reg_write(self.uc, register.0, (&raw const value).cast()) };
+        unsafe { sys::uc_reg_write(self.raw(), register.0, (&raw const value).cast()) };
     }
 
+    #[inline]
     pub(super) fn raw(&self) -> *mut uc_engine {
-        self.uc
+        self.engine().uc
     }
 }
 
@@ -127,6 +177,7 @@ pub struct SyscallContext(Handle);
 
 impl TrapContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -137,39 +188,52 @@ impl TrapContext {
     /// Sets an AArch64 vector register.
     pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
         // SAFETY: as in `vector`.
-        unsafe { sys::uc_reg_write(self.0.uc, vector_register(number), halves.as_ptr().cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), vector_register(number), halves.as_ptr().cast()) };
     }
     /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
     pub fn set_system(&self, register: SystemRegister, value: u64) {
         let SystemRegister { op0, op1, crn, crm, op2 } = register;
         let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: value };
         // SAFETY: the request has the layout that the library reads for this number.
-        unsafe { sys::uc_reg_write(self.0.uc, RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
     }
     /// Sets a register behind MCR.
     pub fn set_coprocessor(&self, register: CoprocessorRegister, value: u64) {
         let mut request = coprocessor_request(register, value);
         // SAFETY: as in `set_system`.
-        unsafe { sys::uc_reg_write(self.0.uc, RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
     }
     /// Sets an x86 model-specific register.
     pub fn set_msr(&self, number: u32, value: u64) {
         let request = MsrRequest { number, value };
         // SAFETY: as in `Handle::msr`.
-        unsafe { sys::uc_reg_write(self.0.uc, RegisterX86::MSR as c_int, (&raw const request).cast()) };
+        unsafe { sys::uc_reg_write(self.0.raw(), RegisterX86::MSR as c_int, (&raw const request).cast()) };
+    }
+    /// Sets 8 bytes of the state at this offset of an image: a field of which the core keeps nothing else.
+    #[inline]
+    pub fn set_live64(&self, offset: usize, value: u64) {
+        if let Some(at) = self.0.live(offset, 8) {
+            // SAFETY: `live` has checked the bounds; the core takes such fields as they are when this callback returns.
+            unsafe { at.cast::<u64>().write_unaligned(value) }
+        }
     }
     /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
+    #[inline]
     pub fn set_pc(&self, pc: u64) {
-        let kind = self.0.kind;
+        let kind = self.0.kind();
+        if let Some(offset) = kind.live_pc {
+            // The core looks the next block up by what stands there: after an exception's callback, and when a run begins.
+            return self.set_live64(offset, pc);
+        }
         let (register, mut value) = (kind.pc.0, (kind.encode_pc)(&self.0, pc));
         let values = [(&raw mut value).cast::<c_void>()];
         // SAFETY: one register, one value of its width.
-        unsafe { sys::uc_reg_write_batch(self.0.uc, &raw const register, values.as_ptr(), 1) };
+        unsafe { sys::uc_reg_write_batch(self.0.raw(), &raw const register, values.as_ptr(), 1) };
     }
     /// Ends the run before anything else is executed; for a guest that cannot go on.
     pub fn stop(&self) {
         // SAFETY: plain call; the core looks at the request before it looks up the next block.
-        unsafe { sys::uc_emu_stop(self.0.uc) };
+        unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
     /// Takes the whole state out, lets it be edited, puts it back.
     pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
@@ -182,6 +246,7 @@ impl TrapContext {
 
 impl BlockContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -192,12 +257,13 @@ impl BlockContext {
     /// Ends the run in front of this block; it will be offered again.
     pub fn stop(&self) {
         // SAFETY: legal in a block callback; takes effect before the block's first instruction.
-        unsafe { sys::uc_emu_stop(self.0.uc) };
+        unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
 }
 
 impl InstructionContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -209,6 +275,7 @@ impl InstructionContext {
 
 impl SyscallContext {
     /// Reading.
+    #[inline]
     pub fn handle(&self) -> Handle {
         self.0
     }
@@ -231,6 +298,7 @@ pub enum Ended {
 pub struct Core<E: Events> {
     handle: Handle,
     callbacks: Box<Callbacks<E>>,
+    engine: Box<Engine>,
     _ram: Ram,
 }
 
@@ -252,7 +320,7 @@ impl<E: Events> Core<E> {
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
-            let core = Core::wrap(Handle { uc, kind }, ram);
+            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0 }, ram);
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
@@ -264,6 +332,11 @@ impl<E: Events> Core<E> {
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
             for (instruction, callback) in instructions::<E>(kind.instructions) {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
+            }
+            if let Some((state, state_bytes)) = live::find(core.handle)? {
+                (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
+                core.handle = Handle { engine: NonNull::from(&*core.engine) };
+                core.callbacks.handle = core.handle;
             }
             Ok(core)
         }
@@ -280,13 +353,15 @@ impl<E: Events> Core<E> {
         };
         let user = (&raw const *self.callbacks).cast_mut().cast();
         // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the engine is closed.
-        let answer = unsafe { sys::uc_mmio_map(self.handle.uc, start, end - start, Some(read), user, Some(write), user) };
+        let answer = unsafe { sys::uc_mmio_map(self.handle.raw(), start, end - start, Some(read), user, Some(write), user) };
         check("bus", answer)
     }
 
-    fn wrap(handle: Handle, ram: &Ram) -> Core<E> {
+    fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
+        let engine = Box::new(engine);
+        let handle = Handle { engine: NonNull::from(&*engine) };
         let callbacks = Box::new(Callbacks { handle, events: null_mut(), high: ram.end(), _who: PhantomData });
-        Core { handle, callbacks, _ram: ram.clone() }
+        Core { handle, callbacks, engine, _ram: ram.clone() }
     }
 
     /// # Safety
@@ -296,17 +371,17 @@ impl<E: Events> Core<E> {
         let mut hook = 0;
         // SAFETY: begin > end means everywhere; `user` lives in a box that is dropped after the engine is closed.
         let answer =
-            unsafe { sys::uc_hook_add(self.handle.uc, &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
+            unsafe { sys::uc_hook_add(self.handle.raw(), &raw mut hook, kind.0 as c_int, callback, user, 1, 0, instruction) };
         check("hook", answer)
     }
 
     /// Runs from the present pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
         self.callbacks.events = events;
-        let kind = self.handle.kind;
+        let kind = self.handle.kind();
         let pc = (kind.encode_pc)(&self.handle, self.handle.pc());
         // SAFETY: the callbacks reach `events` only during this call, while this function does not touch it.
-        let answer = unsafe { sys::uc_emu_start(self.handle.uc, pc, 0, 0, 0) };
+        let answer = unsafe { sys::uc_emu_start(self.handle.raw(), pc, 0, 0, 0) };
         self.callbacks.events = null_mut();
         match answer {
             uc_error::OK => Ended::Stopped,
@@ -327,20 +402,20 @@ impl<E: Events> Core<E> {
     /// Forgets all translated code: after memory was exchanged from here.
     pub fn flush_translations(&self) {
         // SAFETY: plain call, no arguments; no translated code is running between runs.
-        unsafe { sys::uc_ctl(self.handle.uc, write_request(ControlType::TB_FLUSH, 0)) };
+        unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
     }
 
     /// Forgets cached address translations: after page tables were written or exchanged from here.
     pub fn flush_tlb(&self) {
         // SAFETY: plain call, no arguments.
-        unsafe { sys::uc_ctl(self.handle.uc, write_request(ControlType::TLB_FLUSH, 0)) };
+        unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TLB_FLUSH, 0)) };
     }
 }
 
 impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
         // SAFETY: opened in `new`, closed once; the RAM and the callbacks are dropped after this.
-        unsafe { sys::uc_close(self.handle.uc) };
+        unsafe { sys::uc_close(self.handle.raw()) };
     }
 }
 

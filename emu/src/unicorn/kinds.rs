@@ -2,7 +2,9 @@
 
 use super::engine::Handle;
 use super::ffi;
+use super::live;
 use core::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterX86};
 
 /// A register by the library's number.
@@ -79,6 +81,12 @@ pub struct Kind {
     pub(super) encode_pc: fn(&Handle, u64) -> u64,
     pub(super) invalidate: unsafe extern "C" fn(*mut c_void, usize, usize),
     pub(super) ram_address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> usize,
+    /// Where the state of such a core lies, once that has been looked for.
+    pub(super) live: OnceLock<Option<live::Place>>,
+    /// Where the pc lies in it, if writing it there is all that a callback of an exception has to do.
+    pub(super) live_pc: Option<usize>,
+    /// Where its general registers of 8 bytes begin, and how many there are, in the order of their numbers in `isa`.
+    pub(super) live_general: (usize, u8),
 }
 
 fn plain_pc(_: &Handle, pc: u64) -> u64 {
@@ -106,6 +114,9 @@ pub static X86: Kind = Kind {
     encode_pc: plain_pc,
     invalidate: ffi::tb_invalidate_phys_range_x86_64,
     ram_address: ffi::qemu_ram_addr_from_host_x86_64,
+    live: OnceLock::new(),
+    live_pc: Some(crate::cpu::x86::state::EIP),
+    live_general: (crate::cpu::x86::state::REGS, crate::cpu::x86::state::GENERAL),
 };
 
 /// A 32-bit ARM core without a generic timer: that of the library reads the host's clock.
@@ -118,6 +129,9 @@ pub static ARM: Kind = Kind {
     encode_pc: pc_with_mode,
     invalidate: ffi::tb_invalidate_phys_range_arm,
     ram_address: ffi::qemu_ram_addr_from_host_arm,
+    live: OnceLock::new(),
+    live_pc: None,
+    live_general: (0, 0),
 };
 
 /// A 64-bit ARM core; its generic timer is answered by us.
@@ -130,4 +144,7 @@ pub static ARM64: Kind = Kind {
     encode_pc: plain_pc,
     invalidate: ffi::tb_invalidate_phys_range_aarch64,
     ram_address: ffi::qemu_ram_addr_from_host_aarch64,
+    live: OnceLock::new(),
+    live_pc: None,
+    live_general: (0, 0),
 };

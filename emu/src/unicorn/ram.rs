@@ -2,21 +2,22 @@
 //!
 //! The guest changes it while it runs, so no Rust reference into it is ever made: everything is copied in and out.
 
-use core::cell::Cell;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::rc::Rc;
 
 /// A handle on the block; clones see the same memory.
 #[derive(Clone)]
 pub struct Ram {
-    block: Rc<Block>,
+    start: *mut u8,
+    /// The physical address of its first byte.
+    base: u64,
+    len: u64,
+    /// The offset of its last 8 bytes.
+    last_word: u64,
+    _block: Rc<Block>,
 }
 
 struct Block {
-    start: Cell<*mut u8>,
-    /// The physical address of its first byte.
-    base: u64,
-    len: usize,
     /// What the host's allocator gave: a little more than `len`.
     allocated: *mut u8,
     layout: Layout,
@@ -42,27 +43,36 @@ impl Ram {
         }
         // SAFETY: the distance to the next aligned address is less than the ALIGNMENT bytes that were added.
         let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
-        Some(Ram { block: Rc::new(Block { start: Cell::new(start), base, len, allocated, layout }) })
+        Some(Ram {
+            start,
+            base,
+            len: len as u64,
+            last_word: (len as u64).checked_sub(8)?,
+            _block: Rc::new(Block { allocated, layout }),
+        })
     }
 
     /// Bytes in it.
     pub fn len(&self) -> u64 {
-        self.block.len as u64
+        self.len
     }
 
     /// The physical address of its first byte.
     pub fn base(&self) -> u64 {
-        self.block.base
+        self.base
     }
 
     /// The physical address behind its last byte.
     pub fn end(&self) -> u64 {
-        self.block.base + self.len()
+        self.base + self.len
     }
 
     /// Whether all of these bytes lie in it.
+    #[inline]
     pub fn holds(&self, physical: u64, len: usize) -> bool {
-        physical.checked_sub(self.base()).and_then(|offset| offset.checked_add(len as u64)).is_some_and(|end| end <= self.len())
+        // Below the base it wraps to far beyond the end.
+        let offset = physical.wrapping_sub(self.base);
+        offset <= self.len && len as u64 <= self.len.wrapping_sub(offset)
     }
 
     /// Never: a machine has memory.
@@ -71,6 +81,7 @@ impl Ram {
     }
 
     /// Copies `into.len()` bytes from a physical address out; false when they do not all exist.
+    #[inline]
     pub fn read(&self, physical: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.pointer(physical, into.len()) else { return false };
         // SAFETY: `pointer` has checked that the bytes lie in the block; `into` is Rust's own memory, so they do not overlap.
@@ -79,6 +90,7 @@ impl Ram {
     }
 
     /// Copies bytes in; false, and nothing written, when the place does not exist. Translated code is not dropped.
+    #[inline]
     pub fn write(&self, physical: u64, bytes: &[u8]) -> bool {
         let Some(to) = self.pointer(physical, bytes.len()) else { return false };
         // SAFETY: as in `read`.
@@ -87,23 +99,50 @@ impl Ram {
     }
 
     /// A little-endian word of 8 bytes; 0 where there is no RAM.
+    #[inline]
     pub fn word64(&self, physical: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.read(physical, &mut bytes);
-        u64::from_le_bytes(bytes)
+        // SAFETY: `word` has checked that the bytes lie in the block.
+        self.word(physical).map_or(0, |from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
     }
 
     /// A little-endian word of 4 bytes; 0 where there is no RAM.
+    #[inline]
     pub fn word32(&self, physical: u64) -> u32 {
-        let mut bytes = [0; 4];
-        self.read(physical, &mut bytes);
-        u32::from_le_bytes(bytes)
+        // SAFETY: as in `word64`.
+        self.pointer(physical, 4).map_or(0, |from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
+    }
+
+    /// Sets a little-endian word of 8 bytes, where there is RAM.
+    #[inline]
+    pub fn set_word64(&self, physical: u64, value: u64) {
+        if let Some(to) = self.pointer(physical, 8) {
+            // SAFETY: `pointer` has checked that the bytes lie in the block.
+            unsafe { to.cast::<[u8; 8]>().write(value.to_le_bytes()) }
+        }
+    }
+
+    /// The same of 4 bytes.
+    #[inline]
+    pub fn set_word32(&self, physical: u64, value: u32) {
+        if let Some(to) = self.pointer(physical, 4) {
+            // SAFETY: as in `set_word64`.
+            unsafe { to.cast::<[u8; 4]>().write(value.to_le_bytes()) }
+        }
+    }
+
+    /// `pointer` for 8 bytes.
+    #[inline]
+    fn word(&self, physical: u64) -> Option<*mut u8> {
+        let offset = physical.wrapping_sub(self.base);
+        // SAFETY: the offset is at most 8 less than the block's size.
+        (offset <= self.last_word).then(|| unsafe { self.start.add(offset as usize) })
     }
 
     /// The host address of a stretch of it, for the CPU core alone.
+    #[inline]
     pub(super) fn pointer(&self, physical: u64, len: usize) -> Option<*mut u8> {
         // SAFETY: the offset and `len` are at most the block's size.
-        self.holds(physical, len).then(|| unsafe { self.block.start.get().add((physical - self.base()) as usize) })
+        self.holds(physical, len).then(|| unsafe { self.start.add(physical.wrapping_sub(self.base) as usize) })
     }
 }
 

@@ -45,6 +45,12 @@ impl Image {
         unsafe { sys::uc_context_restore(handle.raw(), self.context) };
     }
 
+    /// A copy of all of it.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the block is HEADER + len bytes long, and nothing changes it while this copies.
+        self.at(0, self.len).map(|start| unsafe { core::slice::from_raw_parts(start, self.len) }.to_vec()).unwrap_or_default()
+    }
+
     /// Bytes in it.
     pub fn len(&self) -> usize {
         self.len
@@ -123,7 +129,7 @@ pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
         // SAFETY: `host` lies in memory that is mapped into this engine; both functions only look at its tables.
         unsafe {
             let uc = handle.raw().cast::<c_void>();
-            let kind = handle.kind;
+            let kind = handle.kind();
             let start = (kind.ram_address)(uc, host.cast());
             if start != usize::MAX {
                 (kind.invalidate)(uc, start, start + (to - from) as usize);

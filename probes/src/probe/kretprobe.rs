@@ -102,6 +102,7 @@ impl Kretprobe {
     }
 
     /// The probe at its entry: address, flags, hits (calls seen) and misses by re-entry.
+    #[inline]
     pub fn kprobe(&self) -> &Kprobe {
         &self.0.kprobe
     }

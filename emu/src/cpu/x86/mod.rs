@@ -39,6 +39,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             prepare: place::prepare_tables,
         },
         show_window: place::show_window::<LONG>,
+        tables_in_force: Some(place::tables_in_force),
         hide_window: place::hide_window,
         window_fault: place::window_fault::<LONG>,
         fault_address: place::fault_address,

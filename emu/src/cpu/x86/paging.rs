@@ -1,10 +1,10 @@
 //! Walks of the guest's page tables, of each kind that x86 has.
 
+use super::state;
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
-use unicorn_engine_sys::RegisterX86;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
@@ -55,12 +55,14 @@ pub struct Found {
 
 impl Paging {
     /// As the control registers say; a 64-bit guest pages in long mode only.
+    #[inline]
     pub fn of(handle: &Handle, long: bool) -> Paging {
-        let (cr0, cr3, cr4) = (handle.read(RegisterX86::CR0), handle.read(RegisterX86::CR3), handle.read(RegisterX86::CR4));
-        Paging::new(cr0, cr3, cr4, long)
+        let control = |number: usize| handle.live64(state::CR + 8 * number);
+        Paging::new(control(0), control(3), control(4), long)
     }
 
     /// From the registers' values.
+    #[inline]
     pub fn new(cr0: u64, cr3: u64, cr4: u64, long: bool) -> Paging {
         let kind = match () {
             () if cr0 & CR0_PAGING == 0 => Kind::Off,
@@ -76,8 +78,8 @@ impl Paging {
         match self.kind {
             Kind::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
             Kind::TwoLevel => self.walk_two(ram, address),
-            Kind::Pae => walk_wide(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff, 3),
-            Kind::FourLevel => walk_wide(ram, self.top & ADDRESS, address, 4),
+            Kind::Pae => walk_wide::<3>(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
+            Kind::FourLevel => walk_wide::<4>(ram, self.top & ADDRESS, address),
         }
     }
 
@@ -108,23 +110,23 @@ impl Paging {
     }
 }
 
-fn walk_wide(ram: &Ram, top: u64, address: u64, levels: u32) -> Option<Found> {
+fn walk_wide<const LEVELS: u32>(ram: &Ram, top: u64, address: u64) -> Option<Found> {
     let mut table = top;
-    let mut writable = true;
-    for level in (0..levels).rev() {
+    let mut rights = WRITABLE;
+    for level in (0..LEVELS).rev() {
         let shift = 12 + 9 * level;
-        let at = table + (address >> shift & 511) * 8;
+        let at = table | (address >> shift & 511) << 3;
         let entry = ram.word64(at);
         if entry & PRESENT == 0 {
             return None;
         }
         // The top level of three has no rights.
-        writable &= entry & WRITABLE != 0 || (levels == 3 && level == 2);
+        rights &= if LEVELS == 3 && level == 2 { WRITABLE } else { entry };
         table = entry & ADDRESS;
-        let may_be_large = level == 1 || (level == 2 && levels == 4);
+        let may_be_large = level == 1 || (level == 2 && LEVELS == 4);
         if level == 0 || (may_be_large && entry & LARGE != 0) {
             let offset = (1u64 << shift) - 1;
-            return Some(Found { physical: table & !offset | address & offset, writable, entry: (at, 8) });
+            return Some(Found { physical: table & !offset | address & offset, writable: rights != 0, entry: (at, 8) });
         }
     }
     None
@@ -133,18 +135,24 @@ fn walk_wide(ram: &Ram, top: u64, address: u64, levels: u32) -> Option<Found> {
 /// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
-    let fault = Fault { address, write: access == Access::Write };
-    let found = paging.walk(ram, address).ok_or(fault)?;
-    if access == Access::Write {
-        if !paging.may_write(&found) {
-            return Err(fault);
+    let found = if LONG && paging.kind == Kind::FourLevel {
+        walk_wide::<4>(ram, paging.top & ADDRESS, address)
+    } else {
+        paging.walk(ram, address)
+    };
+    let refused = Fault { address, write: access == Access::Write };
+    match found {
+        Some(found) if access != Access::Write => Ok(found.physical),
+        Some(found) if paging.may_write(&found) => {
+            mark_written(ram, found.entry);
+            Ok(found.physical)
         }
-        mark_written(ram, found.entry);
+        _ => Err(refused),
     }
-    Ok(found.physical)
 }
 
 /// As the CPU does on a write: an engine's push must leave the same bits as the guest's own.
+#[inline]
 pub fn mark_written(ram: &Ram, (at, bytes): (u64, usize)) {
     if bytes != 0 {
         let low = ram.word32(at);

@@ -1,6 +1,7 @@
 //! Where things are on x86: the row of the probe window, the running task.
 
 use super::paging::{Kind, Paging};
+use super::state;
 use super::state::forget_exception;
 use super::trap::{FAULT_FETCH, PAGE_FAULT};
 use crate::cpu::{Exception, Shown, View, WindowPlace};
@@ -9,8 +10,6 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
-use trapline_isa::x86::abi;
-use unicorn_engine_sys::RegisterX86;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
 /// text and modules), i386 directory entries that the kernel leaves empty.
@@ -63,21 +62,35 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
     }
 }
 
+/// CR3: writing it drops all translations.
+pub fn tables_in_force(handle: &Handle) -> u64 {
+    handle.live64(state::CR + 8 * 3)
+}
+
 /// An entry of the guest's own is left alone.
 fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     if shown.before & PRESENT != 0 {
         return None;
     }
-    ram.write(shown.at, &wanted.to_le_bytes()[..shown.bytes]);
+    write_entry(ram, &shown, wanted);
     Some(shown)
 }
 
 /// Takes the entry out again: the guest, which counts and copies the entries of its tables, never meets it.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
-    ram.write(shown.at, &shown.before.to_le_bytes()[..shown.bytes]);
+    write_entry(ram, shown, shown.before);
+}
+
+#[inline]
+fn write_entry(ram: &Ram, shown: &Shown, value: u64) {
+    match shown.bytes {
+        8 => ram.set_word64(shown.at, value),
+        _ => ram.set_word32(shown.at, value as u32),
+    }
 }
 
 /// Where the entry of 2 MiB for an address lies.
+#[inline]
 fn directory_entry(ram: &Ram, top: u64, address: u64) -> Option<u64> {
     let mut table = top;
     for shift in [39, 30] {
@@ -103,23 +116,24 @@ pub fn window_fault<const LONG: bool>(
     let ours = exception.vector == PAGE_FAULT
         && exception.error.is_some_and(|code| code & (FAULT_FETCH | 1) == FAULT_FETCH || code & 1 == 0)
         && address.wrapping_sub(window.start) < window.len
-        && cpu.handle().read(RegisterX86::RIP).wrapping_sub(window.start) < window.len;
+        && cpu.handle().live64(state::EIP).wrapping_sub(window.start) < window.len;
     let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
     forget_exception(cpu, image);
-    cpu.write(RegisterX86::CR2, before);
+    cpu.set_live64(state::CR + 8 * 2, before);
     Some(shown)
 }
 
 /// CR2.
 pub fn fault_address(handle: &Handle) -> u64 {
-    handle.read(RegisterX86::CR2)
+    handle.live64(state::CR + 8 * 2)
 }
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
 pub fn current_task<const LONG: bool>(view: &mut View<'_>) -> u64 {
-    let base = view.get(if LONG { abi::GS_BASE } else { abi::FS_BASE });
+    let segment = if LONG { state::GS } else { state::FS };
+    let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
     let place = view.tasks.current;
-    let word = view.isa.word;
+    let word = if LONG { 8 } else { 4 };
     let found = place.and_then(|offset| view.read_le(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }

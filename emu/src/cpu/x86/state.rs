@@ -9,6 +9,8 @@ use unicorn_engine_sys::RegisterX86;
 
 /// General registers, 8 bytes each, in the order of the encoding: ax cx dx bx sp bp si di r8..r15.
 pub const REGS: usize = 0;
+/// How many; they have the same numbers in `isa`.
+pub const GENERAL: u8 = 16;
 /// The pc.
 pub const EIP: usize = 128;
 /// Flags without the arithmetic ones, which the core keeps elsewhere.
@@ -49,7 +51,8 @@ pub const SEGMENT_BASE: usize = 8;
 /// Its limit.
 pub const SEGMENT_LIMIT: usize = 16;
 const SEGMENT_FLAGS: usize = 20;
-const SEGMENT_BYTES: usize = 24;
+/// Bytes of a segment register.
+pub const SEGMENT_BYTES: usize = 24;
 
 /// Segment numbers in the image.
 pub const ES: usize = 0;
@@ -59,6 +62,10 @@ pub const CS: usize = 1;
 pub const SS: usize = 2;
 /// Data.
 pub const DS: usize = 3;
+/// One more, whose base is a register.
+pub const FS: usize = 4;
+/// Another.
+pub const GS: usize = 5;
 
 /// Number of the stack pointer among the general registers.
 pub const SP: usize = 4;
@@ -175,8 +182,6 @@ static REGISTERS: LazyLock<[RegisterX86; 256]> = LazyLock::new(|| {
             }
         }
     }
-    table[usize::from(abi::FS_BASE.0)] = RegisterX86::FS_BASE;
-    table[usize::from(abi::GS_BASE.0)] = RegisterX86::GS_BASE;
     table
 });
 
@@ -191,19 +196,29 @@ const NAMES: &[(&str, RegisterX86)] = &[
 ];
 
 /// Reads a register of `isa`'s numbering; the pc is the one given.
+#[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterX86::INVALID => 0,
-        RegisterX86::RIP => pc,
-        register => handle.read(register),
+    match reg {
+        Reg(..GENERAL) => handle.live64(REGS + 8 * usize::from(reg.0)),
+        abi::FS_BASE => handle.live64(SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
+        abi::GS_BASE => handle.live64(SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),
+        _ => match REGISTERS[usize::from(reg.0)] {
+            RegisterX86::INVALID => 0,
+            RegisterX86::RIP => pc,
+            register => handle.read(register),
+        },
     }
 }
 
 /// Sets a register of `isa`'s numbering; segments, their bases and the pc cannot be set this way.
+#[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
-    use RegisterX86::{CS, DS, ES, FS, FS_BASE, GS, GS_BASE, INVALID, RIP, SS};
+    if reg.0 < GENERAL {
+        return cpu.set_live64(REGS + 8 * usize::from(reg.0), value);
+    }
+    use RegisterX86::{CS, DS, ES, FS, GS, INVALID, RIP, SS};
     match REGISTERS[usize::from(reg.0)] {
-        INVALID | RIP | CS | DS | ES | FS | GS | SS | FS_BASE | GS_BASE => {}
+        INVALID | RIP | CS | DS | ES | FS | GS | SS => {}
         register => cpu.write(register, value),
     }
 }
@@ -245,12 +260,15 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
         ("ax", RegisterX86::RAX, REGS), ("cx", RegisterX86::RCX, REGS + 8), ("sp", RegisterX86::RSP, REGS + 8 * SP),
         ("di", RegisterX86::RDI, REGS + 56), ("r8", RegisterX86::R8, REGS + 64), ("r15", RegisterX86::R15, REGS + 120),
         ("cr2", RegisterX86::CR2, CR + 16), ("cr3", RegisterX86::CR3, CR + 24),
-        ("fs base", RegisterX86::FS_BASE, SEGMENTS + 4 * SEGMENT_BYTES + SEGMENT_BASE),
-        ("gs base", RegisterX86::GS_BASE, SEGMENTS + 5 * SEGMENT_BYTES + SEGMENT_BASE),
+        ("fs base", RegisterX86::FS_BASE, SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
+        ("gs base", RegisterX86::GS_BASE, SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),
     ];
     for (name, register, offset) in fields {
         for mark in marks {
             cpu.write(*register, mark);
+            if cpu.handle().live64(*offset) != mark {
+                return Err("where the core keeps its state");
+            }
             image.save(cpu.handle());
             let seen = image.get64(*offset);
             image.set64(*offset, !mark & 0xffff_ffff);
@@ -259,6 +277,10 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
                 return Err(name);
             }
         }
+    }
+    cpu.set_live64(REGS + 8 * SP, marks[0]);
+    if cpu.handle().read(RegisterX86::RSP) != marks[0] {
+        return Err("the state as the core keeps it");
     }
     cpu.set_pc(marks[0]);
     cpu.write(RegisterX86::EFLAGS, FLAG_INTERRUPT | 2);

@@ -4,7 +4,6 @@ use super::state::*;
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::Image;
-use unicorn_engine_sys::RegisterX86;
 
 /// Vectors with names.
 pub const BREAKPOINT: u32 = 3;
@@ -42,8 +41,9 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
 }
 
 /// The pc; the core lets that of 32-bit code overflow into its upper half.
+#[inline]
 pub fn pc<const LONG: bool>(handle: &Handle) -> u64 {
-    let pc = handle.read(RegisterX86::RIP);
+    let pc = handle.live64(EIP);
     if LONG { pc } else { pc & 0xffff_ffff }
 }
 
@@ -59,20 +59,18 @@ pub fn has_error_code(vector: u32) -> bool {
 }
 
 /// Interrupts are on and no instruction in front shadows them.
-pub fn interruptible(handle: &Handle, image: &mut Image) -> bool {
-    if interrupts_off(handle) {
-        return false;
-    }
-    image.save(*handle);
-    image.get32(HFLAGS) & HF_SHADOW == 0
+pub fn interruptible(handle: &Handle, _: &mut Image) -> bool {
+    !interrupts_off(handle) && handle.live32(HFLAGS) & HF_SHADOW == 0
 }
 
 /// Code of privilege 0 runs.
+#[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
-    handle.read(RegisterX86::CS) & 3 == 0
+    handle.live32(SEGMENTS + SEGMENT_BYTES * CS) & 3 == 0
 }
 
 /// IF is clear.
+#[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
-    handle.read(RegisterX86::EFLAGS) & FLAG_INTERRUPT == 0
+    handle.live64(EFLAGS) & FLAG_INTERRUPT == 0
 }

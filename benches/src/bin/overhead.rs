@@ -1,0 +1,118 @@
+//! Writes docs/overhead.md and its plots, docs/bench/*.svg: `cargo run -p trapline-benches --bin overhead`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use trapline::overhead::document;
+use trapline::overhead::table::Measurement;
+
+const GUESTS: &[(&str, &str)] = &[("tiny/x86_64", "x86_64"), ("tiny/i386", "i386")];
+const ROUNDS: u32 = 15;
+
+const HEAD: &str = "\
+# What a hit costs
+
+Written by `cargo run -p trapline-benches --bin overhead` (part of `make bench`); `trapline bench --table` prints the same tables, `--json` the figures.
+
+The tiny kernel calls an empty function for ever; each mechanism is put on it in turn, for the same virtual time, with empty handlers. What
+the loop takes without a probe is taken off. Letters as in the Kprobes document: k kprobe (breakpoint, step, both handlers), b boosted, o
+optimised, j jprobe, r return probe, rb and ro with such an entry, kr and jr two at once. Beside ours stand the document's figures, on the
+hardware of its day. Compare ratios, and rows of one table; the times are those of the computer that this was run on.
+
+Host instructions per hit, which repeat exactly, are held by `make budget` (`benches/budgets.tsv`).
+";
+
+const TAIL: &str = "\
+## The same kernel's own kprobes, under QEMU
+
+For scale, what a hit of the guest's own kprobes costs when the Debian kernel 6.1 for amd64 runs under QEMU's TCG, measured once on the
+computer of the lab: a plain kprobe 1.0 us, an optimised one 0.14 us, a return probe on an ftrace site 0.43 us. To repeat it:
+
+1. `qemu-system-x86_64 -accel tcg -m 512 -nographic -kernel vmlinuz -initrd initrd -append 'console=ttyS0 nokaslr'` with a busybox initramfs;
+2. in the guest: `mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing`, time a loop of system calls that reach one function
+   (`time dd if=/dev/zero of=/dev/null bs=1 count=1000000`), without a probe;
+3. `echo 'p vfs_read' > kprobe_events; echo 1 > events/kprobes/enable`, `echo 0 > tracing_on`, and time it again; `echo 0 >
+   /proc/sys/debug/kprobes-optimization` and at an instruction that is no ftrace site for the plain one, `r vfs_read` for the return probe;
+4. the difference, divided by the number of calls.
+";
+
+fn main() -> ExitCode {
+    match write_all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("overhead: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write_all() -> Result<(), String> {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let write = |name: &str, text: &str| {
+        let file = docs.join(name);
+        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    std::fs::create_dir_all(docs.join("bench")).map_err(|error| error.to_string())?;
+    let mut text = String::from(HEAD);
+    for (guest, name) in GUESTS {
+        let measured = Measurement::of(guest, ROUNDS)?;
+        write(&format!("bench/{name}.svg"), &plot(guest, &measured))?;
+        text.push_str(&section(guest, name, &measured));
+    }
+    text.push('\n');
+    text.push_str(TAIL);
+    write("overhead.md", &text)
+}
+
+fn section(guest: &str, name: &str, measured: &Measurement) -> String {
+    let mut text = format!("\n## {guest}\n\nA call without a probe takes {:.1} ns.\n\n", measured.unprobed);
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    text.push_str(&row(&measured.headings()));
+    text.push_str(&row(&vec!["---".to_string(); measured.headings().len()]));
+    measured.lines().iter().for_each(|line| text.push_str(&row(line)));
+    let shape = if measured.has_the_documents_shape() { "holds" } else { "does not hold" };
+    let _ = write!(text, "\nThe shape of the document's tables (o < b < k, each return probe dearer than its kprobe) {shape}.\n");
+    let _ = write!(text, "\n![ratios to k, ours and the document's](bench/{name}.svg)\n");
+    text
+}
+
+/// Bars: each mechanism's cost as a ratio to k, ours and then the document's.
+fn plot(guest: &str, measured: &Measurement) -> String {
+    const COLOURS: [&str; 3] = ["#1f6feb", "#9aa4b2", "#c9b458"];
+    const LEFT: f64 = 50.0;
+    const TOP: f64 = 40.0;
+    const BAR: f64 = 11.0;
+    const LONGEST: f64 = 420.0;
+    let sources = 1 + document::tables(measured.arch).count();
+    let ratios = |letters: &str| -> Vec<Option<f64>> {
+        let theirs = document::tables(measured.arch).map(|table| table.ratio(letters));
+        std::iter::once(measured.ratio(letters)).chain(theirs).collect()
+    };
+    let all: Vec<(&str, Vec<Option<f64>>)> =
+        measured.rows.iter().map(|row| (row.mechanism.letters, ratios(row.mechanism.letters))).collect();
+    let most = all.iter().flat_map(|(_, ratios)| ratios).flatten().copied().fold(1.0, f64::max);
+    let group = BAR * sources as f64 + 8.0;
+    let height = TOP + group * all.len() as f64 + 20.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"600\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <text x=\"10\" y=\"18\" font-size=\"13\">{guest}: cost of a hit as a ratio to k; first bar ours, then the document's</text>\n"
+    );
+    for (number, (letters, ratios)) in all.iter().enumerate() {
+        let top = TOP + group * number as f64;
+        let _ = writeln!(svg, "<text x=\"20\" y=\"{:.1}\">{letters}</text>", top + BAR);
+        for (place, ratio) in ratios.iter().enumerate() {
+            let Some(ratio) = ratio else { continue };
+            let (y, width, colour) = (top + BAR * place as f64, ratio / most * LONGEST, COLOURS[place % COLOURS.len()]);
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\">{ratio:.2}</text>",
+                BAR - 1.0,
+                LEFT + width + 4.0,
+                y + BAR - 2.0
+            );
+        }
+    }
+    svg.push_str("</svg>\n");
+    svg
+}

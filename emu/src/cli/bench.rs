@@ -1,0 +1,87 @@
+//! `trapline bench`: what a hit costs on this computer, beside the figures of the Kprobes document.
+
+use super::Failure;
+use super::output;
+use crate::overhead::table::Measurement;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Measures what a hit costs here: the overhead tables of the Kprobes document, ours beside theirs
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The guests, built-in kernels that know how to be measured
+    #[arg(default_values_t = ["tiny/x86_64".to_string(), "tiny/i386".to_string()])]
+    guests: Vec<String>,
+    /// Prints tables (the default)
+    #[arg(long)]
+    table: bool,
+    /// Prints a line of JSON for each mechanism
+    #[arg(long, conflicts_with = "table")]
+    json: bool,
+    /// How often each mechanism is measured; the quickest counts
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  trapline bench --table
+  trapline bench tiny/x86_64 --json --rounds 20
+
+Letters: k kprobe, b boosted, o optimised, j jprobe, r return probe, rb and ro with such an entry, kr and jr two at once.
+The time of the same loop without a probe is taken off.";
+
+pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    for guest in &args.guests {
+        let measured = Measurement::of(guest, args.rounds).map_err(Failure::failed)?;
+        output::emit(&if args.json { lines_of_json(guest, &measured)? } else { table(guest, &measured) })?;
+    }
+    Ok(())
+}
+
+fn table(guest: &str, measured: &Measurement) -> String {
+    let mut text = format!("{guest}: a call without a probe takes {:.1} ns\n", measured.unprobed);
+    let lines: Vec<Vec<String>> = std::iter::once(measured.headings()).chain(measured.lines()).collect();
+    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..measured.headings().len()).map(width).collect();
+    for line in &lines {
+        for (number, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            // Words to the left, figures to the right.
+            let _ = match number {
+                0 => write!(text, "  {cell:<width$}"),
+                _ if number + 1 == line.len() => write!(text, "  {cell}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    guest: &'a str,
+    mechanism: &'a str,
+    what: &'a str,
+    hits: u64,
+    microseconds: f64,
+    ratio_to_k: Option<f64>,
+    unprobed_call_ns: f64,
+}
+
+fn lines_of_json(guest: &str, measured: &Measurement) -> Result<String, Failure> {
+    let line = |row: &crate::overhead::table::Row| {
+        output::json_line(&Line {
+            guest,
+            mechanism: row.mechanism.letters,
+            what: row.mechanism.what,
+            hits: row.hits,
+            microseconds: row.microseconds(),
+            ratio_to_k: measured.ratio(row.mechanism.letters),
+            unprobed_call_ns: measured.unprobed,
+        })
+    };
+    measured.rows.iter().map(line).collect()
+}

@@ -1,0 +1,58 @@
+//! Which pages of the probe window the core has fetched from under the page tables in force: it still has their translations, most likely,
+//! and they need not be shown to it again. A guess that is wrong costs a fetch fault, which nobody notices.
+
+use crate::cpu::WindowPlace;
+
+const PAGE: u64 = 4096;
+
+/// See the file's text.
+pub(crate) struct Fetched {
+    start: u64,
+    tables: u64,
+    /// Counts up with each change of tables.
+    period: u32,
+    /// The period in which each page was last fetched from.
+    pages: Box<[u32]>,
+}
+
+impl Fetched {
+    pub fn of(window: &WindowPlace) -> Fetched {
+        let pages = vec![0; (window.len / PAGE) as usize].into_boxed_slice();
+        Fetched { start: window.start, tables: 0, period: 1, pages }
+    }
+
+    /// Whether an address was fetched from under these tables, since they were last exchanged; from now on it counts so.
+    #[inline]
+    pub fn again(&mut self, tables: u64, address: u64) -> bool {
+        if tables != self.tables {
+            (self.tables, self.period) = (tables, self.period.wrapping_add(1));
+        }
+        let page = (address.wrapping_sub(self.start) / PAGE) as usize;
+        self.pages.get_mut(page).is_some_and(|seen| core::mem::replace(seen, self.period) == self.period)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_shown_once_for_each_time_that_tables_come_into_force() {
+        let window = WindowPlace { start: 0x10_0000, len: 4 * PAGE, physical: 0, tables: 0 };
+        let mut fetched = Fetched::of(&window);
+        #[rustfmt::skip]
+        let steps = [
+            // what            tables  address     known
+            ("the first time",  0xa000, 0x10_0020, false),
+            ("the same page",   0xa000, 0x10_0fe0, true),
+            ("another page",    0xa000, 0x10_1000, false),
+            ("other tables",    0xb000, 0x10_0020, false),
+            ("back again",      0xa000, 0x10_0020, false),
+            ("and again",       0xa000, 0x10_0020, true),
+            ("outside",         0xa000, 0x20_0000, false),
+        ];
+        for (what, tables, address, known) in steps {
+            assert_eq!(fetched.again(tables, address), known, "{what}");
+        }
+    }
+}

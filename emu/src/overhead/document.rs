@@ -1,0 +1,45 @@
+//! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit, on the hardware of its day.
+
+use trapline_isa::arch::Arch;
+
+/// One of its tables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The machine, in its words.
+    pub machine: &'static str,
+    /// The ISA whose column it stands beside; `None` for one that we do not run yet.
+    pub arch: Option<Arch>,
+    /// Its letters, and microseconds.
+    pub figures: &'static [(&'static str, f64)],
+}
+
+#[rustfmt::skip]
+const TABLES: &[Measured] = &[
+    Measured { machine: "Pentium M 1.5 GHz", arch: Some(Arch::I386),
+        figures: &[("k", 0.57), ("j", 1.00), ("r", 0.92), ("kr", 0.99), ("jr", 1.40)] },
+    Measured { machine: "Opteron 246 2.0 GHz", arch: Some(Arch::X86_64),
+        figures: &[("k", 0.49), ("j", 0.76), ("r", 0.80), ("kr", 0.82), ("jr", 1.07)] },
+    Measured { machine: "POWER5 1.7 GHz", arch: None,
+        figures: &[("k", 0.77), ("j", 1.31), ("r", 1.26), ("kr", 1.45), ("jr", 1.99)] },
+    Measured { machine: "Xeon E5410 2.3 GHz", arch: Some(Arch::I386),
+        figures: &[("k", 0.80), ("b", 0.33), ("o", 0.05), ("r", 1.10), ("rb", 0.61), ("ro", 0.33)] },
+    Measured { machine: "Xeon E5410 2.3 GHz", arch: Some(Arch::X86_64),
+        figures: &[("k", 0.99), ("b", 0.43), ("o", 0.06), ("r", 1.24), ("rb", 0.68), ("ro", 0.30)] },
+];
+
+/// Its tables for an ISA.
+pub fn tables(arch: Arch) -> impl Iterator<Item = &'static Measured> {
+    TABLES.iter().filter(move |table| table.arch == Some(arch))
+}
+
+impl Measured {
+    /// Microseconds of a mechanism, if the table has it.
+    pub fn figure(&self, letters: &str) -> Option<f64> {
+        self.figures.iter().find(|(known, _)| *known == letters).map(|(_, figure)| *figure)
+    }
+
+    /// The same as a ratio to k.
+    pub fn ratio(&self, letters: &str) -> Option<f64> {
+        Some(self.figure(letters)? / self.figure("k")?)
+    }
+}

@@ -1,0 +1,148 @@
+//! The table of a guest: what each mechanism adds to a call, in host time.
+//!
+//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the quickest turn of each
+//! counts, and what the loop takes without a probe is taken off.
+
+use super::bench_loop::BenchLoop;
+use super::document;
+use super::{MECHANISMS, Mechanism};
+use std::time::Instant;
+use trapline_isa::arch::Arch;
+
+/// Virtual time of one turn, in nanoseconds: some 2,000 calls, so short that a busy host leaves some turns undisturbed.
+const TURN: u64 = 20_000;
+/// Turns of a mechanism in each round.
+const TURNS: u32 = 20;
+/// Before it is timed: translated, optimised, in the host's caches.
+const WARM_UP: u64 = 20_000;
+
+/// What a mechanism cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Which.
+    pub mechanism: &'static Mechanism,
+    /// Hits in one turn.
+    pub hits: u64,
+    /// Host nanoseconds of the quickest turn, without what the loop takes by itself.
+    pub added: f64,
+}
+
+impl Row {
+    /// Microseconds that a hit adds.
+    pub fn microseconds(&self) -> f64 {
+        self.added / 1e3 / self.hits.max(1) as f64
+    }
+}
+
+/// All of a guest.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Its ISA.
+    pub arch: Arch,
+    /// Host nanoseconds of a call without a probe.
+    pub unprobed: f64,
+    /// One for each mechanism but "none".
+    pub rows: Vec<Row>,
+}
+
+impl Measurement {
+    /// Measures a tiny kernel.
+    pub fn of(guest: &str, rounds: u32) -> Result<Measurement, String> {
+        let mut bench = BenchLoop::tiny(guest)?;
+        let arch = bench.session().kernel().arch;
+        let mut quickest = vec![(f64::INFINITY, 0); MECHANISMS.len()];
+        for _ in 0..rounds.max(1) {
+            for (mechanism, (best, hits)) in MECHANISMS.iter().zip(&mut quickest) {
+                let planted = bench.plant(mechanism)?;
+                bench.run(WARM_UP)?;
+                for _ in 0..TURNS {
+                    let (before, started) = (planted.hits(), Instant::now());
+                    bench.run(TURN)?;
+                    let time = started.elapsed().as_nanos() as f64;
+                    if time < *best {
+                        (*best, *hits) = (time, planted.hits() - before);
+                    }
+                }
+                bench.take_away(planted);
+            }
+        }
+        let calls = quickest.iter().map(|(_, hits)| *hits).max().unwrap_or(0);
+        let alone = quickest.first().map_or(0.0, |(time, _)| *time);
+        let rows = MECHANISMS.iter().zip(quickest).skip(1);
+        let rows = rows.map(|(mechanism, (time, hits))| Row { mechanism, hits, added: time - alone }).collect();
+        Ok(Measurement { arch, unprobed: alone / calls.max(1) as f64, rows })
+    }
+
+    /// The row of a mechanism.
+    pub fn row(&self, letters: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.mechanism.letters == letters)
+    }
+
+    /// A mechanism's cost as a ratio to k.
+    pub fn ratio(&self, letters: &str) -> Option<f64> {
+        Some(self.row(letters)?.microseconds() / self.row("k")?.microseconds())
+    }
+
+    /// Whether it has the shape of the document's tables: o < b < k, and each return probe dearer than its kprobe.
+    pub fn has_the_documents_shape(&self) -> bool {
+        let cost = |letters| self.row(letters).map_or(f64::NAN, Row::microseconds);
+        [("o", "b"), ("b", "k"), ("o", "ro"), ("b", "rb"), ("k", "r")].iter().all(|(less, more)| cost(less) < cost(more))
+    }
+
+    /// The headings of [`Measurement::lines`]: ours, then the document's.
+    pub fn headings(&self) -> Vec<String> {
+        let ours = ["", "us/hit", "/k", "hits/s"].map(String::from);
+        let theirs = document::tables(self.arch).flat_map(|table| [format!("{}, us", table.machine), "/k".to_string()]);
+        ours.into_iter().chain(theirs).chain(std::iter::once("what".to_string())).collect()
+    }
+
+    /// One line for each mechanism.
+    pub fn lines(&self) -> Vec<Vec<String>> {
+        let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
+        let line = |row: &Row| {
+            let (letters, cost) = (row.mechanism.letters, row.microseconds());
+            let ours = [letters.to_string(), format!("{cost:.3}"), figure(self.ratio(letters)), format!("{:.0}", 1e6 / cost)];
+            let theirs =
+                document::tables(self.arch).flat_map(|table| [figure(table.figure(letters)), figure(table.ratio(letters))]);
+            ours.into_iter().chain(theirs).chain(std::iter::once(row.mechanism.what.to_string())).collect()
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OH-1: every mechanism sees every call, on each guest, and the loop is the same with and without.
+    #[test]
+    fn every_mechanism_is_hit_once_for_each_call() {
+        for guest in ["tiny/x86_64", "tiny/i386"] {
+            let measured = Measurement::of(guest, 1).expect("the guest stays in its loop");
+            let calls = measured.rows[0].hits;
+            assert!(calls > 1_000, "{guest}: {calls} calls");
+            for row in &measured.rows {
+                // Turns begin and end anywhere in the loop, and an interrupt of the guest's takes some of one.
+                assert!(
+                    row.hits.abs_diff(calls) <= calls / 10,
+                    "{guest} {}: {} hits of {calls}",
+                    row.mechanism.letters,
+                    row.hits
+                );
+            }
+            assert_eq!(measured.lines()[0].len(), measured.headings().len());
+        }
+    }
+
+    #[test]
+    fn the_documents_figures_stand_beside_the_mechanism_that_they_are_of() {
+        let xeon = document::tables(Arch::X86_64).find(|table| table.machine.starts_with("Xeon")).expect("a table");
+        assert_eq!((xeon.figure("o"), xeon.figure("jr")), (Some(0.06), None));
+        assert!(xeon.ratio("b").is_some_and(|ratio| (ratio - 0.434).abs() < 0.001));
+        for table in [Arch::X86_64, Arch::I386].into_iter().flat_map(document::tables) {
+            for (letters, _) in table.figures {
+                assert!(Mechanism::find(letters).is_some(), "{letters}");
+            }
+        }
+    }
+}

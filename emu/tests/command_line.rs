@@ -83,7 +83,7 @@ fn what_is_wrong_is_said() {
         ("symbols without a match",     vec!["symbols", "tiny/x86_64", "zz*"],                              1, vec!["no symbol matches `zz*`"]),
         ("a wrong policy",              vec!["check", "tiny/x86_64", "--policy", "linux"],                  2, vec!["best", "linux-6.1"]),
         ("places and a table",          vec!["check", "tiny/x86_64", "vfs_read", "--tsv"],                  2, vec!["cannot be used with"]),
-        ("an unknown built-in",         vec!["images", "info", "tiny/arm"],                                 2, vec!["no kernel is called `tiny/arm`"]),
+        ("an unknown built-in",         vec!["images", "info", "tiny/vax"],                                 2, vec!["no kernel is called `tiny/vax`"]),
         ("a malformed event",           vec!["run", "-e", "p:read vfs_read n=%di:u7"],                      2, vec!["EINVAL", "BAD_TYPE", "-e:1:23", "                      ^"]),
         ("a malformed script",          vec!["run", "-f", text.name(), "-e", "x:y z"],                      2, vec!["BAD_COMMAND", "-e:1:1"]),
         ("a script that is not there",  vec!["run", "-f", "/nowhere/script"],                               2, vec!["cannot be read as a script"]),

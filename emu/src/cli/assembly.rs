@@ -90,7 +90,7 @@ mod tests {
             (Arm,    &[0x04, 0xe0, 0x2d, 0xe5],         Att,    "str lr, [sp, #-4]!"),
             (Arm64,  &[0x40, 0x00, 0x00, 0x94],         Att,    "bl #0x1100 <vfs_read>"),
             (Arm64,  &[0xfd, 0x7b, 0xbe, 0xa9],         Att,    "stp x29, x30, [sp, #-0x20]!"),
-            (Arm64,  &[0xff, 0xff, 0xff, 0x54],         Att,    "b.nv #0xffc <0xffc>"),
+            (Arm64,  &[0xe1, 0xff, 0xff, 0x54],         Att,    "b.ne #0xffc <0xffc>"),
         ];
         for (arch, bytes, syntax, expected) in cases {
             let writer = Writer::new(arch, syntax, &symbols).unwrap();

@@ -169,6 +169,7 @@ pub(super) static T32: &[Row] = &[
     refuse(0xfff0_f0f0, 0xfb70_f010, &UNKNOWN),
     refuse(0xfff0_00f0, 0xfb70_0010, &UNKNOWN),
     both  (0xfff0_f0c0, 0xfb10_f000, b"x-xx", Slot),                              // smul of halves
+    row   (0xfff0_f0c0, 0xfb60_f000, b"x-xx", Slot, Refuse(&REGISTERS)),          // smmls: there is no form without what it adds to
     both  (0xff80_f0e0, 0xfb00_f000, b"x-xx", Slot),                              // mul, smuad, smulw, smusd, smmul, usad8
     both  (0xfff0_00c0, 0xfb10_0000, b"xxxx", Slot),                              // smla of halves
     both  (0xff80_00c0, 0xfb00_0000, b"xxxx", Slot),                              // mla, mls, smlad, smlaw, smlsd, smmla, smmls, usada8

@@ -94,6 +94,9 @@ impl Clock {
             core::mem::take(&mut self.fold)
         };
         (self.start, self.shown, self.size, self.whole) = (pc, pc, size, size);
+        if !falls_through {
+            self.line = self.time;
+        }
         falls_through
     }
 
@@ -292,8 +295,8 @@ mod tests {
     #[test]
     fn a_line_of_code_starts_at_the_same_time_with_and_without_a_probe_in_it() {
         let mut plain = Clock::default();
-        plain.enter(0x100, 16, Place::Guest);
-        plain.enter(0x200, 16, Place::Guest);
+        plain.enter_guest(0x100, 16);
+        plain.enter_guest(0x200, 16);
         let mut probed = Clock::default();
         probed.enter(0x100, 16, Place::Guest);
         probed.enter(0x200, 12, Place::Guest); // ends with the breakpoint at 0x208
@@ -305,10 +308,10 @@ mod tests {
         probed.resume(0, true);
         probed.enter(0x20c, 4, Place::Guest);
         assert_eq!(probed.line(), 16, "behind it");
-        plain.enter(0x210, 4, Place::Guest);
+        plain.enter_guest(0x210, 4);
         probed.enter(0x210, 4, Place::Guest);
         assert_eq!((plain.line(), probed.line()), (16, 16), "the line goes on where no branch is taken");
-        plain.enter(0x300, 4, Place::Guest);
+        plain.enter_guest(0x300, 4);
         probed.enter(0x300, 4, Place::Guest);
         assert_eq!((plain.line(), probed.line()), (36, 36), "and ends at one that is");
     }

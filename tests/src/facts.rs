@@ -42,7 +42,7 @@ static ARM: Facts = Facts {
     scratch: "ip",
     // udf of Linux's, and bkpt.
     breakpoints: &[(&[0xf8, 0x01, 0xf0, 0xe7], 1, 0), (&[0x70, 0x00, 0x20, 0xe1], 7, 0)],
-    past_help: ("without end", "0x4"),
+    past_help: ("without end", "0xc"),
     ..ARM64
 };
 

@@ -8,7 +8,7 @@ use trapline::probed::Session;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
-use trapline_tests::{GUESTS, Run, assert_same, boundaries, functions, kernel, run, session};
+use trapline_tests::{GUESTS, Run, assert_same, boundaries, functions, kernel, run, saved_guests, session};
 
 /// Lets the worker come now, and counts what it has done.
 fn optimise(session: &mut Session) -> usize {
@@ -186,7 +186,7 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
     const AROUND: u64 = 12;
     /// A longer one would only take longer.
     const MOST: u64 = 260;
-    for (_, name) in GUESTS {
+    for name in saved_guests() {
         let place = favourable(name);
         // When it is entered and left, some way into the run.
         let (mut first, times) = (session(name, 1), Arc::new(Mutex::new(Vec::new())));

@@ -7,21 +7,10 @@ use trapline::snapshot::{Snapshot, SnapshotError};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::stock::at_shell;
-use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, session_with};
+use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, saved_guests, session_with};
 
 /// Where the tiny kernel is stopped, in nanoseconds: while it boots, and amid its work.
 const STOPS: &[u64] = &[20_000, 200_000, 500_000];
-
-/// The guests of the ISAs whose CPUs have names for all that they hold (`Model::named`).
-fn guests() -> impl Iterator<Item = &'static str> {
-    GUESTS.iter().map(|(_, name)| *name).filter(|name| {
-        let known = matches!(*name, "tiny/x86_64" | "tiny/i386");
-        if !known {
-            println!("{name}: skipped: CPUs of its ISA cannot be saved yet");
-        }
-        known
-    })
-}
 
 fn config(cpus: usize) -> Config {
     Config { cpus, record_events: true, ..Config::default() }
@@ -50,7 +39,7 @@ fn assert_equal(what: &str, expected: &(Run, Vec<u8>), seen: &(Run, Vec<u8>)) {
 /// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without any snapshot.
 #[test]
 fn a_restored_run_is_the_continued_run() {
-    for name in guests() {
+    for name in saved_guests() {
         let kernel = kernel(name);
         for cpus in [1, 2] {
             for stop in STOPS {
@@ -83,7 +72,7 @@ fn a_restored_run_is_the_continued_run() {
 /// BY-4: probes that are registered after the restore see what they see in the run that goes on.
 #[test]
 fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
-    for name in guests() {
+    for name in saved_guests() {
         for cpus in [1, 2] {
             let mut session = session_with(name, &config(cpus));
             assert_eq!(session.run_until(300_000), Stop::Limit, "{name}");
@@ -119,7 +108,7 @@ fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
 /// KP-13: probes stay registered while a snapshot is taken, and nothing of them is in it.
 #[test]
 fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
-    for name in guests() {
+    for name in saved_guests() {
         let taken = |probes: &[Kprobe]| {
             let mut session = session_with(name, &config(1));
             for probe in probes {
@@ -148,7 +137,7 @@ fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
 /// RP-1: a followed call's return address is the engine's, on a stack that only the guest knows.
 #[test]
 fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
-    for name in guests() {
+    for name in saved_guests() {
         let mut session = session_with(name, &config(1));
         let probe = Kretprobe::at("vfs_read");
         session.register_kretprobe(&probe).expect("a function");

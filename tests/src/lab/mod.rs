@@ -93,6 +93,9 @@ pub struct Bench {
     pub disassembler: fn(Arch) -> CsResult<Capstone>,
 }
 
+/// The ISAs that have a bench.
+pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64];
+
 /// The bench of an ISA.
 pub fn bench(arch: Arch) -> &'static Bench {
     match arch {

@@ -46,6 +46,7 @@ static SYSTEM: &[(&str, SystemRegister)] = &[
     ("scr_el3",         SCR_EL3),
     ("hcr_el2",         HCR_EL2),
     ("mdscr_el1",       system(2, 0, 0, 2, 2)),
+    ("oslsr_el1",       system(2, 0, 1, 1, 4)),
     ("osdlr_el1",       system(2, 0, 1, 3, 4)),
     ("csselr_el1",      system(3, 2, 0, 0, 0)),
     ("sctlr_el1",       SCTLR_EL1),

@@ -43,7 +43,7 @@ pub const ORACLES: &[Oracle] = &[
         image: "6.1.0-50-arm64/vmlinuz-6.1.0-50-arm64",
         busybox: "busybox/busybox-arm64",
         stock: "debian/arm64",
-        saved: false,
+        saved: true,
     },
 ];
 

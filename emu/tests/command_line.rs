@@ -84,6 +84,7 @@ fn what_is_wrong_is_said() {
         ("a wrong policy",              vec!["check", "tiny/x86_64", "--policy", "linux"],                  2, vec!["best", "linux-6.1"]),
         ("places and a table",          vec!["check", "tiny/x86_64", "vfs_read", "--tsv"],                  2, vec!["cannot be used with"]),
         ("an unknown built-in",         vec!["images", "info", "tiny/vax"],                                 2, vec!["no kernel is called `tiny/vax`"]),
+        ("no kernel to measure",        vec!["bench", "debian/amd64"],                                      2, vec!["`debian/amd64` is not built in", "tiny/x86_64"]),
         ("a malformed event",           vec!["run", "-e", "p:read vfs_read n=%di:u7"],                      2, vec!["EINVAL", "BAD_TYPE", "-e:1:23", "                      ^"]),
         ("a malformed script",          vec!["run", "-f", text.name(), "-e", "x:y z"],                      2, vec!["BAD_COMMAND", "-e:1:1"]),
         ("a script that is not there",  vec!["run", "-f", "/nowhere/script"],                               2, vec!["cannot be read as a script"]),

@@ -34,6 +34,12 @@ The time of the same loop without a probe is taken off.";
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     for guest in &args.guests {
+        if trapline_images::find(guest).is_none() {
+            return Err(Failure::usage(format!(
+                "`{guest}` is not built in, and the benchmark's loop is in the built-in kernels only"
+            ))
+            .advise("measure tiny/x86_64 or tiny/i386"));
+        }
         let measured = Measurement::of(guest, args.rounds).map_err(Failure::failed)?;
         output::emit(&if args.json { lines_of_json(guest, &measured)? } else { table(guest, &measured) })?;
     }

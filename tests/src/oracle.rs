@@ -45,6 +45,13 @@ pub const ORACLES: &[Oracle] = &[
         stock: "debian/arm64",
         saved: true,
     },
+    Oracle {
+        name: "6.1.0-50-armmp",
+        image: "6.1.0-50-armmp/vmlinuz-6.1.0-50-armmp",
+        busybox: "busybox/busybox-armhf",
+        stock: "debian/armhf",
+        saved: false,
+    },
 ];
 
 fn shared(folder: &str) -> PathBuf {

@@ -85,20 +85,30 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     thunks.last().map(|last| start..last.start + last.size)
 }
 
-/// Code that an ISA's kernels list too, in their order (arch_populate_kprobe_blacklist).
-fn listed_areas(arch: Arch) -> &'static [Bounds] {
+/// Code that an ISA's kernels do not probe either, in their order.
+struct Areas {
+    /// In the kernel's own list (arch_populate_kprobe_blacklist).
+    listed: &'static [Bounds],
+    /// Asked about for each probe, and in no list (arch_within_kprobe_blacklist).
+    unlisted: &'static [Bounds],
+}
+
+fn areas(arch: Arch) -> Areas {
     match arch {
-        Arch::Arm64 => &AREAS_OF_ARM64,
-        Arch::I386 | Arch::X86_64 | Arch::Arm => &AREAS_OF_X86,
+        Arch::I386 | Arch::X86_64 => Areas { listed: &[ENTRY_TEXT], unlisted: &[] },
+        Arch::Arm64 => Areas { listed: &AREAS_OF_ARM64, unlisted: &[] },
+        Arch::Arm => Areas { listed: &[], unlisted: &[IRQENTRY_TEXT, ENTRY_TEXT, IDMAP_TEXT] },
     }
 }
 
-static AREAS_OF_X86: [Bounds; 1] = [ENTRY_TEXT];
+const IRQENTRY_TEXT: Bounds = bounds("__irqentry_text_start", "__irqentry_text_end", ".irqentry.text");
+const IDMAP_TEXT: Bounds = bounds("__idmap_text_start", "__idmap_text_end", ".idmap.text");
+
 /// The last one where the kernel does not run as its own hypervisor.
 static AREAS_OF_ARM64: [Bounds; 5] = [
     ENTRY_TEXT,
-    bounds("__irqentry_text_start", "__irqentry_text_end", ""),
-    bounds("__idmap_text_start", "__idmap_text_end", ""),
+    IRQENTRY_TEXT,
+    IDMAP_TEXT,
     bounds("__hyp_text_start", "__hyp_text_end", ""),
     bounds("__hyp_idmap_text_start", "__hyp_idmap_text_end", ""),
 ];
@@ -115,29 +125,48 @@ fn has_table(arch: Arch, site: Site) -> bool {
     !of_x86 || matches!(arch, Arch::I386 | Arch::X86_64)
 }
 
-/// How the address of a site stands in a row of its table.
-#[derive(Clone, Copy)]
-enum Form {
+/// How an address stands in a row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
     /// A 32-bit distance from the field itself.
     Relative,
     /// A word.
     Absolute,
 }
 
-/// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8), how the address stands in its first field.
+impl Form {
+    /// In the tables of an ISA's kernels: distances where they have HAVE_ARCH_JUMP_LABEL_RELATIVE, GENERIC_BUG_RELATIVE_POINTERS and
+    /// ARCH_HAS_RELATIVE_EXTABLE. (The table of ftrace holds addresses everywhere.)
+    pub fn of(arch: Arch) -> Form {
+        match arch {
+            Arch::I386 | Arch::X86_64 | Arch::Arm64 => Form::Relative,
+            Arch::Arm => Form::Absolute,
+        }
+    }
+
+    /// Bytes of a row of the exception table: two addresses; the distances have a word behind them that says what to do.
+    pub fn exception_row(self) -> usize {
+        match self {
+            Form::Relative => 12,
+            Form::Absolute => 8,
+        }
+    }
+}
+
+/// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8); the site is its first field.
 /// Where two tables name one address the first counts. A row of no bytes: kernels of that word size have no such table (static calls
 /// are patched where they are made on 64 bits only).
 #[rustfmt::skip]
-const SITES: &[(Bounds, Site, [usize; 2], Form)] = &[
+const SITES: &[(Bounds, Site, [usize; 2])] = &[
     (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
-                                                                        Site::JumpLabel,  [12, 16], Form::Relative),
+                                                                        Site::JumpLabel,  [12, 16]),
     (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),
-                                                                        Site::StaticCall, [0, 8],   Form::Relative),
+                                                                        Site::StaticCall, [0, 8]),
     (bounds("__start___bug_table", "__stop___bug_table", "__bug_table").or(|finder| finder.bugs()),
-                                                                        Site::Bug,        [12, 12], Form::Relative),
-    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    [4, 4],   Form::Relative),
+                                                                        Site::Bug,        [12, 12]),
+    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    [4, 4]),
     (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc").or(|finder| finder.ftrace_sites()),
-                                                                        Site::Ftrace,     [4, 8],   Form::Absolute),
+                                                                        Site::Ftrace,     [4, 8]),
 ];
 
 impl Tables {
@@ -163,13 +192,16 @@ impl Tables {
         let thunks = reader.range(&INDIRECT_THUNKS).or_else(|| thunks_by_name(&kernel.symbols, &tables.text));
         tables.indirect_thunks = thunks.unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
-        for (bounds, site, sizes, form) in SITES {
+        for (bounds, site, sizes) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
             if size == 0 || !has_table(kernel.arch, *site) {
                 continue;
             }
-            for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, *form)) {
-                let adjustment = if *site == Site::Ftrace { ftrace_adjustment(kernel.arch) } else { 0 };
+            let (form, adjustment) = match site {
+                Site::Ftrace => (Form::Absolute, ftrace_adjustment(kernel.arch)),
+                _ => (Form::of(kernel.arch), 0),
+            };
+            for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, form)) {
                 tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
             }
         }
@@ -195,7 +227,7 @@ impl Tables {
     }
 }
 
-/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, entry text.
+/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, areas of the ISA; then what it does not list.
 fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
     let mut list = Vec::new();
     let listed = |symbol: trapline_probes::guest::Symbol| Blacklisted {
@@ -208,15 +240,21 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );
-    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT].into_iter().chain(listed_areas(reader.kernel.arch)) {
+    let Areas { listed: areas, unlisted } = areas(reader.kernel.arch);
+    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT].into_iter().chain(areas) {
         let Some(range) = reader.range(bounds) else { continue };
         let inside = symbols.extents(range.clone());
         match inside.is_empty() {
             false => list.extend(inside.into_iter().map(listed)),
-            true => list.push(Blacklisted { range, name: bounds.section.to_string(), listed: false }),
+            true => list.push(unlisted_area(bounds, range)),
         }
     }
+    list.extend(unlisted.iter().filter_map(|bounds| Some(unlisted_area(bounds, reader.range(bounds)?))));
     list
+}
+
+fn unlisted_area(bounds: &Bounds, range: Range<u64>) -> Blacklisted {
+    Blacklisted { range, name: bounds.section.to_string(), listed: false }
 }
 
 struct Reader<'a> {
@@ -279,11 +317,11 @@ impl<'a> Reader<'a> {
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {
-        const ROW: usize = 12;
-        let rows = self.rows(&EXCEPTIONS, ROW);
+        let form = Form::of(self.kernel.arch);
+        let rows = self.rows(&EXCEPTIONS, form.exception_row());
         let row = |(at, row): (u64, &[u8])| {
-            let instruction = self.field(at, row, 0, Form::Relative)?;
-            let fixup = self.field(at, row, 4, Form::Relative)?;
+            let instruction = self.field(at, row, 0, form)?;
+            let fixup = self.field(at, row, 4, form)?;
             Some(Exception { instruction, fixup })
         };
         rows.filter_map(row).collect()

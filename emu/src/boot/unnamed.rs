@@ -4,6 +4,7 @@
 //! points at code with certain bytes, and rows stand one behind the other: the longest run of such rows is the table.
 //! Formats and the bytes at the sites: Linux 4.19 to 6.12, arch/x86 (jump_label.h, static_call_types.h, nops.h); spec/core.md 10.
 
+use super::tables::Form;
 use super::{Kernel, Segment};
 use crate::symbols::Symbols;
 use std::ops::Range;
@@ -17,12 +18,15 @@ struct Looks {
     traced: fn(&[u8]) -> bool,
     jump_label: fn(&[u8]) -> bool,
     bug: fn(&[u8]) -> bool,
+    /// What is in the exception table, where a row has nothing behind its two addresses.
+    may_fault: fn(&[u8]) -> bool,
 }
 
 static X86: Looks = Looks {
     traced: |bytes| starts(bytes, &[CALL, NOPS]),
     jump_label: |bytes| starts(bytes, &[JUMPS, NOPS]),
     bug: |bytes| bytes.starts_with(&[0x0f, 0x0b]),
+    may_fault: |_| true,
 };
 
 /// Two nops at a function's start; a nop or `b`; `brk #0x800`.
@@ -30,9 +34,35 @@ static ARM64: Looks = Looks {
     traced: |bytes| words(bytes).eq([NOP, NOP]),
     jump_label: |bytes| words(bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000),
     bug: |bytes| words(bytes).next() == Some(0xd421_0000),
+    may_fault: |_| true,
 };
 
 const NOP: u32 = 0xd503_201f;
+
+/// `bl`; a nop or `b`; an undefined instruction of its own. (Kernels in Thumb code are not known here.)
+static ARM: Looks = Looks {
+    traced: |bytes| words(bytes).next().is_some_and(|word| word & 0xff00_0000 == 0xeb00_0000),
+    jump_label: |bytes| words(bytes).next().is_some_and(|word| ARM_NOPS.contains(&word) || word & 0xff00_0000 == 0xea00_0000),
+    bug: |bytes| words(bytes).next() == Some(0xe7f0_01f2),
+    may_fault: |bytes| words(bytes).next().is_some_and(accesses_memory),
+};
+
+/// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.
+const ARM_NOPS: [u32; 2] = [0xe320_f000, 0xe1a0_0000];
+
+/// A32: loads and stores by their group (spec/isa-arm.md 3.1), exclusive and halfword ones too, but none of the kernel's own stack, with
+/// which functions begin; and what is done to the caches at an address.
+fn accesses_memory(word: u32) -> bool {
+    const SP: u32 = 13;
+    const UNCONDITIONAL: u32 = 15;
+    let of_caches = word & 0x0f1f_0f10 == 0x0e07_0f10;
+    let is_access = match word >> 25 & 7 {
+        0 => word & 0x90 == 0x90,
+        3 => word & 0x10 == 0,
+        group => matches!(group, 2 | 4),
+    };
+    of_caches || is_access && word >> 16 & 15 != SP && word >> 28 != UNCONDITIONAL
+}
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes))
@@ -55,6 +85,7 @@ pub struct Finder<'a> {
     word: usize,
     code: Vec<Range<u64>>,
     looks: &'static Looks,
+    form: Form,
 }
 
 impl<'a> Finder<'a> {
@@ -62,23 +93,26 @@ impl<'a> Finder<'a> {
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
         let looks = match kernel.arch {
             Arch::Arm64 => &ARM64,
-            _ => &X86,
+            Arch::Arm => &ARM,
+            Arch::I386 | Arch::X86_64 => &X86,
         };
-        Finder { kernel, symbols, word: kernel.arch.isa().word, code, looks }
+        Finder { kernel, symbols, word: kernel.arch.isa().word, code, looks, form: Form::of(kernel.arch) }
     }
 
-    /// Rows of an instruction, where execution goes on, and one of few ways to go on.
+    /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u8> = 1..32;
-        self.longest(12, 4, |at, row| {
-            let code = |offset| self.relative(at, row, offset).is_some_and(|address| self.is_code(address));
-            code(0) && code(4) && WAYS.contains(&row[8]) && row[9] == 0
+        self.longest(self.form.exception_row(), 4, |at, row| {
+            let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.may_fault));
+            let goes_on = || self.field(at, row, 4).is_some_and(|address| self.is_code(address));
+            let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&way[0]) && way[1] == 0);
+            faults && goes_on() && way()
         })
     }
 
     /// Rows of a trap, its file's name and its line.
     pub fn bugs(&self) -> Option<Range<u64>> {
-        self.longest(12, 4, |at, row| self.relative(at, row, 0).is_some_and(|site| self.begins(site, self.looks.bug)))
+        self.longest(12, 4, |at, row| self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.bug)))
     }
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
@@ -89,12 +123,13 @@ impl<'a> Finder<'a> {
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         self.longest(8 + self.word, self.word, |at, row| {
-            let site = self.relative(at, row, 0).is_some_and(|site| self.begins(site, self.looks.jump_label));
-            let target = || self.relative(at, row, 4).is_some_and(|target| self.is_code(target));
+            let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.jump_label));
+            let target = || self.field(at, row, 4).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
-                let distance = signed(row.get(8..8 + self.word)?)?;
-                let key = (at + 8).wrapping_add_signed(distance) & self.mask() & !FLAGS;
+                let value = signed(row.get(8..8 + self.word)?)?;
+                let from = if self.form == Form::Relative { at + 8 } else { 0 };
+                let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
                 Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
             };
             site && target() && key() == Some(true)
@@ -194,6 +229,14 @@ impl<'a> Finder<'a> {
     fn relative(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
         let distance = signed(row.get(offset..offset + 4)?)?;
         Some((at + offset as u64).wrapping_add_signed(distance) & self.mask())
+    }
+
+    /// The address that stands in a field of a row, as it does in the tables of this kernel.
+    fn field(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
+        match self.form {
+            Form::Relative => self.relative(at, row, offset),
+            Form::Absolute => self.absolute(row.get(offset..)?),
+        }
     }
 
     fn absolute(&self, row: &[u8]) -> Option<u64> {
@@ -315,6 +358,57 @@ mod tests {
             assert_eq!(site(STATIC_CALL), inline, "{arch:?}");
             assert_eq!(kernel.tables.missing, ["__ex_table", "__bug_table", ".smp_locks"], "{arch:?}");
         }
+    }
+
+    /// KP-15: ARM's tables hold addresses, and rows of exceptions nothing else.
+    #[test]
+    fn tables_of_addresses_are_found_by_their_rows() {
+        const TEXT: u64 = 0xc010_0000;
+        const DATA: u64 = 0xc020_0000;
+        // bl; nop; undefined; ldr r0, [r1]; mcr to the caches; ldrex; push; bx lr
+        const FUNCTION: [u32; 8] =
+            [0xeb00_0010, 0xe320_f000, 0xe7f0_01f2, 0xe591_0000, 0xee07_cf3b, 0xe191_6f9f, 0xe92d_4010, 0xe12f_ff1e];
+        const BYTES: u64 = 4 * FUNCTION.len() as u64;
+        let functions = || (0..FUNCTIONS).map(|number| TEXT + number * BYTES);
+        let code: Vec<u8> = functions().flat_map(|_| FUNCTION).flat_map(u32::to_le_bytes).collect();
+        let mut data = vec![0; 64];
+        let mut place = |rows: Vec<u64>| {
+            let start = DATA + data.len() as u64;
+            data.extend(rows.iter().flat_map(|word| (*word as u32).to_le_bytes()));
+            let end = DATA + data.len() as u64;
+            data.extend([0; 64]);
+            start..end
+        };
+        let mcount = place(functions().collect());
+        let jumps = place(functions().flat_map(|at| [at + 4, at + 28, DATA + 1]).collect());
+        let bugs = place(functions().flat_map(|at| [at + 8, DATA, 17]).collect());
+        // Pairs of entries, more than there are exceptions: functions begin with a store too.
+        place(functions().chain(functions()).map(|at| at + 24).collect());
+        let exceptions =
+            place(functions().flat_map(|at| [at + 12, at + 28, at + 16, at + 28, at + 20, at + 28]).take(102).collect());
+        let blacklist = place([5, 1, 9].map(|number| TEXT + number * BYTES).into());
+
+        let entry = |address: u64, name: &str| Entry { address, name: name.into(), kind: 'T', module: None };
+        let name = |number: usize| if number == 1 { "get_kprobe".into() } else { format!("function_{number}") };
+        let named = functions().enumerate().map(|(number, address)| entry(address, &name(number)));
+        let entries =
+            [entry(TEXT, "_stext")].into_iter().chain(named).chain([entry(TEXT + FUNCTIONS * BYTES, "_etext")]).collect();
+        let segment = |virtual_address: u64, bytes: Vec<u8>, executable| {
+            let size = bytes.len() as u64;
+            Segment { physical: virtual_address & 0x0fff_ffff, virtual_address, size, bytes, executable }
+        };
+        let segments = vec![segment(TEXT, code, true), segment(DATA, data, false)];
+        let kernel = Kernel::from_parts(Arch::Arm, 0x10_0000, segments, Symbols::in_table_order(entries));
+
+        let finder = super::Finder::new(&kernel, &kernel.symbols, vec![kernel.tables.text.clone()]);
+        assert_eq!(finder.ftrace_sites(), Some(mcount), "ftrace");
+        assert_eq!(finder.jump_labels(), Some(jumps), "jumps");
+        assert_eq!(finder.bugs(), Some(bugs), "bugs");
+        assert_eq!(finder.exceptions(), Some(exceptions), "exceptions");
+        assert_eq!(finder.kprobe_blacklist(), Some(blacklist), "blacklist");
+        let site = |offset: u64| kernel.tables.sites.get(&(TEXT + 7 * BYTES + offset)).copied();
+        assert_eq!([0, 4, 8, 12].map(site), [Some(Site::Ftrace), Some(Site::JumpLabel), Some(Site::Bug), None]);
+        assert_eq!((kernel.tables.exceptions.len(), kernel.tables.missing.len()), (51, 0));
     }
 
     /// KP-15: and what cannot be known is said.

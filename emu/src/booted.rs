@@ -61,7 +61,11 @@ impl Recipe<'_> {
             cpus: self.config.cpus,
             ram: self.config.ram,
             window: self.config.window,
-            moment: MOMENT.into(),
+            // A kernel that has unpacked itself comes there later.
+            moment: match self.config.whole {
+                None => MOMENT.into(),
+                Some(_) => format!("{MOMENT}, unpacked in the guest"),
+            },
         }
     }
 

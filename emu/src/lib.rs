@@ -9,6 +9,7 @@ pub mod error;
 pub mod snapshot;
 pub mod still;
 pub mod symbols;
+pub mod unpacked;
 
 #[cfg(feature = "cpu")]
 pub mod boards;

@@ -159,7 +159,8 @@ impl Board for Pc {
 
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let initrd = config.initrd.as_deref().unwrap_or_default();
-    linux::boot(&config.command_line, initrd, ram, kernel_end).map_err(MachineError::Config)
+    let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
+    linux::boot(&config.command_line, initrd, ram, kernel_end, header).map_err(MachineError::Config)
 }
 
 #[cfg(test)]

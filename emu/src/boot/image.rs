@@ -5,6 +5,7 @@
 //! itself would write when it is not moved: without them its tables of addresses hold zeros.
 
 use super::elf::{self, Image};
+use super::payload::Shelf;
 use super::{Segment, zimage};
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
@@ -31,17 +32,17 @@ const LINK_ALIGNMENT: u64 = 0x20_0000;
 const SPLIT: u64 = 0x1000_0000;
 
 /// The kernel in these bytes, if they are such an image.
-pub fn parse(bytes: &[u8]) -> Option<Result<Image, BootError>> {
+pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
     let (name, raw): (_, Reader) = match () {
         () if has_arm64_magic(bytes) => ("arm64", arm64),
         () if zimage::is_zimage(bytes) => ("arm", arm),
         () => return None,
     };
     let arch = Arch::from_name(name).ok_or_else(|| elf::foreign(name));
-    Some(arch.and_then(|arch| Ok(raw(bytes)?.into_image(arch))))
+    Some(arch.and_then(|arch| Ok(raw(shelf, bytes)?.into_image(arch))))
 }
 
-type Reader = fn(&[u8]) -> Result<Raw, BootError>;
+type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 
 /// An image whose place is known.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ fn has_arm64_magic(bytes: &[u8]) -> bool {
     bytes.get(ARM64_MAGIC.0..).is_some_and(|rest| rest.starts_with(ARM64_MAGIC.1))
 }
 
-fn arm64(bytes: &[u8]) -> Result<Raw, BootError> {
+fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let field = |at: usize| doubleword(bytes, at).unwrap_or(0);
     if field(FLAGS) & BIG_ENDIAN != 0 {
         return Err(elf::foreign("arm64 (64-bit, big-endian)"));
@@ -76,8 +77,8 @@ fn arm64(bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset, start, symbols })
 }
 
-fn arm(bytes: &[u8]) -> Result<Raw, BootError> {
-    let zimage::Inner { bytes, zeroed, text_offset } = zimage::unpack(bytes)?;
+fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+    let zimage::Inner { bytes, zeroed, text_offset } = zimage::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + zeroed;
     let (text, symbols) = symbols(&bytes, 4, size)?;
     if text % SPLIT < text_offset || size > elf::MOST_MEMORY {
@@ -190,7 +191,7 @@ mod tests {
         for (release, read, start, text_offset, open, least) in cases {
             let Some(bytes) = debian(release) else { continue };
             let bytes = crate::boot::payload::unpack(&bytes).expect("it unpacks");
-            let raw = read(&bytes).unwrap_or_else(|error| panic!("{release}: {error}"));
+            let raw = read(&(), &bytes).unwrap_or_else(|error| panic!("{release}: {error}"));
             assert_eq!((raw.start, raw.text_offset), (start, text_offset), "{release}");
             assert_eq!(raw.symbols.address_of("do_sys_openat2"), Some(open), "{release}");
             assert!(raw.symbols.len() > least, "{release}: {}", raw.symbols.len());
@@ -233,7 +234,7 @@ mod tests {
         ) {
             bytes[ARM64_MAGIC.0..][..4].copy_from_slice(ARM64_MAGIC.1);
             bytes.extend(relocated(&values));
-            proptest::prop_assert!(arm64(&bytes).is_err());
+            proptest::prop_assert!(arm64(&(), &bytes).is_err());
         }
     }
 }

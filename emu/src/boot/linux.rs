@@ -1,7 +1,8 @@
 //! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file system.
 //!
 //! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so neither the set-up
-//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst).
+//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A bzImage that is booted whole (`whole.rs`) is
+//! given its own header in the parameters, as its decompressor wants it.
 
 /// Memory as a kernel is to find it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ const HIGH_START: u64 = 0x10_0000;
 
 // Offsets in the boot parameters.
 const E820_ENTRIES: usize = 0x1e8;
+const SETUP_HEADER: usize = 0x1f1;
+const SETUP_HEADER_END: usize = 0x290;
 const BOOT_FLAG: usize = 0x1fe;
 const HEADER_MAGIC: usize = 0x202;
 const PROTOCOL: usize = 0x206;
@@ -59,8 +62,8 @@ const HIGHEST: u32 = 0x7fff_ffff;
 const USABLE: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// The pieces for this much RAM, with an image that ends at `kernel_end`; a sentence when they have no room.
-pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64) -> Result<Boot, String> {
+/// The pieces for this much RAM, with an image that ends at `kernel_end` and has that header, or none; a sentence when they have no room.
+pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, String> {
     if command_line.len() >= COMMAND_LINE_BYTES {
         return Err(format!("the command line has {} bytes, Linux takes {}", command_line.len(), COMMAND_LINE_BYTES - 1));
     }
@@ -72,16 +75,21 @@ pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64) -> Res
         ));
     }
     let mut parameters = Parameters(vec![0; PARAMETERS_BYTES]);
-    parameters.put(BOOT_FLAG, &BOOT_MAGIC.to_le_bytes());
-    parameters.put(HEADER_MAGIC, b"HdrS");
-    parameters.put(PROTOCOL, &PROTOCOL_2_15.to_le_bytes());
+    match header {
+        [] => {
+            parameters.put(BOOT_FLAG, &BOOT_MAGIC.to_le_bytes());
+            parameters.put(HEADER_MAGIC, b"HdrS");
+            parameters.put(PROTOCOL, &PROTOCOL_2_15.to_le_bytes());
+            parameters.put_word(CODE_START, LINKED_AT);
+            parameters.put_word(INITRD_HIGHEST, HIGHEST);
+            parameters.put_word(KERNEL_ALIGNMENT, ALIGNMENT);
+            parameters.put_word(COMMAND_LINE_MOST, COMMAND_LINE_BYTES as u32 - 1);
+        }
+        _ => parameters.put(SETUP_HEADER, &header[..header.len().min(SETUP_HEADER_END - SETUP_HEADER)]),
+    }
     parameters.put(LOADER, &[LOADER_UNKNOWN]);
     parameters.put(LOAD_FLAGS, &[LOADED_HIGH]);
-    parameters.put_word(CODE_START, LINKED_AT);
     parameters.put_word(COMMAND_LINE_ADDRESS, COMMAND_LINE as u32);
-    parameters.put_word(INITRD_HIGHEST, HIGHEST);
-    parameters.put_word(KERNEL_ALIGNMENT, ALIGNMENT);
-    parameters.put_word(COMMAND_LINE_MOST, COMMAND_LINE_BYTES as u32 - 1);
     if !initrd.is_empty() {
         parameters.put_word(INITRD_ADDRESS, initrd_at as u32);
         parameters.put_word(INITRD_BYTES, initrd.len() as u32);
@@ -122,13 +130,30 @@ mod tests {
     #[test]
     fn the_parameters_tell_where_everything_is() {
         let ram = 64 << 20;
-        let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000).expect("it fits");
+        let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000, &[]).expect("it fits");
         let [(at, parameters), (line_at, line), (initrd_at, initrd)] = &boot.pieces[..] else { panic!("three pieces") };
         assert_eq!((*at, line.as_slice(), initrd.len()), (boot.info, &b"quiet\0"[..], 5000));
         let word = |at: usize| u64::from(u32::from_le_bytes(parameters[at..at + 4].try_into().expect("4 bytes")));
         assert_eq!((word(COMMAND_LINE_ADDRESS), word(INITRD_ADDRESS), word(INITRD_BYTES)), (*line_at, *initrd_at, 5000));
         assert_eq!((initrd_at % PAGE, initrd_at + 8192), (0, ram), "at the top");
         assert_eq!((parameters[E820_ENTRIES], word(E820_TABLE + 40), word(E820_TABLE + 48)), (3, HIGH_START, ram - HIGH_START));
+    }
+
+    #[test]
+    fn a_file_that_is_booted_whole_finds_its_own_header() {
+        for length in [0x7b, 0xff + 0x11] {
+            let boot = boot("quiet", &[], 64 << 20, HIGH_START, &vec![0xee; length]).expect("it fits");
+            let parameters = &boot.pieces[0].1;
+            assert_eq!(
+                (parameters[KERNEL_ALIGNMENT], parameters[LOADER], parameters[LOAD_FLAGS]),
+                (0xee, LOADER_UNKNOWN, LOADED_HIGH)
+            );
+            assert_eq!(
+                (parameters[E820_ENTRIES], parameters[SETUP_HEADER - 1], parameters[SETUP_HEADER_END]),
+                (3, 0, 0),
+                "around it"
+            );
+        }
     }
 
     #[test]
@@ -142,7 +167,7 @@ mod tests {
             ("a file system larger than RAM",   "",    1 << 27, 0x200_0000, Some("no room")),
         ];
         for (what, line, initrd, kernel_end, refusal) in cases {
-            let answer = boot(line, &vec![0; initrd], 64 << 20, kernel_end);
+            let answer = boot(line, &vec![0; initrd], 64 << 20, kernel_end, &[]);
             match refusal {
                 None => assert!(answer.is_ok(), "{what}"),
                 Some(words) => assert!(answer.is_err_and(|why| why.contains(words)), "{what}"),

@@ -12,10 +12,12 @@ pub mod module;
 pub mod payload;
 pub mod tables;
 pub mod unnamed;
+pub mod whole;
 pub mod zimage;
 
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
+use payload::Shelf;
 use std::ops::Range;
 use tables::Tables;
 use trapline_isa::arch::Arch;
@@ -76,8 +78,13 @@ pub struct Section {
 impl Kernel {
     /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, or one of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
-        let inner = payload::unpack(bytes)?;
-        let image = image::parse(&inner).unwrap_or_else(|| elf::parse(&inner))?;
+        Kernel::from_shelf(&(), bytes)
+    }
+
+    /// The same; what is slow to unpack may lie on the shelf, and is put there.
+    pub fn from_shelf(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Kernel, BootError> {
+        let inner = payload::unpack_from(shelf, bytes, payload::MOST_BYTES)?;
+        let image = image::parse(shelf, &inner).unwrap_or_else(|| elf::parse(&inner))?;
         let tables = Tables::default();
         let kernel = Kernel {
             arch: image.arch,

@@ -10,6 +10,22 @@ use std::io::Read;
 /// No kernel with all its debug information is larger than this when it is unpacked.
 pub const MOST_BYTES: u64 = 1 << 30;
 
+/// Where what was unpacked before may lie: some methods take half a second for a kernel.
+pub trait Shelf {
+    /// What these bytes gave, if it has at most so many bytes.
+    fn find(&self, packed: &[u8], most: u64) -> Option<Vec<u8>>;
+    /// They gave this.
+    fn keep(&self, packed: &[u8], unpacked: &[u8]);
+}
+
+/// None.
+impl Shelf for () {
+    fn find(&self, _: &[u8], _: u64) -> Option<Vec<u8>> {
+        None
+    }
+    fn keep(&self, _: &[u8], _: &[u8]) {}
+}
+
 /// A bzImage holds a compressed ELF file, and may be compressed itself.
 const MOST_LAYERS: usize = 3;
 
@@ -53,6 +69,11 @@ impl Method {
         MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, method)| *method)
     }
 
+    /// Whether it takes longer than reading what it gives from a file.
+    fn is_slow(self) -> bool {
+        matches!(self, Method::Gzip | Method::Xz | Method::Lzma)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Method::Gzip => "gzip",
@@ -73,12 +94,17 @@ pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, BootError> {
 
 /// The same with another limit for every layer.
 pub fn unpack_at_most(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, BootError> {
+    unpack_from(&(), bytes, most)
+}
+
+/// The same, with a look at the shelf first.
+pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, BootError> {
     let mut inner = Cow::Borrowed(bytes);
     for _ in 0..MOST_LAYERS {
         let next = if let Some(payload) = payload(&inner)? {
-            payload_unpacked(payload, most)?
+            payload_unpacked(shelf, payload, most)?
         } else if let Some(method) = Method::of(&inner) {
-            expand(method, &inner, most)?
+            expand(shelf, method, &inner, most)?
         } else {
             break;
         };
@@ -108,11 +134,7 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
         let why = format!("its boot protocol, {}.{:02}, does not say where its payload is", version >> 8, version & 0xff);
         return Err(BootError::Payload { what: "the bzImage", why });
     }
-    let sectors = match byte(bytes, SETUP_SECTORS) {
-        0 => 4,
-        sectors => usize::from(sectors),
-    };
-    let start = ((sectors + 1) * SECTOR) as u64 + u64::from(word(bytes, PAYLOAD_OFFSET));
+    let start = protected_mode(bytes) as u64 + u64::from(word(bytes, PAYLOAD_OFFSET));
     let end = start + u64::from(word(bytes, PAYLOAD_LENGTH));
     match bytes.get(start as usize..end as usize) {
         Some(payload) if !payload.is_empty() => Ok(Some(payload)),
@@ -121,8 +143,17 @@ fn payload(bytes: &[u8]) -> Result<Option<&[u8]>, BootError> {
     }
 }
 
+/// Where in a bzImage the code begins that unpacks the payload.
+pub(super) fn protected_mode(bytes: &[u8]) -> usize {
+    let sectors = match byte(bytes, SETUP_SECTORS) {
+        0 => 4,
+        sectors => usize::from(sectors),
+    };
+    (sectors + 1) * SECTOR
+}
+
 /// A payload's last word is the size of what it holds (gzip: a part of its format).
-pub(super) fn payload_unpacked(payload: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
     let Some(method) = Method::of(payload) else {
         // Not compressed at all (CONFIG_KERNEL_UNCOMPRESSED), or by means unknown here: the caller looks what it is.
         return Ok(payload.to_vec());
@@ -130,7 +161,7 @@ pub(super) fn payload_unpacked(payload: &[u8], most: u64) -> Result<Vec<u8>, Boo
     let (compressed, size) = payload.split_last_chunk::<4>().unwrap_or((payload, &[0; 4]));
     let size = u64::from(u32::from_le_bytes(*size));
     let held = if method == Method::Gzip { payload } else { compressed };
-    let unpacked = expand(method, held, most)?;
+    let unpacked = expand(shelf, method, held, most)?;
     if unpacked.len() as u64 != size {
         let why = format!("it should give {size} bytes and gave {}", unpacked.len());
         return Err(BootError::Payload { what: method.name(), why });
@@ -138,7 +169,7 @@ pub(super) fn payload_unpacked(payload: &[u8], most: u64) -> Result<Vec<u8>, Boo
     Ok(unpacked)
 }
 
-fn byte(bytes: &[u8], at: usize) -> u8 {
+pub(super) fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
@@ -152,7 +183,19 @@ const DECODER_MEMORY: u64 = 256 << 20;
 /// The kernel's build compresses with windows of up to 2^27.
 const ZSTD_WINDOW: u32 = 27;
 
-fn expand(method: Method, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+fn expand(shelf: &dyn Shelf, method: Method, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+    if !method.is_slow() {
+        return decode(method, bytes, most);
+    }
+    if let Some(unpacked) = shelf.find(bytes, most) {
+        return Ok(unpacked);
+    }
+    let unpacked = decode(method, bytes, most)?;
+    shelf.keep(bytes, &unpacked);
+    Ok(unpacked)
+}
+
+fn decode(method: Method, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
     let failed = |error: std::io::Error| BootError::Payload { what: method.name(), why: error.to_string() };
     let decoder: Box<dyn Read + '_> = match method {
         Method::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
@@ -242,6 +285,47 @@ mod tests {
         for (what, bytes) in cases {
             let inner = unpack(&bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(String::from_utf8_lossy(&inner), String::from_utf8_lossy(INNER), "{what}");
+        }
+    }
+
+    #[derive(Default)]
+    struct Remembers(std::cell::RefCell<Vec<(Vec<u8>, Vec<u8>)>>);
+
+    impl Shelf for Remembers {
+        fn find(&self, packed: &[u8], most: u64) -> Option<Vec<u8>> {
+            let kept = self.0.borrow();
+            let (_, unpacked) = kept.iter().find(|(known, unpacked)| known == packed && unpacked.len() as u64 <= most)?;
+            Some(unpacked.clone())
+        }
+        fn keep(&self, packed: &[u8], unpacked: &[u8]) {
+            self.0.borrow_mut().push((packed.to_vec(), unpacked.to_vec()));
+        }
+    }
+
+    #[test]
+    fn what_was_slow_to_unpack_is_taken_from_the_shelf_the_next_time() {
+        let zstd = zstd::encode_all(INNER, 3).unwrap();
+        #[rustfmt::skip]
+        let cases = [
+            ("xz",                      xz(INNER),                                          1),
+            ("gzip in a bzImage",       bzimage(&gzip(INNER), 0x20f),                       1),
+            ("an xz of a bzImage",      xz(&bzimage(&sized(xz(INNER), INNER.len()), 0x20f)), 2),
+            ("zstd, which is fast",     zstd,                                               0),
+            ("what is not packed",      INNER.to_vec(),                                     0),
+        ];
+        for (what, bytes, kept) in cases {
+            let shelf = Remembers::default();
+            for _ in 0..2 {
+                let inner = unpack_from(&shelf, &bytes, MOST_BYTES).unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(String::from_utf8_lossy(&inner), String::from_utf8_lossy(INNER), "{what}");
+                assert_eq!(shelf.0.borrow().len(), kept, "{what}");
+            }
+            // What is on the shelf is what counts: nothing is unpacked a second time.
+            if let Some(byte) = shelf.0.borrow_mut().last_mut().and_then(|(_, unpacked)| unpacked.last_mut()) {
+                *byte = b'!';
+            }
+            let inner = unpack_from(&shelf, &bytes, MOST_BYTES).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(&inner[..] != INNER, kept > 0, "{what}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The table (Linux 4.15 and later: arch/arm/boot/compressed/vmlinux.lds.S) is that for kexec; nothing of the decompressor is run.
 
-use super::payload;
+use super::payload::{self, Shelf};
 use crate::error::BootError;
 
 const MAGIC: (usize, u32) = (0x24, 0x016f_2818);
@@ -30,7 +30,7 @@ pub fn is_zimage(bytes: &[u8]) -> bool {
 }
 
 /// What is in it.
-pub fn unpack(bytes: &[u8]) -> Result<Inner, BootError> {
+pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let refused = |why: &str| BootError::Payload { what: "the zImage", why: why.into() };
     let table = (payload::word(bytes, TABLE_MAGIC.0) == TABLE_MAGIC.1).then(|| payload::word(bytes, TABLE) as usize);
     let table = table.ok_or_else(|| refused("its header has no table of sizes (Linux before 4.15)"))?;
@@ -45,7 +45,7 @@ pub fn unpack(bytes: &[u8]) -> Result<Inner, BootError> {
     let starts = (row..size_at).filter(|start| payload::is_compressed(&held[*start..]));
     let mut first_failure = None;
     for start in starts {
-        match payload::payload_unpacked(&held[start..], payload::MOST_BYTES) {
+        match payload::payload_unpacked(shelf, &held[start..], payload::MOST_BYTES) {
             Ok(bytes) => return Ok(Inner { bytes, zeroed: zeroed.into(), text_offset: text_offset.into() }),
             Err(error) => first_failure = first_failure.or(Some(error)),
         }
@@ -104,7 +104,7 @@ pub(super) mod tests {
         let bytes = zimage(IMAGE, 0x20_8000);
         assert!(is_zimage(&bytes) && !is_zimage(IMAGE));
         let inner = Inner { bytes: IMAGE.to_vec(), zeroed: 0x100, text_offset: 0x20_8000 };
-        assert_eq!(unpack(&bytes), Ok(inner));
+        assert_eq!(unpack(&(), &bytes), Ok(inner));
     }
 
     /// KP-4
@@ -120,16 +120,16 @@ pub(super) mod tests {
             ("another size",        without(whole.len() - 21),          "gzip"),
         ];
         for (what, bytes, expected) in cases {
-            let error = unpack(&bytes).expect_err(what);
+            let error = unpack(&(), &bytes).expect_err(what);
             assert!(error.to_string().contains(expected), "{what}: {error}");
         }
         for at in 0..whole.len() {
             for value in [0, 0xff, whole[at] ^ 0x80] {
                 let mut damaged = whole.clone();
                 damaged[at] = value;
-                let _ = unpack(&damaged);
+                let _ = unpack(&(), &damaged);
             }
-            let _ = unpack(&whole[..at]);
+            let _ = unpack(&(), &whole[..at]);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Failure;
 use super::output::Paint;
 use crate::boot::Kernel;
 use crate::symbols::{similar, system_map};
+use crate::unpacked::Unpacked;
 use std::borrow::Cow;
 use std::fs;
 use std::io;
@@ -76,8 +77,12 @@ pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
 
 /// The kernel in these bytes, which `image` names.
 pub fn parse(image: &str, bytes: &[u8]) -> Result<Kernel, Failure> {
-    Kernel::from_bytes(bytes)
-        .map_err(|error| Failure::usage(format!("`{image}` cannot be loaded: {error}")).advise(error.advice()))
+    let shelf = trapline_images::cache_folder().map(|images| Unpacked::within(&images.with_file_name("unpacked")));
+    let kernel = match &shelf {
+        Some(shelf) => Kernel::from_shelf(shelf, bytes),
+        None => Kernel::from_bytes(bytes),
+    };
+    kernel.map_err(|error| Failure::usage(format!("`{image}` cannot be loaded: {error}")).advise(error.advice()))
 }
 
 /// Answers about a kernel whose tables could not all be found are answers with a hole.

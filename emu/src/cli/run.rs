@@ -9,6 +9,7 @@ use super::terminal::Terminal;
 use super::{Failure, PolicyName, place};
 use crate::boards;
 use crate::boot::Kernel;
+use crate::boot::whole::Whole;
 use clap::ValueEnum;
 use std::fs;
 use std::io::{self, Read};
@@ -87,6 +88,7 @@ Examples:
   trapline run debian/amd64                             Debian's kernel, with this terminal as its console
   trapline run debian/amd64 --script work.sh -e 'p:open do_sys_openat2 file=+0($arg2):ustring'
   trapline run debian/amd64 --from-boot --script work.sh -e 'r:done vfs_read n=$retval'
+  trapline run debian/amd64 --whole                     the same, unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
@@ -154,6 +156,8 @@ pub struct Request {
     pub command_line: String,
     /// Its initial file system.
     pub initrd: Option<Arc<[u8]>>,
+    /// The file that unpacks itself in the guest, if it is to.
+    pub whole: Option<Arc<Whole>>,
     /// It has booted already, and this script is typed at its shell if there is one.
     pub from_boot: Option<Option<Vec<u8>>>,
     /// CPUs of the machine.
@@ -218,6 +222,7 @@ impl Args {
             kernel,
             command_line,
             initrd,
+            whole: stock.as_ref().and_then(|stock| stock.whole.clone()),
             from_boot,
             input,
             cpus: self.cpus.into(),

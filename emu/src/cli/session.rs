@@ -36,6 +36,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         cpus: request.cpus,
         command_line: request.command_line.clone(),
         initrd: request.initrd.clone(),
+        whole: request.whole.clone(),
         ..Config::default()
     };
     let (kernel, policy) = (request.kernel.clone(), request.policy.into());
@@ -48,6 +49,12 @@ pub fn run(request: Request) -> Result<(), Failure> {
     }
     // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back before it is told.
     let console = Console::open(&request.input)?;
+    if request.whole.is_some() && booted.is_none() {
+        eprintln!(
+            "{} the kernel unpacks itself in the guest; the first words come after that",
+            output::Paint::for_errors().advice("note:")
+        );
+    }
     let session = match &booted {
         None => Session::with_policy(kernel, &config, policy),
         Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),

@@ -2,6 +2,7 @@
 
 use super::{Failure, image, modules};
 use crate::boards;
+use crate::boot::whole::Whole;
 use crate::boot::{Kernel, initramfs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ pub struct StockArgs {
     /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next run begins with that
     #[arg(long)]
     from_boot: bool,
+    /// Boots a stock kernel's file whole: its own decompressor runs in the guest, which takes three times as long as a boot without
+    #[arg(long)]
+    whole: bool,
     /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the name of one that was pulled
     /// with the kernel; may be repeated, in the order in which they need one another
     #[arg(long = "module", value_name = "FILE", conflicts_with_all = ["initrd", "from_boot"])]
@@ -33,6 +37,8 @@ pub struct StockGuest {
     pub command_line: &'static str,
     /// Its initial file system.
     pub initrd: Arc<[u8]>,
+    /// The file that unpacks itself, if it is to.
+    pub whole: Option<Arc<Whole>>,
     /// The run begins at the shell, where this script is typed if there is one.
     pub from_boot: Option<Option<Vec<u8>>>,
 }
@@ -46,10 +52,13 @@ impl StockArgs {
     /// `None` for a kernel that is no stock one, which takes none of this.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
         if !boards::is_stock(kernel) {
-            return match (&self.initrd, &self.script, &self.modules[..], self.from_boot) {
-                (None, None, [], false) => Ok(None),
-                (None, None, [], true) => {
+            return match (&self.initrd, &self.script, &self.modules[..], self.from_boot, self.whole) {
+                (None, None, [], false, false) => Ok(None),
+                (None, None, [], true, _) => {
                     Err(Failure::usage(format!("`{name}` is no stock kernel: it has no shell to start at, and boots at once")))
+                }
+                (None, None, [], false, true) => {
+                    Err(Failure::usage(format!("`{name}` is no stock kernel: nothing in it is packed")))
                 }
                 _ => Err(Failure::usage(format!(
                     "`{name}` is no stock kernel: it takes no initial file system, no script and no module"
@@ -72,8 +81,20 @@ impl StockArgs {
             }
         };
         let from_boot = self.from_boot.then_some(script);
-        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), from_boot }))
+        let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
+        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), whole, from_boot }))
     }
+}
+
+/// What unpacks itself in the file of that name.
+fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
+    let found = Whole::of(&image::bytes(name)?, arch);
+    let found =
+        found.map_err(|error| Failure::usage(format!("`{name}` cannot be booted whole: {error}")).advise(error.advice()))?;
+    found.ok_or_else(|| {
+        Failure::usage(format!("`{name}` cannot be booted whole: there is no decompressor in its file"))
+            .advise("leave `--whole` away: the kernel is unpacked here, and is the same")
+    })
 }
 
 /// The stock kernel whose surroundings a kernel out of a file gets.

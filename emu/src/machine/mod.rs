@@ -9,6 +9,7 @@ mod snapshot;
 
 use crate::boards::{self, Board};
 use crate::boot::Kernel;
+use crate::boot::whole::Whole;
 use crate::clock::{Clock, Place, Ticks, ticks};
 use crate::cpu::{self, Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
@@ -101,11 +102,21 @@ pub struct Config {
     pub ram: Option<u64>,
     /// The initial file system, for kernels that take one.
     pub initrd: Option<Arc<[u8]>>,
+    /// The kernel's own file, to unpack the kernel in the guest; `None`: it is loaded unpacked.
+    pub whole: Option<Arc<Whole>>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { cpus: 1, command_line: String::new(), window: 8 << 20, record_events: false, ram: None, initrd: None }
+        Config {
+            cpus: 1,
+            command_line: String::new(),
+            window: 8 << 20,
+            record_events: false,
+            ram: None,
+            initrd: None,
+            whole: None,
+        }
     }
 }
 
@@ -261,9 +272,10 @@ impl<L: Listener> Machine<L> {
         let mut scratch = Image::new(core.handle()).map_err(MachineError::Core)?;
         let mut cpus = Vec::new();
         let reset = snapshot::image(core.handle())?;
+        let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, kernel.entry, number as u64, info);
+            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
             let state = snapshot::image(core.handle())?;
             cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
         }
@@ -481,7 +493,11 @@ fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError
 /// Loads the kernel and what the board gives it; where the boot information is.
 fn load_all(kernel: &Kernel, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
     let spec = boards::of(kernel);
-    let kernel_end = load(kernel, ram, spec.name, spec.ram_start + told)?;
+    let most = spec.ram_start + told;
+    let kernel_end = match &config.whole {
+        None => load(kernel, ram, spec.name, most)?,
+        Some(whole) => load_whole(whole, kernel, ram, spec.name, most)?,
+    };
     let boot = (spec.boot)(config, told, kernel_end)?;
     for (physical, bytes) in &boot.pieces {
         ram.write(*physical, bytes);
@@ -495,13 +511,25 @@ fn load(kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, Machi
     for segment in &kernel.segments {
         let end = segment.physical.saturating_add(segment.size);
         if end > most || !ram.write(segment.physical, &segment.bytes) {
-            return Err(MachineError::Config(format!(
-                "the kernel wants memory up to {end:#x}, the {board} board has it up to {most:#x}"
-            )));
+            return Err(no_room(end, board, most));
         }
         last = last.max(end);
     }
     Ok(last)
+}
+
+/// Loads a file that unpacks itself; where the kernel or the room for unpacking ends, whichever is behind the other.
+fn load_whole(whole: &Whole, kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
+    let ends = kernel.segments.iter().map(|segment| segment.physical.saturating_add(segment.size));
+    let end = ends.fold(whole.at.saturating_add(whole.room), u64::max);
+    if end > most || !ram.write(whole.at, &whole.bytes) {
+        return Err(no_room(end, board, most));
+    }
+    Ok(end)
+}
+
+fn no_room(end: u64, board: &str, most: u64) -> MachineError {
+    MachineError::Config(format!("the kernel wants memory up to {end:#x}, the {board} board has it up to {most:#x}"))
 }
 
 /// The longest that a guest-code handler may run, in blocks, before the guest counts as hung.

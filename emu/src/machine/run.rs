@@ -10,8 +10,8 @@ use crate::error::MachineError;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
-/// Far more than any kernel takes from its entry to its own text.
-const ARRIVAL_NANOSECONDS: u64 = 10_000_000_000;
+/// Far more than any kernel takes from its entry to its own text, its own decompressor included.
+const ARRIVAL_NANOSECONDS: u64 = 60_000_000_000;
 /// Bytes of the console that are shown when it did not get there.
 const LAST_WORDS: usize = 400;
 

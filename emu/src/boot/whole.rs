@@ -1,0 +1,142 @@
+//! A kernel's file booted as it is: its own decompressor runs in the guest, where otherwise the host unpacks what is in it.
+//!
+//! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up code in front of
+//! it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB (Documentation/arm/booting.rst).
+
+use super::image::RAM_START;
+use super::{payload, zimage};
+use crate::error::BootError;
+use payload::{byte, word};
+use trapline_isa::arch::Arch;
+
+/// The first protocol whose header says how the file may be entered.
+const WITH_ENTRIES: u32 = 0x20c;
+const SETUP_HEADER: usize = 0x1f1;
+/// A byte that says how far behind itself and one more the header goes.
+const HEADER_END: usize = 0x201;
+const VERSION: usize = 0x206;
+const LOAD_FLAGS: usize = 0x236;
+const PREFERRED_ADDRESS: usize = 0x258;
+const ROOM: usize = 0x260;
+/// The file has an entry for 64 bits, and where that is.
+const HAS_LONG_ENTRY: u32 = 1;
+const LONG_ENTRY: u64 = 0x200;
+
+/// Behind what a zImage unpacks, so that it need not move itself first.
+const ZIMAGE_AT: u64 = RAM_START + (64 << 20);
+/// The decompressor's own variables, stack and heap.
+const ZIMAGE_ROOM: u64 = 1 << 20;
+
+/// A file that unpacks itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// What is loaded.
+    pub bytes: Vec<u8>,
+    /// Where: a physical address.
+    pub at: u64,
+    /// Where it is entered.
+    pub entry: u64,
+    /// The memory from `at` on that it takes while it unpacks.
+    pub room: u64,
+    /// The header that the boot parameters begin with; empty where there are none.
+    pub header: Vec<u8>,
+}
+
+impl Whole {
+    /// The decompressor in a file of that ISA; `None`: there is none in it.
+    pub fn of(file: &[u8], arch: Arch) -> Result<Option<Whole>, BootError> {
+        match arch {
+            Arch::I386 | Arch::X86_64 if payload::is_bzimage(file) => bzimage(file, arch).map(Some),
+            Arch::Arm if zimage::is_zimage(file) => Ok(Some(Whole {
+                bytes: file.to_vec(),
+                at: ZIMAGE_AT,
+                entry: ZIMAGE_AT,
+                room: file.len() as u64 + ZIMAGE_ROOM,
+                header: Vec::new(),
+            })),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn bzimage(file: &[u8], arch: Arch) -> Result<Whole, BootError> {
+    let version = word(file, VERSION) & 0xffff;
+    let refused = |why: String| Err(BootError::Payload { what: "the bzImage", why });
+    if version < WITH_ENTRIES {
+        return refused(format!("its boot protocol, {}.{:02}, does not say how it is entered", version >> 8, version & 0xff));
+    }
+    let start = payload::protected_mode(file);
+    let Some(bytes) = file.get(start..).filter(|bytes| !bytes.is_empty()) else {
+        return Err(BootError::Truncated { what: "the bzImage".into(), needs: start as u64 + 1, has: file.len() as u64 });
+    };
+    let entry = match arch {
+        Arch::X86_64 if word(file, LOAD_FLAGS) & HAS_LONG_ENTRY == 0 => return refused("it has no entry for 64 bits".into()),
+        Arch::X86_64 => LONG_ENTRY,
+        _ => 0,
+    };
+    let at = u64::from(word(file, PREFERRED_ADDRESS)) | u64::from(word(file, PREFERRED_ADDRESS + 4)) << 32;
+    let header = file.get(SETUP_HEADER..HEADER_END + 1 + usize::from(byte(file, HEADER_END))).unwrap_or_default().to_vec();
+    let room = u64::from(word(file, ROOM)).max(bytes.len() as u64);
+    Ok(Whole { bytes: bytes.to_vec(), at, entry: at.wrapping_add(entry), room, header })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bzimage_file(version: u16, flags: u8) -> Vec<u8> {
+        let mut file = vec![0; 1024];
+        file[0x1f1] = 1;
+        file[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+        file[HEADER_END] = 0x6a;
+        file[0x202..0x206].copy_from_slice(b"HdrS");
+        file[VERSION..VERSION + 2].copy_from_slice(&version.to_le_bytes());
+        file[LOAD_FLAGS] = flags;
+        file[PREFERRED_ADDRESS..PREFERRED_ADDRESS + 4].copy_from_slice(&0x100_0000u32.to_le_bytes());
+        file[ROOM..ROOM + 4].copy_from_slice(&0x40_0000u32.to_le_bytes());
+        file.extend([7; 600]);
+        file
+    }
+
+    /// KP-4
+    #[test]
+    fn a_file_says_how_it_is_entered() {
+        type Expected = Result<Option<u64>, &'static str>;
+        let whole = bzimage_file(0x20f, 1);
+        #[rustfmt::skip]
+        let cases: [(&str, Vec<u8>, Arch, Expected); 8] = [
+            ("64 bits",                     whole.clone(),                  Arch::X86_64,   Ok(Some(0x100_0200))),
+            ("32 bits",                     bzimage_file(0x20c, 0),         Arch::I386,     Ok(Some(0x100_0000))),
+            ("no entry for 64 bits",        bzimage_file(0x20f, 0),         Arch::X86_64,   Err("no entry for 64 bits")),
+            ("an old protocol",             bzimage_file(0x20b, 1),         Arch::X86_64,   Err("boot protocol, 2.11,")),
+            ("nothing behind the set-up",   whole[..1024].to_vec(),         Arch::X86_64,   Err("cut off: the bzImage")),
+            ("an ELF file",                 b"\x7fELF".repeat(300),         Arch::X86_64,   Ok(None)),
+            ("a bzImage for ARM",           whole.clone(),                  Arch::Arm,      Ok(None)),
+            ("no file at all",              Vec::new(),                     Arch::I386,     Ok(None)),
+        ];
+        for (what, file, arch, expected) in cases {
+            match (Whole::of(&file, arch), expected) {
+                (Ok(found), Ok(entry)) => assert_eq!(found.map(|whole| whole.entry), entry, "{what}"),
+                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{what}: {error}"),
+                (answer, _) => panic!("{what}: {answer:?}"),
+            }
+        }
+        let found = Whole::of(&whole, Arch::X86_64).expect("it can").expect("a bzImage");
+        assert_eq!((found.bytes, found.room, found.header.len()), (vec![7; 600], 0x40_0000, 0x26c - SETUP_HEADER));
+    }
+
+    proptest::proptest! {
+        /// KP-4
+        #[test]
+        fn damaged_headers_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..0x80), keep in 0usize..1700) {
+            let mut file = bzimage_file(0x20f, 1);
+            file[SETUP_HEADER..][..bytes.len()].copy_from_slice(&bytes);
+            file[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+            file[0x202..0x206].copy_from_slice(b"HdrS");
+            file.truncate(keep);
+            for arch in [Arch::X86_64, Arch::I386, Arch::Arm] {
+                let _ = Whole::of(&file, arch);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Kernels that were unpacked once, kept in `trapline/unpacked` of the user's cache: what takes half a second to unpack with xz is read in
+//! a tenth of that.
+//!
+//! A file is named by the BLAKE3 of the packed bytes and holds what they gave as a zstd frame, with a BLAKE3 of that and of its own name
+//! behind it. One that cannot be read, or is not what was written, is no file: the bytes are unpacked again.
+
+use crate::boot::payload::Shelf;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Fast: what counts is how soon it is read again.
+const LEVEL: i32 = 1;
+const CHECKSUM: usize = 32;
+/// So many are kept; the one that was made first goes first.
+const MOST_FILES: usize = 12;
+const ENDING: &str = "unpacked";
+
+/// The shelf in a folder.
+#[derive(Clone, Debug)]
+pub struct Unpacked {
+    folder: PathBuf,
+}
+
+impl Unpacked {
+    /// In that folder, which need not be there.
+    pub fn within(folder: &Path) -> Unpacked {
+        Unpacked { folder: folder.to_path_buf() }
+    }
+
+    fn file(&self, packed: &[u8]) -> PathBuf {
+        self.folder.join(format!("{}.{ENDING}", blake3::hash(packed).to_hex()))
+    }
+
+    fn read(&self, packed: &[u8], most: u64) -> io::Result<Option<Vec<u8>>> {
+        let path = self.file(packed);
+        let mut file = File::open(&path)?;
+        let mut held = Vec::with_capacity(usize::try_from(file.metadata()?.len().min(most)).unwrap_or(0));
+        file.read_to_end(&mut held)?;
+        let Some((frame, checksum)) = held.split_last_chunk::<CHECKSUM>() else { return Ok(None) };
+        if checksum_of(&path, frame) != *checksum {
+            return Ok(None);
+        }
+        let mut unpacked = Vec::new();
+        zstd::Decoder::with_buffer(frame)?.take(most.saturating_add(1)).read_to_end(&mut unpacked)?;
+        Ok((unpacked.len() as u64 <= most).then_some(unpacked))
+    }
+
+    fn write(&self, packed: &[u8], unpacked: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let path = self.file(packed);
+        let mut held = zstd::bulk::compress(unpacked, LEVEL)?;
+        let checksum = checksum_of(&path, &held);
+        held.extend_from_slice(checksum.as_bytes());
+        // Written beside it first: one that is interrupted leaves no half of a file under its name.
+        let fresh = path.with_extension(format!("{}", std::process::id()));
+        let written = fs::write(&fresh, held).and_then(|()| fs::rename(&fresh, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        self.remove_oldest();
+        written
+    }
+
+    fn remove_oldest(&self) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut files: Vec<(SystemTime, PathBuf)> = entries
+            .filter_map(|entry| Some((entry.metadata().and_then(|about| about.modified()).ok()?, entry.path())))
+            .filter(|(_, path)| path.extension().is_some_and(|ending| ending == ENDING))
+            .collect();
+        files.sort();
+        for (_, path) in files.iter().rev().skip(MOST_FILES) {
+            // What stays is in nobody's way.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Of what is in a file, and of whose it is.
+fn checksum_of(path: &Path, frame: &[u8]) -> blake3::Hash {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    blake3::Hasher::new().update(name).update(frame).finalize()
+}
+
+impl Shelf for Unpacked {
+    fn find(&self, packed: &[u8], most: u64) -> Option<Vec<u8>> {
+        self.read(packed, most).ok().flatten()
+    }
+
+    /// A cache that cannot be written costs time, nothing else.
+    fn keep(&self, packed: &[u8], unpacked: &[u8]) {
+        let _ = self.write(packed, unpacked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let folder = std::env::temp_dir().join(format!("trapline-unpacked-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            Folder(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const PACKED: &[u8] = b"packed";
+    const MOST: u64 = 1 << 20;
+
+    #[test]
+    fn what_was_kept_is_found_and_nothing_else() {
+        let folder = Folder::new("found");
+        let shelf = Unpacked::within(&folder.0.join("of/its/own"));
+        let kernel = [7; 5000];
+        assert_eq!(shelf.find(PACKED, MOST), None);
+        shelf.keep(PACKED, &kernel);
+        assert_eq!(shelf.find(PACKED, MOST).as_deref(), Some(&kernel[..]));
+        assert_eq!(shelf.find(b"other", MOST), None);
+        assert_eq!(shelf.find(PACKED, 4999), None, "more than is wanted");
+        let others = fs::read_dir(folder.0.join("of/its/own")).expect("its folder").count();
+        assert_eq!(others, 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_changed_or_renamed_is_none() {
+        let folder = Folder::new("damaged");
+        let shelf = Unpacked::within(&folder.0);
+        shelf.keep(PACKED, b"a kernel, a kernel, a kernel");
+        let path = shelf.file(PACKED);
+        let whole = fs::read(&path).expect("its file");
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            for bytes in [&changed[..], &whole[..at]] {
+                fs::write(&path, bytes).expect("written");
+                assert_eq!(shelf.find(PACKED, MOST), None, "byte {at}");
+            }
+        }
+        fs::write(shelf.file(b"other"), &whole).expect("written");
+        assert_eq!(shelf.find(b"other", MOST), None, "another's file");
+        fs::write(&path, &whole).expect("written");
+        assert!(shelf.find(PACKED, MOST).is_some(), "the test itself");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_no_reason_to_fail() {
+        let folder = Folder::new("file");
+        fs::write(&folder.0, b"a file").expect("written");
+        let shelf = Unpacked::within(&folder.0.join("below"));
+        shelf.keep(PACKED, b"a kernel");
+        assert_eq!(shelf.find(PACKED, MOST), None);
+        fs::remove_file(&folder.0).expect("removed");
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let folder = Folder::new("many");
+        let shelf = Unpacked::within(&folder.0);
+        for number in 0..MOST_FILES as u32 + 5 {
+            shelf.keep(&number.to_le_bytes(), b"a kernel");
+        }
+        assert_eq!(fs::read_dir(&folder.0).expect("its folder").count(), MOST_FILES);
+        assert!(shelf.find(&(MOST_FILES as u32 + 4).to_le_bytes(), MOST).is_some(), "the newest");
+    }
+}

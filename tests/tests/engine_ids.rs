@@ -9,7 +9,7 @@ use trapline::probed::Session;
 use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Frame, Jprobe, Kprobe, Kretprobe};
 use trapline_tests::facts::{argument, facts};
-use trapline_tests::lab::{BENCHES, Before, How, Lab, PLACE};
+use trapline_tests::lab::{BENCHES, Before, How, Lab, place};
 use trapline_tests::{GUESTS, assert_same, boundaries, checksum, run, session, session_with};
 
 /// KP-1, KP-13: the guest's text really changes, and comes back byte for byte.
@@ -456,7 +456,7 @@ fn the_guests_own_breakpoints_are_delivered_to_the_guest() {
         for (bytes, vector, behind) in facts(*arch).breakpoints {
             let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1 };
             let after = Lab::new(*arch).run(&case, How::InPlace).expect("nothing is registered");
-            let first = after.happened.first().map(|event| (event.what, event.pc - PLACE, event.time));
+            let first = after.happened.first().map(|event| (event.what, event.pc - place(*arch), event.time));
             assert_eq!(first, Some((What::Exception(*vector, None), *behind, *behind)), "{name}: {bytes:02x?}");
         }
     }

@@ -255,6 +255,8 @@ impl<L: Listener> Inner<L> {
                 cpu.set_pc(pc);
                 self.look_at_listener();
             }
+            // Where any undefined instruction traps as the breakpoint does: a copy that is one.
+            Answer::NotOurs if self.window.holds(trap.pc) => self.exception(cpu, trap),
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
                 self.clock.resume(trap.resume - trap.pc, false);

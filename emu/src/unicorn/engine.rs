@@ -121,6 +121,11 @@ impl Handle {
         halves
     }
 
+    /// A vector register of 32-bit ARM, of 8 bytes.
+    pub fn double(&self, number: u8) -> u64 {
+        self.read(double_register(number))
+    }
+
     /// An x86 model-specific register; 0 for one that this core has not.
     pub fn msr(&self, number: u32) -> u64 {
         let mut request = MsrRequest { number, value: 0 };
@@ -189,6 +194,10 @@ impl TrapContext {
     pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
         // SAFETY: as in `vector`.
         unsafe { sys::uc_reg_write(self.0.raw(), vector_register(number), halves.as_ptr().cast()) };
+    }
+    /// Sets a vector register of 32-bit ARM.
+    pub fn set_double(&self, number: u8, value: u64) {
+        self.0.write(double_register(number), value);
     }
     /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
     pub fn set_system(&self, register: SystemRegister, value: u64) {
@@ -445,6 +454,10 @@ fn instructions<E: Events>(which: Instructions) -> Vec<(c_int, *mut c_void)> {
 
 fn vector_register(number: u8) -> c_int {
     RegisterARM64::Q0 as c_int + c_int::from(number & 31)
+}
+
+fn double_register(number: u8) -> Register {
+    Register(RegisterARM::D0 as c_int + c_int::from(number & 31))
 }
 
 fn coprocessor_request(register: CoprocessorRegister, val: u64) -> RegisterARMCP {

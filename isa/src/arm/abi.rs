@@ -14,6 +14,9 @@ pub const CPSR: Reg = Reg(16);
 /// A field of Linux's register frame; no CPU has it.
 pub const ORIG_R0: Reg = Reg(17);
 
+/// The first vector register, of 8 bytes; the other 31 follow. Linux's register frame does not have them.
+pub const D0: Reg = Reg(64);
+
 /// The general register of that number.
 pub const fn r(number: u8) -> Reg {
     Reg(number & 15)

@@ -184,7 +184,8 @@ impl Cpu<'_> {
     fn go(&mut self, target: Target) {
         let (address, thumb) = match (target, self.set) {
             (Target::ByBit0(address), _) if address & 1 != 0 => (address & !1, true),
-            (Target::ByBit0(address), _) => (address & !3, false),
+            // No CPU says what bit 1 does; this one keeps it.
+            (Target::ByBit0(address), _) => (address, false),
             (Target::Here(address), Set::Thumb) | (Target::Other(address), Set::A32) => (address & !1, true),
             (Target::Here(address), Set::A32) | (Target::Other(address), Set::Thumb) => (address & !3, false),
         };

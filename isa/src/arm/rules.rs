@@ -131,7 +131,7 @@ fn by_load_bit(word: u32) -> Exclusive {
 }
 
 /// Whether a copy of it would mean something else elsewhere, and not merely lead elsewhere.
-pub(super) fn reads_pc(set: Set, insn: &Insn) -> bool {
+pub fn reads_pc(set: Set, insn: &Insn) -> bool {
     let Ok(Plan::Emulate(what)) = plan(set, insn, Policy::Best) else { return false };
     let word = what.value as u32;
     let (base, data, is_store) = (word >> 16 & 15, word >> 12 & 15, word >> 20 & 1 == 0);
@@ -224,6 +224,16 @@ fn verdict(set: Set, insn: &Insn, policy: Policy) -> (Verdict, bool) {
         (Set::Thumb, _) => thumb::T32,
     };
     look_up(rows, word, policy)
+}
+
+/// The rows for instructions of that length as (mask, value), for tests that go through them one by one.
+pub fn rows(set: Set, length: usize) -> impl Iterator<Item = (u32, u32)> {
+    let rows = match (set, length) {
+        (Set::A32, _) => a32::TABLE,
+        (Set::Thumb, 2) => thumb::T16,
+        (Set::Thumb, _) => thumb::T32,
+    };
+    rows.iter().map(|row| (row.mask, row.value))
 }
 
 fn look_up(rows: &[Row], word: u32, policy: Policy) -> (Verdict, bool) {

@@ -12,7 +12,9 @@ use trapline_isa::regs::Reg;
 /// 64-bit ARM.
 pub static BENCH: Bench = Bench {
     base: BASE,
-    jumps: false,
+    seen_from: SEEN_FROM,
+    jumps: true,
+    is_hit: |_| true,
     halt: &WFI.to_le_bytes(),
     set_up: |_| set_up(),
     pieces: |_| pieces(),
@@ -33,6 +35,8 @@ pub static BENCH: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
+/// Behind the probe window.
+const SEEN_FROM: u64 = 0xffff_8000_0800_0000;
 const WFI: u32 = 0xd503_207f;
 
 /// Both halves of all vector registers.
@@ -113,18 +117,17 @@ const TABLE: u64 = 3;
 /// Accessed, shareable, for the kernel to write and execute.
 const LEAF: u64 = 1 << 10 | 3 << 8;
 
-/// The lower half: a first table, its directory, tables of pages; beside it a directory with the set-up code where it is loaded. The
-/// upper half: three levels down to a directory with nothing in it, where the window appears.
+/// The lower half: a first table and a directory with the set-up code where it is loaded. The upper half: three levels down to a
+/// directory in which the window appears, with tables of pages behind it.
 fn pieces() -> Vec<Piece> {
     const PAGES: u64 = 8;
     let physical = |number: u64| BASE + PAGE_TABLES + number * PAGE;
     let mut words = vec![0u64; 14 * 512];
     let mut put = |table: u64, index: u64, entry: u64| words[(table * 512 + index % 512) as usize] = entry;
-    put(0, 0, physical(1) | TABLE);
     put(0, BASE >> 30, physical(2) | TABLE);
     put(2, (BASE + ENTRY) >> 21, (BASE + ENTRY) & !((2 << 20) - 1) | LEAF | 1);
     for directory in 0..PAGES {
-        put(1, directory, physical(3 + directory) | TABLE);
+        put(13, (SEEN_FROM >> 21) + directory, physical(3 + directory) | TABLE);
         for page in 0..512 {
             let at = (directory * 512 + page) * PAGE;
             if is_mapped(at) {
@@ -149,7 +152,7 @@ fn set_up() -> Vec<u8> {
         (2, 0, 2, TRANSLATION),
         (2, 0, 0, BASE + PAGE_TABLES),
         (2, 0, 1, BASE + PAGE_TABLES + 11 * PAGE),
-        (12, 0, 0, HANDLERS),
+        (12, 0, 0, SEEN_FROM + HANDLERS),
         (1, 0, 2, 3 << 20), // vector registers may be used
     ] {
         code.extend(load(value));
@@ -157,7 +160,7 @@ fn set_up() -> Vec<u8> {
     }
     code.extend([0xd538_1000, 0xb240_0000, 0xd518_1000, 0xd503_3fdf]); // SCTLR_EL1 |= M; isb
     let here = code.len() as u64 * 4;
-    let there = load(ENTRY + here + 5 * 4);
+    let there = load(SEEN_FROM + ENTRY + here + 5 * 4);
     code.extend(there);
     code.extend([0xd61f_0000, WFI]); // br x0, to the same code where it is mapped
     code.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -194,17 +197,17 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
     let group = (prop::sample::select(GROUPS), any::<u32>()).prop_map(|((fixed, varies), word)| fixed | word & varies);
     let instruction = prop_oneof![1 => any::<u32>(), 1 => group];
     let register = prop_oneof![
-        4 => (0..DATA_BYTES / 8).prop_map(|index| DATA + 8 * index),
-        1 => (0..DATA_BYTES).prop_map(|offset| DATA + offset),
+        4 => (0..DATA_BYTES / 8).prop_map(|index| SEEN_FROM + DATA + 8 * index),
+        1 => (0..DATA_BYTES).prop_map(|offset| SEEN_FROM + DATA + offset),
         2 => 0u64..40,
-        1 => (0u64..16).prop_map(|index| ELSEWHERE + 4 * index),
+        1 => (0u64..16).prop_map(|index| SEEN_FROM + ELSEWHERE + 4 * index),
         2 => any::<u64>(),
     ];
     (instruction, prop::collection::vec(register, 31), any::<u64>(), any::<u64>()).prop_filter_map(
         "no instruction",
         move |(word, registers, flags, seed)| {
             let bytes = word.to_le_bytes().to_vec();
-            (arch.isa().decode)(PLACE, &bytes).ok()?;
+            (arch.isa().decode)(SEEN_FROM + PLACE, &bytes).ok()?;
             Some(Before { bytes, registers, flags, seed })
         },
     )

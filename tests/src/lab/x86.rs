@@ -11,7 +11,9 @@ use trapline_isa::arch::Arch;
 /// Both widths.
 pub static BENCH: Bench = Bench {
     base: 0,
+    seen_from: 0,
     jumps: true,
+    is_hit: |_| true,
     halt: &[HALT],
     set_up,
     pieces,

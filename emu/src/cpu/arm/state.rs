@@ -96,10 +96,18 @@ static REGISTERS: LazyLock<[RegisterARM; 256]> = LazyLock::new(|| {
     table
 });
 
+/// How many vector registers there are.
+pub const VECTORS: u8 = 32;
+
+/// Which vector register a number means.
+fn vector(reg: Reg) -> Option<u8> {
+    reg.0.checked_sub(abi::D0.0).filter(|number| *number < VECTORS)
+}
+
 /// Reads a register of `isa`'s numbering; the pc is the one given.
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
     match REGISTERS[usize::from(reg.0)] {
-        RegisterARM::INVALID => 0,
+        RegisterARM::INVALID => vector(reg).map_or(0, |number| handle.double(number)),
         RegisterARM::PC => pc,
         register => handle.read(register),
     }
@@ -108,7 +116,12 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
 /// Sets a register of `isa`'s numbering; of CPSR not the mode, and the pc not at all.
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match REGISTERS[usize::from(reg.0)] {
-        RegisterARM::INVALID | RegisterARM::PC => {}
+        RegisterARM::INVALID => {
+            if let Some(number) = vector(reg) {
+                cpu.set_double(number, value);
+            }
+        }
+        RegisterARM::PC => {}
         RegisterARM::CPSR => {
             let kept = cpu.handle().read(RegisterARM::CPSR) & !CPSR_SETTABLE;
             cpu.write(RegisterARM::CPSR, kept | value & CPSR_SETTABLE);
@@ -130,7 +143,7 @@ pub fn saved_interrupts_off(image: &Image) -> bool {
 /// Everything that a person wants to see of a CPU that has died.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let system = [("sctlr", SCTLR), ("ttbr0", TTBR0), ("dfar", DFAR), ("dfsr", DFSR), ("ifar", IFAR), ("ifsr", IFSR)];
-    let own = NAMES.iter().map(|(name, register)| (*name, handle.read(*register)));
+    let own = NAMES.iter().chain(&[("fpscr", RegisterARM::FPSCR)]).map(|(name, register)| (*name, handle.read(*register)));
     own.chain(system.map(|(name, register)| (name, handle.coprocessor(register)))).collect()
 }
 

@@ -75,6 +75,10 @@ impl Cpu<'_> {
         let new = if word & UP != 0 { old.wrapping_add(size) } else { old.wrapping_sub(size) };
         let lowest = if word & UP != 0 { old } else { new };
         let start = if (word & PRE != 0) == (word & UP != 0) { lowest.wrapping_add(4) } else { lowest };
+        // No CPU says what is then in the base: the CPU itself is asked.
+        if word & WRITE_BACK != 0 && word & LOAD != 0 && list >> base & 1 != 0 {
+            return Err(Fault { address: start.into(), write: false });
+        }
         let mut bytes = [0; MOST];
         let bytes = &mut bytes[..size as usize];
         let mut next = self.next();
@@ -89,7 +93,6 @@ impl Cpu<'_> {
             return Ok(next);
         }
         self.mem.read(start.into(), bytes)?;
-        // Write-back first: a base that is in the list has what was loaded (Linux 6.1 leaves the written-back address there).
         if word & WRITE_BACK != 0 {
             self.put(base, new, next);
         }

@@ -9,12 +9,17 @@ pub(super) const NONE: Emulation = Emulation { op: emulate::NOTHING, a: 0, b: 0,
 pub(super) static TABLE: &[Row] = &[
     //     mask         value        registers  Linux 6.1     best
     // 3.2: what has no condition
-    both  (0xfe30_0000, 0xf410_0000, b"----", Compute(nothing)),                  // pld, pldw, pli
-    both  (0xfe30_0010, 0xf610_0000, b"----", Compute(nothing)),
+    both  (0xff30_f000, 0xf510_f000, b"----", Compute(nothing)),                  // pld, pldw
+    both  (0xff70_f000, 0xf450_f000, b"----", Compute(nothing)),                  // pli
+    both  (0xff30_f010, 0xf710_f000, b"---p", Compute(nothing)),
+    both  (0xff70_f010, 0xf650_f000, b"---p", Compute(nothing)),
+    row   (0xfe30_0000, 0xf410_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)), // hints that do not exist
+    row   (0xfe30_0010, 0xf610_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
     both  (0xfe00_0000, 0xfa00_0000, b"----", Compute(jump)),                     // blx
     best  (0xffff_ffff, 0xf57f_f01f, &BARRIER, Slot),                             // clrex
     best  (0xffff_ffc0, 0xf57f_f040, &BARRIER, Slot),                             // dsb, dmb, isb, sb
-    best  (0xfffb_fe3f, 0xf108_0000, &STATUS, Compute(mask)),                     // cpsie, cpsid
+    best  (0xfffb_ff7f, 0xf108_0000, &STATUS, Compute(mask)),                     // cpsie i, cpsid i
+    best  (0xfffb_fe3f, 0xf108_0000, &STATUS, Step),                              // of aborts and fast interrupts: secure code may have a say
     refuse(0xfff1_fe20, 0xf100_0000, &STATE),                                     // cps: another mode
     refuse(0xffff_fdff, 0xf101_0000, &STATE),                                     // setend
     refuse(0xfe00_0000, 0xf800_0000, &RETURN),                                    // srs, rfe
@@ -22,9 +27,12 @@ pub(super) static TABLE: &[Row] = &[
     row   (0xff10_0000, 0xf400_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
     refuse(0xf000_0000, 0xf000_0000, &UNKNOWN),
     // 3.3
-    both  (0x0ff0_00f0, 0x0100_0000, b"-p--", Compute(read_status)),              // mrs of the CPSR
-    both  (0x0ff0_00f0, 0x0120_0010, b"---a", Compute(exchange)),                 // bx
-    both  (0x0ff0_00f0, 0x0120_0030, b"---p", Compute(exchange)),                 // blx
+    both  (0x0fff_0fff, 0x010f_0000, b"-p--", Compute(read_status)),              // mrs of the CPSR
+    row   (0x0ff0_00f0, 0x0100_0000, b"-p--", Compute(read_status), Refuse(&UNKNOWN)), // the bits between are fixed, also below
+    both  (0x0fff_fff0, 0x012f_ff10, b"---a", Compute(exchange)),                 // bx
+    row   (0x0ff0_00f0, 0x0120_0010, b"---a", Compute(exchange), Refuse(&UNKNOWN)),
+    both  (0x0fff_fff0, 0x012f_ff30, b"---p", Compute(exchange)),                 // blx
+    row   (0x0ff0_00f0, 0x0120_0030, b"---p", Compute(exchange), Refuse(&UNKNOWN)),
     both  (0x0ff0_00f0, 0x0160_0010, b"-p-p", Slot),                              // clz
     both  (0x0f90_00f0, 0x0100_0050, b"pp-p", Slot),                              // qadd, qsub, qdadd, qdsub
     row   (0x0ff0_fff0, 0x0120_f000, b"---p", Refuse(&STATUS), Step),             // msr to the CPSR
@@ -67,8 +75,10 @@ pub(super) static TABLE: &[Row] = &[
     // 3.8
     refuse(0x0e10_f000, 0x0010_f000, &RETURN),                                    // movs pc: return from an exception
     row   (0xffff_ffff, 0xe1a0_c00d, b"----", Compute(alu), Slot),                // mov ip, sp
-    both  (0x0f90_0010, 0x0110_0000, b"a--a", Either(alu)),                       // tst, teq, cmp, cmn
-    both  (0x0fa0_0010, 0x01a0_0000, b"-a-a", Either(alu)),                       // mov, mvn, shifts
+    both  (0x0f90_f010, 0x0110_0000, b"a--a", Either(alu)),                       // tst, teq, cmp, cmn
+    row   (0x0f90_0010, 0x0110_0000, b"a--a", Either(alu), Refuse(&UNKNOWN)),
+    both  (0x0faf_0010, 0x01a0_0000, b"-a-a", Either(alu)),                       // mov, mvn, shifts
+    row   (0x0fa0_0010, 0x01a0_0000, b"-a-a", Either(alu), Refuse(&UNKNOWN)),
     both  (0x0e00_0010, 0x0000_0000, b"aa-a", Either(alu)),
     both  (0x0f90_0090, 0x0110_0010, b"p-pp", Slot),                              // shifted by a register
     both  (0x0fa0_0090, 0x01a0_0010, b"-ppp", Slot),
@@ -76,16 +86,21 @@ pub(super) static TABLE: &[Row] = &[
     refuse(0x0e00_0000, 0x0000_0000, &UNKNOWN),
     // 3.9
     both  (0x0fb0_0000, 0x0300_0000, b"-p--", Slot),                              // movw, movt
-    row   (0x0fff_00ff, 0x0320_0001, b"----", Slot, Compute(nothing)),            // yield: one CPU runs at a time
-    row   (0x0fff_00ff, 0x0320_0004, b"----", Slot, Compute(nothing)),            // sev
+    row   (0x0fff_ffff, 0x0320_f001, b"----", Slot, Compute(nothing)),            // yield: one CPU runs at a time
+    row   (0x0fff_00ff, 0x0320_0001, b"----", Slot, Refuse(&UNKNOWN)),
+    row   (0x0fff_ffff, 0x0320_f004, b"----", Slot, Compute(nothing)),            // sev
+    row   (0x0fff_00ff, 0x0320_0004, b"----", Slot, Refuse(&UNKNOWN)),
     row   (0x0fff_00ff, 0x0320_0003, b"----", Compute(nothing), Refuse(&WAIT)),   // wfi
-    both  (0x0fff_00fc, 0x0320_0000, b"----", Compute(nothing)),                  // nop, wfe
+    both  (0x0fff_fffc, 0x0320_f000, b"----", Compute(nothing)),                  // nop, wfe
+    row   (0x0fff_00fc, 0x0320_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
     best  (0x0fff_0000, 0x0320_0000, &HINT, Slot),                                // csdb, dbg
     best  (0x0ff0_0000, 0x0320_0000, &STATUS, Step),                              // msr to the CPSR
     refuse(0x0fb0_0000, 0x0320_0000, &TRAP_STATE),                                // msr to the SPSR
     refuse(0x0e10_f000, 0x0210_f000, &RETURN),
-    both  (0x0f90_0000, 0x0310_0000, b"a---", Either(alu)),                       // tst, teq, cmp, cmn
-    both  (0x0fa0_0000, 0x03a0_0000, b"-a--", Either(alu)),                       // mov, mvn
+    both  (0x0f90_f000, 0x0310_0000, b"a---", Either(alu)),                       // tst, teq, cmp, cmn
+    row   (0x0f90_0000, 0x0310_0000, b"a---", Either(alu), Refuse(&UNKNOWN)),
+    both  (0x0faf_0000, 0x03a0_0000, b"-a--", Either(alu)),                       // mov, mvn
+    row   (0x0fa0_0000, 0x03a0_0000, b"-a--", Either(alu), Refuse(&UNKNOWN)),
     both  (0x0e00_0000, 0x0200_0000, b"aa--", Either(alu)),                       // adr too
     // 3.10
     both  (0x0ff0_00f0, 0x0680_00b0, b"pp-p", Slot),                              // sel
@@ -125,6 +140,7 @@ pub(super) static TABLE: &[Row] = &[
     both  (0x0e10_0000, 0x0410_0000, b"wa--", Either(transfer)),                  // ldr, ldrb
     both  (0x0e10_0000, 0x0610_0000, b"wa-p", Either(transfer)),
     // 3.13
+    row   (0x0e4f_0000, 0x080f_0000, b"----", Compute(block), Refuse(&REGISTERS)), // of the pc
     both  (0x0e40_8000, 0x0800_0000, b"a---", Either(block)),                     // ldm, stm without the pc
     both  (0x0e40_8000, 0x0800_8000, b"----", Compute(block)),                    // with it
     row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Slot),             // of user space's registers

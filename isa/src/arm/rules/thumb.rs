@@ -34,7 +34,8 @@ pub(super) static T16: &[Row] = &[
     both  (0xffcf, 0xbf00, b"----", Compute(nothing)),                            // nop, wfe
     best  (0xff0f, 0xbf00, &HINT, Slot),
     both  (0xff00, 0xbf00, b"----", Compute(if_then)),                            // it
-    best  (0xffe8, 0xb660, &STATUS, Compute(mask)),                               // cpsie, cpsid
+    best  (0xffef, 0xb662, &STATUS, Compute(mask)),                               // cpsie i, cpsid i
+    best  (0xffe8, 0xb660, &STATUS, Step),                                        // of aborts and fast interrupts
     refuse(0xffff, 0xb650, &STATE),                                               // setend
     refuse(0xffff, 0xb658, &STATE),
     refuse(0xff00, 0xbe00, &UNDEFINED),                                           // bkpt

@@ -1,0 +1,230 @@
+//! The bench of 32-bit ARM: small pages where kernels have theirs, vectors that note what they were entered with, and what is known to
+//! be hard.
+
+use super::{
+    After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, EXCEPTION_STACK, HANDLERS, Outcome, PAGE_TABLES, PLACE, Reason,
+    is_mapped,
+};
+use capstone::prelude::*;
+use proptest::prelude::*;
+use trapline::machine::What;
+use trapline_isa::arch::Arch;
+use trapline_isa::arm::abi::D0;
+use trapline_isa::arm::{Set, emulate, rules};
+use trapline_isa::plan::Policy;
+use trapline_isa::regs::Reg;
+
+/// A32.
+pub static BENCH: Bench = Bench {
+    base: BASE,
+    seen_from: SEEN_FROM,
+    jumps: true,
+    is_hit: |case| holds(word(&case.bytes) >> 28, case.flags),
+    halt: &WFI.to_le_bytes(),
+    set_up: |_| set_up(),
+    pieces: |_| vec![(PAGE_TABLES, page_tables(), 0x8000)],
+    refreshed: |_| vec![(HANDLERS, vectors())],
+    behind: |_| Vec::new(),
+    blur: |_| (),
+    not_general: &["pc", "cpsr", "ORIG_r0"],
+    // Flags with the saturation and the lanes' ones; everything masked, as in an exception's handler.
+    flags: ("cpsr", 0xf80f_0000, 0x1c0),
+    media: &MEDIA,
+    ruined,
+    fault_address: "dfar",
+    left_out: LEFT_OUT,
+    no_promise: NO_PROMISE,
+    hard: HARD,
+    case: |arch| case(arch).boxed(),
+    disassembler: |_| Capstone::new().arm().mode(arch::arm::ArchMode::Arm).build(),
+};
+
+const BASE: u64 = 0x4000_0000;
+/// Behind the probe window, as kernels lie.
+const SEEN_FROM: u64 = 0xc000_0000;
+const WFI: u32 = 0xe320_f003;
+const SUPERVISOR: u64 = 0x13;
+/// A mode that nothing else uses: its stack pointer leads to where exceptions are noted.
+const FAST: u32 = 0x11;
+
+/// All vector registers.
+const MEDIA: [Reg; 32] = {
+    let mut all = [Reg(0); 32];
+    let mut number = 0;
+    while number < all.len() {
+        all[number] = Reg(D0.0 + number as u8);
+        number += 1;
+    }
+    all
+};
+
+#[rustfmt::skip]
+const HARD: &[(&str, Arch, &[u8])] = &[
+    ("b to itself",                     Arch::Arm, &0xeaff_fffe_u32.to_le_bytes()),
+    ("bl forward",                      Arch::Arm, &0xeb00_0010_u32.to_le_bytes()),
+    ("bne",                             Arch::Arm, &0x1a00_0008_u32.to_le_bytes()),
+    ("blxgt r3",                        Arch::Arm, &0xc12f_ff33_u32.to_le_bytes()),
+    ("blx to Thumb code",               Arch::Arm, &0xfb00_0010_u32.to_le_bytes()),
+    ("bx lr",                           Arch::Arm, &0xe12f_ff1e_u32.to_le_bytes()),
+    ("mov pc, lr",                      Arch::Arm, &0xe1a0_f00e_u32.to_le_bytes()),
+    ("addeq pc, pc, r2, lsl #2",        Arch::Arm, &0x008f_f102_u32.to_le_bytes()),
+    ("adds r0, pc, r2, ror #3",         Arch::Arm, &0xe09f_01e2_u32.to_le_bytes()),
+    ("adr r1",                          Arch::Arm, &0xe28f_1018_u32.to_le_bytes()),
+    ("ldr r2, literal",                 Arch::Arm, &0xe59f_2040_u32.to_le_bytes()),
+    ("ldr pc, literal",                 Arch::Arm, &0xe59f_f040_u32.to_le_bytes()),
+    ("ldr pc, [r3], #4",                Arch::Arm, &0xe493_f004_u32.to_le_bytes()),
+    ("ldrd r2, r3, literal",            Arch::Arm, &0xe1cf_24d0_u32.to_le_bytes()),
+    ("ldrsh r2, literal",               Arch::Arm, &0xe1df_24f0_u32.to_le_bytes()),
+    ("str pc, [r3, #4]!",               Arch::Arm, &0xe5a3_f004_u32.to_le_bytes()),
+    ("push {r4, lr, pc}",               Arch::Arm, &0xe92d_c010_u32.to_le_bytes()),
+    ("pop {r4, pc}",                    Arch::Arm, &0xe8bd_8010_u32.to_le_bytes()),
+    ("ldmdane r3, {r0, r3, pc}",        Arch::Arm, &0x1813_8009_u32.to_le_bytes()),
+    ("ldmib sp, {r4, fp, sp, pc}",      Arch::Arm, &0xe99d_a810_u32.to_le_bytes()),
+    ("ldmia r3, user's registers",      Arch::Arm, &0xe8d3_6001_u32.to_le_bytes()),
+    ("mov ip, sp",                      Arch::Arm, &0xe1a0_c00d_u32.to_le_bytes()),
+    ("mrs r3, cpsr",                    Arch::Arm, &0xe10f_3000_u32.to_le_bytes()),
+    ("msr cpsr_f, r3",                  Arch::Arm, &0xe128_f003_u32.to_le_bytes()),
+    ("cpsid if",                        Arch::Arm, &0xf10c_00c0_u32.to_le_bytes()),
+    ("sel after flags",                 Arch::Arm, &0xe683_2fb4_u32.to_le_bytes()),
+    ("uadd8",                           Arch::Arm, &0xe653_2f94_u32.to_le_bytes()),
+    ("qaddvs",                          Arch::Arm, &0x6103_2054_u32.to_le_bytes()),
+    ("sdiv, which this core has not",   Arch::Arm, &0xe713_f412_u32.to_le_bytes()),
+    ("dsb sy",                          Arch::Arm, &0xf57f_f04f_u32.to_le_bytes()),
+    ("mrc TPIDRURO",                    Arch::Arm, &0xee1d_3f70_u32.to_le_bytes()),
+    ("mcr TPIDRPRW",                    Arch::Arm, &0xee0d_3f90_u32.to_le_bytes()),
+    ("vadd.f64",                        Arch::Arm, &0xee31_2b03_u32.to_le_bytes()),
+    ("vaddhi.f32",                      Arch::Arm, &0x8e31_1a02_u32.to_le_bytes()),
+    ("vldmia that may fault",           Arch::Arm, &0xec93_2b08_u32.to_le_bytes()),
+    ("vld1 that may fault",             Arch::Arm, &0xf423_278d_u32.to_le_bytes()),
+    ("vadd.i32 q",                      Arch::Arm, &0xf224_0842_u32.to_le_bytes()),
+    ("vmov d2, r3, r4",                 Arch::Arm, &0xec44_3b12_u32.to_le_bytes()),
+    ("vmrs flags, fpscr",               Arch::Arm, &0xeef1_fa10_u32.to_le_bytes()),
+];
+
+/// What cannot be compared, and why.
+#[rustfmt::skip]
+const LEFT_OUT: &[Reason] = &[
+    ("with arbitrary domains a machine goes on nowhere, in place or out of line", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e03_0f10),
+    ("pldw is computed as CPUs do that have it; this one has not", |bytes| word(bytes) & 0xfd30_f000 == 0xf510_f000 && word(bytes) & 1 << 22 == 0),
+    ("the cycle counter tells the host's time", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e19_0f10 || word(bytes) & 0x0ff0_0ff0 == 0x0c50_0f00),
+];
+
+/// Outcomes in place that cannot be compared, and why.
+#[rustfmt::skip]
+const NO_PROMISE: &[Outcome] = &[
+    ("what reads the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+        |case, after| reads_pc(&case.bytes) && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == SEEN_FROM + PLACE)),
+];
+
+/// A memory fault, as this kind of core numbers it.
+const DATA_ABORT: What = What::Exception(4, None);
+
+fn reads_pc(bytes: &[u8]) -> bool {
+    (Arch::Arm.isa().decode)(SEEN_FROM + PLACE, bytes).is_ok_and(|insn| rules::reads_pc(Set::A32, &insn))
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+/// Whether a condition holds; what has none always does.
+fn holds(condition: u32, flags: u64) -> bool {
+    emulate::holds(condition as u8, flags as u32)
+}
+
+fn ruined(after: &After) -> bool {
+    const MODE_AND_ENDIAN: u64 = 0x21f;
+    after.register("ttbr0") != Some(BASE + PAGE_TABLES)
+        || after.register("cpsr").map(|state| state & MODE_AND_ENDIAN) != Some(SUPERVISOR)
+        || after.happened.iter().any(|event| event.what == What::SystemCall)
+}
+
+/// A first table, and behind it tables of pages for 8 MiB; the set-up code where it is loaded too.
+fn page_tables() -> Vec<u8> {
+    const SECTIONS: u64 = 4096;
+    const PAGES: u64 = 256;
+    const KERNEL_ONLY: u64 = 1 << 10;
+    const PAGE: u64 = 2 | 1 << 4;
+    let mut words = vec![0u32; (SECTIONS + 8 * PAGES) as usize];
+    let mut put = |index: u64, entry: u64| words[index as usize] = entry as u32;
+    let loaded = BASE + ENTRY;
+    put(loaded >> 20, loaded & !0xf_ffff | KERNEL_ONLY | 2);
+    for table in 0..8 {
+        put((SEEN_FROM >> 20) + table, (BASE + PAGE_TABLES + 4 * SECTIONS + 4 * PAGES * table) | 1);
+        for page in 0..PAGES {
+            let at = table << 20 | page << 12;
+            if is_mapped(at) {
+                put(SECTIONS + table * PAGES + page, (BASE + at) | PAGE);
+            }
+        }
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn set_up() -> Vec<u8> {
+    let mut code = Vec::new();
+    // Registers of coprocessor 15 by CRn, CRm and opc2 of MCR.
+    for (crn, crm, op2, value) in [
+        (3, 0, 0, 1), // domain 0 goes by its tables
+        (2, 0, 2, 0),
+        (2, 0, 0, BASE + PAGE_TABLES),
+        (12, 0, 0, SEEN_FROM + HANDLERS),
+        (1, 0, 2, 0xf << 20), // vector registers may be used
+    ] {
+        code.extend(load(0, value));
+        code.push(0xee00_0f10 | crn << 16 | op2 << 5 | crm);
+    }
+    code.extend(load(0, 1 << 30));
+    code.push(0xeee8_0a10); // vmsr fpexc, r0
+    code.push(0xf102_0000 | FAST); // cps
+    code.extend(load(13, SEEN_FROM + EXCEPTION_STACK));
+    code.push(0xf102_0000 | SUPERVISOR as u32);
+    code.extend([0xee11_0f10, 0xe380_0001, 0xee01_0f10, 0xf57f_f06f]); // SCTLR |= M; isb
+    let here = code.len() as u64 * 4;
+    code.extend(load(0, SEEN_FROM + ENTRY + here + 3 * 4));
+    code.extend([0xe12f_ff10, WFI]); // bx r0, to the same code where it is mapped
+    code.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Every vector goes to the same code: it leaves link register and saved status on the noting stack, and sleeps in supervisor mode.
+pub(super) fn vectors() -> Vec<u8> {
+    const COMMON: u32 = 8;
+    let branch = |vector: u32| 0xea00_0000 | COMMON.wrapping_sub(vector + 2) & 0xff_ffff;
+    let common = [0xf94d_0500 | FAST, 0xf102_0000 | SUPERVISOR as u32, WFI]; // srsdb sp, #; cps
+    (0..COMMON).map(branch).chain(common).flat_map(u32::to_le_bytes).collect()
+}
+
+/// A register := value.
+fn load(register: u32, value: u64) -> [u32; 2] {
+    let half = |half: u64| (half as u32 & 0xf000) << 4 | half as u32 & 0xfff | register << 12;
+    [0xe300_0000 | half(value & 0xffff), 0xe340_0000 | half(value >> 16 & 0xffff)]
+}
+
+/// Registers: often pointers into data, sometimes small, sometimes to code of either set, sometimes anything.
+fn registers() -> impl Strategy<Value = Vec<u64>> {
+    let register = prop_oneof![
+        4 => (0..DATA_BYTES / 4).prop_map(|index| SEEN_FROM + DATA + 4 * index),
+        1 => (0..DATA_BYTES).prop_map(|offset| SEEN_FROM + DATA + offset),
+        2 => 0u64..40,
+        1 => (0u64..32).prop_map(|index| SEEN_FROM + ELSEWHERE + index),
+        2 => any::<u32>().prop_map(u64::from),
+    ];
+    prop::collection::vec(register, 15)
+}
+
+/// Half of the words are of a row of the tables, most of these of one that is not refused; half of all have no condition to fail.
+fn case(arch: Arch) -> impl Strategy<Value = Before> {
+    let rows: Vec<(u32, u32)> = rules::rows(Set::A32, 4).collect();
+    let of_row = (prop::sample::select(rows), any::<u32>()).prop_map(|((mask, value), word)| value | word & !mask);
+    let instruction = (prop_oneof![1 => any::<u32>(), 3 => of_row], any::<bool>())
+        .prop_map(|(word, always)| if always && word >> 28 != 15 { word | 0xe000_0000 } else { word });
+    (instruction, registers(), any::<u64>(), any::<u64>(), 0u32..8).prop_filter_map(
+        "an instruction that is refused",
+        move |(word, registers, flags, seed, all)| {
+            let bytes = word.to_le_bytes().to_vec();
+            let insn = (arch.isa().decode)(SEEN_FROM + PLACE, &bytes).ok()?;
+            let runs = all == 0 || (arch.isa().plan)(&insn, Policy::Best).is_ok();
+            runs.then_some(Before { bytes, registers, flags, seed })
+        },
+    )
+}

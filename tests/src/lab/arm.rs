@@ -112,12 +112,28 @@ const LEFT_OUT: &[Reason] = &[
 /// Outcomes in place that cannot be compared, and why.
 #[rustfmt::skip]
 const NO_PROMISE: &[Outcome] = &[
+    ("a load of the instruction itself sees the breakpoint on it, and a store overwrites that", |case, _| touches_itself(case)),
     ("what reads the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
         |case, after| reads_pc(&case.bytes) && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == SEEN_FROM + PLACE)),
 ];
 
 /// A memory fault, as this kind of core numbers it.
 const DATA_ABORT: What = What::Exception(4, None);
+
+/// Whether it may access memory a little before the pc that it reads.
+fn touches_itself(case: &Before) -> bool {
+    const NEAR: std::ops::RangeInclusive<u32> = 1..=16;
+    let word = word(&case.bytes);
+    let register = case.registers.get((word & 15) as usize).map_or(0, |value| *value as u32);
+    let offset = match (word >> 25 & 7, word >> 22 & 1) {
+        (2, _) => word & 0xfff,
+        (3, _) => register << (word >> 7 & 31),
+        (0, 1) => word >> 4 & 0xf0 | word & 15,
+        (0, _) => register,
+        _ => return false,
+    };
+    word >> 16 & 15 == 15 && (NEAR.contains(&offset) || NEAR.contains(&offset.wrapping_neg()))
+}
 
 fn reads_pc(bytes: &[u8]) -> bool {
     (Arch::Arm.isa().decode)(SEEN_FROM + PLACE, bytes).is_ok_and(|insn| rules::reads_pc(Set::A32, &insn))

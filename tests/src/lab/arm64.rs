@@ -91,6 +91,10 @@ const LEFT_OUT: &[Reason] = &[
         // MSR to registers that user code has not.
         word & 0xfff0_0000 == 0xd510_0000 && word >> 16 & 7 != 3
     }),
+    ("a load of the instruction itself sees the breakpoint on it", |bytes| {
+        let distance = (word(bytes) << 8) as i32 >> 13;
+        word(bytes) & 0x3b00_0000 == 0x1800_0000 && (-3..=0).contains(&distance)
+    }),
     ("BC.cond is computed as CPUs do that have it; this one has not", |bytes| word(bytes) & 0xff00_0010 == 0x5400_0010),
 ];
 

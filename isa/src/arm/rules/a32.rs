@@ -11,8 +11,8 @@ pub(super) static TABLE: &[Row] = &[
     // 3.2: what has no condition
     both  (0xff30_f000, 0xf510_f000, b"----", Compute(nothing)),                  // pld, pldw
     both  (0xff70_f000, 0xf450_f000, b"----", Compute(nothing)),                  // pli
-    both  (0xff30_f010, 0xf710_f000, b"---p", Compute(nothing)),
-    both  (0xff70_f010, 0xf650_f000, b"---p", Compute(nothing)),
+    both  (0xff30_f010, 0xf710_f000, b"----", Compute(nothing)),
+    both  (0xff70_f010, 0xf650_f000, b"----", Compute(nothing)),
     row   (0xfe30_0000, 0xf410_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)), // hints that do not exist
     row   (0xfe30_0010, 0xf610_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
     both  (0xfe00_0000, 0xfa00_0000, b"----", Compute(jump)),                     // blx

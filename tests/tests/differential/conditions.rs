@@ -37,7 +37,9 @@ impl Tally {
 fn flags_for(condition: u32, holds: bool, seed: u64) -> Option<u64> {
     let rest = spread(Arch::Arm, seed, 7) & 0x0fff_ffff;
     let first = seed % 16;
-    (first..first + 16).map(|flags| flags % 16 << 28 | rest).find(|flags| emulate::holds(condition as u8, *flags as u32) == holds)
+    (first..first + 16)
+        .map(|flags| (flags % 16) << 28 | rest)
+        .find(|flags| emulate::holds(condition as u8, *flags as u32) == holds)
 }
 
 /// How many cases each row gets.

@@ -6,6 +6,7 @@
 use crate::stock::{self, Local, Stock, Wanted, is_version};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,6 +53,12 @@ pub enum PullError {
         mirror: String,
         /// apt's own words.
         said: String,
+    },
+    /// A tool was told to end.
+    #[error("`{tool}` was told to end before it had fetched everything")]
+    Interrupted {
+        /// Its name.
+        tool: String,
     },
     /// The archive's signature cannot be checked.
     #[error("the archive's signature cannot be checked; apt says:\n{said}")]
@@ -110,6 +117,7 @@ impl PullError {
                 "check the network and the proxy (http_proxy), or name a nearer archive in TRAPLINE_DEBIAN_MIRROR; what has been \
                  fetched is kept"
             }
+            PullError::Interrupted { .. } => "the next pull goes on where this one has ended",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
             PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
             PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56; leave out @VERSION for the newest",
@@ -167,7 +175,7 @@ impl Puller {
         let result =
             apt.fetch(&release, &fetched, report).and_then(|()| apt.unpack(wanted.stock, &release, &fetched, &work, report));
         let removed = if work.exists() { fs::remove_dir_all(&work) } else { Ok(()) };
-        if !matches!(result, Err(PullError::NoNetwork { .. })) {
+        if !matches!(result, Err(PullError::NoNetwork { .. } | PullError::Interrupted { .. })) {
             // Done with, or not what it should be. It may lie in the other folder, which is gone.
             let _ = fs::remove_dir_all(&fetched);
         }
@@ -181,8 +189,8 @@ impl Puller {
         PullError::Cache { folder: self.cache.clone(), cause }
     }
 
-    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has (how much of a
-    /// file that was cut off it can use is between it and the server); unless another pull is at it.
+    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has, unless another pull is at
+    /// it.
     fn fetch_folder(&self, release: &str, work: &Path) -> PathBuf {
         let folder = self.cache.join(format!("{FETCH}{release}"));
         let (owner, me) = (folder.join(OWNER), std::process::id().to_string());
@@ -322,13 +330,25 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches both packages, as far as they are not there.
+    /// Fetches both packages, as far as they are not there. `apt-get download` would begin each anew; only an installation goes on inside a
+    /// package, so this is one that ends with the download. What the packages need is said to be there: nothing else is wanted.
+    ///
+    /// apt asks for the rest of a file as of the file's time, which its method sets to the server's when it is told to end or the connection
+    /// breaks, and cannot when it is killed outright: then that package begins anew.
     fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         let image = format!("{PACKAGE}{release}");
         report(Progress::Step(format!("{image} and {BUSYBOX}")));
-        fs::create_dir_all(into).map_err(|cause| self.puller.unusable(cause))?;
+        let records = self.cache(&["show", "--no-all-versions", &image, BUSYBOX])?;
+        let status = self.configuration.with_file_name("state/status");
+        fs::create_dir_all(into.join("partial"))
+            .and_then(|()| fs::write(status, provided(&records)))
+            .map_err(|cause| self.puller.unusable(cause))?;
+        let mut archives = std::ffi::OsString::from("Dir::Cache::Archives=");
+        archives.push(into);
         let mut command = self.tool("apt-get");
-        command.env("APT_CONFIG", &self.configuration).current_dir(into).args(["-q=2", "download", &image, BUSYBOX]);
+        command.env("APT_CONFIG", &self.configuration).current_dir(into);
+        command.args(["-q=2", "install", "--download-only", "--yes", "--no-install-recommends", "-o"]).arg(archives);
+        command.args([&*image, BUSYBOX]);
         followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
     }
 
@@ -378,6 +398,25 @@ impl<'a> Apt<'a> {
 const PACKAGE: &str = "linux-image-";
 const BUSYBOX: &str = "busybox-static";
 
+/// The record of an installed package that provides whatever these records depend on: the first of each choice, in the version that is
+/// asked for.
+fn provided(records: &str) -> String {
+    let lines = records.lines().filter_map(|line| line.strip_prefix("Depends:").or(line.strip_prefix("Pre-Depends:")));
+    let needs = lines.flat_map(|line| line.split(',')).filter_map(|need| need.split('|').next());
+    let provides: Vec<String> = needs
+        .filter_map(|need| {
+            let mut words = need.split([' ', '(', ')']).filter(|word| !word.is_empty());
+            let name = words.next()?.split(':').next()?;
+            let version = words.next_back().map_or(String::new(), |version| format!(" (= {version})"));
+            Some(format!("{name}{version}"))
+        })
+        .collect();
+    let provides = if provides.is_empty() { String::new() } else { format!("Provides: {}\n", provides.join(", ")) };
+    format!(
+        "Package: trapline-needs\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: trapline\n{provides}Description: what a kernel's package needs to be installed\n\n"
+    )
+}
+
 /// Moves a file out of a package.
 fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
     fs::rename(from, to).map_err(|_| PullError::Incomplete {
@@ -417,6 +456,7 @@ APT::Sandbox::User "";
 APT::Status-Fd "1";
 Acquire::Languages "none";
 Acquire::Retries "3";
+DPkg::Lock::Timeout "{LOCK_SECONDS}";
 "#,
         quoted("sources.list"),
         quoted("state"),
@@ -425,6 +465,9 @@ Acquire::Retries "3";
         quoted("log"),
     )
 }
+
+/// How long a pull waits for the apt of another one, which may have been left behind by its own.
+const LOCK_SECONDS: u32 = 600;
 
 /// Runs a tool to its end; what it printed.
 fn run(command: &mut Command, tool: &str, doing: &str) -> Result<String, PullError> {
@@ -457,6 +500,9 @@ fn followed(command: &mut Command, tool: &str, report: &mut dyn FnMut(Progress))
     }
     let status = child.wait().map_err(no_tool)?;
     let said = complaints.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    if status.signal().is_some() {
+        return Err(PullError::Interrupted { tool: tool.to_string() });
+    }
     Ok(if status.success() { Ok(()) } else { Err(shortened(&said)) })
 }
 
@@ -470,4 +516,26 @@ fn shortened(said: &str) -> String {
     const LINES: usize = 6;
     let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::provided;
+
+    #[test]
+    fn what_packages_need_is_provided() {
+        #[rustfmt::skip]
+        let cases = [
+            ("",                                                                        None),
+            ("Package: busybox-static\nConflicts: busybox",                             None),
+            ("Depends: kmod, linux-base (>= 4.3~), initramfs-tools (>= 0.120) | dracut", Some("kmod, linux-base (= 4.3~), initramfs-tools (= 0.120)")),
+            ("Pre-Depends: dpkg (>= 1.17)\nDepends: perl:any\n",                        Some("dpkg (= 1.17), perl")),
+            ("Depends:",                                                                None),
+        ];
+        for (records, expected) in cases {
+            let status = provided(records);
+            assert_eq!(status.lines().find_map(|line| line.strip_prefix("Provides: ")), expected, "{records}");
+            assert!(status.ends_with("\n\n"), "{records}");
+        }
+    }
 }

@@ -96,7 +96,7 @@ fn tools(folder: &Folder, download: &str) -> PathBuf {
         ("apt-config",  "echo 'Acquire::http::Proxy \"http://proxy:3128\";'; echo 'DPkg::Post-Invoke:: \"rm -rf /\";'".to_string()),
         ("apt-cache",   "case $1 in pkgnames) printf 'linux-image-6.1.0-50-amd64\\nlinux-image-6.1.0-56-amd64\\nlinux-image-6.1.0-56-cloud-amd64\\n';; \
                          show) echo 'Depends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)';; esac".to_string()),
-        ("apt-get",     format!("case $2 in update) echo dlstatus:1:50.0:x; {update};; download) {download};; esac")),
+        ("apt-get",     format!("case $2 in update) echo dlstatus:1:50.0:x; {update};; install) {download};; esac")),
         ("dpkg-deb",    "mkdir -p $3/boot $3/bin; case $2 in *linux*) mkdir -p $3/lib/modules/6.1.0-56-amd64/kernel/lib; echo module > $3/lib/modules/6.1.0-56-amd64/kernel/lib/crc-t10.ko; echo kernel > $3/boot/vmlinuz-6.1.0-56-amd64;; *) echo busybox > $3/bin/busybox;; esac".to_string()),
     ];
     let place = folder.0.join("tools");

@@ -8,6 +8,7 @@ pub mod foreign;
 pub mod image;
 pub mod initramfs;
 pub mod linux;
+pub mod marks;
 pub mod module;
 pub mod payload;
 pub mod tables;

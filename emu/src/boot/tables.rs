@@ -5,11 +5,11 @@
 //! static_call_types.h); blacklist: spec/core.md 10.
 
 use super::Kernel;
+use super::marks::{Bounds, Form, Marks, bounds};
 use super::unnamed::Finder;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Blacklisted, Site};
 
 /// The tables of one kernel.
@@ -44,35 +44,14 @@ pub struct Exception {
     pub fixup: u64,
 }
 
-/// Where a table lies: its two symbols, or its section, or what is in it.
-struct Bounds {
-    start: &'static str,
-    end: &'static str,
-    section: &'static str,
-    search: Option<Search>,
-}
-
 /// The most code behind an image's init text.
 const MOST_EXIT_TEXT: u64 = 0x4_0000;
-
-type Search = fn(&Finder<'_>) -> Option<Range<u64>>;
-
-const fn bounds(start: &'static str, end: &'static str, section: &'static str) -> Bounds {
-    Bounds { start, end, section, search: None }
-}
-
-impl Bounds {
-    const fn or(self, search: Search) -> Bounds {
-        Bounds { search: Some(search), ..self }
-    }
-}
 
 const EXCEPTIONS: Bounds = bounds("__start___ex_table", "__stop___ex_table", "__ex_table").or(|finder| finder.exceptions());
 const BLACKLIST: Bounds =
     bounds("__start_kprobe_blacklist", "__stop_kprobe_blacklist", "_kprobe_blacklist").or(|finder| finder.kprobe_blacklist());
 const KPROBES_TEXT: Bounds = bounds("__kprobes_text_start", "__kprobes_text_end", ".kprobes.text");
 const NOINSTR_TEXT: Bounds = bounds("__noinstr_text_start", "__noinstr_text_end", ".noinstr.text");
-const ENTRY_TEXT: Bounds = bounds("__entry_text_start", "__entry_text_end", ".entry.text");
 const INIT_TEXT: Bounds = bounds("_sinittext", "_einittext", ".init.text");
 const INIT: Bounds = bounds("__init_begin", "__init_end", "");
 const INDIRECT_THUNKS: Bounds = bounds("__indirect_thunk_start", "__indirect_thunk_end", "");
@@ -83,74 +62,6 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     let start = symbols.address_of(INDIRECT_THUNKS.start)?;
     let thunks = symbols.extents(start..text.end).into_iter().take_while(|symbol| symbol.name.contains("indirect_thunk"));
     thunks.last().map(|last| start..last.start + last.size)
-}
-
-/// Code that an ISA's kernels do not probe either, in their order.
-struct Areas {
-    /// In the kernel's own list (arch_populate_kprobe_blacklist).
-    listed: &'static [Bounds],
-    /// Asked about for each probe, and in no list (arch_within_kprobe_blacklist).
-    unlisted: &'static [Bounds],
-}
-
-fn areas(arch: Arch) -> Areas {
-    match arch {
-        Arch::I386 | Arch::X86_64 => Areas { listed: &[ENTRY_TEXT], unlisted: &[] },
-        Arch::Arm64 => Areas { listed: &AREAS_OF_ARM64, unlisted: &[] },
-        Arch::Arm => Areas { listed: &[], unlisted: &[IRQENTRY_TEXT, ENTRY_TEXT, IDMAP_TEXT] },
-    }
-}
-
-const IRQENTRY_TEXT: Bounds = bounds("__irqentry_text_start", "__irqentry_text_end", ".irqentry.text");
-const IDMAP_TEXT: Bounds = bounds("__idmap_text_start", "__idmap_text_end", ".idmap.text");
-
-/// The last one where the kernel does not run as its own hypervisor.
-static AREAS_OF_ARM64: [Bounds; 5] = [
-    ENTRY_TEXT,
-    IRQENTRY_TEXT,
-    IDMAP_TEXT,
-    bounds("__hyp_text_start", "__hyp_text_end", ""),
-    bounds("__hyp_idmap_text_start", "__hyp_idmap_text_end", ""),
-];
-
-/// How far behind the address that a kernel's table gives for it the ftrace site is: behind the first of two nops
-/// (ftrace_call_adjust).
-fn ftrace_adjustment(arch: Arch) -> u64 {
-    if arch == Arch::Arm64 { 4 } else { 0 }
-}
-
-/// Tables that kernels of this ISA never have.
-fn has_table(arch: Arch, site: Site) -> bool {
-    let of_x86 = matches!(site, Site::StaticCall | Site::SmpLock);
-    !of_x86 || matches!(arch, Arch::I386 | Arch::X86_64)
-}
-
-/// How an address stands in a row of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// A 32-bit distance from the field itself.
-    Relative,
-    /// A word.
-    Absolute,
-}
-
-impl Form {
-    /// In the tables of an ISA's kernels: distances where they have HAVE_ARCH_JUMP_LABEL_RELATIVE, GENERIC_BUG_RELATIVE_POINTERS and
-    /// ARCH_HAS_RELATIVE_EXTABLE. (The table of ftrace holds addresses everywhere.)
-    pub fn of(arch: Arch) -> Form {
-        match arch {
-            Arch::I386 | Arch::X86_64 | Arch::Arm64 => Form::Relative,
-            Arch::Arm => Form::Absolute,
-        }
-    }
-
-    /// Bytes of a row of the exception table: two addresses; the distances have a word behind them that says what to do.
-    pub fn exception_row(self) -> usize {
-        match self {
-            Form::Relative => 12,
-            Form::Absolute => 8,
-        }
-    }
 }
 
 /// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8); the site is its first field.
@@ -172,7 +83,8 @@ const SITES: &[(Bounds, Site, [usize; 2])] = &[
 impl Tables {
     /// What this kernel's tables say.
     pub fn of(kernel: &Kernel) -> Tables {
-        let mut reader = Reader { kernel, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
+        let marks = Marks::of(kernel.arch);
+        let mut reader = Reader { kernel, marks, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };
         // Names that do not reach to the end of the kernel are those of its code alone (CONFIG_KALLSYMS_ALL off).
@@ -194,12 +106,12 @@ impl Tables {
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes) in SITES {
             let size = sizes[usize::from(reader.word == 8)];
-            if size == 0 || !has_table(kernel.arch, *site) {
+            if size == 0 || reader.marks.never.contains(site) {
                 continue;
             }
             let (form, adjustment) = match site {
-                Site::Ftrace => (Form::Absolute, ftrace_adjustment(kernel.arch)),
-                _ => (Form::of(kernel.arch), 0),
+                Site::Ftrace => (Form::Absolute, reader.marks.ftrace_adjustment),
+                _ => (reader.marks.form, 0),
             };
             for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, form)) {
                 tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
@@ -240,8 +152,8 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );
-    let Areas { listed: areas, unlisted } = areas(reader.kernel.arch);
-    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT].into_iter().chain(areas) {
+    let Marks { listed_areas, unlisted_areas, .. } = reader.marks;
+    for bounds in [&KPROBES_TEXT, &NOINSTR_TEXT].into_iter().chain(*listed_areas) {
         let Some(range) = reader.range(bounds) else { continue };
         let inside = symbols.extents(range.clone());
         match inside.is_empty() {
@@ -249,7 +161,7 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
             true => list.push(unlisted_area(bounds, range)),
         }
     }
-    list.extend(unlisted.iter().filter_map(|bounds| Some(unlisted_area(bounds, reader.range(bounds)?))));
+    list.extend(unlisted_areas.iter().filter_map(|bounds| Some(unlisted_area(bounds, reader.range(bounds)?))));
     list
 }
 
@@ -259,6 +171,7 @@ fn unlisted_area(bounds: &Bounds, range: Range<u64>) -> Blacklisted {
 
 struct Reader<'a> {
     kernel: &'a Kernel,
+    marks: &'static Marks,
     word: usize,
     /// Looks for tables that have no name, in kernels that name their code alone.
     finder: Option<Finder<'a>>,
@@ -317,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {
-        let form = Form::of(self.kernel.arch);
+        let form = self.marks.form;
         let rows = self.rows(&EXCEPTIONS, form.exception_row());
         let row = |(at, row): (u64, &[u8])| {
             let instruction = self.field(at, row, 0, form)?;

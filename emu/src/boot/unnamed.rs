@@ -2,81 +2,15 @@
 //!
 //! A kernel without CONFIG_KALLSYMS_ALL keeps no name for its data, and these tables stand in the middle of larger sections. Each row
 //! points at code with certain bytes, and rows stand one behind the other: the longest run of such rows is the table.
-//! Formats and the bytes at the sites: Linux 4.19 to 6.12, arch/x86 (jump_label.h, static_call_types.h, nops.h); spec/core.md 10.
+//! What code that is pointed at begins with is the ISA's to say ([`Marks`]).
 
-use super::tables::Form;
+use super::marks::{Form, Marks};
 use super::{Kernel, Segment};
 use crate::symbols::Symbols;
 use std::ops::Range;
-use trapline_isa::arch::Arch;
 
 /// Fewer rows may stand together by chance.
 const FEWEST_ROWS: usize = 16;
-
-/// What the sites of an ISA begin with, in a kernel that has not run.
-struct Looks {
-    traced: fn(&[u8]) -> bool,
-    jump_label: fn(&[u8]) -> bool,
-    bug: fn(&[u8]) -> bool,
-    /// What is in the exception table, where a row has nothing behind its two addresses.
-    may_fault: fn(&[u8]) -> bool,
-}
-
-static X86: Looks = Looks {
-    traced: |bytes| starts(bytes, &[CALL, NOPS]),
-    jump_label: |bytes| starts(bytes, &[JUMPS, NOPS]),
-    bug: |bytes| bytes.starts_with(&[0x0f, 0x0b]),
-    may_fault: |_| true,
-};
-
-/// Two nops at a function's start; a nop or `b`; `brk #0x800`.
-static ARM64: Looks = Looks {
-    traced: |bytes| words(bytes).eq([NOP, NOP]),
-    jump_label: |bytes| words(bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000),
-    bug: |bytes| words(bytes).next() == Some(0xd421_0000),
-    may_fault: |_| true,
-};
-
-const NOP: u32 = 0xd503_201f;
-
-/// `bl`; a nop or `b`; an undefined instruction of its own. (Kernels in Thumb code are not known here.)
-static ARM: Looks = Looks {
-    traced: |bytes| words(bytes).next().is_some_and(|word| word & 0xff00_0000 == 0xeb00_0000),
-    jump_label: |bytes| words(bytes).next().is_some_and(|word| ARM_NOPS.contains(&word) || word & 0xff00_0000 == 0xea00_0000),
-    bug: |bytes| words(bytes).next() == Some(0xe7f0_01f2),
-    may_fault: |bytes| words(bytes).next().is_some_and(accesses_memory),
-};
-
-/// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.
-const ARM_NOPS: [u32; 2] = [0xe320_f000, 0xe1a0_0000];
-
-/// A32: loads and stores by their group (spec/isa-arm.md 3.1), exclusive and halfword ones too, but none of the kernel's own stack, with
-/// which functions begin; and what is done to the caches at an address.
-fn accesses_memory(word: u32) -> bool {
-    const SP: u32 = 13;
-    const UNCONDITIONAL: u32 = 15;
-    let of_caches = word & 0x0f1f_0f10 == 0x0e07_0f10;
-    let is_access = match word >> 25 & 7 {
-        0 => word & 0x90 == 0x90,
-        3 => word & 0x10 == 0,
-        group => matches!(group, 2 | 4),
-    };
-    of_caches || is_access && word >> 16 & 15 != SP && word >> 28 != UNCONDITIONAL
-}
-
-fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes))
-}
-
-fn starts(bytes: &[u8], kinds: &[&[&[u8]]]) -> bool {
-    kinds.iter().copied().flatten().any(|start| bytes.starts_with(start))
-}
-
-/// On x86: a call, jumps, and the nops that are written over these.
-const CALL: &[&[u8]] = &[&[0xe8]];
-const JUMPS: &[&[u8]] = &[&[0xe9], &[0xeb]];
-#[rustfmt::skip]
-const NOPS: &[&[u8]] = &[&[0x0f, 0x1f, 0x44, 0, 0], &[0x3e, 0x8d, 0x74, 0x26, 0], &[0x66, 0x66, 0x66, 0x66, 0x90], &[0x66, 0x90]];
 
 /// Looks through an image.
 pub struct Finder<'a> {
@@ -84,26 +18,20 @@ pub struct Finder<'a> {
     symbols: &'a Symbols,
     word: usize,
     code: Vec<Range<u64>>,
-    looks: &'static Looks,
-    form: Form,
+    marks: &'static Marks,
 }
 
 impl<'a> Finder<'a> {
     /// Of this kernel, whose code lies in these ranges.
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
-        let looks = match kernel.arch {
-            Arch::Arm64 => &ARM64,
-            Arch::Arm => &ARM,
-            Arch::I386 | Arch::X86_64 => &X86,
-        };
-        Finder { kernel, symbols, word: kernel.arch.isa().word, code, looks, form: Form::of(kernel.arch) }
+        Finder { kernel, symbols, word: kernel.arch.isa().word, code, marks: Marks::of(kernel.arch) }
     }
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u8> = 1..32;
-        self.longest(self.form.exception_row(), 4, |at, row| {
-            let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.may_fault));
+        self.longest(self.marks.form.exception_row(), 4, |at, row| {
+            let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
             let goes_on = || self.field(at, row, 4).is_some_and(|address| self.is_code(address));
             let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&way[0]) && way[1] == 0);
             faults && goes_on() && way()
@@ -112,23 +40,25 @@ impl<'a> Finder<'a> {
 
     /// Rows of a trap, its file's name and its line.
     pub fn bugs(&self) -> Option<Range<u64>> {
-        self.longest(12, 4, |at, row| self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.bug)))
+        self.longest(12, 4, |at, row| self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.bug)))
     }
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
     pub fn ftrace_sites(&self) -> Option<Range<u64>> {
-        self.longest(self.word, self.word, |_, row| self.absolute(row).is_some_and(|site| self.begins(site, self.looks.traced)))
+        self.longest(self.word, self.word, |_, row| {
+            self.absolute(row).is_some_and(|site| self.begins(site, self.marks.looks.traced))
+        })
     }
 
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         self.longest(8 + self.word, self.word, |at, row| {
-            let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.looks.jump_label));
+            let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.jump_label));
             let target = || self.field(at, row, 4).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
                 let value = signed(row.get(8..8 + self.word)?)?;
-                let from = if self.form == Form::Relative { at + 8 } else { 0 };
+                let from = if self.marks.form == Form::Relative { at + 8 } else { 0 };
                 let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
                 Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
             };
@@ -138,15 +68,13 @@ impl<'a> Finder<'a> {
 
     /// Rows of a call or jump to a static call's trampoline, and its key.
     pub fn static_calls(&self) -> Option<Range<u64>> {
-        const BRANCH: u64 = 5;
         self.longest(8, 4, |at, row| {
             let goes_to_one = |site: u64| {
-                let mut bytes = [0; BRANCH as usize];
+                let mut bytes = [0; 8];
                 self.kernel.read(site, &mut bytes).ok()?;
-                let distance = signed(&bytes[1..])?;
-                let target = site.wrapping_add(BRANCH).wrapping_add_signed(distance) & self.mask();
+                let target = site.wrapping_add_signed((self.marks.looks.static_call)(&bytes)?) & self.mask();
                 let name = self.symbols.containing(target).filter(|symbol| symbol.start == target)?.name;
-                Some(matches!(bytes[0], 0xe8 | 0xe9) && name.starts_with("__SCT__"))
+                Some(name.starts_with("__SCT__"))
             };
             self.relative(at, row, 0).filter(|site| self.is_code(*site)).and_then(goes_to_one) == Some(true)
         })
@@ -215,10 +143,9 @@ impl<'a> Finder<'a> {
         self.code.iter().any(|range| range.contains(&address))
     }
 
-    /// Between text and init text arm64 has code that runs by its physical address only, and has no names.
     fn is_hidden_code(&self, address: u64) -> bool {
         let [text, init_text, ..] = &self.code[..] else { return false };
-        self.kernel.arch == Arch::Arm64 && (text.end..init_text.start).contains(&address) && address.is_multiple_of(4)
+        self.marks.has_hidden_code && (text.end..init_text.start).contains(&address) && address.is_multiple_of(4)
     }
 
     fn mask(&self) -> u64 {
@@ -233,7 +160,7 @@ impl<'a> Finder<'a> {
 
     /// The address that stands in a field of a row, as it does in the tables of this kernel.
     fn field(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
-        match self.form {
+        match self.marks.form {
             Form::Relative => self.relative(at, row, offset),
             Form::Absolute => self.absolute(row.get(offset..)?),
         }

@@ -3,6 +3,7 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
+pub mod linux;
 pub mod paging;
 pub mod place;
 pub mod state;
@@ -18,6 +19,7 @@ pub static ARM: Model = model(Arch::Arm);
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
+        marks: &linux::MARKS,
         core: &kinds::ARM,
         self_check: check::self_check,
         trap: trap::trap,

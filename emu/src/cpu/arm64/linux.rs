@@ -1,0 +1,32 @@
+//! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1; spec/isa-arm64.md.
+
+use crate::boot::marks::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
+use trapline_probes::guest::Site;
+
+/// Two nops at a function's start, of which the second is the site; a nop or `b`; `brk #0x800`.
+pub static MARKS: Marks = Marks {
+    listed_areas: &AREAS,
+    unlisted_areas: &[],
+    form: Form::Relative,
+    ftrace_adjustment: 4,
+    never: &[Site::StaticCall, Site::SmpLock],
+    has_hidden_code: true,
+    looks: Looks {
+        traced: |bytes| words(bytes).eq([NOP, NOP]),
+        jump_label: |bytes| words(bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000),
+        bug: |bytes| words(bytes).next() == Some(0xd421_0000),
+        may_fault: |_| true,
+        static_call: |_| None,
+    },
+};
+
+const NOP: u32 = 0xd503_201f;
+
+/// The last one where the kernel does not run as its own hypervisor.
+static AREAS: [Bounds; 5] = [
+    ENTRY_TEXT,
+    IRQENTRY_TEXT,
+    IDMAP_TEXT,
+    bounds("__hyp_text_start", "__hyp_text_end", ""),
+    bounds("__hyp_idmap_text_start", "__hyp_idmap_text_end", ""),
+];

@@ -1,0 +1,38 @@
+//! What Linux's images for x86 look like: arch/x86's jump_label.h, static_call_types.h, nops.h of 4.19 to 6.12; spec/core.md 10.
+
+use crate::boot::marks::{ENTRY_TEXT, Form, Looks, Marks};
+
+/// Both word sizes.
+pub static MARKS: Marks = Marks {
+    listed_areas: &[ENTRY_TEXT],
+    unlisted_areas: &[],
+    form: Form::Relative,
+    ftrace_adjustment: 0,
+    never: &[],
+    has_hidden_code: false,
+    looks: Looks {
+        traced: |bytes| starts(bytes, &[CALL, NOPS]),
+        jump_label: |bytes| starts(bytes, &[JUMPS, NOPS]),
+        bug: |bytes| bytes.starts_with(&[0x0f, 0x0b]),
+        may_fault: |_| true,
+        static_call,
+    },
+};
+
+/// Calls, jumps, and the nops that are written over these.
+const CALL: &[&[u8]] = &[&[0xe8]];
+const JUMPS: &[&[u8]] = &[&[0xe9], &[0xeb]];
+#[rustfmt::skip]
+const NOPS: &[&[u8]] = &[&[0x0f, 0x1f, 0x44, 0, 0], &[0x3e, 0x8d, 0x74, 0x26, 0], &[0x66, 0x66, 0x66, 0x66, 0x90], &[0x66, 0x90]];
+
+fn starts(bytes: &[u8], kinds: &[&[&[u8]]]) -> bool {
+    kinds.iter().copied().flatten().any(|start| bytes.starts_with(start))
+}
+
+/// `call` or `jmp` with a distance of 32 bits.
+fn static_call(bytes: &[u8]) -> Option<i64> {
+    const BRANCH: i64 = 5;
+    let (opcode, rest) = bytes.split_first()?;
+    let distance = rest.first_chunk().map(|distance| i32::from_le_bytes(*distance))?;
+    matches!(opcode, 0xe8 | 0xe9).then(|| BRANCH + i64::from(distance))
+}

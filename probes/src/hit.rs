@@ -7,9 +7,10 @@ use crate::context::{Hit, Phase, Scene};
 use crate::engine::{Engine, Line};
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
+use crate::members::Action;
 use crate::optimizer::Jump;
 use crate::paused::Execution;
-use crate::point::{Action, Point};
+use crate::point::Point;
 use crate::probe::Flow;
 use crate::records::Ring;
 use crate::slots::unit_of;
@@ -171,7 +172,7 @@ impl Engine {
                 }
                 Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, true),
                 // A point with a jprobe is not optimised.
-                Action::Mirror(_) => {}
+                Action::Mirror => {}
             }
             cpu.set_pc(address);
         }
@@ -227,7 +228,8 @@ impl Engine {
                     }
                 }
                 Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, false),
-                Action::Mirror(mirror) => {
+                Action::Mirror => {
+                    let Some(mirror) = found.mirror() else { continue };
                     let saved = &mut cpus[number].mirror;
                     if saved.start(cpu, mirror, &member.probe, scene, records) == Started::InGuest {
                         return Next::GuestHandler;
@@ -270,7 +272,7 @@ impl Engine {
             }
             return self.resume(number, 0, true);
         };
-        if let (Some(_), true, Some(table)) = (&found.region, found.jump != Jump::Plain, self.isa.detour) {
+        if let (true, false, Some(table)) = (found.jump != Jump::Plain, found.region.is_nothing(), self.isa.detour) {
             cpu.set_pc(slot.detour() + table.lead.len() as u64);
             if inside == Inside::Nothing {
                 self.cpus[number].pop();
@@ -355,7 +357,7 @@ impl Engine {
         let found = self.points.get(point)?;
         if unit_of(pc) == slot.detour() {
             let lead = self.isa.detour.map_or(0, |table| table.lead.len() as u64);
-            let into = (pc - slot.detour()).saturating_sub(lead).min(found.covers);
+            let into = (pc - slot.detour()).saturating_sub(lead).min(found.covers.into());
             cpu.set_pc(found.address() + into);
             return Some(point);
         }

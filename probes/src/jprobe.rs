@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
 use crate::lifecycle::refuse_none;
-use crate::point::{Action, Mirror};
+use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
 use crate::records::Ring;
 use crate::retprobe::set_return_address;
@@ -118,7 +118,11 @@ impl Engine {
             (Some(_), None) => (self.make_stub(guest, place.address)?, true),
         };
         let mirror = Mirror { jprobe: probe.clone(), entry, returns_in, by_return };
-        self.add(guest, probe.kprobe(), Action::Mirror(mirror), place)
+        self.add(guest, probe.kprobe(), Action::Mirror, place)?;
+        if let Some(point) = self.find(probe.kprobe()).and_then(|number| self.points.get_mut(number)) {
+            point.set_mirror(Some(mirror));
+        }
+        Ok(())
     }
 
     fn make_stub(&mut self, guest: &mut dyn Guest, near: u64) -> Result<Range<u64>, Refusal> {

@@ -15,13 +15,16 @@ mod errno;
 pub mod events;
 pub mod guest;
 mod hit;
+mod index;
 mod instances;
 mod jprobe;
 mod lifecycle;
 mod lift;
+mod members;
 #[cfg(test)]
 mod notes;
 mod optimizer;
+mod order;
 mod paused;
 pub mod point;
 pub mod probe;

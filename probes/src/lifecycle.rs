@@ -6,8 +6,9 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
 use crate::guest::Guest;
-use crate::optimizer::{Jump, UNARMED};
-use crate::point::{Action, Member, Point};
+use crate::members::{Action, Member};
+use crate::optimizer::{Jump, Obstacle, Under};
+use crate::point::Point;
 use crate::probe::Kprobe;
 use crate::register::Place;
 use crate::slots::{SLOT, Slot};
@@ -50,37 +51,19 @@ impl Engine {
         let uses_ftrace = self.check_place(guest, &place)?;
         let number = match self.points.at(place.address) {
             Some(number) => {
-                self.make_joinable(guest, number, &action, &place)?;
+                self.make_joinable(guest, number, action, &place)?;
                 number
             }
             None => {
                 let (insn, plan, slot) = self.prepare(guest, &place)?;
-                self.points.insert(Point {
-                    insn,
-                    plan,
-                    slot: Some(slot),
-                    // Most have one, and there may be very many.
-                    members: Vec::with_capacity(1),
-                    armed: false,
-                    shared: false,
-                    waits: None,
-                    gone: false,
-                    has_post: false,
-                    uses_ftrace,
-                    born: 0,
-                    jump: Jump::Plain,
-                    region: None,
-                    covers: 0,
-                    obstacle: None,
-                    dying: false,
-                })
+                self.points.insert(Point::new(insn, plan, slot, uses_ftrace))
             }
         };
         probe.begin(place.address);
         if let Some(point) = self.points.get_mut(number) {
             let member = Member { probe: probe.clone(), action };
             // Newest first; a jprobe runs last.
-            let at = if matches!(member.action, Action::Mirror(_)) { point.members.len() } else { 0 };
+            let at = if action == Action::Mirror { point.members.len() } else { 0 };
             point.members.insert(at, member);
         }
         if let Err(refusal) = self.settle(guest, number) {
@@ -92,18 +75,18 @@ impl Engine {
     }
 
     /// A point that exists takes another probe: not a second jprobe; one whose text was gone is made anew.
-    fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: &Action, place: &Place) -> Result<(), Refusal> {
+    fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: Action, place: &Place) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
-        if matches!(action, Action::Mirror(_)) && point.has_mirror() {
+        if action == Action::Mirror && point.has_mirror() {
             return refused(Errno::EEXIST, format!("{} has a jprobe already, and one function takes one", place.name()));
         }
         if point.gone {
             let (insn, plan, slot) = self.prepare(guest, place)?;
-            self.points.know_slot(slot, number);
+            self.points.set_slot(number, Some(slot));
             if let Some(point) = self.points.get_mut(number) {
-                (point.insn, point.plan, point.slot, point.gone) = (insn, plan, Some(slot), false);
-                (point.shared, point.waits) = (false, None);
-                (point.region, point.covers) = (None, 0);
+                (point.insn, point.plan, point.gone, point.shared) = (insn, plan, false, false);
+                (point.region, point.covers) = (Under::NOTHING, 0);
+                point.set_waits(None);
             }
         }
         Ok(())
@@ -115,7 +98,7 @@ impl Engine {
         let (address, was_armed) = (point.address(), point.armed);
         match self.may_stand(point) {
             true if !was_armed => self.make_way(guest, address),
-            false if was_armed => self.unoptimise(guest, number, UNARMED),
+            false if was_armed => self.unoptimise(guest, number, Obstacle::Unarmed),
             _ => {}
         }
         self.settle_breakpoint(guest, number)?;
@@ -225,7 +208,7 @@ impl Engine {
             let Some(point) = self.points.get_mut(number) else { continue };
             (point.gone, point.armed, point.has_post, point.jump) = (true, false, false, Jump::Plain);
             point.members.iter().for_each(|member| member.probe.set_gone());
-            if let Some(slot) = point.slot.take() {
+            if let Some(slot) = self.points.set_slot(number, None) {
                 self.dirty.push(Dirty { slot, point: number });
             }
         }
@@ -256,7 +239,10 @@ impl Engine {
     fn leave(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe) {
         let Some(point) = self.points.get_mut(number) else { return };
         let Some(at) = point.members.iter().position(|member| member.probe.is(probe)) else { return };
-        let member = point.members.remove(at);
+        let Some(member) = point.members.remove(at) else { return };
+        if member.action == Action::Mirror {
+            point.set_mirror(None);
+        }
         let (is_empty, slot) = (point.members.is_empty(), point.slot);
         self.settle_or_log(guest, number);
         if let Action::Return(pool) = member.action {
@@ -279,7 +265,7 @@ impl Engine {
     /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may call it too.
     pub fn collect(&mut self, guest: &mut dyn Guest) {
         let (Some(first), Some(end)) =
-            (self.dirty.iter().map(|dirty| dirty.slot.at).min(), self.dirty.iter().map(|dirty| dirty.slot.at).max())
+            (self.dirty.iter().map(|dirty| dirty.slot.at()).min(), self.dirty.iter().map(|dirty| dirty.slot.at()).max())
         else {
             return;
         };
@@ -292,8 +278,10 @@ impl Engine {
                 self.dirty.push(Dirty { slot, point });
                 continue;
             }
-            self.points.forget_slot(slot);
-            guest.window_give(slot.at, SLOT);
+            if self.points.get(point).is_some_and(|found| found.slot == Some(slot)) {
+                self.points.set_slot(point, None);
+            }
+            guest.window_give(slot.at(), SLOT);
             self.drop_if_dead(point);
         }
     }
@@ -312,10 +300,11 @@ impl Engine {
 
     /// The slot that a pc lies in, and its point; also one that waits to be given back.
     pub(crate) fn slot_around(&self, pc: u64) -> Option<(u32, Slot)> {
-        let point = self.points.of_unit(crate::slots::unit_of(pc))?;
-        let in_use = self.points.get(point)?.slot.filter(|slot| slot.range().contains(&pc));
-        let slot = in_use.or_else(|| self.dirty.iter().map(|dirty| dirty.slot).find(|slot| slot.range().contains(&pc)))?;
-        Some((point, slot))
+        if let Some(point) = self.points.of_unit(crate::slots::unit_of(pc)) {
+            return Some((point, self.points.get(point)?.slot?));
+        }
+        let dirty = self.dirty.iter().find(|dirty| dirty.slot.range().contains(&pc))?;
+        Some((dirty.point, dirty.slot))
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest, Site, Window};
-use crate::point::Point;
+use crate::point::{Point, Postponed};
 use crate::register::forgets_lock_prefixes;
 use crate::retprobe::SPLIT_OFF;
 use alloc::format;
@@ -25,8 +25,8 @@ pub(crate) enum Jump {
     /// A breakpoint, or nothing.
     #[default]
     Plain,
-    /// A breakpoint; the worker will look at it. Hits run the region in the detour.
-    Optimising { not_before: u64, tries: u32 },
+    /// A breakpoint; the worker will look at it, not before the point's `postponed` says. Hits run the region in the detour.
+    Optimising,
     /// The jump is in the text.
     Optimised,
 }
@@ -64,22 +64,73 @@ impl Optimizer {
     }
 }
 
-#[rustfmt::skip]
-mod obstacles {
-    use super::{Errno::EBUSY, Refusal};
-    pub const KNOB: Refusal = Refusal::new(EBUSY, "jump optimisation is switched off");
-    pub const EARLY: Refusal = Refusal::new(EBUSY, "the guest is still patching its text at boot: jumps come afterwards");
-    pub const POST: Refusal = Refusal::new(EBUSY, "a post-handler has to be told when the instruction has run");
-    pub const MIRROR: Refusal = Refusal::new(EBUSY, "a jprobe stands here");
-    pub const UNARMED: Refusal = Refusal::new(EBUSY, "the probe is disabled");
-    pub const INTERNAL: Refusal = Refusal::new(EBUSY, "it is the machine's own");
-    pub const FTRACE: Refusal = Refusal::new(EBUSY, "Linux would use its ftrace site");
-    pub const SHARED: Refusal = Refusal::new(EBUSY, "the guest has a breakpoint of its own here");
-    pub const NEIGHBOUR: Refusal = Refusal::new(Errno::EEXIST, "another probe stands on an instruction under the jump");
-    use super::Errno;
+/// Why a point is not optimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It is, or nobody has asked.
+    None,
+    Knob,
+    Early,
+    Post,
+    Mirror,
+    Unarmed,
+    Internal,
+    Ftrace,
+    Shared,
+    Neighbour,
+    /// Something about this very place: the point has the sentence.
+    Found,
 }
-pub(crate) use obstacles::UNARMED;
-use obstacles::*;
+
+impl Obstacle {
+    #[rustfmt::skip]
+    pub const fn refusal(self) -> Option<Refusal> {
+        use Errno::{EBUSY, EEXIST};
+        let (errno, why) = match self {
+            Obstacle::None | Obstacle::Found => return None,
+            Obstacle::Knob =>      (EBUSY, "jump optimisation is switched off"),
+            Obstacle::Early =>     (EBUSY, "the guest is still patching its text at boot: jumps come afterwards"),
+            Obstacle::Post =>      (EBUSY, "a post-handler has to be told when the instruction has run"),
+            Obstacle::Mirror =>    (EBUSY, "a jprobe stands here"),
+            Obstacle::Unarmed =>   (EBUSY, "the probe is disabled"),
+            Obstacle::Internal =>  (EBUSY, "it is the machine's own"),
+            Obstacle::Ftrace =>    (EBUSY, "Linux would use its ftrace site"),
+            Obstacle::Shared =>    (EBUSY, "the guest has a breakpoint of its own here"),
+            Obstacle::Neighbour => (EEXIST, "another probe stands on an instruction under the jump"),
+        };
+        Some(Refusal::new(errno, why))
+    }
+}
+
+/// The bytes of a region, which is all that has to be remembered of it: what its instructions are is in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Under {
+    len: u8,
+    bytes: [u8; Under::MOST],
+}
+
+impl Under {
+    /// A jump and an instruction that begins in its last byte: on no ISA that is more.
+    const MOST: usize = 24;
+    /// No region.
+    pub const NOTHING: Under = Under { len: 0, bytes: [0; Under::MOST] };
+
+    /// Those of this region; `None` if it is too long.
+    fn of(region: &Region) -> Option<Under> {
+        let mut under = Under { len: region.bytes().len() as u8, ..Under::NOTHING };
+        under.bytes.get_mut(..region.bytes().len())?.copy_from_slice(region.bytes());
+        Some(under)
+    }
+
+    #[inline]
+    pub fn is_nothing(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
 
 impl Engine {
     /// The knob, `debug.kprobes-optimization`: off takes all jumps back and lets none come, on tries all again.
@@ -141,25 +192,24 @@ impl Engine {
         self.optimizer.due = None;
         let mut waiting = Vec::new();
         for number in self.points.numbers() {
-            let Some(Jump::Optimising { not_before, .. }) = self.points.get(number).map(|point| point.jump) else { continue };
+            let is_due = |point: &Point| point.jump == Jump::Optimising && point.postponed().not_before <= now;
             // What is allowed was looked at long ago; the guest may have changed its text since.
-            if not_before <= now && self.make_ready(guest, number) {
+            if self.points.get(number).is_some_and(is_due) && self.make_ready(guest, number) {
                 waiting.push(number);
             }
         }
         self.write_jumps(guest, &waiting, now);
-        let next = self.points.iter().filter_map(|(_, point)| match point.jump {
-            Jump::Optimising { not_before, .. } if point.region.is_some() => Some(not_before.max(now + LEAST_WAIT)),
-            _ => None,
-        });
-        self.optimizer.due = next.min();
+        let waits = |point: &Point| point.jump == Jump::Optimising && !point.region.is_nothing();
+        let waiting = self.points.iter().map(|(_, point)| point).filter(|point| waits(point));
+        self.optimizer.due = waiting.map(|point| point.postponed().not_before.max(now + LEAST_WAIT)).min();
     }
 
     /// The guest has been put back to an earlier time: nobody waits for one that was counted from a later.
     fn start_over(&mut self, now: u64) {
         for number in self.points.numbers() {
-            if let Some(Jump::Optimising { not_before, .. }) = self.points.get_mut(number).map(|point| &mut point.jump) {
-                *not_before = (*not_before).min(now);
+            if let Some(point) = self.points.get_mut(number) {
+                let Postponed { not_before, tries } = point.postponed();
+                point.set_postponed(Postponed { not_before: not_before.min(now), tries });
             }
         }
         let soonest = now.saturating_add(self.optimizer.delay);
@@ -178,14 +228,18 @@ impl Engine {
             let delay = self.optimizer.delay.max(LEAST_WAIT);
             let Some(point) = self.points.get_mut(*number) else { continue };
             if held || guest.any_cpu_inside(range) {
-                let tries = if let Jump::Optimising { tries, .. } = point.jump { tries } else { 0 };
+                let tries = point.postponed().tries;
                 let wait = delay.saturating_mul(1 << tries.min(MOST_DOUBLINGS));
                 // At a multiple of the wait: so that one look does for many.
                 let not_before = now.saturating_add(wait).checked_next_multiple_of(wait).unwrap_or(u64::MAX);
-                point.jump = Jump::Optimising { not_before, tries: tries + 1 };
+                point.set_postponed(Postponed { not_before, tries: tries + 1 });
                 self.optimizer.postponed += 1;
-            } else if let Err(refusal) = write_jump(guest, table, point) {
-                (point.jump, point.obstacle) = (Jump::Plain, Some(refusal));
+                continue;
+            }
+            point.set_postponed(Postponed::default());
+            if let Err(refusal) = write_jump(guest, table, point) {
+                point.jump = Jump::Plain;
+                point.set_obstacle_found(refusal);
             }
         }
     }
@@ -198,23 +252,24 @@ impl Engine {
         } else if point.jump == Jump::Plain && self.make_ready(guest, number) {
             let now = self.optimizer.now;
             if let Some(point) = self.points.get_mut(number) {
-                point.jump = Jump::Optimising { not_before: now, tries: 0 };
+                point.jump = Jump::Optimising;
+                point.set_postponed(Postponed::default());
             }
             self.optimizer.kick(now);
         }
     }
 
     /// What speaks against it for the time being.
-    fn obstacle(&self, point: &Point) -> Option<Refusal> {
+    fn obstacle(&self, point: &Point) -> Option<Obstacle> {
         let found = [
-            (!self.optimizer.allowed, KNOB),
-            (self.optimizer.early, EARLY),
-            (!point.armed, UNARMED),
-            (point.members.iter().all(|member| member.probe.is_internal()), INTERNAL),
-            (point.shared, SHARED),
-            (point.has_post, POST),
-            (point.has_mirror(), MIRROR),
-            (point.uses_ftrace, FTRACE),
+            (!self.optimizer.allowed, Obstacle::Knob),
+            (self.optimizer.early, Obstacle::Early),
+            (!point.armed, Obstacle::Unarmed),
+            (point.members.iter().all(|member| member.probe.is_internal()), Obstacle::Internal),
+            (point.shared, Obstacle::Shared),
+            (point.has_post, Obstacle::Post),
+            (point.has_mirror(), Obstacle::Mirror),
+            (point.uses_ftrace, Obstacle::Ftrace),
         ];
         found.into_iter().find(|(is_so, _)| *is_so).map(|(_, obstacle)| obstacle)
     }
@@ -222,34 +277,48 @@ impl Engine {
     /// Looks whether a jump may stand there, and writes the detour. False: it may not, and the point says why.
     fn make_ready(&mut self, guest: &mut dyn Guest, number: u32) -> bool {
         let Some(point) = self.points.get(number) else { return false };
-        let answer = self.region_of(guest, point, self.policy).and_then(|region| {
+        let answer = self.region_of(guest, point, self.policy);
+        if let Ok(region) = &answer {
             let inside = self.points.within(region.start() + 1..region.end());
-            let mut armed = inside.filter_map(|other| self.points.get(other)).filter(|other| other.armed);
-            if armed.next().is_some() { Err(NEIGHBOUR) } else { Ok(region) }
-        });
-        let carried = match (&answer, self.policy) {
-            (Ok(_), Policy::Best) => answer.clone().ok(),
-            // What Linux optimises and should not is called optimised, and goes on by its breakpoint.
-            (Ok(_), Policy::Linux61) => self.region_of(guest, point, Policy::Best).ok(),
-            (Err(_), _) => None,
-        };
-        let written = match (carried, point.slot) {
-            (Some(region), Some(_)) if point.region == Some(region) => Ok(Some(region)),
-            (Some(region), Some(slot)) => self.write_detour(guest, &region, slot.detour()).map(|()| Some(region)),
-            _ => Ok(None),
-        };
+            if inside.filter_map(|other| self.points.get(other)).any(|other| other.armed) {
+                let Some(point) = self.points.get_mut(number) else { return false };
+                point.jump = Jump::Plain;
+                point.set_obstacle(Obstacle::Neighbour);
+                return false;
+            }
+        }
+        let answer = answer.and_then(|region| Ok((self.carry(guest, point, &region)?, region.end() - region.start())));
         let Some(point) = self.points.get_mut(number) else { return false };
-        let answer = answer.and_then(|region| written.map(|written| (region, written)));
         match answer {
-            Ok((region, written)) => {
-                (point.region, point.covers, point.obstacle) = (written, region.end() - region.start(), None);
+            Ok((written, covers)) => {
+                (point.region, point.covers) = (written, covers as u8);
+                point.set_obstacle(Obstacle::None);
                 true
             }
             Err(refusal) => {
-                (point.jump, point.obstacle) = (Jump::Plain, Some(refusal));
+                point.jump = Jump::Plain;
+                point.set_obstacle_found(refusal);
                 false
             }
         }
+    }
+
+    /// Writes the detour of a region unless it stands there; what runs in it.
+    fn carry(&self, guest: &mut dyn Guest, point: &Point, region: &Region) -> Result<Under, Refusal> {
+        // What Linux optimises and should not is called optimised, and goes on by its breakpoint.
+        let own = match self.policy {
+            Policy::Best => None,
+            Policy::Linux61 => match self.region_of(guest, point, Policy::Best) {
+                Ok(region) => Some(region),
+                Err(_) => return Ok(Under::NOTHING),
+            },
+        };
+        let (region, Some(slot)) = (own.as_ref().unwrap_or(region), point.slot) else { return Ok(Under::NOTHING) };
+        let under = Under::of(region).ok_or(Rule::TooLong.refusal())?;
+        if point.region != under {
+            self.write_detour(guest, region, slot.detour())?;
+        }
+        Ok(under)
     }
 
     fn write_detour(&self, guest: &mut dyn Guest, region: &Region, at: u64) -> Result<(), Refusal> {
@@ -277,11 +346,11 @@ impl Engine {
     }
 
     /// Takes a jump back, or the point out of the queue; the breakpoint stays.
-    pub(crate) fn unoptimise(&mut self, guest: &mut dyn Guest, number: u32, obstacle: Refusal) {
+    pub(crate) fn unoptimise(&mut self, guest: &mut dyn Guest, number: u32, obstacle: Obstacle) {
         let Some(table) = self.isa.detour else { return };
         let isa = self.isa;
         let Some(point) = self.points.get_mut(number) else { return };
-        point.obstacle = Some(obstacle);
+        point.set_obstacle(obstacle);
         if core::mem::take(&mut point.jump) == Jump::Optimised
             && let Err(refusal) = take_jump_back(guest, table, (isa.breakpoint_over)(&point.insn), point)
         {
@@ -292,7 +361,7 @@ impl Engine {
     /// An address is about to get a breakpoint: jumps over it give way.
     pub(crate) fn make_way(&mut self, guest: &mut dyn Guest, address: u64) {
         for number in self.around(address) {
-            self.unoptimise(guest, number, NEIGHBOUR);
+            self.unoptimise(guest, number, Obstacle::Neighbour);
         }
     }
 
@@ -306,7 +375,8 @@ impl Engine {
     /// The points whose region has this address inside.
     fn around(&self, address: u64) -> Vec<u32> {
         let before = self.points.within(address.saturating_sub(LONGEST)..address);
-        let covers = |number: &u32| self.points.get(*number).is_some_and(|point| point.address() + point.covers > address);
+        let covers =
+            |number: &u32| self.points.get(*number).is_some_and(|point| point.address() + u64::from(point.covers) > address);
         before.filter(covers).collect()
     }
 
@@ -316,14 +386,17 @@ impl Engine {
         let Some(table) = self.isa.detour else { return };
         let breakpoint_over = self.isa.breakpoint_over;
         let Some(point) = self.points.get_mut(number) else { return };
-        let (Some(region), Jump::Optimised) = (point.region, point.jump) else { return };
+        if point.jump != Jump::Optimised || point.region.is_nothing() {
+            return;
+        }
         let breakpoint = breakpoint_over(&point.insn);
-        let rest = &region.bytes()[breakpoint.len()..table.jump_length as usize];
+        let rest = &point.region.bytes()[breakpoint.len()..table.jump_length as usize];
         let at = point.address();
         let written = cpu.patch_text(at, breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
         if written.is_ok() {
             let now = cpu.now();
-            point.jump = Jump::Optimising { not_before: now, tries: 0 };
+            // Whatever it was postponed by before is over.
+            point.jump = Jump::Optimising;
             self.optimizer.kick(now);
         }
     }
@@ -331,7 +404,8 @@ impl Engine {
 
 /// Breakpoint first: it stands there already; then the rest of the jump, then its first bytes.
 fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Result<(), Refusal> {
-    let (Some(region), Some(slot)) = (&point.region, point.slot) else { return Ok(()) };
+    let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
+    let region = &point.region;
     let jump = (table.jump)(&point.insn, slot.detour()).ok_or(Rule::OutOfReach.refusal())?;
     let breakpoint = (guest.isa().breakpoint_over)(&point.insn);
     let split = breakpoint.len();
@@ -352,7 +426,8 @@ fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Resul
 
 /// Breakpoint first, then the original bytes behind it.
 fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], point: &Point) -> Result<(), Refusal> {
-    let (Some(region), Some(slot)) = (&point.region, point.slot) else { return Ok(()) };
+    let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
+    let region = &point.region;
     let (at, length, split) = (point.address(), table.jump_length as usize, breakpoint.len());
     let mut now = [0; detour::JUMP_MOST];
     let now = &mut now[..length];

@@ -1,16 +1,16 @@
 //! A probed address: the instruction that stood there, how it runs now, and the probes that share it (core.md 3).
 
 use crate::guest::WINDOW_UNIT;
-use crate::optimizer::Jump;
-use crate::probe::{Jprobe, Kprobe};
+use crate::index::Index;
+use crate::members::{Action, Members, Mirror};
+use crate::optimizer::{Jump, Obstacle, Under};
+use crate::order::Order;
 use crate::slots::{SLOT, Slot};
-use crate::table::Table;
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::insn::Insn;
 use trapline_isa::plan::{Plan, Refusal};
-use trapline_isa::region::Region;
 
 /// How a hit runs the probed instruction, as the summary shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,66 +37,77 @@ impl Mode {
     }
 }
 
-/// One probe at a point.
-pub(crate) struct Member {
-    pub probe: Kprobe,
-    pub action: Action,
-}
-
-/// What happens when a member's turn comes.
-pub(crate) enum Action {
-    /// Its pre-handler runs.
-    Handlers,
-    /// The return address is taken by the return probe of that number.
-    Return(u32),
-    /// The mirror.
-    Mirror(Mirror),
-}
-
-/// A jprobe that is registered.
-pub(crate) struct Mirror {
-    pub jprobe: Jprobe,
-    /// The handler's address, if it is guest code.
-    pub entry: Option<u64>,
-    /// Where the breakpoint lies that ends it.
-    pub returns_in: Range<u64>,
-    /// The handler is made to return to the breakpoint, for the guest has no `jprobe_return`.
-    pub by_return: bool,
-}
-
-/// A probed address.
+/// A probed address. There may be very many: what few of them have is in [`Rare`].
 pub(crate) struct Point {
     pub insn: Insn,
     pub plan: Plan,
     pub slot: Option<Slot>,
     /// In the order in which their handlers run: newest first, a jprobe last.
-    pub members: Vec<Member>,
+    pub members: Members,
+    rare: Option<Box<Rare>>,
+    /// Counts up with each point; the list shows newer ones of a bucket first.
+    pub born: u32,
     /// The breakpoint is in the guest's text.
     pub armed: bool,
     /// That breakpoint is the guest's own: its trap goes on to the guest when our handlers have run.
     pub shared: bool,
-    /// Why it cannot stand in the text as that is now; it is tried again when the guest has changed the text again.
-    pub waits: Option<Refusal>,
     pub gone: bool,
     /// Some enabled member has a post-handler, so the engine must be told when the copy has run.
     pub has_post: bool,
     /// Linux would let ftrace carry it.
     pub uses_ftrace: bool,
-    /// Counts up with each point; the list shows newer ones of a bucket first.
-    pub born: u64,
-    /// How far its optimisation has come.
-    pub jump: Jump,
-    /// The instructions that the detour in its slot runs, once there is one.
-    pub region: Option<Region>,
-    /// Bytes that the jump stands for, or would.
-    pub covers: u64,
-    /// Why it is not optimised.
-    pub obstacle: Option<Refusal>,
     /// Its probes have been unregistered; it waits for its slot to be free of CPUs.
     pub dying: bool,
+    /// How far its optimisation has come.
+    pub jump: Jump,
+    /// Why it is not optimised.
+    obstacle: Obstacle,
+    /// Bytes that the jump stands for, or would.
+    pub covers: u8,
+    /// The bytes of the instructions that the detour in its slot runs, once there is one.
+    pub region: Under,
+}
+
+/// What is to be remembered about few points.
+#[derive(Default)]
+struct Rare {
+    /// Why it is not optimised, where that is no reason that many have.
+    obstacle: Option<Refusal>,
+    /// Why it cannot stand in the text as that is now; it is tried again when the guest has changed the text again.
+    waits: Option<Box<Refusal>>,
+    mirror: Option<Box<Mirror>>,
+    postponed: Postponed,
+}
+
+/// The optimiser has found somebody under the jump.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Postponed {
+    pub not_before: u64,
+    pub tries: u32,
 }
 
 impl Point {
+    pub fn new(insn: Insn, plan: Plan, slot: Slot, uses_ftrace: bool) -> Point {
+        Point {
+            insn,
+            plan,
+            slot: Some(slot),
+            members: Members::None,
+            rare: None,
+            born: 0,
+            armed: false,
+            shared: false,
+            gone: false,
+            has_post: false,
+            uses_ftrace,
+            dying: false,
+            jump: Jump::Plain,
+            obstacle: Obstacle::None,
+            covers: 0,
+            region: Under::NOTHING,
+        }
+    }
+
     #[inline]
     pub fn address(&self) -> u64 {
         self.insn.address
@@ -112,11 +123,62 @@ impl Point {
     }
 
     pub fn has_mirror(&self) -> bool {
-        self.members.iter().any(|member| matches!(member.action, Action::Mirror(_)))
+        self.members.iter().any(|member| matches!(member.action, Action::Mirror))
+    }
+
+    pub fn mirror(&self) -> Option<&Mirror> {
+        self.rare.as_ref()?.mirror.as_deref()
+    }
+
+    pub fn set_mirror(&mut self, mirror: Option<Mirror>) {
+        self.change_rare(mirror.is_some(), |rare| rare.mirror = mirror.map(Box::new));
+    }
+
+    pub fn obstacle(&self) -> Option<Refusal> {
+        match self.obstacle {
+            Obstacle::Found => self.rare.as_ref()?.obstacle.clone(),
+            known => known.refusal(),
+        }
+    }
+
+    pub fn set_obstacle(&mut self, obstacle: Obstacle) {
+        self.obstacle = obstacle;
+        self.change_rare(false, |rare| rare.obstacle = None);
+    }
+
+    /// The same with a reason of its own.
+    pub fn set_obstacle_found(&mut self, why: Refusal) {
+        self.obstacle = Obstacle::Found;
+        self.change_rare(true, |rare| rare.obstacle = Some(why));
+    }
+
+    pub fn waits(&self) -> Option<&Refusal> {
+        self.rare.as_ref()?.waits.as_deref()
+    }
+
+    pub fn set_waits(&mut self, why: Option<Refusal>) {
+        self.change_rare(why.is_some(), |rare| rare.waits = why.map(Box::new));
+    }
+
+    pub fn postponed(&self) -> Postponed {
+        self.rare.as_ref().map_or(Postponed::default(), |rare| rare.postponed)
+    }
+
+    pub fn set_postponed(&mut self, postponed: Postponed) {
+        self.change_rare(postponed != Postponed::default(), |rare| rare.postponed = postponed);
+    }
+
+    /// Changes what is there, or, if there is something `new` to be remembered, makes it first.
+    fn change_rare(&mut self, new: bool, change: impl FnOnce(&mut Rare)) {
+        if new {
+            change(self.rare.get_or_insert_default());
+        } else if let Some(rare) = &mut self.rare {
+            change(rare);
+        }
     }
 
     pub fn wants_to_be_armed(&self) -> bool {
-        !self.gone && self.waits.is_none() && self.members.iter().any(|member| !member.probe.is_disabled())
+        !self.gone && self.waits().is_none() && self.members.iter().any(|member| !member.probe.is_disabled())
     }
 }
 
@@ -124,12 +186,22 @@ impl Point {
 pub(crate) struct Points {
     slab: Vec<Option<Point>>,
     unused: Vec<u32>,
-    by_address: Table,
-    /// The first unit of each slot.
-    by_unit: Table,
+    by_address: Index,
+    /// By the first unit of the slot.
+    by_slot: Index,
     /// For ranges; a hit does not look here.
-    in_order: BTreeMap<u64, u32>,
-    born: u64,
+    in_order: Order,
+    born: u32,
+}
+
+/// The address of a point.
+fn address_of(slab: &[Option<Point>]) -> impl Fn(u32) -> u64 + Copy {
+    |number| slab.get(number as usize).and_then(Option::as_ref).map_or(0, Point::address)
+}
+
+/// Where its slot begins.
+fn slot_of(slab: &[Option<Point>]) -> impl Fn(u32) -> u64 + Copy {
+    |number| slab.get(number as usize).and_then(|point| point.as_ref()?.slot).map_or(0, Slot::at)
 }
 
 impl Points {
@@ -137,16 +209,29 @@ impl Points {
         Points {
             slab: Vec::new(),
             unused: Vec::new(),
-            by_address: Table::new(),
-            by_unit: Table::new(),
-            in_order: BTreeMap::new(),
+            by_address: Index::new(),
+            by_slot: Index::new(),
+            in_order: Order::default(),
             born: 0,
         }
     }
 
+    /// Room for so many more, at once: for a batch no table grows twice.
+    pub fn reserve(&mut self, more: usize) {
+        let Points { slab, unused, by_address, by_slot, .. } = self;
+        let wanted = slab.len() - unused.len() + more;
+        // A few more come as they always do, by doubling.
+        if more > slab.len() / 4 {
+            slab.reserve_exact(wanted.saturating_sub(slab.len()));
+        }
+        by_address.reserve(wanted, address_of(slab));
+        by_slot.reserve(wanted, slot_of(slab));
+    }
+
     #[inline]
     pub fn at(&self, address: u64) -> Option<u32> {
-        self.by_address.get(address)
+        let has_it = |number: u32| self.get(number).is_some_and(|point| point.address() == address);
+        self.by_address.get(address, has_it)
     }
 
     #[inline]
@@ -160,7 +245,7 @@ impl Points {
     }
 
     pub fn insert(&mut self, mut point: Point) -> u32 {
-        self.born += 1;
+        self.born = self.born.wrapping_add(1);
         point.born = self.born;
         let (address, slot) = (point.address(), point.slot);
         let number = match self.unused.pop() {
@@ -173,37 +258,49 @@ impl Points {
                 self.slab.len() as u32 - 1
             }
         };
-        self.by_address.insert(address, number);
-        self.in_order.insert(address, number);
+        let Points { slab, by_address, by_slot, in_order, .. } = self;
+        by_address.insert(address, number, address_of(slab));
+        in_order.insert(address, number, address_of(slab));
         if let Some(slot) = slot {
-            self.know_slot(slot, number);
+            by_slot.insert(slot.at(), number, slot_of(slab));
         }
         number
     }
 
-    pub fn know_slot(&mut self, slot: Slot, number: u32) {
-        self.by_unit.insert(slot.at, number);
-    }
-
-    pub fn forget_slot(&mut self, slot: Slot) {
-        self.by_unit.remove(slot.at);
+    /// Gives a point another slot, or none; the one that it had.
+    pub fn set_slot(&mut self, number: u32, slot: Option<Slot>) -> Option<Slot> {
+        let Points { slab, by_slot, .. } = self;
+        let before = slab.get(number as usize)?.as_ref()?.slot;
+        if let Some(before) = before {
+            by_slot.remove(before.at(), number, slot_of(slab));
+        }
+        slab.get_mut(number as usize)?.as_mut()?.slot = slot;
+        if let Some(slot) = slot {
+            by_slot.insert(slot.at(), number, slot_of(slab));
+        }
+        before
     }
 
     /// The point whose slot has this unit.
     pub fn of_unit(&self, unit: u64) -> Option<u32> {
-        (0..SLOT as u64).step_by(WINDOW_UNIT).find_map(|into| self.by_unit.get(unit.wrapping_sub(into)))
+        let begins_at =
+            |at: u64| move |number: u32| self.get(number).and_then(|point| point.slot).is_some_and(|slot| slot.at() == at);
+        let starts = (0..SLOT as u64).step_by(WINDOW_UNIT).map(|into| unit.wrapping_sub(into));
+        starts.into_iter().find_map(|at| self.by_slot.get(at, begins_at(at)))
     }
 
     /// Takes it out of the table: from now on nothing is found at its address.
     pub fn leave_table(&mut self, number: u32) {
-        if let Some(address) = self.get(number).map(Point::address) {
-            self.by_address.remove(address);
-            self.in_order.remove(&address);
+        let Points { slab, by_address, in_order, .. } = self;
+        if let Some(Some(point)) = slab.get(number as usize) {
+            by_address.remove(point.address(), number, address_of(slab));
+            in_order.remove(point.address(), address_of(slab));
         }
     }
 
     /// Frees its number.
     pub fn drop(&mut self, number: u32) {
+        self.set_slot(number, None);
         if let Some(place) = self.slab.get_mut(number as usize)
             && place.take().is_some()
         {
@@ -213,17 +310,28 @@ impl Points {
 
     /// Those in the table, by address.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Point)> + '_ {
-        self.in_order.values().filter_map(|number| Some((*number, self.get(*number)?)))
+        self.in_order.iter().filter_map(|number| Some((number, self.get(number)?)))
     }
 
     /// The numbers of all that are in the table.
     pub fn numbers(&self) -> Vec<u32> {
-        self.in_order.values().copied().collect()
+        self.in_order.iter().collect()
     }
 
     /// The numbers of those in the table with addresses in a range.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = u32> + '_ {
         let range = if range.start <= range.end { range } else { 0..0 };
-        self.in_order.range(range).map(|(_, number)| *number)
+        self.in_order.range(range, address_of(&self.slab))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OH-3: 100,000 probes are to cost no more than 300 bytes each, tables and probe objects included.
+    #[test]
+    fn a_point_is_small() {
+        assert_eq!(size_of::<Option<Point>>(), 136);
     }
 }

@@ -11,6 +11,7 @@ pub use jprobe::Jprobe;
 pub(crate) use jprobe::MirrorHandler;
 pub use kretprobe::Kretprobe;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -64,18 +65,30 @@ struct Object {
     state: State,
 }
 
-/// As the builder left it; never changed after registration.
+/// As the builder left it; never changed after registration. There may be very many: what few of them have is in [`Rare`].
 #[derive(Clone, Default)]
 struct Wanted {
-    symbol: Option<String>,
-    address: Option<u64>,
-    offset: u32,
+    /// 0: none.
+    address: u64,
     pre: Option<Arc<PreHandler>>,
-    post: Option<Arc<PostHandler>>,
-    fault: Option<Arc<FaultHandler>>,
+    rare: Option<Box<Rare>>,
+    offset: u32,
     disabled: bool,
     internal: bool,
     kind: Kind,
+}
+
+#[derive(Clone, Default)]
+struct Rare {
+    symbol: Option<Box<str>>,
+    post: Option<Arc<PostHandler>>,
+    fault: Option<Arc<FaultHandler>>,
+}
+
+impl Wanted {
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
 }
 
 /// What the engine keeps about it. Atomic so that a handle can be read from anywhere; only the engine writes.
@@ -92,7 +105,7 @@ struct State {
 /// A copy is another probe: it has what was wanted, and no history.
 impl Clone for Object {
     fn clone(&self) -> Self {
-        let state = State { address: AtomicU64::new(self.wanted.address.unwrap_or(0)), ..State::default() };
+        let state = State { address: AtomicU64::new(self.wanted.address), ..State::default() };
         Object { wanted: self.wanted.clone(), state }
     }
 }
@@ -124,12 +137,13 @@ impl Kprobe {
 
     /// Names the symbol. Together with an address this is refused at registration.
     pub fn symbol(self, symbol: impl Into<String>) -> Kprobe {
-        self.change(|wanted| wanted.symbol = Some(symbol.into()))
+        let symbol: String = symbol.into();
+        self.change(|wanted| wanted.rare().symbol = Some(symbol.into()))
     }
 
     /// Names the address. Together with a symbol this is refused at registration.
     pub fn with_address(self, address: u64) -> Kprobe {
-        self.change(|wanted| wanted.address = Some(address))
+        self.change(|wanted| wanted.address = address)
     }
 
     /// So many bytes behind the symbol or address.
@@ -144,12 +158,12 @@ impl Kprobe {
 
     /// Runs after it.
     pub fn post(self, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> Kprobe {
-        self.change(|wanted| wanted.post = Some(Arc::new(handler)))
+        self.change(|wanted| wanted.rare().post = Some(Arc::new(handler)))
     }
 
     /// Runs when a handler's access to the guest faults, or the probed instruction does; true = handled.
     pub fn fault(self, handler: impl Fn(&mut Hit<'_>, &FaultInfo) -> bool + Send + Sync + 'static) -> Kprobe {
-        self.change(|wanted| wanted.fault = Some(Arc::new(handler)))
+        self.change(|wanted| wanted.rare().fault = Some(Arc::new(handler)))
     }
 
     /// Registered disabled.
@@ -165,7 +179,7 @@ impl Kprobe {
     fn change(mut self, change: impl FnOnce(&mut Wanted)) -> Kprobe {
         let object = Arc::make_mut(&mut self.0);
         change(&mut object.wanted);
-        object.state = State { address: AtomicU64::new(object.wanted.address.unwrap_or(0)), ..State::default() };
+        object.state = State { address: AtomicU64::new(object.wanted.address), ..State::default() };
         self
     }
 
@@ -184,7 +198,7 @@ impl Kprobe {
 
     /// The symbol it was asked for by.
     pub fn symbol_name(&self) -> Option<&str> {
-        self.0.wanted.symbol.as_deref()
+        self.0.wanted.rare.as_ref()?.symbol.as_deref()
     }
 
     /// The offset it was asked for with.
@@ -240,7 +254,7 @@ impl Kprobe {
 
     /// The address it was asked for at; none once an unregistration that did not know the probe has cleared it.
     pub(crate) fn wanted_address(&self) -> Option<u64> {
-        self.0.wanted.address.filter(|_| self.address().is_some())
+        Some(self.0.wanted.address).filter(|address| *address != 0 && self.address().is_some())
     }
 
     #[inline]
@@ -250,11 +264,11 @@ impl Kprobe {
 
     #[inline]
     pub(crate) fn post_handler(&self) -> Option<&PostHandler> {
-        self.0.wanted.post.as_deref()
+        self.0.wanted.rare.as_ref()?.post.as_deref()
     }
 
     pub(crate) fn fault_handler(&self) -> Option<&FaultHandler> {
-        self.0.wanted.fault.as_deref()
+        self.0.wanted.rare.as_ref()?.fault.as_deref()
     }
 
     /// Registration's reset: counters at 0, flags as asked for.
@@ -301,7 +315,7 @@ impl Kprobe {
 /// As it was asked for: `vfs_read+0x4`.
 impl fmt::Display for Kprobe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.symbol_name(), self.address().or(self.0.wanted.address)) {
+        match (self.symbol_name(), self.address().or(Some(self.0.wanted.address).filter(|address| *address != 0))) {
             (Some(name), _) => f.write_str(name)?,
             (None, Some(address)) => return write!(f, "{address:#x}"),
             (None, None) => f.write_str("a probe without a place")?,
@@ -313,5 +327,16 @@ impl fmt::Display for Kprobe {
 impl fmt::Debug for Kprobe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kprobe({} {self})", self.kind().letter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OH-3: the counts of its `Arc` and this are what a probe takes itself.
+    #[test]
+    fn a_probe_is_small() {
+        assert_eq!(size_of::<Object>(), 88);
     }
 }

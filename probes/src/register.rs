@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
 use crate::guest::{Guest, Site, Symbol};
 use crate::lifecycle::refuse_none;
+use crate::members::Action;
 use crate::optimizer::Jump;
-use crate::point::Action;
 use crate::probe::Kprobe;
 use crate::slots::{self, Slot};
 use alloc::format;
@@ -39,6 +39,7 @@ impl Engine {
     /// Registers all of them or none.
     pub fn register_kprobes(&mut self, guest: &mut dyn Guest, probes: &[Kprobe]) -> Result<(), Refusal> {
         refuse_none(probes.len())?;
+        self.points.reserve(probes.len());
         for (done, probe) in probes.iter().enumerate() {
             if let Err(refusal) = self.register_kprobe(guest, probe) {
                 self.unregister_kprobes(guest, &probes[..done]);
@@ -195,8 +196,8 @@ impl Engine {
         let end = address.saturating_add(into.len() as u64);
         for number in self.points.within(address.saturating_sub(breakpoint.max(jump) - 1)..end) {
             let Some(point) = self.points.get(number).filter(|point| point.armed) else { continue };
-            let (bytes, len) = match (&point.region, point.jump) {
-                (Some(region), Jump::Optimised) => (region.bytes(), jump),
+            let (bytes, len) = match point.jump {
+                Jump::Optimised if !point.region.is_nothing() => (point.region.bytes(), jump),
                 _ => (point.insn.bytes(), (self.isa.breakpoint_over)(&point.insn).len() as u64),
             };
             for (at, byte) in (point.address()..).zip(bytes).take(len as usize) {

@@ -8,7 +8,7 @@ use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
 use crate::instances::{Instance, Instances, Match, NONE};
 use crate::lifecycle::refuse_none;
-use crate::point::Action;
+use crate::members::Action;
 use crate::probe::{Flow, Kretprobe};
 use crate::records::Ring;
 use alloc::format;

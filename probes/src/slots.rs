@@ -8,6 +8,7 @@
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Guest, WINDOW_UNIT, Window};
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::Insn;
@@ -24,46 +25,62 @@ const FULL: Refusal = Refusal::new(
     "the probe window is full: no executable memory is left in branch reach of the address; unregister other probes",
 );
 
-/// Guest memory that belongs to one point.
+const NO_SLOT: Refusal = Refusal::new(Errno::EINVAL, "the copy of the instruction does not fit into its slot; probe another one");
+
+/// Guest memory that belongs to one point: its address, a multiple of a unit, and in the bits that this leaves free how many bytes the
+/// displaced instruction has in each copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
-    pub at: u64,
-    /// Bytes of the displaced instruction in each copy.
-    pub displaced: u8,
-}
+pub(crate) struct Slot(NonZeroU64);
 
 impl Slot {
+    /// `None`: that is no slot, for its copies are empty or longer than a unit.
+    fn new(at: u64, displaced: usize) -> Option<Slot> {
+        let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
+        NonZeroU64::new(at | displaced as u64).filter(|_| fits).map(Slot)
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub fn at(self) -> u64 {
+        unit_of(self.0.get())
+    }
+
+    #[inline]
+    fn displaced(self) -> u64 {
+        self.0.get() % UNIT
+    }
+
     /// The copy with the jump back.
     #[inline]
     pub fn boosted(self) -> u64 {
-        self.at
+        self.at()
     }
 
     /// The copy with the second breakpoint.
     #[inline]
     pub fn stepped(self) -> u64 {
-        self.at + UNIT
+        self.at() + UNIT
     }
 
     /// The address of the second breakpoint.
     #[inline]
     pub fn step_end(self) -> u64 {
-        self.stepped() + u64::from(self.displaced)
+        self.0.get() + UNIT
     }
 
     /// The detour.
     #[inline]
     pub fn detour(self) -> u64 {
-        self.at + 2 * UNIT
+        self.at() + 2 * UNIT
     }
 
     pub fn range(self) -> Range<u64> {
-        self.at..self.at + SLOT as u64
+        self.at()..self.at() + SLOT as u64
     }
 
     /// Whether the instruction has been executed by a CPU whose pc is there.
     pub fn is_behind_copy(self, pc: u64) -> bool {
-        pc % UNIT >= u64::from(self.displaced)
+        pc % UNIT >= self.displaced()
     }
 }
 
@@ -111,7 +128,7 @@ fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
 fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
     put(guest, insn, at + UNIT, &stepped);
-    let slot = Slot { at, displaced: stepped.displaced as u8 };
+    let slot = Slot::new(at, stepped.displaced).ok_or(NO_SLOT)?;
     if plan != Plan::Boost {
         return Ok((plan, slot));
     }

@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::guest::Guest;
+use crate::members::Action;
 use crate::optimizer::Jump;
-use crate::point::{Action, Mode, Point};
+use crate::point::{Mode, Point};
 use crate::probe::{Kind, Kprobe};
 use alloc::format;
 use alloc::string::String;
@@ -134,8 +135,8 @@ impl Engine {
                     gone: probe.is_gone(),
                     uses_ftrace: point.uses_ftrace,
                     optimized: point.jump != Jump::Plain,
-                    obstacle: point.obstacle.clone(),
-                    waits: point.waits.clone(),
+                    obstacle: point.obstacle(),
+                    waits: point.waits().cloned(),
                     shared: point.shared,
                 }
             }));

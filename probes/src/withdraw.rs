@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::errno::Refusal;
 use crate::guest::Guest;
 use crate::lifecycle::{Dirty, holds};
-use crate::optimizer::Jump;
+use crate::optimizer::{Jump, Under};
 use crate::point::Point;
 use crate::register::Place;
 use alloc::collections::BTreeSet;
@@ -87,7 +87,7 @@ impl Engine {
     /// The bytes of the text that a point looks at or writes, now or as soon as it is optimised.
     fn bytes_of(&self, point: &Point) -> Range<u64> {
         let start = point.address();
-        start..start + point.insn.length().max(point.covers).max(self.isa.breakpoint.len() as u64)
+        start..start + point.insn.length().max(point.covers.into()).max(self.isa.breakpoint.len() as u64)
     }
 
     /// The points that may have bytes in these ranges.
@@ -121,7 +121,7 @@ impl Engine {
         let numbers: Vec<u32> = self.points.within(range.clone()).collect();
         for number in numbers {
             if let Some(point) = self.points.get_mut(number) {
-                point.waits = Some(Refusal::new(crate::Errno::EBUSY, "its text is being given up"));
+                point.set_waits(Some(Refusal::new(crate::Errno::EBUSY, "its text is being given up")));
             }
             self.settle_or_log(guest, number);
         }
@@ -133,7 +133,8 @@ impl Engine {
         let breakpoint = self.isa.breakpoint;
         let Some(point) = self.points.get_mut(number).filter(|point| !point.gone) else { return };
         let address = point.address();
-        (point.shared, point.waits) = (false, None);
+        point.shared = false;
+        point.set_waits(None);
         if holds(guest, address, point.insn.bytes()) {
             return;
         }
@@ -145,7 +146,7 @@ impl Engine {
             && let Some(point) = self.points.get_mut(number)
         {
             let why = format!("the guest has changed the text: {}", refusal.why);
-            point.waits = Some(Refusal::because(refusal.errno, why));
+            point.set_waits(Some(Refusal::because(refusal.errno, why)));
         }
     }
 
@@ -155,14 +156,13 @@ impl Engine {
             guest.symbol_at(address).ok_or(Refusal::new(crate::Errno::ENOENT, "the address lies in no function any more"))?;
         let place = Place { address, symbol, on_entry: false };
         let (insn, plan, slot) = self.prepare(guest, &place)?;
-        self.points.know_slot(slot, number);
         self.paused.forget_point(number);
+        if let Some(old) = self.points.set_slot(number, Some(slot)) {
+            self.dirty.push(Dirty { slot: old, point: number });
+        }
         if let Some(point) = self.points.get_mut(number) {
-            if let Some(old) = point.slot.replace(slot) {
-                self.dirty.push(Dirty { slot: old, point: number });
-            }
             (point.insn, point.plan) = (insn, plan);
-            (point.region, point.covers, point.jump) = (None, 0, Jump::Plain);
+            (point.region, point.covers, point.jump) = (Under::NOTHING, 0, Jump::Plain);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
 
 fn measure_all() -> Result<(), String> {
     println!("{:>8} {:>7} {:>14} {:>14} {:>14} {:>12}", "probes", "how", "arm, us each", "optimise", "disarm", "bytes each");
+    if let Some(only) = std::env::args().nth(1).and_then(|c| c.parse().ok()) { return measure(only, true); }
     for (count, batch) in [(1, true), (1, false), (1_000, true), (1_000, false), (many::MOST, true), (many::MOST, false)] {
         measure(count, batch)?;
     }

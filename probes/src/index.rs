@@ -1,0 +1,154 @@
+//! Numbers found by a key that is kept elsewhere, beside what they number: open addressing with four bytes an entry, no lock, no allocation
+//! on a lookup.
+//!
+//! As in `table.rs` at most half full and without tombstones; but whoever asks says which number has the key, for the key is not here.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// See the module's text.
+pub(crate) struct Index {
+    numbers: Box<[u32]>,
+    /// How far the hash is shifted to give a place.
+    shift: u32,
+    len: usize,
+}
+
+const EMPTY: u32 = u32::MAX;
+const FEWEST: usize = 16;
+
+/// 2^64 divided by the golden ratio: neighbouring addresses land far apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Index {
+    pub fn new() -> Index {
+        Index::of(FEWEST)
+    }
+
+    fn of(size: usize) -> Index {
+        Index { numbers: vec![EMPTY; size].into_boxed_slice(), shift: 64 - size.trailing_zeros(), len: 0 }
+    }
+
+    /// The number with this key, which `has_it` recognises.
+    #[inline]
+    pub fn get(&self, key: u64, has_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mask = self.numbers.len() - 1;
+        let mut at = self.home(key);
+        loop {
+            let number = self.numbers[at & mask];
+            if number == EMPTY {
+                return None;
+            }
+            if has_it(number) {
+                return Some(number);
+            }
+            at += 1;
+        }
+    }
+
+    /// Room for so many in all, at once. `key_of` tells the keys of those that are in it.
+    pub fn reserve(&mut self, numbers: usize, key_of: impl Fn(u32) -> u64) {
+        let wanted = (numbers.max(FEWEST / 2) * 2).next_power_of_two();
+        if wanted > self.numbers.len() {
+            let old = core::mem::replace(self, Index::of(wanted));
+            for number in old.numbers.iter().filter(|number| **number != EMPTY) {
+                self.put(key_of(*number), *number);
+            }
+        }
+    }
+
+    /// Adds a number whose key nobody in it has.
+    pub fn insert(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
+        self.reserve(self.len + 1, key_of);
+        self.put(key, number);
+    }
+
+    fn put(&mut self, key: u64, number: u32) {
+        let mask = self.numbers.len() - 1;
+        let mut at = self.home(key);
+        while self.numbers[at & mask] != EMPTY {
+            at += 1;
+        }
+        self.numbers[at & mask] = number;
+        self.len += 1;
+    }
+
+    /// Takes a number out: the gap is closed by those behind it whose own place allows it.
+    pub fn remove(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
+        let mask = self.numbers.len() - 1;
+        let mut gap = self.home(key) & mask;
+        while self.numbers[gap] != number {
+            if self.numbers[gap] == EMPTY {
+                return;
+            }
+            gap = (gap + 1) & mask;
+        }
+        self.numbers[gap] = EMPTY;
+        self.len -= 1;
+        let mut at = (gap + 1) & mask;
+        while self.numbers[at] != EMPTY {
+            let home = self.home(key_of(self.numbers[at]));
+            // It may move up unless its home lies behind the gap.
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
+                self.numbers[gap] = core::mem::replace(&mut self.numbers[at], EMPTY);
+                gap = at;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        (key.wrapping_mul(SPREAD) >> self.shift) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// Keys that share their home, as well as ones that do not.
+    fn key(number: u32) -> u64 {
+        if number.is_multiple_of(2) { u64::from(number) << 56 } else { 0xffff_ffff_8100_0000 + u64::from(number) }
+    }
+
+    proptest! {
+        /// KP-1: what is registered is found, what is not is not, whatever came and went before.
+        #[test]
+        fn the_index_agrees_with_a_sorted_map(steps in prop::collection::vec((0u32..40, any::<bool>()), 0..300)) {
+            let mut index = Index::new();
+            let mut model = BTreeMap::new();
+            for (number, add) in steps {
+                let is_in = model.contains_key(&number);
+                if add && !is_in {
+                    index.insert(key(number), number, key);
+                    model.insert(number, ());
+                } else if !add {
+                    index.remove(key(number), number, key);
+                    model.remove(&number);
+                }
+                for number in 0u32..40 {
+                    let found = index.get(key(number), |found| key(found) == key(number));
+                    prop_assert_eq!(found, model.contains_key(&number).then_some(number));
+                }
+                prop_assert_eq!(index.len, model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn room_that_was_reserved_is_used_without_growing() {
+        let mut index = Index::new();
+        index.reserve(100, key);
+        let size = index.numbers.len();
+        for number in 0..100 {
+            index.insert(key(number), number, key);
+        }
+        assert_eq!(index.numbers.len(), size);
+        let all: Vec<u32> = (0..100).filter_map(|number| index.get(key(number), |found| found == number)).collect();
+        assert_eq!(all.len(), 100);
+    }
+}

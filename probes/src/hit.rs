@@ -272,7 +272,10 @@ impl Engine {
             }
             return self.resume(number, 0, true);
         };
-        if let (true, false, Some(table)) = (found.jump != Jump::Plain, found.region.is_nothing(), self.isa.detour) {
+        if found.jump != Jump::Plain
+            && !found.region.is_nothing()
+            && let Some(table) = self.isa.detour
+        {
             cpu.set_pc(slot.detour() + table.lead.len() as u64);
             if inside == Inside::Nothing {
                 self.cpus[number].pop();

@@ -30,12 +30,15 @@ impl Index {
     }
 
     /// The number with this key, which `has_it` recognises.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: u64, has_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mask = self.numbers.len() - 1;
         let mut at = self.home(key);
         loop {
-            let number = self.numbers[at & mask];
+            // Behind the last comes the first; some place is always empty.
+            let Some(number) = self.numbers.get(at).copied() else {
+                at = 0;
+                continue;
+            };
             if number == EMPTY {
                 return None;
             }

@@ -31,6 +31,8 @@ pub(crate) enum Jump {
     Optimised,
 }
 
+/// The most bytes of an instruction.
+const LONGEST_INSN: u64 = trapline_isa::insn::LONGEST as u64;
 /// The most bytes of a region.
 const LONGEST: u64 = detour::LONGEST as u64;
 /// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine stands still is
@@ -336,13 +338,14 @@ impl Engine {
     fn region_of(&self, guest: &dyn Guest, point: &Point, policy: Policy) -> Result<Region, Refusal> {
         let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
         let function = symbol.start..symbol.start + symbol.size;
-        let mut text = Text { policy, parts: other_parts(guest, &symbol.name), ..self.text_around(guest) };
+        let parts = other_parts(guest, &symbol.name);
+        let mut text = Text { policy, parts, most: function.end, ..self.text_around(guest) };
         region::region(self.isa, policy, function, point.address(), &mut text)
     }
 
     /// The guest's text, probes taken out, with what is known about it.
     pub(crate) fn text_around<'a>(&'a self, guest: &'a dyn Guest) -> Text<'a> {
-        Text { engine: self, guest, policy: self.policy, parts: Vec::new() }
+        Text { engine: self, guest, policy: self.policy, parts: Vec::new(), most: u64::MAX, at: 0, ahead: [0; AHEAD], len: 0 }
     }
 
     /// Takes a jump back, or the point out of the queue; the breakpoint stays.
@@ -448,17 +451,49 @@ fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
     guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
 }
 
+/// How many bytes of text are read at a time: whoever walks a function asks for them instruction by instruction.
+const AHEAD: usize = 128;
+
 /// The guest's text as the checker sees it.
 pub(crate) struct Text<'a> {
     engine: &'a Engine,
     guest: &'a dyn Guest,
     policy: Policy,
     parts: Vec<Range<u64>>,
+    /// Nobody will ask for instructions that begin behind this.
+    most: u64,
+    /// What has been read: the first `len` of these bytes, from this address on.
+    at: u64,
+    ahead: [u8; AHEAD],
+    len: usize,
+}
+
+impl Text<'_> {
+    /// What has been read of these bytes, if it is all.
+    fn read_before(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(address.checked_sub(self.at)?).ok()?;
+        self.ahead[..self.len].get(from..from.checked_add(len)?)
+    }
+
+    /// Reads from there on as much as whoever walks on will want; nothing where not all of it can be read.
+    fn read_ahead(&mut self, address: u64, len: usize) {
+        let rest = self.most.checked_sub(address).and_then(|rest| usize::try_from(rest.saturating_add(LONGEST_INSN)).ok());
+        let wanted = rest.map_or(AHEAD, |rest| rest.clamp(len.min(AHEAD), AHEAD));
+        let is_read = self.engine.read_original(self.guest, address, &mut self.ahead[..wanted]).is_ok();
+        (self.at, self.len) = (address, if is_read { wanted } else { 0 });
+    }
 }
 
 impl Surroundings for Text<'_> {
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.engine.read_original(self.guest, address, into)
+        if self.read_before(address, into.len()).is_none() {
+            self.read_ahead(address, into.len());
+        }
+        match self.read_before(address, into.len()) {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => self.engine.read_original(self.guest, address, into)?,
+        }
+        Ok(())
     }
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
         self.guest.expected_fault(range)

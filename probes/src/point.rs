@@ -230,8 +230,7 @@ impl Points {
 
     #[inline]
     pub fn at(&self, address: u64) -> Option<u32> {
-        let has_it = |number: u32| self.get(number).is_some_and(|point| point.address() == address);
-        self.by_address.get(address, has_it)
+        self.by_address.get(address, |number| self.get(number).is_some_and(|point| point.address() == address))
     }
 
     #[inline]

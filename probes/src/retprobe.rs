@@ -45,7 +45,7 @@ pub(crate) struct Returns {
     /// Places in it that are free.
     free_pools: Vec<u32>,
     /// Pools without an owner, whose last call may have returned.
-    ownerless: usize,
+    ownerless: Vec<u32>,
     /// Returns that matched no call.
     pub mismatches: u64,
     /// Calls that were left without a return.
@@ -58,7 +58,7 @@ impl Returns {
             instances: Instances::new(isa),
             pools: Vec::new(),
             free_pools: Vec::new(),
-            ownerless: 0,
+            ownerless: Vec::new(),
             mismatches: 0,
             left_behind: 0,
         }
@@ -117,26 +117,26 @@ impl Returns {
 
     /// The probe goes; calls in flight return correctly and without its handler.
     pub fn disown(&mut self, pool: u32) {
-        if let Some(Some(pool)) = self.pools.get_mut(pool as usize)
-            && pool.owner.take().is_some()
+        if let Some(Some(found)) = self.pools.get_mut(pool as usize)
+            && found.owner.take().is_some()
         {
-            self.ownerless += 1;
+            self.ownerless.push(pool);
         }
         self.collect();
     }
 
     /// Frees the pools of probes that are gone and whose last call has returned.
     pub fn collect(&mut self) {
-        if self.ownerless == 0 {
-            return;
-        }
-        for (number, place) in self.pools.iter_mut().enumerate() {
-            if let Some(done) = place.take_if(|pool| pool.owner.is_none() && pool.in_flight == 0) {
-                self.instances.unused.extend(done.members);
-                self.free_pools.push(number as u32);
-                self.ownerless -= 1;
+        let Returns { instances, pools, free_pools, ownerless, .. } = self;
+        ownerless.retain(|number| {
+            let Some(place) = pools.get_mut(*number as usize) else { return false };
+            let done = place.take_if(|pool| pool.in_flight == 0);
+            if let Some(done) = &done {
+                instances.unused.extend(&done.members);
+                free_pools.push(*number);
             }
-        }
+            done.is_none()
+        });
     }
 
     fn give_back(&mut self, number: u32) {

@@ -85,6 +85,7 @@ impl Slot {
 }
 
 /// The unit that an address lies in.
+#[inline]
 pub(crate) fn unit_of(address: u64) -> u64 {
     address & !(UNIT - 1)
 }

@@ -1,15 +1,21 @@
 //! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, and the host memory that each takes.
+//!
+//! With `--check` the batch of 100,000 has to keep to the goals. Each row is measured by this program called anew, as `arming row COUNT HOW`.
 
+use std::env;
 use std::process::ExitCode;
-use std::time::Instant;
+use trapline::overhead::arming::{self, GOAL_BYTES, GOAL_SECONDS, ROWS, Row};
 use trapline::overhead::many;
-use trapline_probes::probe::{Flow, Kprobe};
-
-/// The optimiser's wait, as it is unless it is changed; in nanoseconds.
-const DELAY: u64 = 100_000;
 
 fn main() -> ExitCode {
-    match measure_all() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => print_all().map(|_| ()),
+        ["--check"] => print_all().and_then(|over| if over.is_empty() { Ok(()) } else { Err(over.join("; ")) }),
+        ["row", count, how] => arming::answer(count, how).map(|line| println!("{line}")),
+        _ => Err("usage: arming [--check]".into()),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("arming: {why}");
@@ -18,53 +24,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure_all() -> Result<(), String> {
-    println!("{:>8} {:>7} {:>14} {:>14} {:>14} {:>12}", "probes", "how", "arm, us each", "optimise", "disarm", "bytes each");
-    if let Some(only) = std::env::args().nth(1).and_then(|c| c.parse().ok()) { return measure(only, true); }
-    for (count, batch) in [(1, true), (1, false), (1_000, true), (1_000, false), (many::MOST, true), (many::MOST, false)] {
-        measure(count, batch)?;
+/// What is over the goals.
+fn print_all() -> Result<Vec<String>, String> {
+    let this = env::current_exe().map_err(|error| error.to_string())?;
+    println!("For each probe: microseconds of CPU time (by the clock on the wall), bytes of host memory.");
+    let print = |cells: [String; 6]| {
+        let [count, how, times @ .., bytes] = cells;
+        println!("{count:>8} {how:>7} {} {bytes:>7}", times.map(|time| format!("{time:>21}")).join(" "));
+    };
+    print(Row::HEADINGS.map(String::from));
+    let mut over = Vec::new();
+    for (count, batch) in ROWS {
+        let row = Row::measured_by(&this, &["row"], *count, *batch)?;
+        print(row.cells());
+        over.extend(row.over_the_goals());
     }
-    Ok(())
-}
-
-fn measure(count: usize, batch: bool) -> Result<(), String> {
-    let mut bench = many::bench_loop(count)?;
-    let probes: Vec<Kprobe> =
-        (0..count).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
-    let each = |started: Instant| started.elapsed().as_secs_f64() * 1e6 / count as f64;
-    bench.session().with_engine(|engine, _| engine.set_optimization_delay(DELAY));
-    let before = resident();
-    let started = Instant::now();
-    if batch {
-        bench
-            .session()
-            .with_engine(|engine, guest| engine.register_kprobes(guest, &probes))
-            .map_err(|refusal| refusal.to_string())?;
-    } else {
-        for probe in &probes {
-            bench.session().register_kprobe(probe).map_err(|refusal| refusal.to_string())?;
-        }
-    }
-    let armed = each(started);
-    let bytes = resident().saturating_sub(before) as f64 / count as f64;
-    let started = Instant::now();
-    bench.run(2 * DELAY)?;
-    let optimised = each(started);
-    let started = Instant::now();
-    if batch {
-        bench.session().with_engine(|engine, guest| engine.unregister_kprobes(guest, &probes));
-    } else {
-        probes.iter().for_each(|probe| bench.session().unregister_kprobe(probe));
-    }
-    let disarmed = each(started);
-    let how = if batch { "batch" } else { "single" };
-    println!("{count:>8} {how:>7} {armed:>14.2} {optimised:>14.2} {disarmed:>14.2} {bytes:>12.0}");
-    Ok(())
-}
-
-/// Bytes of this process in the host's memory; 0 where the host does not say.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+    let goal = format!("{:.2}", GOAL_SECONDS * 1e6 / many::MOST as f64);
+    print([many::MOST.to_string(), "goal".into(), goal, "-".into(), "-".into(), format!("{GOAL_BYTES}")]);
+    Ok(over)
 }

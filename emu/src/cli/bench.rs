@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output;
+use crate::overhead::GUESTS;
 use crate::overhead::table::Measurement;
 use serde::Serialize;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use std::fmt::Write;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The guests, built-in kernels that know how to be measured
-    #[arg(default_values_t = ["tiny/x86_64".to_string(), "tiny/i386".to_string()])]
+    #[arg(default_values_t = GUESTS.iter().map(|guest| guest.to_string()))]
     guests: Vec<String>,
     /// Prints tables (the default)
     #[arg(long)]
@@ -38,7 +39,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
             return Err(Failure::usage(format!(
                 "`{guest}` is not built in, and the benchmark's loop is in the built-in kernels only"
             ))
-            .advise("measure tiny/x86_64 or tiny/i386"));
+            .advise(format!("measure one of {}", GUESTS.join(", "))));
         }
         let measured = Measurement::of(guest, args.rounds).map_err(Failure::failed)?;
         output::emit(&if args.json { lines_of_json(guest, &measured)? } else { table(guest, &measured) })?;

@@ -4,7 +4,7 @@ use super::Mechanism;
 use crate::boot::Kernel;
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
-use trapline_probes::probe::{Flow, Jprobe, Kprobe, Kretprobe};
+use trapline_probes::probe::{Flow, Hit, Jprobe, Kprobe, Kretprobe};
 
 /// The function that the tiny kernel calls.
 pub const TARGET: &str = "bench_target";
@@ -60,15 +60,24 @@ impl BenchLoop {
         Ok(made)
     }
 
-    /// Puts the probes of a mechanism on the function and lets them settle.
+    /// Puts the probes of a mechanism on the function, with empty handlers.
     pub fn plant(&mut self, mechanism: &Mechanism) -> Result<Planted, String> {
+        self.plant_with(mechanism, |_| Flow::Continue)
+    }
+
+    /// The same; this is the kprobe's handler.
+    pub fn plant_with(
+        &mut self,
+        mechanism: &Mechanism,
+        handler: impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static,
+    ) -> Result<Planted, String> {
         self.session.with_engine(|engine, guest| {
             engine.set_optimization(guest, mechanism.optimize);
             engine.set_boosting(mechanism.boost);
         });
         let at = self.target;
         let kprobe = || {
-            let probe = Kprobe::at_address(at).pre(|_| Flow::Continue);
+            let probe = Kprobe::at_address(at).pre(handler);
             if mechanism.post { probe.post(|_| {}) } else { probe }
         };
         let planted = Planted {

@@ -2,10 +2,17 @@
 //!
 //! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it and without.
 
+pub mod arming;
 pub mod bench_loop;
 pub mod document;
 pub mod many;
 pub mod table;
+
+/// The guests that know how to be measured. A further ISA adds one.
+pub const GUESTS: &[&str] = &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm"];
+
+/// The shape of the document's tables, which holds on every ISA: the first of two costs less.
+pub const SHAPE: &[(&str, &str)] = &[("o", "b"), ("b", "k"), ("o", "ro"), ("b", "rb"), ("k", "r")];
 
 /// One way to probe the function, as the document's tables call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use super::bench_loop::BenchLoop;
 use super::document;
-use super::{MECHANISMS, Mechanism};
+use super::{MECHANISMS, Mechanism, SHAPE};
 use std::time::Instant;
 use trapline_isa::arch::Arch;
 
@@ -86,7 +86,7 @@ impl Measurement {
     /// Whether it has the shape of the document's tables: o < b < k, and each return probe dearer than its kprobe.
     pub fn has_the_documents_shape(&self) -> bool {
         let cost = |letters| self.row(letters).map_or(f64::NAN, Row::microseconds);
-        [("o", "b"), ("b", "k"), ("o", "ro"), ("b", "rb"), ("k", "r")].iter().all(|(less, more)| cost(less) < cost(more))
+        SHAPE.iter().all(|(less, more)| cost(less) < cost(more))
     }
 
     /// The headings of [`Measurement::lines`]: ours, then the document's.
@@ -117,7 +117,7 @@ mod tests {
     /// OH-1: every mechanism sees every call, on each guest, and the loop is the same with and without.
     #[test]
     fn every_mechanism_is_hit_once_for_each_call() {
-        for guest in ["tiny/x86_64", "tiny/i386"] {
+        for guest in super::super::GUESTS {
             let measured = Measurement::of(guest, 1).expect("the guest stays in its loop");
             let calls = measured.rows[0].hits;
             assert!(calls > 1_000, "{guest}: {calls} calls");

@@ -169,6 +169,12 @@ impl Guest for Live<'_> {
     }
 
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let fault = Fault { address, write: false };
+        // Nearly always it is one piece.
+        let (physical, room) = self.physical(address)?;
+        if room >= into.len() as u64 {
+            return if self.parts.ram.read(physical, into) { Ok(()) } else { Err(fault) };
+        }
         for (physical, range) in self.pieces(address, into.len())? {
             if !self.parts.ram.read(physical, &mut into[range]) {
                 return Err(Fault { address, write: false });

@@ -1,8 +1,9 @@
 //! The CPU core, Unicorn: the only unsafe code of the house, behind a face that cannot be used wrongly.
 //!
-//! [`engine`] runs code and calls back, [`ram`] is the memory both sides see, [`surgery`] does what Unicorn's API lacks, `live` what it does too slowly.
+//! [`engine`] runs code and calls back, [`bare`] is what the benches compare with, [`ram`] is the memory both sides see, [`surgery`] does what Unicorn's API lacks, `live` what it does too slowly.
 //! The facts behind every choice here are in docs/unicorn.md.
 
+pub mod bare;
 pub mod engine;
 pub mod kinds;
 pub mod ram;

@@ -1,0 +1,212 @@
+//! What arming costs: the time of many probes, in one batch and one by one, and the host memory that each takes.
+//!
+//! Memory is what the process holds more with the probes than before they were made, the probe objects among it, without the bytes of
+//! their slots, which are the guest's. Memory that was freed before would be used again unseen, so each row wants a process of its own:
+//! [`Row::line`] is how it tells.
+
+use super::many;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+use trapline_probes::probe::{Flow, Kprobe};
+
+/// How many probes, and whether in one batch.
+pub const ROWS: &[(usize, bool)] =
+    &[(1, true), (1, false), (1_000, true), (1_000, false), (many::MOST, true), (many::MOST, false)];
+/// Seconds of a CPU in which [`many::MOST`] probes are armed in one batch.
+pub const GOAL_SECONDS: f64 = 1.0;
+/// Bytes of host memory that each of them takes.
+pub const GOAL_BYTES: f64 = 300.0;
+
+/// The optimiser's wait, as it is unless it is changed; in nanoseconds.
+const DELAY: u64 = 100_000;
+/// Bytes of guest memory that a probe's copies and detour take.
+const SLOT: usize = 96;
+/// Fewer probes than this take less memory than the host gives out at a time.
+const FEWEST_FOR_MEMORY: usize = 10_000;
+
+/// Seconds of one piece of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Time {
+    /// Of this thread on a CPU; by the clock on the wall where the host does not say.
+    pub on_cpu: f64,
+    /// By the clock on the wall.
+    pub on_wall: f64,
+}
+
+/// One row, of all its probes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Row {
+    /// How many.
+    pub count: usize,
+    /// In one batch.
+    pub batch: bool,
+    /// Breakpoints, copies, detours.
+    pub arm: Time,
+    /// Jumps in place of the breakpoints.
+    pub optimise: Time,
+    /// Away again.
+    pub disarm: Time,
+    /// Bytes of host memory.
+    pub bytes: f64,
+}
+
+impl Row {
+    /// Measures it here.
+    pub fn measure(count: usize, batch: bool) -> Result<Row, String> {
+        let mut bench = many::bench_loop(count)?;
+        bench.session().with_engine(|engine, _| engine.set_optimization_delay(DELAY));
+        let before = resident();
+        let probes: Vec<Kprobe> =
+            (0..count).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
+        let watch = Watch::start();
+        if batch {
+            let registered = bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes));
+            registered.map_err(|refusal| refusal.to_string())?;
+        } else {
+            for probe in &probes {
+                bench.session().register_kprobe(probe).map_err(|refusal| refusal.to_string())?;
+            }
+        }
+        let arm = watch.stop();
+        let bytes = resident().saturating_sub(before).saturating_sub((count * SLOT) as u64) as f64;
+        let watch = Watch::start();
+        bench.run(2 * DELAY)?;
+        let optimise = watch.stop();
+        if probes.first().is_none_or(|probe| probe.hits() == 0) {
+            return Err("the probe on the function that is called was not hit".into());
+        }
+        let watch = Watch::start();
+        if batch {
+            bench.session().with_engine(|engine, guest| engine.unregister_kprobes(guest, &probes));
+        } else {
+            probes.iter().for_each(|probe| bench.session().unregister_kprobe(probe));
+        }
+        Ok(Row { count, batch, arm, optimise, disarm: watch.stop(), bytes })
+    }
+
+    /// Has a process of its own measure it: `program`, called with these arguments, prints the [`Row::line`].
+    pub fn measured_by(program: &Path, arguments: &[&str], count: usize, batch: bool) -> Result<Row, String> {
+        let output = Command::new(program).args(arguments).args([&count.to_string(), how(batch)]).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        Row::read(count, batch, said.trim())
+            .ok_or_else(|| format!("{count} probes: {}{}", said, String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// Its figures.
+    pub fn line(&self) -> String {
+        let times = [self.arm, self.optimise, self.disarm];
+        let mut line = self.bytes.to_string();
+        for Time { on_cpu, on_wall } in times {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " {on_cpu} {on_wall}");
+        }
+        line
+    }
+
+    fn read(count: usize, batch: bool, line: &str) -> Option<Row> {
+        let figures: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [bytes, times @ ..] = &figures[..] else { return None };
+        let times: Vec<Time> = times.chunks_exact(2).map(|time| Time { on_cpu: time[0], on_wall: time[1] }).collect();
+        let [arm, optimise, disarm] = times[..] else { return None };
+        Some(Row { count, batch, arm, optimise, disarm, bytes: *bytes })
+    }
+
+    /// Bytes of host memory that each probe takes; none where that cannot be told.
+    pub fn bytes_each(&self) -> Option<f64> {
+        (self.count >= FEWEST_FOR_MEMORY && self.bytes > 0.0).then(|| self.bytes / self.count as f64)
+    }
+
+    /// What it is over, of the goals for the batch of [`many::MOST`].
+    pub fn over_the_goals(&self) -> Vec<String> {
+        if (self.count, self.batch) != (many::MOST, true) {
+            return Vec::new();
+        }
+        let time = (self.arm.on_cpu >= GOAL_SECONDS)
+            .then(|| format!("arming {} probes takes {:.2} s, goal {GOAL_SECONDS}", self.count, self.arm.on_cpu));
+        let bytes = self.bytes_each().filter(|bytes| *bytes >= GOAL_BYTES);
+        let bytes = bytes.map(|bytes| format!("a probe takes {bytes:.0} bytes, goal {GOAL_BYTES}"));
+        time.into_iter().chain(bytes).collect()
+    }
+
+    /// The headings of [`Row::cells`].
+    pub const HEADINGS: [&'static str; 6] = ["probes", "how", "arm, us", "optimise, us", "disarm, us", "bytes"];
+
+    /// For each probe: microseconds on a CPU and, in brackets, by the clock on the wall; bytes.
+    pub fn cells(&self) -> [String; 6] {
+        let micro = 1e6 / self.count.max(1) as f64;
+        let time = |time: Time| format!("{:.2} ({:.2})", time.on_cpu * micro, time.on_wall * micro);
+        let bytes = self.bytes_each().map_or("-".into(), |bytes| format!("{bytes:.0}"));
+        let [arm, optimise, disarm] = [self.arm, self.optimise, self.disarm].map(time);
+        [self.count.to_string(), how(self.batch).into(), arm, optimise, disarm, bytes]
+    }
+}
+
+fn how(batch: bool) -> &'static str {
+    if batch { "batch" } else { "single" }
+}
+
+/// Answers a program that was called with these arguments to measure a row.
+pub fn answer(count: &str, how: &str) -> Result<String, String> {
+    let count = count.parse().map_err(|_| format!("`{count}` is no number of probes"))?;
+    Ok(Row::measure(count, how == "batch")?.line())
+}
+
+struct Watch {
+    on_cpu: Option<u64>,
+    started: Instant,
+}
+
+impl Watch {
+    fn start() -> Watch {
+        Watch { on_cpu: nanoseconds_on_cpu(), started: Instant::now() }
+    }
+
+    fn stop(&self) -> Time {
+        let on_wall = self.started.elapsed().as_secs_f64();
+        let on_cpu = nanoseconds_on_cpu().zip(self.on_cpu).map(|(now, before)| now.saturating_sub(before) as f64 / 1e9);
+        Time { on_cpu: on_cpu.unwrap_or(on_wall), on_wall }
+    }
+}
+
+/// Where the host says it.
+fn nanoseconds_on_cpu() -> Option<u64> {
+    fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// Bytes of this process in the host's memory; 0 where the host does not say.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OH-3: what a process of its own says is what it has measured, and goals are for the one row that they are of.
+    #[test]
+    fn a_row_is_read_as_it_was_told_and_held_to_its_goals() {
+        let time = |on_cpu: f64| Time { on_cpu, on_wall: 2.0 * on_cpu };
+        let (arm, optimise, disarm) = (time(1.5), time(0.5), time(0.25));
+        let row = Row { count: many::MOST, batch: true, arm, optimise, disarm, bytes: 250.0 * many::MOST as f64 };
+        assert_eq!(Row::read(many::MOST, true, &row.line()), Some(row));
+        assert_eq!(Row::read(1, true, "arming: no memory"), None);
+        assert_eq!(row.cells()[2..], ["15.00 (30.00)", "5.00 (10.00)", "2.50 (5.00)", "250"]);
+        assert_eq!(row.over_the_goals().len(), 1);
+        assert_eq!(Row { arm: time(0.9), bytes: 3e7, ..row }.over_the_goals().len(), 1);
+        assert!(Row { batch: false, ..row }.over_the_goals().is_empty());
+        assert!(Row { arm: time(0.9), ..row }.over_the_goals().is_empty());
+    }
+
+    #[test]
+    fn what_is_armed_is_hit_and_goes_again() {
+        let row = Row::measure(20, true).expect("20 probes");
+        assert!(row.arm.on_wall > 0.0 && row.disarm.on_wall > 0.0 && row.bytes_each().is_none());
+        assert!(answer("many", "batch").is_err());
+    }
+}

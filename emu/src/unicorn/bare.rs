@@ -1,0 +1,199 @@
+//! The CPU core with nothing of ours around it, calling an empty function: what a person would pick instead of probes, for the benches to
+//! put beside them. A code hook on the function, alone or among others, or a breakpoint in it and an empty hook for its trap.
+
+use super::kinds::Register;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use trapline_isa::arch::Arch;
+use unicorn_engine_sys::{self as sys, Mode, RegisterARM, RegisterARM64, RegisterX86, uc_engine, uc_error};
+
+/// What watches the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Nothing.
+    Nothing,
+    /// A code hook on its first instruction, and so many on addresses that never run.
+    CodeHook {
+        /// How many others there are.
+        others: u64,
+    },
+    /// A breakpoint is its first instruction; the hook of its trap lets the guest go on behind it.
+    Trap,
+}
+
+/// The guest of an ISA: call the function, count down, jump back; behind that is its end.
+struct Program {
+    arch: Arch,
+    library: (sys::Arch, Mode),
+    pc: Register,
+    stack: Register,
+    /// The number of calls to come.
+    counter: Register,
+    calls: &'static [u8],
+    /// The function: an instruction that does nothing, and a return.
+    nothing: &'static [u8],
+    /// A breakpoint, and a return.
+    breakpoint: &'static [u8],
+    /// Bytes from the pc in the hook of a trap to the instruction behind the breakpoint.
+    behind: u64,
+}
+
+#[rustfmt::skip]
+const PROGRAMS: &[Program] = &[
+    Program {
+        arch: Arch::X86_64, library: (sys::Arch::X86, Mode::MODE_64),
+        pc: Register(RegisterX86::RIP as c_int), stack: Register(RegisterX86::RSP as c_int), counter: Register(RegisterX86::RCX as c_int),
+        calls: X86_CALLS, nothing: &[0x90, 0xc3], breakpoint: &[0xcc, 0xc3], behind: 0,
+    },
+    Program {
+        arch: Arch::I386, library: (sys::Arch::X86, Mode::MODE_32),
+        pc: Register(RegisterX86::EIP as c_int), stack: Register(RegisterX86::ESP as c_int), counter: Register(RegisterX86::ECX as c_int),
+        calls: X86_CALLS, nothing: &[0x90, 0xc3], breakpoint: &[0xcc, 0xc3], behind: 0,
+    },
+    Program {
+        arch: Arch::Arm64, library: (sys::Arch::ARM64, Mode::LITTLE_ENDIAN),
+        pc: Register(RegisterARM64::PC as c_int), stack: Register(RegisterARM64::SP as c_int), counter: Register(RegisterARM64::X1 as c_int),
+        // bl function; subs w1, w1, #1; b.ne back
+        calls: &[0x40, 0x00, 0x00, 0x94, 0x21, 0x04, 0x00, 0x71, 0xc1, 0xff, 0xff, 0x54],
+        nothing: &[0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6], breakpoint: &[0x00, 0x00, 0x20, 0xd4, 0xc0, 0x03, 0x5f, 0xd6],
+        behind: 4,
+    },
+    Program {
+        arch: Arch::Arm, library: (sys::Arch::ARM, Mode::LITTLE_ENDIAN),
+        pc: Register(RegisterARM::PC as c_int), stack: Register(RegisterARM::SP as c_int), counter: Register(RegisterARM::R1 as c_int),
+        // bl function; subs r1, r1, #1; bne back
+        calls: &[0x3e, 0x00, 0x00, 0xeb, 0x01, 0x10, 0x51, 0xe2, 0xfc, 0xff, 0xff, 0x1a],
+        nothing: &[0x00, 0x00, 0xa0, 0xe1, 0x1e, 0xff, 0x2f, 0xe1], breakpoint: &[0x70, 0x00, 0x20, 0xe1, 0x1e, 0xff, 0x2f, 0xe1],
+        behind: 4,
+    },
+];
+
+/// call function; dec ecx; jnz back
+const X86_CALLS: &[u8] = &[0xe8, 0xfb, 0x00, 0x00, 0x00, 0xff, 0xc9, 0x75, 0xf7];
+
+const START: u64 = 0x1000;
+const FUNCTION: u64 = 0x1100;
+/// Where hooks are that are never called.
+const ELSEWHERE: u64 = 0x2000;
+const STACK_END: u64 = 0x8000;
+const MEMORY: u64 = 0x10000;
+const ALL_ACCESS: u32 = 7;
+
+/// A core in front of its loop.
+pub struct Bare {
+    uc: *mut uc_engine,
+    program: &'static Program,
+    seen: Box<Seen>,
+}
+
+/// What the hook works on.
+struct Seen {
+    hits: u64,
+    pc: Register,
+    behind: u64,
+}
+
+extern "C" fn code(_: *mut uc_engine, _: u64, _: u32, user: *mut c_void) {
+    // SAFETY: `user` is the box of the `Bare` whose run this is, and nobody else looks at it meanwhile.
+    unsafe { (*user.cast::<Seen>()).hits += 1 };
+}
+
+extern "C" fn trap(uc: *mut uc_engine, _: u32, user: *mut c_void) {
+    // SAFETY: as in `code`; the register has at most 8 bytes.
+    unsafe {
+        let seen = &mut *user.cast::<Seen>();
+        seen.hits += 1;
+        if seen.behind != 0 {
+            let mut pc = 0u64;
+            sys::uc_reg_read(uc, seen.pc.0, (&raw mut pc).cast());
+            pc += seen.behind;
+            sys::uc_reg_write(uc, seen.pc.0, (&raw const pc).cast());
+        }
+    }
+}
+
+impl Bare {
+    /// A core for that ISA.
+    pub fn new(arch: Arch, watch: Watch) -> Result<Bare, String> {
+        let program = PROGRAMS.iter().find(|program| program.arch == arch).ok_or("no program for this ISA")?;
+        let mut uc = null_mut();
+        // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds; `seen` lives in a box
+        // that is dropped after the engine is closed.
+        unsafe {
+            check(sys::uc_open(program.library.0, program.library.1, &raw mut uc))?;
+            let seen = Box::new(Seen { hits: 0, pc: program.pc, behind: program.behind });
+            let bare = Bare { uc, program, seen };
+            check(sys::uc_mem_map(uc, 0, MEMORY, ALL_ACCESS))?;
+            let function = if watch == Watch::Trap { program.breakpoint } else { program.nothing };
+            for (at, bytes) in [(START, program.calls), (FUNCTION, function)] {
+                check(sys::uc_mem_write(uc, at, bytes.as_ptr().cast(), bytes.len() as _))?;
+            }
+            match watch {
+                Watch::Nothing => {}
+                Watch::CodeHook { others } => {
+                    for at in std::iter::once(FUNCTION).chain((0..others).map(|number| ELSEWHERE + 4 * number)) {
+                        bare.hook(sys::HookType::CODE, code as *mut c_void, at..=at)?;
+                    }
+                }
+                Watch::Trap => bare.hook(sys::HookType::INTR, trap as *mut c_void, 1..=0)?,
+            }
+            Ok(bare)
+        }
+    }
+
+    /// # Safety
+    /// `callback` must have the signature that this kind of hook calls.
+    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, at: std::ops::RangeInclusive<u64>) -> Result<(), String> {
+        let user = (&raw const *self.seen).cast_mut().cast();
+        let mut hook = 0;
+        // SAFETY: the caller keeps to the contract; `user` lives as long as the engine.
+        check(unsafe { sys::uc_hook_add(self.uc, &raw mut hook, kind.0 as c_int, callback, user, *at.start(), *at.end()) })
+    }
+
+    /// Calls the function so often; how often it was seen.
+    pub fn run(&mut self, calls: u32) -> Result<u64, String> {
+        let before = self.seen.hits;
+        let program = self.program;
+        // SAFETY: the registers have at most 8 bytes; the callbacks reach `seen` only during this call.
+        unsafe {
+            for (register, value) in [(program.stack, STACK_END), (program.counter, u64::from(calls))] {
+                check(sys::uc_reg_write(self.uc, register.0, (&raw const value).cast()))?;
+            }
+            check(sys::uc_emu_start(self.uc, START, START + program.calls.len() as u64, 0, 0))?;
+        }
+        Ok(self.seen.hits - before)
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        // SAFETY: opened in `new`, closed once.
+        unsafe { sys::uc_close(self.uc) };
+    }
+}
+
+fn check(answer: uc_error) -> Result<(), String> {
+    if answer == uc_error::OK { Ok(()) } else { Err(format!("the bare core: {answer}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OH-1: what stands beside our figures measures what it says.
+    #[test]
+    fn every_call_is_seen_by_what_watches_and_by_nothing_else() {
+        for arch in Arch::ALL {
+            let cases = [
+                (Watch::Nothing, 0),
+                (Watch::CodeHook { others: 0 }, 100),
+                (Watch::CodeHook { others: 1000 }, 100),
+                (Watch::Trap, 100),
+            ];
+            for (watch, seen) in cases {
+                let mut bare = Bare::new(*arch, watch).expect("a core");
+                assert_eq!((bare.run(100), bare.run(100)), (Ok(seen), Ok(seen)), "{} {watch:?}", arch.name());
+            }
+        }
+    }
+}

@@ -132,22 +132,24 @@ impl Bare {
                 Watch::Nothing => {}
                 Watch::CodeHook { others } => {
                     for at in std::iter::once(FUNCTION).chain((0..others).map(|number| ELSEWHERE + 4 * number)) {
-                        bare.hook(sys::HookType::CODE, code as *mut c_void, at..=at)?;
+                        bare.hook(sys::HookType::CODE, code as *mut c_void, at, at)?;
                     }
                 }
-                Watch::Trap => bare.hook(sys::HookType::INTR, trap as *mut c_void, 1..=0)?,
+                Watch::Trap => bare.hook(sys::HookType::INTR, trap as *mut c_void, 1, 0)?,
             }
             Ok(bare)
         }
     }
 
+    /// From the first address to the last, or, if that comes before it, everywhere.
+    ///
     /// # Safety
     /// `callback` must have the signature that this kind of hook calls.
-    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, at: std::ops::RangeInclusive<u64>) -> Result<(), String> {
+    unsafe fn hook(&self, kind: sys::HookType, callback: *mut c_void, first: u64, last: u64) -> Result<(), String> {
         let user = (&raw const *self.seen).cast_mut().cast();
         let mut hook = 0;
         // SAFETY: the caller keeps to the contract; `user` lives as long as the engine.
-        check(unsafe { sys::uc_hook_add(self.uc, &raw mut hook, kind.0 as c_int, callback, user, *at.start(), *at.end()) })
+        check(unsafe { sys::uc_hook_add(self.uc, &raw mut hook, kind.0 as c_int, callback, user, first, last) })
     }
 
     /// Calls the function so often; how often it was seen.

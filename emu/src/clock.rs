@@ -38,37 +38,54 @@ pub enum Place {
         /// The address behind the probed instruction.
         next: u64,
     },
-    /// The start of a detour, come to by a jump of `jump` bytes at `origin`: `lead` bytes that count nothing, then the displaced copy of
-    /// the `len` bytes at `origin`.
-    Detour {
-        /// The probed address.
-        origin: u64,
-        /// Bytes of the displaced instructions.
-        len: u8,
-        /// Bytes in front of them.
-        lead: u8,
-        /// Bytes of the jump.
-        jump: u8,
-    },
+    /// The start of a detour.
+    Detour(Detour),
     /// Where hijacked functions return to: code of the engine's too.
     ReturnPad,
     /// Code of the engine's: counts nothing, takes no interrupt.
     Nothing,
 }
 
+/// A detour, come to by a jump of `jump` bytes at `origin`: `lead` bytes that count nothing, then the displaced copy of the `len` bytes at
+/// `origin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// The probed address.
+    pub origin: u64,
+    /// Bytes of the displaced instructions.
+    pub len: u8,
+    /// Bytes in front of them.
+    pub lead: u8,
+    /// Bytes of the jump.
+    pub jump: u8,
+    /// What it is to whom it belongs.
+    pub point: u32,
+}
+
+/// What [`Clock::enter_guest`] has to say of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// It is the fall-through of the one before.
+    FallsThrough,
+    /// It was jumped to.
+    Jumped,
+    /// It takes [`Clock::enter`]; nothing has changed.
+    NotYet,
+}
+
 /// One CPU's clock, told of every block that starts and of everything that leaves one early.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
     /// Time at the start of the current block.
     time: Ticks,
     /// The block's real start.
     start: u64,
-    /// Its start as the guest would see it.
-    shown: u64,
+    /// Where the line of code goes on behind it, as the guest would see it.
+    next: u64,
     /// Bytes that count.
     size: u64,
-    /// Bytes of the block itself, 0 where they do not count.
+    /// Bytes of the block itself, 0 where they do not count. While no block is open, all there are, from 0 on: one comparison tells both.
     whole: u64,
     /// The block was entered and is not known to have been left.
     open: bool,
@@ -78,44 +95,42 @@ pub struct Clock {
     line: Ticks,
 }
 
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock { time: 0, start: 0, next: 0, size: 0, whole: u64::MAX, open: false, fold: false, line: 0 }
+    }
+}
+
 impl Clock {
     /// A block of the guest's own code starts: [`Clock::enter`] for almost every block there is.
-    #[inline]
-    pub fn enter_guest(&mut self, pc: u64, size: u64) -> bool {
-        let falls_through = if self.open {
-            let into = pc.wrapping_sub(self.start);
-            if into < self.whole && into.wrapping_add(size) < self.whole {
-                return self.enter(pc, size, Place::Guest);
-            }
-            self.time = self.time.wrapping_add(self.size);
-            pc == self.shown.wrapping_add(self.size)
-        } else {
-            self.open = true;
-            core::mem::take(&mut self.fold)
-        };
-        (self.start, self.shown, self.size, self.whole) = (pc, pc, size, size);
-        if !falls_through {
-            self.line = self.time;
+    #[inline(always)]
+    pub fn enter_guest(&mut self, pc: u64, size: u32) -> Entered {
+        // One that starts inside the block before it, or none is open.
+        if pc.wrapping_sub(self.start) < self.whole {
+            return Entered::NotYet;
         }
-        falls_through
+        let (size, expected) = (u64::from(size), self.next);
+        self.time = self.time.wrapping_add(self.size);
+        (self.start, self.next, self.size, self.whole) = (pc, pc.wrapping_add(size), size, size);
+        if pc == expected {
+            return Entered::FallsThrough;
+        }
+        self.line = self.time;
+        Entered::Jumped
     }
 
-    /// The start of a detour: [`Clock::enter`] for [`Place::Detour`], come to by the jump; always a fall-through.
-    #[inline]
-    pub fn enter_detour(&mut self, pc: u64, size: u32, origin: u64, parts: [u8; 3]) {
-        if self.open {
-            self.time = self.time.wrapping_add(self.size);
+    /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it is not so, nothing
+    /// has changed.
+    #[inline(always)]
+    pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
+        let (len, lead, jump) = (u64::from(detour.len), u64::from(detour.lead), u64::from(detour.jump));
+        if !self.open || u64::from(size) < lead + len {
+            return false;
         }
-        (self.open, self.fold, self.whole) = (true, false, 0);
-        self.in_detour(pc, size.into(), origin, parts);
-    }
-
-    /// The jump has been counted where it stands; what it stands for is counted here.
-    #[inline]
-    fn in_detour(&mut self, pc: u64, size: u64, origin: u64, [len, lead, jump]: [u8; 3]) {
-        self.time = self.time.saturating_sub(jump.into());
-        let lead = u64::from(lead);
-        (self.start, self.shown, self.size) = (pc.wrapping_add(lead), origin, u64::from(len).min(size.saturating_sub(lead)));
+        // The jump has been counted where it stands; what it stands for is counted here.
+        self.time = self.time.wrapping_add(self.size).wrapping_sub(jump);
+        (self.start, self.next, self.size, self.whole) = (pc.wrapping_add(lead), detour.origin.wrapping_add(len), len, 0);
+        true
     }
 
     /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
@@ -125,7 +140,7 @@ impl Clock {
         let mut falls_through;
         if self.open {
             let into = pc.wrapping_sub(self.start);
-            if pc == self.shown.wrapping_add(self.size) {
+            if pc == self.next {
                 self.time += self.size;
                 falls_through = true;
             } else if into < self.whole && into + size < self.whole {
@@ -141,28 +156,33 @@ impl Clock {
             self.fold = false;
             self.open = true;
         }
-        (self.start, self.shown, self.size, self.whole) = (pc, pc, size, 0);
+        let mut shown = pc;
+        (self.start, self.size, self.whole) = (pc, size, 0);
         match place {
             Place::Guest => self.whole = size,
             Place::Copy { origin, len } => {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
                 // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
-                (self.shown, self.size) = (origin, u64::from(len).min(size));
+                (shown, self.size) = (origin, u64::from(len).min(size));
             }
             Place::WayBack { next } => {
                 falls_through = true;
-                (self.shown, self.size) = (next, 0);
+                (shown, self.size) = (next, 0);
             }
-            Place::Detour { origin, len, lead, jump } => {
+            Place::Detour(Detour { origin, len, lead, jump, .. }) => {
                 falls_through = true;
-                self.in_detour(pc, size, origin, [len, lead, jump]);
+                // The jump has been counted where it stands; what it stands for is counted here.
+                self.time = self.time.saturating_sub(jump.into());
+                self.start = pc.wrapping_add(lead.into());
+                (shown, self.size) = (origin, u64::from(len).min(size.saturating_sub(lead.into())));
             }
             Place::Nothing | Place::ReturnPad => {
                 falls_through = true;
                 self.size = 0;
             }
         }
+        self.next = shown.wrapping_add(self.size);
         if !falls_through {
             self.line = self.time;
         }
@@ -194,7 +214,7 @@ impl Clock {
             // Elsewhere: the exception came while the next block was looked for, so this one is complete.
             self.time += if into <= self.size { into } else { self.size };
         }
-        (self.open, self.fold) = (false, false);
+        self.close(false);
     }
 
     /// The current block ran to its end.
@@ -202,19 +222,24 @@ impl Clock {
         if self.open {
             self.time += self.size;
         }
-        (self.open, self.fold) = (false, false);
+        self.close(false);
+    }
+
+    #[inline]
+    fn close(&mut self, fold: bool) {
+        (self.open, self.fold, self.start, self.whole) = (false, fold, 0, u64::MAX);
     }
 
     /// The block that was just offered is not going to run now; it will be offered again.
     pub fn take_back(&mut self) {
-        (self.open, self.fold) = (false, false);
+        self.close(false);
     }
 
     /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line.
     #[inline]
     pub fn resume(&mut self, counted: u64, falls_through: bool) {
         self.time += counted;
-        (self.open, self.fold) = (false, falls_through);
+        self.close(falls_through);
     }
 
     /// An instruction costs more than its length.
@@ -226,7 +251,8 @@ impl Clock {
     pub fn is_sound(&self, last: Ticks) -> bool {
         // Blocks are short; a state that says otherwise would let time run over.
         const LONGEST: u64 = 1 << 32;
-        self.time < last && self.size < LONGEST && self.whole < LONGEST
+        let is_sound = if self.open { self.whole < LONGEST } else { (self.start, self.whole) == (0, u64::MAX) };
+        self.time < last && self.size < LONGEST && is_sound
     }
 
     /// Sleeps until then.
@@ -271,7 +297,7 @@ mod tests {
         let mut plain = Clock::default();
         plain.enter(0x100, 24, Place::Guest);
         let plain_falls = plain.enter(0x118, 4, Place::Guest);
-        const DETOUR: Place = Place::Detour { origin: 0x108, len: 7, lead: 1, jump: 5 };
+        const DETOUR: Place = Place::Detour(Detour { origin: 0x108, len: 7, lead: 1, jump: 5, point: 0 });
         for cut in [false, true] {
             let mut probed = Clock::default();
             probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
@@ -295,7 +321,7 @@ mod tests {
     #[test]
     fn a_line_of_code_starts_at_the_same_time_with_and_without_a_probe_in_it() {
         let mut plain = Clock::default();
-        plain.enter_guest(0x100, 16);
+        plain.enter(0x100, 16, Place::Guest);
         plain.enter_guest(0x200, 16);
         let mut probed = Clock::default();
         probed.enter(0x100, 16, Place::Guest);

@@ -70,9 +70,10 @@ impl<'a> Hit<'a> {
         Hit { cpu, probe, at, records, phase, in_fault_handler: false, keeps_stack: phase == Phase::Return }
     }
 
-    /// The probe was come to by a jump or not.
-    pub(crate) fn by_jump(self, jump: bool) -> Self {
-        Hit { keeps_stack: self.keeps_stack || jump, ..self }
+    /// A hit of a probe that was come to by a jump.
+    #[inline]
+    pub(crate) fn behind_jump(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, at: Scene<'a>, records: &'a mut Ring) -> Self {
+        Hit { cpu, probe, at, records, phase: Phase::Before, in_fault_handler: false, keeps_stack: true }
     }
 
     /// The probe whose handler this is.

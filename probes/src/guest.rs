@@ -100,6 +100,8 @@ pub enum Window {
         lead: u8,
         /// Length of the jump.
         jump: u8,
+        /// What [`crate::Engine::escaped`] is to be given.
+        point: u32,
     },
     /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead on to the true
     /// address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.

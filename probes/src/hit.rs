@@ -148,18 +148,41 @@ impl Engine {
         }
     }
 
-    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address. What handlers
-    /// do to the pc and the stack pointer is ignored: execution goes on in the detour.
-    pub fn escaped(&mut self, cpu: &mut impl Cpu) {
-        let number = cpu.number();
-        let (Some(point), Some(state)) = (self.points.at(cpu.pc()), self.cpus.get(number)) else { return };
-        if state.depth != 0 {
-            return self.count_reentry(point);
+    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address, `point` is
+    /// what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer is ignored: execution goes on in the detour. True: probes of the machine's own were among them.
+    #[inline(always)]
+    pub fn escaped(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
+        let (number, address) = (cpu.number(), cpu.pc());
+        let (Some(found), Some(state)) = (self.points.get(point), self.cpus.get(number)) else { return false };
+        let [member] = &found.members[..] else { return self.escaped_to_many(cpu, number, point) };
+        if state.depth != 0 || !member.probe.is_plain() {
+            return self.escaped_to_many(cpu, number, point);
+        }
+        self.counts.hits = self.counts.hits.wrapping_add(1);
+        member.probe.count_hit();
+        match &member.action {
+            Action::Handlers => {
+                if let Some(handler) = member.probe.pre_handler() {
+                    let scene = Scene { isa: self.isa, address, instances: &self.returns.instances };
+                    handler(&mut Hit::behind_jump(cpu, &member.probe, scene, &mut self.records));
+                }
+            }
+            Action::Return(pool) => self.returns.enter(cpu, *pool, self.isa, address, &mut self.records, true),
+            Action::Mirror => {}
+        }
+        false
+    }
+
+    /// The same for a point that has not exactly one probe, a plain one, or that is come to while another one is being processed.
+    #[inline(never)]
+    fn escaped_to_many(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> bool {
+        if self.cpus.get(number).is_none_or(|state| state.depth != 0) {
+            self.count_reentry(point);
+            return false;
         }
         self.counts.hits += 1;
-        let Engine { points, returns, cpus, isa, records, .. } = self;
-        let Some(found) = points.get(point) else { return };
-        cpus[number].push(Level { point, status: Status::Active, end: 0 });
+        let Engine { points, returns, isa, records, .. } = self;
+        let Some(found) = points.get(point) else { return false };
         let address = found.address();
         for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
             member.probe.count_hit();
@@ -167,7 +190,7 @@ impl Engine {
             match &member.action {
                 Action::Handlers => {
                     if let Some(handler) = member.probe.pre_handler() {
-                        handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before).by_jump(true));
+                        handler(&mut Hit::behind_jump(cpu, &member.probe, scene, records));
                     }
                 }
                 Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, true),
@@ -176,7 +199,7 @@ impl Engine {
             }
             cpu.set_pc(address);
         }
-        self.cpus[number].pop();
+        found.members.iter().any(|member| member.probe.is_internal())
     }
 
     fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {

@@ -289,7 +289,7 @@ impl Engine {
                 return false;
             }
         }
-        let answer = answer.and_then(|region| Ok((self.carry(guest, point, &region)?, region.end() - region.start())));
+        let answer = answer.and_then(|region| Ok((self.carry(guest, number, point, &region)?, region.end() - region.start())));
         let Some(point) = self.points.get_mut(number) else { return false };
         match answer {
             Ok((written, covers)) => {
@@ -306,7 +306,7 @@ impl Engine {
     }
 
     /// Writes the detour of a region unless it stands there; what runs in it.
-    fn carry(&self, guest: &mut dyn Guest, point: &Point, region: &Region) -> Result<Under, Refusal> {
+    fn carry(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
         // What Linux optimises and should not is called optimised, and goes on by its breakpoint.
         let own = match self.policy {
             Policy::Best => None,
@@ -318,12 +318,12 @@ impl Engine {
         let (region, Some(slot)) = (own.as_ref().unwrap_or(region), point.slot) else { return Ok(Under::NOTHING) };
         let under = Under::of(region).ok_or(Rule::TooLong.refusal())?;
         if point.region != under {
-            self.write_detour(guest, region, slot.detour())?;
+            self.write_detour(guest, number, region, slot.detour())?;
         }
         Ok(under)
     }
 
-    fn write_detour(&self, guest: &mut dyn Guest, region: &Region, at: u64) -> Result<(), Refusal> {
+    fn write_detour(&self, guest: &mut dyn Guest, point: u32, region: &Region, at: u64) -> Result<(), Refusal> {
         let table = self.isa.detour.ok_or(Rule::NoDetours.refusal())?;
         if guest.any_cpu_inside(at..at + LONGEST) {
             return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the detour that stood here before"));
@@ -331,7 +331,7 @@ impl Engine {
         let code = detour::lean(self.isa, table, region, at)?;
         let displaced = (region.end() - region.start()) as u8;
         let (lead, jump) = (table.lead.len() as u8, table.jump_length as u8);
-        guest.window_write(at, code.bytes(), Window::Detour { origin: region.start(), displaced, lead, jump });
+        guest.window_write(at, code.bytes(), Window::Detour { origin: region.start(), displaced, lead, jump, point });
         Ok(())
     }
 

@@ -112,6 +112,7 @@ impl Clone for Object {
 
 const GONE: u32 = 1;
 const DISABLED: u32 = 2;
+const INTERNAL: u32 = 4;
 
 /// One writer, so no read-modify-write is needed.
 #[inline]
@@ -242,6 +243,12 @@ impl Kprobe {
         self.0.state.flags.load(Ordering::Relaxed) & (GONE | DISABLED) != 0
     }
 
+    /// Its handlers run, and it is not the machine's own.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.state.flags.load(Ordering::Relaxed) == 0
+    }
+
     /// The machine's own.
     pub fn is_internal(&self) -> bool {
         self.0.wanted.internal
@@ -275,7 +282,8 @@ impl Kprobe {
     pub(crate) fn begin(&self, address: u64) {
         let state = &self.0.state;
         state.address.store(address, Ordering::Relaxed);
-        state.flags.store(if self.0.wanted.disabled { DISABLED } else { 0 }, Ordering::Relaxed);
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        state.flags.store(flag(self.0.wanted.disabled, DISABLED) | flag(self.0.wanted.internal, INTERNAL), Ordering::Relaxed);
         for counter in [&state.hits, &state.nmissed, &state.skipped, &state.passed] {
             counter.store(0, Ordering::Relaxed);
         }

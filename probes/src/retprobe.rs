@@ -158,7 +158,10 @@ impl Returns {
         let (Some(pad), Some(ret_addr)) = (instances.pad, return_address(cpu, isa)) else { return owner.count_missed() };
         if let Some(entry) = owner.entry_handler() {
             let scene = Scene { isa, address, instances };
-            let hit = Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before).by_jump(by_jump);
+            let hit = match by_jump {
+                true => Hit::behind_jump(cpu, owner.kprobe(), scene, records),
+                false => Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before),
+            };
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, call.place), ret_addr)) == Flow::Redirected {
                 return;
             }

@@ -1,7 +1,7 @@
 //! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of `benches/budgets.tsv`.
 //!
 //! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the benchmark loop and runs
-//! each for two lengths of time; callgrind dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same
+//! each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same
 //! loop without a probe, at the same length, is taken off. Counts repeat exactly, on any x86-64 machine with the same compiler.
 
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ const WARM: u64 = 20_000;
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["measure", guest] => measure(guest),
+        ["measure", guest, ref letters @ ..] => measure(guest, letters),
         [] => check(),
-        _ => Err("usage: budget, or budget measure GUEST under callgrind".into()),
+        _ => Err("usage: budget, or budget measure GUEST [LETTERS...] under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,9 +35,9 @@ fn main() -> ExitCode {
 }
 
 /// Under callgrind: prints the hits of each of the runs that it counts.
-fn measure(guest: &str) -> Result<(), String> {
+fn measure(guest: &str, letters: &[&str]) -> Result<(), String> {
     let mut bench = BenchLoop::tiny(guest)?;
-    for mechanism in MECHANISMS {
+    for mechanism in MECHANISMS.iter().filter(|mechanism| letters.is_empty() || letters.contains(&mechanism.letters)) {
         let planted = bench.plant(mechanism)?;
         bench.run(WARM)?;
         for nanoseconds in [SHORT, LONG] {

@@ -9,12 +9,14 @@ pub mod x86;
 
 use crate::boot::Kernel;
 use crate::boot::marks::Marks;
+use crate::clock::{Clock, nanoseconds};
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use std::cell::Cell;
+use std::ops::Deref;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::mem::{Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
@@ -271,18 +273,32 @@ pub struct TaskPlace {
     pub comm: Option<u64>,
 }
 
-/// The view of a stopped CPU that the engine and its handlers get.
-pub struct View<'a> {
-    pub(crate) trap: &'a TrapContext,
+/// What is around a CPU and the same at all its hits.
+pub struct Around {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
-    pub(crate) ram: &'a Ram,
-    pub(crate) tasks: &'a TaskPlace,
-    pub(crate) number: usize,
-    pub(crate) now: u64,
-    pub(crate) pc: Cell<u64>,
     /// The bits that an address or a register has.
     pub(crate) mask: u64,
+    pub(crate) ram: Ram,
+    pub(crate) tasks: TaskPlace,
+    /// The number of the CPU that runs.
+    pub(crate) current: usize,
+}
+
+/// The view of a stopped CPU that the engine and its handlers get. It is made at every hit: what it can ask for, it does not hold.
+pub struct View<'a> {
+    pub(crate) trap: TrapContext,
+    pub(crate) around: &'a Around,
+    pub(crate) clock: &'a Clock,
+    pub(crate) pc: Cell<u64>,
+}
+
+impl Deref for View<'_> {
+    type Target = Around;
+    #[inline]
+    fn deref(&self) -> &Around {
+        self.around
+    }
 }
 
 impl View<'_> {
@@ -300,12 +316,12 @@ impl View<'_> {
             while done < len {
                 let at = address.wrapping_add(done as u64) & self.mask;
                 let part = (len - done).min((PAGE - at % PAGE) as usize);
-                let physical = (self.model.translate)(&self.trap.handle(), self.ram, at, access)?;
+                let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, at, access)?;
                 if !self.ram.holds(physical, part) {
                     return Err(Fault { address: at, write: access == Access::Write });
                 }
                 if !dry {
-                    each(self.ram, physical, done, part);
+                    each(&self.around.ram, physical, done, part);
                 }
                 done += part;
             }
@@ -315,7 +331,7 @@ impl View<'_> {
 
     /// Where an address of the kernel lies in memory.
     pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
-        (self.model.translate)(&self.trap.handle(), self.ram, address, Access::Look).ok()
+        (self.model.translate)(&self.trap.handle(), &self.around.ram, address, Access::Look).ok()
     }
 
     /// Whether the ISA's breakpoint stands there.
@@ -338,7 +354,7 @@ impl Memory for View<'_> {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         if in_one_page(address, into.len()) {
-            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Read)?;
+            let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, Access::Read)?;
             return if self.ram.read(physical, into) {
                 Ok(())
             } else {
@@ -353,7 +369,7 @@ impl Memory for View<'_> {
     #[inline]
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         if in_one_page(address, bytes.len()) {
-            let physical = (self.model.translate)(&self.trap.handle(), self.ram, address & self.mask, Access::Write)?;
+            let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, Access::Write)?;
             return if self.ram.write(physical, bytes) {
                 Ok(())
             } else {
@@ -375,7 +391,7 @@ impl Registers for View<'_> {
         (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.mask
     }
     fn set(&mut self, reg: Reg, value: u64) {
-        (self.model.set)(self.trap, reg, value & self.mask);
+        (self.model.set)(&self.trap, reg, value & self.mask);
     }
     #[inline]
     fn pc(&self) -> u64 {
@@ -390,7 +406,7 @@ impl Registers for View<'_> {
 impl Cpu for View<'_> {
     #[inline]
     fn number(&self) -> usize {
-        self.number
+        self.current
     }
     fn task(&mut self) -> u64 {
         (self.model.current_task)(self)
@@ -410,7 +426,7 @@ impl Cpu for View<'_> {
         name
     }
     fn now(&self) -> u64 {
-        crate::clock::nanoseconds(self.now)
+        nanoseconds(self.clock.time())
     }
     fn interrupts_off(&self) -> bool {
         (self.model.interrupts_off)(&self.trap.handle())

@@ -1,8 +1,9 @@
 //! What the CPU core calls: blocks that start, traps, port accesses. The road of a hit begins in `interrupt`.
 
+use super::gate::Gate;
 use super::{FROZEN_MOST, Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
-use crate::clock::{Place, nanoseconds, ticks};
+use crate::clock::{Detour, Entered, Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::SystemRegister;
@@ -15,23 +16,26 @@ const CLOCK_READ_NANOSECONDS: u64 = 20;
 
 impl<L: Listener> Events for Inner<L> {
     #[inline]
-    fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
-        if self.frozen || self.shown.is_some() || self.window.holds(pc) || self.listener.follows() {
-            return self.odd_block(cpu, pc, size);
+    fn block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+        // Every call below is the last thing done: so this needs no registers of its caller's, nor a stack.
+        if self.gate.catches(pc) {
+            return self.at_gate(cpu, pc, size);
         }
-        let falls_through = self.clock.enter_guest(pc, size.into());
-        if !falls_through && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)) {
-            self.look_up(cpu, pc);
+        match self.clock.enter_guest(pc, size) {
+            Entered::FallsThrough => {}
+            Entered::Jumped if self.clock.time() < self.next_look && !self.listener.watches(pc) => {}
+            Entered::Jumped => self.look(cpu, pc),
+            Entered::NotYet => self.near_block(cpu, pc, size),
         }
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
-        let trap = (self.model.trap)(cpu, &mut self.scratch, vector);
+        let trap = (self.around.model.trap)(cpu, &mut self.scratch, vector);
         self.trapped(cpu, trap);
     }
 
     fn invalid_instruction(&mut self, cpu: &TrapContext) {
-        let trap = (self.model.invalid)(cpu);
+        let trap = (self.around.model.invalid)(cpu);
         self.trapped(cpu, trap);
     }
 
@@ -61,14 +65,14 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn cpuid(&mut self, cpu: &InstructionContext) {
-        (self.model.instructions.identify)(cpu);
+        (self.around.model.instructions.identify)(cpu);
     }
 
     fn rdtsc(&mut self, cpu: &InstructionContext) {
         self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         let pc = cpu.handle().pc();
         let time = self.clock.at(pc);
-        (self.model.instructions.read_clock)(cpu, nanoseconds(time));
+        (self.around.model.instructions.read_clock)(cpu, nanoseconds(time));
         self.record(What::ClockRead, self.origin_of(pc), time);
     }
 
@@ -76,12 +80,12 @@ impl<L: Listener> Events for Inner<L> {
         let pc = cpu.handle().pc();
         self.counts.system_calls += 1;
         self.record(What::SystemCall, pc, self.clock.at(pc));
-        (self.model.instructions.system_call)(cpu, &mut self.scratch);
+        (self.around.model.instructions.system_call)(cpu, &mut self.scratch);
     }
 
     fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64> {
         let pc = cpu.handle().pc();
-        let at = At { cpu: self.current, now: self.clock.at(pc) };
+        let at = At { cpu: self.around.current, now: self.clock.at(pc) };
         let value = self.board.system_read(at, register)?;
         self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         self.record(What::ClockRead, self.origin_of(pc), at.now);
@@ -89,7 +93,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool {
-        let at = At { cpu: self.current, now: self.clock.at(cpu.handle().pc()) };
+        let at = At { cpu: self.around.current, now: self.clock.at(cpu.handle().pc()) };
         let taken = self.board.system_write(at, register, value);
         if taken {
             self.next_look = 0;
@@ -116,20 +120,54 @@ impl<L: Listener> Inner<L> {
     fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
         self.clock.close_at(trap.resume);
         self.next_look = 0;
-        let abi = self.isa.abi;
-        let at = At { cpu: self.current, now: self.clock.time() };
+        let abi = self.around.isa.abi;
+        let at = At { cpu: self.around.current, now: self.clock.time() };
         let mut call = [0; 4];
         for (value, register) in call.iter_mut().zip(abi.arguments) {
-            *value = (self.model.get)(&cpu.handle(), *register, trap.pc);
+            *value = (self.around.model.get)(&cpu.handle(), *register, trap.pc);
         }
         let answer = self.board.firmware_call(at, call);
-        (self.model.set)(cpu, abi.result, answer);
+        (self.around.model.set)(cpu, abi.result, answer);
         cpu.set_pc(trap.resume);
         self.after_access();
     }
 
+    /// A block in the probe window, or any while the gate is wide.
+    #[inline(never)]
+    fn at_gate(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+        if !self.gate.is_wide()
+            && let Some(detour) = self.listener.detour(pc)
+            && self.clock.enter_detour(pc, size, &detour)
+        {
+            return self.escape(cpu, &detour);
+        }
+        self.odd_block(cpu, pc, size);
+    }
+
+    /// A block of the guest's own that the clock has to think about: the first one behind a trap, one that starts inside the one before.
+    #[inline(never)]
+    fn near_block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+        let falls_through = self.clock.enter(pc, size.into(), Place::Guest);
+        if !falls_through && (self.clock.time() >= self.next_look || self.listener.watches(pc)) {
+            self.look_up(cpu, pc);
+        }
+    }
+
+    /// A block start at which something may be due.
+    #[inline(never)]
+    fn look(&mut self, cpu: BlockContext, pc: u64) {
+        self.look_up(cpu, pc);
+    }
+
+    /// What the gate is to catch, after a change of what that depends on.
+    pub(super) fn set_gate(&mut self) {
+        let wide = self.frozen || self.shown.is_some() || self.arrival.is_some() || self.listener.follows();
+        self.gate = Gate::new(&self.window, wide);
+    }
+
     /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
-    fn odd_block(&mut self, cpu: &BlockContext, pc: u64, size: u32) {
+    #[inline(never)]
+    fn odd_block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
@@ -156,30 +194,29 @@ impl<L: Listener> Inner<L> {
             self.listener.passed(pc..pc.wrapping_add(size.into()));
         }
         match place {
-            Place::Detour { origin, .. } => self.escape(cpu, origin),
+            Place::Detour(detour) => self.escape(cpu, &detour),
             Place::ReturnPad => self.returned(cpu, pc),
             _ => {}
         }
     }
 
     /// A block start at which something may be due; the only place where a run is ended. True: it is.
-    fn look_up(&mut self, cpu: &BlockContext, pc: u64) -> bool {
+    fn look_up(&mut self, cpu: BlockContext, pc: u64) -> bool {
         let now = self.clock.time();
-        self.board.advance(At { cpu: self.current, now });
+        self.board.advance(At { cpu: self.around.current, now });
         if self.wish.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
             self.wish = Some(Wish::Attention);
         }
         if self.wish.is_none() && self.listener.watches(pc) {
-            let trap = cpu.registers();
-            let (listener, mut view) = self.show(&trap, pc);
+            let (listener, mut view) = self.show(&cpu.registers(), pc);
             if listener.arrived(&mut view) {
                 self.wish = Some(Wish::Attention);
             }
         }
         if self.wish.is_none()
-            && self.board.pending(self.current).is_some()
-            && (self.model.interruptible)(&cpu.handle(), &mut self.scratch)
+            && self.board.pending(self.around.current).is_some()
+            && (self.around.model.interruptible)(&cpu.handle(), &mut self.scratch)
         {
             self.wish = Some(Wish::Interrupt);
         }
@@ -204,10 +241,10 @@ impl<L: Listener> Inner<L> {
 
     /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it in.
     pub(super) fn when_to_look(&self) -> u64 {
-        if self.wish.is_some() || self.board.pending(self.current).is_some() {
+        if self.wish.is_some() || self.board.pending(self.around.current).is_some() {
             return 0;
         }
-        let due = [self.board.next_event(self.current), self.listener.attention_at()].into_iter().flatten().min();
+        let due = [self.board.next_event(self.around.current), self.listener.attention_at()].into_iter().flatten().min();
         due.unwrap_or(u64::MAX).min(self.limit).min(self.slice_end)
     }
 
@@ -219,19 +256,9 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The listener, and the CPU as it is shown to it.
-    pub(super) fn show<'a>(&'a mut self, trap: &'a TrapContext, pc: u64) -> (&'a mut L, View<'a>) {
-        let (ram, tasks, now) = (&self.ram, &self.tasks, self.clock.time());
-        let view = View {
-            trap,
-            model: self.model,
-            isa: self.isa,
-            ram,
-            tasks,
-            number: self.current,
-            now,
-            pc: Cell::new(pc),
-            mask: self.mask,
-        };
+    #[inline]
+    pub(super) fn show(&mut self, trap: &TrapContext, pc: u64) -> (&mut L, View<'_>) {
+        let view = View { trap: trap.share(), around: &self.around, clock: &self.clock, pc: Cell::new(pc) };
         (&mut self.listener, view)
     }
 
@@ -248,8 +275,7 @@ impl<L: Listener> Inner<L> {
         match answer {
             Answer::Resume(resume) if !other => {
                 self.counts.claimed += 1;
-                self.frozen = resume.frozen;
-                self.frozen_blocks = 0;
+                self.freeze(resume.frozen);
                 self.clock.resume(resume.counted.into(), resume.falls_through);
                 self.show_window(cpu, pc);
                 cpu.set_pc(pc);
@@ -266,9 +292,8 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
-    fn returned(&mut self, cpu: &BlockContext, pc: u64) {
-        let trap = cpu.registers();
-        let (listener, mut view) = self.show(&trap, pc);
+    fn returned(&mut self, cpu: BlockContext, pc: u64) {
+        let (listener, mut view) = self.show(&cpu.registers(), pc);
         if !listener.returned(&mut view) {
             self.wish =
                 Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
@@ -277,21 +302,33 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
-    /// The CPU is at the start of a detour: the handlers of the probe at `origin` run, on live registers. The pc is not theirs to set.
-    fn escape(&mut self, cpu: &BlockContext, origin: u64) {
-        let trap = cpu.registers();
-        let (listener, mut view) = self.show(&trap, origin);
-        listener.escaped(&mut view);
-        self.look_at_listener();
+    /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.
+    #[inline(always)]
+    fn escape(&mut self, cpu: BlockContext, detour: &Detour) {
+        let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
+        if listener.escaped(&mut view, detour.point) {
+            self.look_at_listener();
+        }
+    }
+
+    /// A handler in guest code begins, or has ended.
+    #[inline]
+    fn freeze(&mut self, frozen: bool) {
+        self.frozen_blocks = 0;
+        if self.frozen != frozen {
+            self.frozen = frozen;
+            self.set_gate();
+        }
     }
 
     fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
         let exception = trap.exception;
         let known = self.fault_address;
-        if let Some(shown) = (self.model.window_fault)(cpu, &mut self.scratch, &self.ram, &exception, &self.window, known) {
+        if let Some(shown) = (self.around.model.window_fault)(cpu, &mut self.scratch, &self.around.ram, &exception, &self.window, known) {
             self.counts.window_faults += 1;
             self.hide_window();
             self.shown = Some(shown);
+            self.set_gate();
             return;
         }
         let mut resume = trap.resume;
@@ -308,8 +345,8 @@ impl<L: Listener> Inner<L> {
             self.next_look = 0;
             if let Answer::Resume(how) = answer {
                 self.clock.resume(how.counted.into(), how.falls_through);
-                self.frozen = how.frozen;
-                (self.model.forget)(cpu, &mut self.scratch);
+                self.freeze(how.frozen);
+                (self.around.model.forget)(cpu, &mut self.scratch);
                 cpu.set_pc(resume);
                 return;
             }
@@ -319,15 +356,15 @@ impl<L: Listener> Inner<L> {
 
     /// Delivers, or notes that the guest is past help.
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
-        if Some(exception.vector) == self.model.system_call_vector {
+        if Some(exception.vector) == self.around.model.system_call_vector {
             self.counts.system_calls += 1;
             self.record(What::SystemCall, resume, self.clock.time());
         } else {
             self.counts.exceptions += 1;
             self.record(What::Exception(exception.vector, exception.error), resume, self.clock.time());
         }
-        let answer = (self.model.deliver)(cpu, &mut self.scratch, &self.ram, exception, resume);
-        self.fault_address = (self.model.fault_address)(&cpu.handle());
+        let answer = (self.around.model.deliver)(cpu, &mut self.scratch, &self.around.ram, exception, resume);
+        self.fault_address = (self.around.model.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
         } else if self.is_storm() {
@@ -355,13 +392,14 @@ impl<L: Listener> Inner<L> {
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
         if self.window.holds(pc) {
-            if let Some(tables) = self.model.tables_in_force
+            if let Some(tables) = self.around.model.tables_in_force
                 && self.fetched.again(tables(&cpu.handle()), pc)
             {
                 return;
             }
             self.hide_window();
-            self.shown = (self.model.show_window)(&cpu.handle(), &self.ram, &self.window, pc);
+            self.shown = (self.around.model.show_window)(&cpu.handle(), &self.around.ram, &self.window, pc);
+            self.set_gate();
         }
     }
 
@@ -369,7 +407,8 @@ impl<L: Listener> Inner<L> {
     #[inline]
     pub(super) fn hide_window(&mut self) {
         if let Some(shown) = self.shown.take() {
-            (self.model.hide_window)(&self.ram, &shown);
+            (self.around.model.hide_window)(&self.around.ram, &shown);
+            self.set_gate();
         }
     }
 
@@ -383,21 +422,21 @@ impl<L: Listener> Inner<L> {
     /// A device access: timers move on to exactly now, and the next block start looks again.
     fn access(&mut self, handle: &Handle) -> At {
         self.next_look = 0;
-        At { cpu: self.current, now: self.clock.at(handle.pc()) }
+        At { cpu: self.around.current, now: self.clock.at(handle.pc()) }
     }
 
     /// The same where the core does not say at which instruction it is: as of the start of its line of code, which is the same place
     /// whether something in it is displaced or not.
     fn access_in_line(&mut self) -> At {
         self.next_look = 0;
-        let at = At { cpu: self.current, now: self.clock.line() };
+        let at = At { cpu: self.around.current, now: self.clock.line() };
         self.board.advance(at);
         at
     }
 
     /// What an access may have led to.
     fn after_access(&mut self) {
-        if (0..self.cpus.len()).any(|other| other != self.current && self.board.pending(other).is_some()) {
+        if (0..self.cpus.len()).any(|other| other != self.around.current && self.board.pending(other).is_some()) {
             // Whom this has woken gets a turn.
             self.slice_end = self.slice_end.min(self.clock.time() + super::slice());
         }
@@ -432,7 +471,7 @@ impl<L: Listener> Inner<L> {
 
     pub(super) fn record(&mut self, what: What, pc: u64, time: u64) {
         if let Some(log) = &mut self.happenings {
-            log.push(Happening { cpu: self.current, what, pc, time });
+            log.push(Happening { cpu: self.around.current, what, pc, time });
         }
     }
 }

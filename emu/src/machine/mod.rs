@@ -3,6 +3,7 @@
 //! `hooks.rs` is called by the core, `run.rs` decides what runs next; nothing here knows about probes.
 
 mod fetched;
+mod gate;
 mod hooks;
 mod run;
 mod snapshot;
@@ -10,8 +11,8 @@ mod snapshot;
 use crate::boards::{self, Board};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
-use crate::clock::{Clock, Place, Ticks, ticks};
-use crate::cpu::{self, Model, Shown, TaskPlace, View, WindowPlace};
+use crate::clock::{Clock, Detour, Place, Ticks, ticks};
+use crate::cpu::{self, Around, Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::unicorn::engine::{Core, Handle};
 use crate::unicorn::ram::Ram;
@@ -23,6 +24,7 @@ use trapline_probes::guest::Answer;
 
 pub use crate::snapshot::Counts;
 use fetched::Fetched;
+use gate::Gate;
 pub use run::Stop;
 
 /// Who may claim what happens in the machine.
@@ -35,9 +37,17 @@ pub trait Listener {
     fn fault(&mut self, cpu: &mut View<'_>, vector: u32) -> Answer;
     /// An interrupt is about to be taken inside the probe window; puts the pc back to where it belongs.
     fn interrupted(&mut self, cpu: &mut View<'_>);
-    /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is.
-    fn escaped(&mut self, cpu: &mut View<'_>) {
-        let _ = cpu;
+    /// The detour that starts at an address of the probe window.
+    fn detour(&self, pc: u64) -> Option<Detour> {
+        let _ = pc;
+        None
+    }
+    /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is;
+    /// `point` is that of the detour. Whether
+    /// [`Listener::wants_attention`] is to be asked.
+    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+        let _ = (cpu, point);
+        false
     }
     /// The CPU has come to the return pad. False: it cannot go on from there.
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
@@ -67,7 +77,7 @@ pub trait Listener {
     fn attention_at(&self) -> Option<Ticks> {
         None
     }
-    /// Asked after each of the above: should the machine stop at the next place where it may?
+    /// Asked after what happened above: should the machine stop at the next place where it may?
     fn wants_attention(&self) -> bool {
         false
     }
@@ -156,11 +166,7 @@ pub struct Machine<L: Listener> {
 
 /// All of the machine but the core, which calls into this.
 pub(crate) struct Inner<L> {
-    pub(crate) model: &'static Model,
-    pub(crate) isa: &'static Isa,
-    /// The bits that an address or a register has.
-    pub(crate) mask: u64,
-    pub(crate) ram: Ram,
+    pub(crate) around: Around,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
     /// Bytes of RAM that the guest knows of.
@@ -170,8 +176,8 @@ pub(crate) struct Inner<L> {
     /// The core's state after a reset.
     pub(crate) reset: Image,
     pub(crate) listener: L,
-    pub(crate) tasks: TaskPlace,
     pub(crate) window: WindowPlace,
+    pub(crate) gate: Gate,
     /// The entry by which the guest's page tables show the window, while the CPU is there.
     pub(crate) shown: Option<Shown>,
     /// Which pages of the window the core has fetched from.
@@ -179,7 +185,6 @@ pub(crate) struct Inner<L> {
     /// Room for one state, used inside callbacks.
     pub(crate) scratch: Image,
     pub(crate) cpus: Vec<SleepingCpu>,
-    pub(crate) current: usize,
     /// The running CPU's clock.
     pub(crate) clock: Clock,
     /// Its fault address register as the guest knows it.
@@ -283,23 +288,26 @@ impl<L: Listener> Machine<L> {
         core.flush_tlb();
 
         let inner = Inner {
-            model,
-            isa: kernel.arch.isa(),
-            mask: u64::MAX >> (64 - 8 * kernel.arch.isa().word),
-            ram,
+            around: Around {
+                model,
+                isa: kernel.arch.isa(),
+                mask: u64::MAX >> (64 - 8 * kernel.arch.isa().word),
+                ram,
+                tasks: TaskPlace::of(kernel, model),
+                current: 0,
+            },
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
             told,
             entry_tables,
             reset,
             listener: listener(window),
-            tasks: TaskPlace::of(kernel, model),
             window,
+            gate: Gate::default(),
             shown: None,
             fetched: Fetched::of(&window),
             scratch,
             cpus,
-            current: 0,
             clock: Clock::default(),
             fault_address: 0,
             frozen: false,
@@ -375,11 +383,11 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         let parts = Parts {
             handle: self.core.handle(),
-            model: inner.model,
-            isa: inner.isa,
-            ram: &inner.ram,
+            model: inner.around.model,
+            isa: inner.around.isa,
+            ram: &inner.around.ram,
             cpus: &inner.cpus,
-            current: inner.current,
+            current: inner.around.current,
         };
         (&mut inner.listener, parts)
     }
@@ -396,19 +404,19 @@ impl<L: Listener> Machine<L> {
 
     /// The registers of the running CPU, for a report.
     pub fn registers(&self) -> Vec<(&'static str, u64)> {
-        let mask = u64::MAX >> (64 - 8 * self.inner.isa.word);
-        let values = (self.inner.model.dump)(&self.core.handle());
+        let mask = self.inner.around.mask;
+        let values = (self.inner.around.model.dump)(&self.core.handle());
         values.into_iter().map(|(name, value)| (name, value & mask)).collect()
     }
 
     /// Which CPU was running.
     pub fn current_cpu(&self) -> usize {
-        self.inner.current
+        self.inner.around.current
     }
 
     /// Whether the running CPU stands in code of the kernel's privilege.
     pub fn in_kernel(&self) -> bool {
-        (self.inner.model.in_kernel)(&self.core.handle())
+        (self.inner.around.model.in_kernel)(&self.core.handle())
     }
 
     /// The pc of every CPU, as the core has it.
@@ -419,7 +427,7 @@ impl<L: Listener> Machine<L> {
 
     /// Guest RAM, the engine's own part included.
     pub fn ram(&self) -> &Ram {
-        &self.inner.ram
+        &self.inner.around.ram
     }
 
     /// Bytes of RAM that the guest knows of.
@@ -431,22 +439,22 @@ impl<L: Listener> Machine<L> {
     pub fn set_pc(&mut self, pc: u64) {
         self.core.stopped().set_pc(pc);
         self.inner.clock.resume(0, false);
-        let current = self.inner.current;
+        let current = self.inner.around.current;
         self.inner.cpus[current].halted = false;
         self.inner.wish = None;
     }
 
     /// Writes guest memory by physical address and drops what was translated from it.
     pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
-        let written = self.inner.ram.write(physical, bytes);
-        surgery::drop_translations(self.core.handle(), &self.inner.ram, physical, bytes.len());
+        let written = self.inner.around.ram.write(physical, bytes);
+        surgery::drop_translations(self.core.handle(), &self.inner.around.ram, physical, bytes.len());
         written
     }
 
     /// Looks at the running CPU as a handler would.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View<'_>) -> R) -> R {
         let trap = self.core.stopped();
-        let pc = (self.inner.model.pc)(&trap.handle());
+        let pc = (self.inner.around.model.pc)(&trap.handle());
         let (_, mut view) = self.inner.show(&trap, pc);
         with(&mut view)
     }

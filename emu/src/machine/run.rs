@@ -62,6 +62,7 @@ impl<L: Listener> Machine<L> {
     /// One CPU runs until something is due.
     fn turn(&mut self) -> Result<(), Stop> {
         self.inner.next_look = self.inner.when_to_look();
+        self.inner.set_gate();
         if let Some(wish) = self.inner.wish.take() {
             // Noted in a callback after which the core went to sleep by itself.
             return self.grant(wish);
@@ -89,7 +90,7 @@ impl<L: Listener> Machine<L> {
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
             Wish::PowerOff(status) => {
-                self.inner.clock.close_at((self.inner.model.pc)(&self.core.handle()));
+                self.inner.clock.close_at((self.inner.around.model.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
             }
             Wish::Shutdown(why) => Err(Stop::Dead(why)),
@@ -100,20 +101,20 @@ impl<L: Listener> Machine<L> {
     fn halt(&mut self) {
         let inner = &mut self.inner;
         inner.clock.close_whole();
-        let pc = (inner.model.pc)(&self.core.handle());
+        let pc = (inner.around.model.pc)(&self.core.handle());
         inner.record(What::Halt, pc, inner.clock.time());
-        inner.cpus[inner.current].halted = true;
+        inner.cpus[inner.around.current].halted = true;
     }
 
     fn deliver_interrupt(&mut self) {
         let cpu = self.core.stopped();
         let inner = &mut self.inner;
-        let Some(vector) = inner.board.acknowledge(inner.current) else { return };
+        let Some(vector) = inner.board.acknowledge(inner.around.current) else { return };
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
         inner.record(What::Interrupt(vector), pc, inner.clock.time());
-        let answer = (inner.model.deliver)(&cpu, &mut inner.scratch, &inner.ram, Exception::external(vector), pc);
+        let answer = (inner.around.model.deliver)(&cpu, &mut inner.scratch, &inner.around.ram, Exception::external(vector), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
         }
@@ -122,7 +123,7 @@ impl<L: Listener> Machine<L> {
     /// The pc as the guest may see it: a repeated instruction in its slot goes back to where it belongs.
     fn pc_outside_window(&mut self) -> u64 {
         let cpu = self.core.stopped();
-        let pc = (self.inner.model.pc)(&cpu.handle());
+        let pc = (self.inner.around.model.pc)(&cpu.handle());
         if !self.inner.window.holds(pc) {
             return pc;
         }
@@ -134,7 +135,7 @@ impl<L: Listener> Machine<L> {
     /// Between runs no CPU stands in the window: so text may be changed and slots given back.
     fn leave_window(&mut self) {
         let pc = self.pc_outside_window();
-        if pc != (self.inner.model.pc)(&self.core.handle()) {
+        if pc != (self.inner.around.model.pc)(&self.core.handle()) {
             self.core.stopped().set_pc(pc);
         }
         self.inner.hide_window();
@@ -143,7 +144,7 @@ impl<L: Listener> Machine<L> {
     /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         let inner = &mut self.inner;
-        let current = inner.current;
+        let current = inner.around.current;
         let time = inner.clock.time();
         if !inner.cpus[current].halted && time < inner.slice_end {
             return if time < inner.limit { Ok(()) } else { Err(Stop::Limit) };
@@ -174,7 +175,7 @@ impl<L: Listener> Machine<L> {
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
-                if !(inner.model.interrupts_off)(&self.core.handle()) {
+                if !(inner.around.model.interrupts_off)(&self.core.handle()) {
                     self.deliver_interrupt();
                 }
             } else {
@@ -192,11 +193,11 @@ impl<L: Listener> Machine<L> {
         if !cpu.halted {
             return Some(time);
         }
-        let off = match number == inner.current {
-            true => (inner.model.interrupts_off)(&self.core.handle()),
-            false => (inner.model.saved_interrupts_off)(&cpu.state),
+        let off = match number == inner.around.current {
+            true => (inner.around.model.interrupts_off)(&self.core.handle()),
+            false => (inner.around.model.saved_interrupts_off)(&cpu.state),
         };
-        if off && !inner.model.wakes_masked {
+        if off && !inner.around.model.wakes_masked {
             return None;
         }
         let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;
@@ -205,10 +206,10 @@ impl<L: Listener> Machine<L> {
 
     fn switch_to(&mut self, number: usize) {
         let inner = &mut self.inner;
-        if number == inner.current {
+        if number == inner.around.current {
             return;
         }
-        let from = inner.current;
+        let from = inner.around.current;
         let handle = self.core.handle();
         let leaving = &mut inner.cpus[from];
         leaving.state.save(handle);
@@ -217,7 +218,7 @@ impl<L: Listener> Machine<L> {
         entering.state.restore(handle);
         inner.clock = entering.clock.clone();
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
-        inner.current = number;
+        inner.around.current = number;
         self.core.flush_tlb();
     }
 }

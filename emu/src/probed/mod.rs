@@ -12,7 +12,7 @@ pub mod window;
 
 use crate::boot::Kernel;
 use crate::boot::module::{self, Module};
-use crate::clock::{Place, Ticks, ticks};
+use crate::clock::{Detour, Place, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
@@ -53,9 +53,7 @@ impl Listener for Probes {
             true => self.timed_breakpoint(cpu),
             false => self.engine.breakpoint(cpu),
         };
-        if let Some(task) = self.notes.take_exited() {
-            self.engine.task_exited(task);
-        }
+        self.settle_notes();
         answer
     }
 
@@ -67,23 +65,26 @@ impl Listener for Probes {
         self.engine.interrupted(cpu);
     }
 
-    fn escaped(&mut self, cpu: &mut View<'_>) {
-        let started = self.timing.is_some().then(Instant::now);
-        let pc = cpu.pc();
-        self.engine.escaped(cpu);
-        if let (Some(timing), Some(started)) = (&mut self.timing, started) {
-            timing.note(pc, started, true);
+    #[inline(always)]
+    fn detour(&self, pc: u64) -> Option<Detour> {
+        self.window.detour(pc)
+    }
+
+    #[inline(always)]
+    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+        if self.timing.is_some() {
+            return self.timed_escape(cpu, point);
         }
-        if let Some(task) = self.notes.take_exited() {
-            self.engine.task_exited(task);
+        let was_internal = self.engine.escaped(cpu, point);
+        if was_internal {
+            self.settle_notes();
         }
+        was_internal
     }
 
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let goes_on = self.engine.returned_to_pad(cpu);
-        if let Some(task) = self.notes.take_exited() {
-            self.engine.task_exited(task);
-        }
+        self.settle_notes();
         goes_on
     }
 
@@ -133,6 +134,29 @@ impl Probes {
         self.patchers.work_on() != self.engine.withdrawn() || self.patchers.are_early() != self.engine.is_early()
     }
 
+    /// What internal probes have noted, and the engine is to know at once.
+    #[inline]
+    fn settle_notes(&mut self) {
+        if let Some(task) = self.notes.take_exited() {
+            self.engine.task_exited(task);
+        }
+    }
+
+    #[cold]
+    fn timed_escape(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+        let started = Instant::now();
+        let pc = cpu.pc();
+        let was_internal = self.engine.escaped(cpu, point);
+        if let Some(timing) = &mut self.timing {
+            timing.note(pc, started, true);
+        }
+        if was_internal {
+            self.settle_notes();
+        }
+        was_internal
+    }
+
+    #[cold]
     fn timed_breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
         let started = Instant::now();
         let pc = cpu.pc();

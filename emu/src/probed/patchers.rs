@@ -152,7 +152,7 @@ impl Patchers {
             entries,
             calls: Vec::new(),
             work: Withdrawn::default(),
-            filter: Filter([0; WORDS]),
+            filter: Filter([false; PLACES]),
             done: BTreeMap::new(),
             settles_at,
         };
@@ -272,32 +272,29 @@ fn way_back(cpu: &mut View<'_>, sp: u64, engine: &Engine) -> Option<(u64, u64)> 
 
 /// A few addresses among all that are executed: most of the others are told apart by one bit.
 #[derive(Clone, Copy, Debug)]
-struct Filter([u64; WORDS]);
+struct Filter([bool; PLACES]);
 
-const WORDS: usize = 64;
+const PLACES: usize = 4096;
 
 impl Filter {
     #[inline]
     fn may_hold(&self, address: u64) -> bool {
-        let (word, bit) = place(address);
-        self.0[word] & bit != 0
+        self.0[place(address)]
     }
 }
 
 impl FromIterator<u64> for Filter {
     fn from_iter<I: IntoIterator<Item = u64>>(addresses: I) -> Filter {
-        let mut filter = Filter([0; WORDS]);
+        let mut filter = Filter([false; PLACES]);
         for address in addresses {
-            let (word, bit) = place(address);
-            filter.0[word] |= bit;
+            filter.0[place(address)] = true;
         }
         filter
     }
 }
 
-/// Functions begin at multiples of 16, calls return anywhere.
+/// Functions begin at multiples of 16, most of them. Asked of every block: there is no time for more.
 #[inline]
-fn place(address: u64) -> (usize, u64) {
-    let folded = address ^ address >> 4 ^ address >> 12;
-    ((folded >> 6) as usize % WORDS, 1 << (folded & 63))
+fn place(address: u64) -> usize {
+    (address >> 4) as usize % PLACES
 }

@@ -1,6 +1,6 @@
 //! The probe window as the machine keeps it: which units are taken, and what each stands for.
 
-use crate::clock::Place;
+use crate::clock::{Detour, Place};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
 use trapline_probes::guest::{WINDOW_UNIT, Window as StandsFor};
@@ -20,7 +20,7 @@ pub struct Window {
 enum Unit {
     Empty,
     Copy { origin: u64, displaced: u8 },
-    Detour { origin: u64, displaced: u8, lead: u8, jump: u8 },
+    Detour(Detour),
     ReturnPad { jump: u8 },
     Ours,
 }
@@ -44,12 +44,22 @@ impl Window {
                     Place::WayBack { next: origin.wrapping_add(u64::from(*displaced)) }
                 }
             }
-            Some(Unit::Detour { origin, displaced, lead, jump }) => {
-                detour_at((offset % UNIT) as u8, *origin, *displaced, *lead, *jump)
+            Some(Unit::Detour(detour)) => {
+                detour_at((offset % UNIT) as u8, detour)
             }
             Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
             Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
+        }
+    }
+
+    /// The detour that starts there.
+    #[inline(always)]
+    pub fn detour(&self, pc: u64) -> Option<Detour> {
+        let offset = pc.wrapping_sub(self.place.start);
+        match self.units.get((offset / UNIT) as usize) {
+            Some(Unit::Detour(detour)) if offset.is_multiple_of(UNIT) => Some(*detour),
+            _ => None,
         }
     }
 
@@ -90,7 +100,9 @@ impl Window {
         let unit = self.unit_of(at)?;
         self.units[unit] = match stands_for {
             StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
-            StandsFor::Detour { origin, displaced, lead, jump } => Unit::Detour { origin, displaced, lead, jump },
+            StandsFor::Detour { origin, displaced, lead, jump, point } => {
+                Unit::Detour(Detour { origin, len: displaced, lead, jump, point })
+            }
             StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
             StandsFor::JprobeReturn => Unit::Ours,
         };
@@ -116,9 +128,10 @@ impl Window {
 
 /// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
 #[inline]
-fn detour_at(offset: u8, origin: u64, len: u8, lead: u8, jump: u8) -> Place {
+fn detour_at(offset: u8, detour: &Detour) -> Place {
+    let Detour { origin, len, lead, .. } = *detour;
     match offset.checked_sub(lead) {
-        None => Place::Detour { origin, len, lead, jump },
+        None => Place::Detour(*detour),
         Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
         Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
     }
@@ -155,10 +168,10 @@ mod tests {
             Place::Guest,
         ];
         assert_eq!(places, expected);
-        window.note(0x1060, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5 });
+        window.note(0x1060, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [
-            Place::Detour { origin: 0x600, len: 7, lead: 1, jump: 5 },
+            Place::Detour(Detour { origin: 0x600, len: 7, lead: 1, jump: 5, point: 3 }),
             Place::Copy { origin: 0x600, len: 7 },
             Place::Copy { origin: 0x603, len: 4 },
             Place::WayBack { next: 0x607 },

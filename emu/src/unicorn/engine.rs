@@ -19,7 +19,7 @@ use unicorn_engine_sys::{
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events {
     /// A block of guest code is about to run. It may be offered again after a stop.
-    fn block(&mut self, cpu: &BlockContext, pc: u64, size: u32);
+    fn block(&mut self, cpu: BlockContext, pc: u64, size: u32);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
     /// Bytes that are no instruction, or one that this CPU has not.
@@ -174,6 +174,7 @@ struct MsrRequest {
 /// In the callback of an exception: everything may be written, the pc in batch form only.
 pub struct TrapContext(Handle);
 /// In the callback of a block: the core may be stopped, and nothing else.
+#[derive(Clone, Copy)]
 pub struct BlockContext(Handle);
 /// In the callback of an instruction inside a block: registers but not the pc, and no stop.
 pub struct InstructionContext(Handle);
@@ -181,6 +182,11 @@ pub struct InstructionContext(Handle);
 pub struct SyscallContext(Handle);
 
 impl TrapContext {
+    /// For a view of the registers, which lives no longer than this.
+    #[inline]
+    pub(crate) fn share(&self) -> TrapContext {
+        TrapContext(self.0)
+    }
     /// Reading.
     #[inline]
     pub fn handle(&self) -> Handle {
@@ -260,6 +266,7 @@ impl BlockContext {
         self.0
     }
     /// For a view of the registers: all may be written but the pc.
+    #[inline]
     pub fn registers(&self) -> TrapContext {
         TrapContext(self.0)
     }
@@ -479,12 +486,13 @@ unsafe fn who<'a, E>(user: *mut c_void) -> (Handle, &'a mut E) {
     }
 }
 
-// The callbacks below have the signatures that unicorn.h gives for their kinds of hook.
+// The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds; `block` is not made to abort if it did,
+// which would cost every block of the guest's a stack frame: translated code cannot be unwound, so a panic ends the program there, too.
 
-extern "C" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
+extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.block(&BlockContext(handle), pc, size);
+    events.block(BlockContext(handle), pc, size);
 }
 
 extern "C" fn interrupt<E: Events>(_: *mut uc_engine, vector: u32, user: *mut c_void) {

@@ -265,8 +265,8 @@ impl ToyGuest {
             return None;
         }
         let pc = self.cpus[number].pc;
-        if let Some(Window::Detour { origin, jump, .. }) = self.window.get(&pc).copied() {
-            self.escape(engine, number, origin, jump);
+        if let Some(Window::Detour { origin, jump, point, .. }) = self.window.get(&pc).copied() {
+            self.escape(engine, number, origin, jump, point);
         }
         let decoded = self.fetch(pc);
         let Some(insn) = decoded else { return Some(Stop::Exception { trapnr: PAGE_FAULT, pc }) };
@@ -313,14 +313,14 @@ impl ToyGuest {
     }
 
     /// A jump has led to a detour; what stands there counts, and the jump that has been counted does not.
-    fn escape(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8) {
+    fn escape(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8, point: u32) {
         let cpu = &mut self.cpus[number];
         let detour = core::mem::replace(&mut cpu.pc, origin);
         cpu.time -= if cpu.frozen { 0 } else { u64::from(jump) };
         let around = self.around;
         let mut view = self.cpu(number);
         around(true);
-        engine.escaped(&mut view);
+        let _ = engine.escaped(&mut view, point);
         around(false);
         self.cpus[number].pc = detour;
     }

@@ -83,10 +83,8 @@ pub struct Clock {
     start: u64,
     /// Where the line of code goes on behind it, as the guest would see it.
     next: u64,
-    /// Bytes that count.
+    /// Bytes that count, of those from its start on. While no block is open, all there are: one comparison tells both.
     size: u64,
-    /// Bytes of the block itself, 0 where they do not count. While no block is open, all there are, from 0 on: one comparison tells both.
-    whole: u64,
     /// The block was entered and is not known to have been left.
     open: bool,
     /// The next block continues the line of code before it.
@@ -97,7 +95,7 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Clock {
-        Clock { time: 0, start: 0, next: 0, size: 0, whole: u64::MAX, open: false, fold: false, line: 0 }
+        Clock { time: 0, start: 0, next: 0, size: u64::MAX, open: false, fold: false, line: 0 }
     }
 }
 
@@ -106,12 +104,12 @@ impl Clock {
     #[inline(always)]
     pub fn enter_guest(&mut self, pc: u64, size: u32) -> Entered {
         // One that starts inside the block before it, or none is open.
-        if pc.wrapping_sub(self.start) < self.whole {
+        if pc.wrapping_sub(self.start) < self.size {
             return Entered::NotYet;
         }
         let (size, expected) = (u64::from(size), self.next);
         self.time = self.time.wrapping_add(self.size);
-        (self.start, self.next, self.size, self.whole) = (pc, pc.wrapping_add(size), size, size);
+        (self.start, self.next, self.size) = (pc, pc.wrapping_add(size), size);
         if pc == expected {
             return Entered::FallsThrough;
         }
@@ -129,7 +127,7 @@ impl Clock {
         }
         // The jump has been counted where it stands; what it stands for is counted here.
         self.time = self.time.wrapping_add(self.size).wrapping_sub(jump);
-        (self.start, self.next, self.size, self.whole) = (pc.wrapping_add(lead), detour.origin.wrapping_add(len), len, 0);
+        (self.start, self.next, self.size) = (pc.wrapping_add(lead), detour.origin.wrapping_add(len), len);
         true
     }
 
@@ -143,7 +141,7 @@ impl Clock {
             if pc == self.next {
                 self.time += self.size;
                 falls_through = true;
-            } else if into < self.whole && into + size < self.whole {
+            } else if into < self.size && into.wrapping_add(size) < self.size {
                 // Left without an exception: it wrote into itself, and goes on in a shorter block. (A jump back runs on to the same end.)
                 self.time += into;
                 falls_through = true;
@@ -157,9 +155,9 @@ impl Clock {
             self.open = true;
         }
         let mut shown = pc;
-        (self.start, self.size, self.whole) = (pc, size, 0);
+        (self.start, self.size) = (pc, size);
         match place {
-            Place::Guest => self.whole = size,
+            Place::Guest => {}
             Place::Copy { origin, len } => {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
@@ -227,7 +225,7 @@ impl Clock {
 
     #[inline]
     fn close(&mut self, fold: bool) {
-        (self.open, self.fold, self.start, self.whole) = (false, fold, 0, u64::MAX);
+        (self.open, self.fold, self.start, self.size) = (false, fold, 0, u64::MAX);
     }
 
     /// The block that was just offered is not going to run now; it will be offered again.
@@ -251,8 +249,7 @@ impl Clock {
     pub fn is_sound(&self, last: Ticks) -> bool {
         // Blocks are short; a state that says otherwise would let time run over.
         const LONGEST: u64 = 1 << 32;
-        let is_sound = if self.open { self.whole < LONGEST } else { (self.start, self.whole) == (0, u64::MAX) };
-        self.time < last && self.size < LONGEST && is_sound
+        self.time < last && if self.open { self.size < LONGEST } else { (self.start, self.size) == (0, u64::MAX) }
     }
 
     /// Sleeps until then.

@@ -7,7 +7,7 @@ use crate::context::{Hit, Phase, Scene};
 use crate::engine::{Engine, Line};
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
-use crate::members::Action;
+use crate::members::{Action, Members};
 use crate::optimizer::Jump;
 use crate::paused::Execution;
 use crate::point::Point;
@@ -148,15 +148,15 @@ impl Engine {
         }
     }
 
-    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address, `point` is
-    /// what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer is ignored: execution goes on in the detour. True: probes of the machine's own were among them.
+    /// What [`Engine::escaped`] does, where one probe stands there that is nothing special, and no other is being processed. False: it is
+    /// not so, and nothing has been done.
     #[inline(always)]
-    pub fn escaped(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
+    pub fn escaped_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let (number, address) = (cpu.number(), cpu.pc());
         let (Some(found), Some(state)) = (self.points.get(point), self.cpus.get(number)) else { return false };
-        let [member] = &found.members[..] else { return self.escaped_to_many(cpu, number, point) };
+        let Members::One(member) = &found.members else { return false };
         if state.depth != 0 || !member.probe.is_plain() {
-            return self.escaped_to_many(cpu, number, point);
+            return false;
         }
         self.counts.hits = self.counts.hits.wrapping_add(1);
         member.probe.count_hit();
@@ -168,21 +168,23 @@ impl Engine {
                 }
             }
             Action::Return(pool) => self.returns.enter(cpu, *pool, self.isa, address, &mut self.records, true),
+            // A point with a jprobe is not optimised.
             Action::Mirror => {}
         }
-        false
+        true
     }
 
-    /// The same for a point that has not exactly one probe, a plain one, or that is come to while another one is being processed.
-    #[inline(never)]
-    fn escaped_to_many(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> bool {
+    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address, `point` is
+    /// what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer is ignored: execution goes on in the
+    /// detour.
+    pub fn escaped(&mut self, cpu: &mut impl Cpu, point: u32) {
+        let number = cpu.number();
         if self.cpus.get(number).is_none_or(|state| state.depth != 0) {
-            self.count_reentry(point);
-            return false;
+            return self.count_reentry(point);
         }
         self.counts.hits += 1;
         let Engine { points, returns, isa, records, .. } = self;
-        let Some(found) = points.get(point) else { return false };
+        let Some(found) = points.get(point) else { return };
         let address = found.address();
         for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
             member.probe.count_hit();
@@ -199,7 +201,6 @@ impl Engine {
             }
             cpu.set_pc(address);
         }
-        found.members.iter().any(|member| member.probe.is_internal())
     }
 
     fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {

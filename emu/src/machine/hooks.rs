@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use super::{FROZEN_MOST, Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
-use crate::clock::{Detour, Entered, Place, nanoseconds, ticks};
+use crate::clock::{Entered, Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::SystemRegister;
@@ -16,16 +16,16 @@ const CLOCK_READ_NANOSECONDS: u64 = 20;
 
 impl<L: Listener> Events for Inner<L> {
     #[inline]
-    fn block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+    fn block(&mut self, pc: u64, size: u32, cpu: BlockContext) {
         // Every call below is the last thing done: so this needs no registers of its caller's, nor a stack.
         if self.gate.catches(pc) {
-            return self.at_gate(cpu, pc, size);
+            return self.at_gate(pc, size, cpu);
         }
         match self.clock.enter_guest(pc, size) {
             Entered::FallsThrough => {}
             Entered::Jumped if self.clock.time() < self.next_look && !self.listener.watches(pc) => {}
-            Entered::Jumped => self.look(cpu, pc),
-            Entered::NotYet => self.near_block(cpu, pc, size),
+            Entered::Jumped => self.look(pc, size, cpu),
+            Entered::NotYet => self.near_block(pc, size, cpu),
         }
     }
 
@@ -134,19 +134,23 @@ impl<L: Listener> Inner<L> {
 
     /// A block in the probe window, or any while the gate is wide.
     #[inline(never)]
-    fn at_gate(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+    fn at_gate(&mut self, pc: u64, size: u32, cpu: BlockContext) {
         if !self.gate.is_wide()
             && let Some(detour) = self.listener.detour(pc)
             && self.clock.enter_detour(pc, size, &detour)
         {
-            return self.escape(cpu, &detour);
+            let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
+            return match listener.escaped_simply(&mut view, detour.point) {
+                true => {}
+                false => self.escape(detour.origin, detour.point, cpu),
+            };
         }
-        self.odd_block(cpu, pc, size);
+        self.odd_block(pc, size, cpu);
     }
 
     /// A block of the guest's own that the clock has to think about: the first one behind a trap, one that starts inside the one before.
     #[inline(never)]
-    fn near_block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+    fn near_block(&mut self, pc: u64, size: u32, cpu: BlockContext) {
         let falls_through = self.clock.enter(pc, size.into(), Place::Guest);
         if !falls_through && (self.clock.time() >= self.next_look || self.listener.watches(pc)) {
             self.look_up(cpu, pc);
@@ -155,7 +159,7 @@ impl<L: Listener> Inner<L> {
 
     /// A block start at which something may be due.
     #[inline(never)]
-    fn look(&mut self, cpu: BlockContext, pc: u64) {
+    fn look(&mut self, pc: u64, _size: u32, cpu: BlockContext) {
         self.look_up(cpu, pc);
     }
 
@@ -167,7 +171,7 @@ impl<L: Listener> Inner<L> {
 
     /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
     #[inline(never)]
-    fn odd_block(&mut self, cpu: BlockContext, pc: u64, size: u32) {
+    fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext) {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
@@ -194,7 +198,7 @@ impl<L: Listener> Inner<L> {
             self.listener.passed(pc..pc.wrapping_add(size.into()));
         }
         match place {
-            Place::Detour(detour) => self.escape(cpu, &detour),
+            Place::Detour(detour) => self.escape(detour.origin, detour.point, cpu),
             Place::ReturnPad => self.returned(cpu, pc),
             _ => {}
         }
@@ -303,12 +307,11 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.
-    #[inline(always)]
-    fn escape(&mut self, cpu: BlockContext, detour: &Detour) {
-        let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
-        if listener.escaped(&mut view, detour.point) {
-            self.look_at_listener();
-        }
+    #[inline(never)]
+    fn escape(&mut self, origin: u64, point: u32, cpu: BlockContext) {
+        let (listener, mut view) = self.show(&cpu.registers(), origin);
+        listener.escaped(&mut view, point);
+        self.look_at_listener();
     }
 
     /// A handler in guest code begins, or has ended.

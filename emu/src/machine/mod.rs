@@ -42,10 +42,13 @@ pub trait Listener {
         let _ = pc;
         None
     }
-    /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is;
-    /// `point` is that of the detour. Whether
-    /// [`Listener::wants_attention`] is to be asked.
-    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+    /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is; `point` is that of the detour.
+    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
+        let _ = (cpu, point);
+    }
+    /// The same where there is nothing special about it; then [`Listener::wants_attention`] need not be asked. False: there is, and
+    /// nothing has been done.
+    fn escaped_simply(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
         let _ = (cpu, point);
         false
     }

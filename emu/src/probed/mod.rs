@@ -70,16 +70,19 @@ impl Listener for Probes {
         self.window.detour(pc)
     }
 
+    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
+        let started = self.timing.is_some().then(Instant::now);
+        let pc = cpu.pc();
+        self.engine.escaped(cpu, point);
+        if let (Some(timing), Some(started)) = (&mut self.timing, started) {
+            timing.note(pc, started, true);
+        }
+        self.settle_notes();
+    }
+
     #[inline(always)]
-    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
-        if self.timing.is_some() {
-            return self.timed_escape(cpu, point);
-        }
-        let was_internal = self.engine.escaped(cpu, point);
-        if was_internal {
-            self.settle_notes();
-        }
-        was_internal
+    fn escaped_simply(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+        self.timing.is_none() && self.engine.escaped_simply(cpu, point)
     }
 
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
@@ -140,20 +143,6 @@ impl Probes {
         if let Some(task) = self.notes.take_exited() {
             self.engine.task_exited(task);
         }
-    }
-
-    #[cold]
-    fn timed_escape(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
-        let started = Instant::now();
-        let pc = cpu.pc();
-        let was_internal = self.engine.escaped(cpu, point);
-        if let Some(timing) = &mut self.timing {
-            timing.note(pc, started, true);
-        }
-        if was_internal {
-            self.settle_notes();
-        }
-        was_internal
     }
 
     #[cold]

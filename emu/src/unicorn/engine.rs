@@ -19,7 +19,7 @@ use unicorn_engine_sys::{
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events {
     /// A block of guest code is about to run. It may be offered again after a stop.
-    fn block(&mut self, cpu: BlockContext, pc: u64, size: u32);
+    fn block(&mut self, pc: u64, size: u32, cpu: BlockContext);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
     /// Bytes that are no instruction, or one that this CPU has not.
@@ -492,7 +492,7 @@ unsafe fn who<'a, E>(user: *mut c_void) -> (Handle, &'a mut E) {
 extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.block(BlockContext(handle), pc, size);
+    events.block(pc, size, BlockContext(handle));
 }
 
 extern "C" fn interrupt<E: Events>(_: *mut uc_engine, vector: u32, user: *mut c_void) {

@@ -320,7 +320,9 @@ impl ToyGuest {
         let around = self.around;
         let mut view = self.cpu(number);
         around(true);
-        let _ = engine.escaped(&mut view, point);
+        if !engine.escaped_simply(&mut view, point) {
+            engine.escaped(&mut view, point);
+        }
         around(false);
         self.cpus[number].pc = detour;
     }

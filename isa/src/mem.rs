@@ -35,4 +35,12 @@ pub trait Memory {
     fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
         self.write(address, &value.to_le_bytes()[..size.min(8)])
     }
+
+    /// Writes such a value where another one is, which it gives back; a fault changes nothing.
+    #[inline]
+    fn exchange_le(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+        let before = self.read_le(address, size)?;
+        self.write_le(address, value, size)?;
+        Ok(before)
+    }
 }

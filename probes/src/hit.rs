@@ -475,6 +475,12 @@ impl Memory for Half<'_, '_> {
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.0.borrow_mut().write(address, bytes)
     }
+    fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        self.0.borrow_mut().read_le(address, size)
+    }
+    fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        self.0.borrow_mut().write_le(address, value, size)
+    }
 }
 
 #[cfg(test)]

@@ -33,12 +33,20 @@ pub(crate) struct Instances {
     /// Numbers that belong to no pool.
     pub unused: Vec<u32>,
     /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
-    pub tasks: Table,
+    tasks: Table,
+    /// The same for the task that was looked at last, which is not in there: its next call or return hashes nothing.
+    recent: Recent,
     pub pad: Option<u64>,
     /// Bytes of the pad in front of its breakpoint.
     pad_jump: u64,
     pub word: u64,
     stack_size: u64,
+}
+
+/// A task and its newest instance in flight, if it has one.
+struct Recent {
+    task: u64,
+    newest: u32,
 }
 
 /// Which call a return at the pad belongs to.
@@ -54,7 +62,16 @@ impl Instances {
     pub fn new(isa: &Isa) -> Instances {
         let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
         let pad_jump = isa.detour.map_or(0, |detour| detour.return_pad.len() as u64);
-        Instances { all: Vec::new(), unused: Vec::new(), tasks: Table::new(), pad: None, pad_jump, word, stack_size }
+        Instances {
+            all: Vec::new(),
+            unused: Vec::new(),
+            tasks: Table::new(),
+            recent: Recent { task: 0, newest: NONE },
+            pad: None,
+            pad_jump,
+            word,
+            stack_size,
+        }
     }
 
     /// Where hijacked functions return to.
@@ -68,9 +85,47 @@ impl Instances {
         self.pad.map(|pad| pad + self.pad_jump)
     }
 
+    /// Room for as many tasks as there are instances.
+    pub fn reserve(&mut self) {
+        self.tasks.reserve(self.all.len());
+    }
+
+    /// A task's newest call in flight, or `NONE`.
+    #[inline]
+    fn newest(&self, task: u64) -> u32 {
+        if task == self.recent.task { self.recent.newest } else { self.tasks.get(task).unwrap_or(NONE) }
+    }
+
+    #[inline]
+    fn set_newest(&mut self, task: u64, number: u32) {
+        if task != self.recent.task {
+            self.make_recent(task);
+        }
+        self.recent.newest = number;
+    }
+
+    #[inline(never)]
+    fn make_recent(&mut self, task: u64) {
+        if self.recent.newest != NONE {
+            self.tasks.insert(self.recent.task, self.recent.newest);
+        }
+        self.recent = Recent { task, newest: self.tasks.remove(task).unwrap_or(NONE) };
+    }
+
+    /// Takes the task's newest call off its list, if that is the one which returns where the word at `key` has just been popped and no
+    /// other probe follows the same call: number and true return address. `None`: it takes [`Instances::find`].
+    #[inline]
+    pub fn take_newest(&mut self, task: u64, key: u64) -> Option<(u32, u64)> {
+        let number = self.newest(task);
+        let call = self.all.get(number as usize).filter(|call| call.frame == key && Some(call.ret_addr) != self.pad)?;
+        let (older, ret_addr) = (call.next, call.ret_addr);
+        self.set_newest(task, older);
+        Some((number, ret_addr))
+    }
+
     /// A task's calls in flight, newest first.
     pub fn of_task(&self, task: u64) -> impl Iterator<Item = (u32, &Instance)> + '_ {
-        let mut at = self.tasks.get(task).unwrap_or(NONE);
+        let mut at = self.newest(task);
         core::iter::from_fn(move || {
             let instance = self.all.get(at as usize)?;
             let number = core::mem::replace(&mut at, instance.next);
@@ -100,7 +155,7 @@ impl Instances {
     /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
     #[inline]
     pub fn find(&self, task: u64, key: u64) -> Option<Match> {
-        let newest = self.all.get(self.tasks.get(task).unwrap_or(NONE) as usize);
+        let newest = self.all.get(self.newest(task) as usize);
         if newest.is_some_and(|call| call.frame == key) {
             return Some(Match { task, frame: key, exact: true });
         }
@@ -129,17 +184,18 @@ impl Instances {
         self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
     }
 
+    #[inline]
     pub fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
-        let older = self.tasks.get(task).unwrap_or(NONE);
+        let older = self.newest(task);
         if let Some(instance) = self.all.get_mut(number as usize) {
             (instance.task, instance.frame, instance.ret_addr, instance.next) = (task, frame, ret_addr, older);
-            self.tasks.insert(task, number);
+            self.set_newest(task, number);
         }
     }
 
     /// Takes the newest of a task's calls that `which` names off its list.
     pub fn take(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) -> Option<u32> {
-        let (mut newer, mut number) = (NONE, self.tasks.get(task)?);
+        let (mut newer, mut number) = (NONE, self.newest(task));
         let older = loop {
             let call = self.all.get(number as usize)?;
             if which(self, call) {
@@ -149,10 +205,7 @@ impl Instances {
         };
         match self.all.get_mut(newer as usize) {
             Some(newer) => newer.next = older,
-            None if older == NONE => {
-                self.tasks.remove(task);
-            }
-            None => self.tasks.insert(task, older),
+            None => self.set_newest(task, older),
         }
         Some(number)
     }

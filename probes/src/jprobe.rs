@@ -8,7 +8,7 @@ use crate::lifecycle::refuse_none;
 use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
 use crate::records::Ring;
-use crate::retprobe::set_return_address;
+use crate::retprobe::exchange_return_address;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ impl Saved {
             (Some(entry), _) => {
                 if mirror.by_return {
                     // The word is among those that are put back.
-                    let _ = set_return_address(cpu, scene.isa, mirror.returns_in.start);
+                    let _ = exchange_return_address(cpu, scene.isa, mirror.returns_in.start);
                 }
                 cpu.set_pc(entry);
                 self.ends = Some(mirror.returns_in.clone());

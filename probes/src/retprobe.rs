@@ -35,6 +35,9 @@ struct Pool {
 /// The private bytes of the call whose instance has this place in its pool.
 fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
     let size = owner.wanted_data_size();
+    if size == 0 {
+        return &mut [];
+    }
     data.get_mut(place as usize * size..(place as usize + 1) * size).unwrap_or_default()
 }
 
@@ -99,7 +102,7 @@ impl Returns {
             };
             members.push(free);
         }
-        self.instances.tasks.reserve(self.instances.all.len());
+        self.instances.reserve();
         let made = Pool { owner: Some(owner.clone()), address, free, in_flight: 0, members, data };
         match self.pools.get_mut(pool) {
             Some(place) => *place = Some(made),
@@ -139,6 +142,7 @@ impl Returns {
         });
     }
 
+    #[inline]
     fn give_back(&mut self, number: u32) {
         let Some(instance) = self.instances.all.get_mut(number as usize) else { return };
         if let Some(Some(pool)) = self.pools.get_mut(instance.pool as usize) {
@@ -154,22 +158,22 @@ impl Returns {
         let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
         let number = pool.free;
-        let Some(call) = instances.all.get(number as usize).copied() else { return owner.count_missed() };
-        let (Some(pad), Some(ret_addr)) = (instances.pad, return_address(cpu, isa)) else { return owner.count_missed() };
+        let Some(call) = instances.all.get(number as usize) else { return owner.count_missed() };
+        let (next, place) = (call.next, call.place);
+        let Some(pad) = instances.pad else { return owner.count_missed() };
         if let Some(entry) = owner.entry_handler() {
+            let Some(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
             let scene = Scene { isa, address, instances };
             let hit = match by_jump {
                 true => Hit::behind_jump(cpu, owner.kprobe(), scene, records),
                 false => Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before),
             };
-            if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, call.place), ret_addr)) == Flow::Redirected {
+            if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
                 return;
             }
         }
-        if set_return_address(cpu, isa, pad).is_none() {
-            return owner.count_missed();
-        }
-        pool.free = call.next;
+        let Some(ret_addr) = exchange_return_address(cpu, isa, pad) else { return owner.count_missed() };
+        pool.free = next;
         pool.in_flight += 1;
         let (task, frame) = (cpu.task(), cpu.get(isa.abi.sp));
         instances.push(number, task, frame, ret_addr);
@@ -204,13 +208,15 @@ pub(crate) fn return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa) -> Option
     }
 }
 
-/// Makes the function return elsewhere.
-pub(crate) fn set_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u64) -> Option<()> {
+/// Makes the function return elsewhere; where it would have returned.
+#[inline]
+pub(crate) fn exchange_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u64) -> Option<u64> {
     match isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.write_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
+        ReturnAddress::OnStack => cpu.exchange_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
         ReturnAddress::In(reg) => {
+            let before = cpu.get(reg);
             cpu.set(reg, to);
-            Some(())
+            Some(before)
         }
     }
 }
@@ -334,6 +340,14 @@ impl Engine {
     /// False: the guest does not let it be left there, and cannot go on.
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
+        if let Some((number, to)) = self.returns.instances.take_newest(task, key) {
+            let goes_on = leave_return_address(cpu, self.isa, key, to).is_some();
+            if goes_on {
+                self.run_return_handler(cpu, number, to);
+            }
+            self.returns.give_back(number);
+            return goes_on;
+        }
         let instances = &self.returns.instances;
         let found = instances.find(task, key).filter(|found| found.exact);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
@@ -386,7 +400,6 @@ impl Engine {
     /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
-        cpu.set_pc(true_address);
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
         while let Some(number) = self.returns.instances.take(found.task, of_frame) {
             let instances = &self.returns.instances;
@@ -401,9 +414,12 @@ impl Engine {
         cpu.set_pc(true_address);
     }
 
+    /// The CPU is shown to it at the true return address.
+    #[inline]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
+        cpu.set_pc(ret_addr);
         let Returns { instances, pools, .. } = &mut self.returns;
-        let Some(call) = instances.all.get(number as usize).copied() else { return };
+        let Some(call) = instances.all.get(number as usize) else { return };
         let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };
         owner.count_return();
         if let Some(handler) = owner.return_handler() {

@@ -343,6 +343,35 @@ impl View<'_> {
     }
 }
 
+/// Words of the guest's own size, in one page of RAM.
+impl View<'_> {
+    /// Where it lies, if the guest allows the access; `None`: it takes the long way, which says why.
+    #[inline]
+    fn word_at(&self, address: u64, size: usize, access: Access) -> Option<u64> {
+        if !in_one_page(address, size) || size != self.isa.word {
+            return None;
+        }
+        (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, access).ok()
+    }
+
+    #[inline]
+    fn word(&self, physical: u64, size: usize) -> Option<u64> {
+        match size {
+            8 => self.ram.get64(physical),
+            4 => self.ram.get32(physical).map(u64::from),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn set_word(&self, physical: u64, value: u64, size: usize) {
+        match size {
+            8 => self.ram.set_word64(physical, value),
+            _ => self.ram.set_word32(physical, value as u32),
+        }
+    }
+}
+
 const PAGE: u64 = 4096;
 
 #[inline]
@@ -379,6 +408,35 @@ impl Memory for View<'_> {
         self.page_by_page(address, bytes.len(), Access::Write, |ram, physical, done, part| {
             ram.write(physical, &bytes[done..done + part]);
         })
+    }
+
+    #[inline]
+    fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        if let Some(value) = self.word_at(address, size, Access::Read).and_then(|physical| self.word(physical, size)) {
+            return Ok(value);
+        }
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes[..size.min(8)])?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    #[inline]
+    fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        self.exchange_le(address, value, size).map(drop)
+    }
+
+    #[inline]
+    fn exchange_le(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+        if let Some(physical) = self.word_at(address, size, Access::Write)
+            && let Some(before) = self.word(physical, size)
+        {
+            self.set_word(physical, value, size);
+            return Ok(before);
+        }
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes[..size.min(8)])?;
+        self.write(address, &value.to_le_bytes()[..size.min(8)])?;
+        Ok(u64::from_le_bytes(bytes))
     }
 }
 

@@ -79,6 +79,13 @@ impl Handle {
         self.live(offset, 8).map_or(0, |at| unsafe { at.cast::<u64>().read_unaligned() })
     }
 
+    /// As many words of 8 bytes, one behind the other; 0 beyond the end.
+    #[inline]
+    pub fn live_words<const COUNT: usize>(&self, offset: usize) -> [u64; COUNT] {
+        // SAFETY: as in `live64`.
+        self.live(offset, 8 * COUNT).map_or([0; COUNT], |at| unsafe { at.cast::<[u64; COUNT]>().read_unaligned() })
+    }
+
     /// The 4 bytes there.
     #[inline]
     pub fn live32(&self, offset: usize) -> u32 {

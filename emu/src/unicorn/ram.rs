@@ -98,25 +98,37 @@ impl Ram {
         true
     }
 
+    /// A little-endian word of 8 bytes, where there is RAM.
+    #[inline]
+    pub fn get64(&self, physical: u64) -> Option<u64> {
+        // SAFETY: `word` has checked that the bytes lie in the block.
+        self.word(physical).map(|from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
+    }
+
+    /// The same of 4 bytes.
+    #[inline]
+    pub fn get32(&self, physical: u64) -> Option<u32> {
+        // SAFETY: as in `get64`.
+        self.pointer(physical, 4).map(|from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
+    }
+
     /// A little-endian word of 8 bytes; 0 where there is no RAM.
     #[inline]
     pub fn word64(&self, physical: u64) -> u64 {
-        // SAFETY: `word` has checked that the bytes lie in the block.
-        self.word(physical).map_or(0, |from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
+        self.get64(physical).unwrap_or(0)
     }
 
     /// A little-endian word of 4 bytes; 0 where there is no RAM.
     #[inline]
     pub fn word32(&self, physical: u64) -> u32 {
-        // SAFETY: as in `word64`.
-        self.pointer(physical, 4).map_or(0, |from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
+        self.get32(physical).unwrap_or(0)
     }
 
     /// Sets a little-endian word of 8 bytes, where there is RAM.
     #[inline]
     pub fn set_word64(&self, physical: u64, value: u64) {
-        if let Some(to) = self.pointer(physical, 8) {
-            // SAFETY: `pointer` has checked that the bytes lie in the block.
+        if let Some(to) = self.word(physical) {
+            // SAFETY: `word` has checked that the bytes lie in the block.
             unsafe { to.cast::<[u8; 8]>().write(value.to_le_bytes()) }
         }
     }

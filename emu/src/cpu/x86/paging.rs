@@ -57,8 +57,8 @@ impl Paging {
     /// As the control registers say; a 64-bit guest pages in long mode only.
     #[inline]
     pub fn of(handle: &Handle, long: bool) -> Paging {
-        let control = |number: usize| handle.live64(state::CR + 8 * number);
-        Paging::new(control(0), control(3), control(4), long)
+        let [cr0, _, _, cr3, cr4] = handle.live_words(state::CR);
+        Paging::new(cr0, cr3, cr4, long)
     }
 
     /// From the registers' values.
@@ -74,12 +74,13 @@ impl Paging {
     }
 
     /// Where an address lies.
+    #[inline(never)]
     pub fn walk(&self, ram: &Ram, address: u64) -> Option<Found> {
         match self.kind {
             Kind::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
             Kind::TwoLevel => self.walk_two(ram, address),
-            Kind::Pae => walk_wide::<3>(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
-            Kind::FourLevel => walk_wide::<4>(ram, self.top & ADDRESS, address),
+            Kind::Pae => walk_three(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
+            Kind::FourLevel => walk_four(ram, self.top & ADDRESS, address),
         }
     }
 
@@ -110,33 +111,52 @@ impl Paging {
     }
 }
 
-fn walk_wide<const LEVELS: u32>(ram: &Ram, top: u64, address: u64) -> Option<Found> {
-    let mut table = top;
-    let mut rights = WRITABLE;
-    for level in (0..LEVELS).rev() {
-        let shift = 12 + 9 * level;
-        let at = table | (address >> shift & 511) << 3;
-        let entry = ram.word64(at);
-        if entry & PRESENT == 0 {
-            return None;
-        }
-        // The top level of three has no rights.
-        rights &= if LEVELS == 3 && level == 2 { WRITABLE } else { entry };
-        table = entry & ADDRESS;
-        let may_be_large = level == 1 || (level == 2 && LEVELS == 4);
-        if level == 0 || (may_be_large && entry & LARGE != 0) {
-            let offset = (1u64 << shift) - 1;
-            return Some(Found { physical: table & !offset | address & offset, writable: rights != 0, entry: (at, 8) });
-        }
+/// Four levels of entries of 8 bytes. Every access of a hit comes by here.
+#[inline]
+fn walk_four(ram: &Ram, top: u64, address: u64) -> Option<Found> {
+    let (_, fourth) = present(ram, top, address, 39)?;
+    let (at, third) = present(ram, fourth & ADDRESS, address, 30)?;
+    if third & LARGE != 0 {
+        return Some(found(at, third, 30, address, fourth & third));
     }
-    None
+    walk_last_two(ram, third & ADDRESS, address, fourth & third)
+}
+
+/// Three; the top level has no rights.
+fn walk_three(ram: &Ram, top: u64, address: u64) -> Option<Found> {
+    let (_, third) = present(ram, top, address, 30)?;
+    walk_last_two(ram, third & ADDRESS, address, WRITABLE)
+}
+
+#[inline]
+fn walk_last_two(ram: &Ram, table: u64, address: u64, rights: u64) -> Option<Found> {
+    let (at, second) = present(ram, table, address, 21)?;
+    if second & LARGE != 0 {
+        return Some(found(at, second, 21, address, rights & second));
+    }
+    let (at, first) = present(ram, second & ADDRESS, address, 12)?;
+    Some(found(at, first, 12, address, rights & second & first))
+}
+
+/// The entry of a table for an address, and where it lies.
+#[inline]
+fn present(ram: &Ram, table: u64, address: u64, shift: u32) -> Option<(u64, u64)> {
+    let at = table | (address >> (shift - 3) & 0xff8);
+    let entry = ram.word64(at);
+    (entry & PRESENT != 0).then_some((at, entry))
+}
+
+#[inline]
+fn found(at: u64, entry: u64, shift: u32, address: u64, rights: u64) -> Found {
+    let offset = (1u64 << shift) - 1;
+    Found { physical: entry & ADDRESS & !offset | address & offset, writable: rights & WRITABLE != 0, entry: (at, 8) }
 }
 
 /// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
     let found = if LONG && paging.kind == Kind::FourLevel {
-        walk_wide::<4>(ram, paging.top & ADDRESS, address)
+        walk_four(ram, paging.top & ADDRESS, address)
     } else {
         paging.walk(ram, address)
     };

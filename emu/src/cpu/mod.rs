@@ -351,7 +351,9 @@ impl View<'_> {
         if !in_one_page(address, size) || size != self.isa.word {
             return None;
         }
-        (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, access).ok()
+        let (handle, ram, address) = (self.trap.handle(), &self.around.ram, address & self.mask);
+        let cached = handle.cached_physical(ram, address, access == Access::Write);
+        cached.or_else(|| (self.model.translate)(&handle, ram, address, access).ok())
     }
 
     #[inline]

@@ -5,12 +5,12 @@
 
 use super::ffi::write_request;
 use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
-use super::live;
+use super::live::{self, Translations};
 use super::ram::Ram;
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{
     self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
     uc_engine, uc_error,
@@ -57,6 +57,8 @@ pub(super) struct Engine {
     /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
     state: *mut u8,
     state_bytes: usize,
+    /// The core's cache of translations for its kernel's accesses, where it is known.
+    translations: *const Translations,
 }
 
 impl Handle {
@@ -91,6 +93,14 @@ impl Handle {
     pub fn live32(&self, offset: usize) -> u32 {
         // SAFETY: as in `live64`.
         self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
+    }
+
+    /// The physical address of a word of the guest's, if the core has just accessed its page so, with the rights of a kernel.
+    #[inline]
+    pub fn cached_physical(&self, ram: &Ram, address: u64, write: bool) -> Option<u64> {
+        let at = NonNull::new(self.engine().translations.cast_mut())?;
+        // SAFETY: set in `Core::new` alone, as `find` wants it.
+        unsafe { at.as_ref().find(ram, address, write) }
     }
 
     /// A general register by its number in `isa`, where that is quicker than asking for it by name.
@@ -343,7 +353,7 @@ impl<E: Events> Core<E> {
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
-            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0 }, ram);
+            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0, translations: null() }, ram);
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
@@ -358,6 +368,9 @@ impl<E: Events> Core<E> {
             }
             if let Some((state, state_bytes)) = live::find(core.handle)? {
                 (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
+                if let Some(distance) = kind.live_translations {
+                    core.engine.translations = Translations::before(state as usize, distance)?;
+                }
                 core.handle = Handle { engine: NonNull::from(&*core.engine) };
                 core.callbacks.handle = core.handle;
             }

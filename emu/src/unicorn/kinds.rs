@@ -85,6 +85,8 @@ pub struct Kind {
     pub(super) live: OnceLock<Option<live::Place>>,
     /// Where the pc lies in it, if writing it there is all that a callback of an exception has to do.
     pub(super) live_pc: Option<usize>,
+    /// How far in front of it the cache of translations lies that a kernel's accesses go by.
+    pub(super) live_translations: Option<usize>,
     /// Where its general registers of 8 bytes begin, and how many there are, in the order of their numbers in `isa`.
     pub(super) live_general: (usize, u8),
 }
@@ -116,6 +118,7 @@ pub static X86: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_x86_64,
     live: OnceLock::new(),
     live_pc: Some(crate::cpu::x86::state::EIP),
+    live_translations: Some(32),
     live_general: (crate::cpu::x86::state::REGS, crate::cpu::x86::state::GENERAL),
 };
 
@@ -131,6 +134,7 @@ pub static ARM: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_arm,
     live: OnceLock::new(),
     live_pc: None,
+    live_translations: None,
     live_general: (0, 0),
 };
 
@@ -146,5 +150,6 @@ pub static ARM64: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_aarch64,
     live: OnceLock::new(),
     live_pc: None,
+    live_translations: None,
     live_general: (0, 0),
 };

@@ -5,9 +5,72 @@
 //! asked for all these bytes, so a word that is no pointer does no harm.
 
 use super::engine::Handle;
+use super::ram::Ram;
 use super::surgery::Image;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+
+/// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the entries.
+///
+/// It lies a little in front of the state; the self-check of a model proves that it is there (`cpu/x86/check.rs`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Translations {
+    /// (Number of entries - 1) * bytes of an entry.
+    mask: usize,
+    entries: *const Entry,
+}
+
+/// Where a page lies. A tag has the page's address, and bits below that say what else there is to do.
+#[repr(C, align(64))]
+struct Entry {
+    read: u64,
+    write: u64,
+    code: u64,
+    physical: u64,
+    /// What leads from the guest's address to the host's.
+    addend: u64,
+}
+
+const PAGE_BITS: u32 = 12;
+/// The page has been translated from: of no matter to who drops what he changes.
+const NOT_DIRTY: u64 = 1 << 10;
+
+impl Translations {
+    /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was built.
+    pub(super) fn before(state: usize, distance: usize) -> Result<*const Translations, String> {
+        let memory = Memory::of_this_process()?;
+        let at = state.wrapping_sub(distance);
+        let (mask, entries) = (memory.word(at), memory.word(at + WORD));
+        let entry = size_of::<Entry>();
+        let looks = |mask: usize| mask % entry == 0 && (mask / entry + 1).is_power_of_two() && (64..1 << 23).contains(&(mask / entry + 1));
+        match (mask, entries) {
+            (Some(mask), Some(entries)) if looks(mask) && memory.read(entries, mask + entry).len() == mask + entry => {
+                Ok(at as *const Translations)
+            }
+            _ => Err("the core's cache of translations is not where it was".into()),
+        }
+    }
+
+    /// Where an address lies in RAM, if the core has just been there.
+    ///
+    /// # Safety
+    /// It was found by `before`, and its core is alive and runs nothing else.
+    #[inline]
+    pub(super) unsafe fn find(&self, ram: &Ram, address: u64, write: bool) -> Option<u64> {
+        let at = (address >> (PAGE_BITS - size_of::<Entry>().trailing_zeros())) as usize & self.mask;
+        // SAFETY: the core keeps `mask` + 1 entry's bytes there, aligned to its own caches or less.
+        let (tag, addend) = unsafe {
+            let entry = self.entries.byte_add(at);
+            let tag = if write { &raw const (*entry).write } else { &raw const (*entry).read };
+            (tag.read_unaligned() & !NOT_DIRTY, (&raw const (*entry).addend).read_unaligned())
+        };
+        if tag != address >> PAGE_BITS << PAGE_BITS {
+            return None;
+        }
+        ram.physical_of(address.wrapping_add(addend))
+    }
+}
 
 /// Offsets of the two pointers that lead to the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

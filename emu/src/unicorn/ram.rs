@@ -142,6 +142,13 @@ impl Ram {
         }
     }
 
+    /// The physical address of a byte by its place in the host's memory, 8 bytes of which lie in it.
+    #[inline]
+    pub(super) fn physical_of(&self, host: u64) -> Option<u64> {
+        let offset = host.wrapping_sub(self.start as u64);
+        (offset <= self.last_word).then(|| self.base.wrapping_add(offset))
+    }
+
     /// `pointer` for 8 bytes.
     #[inline]
     fn word(&self, physical: u64) -> Option<*mut u8> {

@@ -40,6 +40,21 @@ fn check() -> Result<(), String> {
         return Err(unfit("dropping translated code"));
     }
 
+    // A load and a store: afterwards the core shows where these pages lie, and those alone.
+    const READ: u64 = 0x20_1238;
+    const WRITTEN: u64 = 0x20_3450;
+    const NEITHER: u64 = 0x20_5000;
+    let load_and_store = [&[0xa1], &(READ as u32).to_le_bytes()[..], &[0xa3], &(WRITTEN as u32).to_le_bytes(), &[0xf4]].concat();
+    ram.write(CODE, &load_and_store);
+    drop_translations(core.handle(), &ram, CODE, load_and_store.len());
+    let ran = run(&mut core);
+    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, write)));
+    core.flush_tlb();
+    let forgotten = core.handle().cached_physical(&ram, WRITTEN, true);
+    if !ran || shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
+        return Err(unfit("where the core has last found a page"));
+    }
+
     // int3; its pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);
     drop_translations(core.handle(), &ram, CODE, 2);

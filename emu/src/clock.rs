@@ -131,6 +131,16 @@ impl Clock {
         true
     }
 
+    /// A block that counts nothing, come to by a jump: [`Clock::enter`] for [`Place::ReturnPad`]. False: no block is open, nothing has changed.
+    #[inline(always)]
+    pub fn enter_nothing(&mut self, pc: u64) -> bool {
+        if self.open {
+            self.time = self.time.wrapping_add(self.size);
+            (self.start, self.next, self.size) = (pc, pc, 0);
+        }
+        self.open
+    }
+
     /// A block starts. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
     #[inline]
     pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {

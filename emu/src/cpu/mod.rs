@@ -343,34 +343,50 @@ impl View<'_> {
     }
 }
 
-/// Words of the guest's own size, in one page of RAM.
+/// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the long way.
 impl View<'_> {
-    /// Where it lies, if the guest allows the access; `None`: it takes the long way, which says why.
-    #[inline]
-    fn word_at(&self, address: u64, size: usize, access: Access) -> Option<u64> {
-        if !in_one_page(address, size) || size != self.isa.word {
-            return None;
-        }
-        let (handle, ram, address) = (self.trap.handle(), &self.around.ram, address & self.mask);
-        let cached = handle.cached_physical(ram, address, access == Access::Write);
-        cached.or_else(|| (self.model.translate)(&handle, ram, address, access).ok())
-    }
-
-    #[inline]
-    fn word(&self, physical: u64, size: usize) -> Option<u64> {
+    #[inline(always)]
+    fn word(&self, address: u64, size: usize) -> Option<u64> {
+        let (handle, ram) = (self.trap.handle(), &self.around.ram);
         match size {
-            8 => self.ram.get64(physical),
-            4 => self.ram.get32(physical).map(u64::from),
+            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?),
+            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(u64::from),
             _ => None,
         }
     }
 
-    #[inline]
-    fn set_word(&self, physical: u64, value: u64, size: usize) {
+    #[inline(always)]
+    fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
+        let (handle, ram) = (self.trap.handle(), &self.around.ram);
         match size {
-            8 => self.ram.set_word64(physical, value),
-            _ => self.ram.set_word32(physical, value as u32),
+            8 => {
+                let physical = handle.cached_physical(ram, address, 8, true)?;
+                let before = ram.get64(physical)?;
+                ram.set_word64(physical, value);
+                Some(before)
+            }
+            4 => {
+                let physical = handle.cached_physical(ram, address, 4, true)?;
+                let before = ram.get32(physical)?;
+                ram.set_word32(physical, value as u32);
+                Some(before.into())
+            }
+            _ => None,
         }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes[..size.min(8)])?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    #[inline(never)]
+    fn exchange_slowly(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+        let before = self.read_slowly(address, size)?;
+        self.write(address, &value.to_le_bytes()[..size.min(8)])?;
+        Ok(before)
     }
 }
 
@@ -414,31 +430,26 @@ impl Memory for View<'_> {
 
     #[inline]
     fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
-        if let Some(value) = self.word_at(address, size, Access::Read).and_then(|physical| self.word(physical, size)) {
-            return Ok(value);
+        match self.word(address, size) {
+            Some(value) => Ok(value),
+            None => self.read_slowly(address, size),
         }
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes[..size.min(8)])?;
-        Ok(u64::from_le_bytes(bytes))
     }
 
     #[inline]
     fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
-        self.exchange_le(address, value, size).map(drop)
+        match self.exchange_word(address, value, size) {
+            Some(_) => Ok(()),
+            None => self.write(address, &value.to_le_bytes()[..size.min(8)]),
+        }
     }
 
     #[inline]
     fn exchange_le(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
-        if let Some(physical) = self.word_at(address, size, Access::Write)
-            && let Some(before) = self.word(physical, size)
-        {
-            self.set_word(physical, value, size);
-            return Ok(before);
+        match self.exchange_word(address, value, size) {
+            Some(before) => Ok(before),
+            None => self.exchange_slowly(address, value, size),
         }
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes[..size.min(8)])?;
-        self.write(address, &value.to_le_bytes()[..size.min(8)])?;
-        Ok(u64::from_le_bytes(bytes))
     }
 }
 

@@ -135,15 +135,19 @@ impl<L: Listener> Inner<L> {
     /// A block in the probe window, or any while the gate is wide.
     #[inline(never)]
     fn at_gate(&mut self, pc: u64, size: u32, cpu: BlockContext) {
-        if !self.gate.is_wide()
-            && let Some(detour) = self.listener.detour(pc)
-            && self.clock.enter_detour(pc, size, &detour)
-        {
-            let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
-            return match listener.escaped_simply(&mut view, detour.point) {
-                true => {}
-                false => self.escape(detour.origin, detour.point, cpu),
-            };
+        if !self.gate.is_wide() {
+            if let Some(detour) = self.listener.detour(pc)
+                && self.clock.enter_detour(pc, size, &detour)
+            {
+                let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
+                return match listener.escaped_simply(&mut view, detour.point) {
+                    true => {}
+                    false => self.escape(detour.origin, detour.point, cpu),
+                };
+            }
+            if self.listener.returns_at(pc) && self.clock.enter_nothing(pc) {
+                return self.returned(pc, size, cpu);
+            }
         }
         self.odd_block(pc, size, cpu);
     }
@@ -199,7 +203,7 @@ impl<L: Listener> Inner<L> {
         }
         match place {
             Place::Detour(detour) => self.escape(detour.origin, detour.point, cpu),
-            Place::ReturnPad => self.returned(cpu, pc),
+            Place::ReturnPad => self.returned(pc, size, cpu),
             _ => {}
         }
     }
@@ -296,7 +300,8 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
-    fn returned(&mut self, cpu: BlockContext, pc: u64) {
+    #[inline(never)]
+    fn returned(&mut self, pc: u64, _size: u32, cpu: BlockContext) {
         let (listener, mut view) = self.show(&cpu.registers(), pc);
         if !listener.returned(&mut view) {
             self.wish =

@@ -52,6 +52,11 @@ pub trait Listener {
         let _ = (cpu, point);
         false
     }
+    /// Whether the return pad starts there.
+    fn returns_at(&self, pc: u64) -> bool {
+        let _ = pc;
+        false
+    }
     /// The CPU has come to the return pad. False: it cannot go on from there.
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let _ = cpu;

@@ -85,6 +85,11 @@ impl Listener for Probes {
         self.timing.is_none() && self.engine.escaped_simply(cpu, point)
     }
 
+    #[inline(always)]
+    fn returns_at(&self, pc: u64) -> bool {
+        self.window.pad() == Some(pc)
+    }
+
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let goes_on = self.engine.returned_to_pad(cpu);
         self.settle_notes();

@@ -11,6 +11,8 @@ const UNIT: u64 = WINDOW_UNIT as u64;
 pub struct Window {
     place: WindowPlace,
     units: Vec<Unit>,
+    /// The return pad, if it leads on by itself.
+    pad: Option<u64>,
     next: usize,
     /// Given back, by number of units.
     free: BTreeMap<usize, Vec<usize>>,
@@ -29,7 +31,7 @@ impl Window {
     /// All of it free.
     pub fn new(place: WindowPlace) -> Window {
         let units = vec![Unit::Empty; (place.len / UNIT) as usize];
-        Window { place, units, next: 0, free: BTreeMap::new() }
+        Window { place, units, pad: None, next: 0, free: BTreeMap::new() }
     }
 
     /// What an address in it stands for.
@@ -51,6 +53,12 @@ impl Window {
             Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
         }
+    }
+
+    /// The return pad, where that leads on by itself. There is one for all probes, and it stays.
+    #[inline(always)]
+    pub fn pad(&self) -> Option<u64> {
+        self.pad
     }
 
     /// The detour that starts there.
@@ -98,6 +106,9 @@ impl Window {
     /// Notes what the unit at `at` stands for; the physical address to write its code to.
     pub fn note(&mut self, at: u64, stands_for: StandsFor) -> Option<u64> {
         let unit = self.unit_of(at)?;
+        if let StandsFor::ReturnPad { jump: 1.. } = stands_for {
+            self.pad = Some(at);
+        }
         self.units[unit] = match stands_for {
             StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
             StandsFor::Detour { origin, displaced, lead, jump, point } => {

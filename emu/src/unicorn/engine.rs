@@ -95,12 +95,12 @@ impl Handle {
         self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
     }
 
-    /// The physical address of a word of the guest's, if the core has just accessed its page so, with the rights of a kernel.
-    #[inline]
-    pub fn cached_physical(&self, ram: &Ram, address: u64, write: bool) -> Option<u64> {
+    /// The physical address of a word of 4 or 8 bytes, if the core has just accessed its page so, with the rights of a kernel.
+    #[inline(always)]
+    pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
         let at = NonNull::new(self.engine().translations.cast_mut())?;
         // SAFETY: set in `Core::new` alone, as `find` wants it.
-        unsafe { at.as_ref().find(ram, address, write) }
+        unsafe { at.as_ref().find(address, size as u64, write) }.and_then(|host| ram.physical_of(host))
     }
 
     /// A general register by its number in `isa`, where that is quicker than asking for it by name.

@@ -5,7 +5,6 @@
 //! asked for all these bytes, so a word that is no pointer does no harm.
 
 use super::engine::Handle;
-use super::ram::Ram;
 use super::surgery::Image;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -52,12 +51,12 @@ impl Translations {
         }
     }
 
-    /// Where an address lies in RAM, if the core has just been there.
+    /// Where so many bytes lie in the host's memory, if the core has just been in their page.
     ///
     /// # Safety
     /// It was found by `before`, and its core is alive and runs nothing else.
-    #[inline]
-    pub(super) unsafe fn find(&self, ram: &Ram, address: u64, write: bool) -> Option<u64> {
+    #[inline(always)]
+    pub(super) unsafe fn find(&self, address: u64, len: u64, write: bool) -> Option<u64> {
         let at = (address >> (PAGE_BITS - size_of::<Entry>().trailing_zeros())) as usize & self.mask;
         // SAFETY: the core keeps `mask` + 1 entry's bytes there, aligned to its own caches or less.
         let (tag, addend) = unsafe {
@@ -65,10 +64,9 @@ impl Translations {
             let tag = if write { &raw const (*entry).write } else { &raw const (*entry).read };
             (tag.read_unaligned() & !NOT_DIRTY, (&raw const (*entry).addend).read_unaligned())
         };
-        if tag != address >> PAGE_BITS << PAGE_BITS {
-            return None;
-        }
-        ram.physical_of(address.wrapping_add(addend))
+        // The last byte's page: where they cross into another one, it is not that of the entry.
+        let page = address.wrapping_add(len - 1) & !((1 << PAGE_BITS) - 1);
+        (tag == page).then(|| address.wrapping_add(addend))
     }
 }
 

@@ -142,7 +142,7 @@ impl Ram {
         }
     }
 
-    /// The physical address of a byte by its place in the host's memory, 8 bytes of which lie in it.
+    /// The physical address of a byte by its place in the host's memory, if it and the 7 behind it lie in the block.
     #[inline]
     pub(super) fn physical_of(&self, host: u64) -> Option<u64> {
         let offset = host.wrapping_sub(self.start as u64);

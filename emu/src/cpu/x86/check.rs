@@ -48,9 +48,9 @@ fn check() -> Result<(), String> {
     ram.write(CODE, &load_and_store);
     drop_translations(core.handle(), &ram, CODE, load_and_store.len());
     let ran = run(&mut core);
-    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, write)));
+    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, 8, write)));
     core.flush_tlb();
-    let forgotten = core.handle().cached_physical(&ram, WRITTEN, true);
+    let forgotten = core.handle().cached_physical(&ram, WRITTEN, 8, true);
     if !ran || shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
         return Err(unfit("where the core has last found a page"));
     }

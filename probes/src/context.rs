@@ -326,6 +326,7 @@ pub struct ReturnHit<'a> {
 }
 
 impl<'a> ReturnHit<'a> {
+    #[inline]
     pub(crate) fn new(hit: Hit<'a>, data: &'a mut [u8], ret_addr: u64) -> Self {
         ReturnHit { hit, data, ret_addr }
     }

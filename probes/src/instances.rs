@@ -93,7 +93,12 @@ impl Instances {
     /// A task's newest call in flight, or `NONE`.
     #[inline]
     fn newest(&self, task: u64) -> u32 {
-        if task == self.recent.task { self.recent.newest } else { self.tasks.get(task).unwrap_or(NONE) }
+        if task == self.recent.task { self.recent.newest } else { self.look_up(task) }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, task: u64) -> u32 {
+        self.tasks.get(task).unwrap_or(NONE)
     }
 
     #[inline]
@@ -184,7 +189,7 @@ impl Instances {
         self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, number: u32, task: u64, frame: u64, ret_addr: u64) {
         let older = self.newest(task);
         if let Some(instance) = self.all.get_mut(number as usize) {

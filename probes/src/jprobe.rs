@@ -60,7 +60,7 @@ impl Saved {
             (Some(entry), _) => {
                 if mirror.by_return {
                     // The word is among those that are put back.
-                    let _ = exchange_return_address(cpu, scene.isa, mirror.returns_in.start);
+                    let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), mirror.returns_in.start);
                 }
                 cpu.set_pc(entry);
                 self.ends = Some(mirror.returns_in.clone());

@@ -33,6 +33,7 @@ struct Pool {
 }
 
 /// The private bytes of the call whose instance has this place in its pool.
+#[inline]
 fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
     let size = owner.wanted_data_size();
     if size == 0 {
@@ -172,10 +173,11 @@ impl Returns {
                 return;
             }
         }
-        let Some(ret_addr) = exchange_return_address(cpu, isa, pad) else { return owner.count_missed() };
+        let frame = cpu.get(isa.abi.sp);
+        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad) else { return owner.count_missed() };
         pool.free = next;
         pool.in_flight += 1;
-        let (task, frame) = (cpu.task(), cpu.get(isa.abi.sp));
+        let task = cpu.task();
         instances.push(number, task, frame, ret_addr);
     }
 
@@ -208,11 +210,11 @@ pub(crate) fn return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa) -> Option
     }
 }
 
-/// Makes the function return elsewhere; where it would have returned.
+/// Makes the function with that stack pointer at its entry return elsewhere; where it would have returned.
 #[inline]
-pub(crate) fn exchange_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, to: u64) -> Option<u64> {
+pub(crate) fn exchange_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, sp: u64, to: u64) -> Option<u64> {
     match isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.exchange_le(cpu.get(isa.abi.sp), to, isa.word).ok(),
+        ReturnAddress::OnStack => cpu.exchange_le(sp, to, isa.word).ok(),
         ReturnAddress::In(reg) => {
             let before = cpu.get(reg);
             cpu.set(reg, to);
@@ -222,6 +224,7 @@ pub(crate) fn exchange_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, 
 }
 
 /// Leaves an address for the return pad to lead on to.
+#[inline]
 fn leave_return_address(cpu: &mut impl Cpu, isa: &Isa, key: u64, to: u64) -> Option<()> {
     match isa.abi.return_address {
         ReturnAddress::OnStack => cpu.write_le(key, to, isa.word).ok(),
@@ -338,16 +341,22 @@ impl Engine {
     /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function had its return
     /// address: the true one, or, where it is not certain which call has returned, that of the pad's breakpoint, which sees to it.
     /// False: the guest does not let it be left there, and cannot go on.
+    #[inline]
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
-        if let Some((number, to)) = self.returns.instances.take_newest(task, key) {
-            let goes_on = leave_return_address(cpu, self.isa, key, to).is_some();
-            if goes_on {
-                self.run_return_handler(cpu, number, to);
-            }
-            self.returns.give_back(number);
-            return goes_on;
+        let Some((number, to)) = self.returns.instances.take_newest(task, key) else {
+            return self.returned_oddly(cpu, task, key);
+        };
+        let goes_on = leave_return_address(cpu, self.isa, key, to).is_some();
+        if goes_on {
+            self.run_return_handler(cpu, number, to);
         }
+        self.returns.give_back(number);
+        goes_on
+    }
+
+    #[inline(never)]
+    fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
         let instances = &self.returns.instances;
         let found = instances.find(task, key).filter(|found| found.exact);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
@@ -363,6 +372,7 @@ impl Engine {
     }
 
     /// Where the function that has just returned had its return address, or its stack pointer where that is in a register.
+    #[inline]
     fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
         match self.isa.abi.return_address {
@@ -415,7 +425,7 @@ impl Engine {
     }
 
     /// The CPU is shown to it at the true return address.
-    #[inline]
+    #[inline(always)]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         cpu.set_pc(ret_addr);
         let Returns { instances, pools, .. } = &mut self.returns;

@@ -304,11 +304,15 @@ impl<L: Listener> Inner<L> {
     fn returned(&mut self, pc: u64, _size: u32, cpu: BlockContext) {
         let (listener, mut view) = self.show(&cpu.registers(), pc);
         if !listener.returned(&mut view) {
-            self.wish =
-                Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
-            return cpu.stop();
+            return self.returned_nowhere(cpu);
         }
         self.look_at_listener();
+    }
+
+    #[cold]
+    fn returned_nowhere(&mut self, cpu: BlockContext) {
+        self.wish = Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
+        cpu.stop();
     }
 
     /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.

@@ -90,6 +90,7 @@ impl Listener for Probes {
         self.window.pad() == Some(pc)
     }
 
+    #[inline(always)]
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let goes_on = self.engine.returned_to_pad(cpu);
         self.settle_notes();

@@ -57,6 +57,9 @@ pub(super) struct Engine {
     /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
     state: *mut u8,
     state_bytes: usize,
+    /// The general registers in it.
+    general: *const u64,
+    general_count: u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
 }
@@ -106,8 +109,9 @@ impl Handle {
     /// A general register by its number in `isa`, where that is quicker than asking for it by name.
     #[inline]
     pub fn general(&self, number: u8) -> Option<u64> {
-        let (start, count) = self.kind().live_general;
-        (number < count).then(|| self.live64(start + 8 * usize::from(number)))
+        let engine = self.engine();
+        // SAFETY: so many words lie there, as `Core::new` has found.
+        (number < engine.general_count).then(|| unsafe { engine.general.add(number.into()).read_unaligned() })
     }
 
     #[inline]
@@ -353,7 +357,7 @@ impl<E: Events> Core<E> {
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
-            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0, translations: null() }, ram);
+            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0, general: null(), general_count: 0, translations: null() }, ram);
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
@@ -368,6 +372,10 @@ impl<E: Events> Core<E> {
             }
             if let Some((state, state_bytes)) = live::find(core.handle)? {
                 (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
+                let (start, count) = kind.live_general;
+                if let Some(general) = core.handle.live(start, 8 * usize::from(count)) {
+                    (core.engine.general, core.engine.general_count) = (general.cast(), count);
+                }
                 if let Some(distance) = kind.live_translations {
                     core.engine.translations = Translations::before(state as usize, distance)?;
                 }

@@ -139,14 +139,17 @@ impl Kretprobe {
         self.0.maxactive
     }
 
+    #[inline]
     pub(crate) fn wanted_data_size(&self) -> usize {
         self.0.data_size
     }
 
+    #[inline]
     pub(crate) fn entry_handler(&self) -> Option<&EntryHandler> {
         self.0.entry.as_deref()
     }
 
+    #[inline]
     pub(crate) fn return_handler(&self) -> Option<&ReturnHandler> {
         self.0.handler.as_deref()
     }
@@ -161,6 +164,7 @@ impl Kretprobe {
         bump(&self.0.nmissed);
     }
 
+    #[inline]
     pub(crate) fn count_return(&self) {
         bump(&self.0.returns);
     }

@@ -131,6 +131,18 @@ impl Clock {
         true
     }
 
+    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Place::Copy`]. False: a block is open, nothing has changed.
+    #[inline(always)]
+    pub fn enter_copy(&mut self, pc: u64, size: u32, origin: u64, len: u8) -> bool {
+        let is_new = !self.open;
+        if is_new {
+            let counted = u64::from(len).min(size.into());
+            (self.open, self.fold) = (true, false);
+            (self.start, self.next, self.size) = (pc, origin.wrapping_add(counted), counted);
+        }
+        is_new
+    }
+
     /// A block that counts nothing, come to by a jump: [`Clock::enter`] for [`Place::ReturnPad`]. False: no block is open, nothing has changed.
     #[inline(always)]
     pub fn enter_nothing(&mut self, pc: u64) -> bool {

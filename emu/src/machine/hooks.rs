@@ -148,6 +148,11 @@ impl<L: Listener> Inner<L> {
             if self.listener.returns_at(pc) && self.clock.enter_nothing(pc) {
                 return self.returned(pc, size, cpu);
             }
+            if let Some((origin, len)) = self.listener.copy(pc)
+                && self.clock.enter_copy(pc, size, origin, len)
+            {
+                return;
+            }
         }
         self.odd_block(pc, size, cpu);
     }

@@ -42,6 +42,11 @@ pub trait Listener {
         let _ = pc;
         None
     }
+    /// What the copy that starts there is of: its address, and its length.
+    fn copy(&self, pc: u64) -> Option<(u64, u8)> {
+        let _ = pc;
+        None
+    }
     /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is; `point` is that of the detour.
     fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
         let _ = (cpu, point);

@@ -70,6 +70,11 @@ impl Listener for Probes {
         self.window.detour(pc)
     }
 
+    #[inline(always)]
+    fn copy(&self, pc: u64) -> Option<(u64, u8)> {
+        self.window.copy(pc)
+    }
+
     fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
         let started = self.timing.is_some().then(Instant::now);
         let pc = cpu.pc();

@@ -55,6 +55,16 @@ impl Window {
         }
     }
 
+    /// The probed address and the length of the copy that starts there.
+    #[inline(always)]
+    pub fn copy(&self, pc: u64) -> Option<(u64, u8)> {
+        let offset = pc.wrapping_sub(self.place.start);
+        match self.units.get((offset / UNIT) as usize) {
+            Some(Unit::Copy { origin, displaced }) if offset.is_multiple_of(UNIT) => Some((*origin, *displaced)),
+            _ => None,
+        }
+    }
+
     /// The return pad, where that leads on by itself. There is one for all probes, and it stays.
     #[inline(always)]
     pub fn pad(&self) -> Option<u64> {

@@ -273,7 +273,7 @@ pub struct TaskPlace {
     pub comm: Option<u64>,
 }
 
-/// What is around a CPU and the same at all its hits.
+/// What is around a CPU: all that a view of it can be asked for.
 pub struct Around {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
@@ -283,13 +283,14 @@ pub struct Around {
     pub(crate) tasks: TaskPlace,
     /// The number of the CPU that runs.
     pub(crate) current: usize,
+    /// Its clock.
+    pub(crate) clock: Clock,
 }
 
 /// The view of a stopped CPU that the engine and its handlers get. It is made at every hit: what it can ask for, it does not hold.
 pub struct View<'a> {
     pub(crate) trap: TrapContext,
     pub(crate) around: &'a Around,
-    pub(crate) clock: &'a Clock,
     pub(crate) pc: Cell<u64>,
 }
 

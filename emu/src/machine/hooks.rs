@@ -21,9 +21,9 @@ impl<L: Listener> Events for Inner<L> {
         if self.gate.catches(pc) {
             return self.at_gate(pc, size, cpu);
         }
-        match self.clock.enter_guest(pc, size) {
+        match self.around.clock.enter_guest(pc, size) {
             Entered::FallsThrough => {}
-            Entered::Jumped if self.clock.time() < self.next_look && !self.listener.watches(pc) => {}
+            Entered::Jumped if self.around.clock.time() < self.next_look && !self.listener.watches(pc) => {}
             Entered::Jumped => self.look(pc, size, cpu),
             Entered::NotYet => self.near_block(pc, size, cpu),
         }
@@ -51,7 +51,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32 {
-        self.clock.add(self.board.read_takes(port));
+        self.around.clock.add(self.board.read_takes(port));
         let at = self.access(&cpu.handle());
         self.board.advance(at);
         self.board.port_read(at, port, size)
@@ -69,9 +69,9 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn rdtsc(&mut self, cpu: &InstructionContext) {
-        self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        self.around.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         let pc = cpu.handle().pc();
-        let time = self.clock.at(pc);
+        let time = self.around.clock.at(pc);
         (self.around.model.instructions.read_clock)(cpu, nanoseconds(time));
         self.record(What::ClockRead, self.origin_of(pc), time);
     }
@@ -79,21 +79,21 @@ impl<L: Listener> Events for Inner<L> {
     fn syscall(&mut self, cpu: &SyscallContext) {
         let pc = cpu.handle().pc();
         self.counts.system_calls += 1;
-        self.record(What::SystemCall, pc, self.clock.at(pc));
+        self.record(What::SystemCall, pc, self.around.clock.at(pc));
         (self.around.model.instructions.system_call)(cpu, &mut self.scratch);
     }
 
     fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64> {
         let pc = cpu.handle().pc();
-        let at = At { cpu: self.around.current, now: self.clock.at(pc) };
+        let at = At { cpu: self.around.current, now: self.around.clock.at(pc) };
         let value = self.board.system_read(at, register)?;
-        self.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        self.around.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         self.record(What::ClockRead, self.origin_of(pc), at.now);
         Some(value)
     }
 
     fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool {
-        let at = At { cpu: self.around.current, now: self.clock.at(cpu.handle().pc()) };
+        let at = At { cpu: self.around.current, now: self.around.clock.at(cpu.handle().pc()) };
         let taken = self.board.system_write(at, register, value);
         if taken {
             self.next_look = 0;
@@ -110,7 +110,7 @@ impl<L: Listener> Inner<L> {
             TrapKind::Exception => self.exception(cpu, trap),
             TrapKind::FirmwareCall => self.firmware_call(cpu, trap),
             TrapKind::Hint => {
-                self.clock.close_at(trap.resume);
+                self.around.clock.close_at(trap.resume);
                 cpu.set_pc(trap.resume);
             }
         }
@@ -118,10 +118,10 @@ impl<L: Listener> Inner<L> {
 
     /// The board answers as firmware does: function and arguments in the registers of a call, the result in that of a result.
     fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
-        self.clock.close_at(trap.resume);
+        self.around.clock.close_at(trap.resume);
         self.next_look = 0;
         let abi = self.around.isa.abi;
-        let at = At { cpu: self.around.current, now: self.clock.time() };
+        let at = At { cpu: self.around.current, now: self.around.clock.time() };
         let mut call = [0; 4];
         for (value, register) in call.iter_mut().zip(abi.arguments) {
             *value = (self.around.model.get)(&cpu.handle(), *register, trap.pc);
@@ -135,21 +135,28 @@ impl<L: Listener> Inner<L> {
     /// A block in the probe window, or any while the gate is wide.
     #[inline(never)]
     fn at_gate(&mut self, pc: u64, size: u32, cpu: BlockContext) {
+        if !self.gate.is_wide()
+            && let Some(detour) = self.listener.detour(pc)
+            && self.around.clock.enter_detour(pc, size, &detour)
+        {
+            let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
+            return match listener.escaped_simply(&mut view, detour.point) {
+                true => {}
+                false => self.escape(detour.origin, detour.point, cpu),
+            };
+        }
+        self.at_another(pc, size, cpu);
+    }
+
+    /// The same, and no detour of the usual kind.
+    #[inline(never)]
+    fn at_another(&mut self, pc: u64, size: u32, cpu: BlockContext) {
         if !self.gate.is_wide() {
-            if let Some(detour) = self.listener.detour(pc)
-                && self.clock.enter_detour(pc, size, &detour)
-            {
-                let (listener, mut view) = self.show(&cpu.registers(), detour.origin);
-                return match listener.escaped_simply(&mut view, detour.point) {
-                    true => {}
-                    false => self.escape(detour.origin, detour.point, cpu),
-                };
-            }
-            if self.listener.returns_at(pc) && self.clock.enter_nothing(pc) {
+            if self.listener.returns_at(pc) && self.around.clock.enter_nothing(pc) {
                 return self.returned(pc, size, cpu);
             }
             if let Some((origin, len)) = self.listener.copy(pc)
-                && self.clock.enter_copy(pc, size, origin, len)
+                && self.around.clock.enter_copy(pc, size, origin, len)
             {
                 return;
             }
@@ -160,8 +167,8 @@ impl<L: Listener> Inner<L> {
     /// A block of the guest's own that the clock has to think about: the first one behind a trap, one that starts inside the one before.
     #[inline(never)]
     fn near_block(&mut self, pc: u64, size: u32, cpu: BlockContext) {
-        let falls_through = self.clock.enter(pc, size.into(), Place::Guest);
-        if !falls_through && (self.clock.time() >= self.next_look || self.listener.watches(pc)) {
+        let falls_through = self.around.clock.enter(pc, size.into(), Place::Guest);
+        if !falls_through && (self.around.clock.time() >= self.next_look || self.listener.watches(pc)) {
             self.look_up(cpu, pc);
         }
     }
@@ -196,9 +203,9 @@ impl<L: Listener> Inner<L> {
             Place::Guest
         };
         let counts_as = if self.frozen { Place::Nothing } else { place };
-        let falls_through = self.clock.enter(pc, size.into(), counts_as);
+        let falls_through = self.around.clock.enter(pc, size.into(), counts_as);
         if !falls_through
-            && (self.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
+            && (self.around.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
             && self.look_up(cpu, pc)
         {
             return;
@@ -215,7 +222,7 @@ impl<L: Listener> Inner<L> {
 
     /// A block start at which something may be due; the only place where a run is ended. True: it is.
     fn look_up(&mut self, cpu: BlockContext, pc: u64) -> bool {
-        let now = self.clock.time();
+        let now = self.around.clock.time();
         self.board.advance(At { cpu: self.around.current, now });
         if self.wish.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
@@ -243,7 +250,7 @@ impl<L: Listener> Inner<L> {
             self.wish = Some(Wish::Attention);
         }
         if self.wish.is_some() {
-            self.clock.take_back();
+            self.around.clock.take_back();
             cpu.stop();
             true
         } else {
@@ -271,12 +278,12 @@ impl<L: Listener> Inner<L> {
     /// The listener, and the CPU as it is shown to it.
     #[inline]
     pub(super) fn show(&mut self, trap: &TrapContext, pc: u64) -> (&mut L, View<'_>) {
-        let view = View { trap: trap.share(), around: &self.around, clock: &self.clock, pc: Cell::new(pc) };
+        let view = View { trap: trap.share(), around: &self.around, pc: Cell::new(pc) };
         (&mut self.listener, view)
     }
 
     fn breakpoint(&mut self, cpu: &TrapContext, trap: Trap) {
-        self.clock.close_at(trap.pc);
+        self.around.clock.close_at(trap.pc);
         let (listener, mut view) = self.show(cpu, trap.pc);
         let answer = listener.breakpoint(&mut view);
         let pc = view.pc();
@@ -289,7 +296,7 @@ impl<L: Listener> Inner<L> {
             Answer::Resume(resume) if !other => {
                 self.counts.claimed += 1;
                 self.freeze(resume.frozen);
-                self.clock.resume(resume.counted.into(), resume.falls_through);
+                self.around.clock.resume(resume.counted.into(), resume.falls_through);
                 self.show_window(cpu, pc);
                 cpu.set_pc(pc);
                 self.look_at_listener();
@@ -298,7 +305,7 @@ impl<L: Listener> Inner<L> {
             Answer::NotOurs if self.window.holds(trap.pc) => self.exception(cpu, trap),
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
-                self.clock.resume(trap.resume - trap.pc, false);
+                self.around.clock.resume(trap.resume - trap.pc, false);
                 self.give(cpu, trap.exception, resume);
             }
         }
@@ -350,9 +357,9 @@ impl<L: Listener> Inner<L> {
         }
         let mut resume = trap.resume;
         if exception.fetch {
-            self.clock.close_whole()
+            self.around.clock.close_whole()
         } else {
-            self.clock.close_at(resume)
+            self.around.clock.close_at(resume)
         };
         if self.window.holds(trap.pc) {
             let (listener, mut view) = self.show(cpu, trap.pc);
@@ -361,7 +368,7 @@ impl<L: Listener> Inner<L> {
             // It may want to be called at another time from now on.
             self.next_look = 0;
             if let Answer::Resume(how) = answer {
-                self.clock.resume(how.counted.into(), how.falls_through);
+                self.around.clock.resume(how.counted.into(), how.falls_through);
                 self.freeze(how.frozen);
                 (self.around.model.forget)(cpu, &mut self.scratch);
                 cpu.set_pc(resume);
@@ -375,10 +382,10 @@ impl<L: Listener> Inner<L> {
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
         if Some(exception.vector) == self.around.model.system_call_vector {
             self.counts.system_calls += 1;
-            self.record(What::SystemCall, resume, self.clock.time());
+            self.record(What::SystemCall, resume, self.around.clock.time());
         } else {
             self.counts.exceptions += 1;
-            self.record(What::Exception(exception.vector, exception.error), resume, self.clock.time());
+            self.record(What::Exception(exception.vector, exception.error), resume, self.around.clock.time());
         }
         let answer = (self.around.model.deliver)(cpu, &mut self.scratch, &self.around.ram, exception, resume);
         self.fault_address = (self.around.model.fault_address)(&cpu.handle());
@@ -395,7 +402,7 @@ impl<L: Listener> Inner<L> {
     /// Exceptions whose handlers fault at their first instruction, for ever: no time passes, so no limit would end them.
     fn is_storm(&mut self) -> bool {
         const STORM: u32 = 10_000;
-        let time = self.clock.time();
+        let time = self.around.clock.time();
         self.exceptions_now = if time == self.last_exception { self.exceptions_now + 1 } else { 0 };
         self.last_exception = time;
         self.exceptions_now > STORM
@@ -439,14 +446,14 @@ impl<L: Listener> Inner<L> {
     /// A device access: timers move on to exactly now, and the next block start looks again.
     fn access(&mut self, handle: &Handle) -> At {
         self.next_look = 0;
-        At { cpu: self.around.current, now: self.clock.at(handle.pc()) }
+        At { cpu: self.around.current, now: self.around.clock.at(handle.pc()) }
     }
 
     /// The same where the core does not say at which instruction it is: as of the start of its line of code, which is the same place
     /// whether something in it is displaced or not.
     fn access_in_line(&mut self) -> At {
         self.next_look = 0;
-        let at = At { cpu: self.around.current, now: self.clock.line() };
+        let at = At { cpu: self.around.current, now: self.around.clock.line() };
         self.board.advance(at);
         at
     }
@@ -455,7 +462,7 @@ impl<L: Listener> Inner<L> {
     fn after_access(&mut self) {
         if (0..self.cpus.len()).any(|other| other != self.around.current && self.board.pending(other).is_some()) {
             // Whom this has woken gets a turn.
-            self.slice_end = self.slice_end.min(self.clock.time() + super::slice());
+            self.slice_end = self.slice_end.min(self.around.clock.time() + super::slice());
         }
         self.collect_console();
         if let Some(status) = self.board.power_off() {

@@ -198,8 +198,6 @@ pub(crate) struct Inner<L> {
     /// Room for one state, used inside callbacks.
     pub(crate) scratch: Image,
     pub(crate) cpus: Vec<SleepingCpu>,
-    /// The running CPU's clock.
-    pub(crate) clock: Clock,
     /// Its fault address register as the guest knows it.
     pub(crate) fault_address: u64,
     /// A handler in guest code runs; no time passes.
@@ -308,6 +306,7 @@ impl<L: Listener> Machine<L> {
                 ram,
                 tasks: TaskPlace::of(kernel, model),
                 current: 0,
+                clock: Clock::default(),
             },
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
@@ -321,7 +320,6 @@ impl<L: Listener> Machine<L> {
             fetched: Fetched::of(&window),
             scratch,
             cpus,
-            clock: Clock::default(),
             fault_address: 0,
             frozen: false,
             frozen_blocks: 0,
@@ -342,12 +340,12 @@ impl<L: Listener> Machine<L> {
 
     /// Virtual time of the running CPU, in nanoseconds.
     pub fn now(&self) -> u64 {
-        crate::clock::nanoseconds(self.inner.clock.time())
+        crate::clock::nanoseconds(self.inner.around.clock.time())
     }
 
     /// The same in the clock's own unit.
     pub fn time(&self) -> Ticks {
-        self.inner.clock.time()
+        self.inner.around.clock.time()
     }
 
     /// What the guest has printed since the last call.
@@ -451,7 +449,7 @@ impl<L: Listener> Machine<L> {
     /// Puts the running CPU elsewhere.
     pub fn set_pc(&mut self, pc: u64) {
         self.core.stopped().set_pc(pc);
-        self.inner.clock.resume(0, false);
+        self.inner.around.clock.resume(0, false);
         let current = self.inner.around.current;
         self.inner.cpus[current].halted = false;
         self.inner.wish = None;

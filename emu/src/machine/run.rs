@@ -90,7 +90,7 @@ impl<L: Listener> Machine<L> {
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
             Wish::PowerOff(status) => {
-                self.inner.clock.close_at((self.inner.around.model.pc)(&self.core.handle()));
+                self.inner.around.clock.close_at((self.inner.around.model.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
             }
             Wish::Shutdown(why) => Err(Stop::Dead(why)),
@@ -100,9 +100,9 @@ impl<L: Listener> Machine<L> {
     /// HLT has run: the CPU sleeps until an interrupt.
     fn halt(&mut self) {
         let inner = &mut self.inner;
-        inner.clock.close_whole();
+        inner.around.clock.close_whole();
         let pc = (inner.around.model.pc)(&self.core.handle());
-        inner.record(What::Halt, pc, inner.clock.time());
+        inner.record(What::Halt, pc, inner.around.clock.time());
         inner.cpus[inner.around.current].halted = true;
     }
 
@@ -113,7 +113,7 @@ impl<L: Listener> Machine<L> {
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
-        inner.record(What::Interrupt(vector), pc, inner.clock.time());
+        inner.record(What::Interrupt(vector), pc, inner.around.clock.time());
         let answer = (inner.around.model.deliver)(&cpu, &mut inner.scratch, &inner.around.ram, Exception::external(vector), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
@@ -145,17 +145,17 @@ impl<L: Listener> Machine<L> {
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         let inner = &mut self.inner;
         let current = inner.around.current;
-        let time = inner.clock.time();
+        let time = inner.around.clock.time();
         if !inner.cpus[current].halted && time < inner.slice_end {
             return if time < inner.limit { Ok(()) } else { Err(Stop::Limit) };
         }
-        inner.cpus[current].clock = inner.clock.clone();
+        inner.cpus[current].clock = inner.around.clock.clone();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
         let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();
         let Some((at, number)) = next else {
             let limit = self.inner.limit;
             if limit != Ticks::MAX && self.inner.cpus.iter().any(|cpu| cpu.halted) {
-                self.inner.clock.sleep_until(limit);
+                self.inner.around.clock.sleep_until(limit);
             }
             return Err(Stop::Dead(
                 "every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into(),
@@ -163,7 +163,7 @@ impl<L: Listener> Machine<L> {
         };
         if at >= self.inner.limit {
             let limit = self.inner.limit;
-            self.inner.clock.sleep_until(limit);
+            self.inner.around.clock.sleep_until(limit);
             return Err(Stop::Limit);
         }
         self.switch_to(number);
@@ -171,7 +171,7 @@ impl<L: Listener> Machine<L> {
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
         inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at) + slice());
         if inner.cpus[number].halted {
-            inner.clock.sleep_until(at);
+            inner.around.clock.sleep_until(at);
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
@@ -216,7 +216,7 @@ impl<L: Listener> Machine<L> {
         (leaving.fault_address, leaving.frozen) = (inner.fault_address, inner.frozen);
         let entering = &inner.cpus[number];
         entering.state.restore(handle);
-        inner.clock = entering.clock.clone();
+        inner.around.clock = entering.clock.clone();
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
         inner.around.current = number;
         self.core.flush_tlb();

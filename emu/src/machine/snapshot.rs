@@ -132,7 +132,7 @@ impl<L: Listener> Machine<L> {
         for (number, cpu) in inner.cpus.iter().enumerate() {
             cpu.state.restore(core.handle());
             let (clock, fault_address) = match number == current {
-                true => (&inner.clock, inner.fault_address),
+                true => (&inner.around.clock, inner.fault_address),
                 false => (&cpu.clock, cpu.fault_address),
             };
             match (named.save)(&core.stopped(), &mut inner.scratch, &inner.reset) {
@@ -162,7 +162,7 @@ impl<L: Listener> Machine<L> {
         let running = &inner.cpus[state.current];
         running.state.restore(core.handle());
         inner.around.current = state.current;
-        inner.clock = running.clock.clone();
+        inner.around.clock = running.clock.clone();
         inner.fault_address = running.fault_address;
         core.flush_translations();
         core.flush_tlb();

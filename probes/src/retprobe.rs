@@ -33,7 +33,7 @@ struct Pool {
 }
 
 /// The private bytes of the call whose instance has this place in its pool.
-#[inline]
+#[inline(always)]
 fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
     let size = owner.wanted_data_size();
     if size == 0 {

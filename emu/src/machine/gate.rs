@@ -9,14 +9,16 @@ pub(crate) struct Gate {
     len: u64,
     /// Every block is to be looked at.
     wide: bool,
+    /// Detours take the short way.
+    short: bool,
 }
 
 impl Gate {
-    /// Round the window, or round everything.
-    pub fn new(window: &WindowPlace, wide: bool) -> Gate {
+    /// Round the window, or round everything; there is nothing special about detours, or there is.
+    pub fn new(window: &WindowPlace, wide: bool, short: bool) -> Gate {
         match wide {
-            true => Gate { start: 0, len: u64::MAX, wide },
-            false => Gate { start: window.start, len: window.len, wide },
+            true => Gate { start: 0, len: u64::MAX, wide, short: false },
+            false => Gate { start: window.start, len: window.len, wide, short },
         }
     }
 
@@ -26,10 +28,16 @@ impl Gate {
         pc.wrapping_sub(self.start) < self.len
     }
 
-    /// Whether all do.
+    /// Whether it catches all of them.
     #[inline]
     pub fn is_wide(&self) -> bool {
         self.wide
+    }
+
+    /// Whether a detour takes the short way.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.short
     }
 }
 
@@ -41,9 +49,11 @@ mod tests {
     fn the_gate_catches_the_window_or_everything() {
         let window = WindowPlace { start: 0xffff_ffff_be00_0000, len: 0x1000, physical: 0, tables: 0 };
         for (pc, inside) in [(0, false), (window.start - 1, false), (window.start, true), (window.start + 0xfff, true)] {
-            assert_eq!(Gate::new(&window, false).catches(pc), inside, "{pc:#x}");
-            assert!(Gate::new(&window, true).catches(pc), "{pc:#x}");
+            assert_eq!(Gate::new(&window, false, true).catches(pc), inside, "{pc:#x}");
+            assert!(Gate::new(&window, true, true).catches(pc), "{pc:#x}");
         }
-        assert!(!Gate::new(&window, false).catches(window.start + 0x1000));
+        assert!(!Gate::new(&window, false, true).catches(window.start + 0x1000));
+        let short = [(false, true), (false, false), (true, true)].map(|(wide, short)| Gate::new(&window, wide, short).is_short());
+        assert_eq!(short, [true, false, false], "only where no block is special");
     }
 }

@@ -135,7 +135,7 @@ impl<L: Listener> Inner<L> {
     /// A block in the probe window, or any while the gate is wide.
     #[inline(never)]
     fn at_gate(&mut self, pc: u64, size: u32, cpu: BlockContext) {
-        if !self.gate.is_wide()
+        if self.gate.is_short()
             && let Some(detour) = self.listener.detour(pc)
             && self.around.clock.enter_detour(pc, size, &detour)
         {
@@ -182,7 +182,7 @@ impl<L: Listener> Inner<L> {
     /// What the gate is to catch, after a change of what that depends on.
     pub(super) fn set_gate(&mut self) {
         let wide = self.frozen || self.shown.is_some() || self.arrival.is_some() || self.listener.follows();
-        self.gate = Gate::new(&self.window, wide);
+        self.gate = Gate::new(&self.window, wide, !self.listener.times());
     }
 
     /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
@@ -348,7 +348,9 @@ impl<L: Listener> Inner<L> {
     fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
         let exception = trap.exception;
         let known = self.fault_address;
-        if let Some(shown) = (self.around.model.window_fault)(cpu, &mut self.scratch, &self.around.ram, &exception, &self.window, known) {
+        if let Some(shown) =
+            (self.around.model.window_fault)(cpu, &mut self.scratch, &self.around.ram, &exception, &self.window, known)
+        {
             self.counts.window_faults += 1;
             self.hide_window();
             self.shown = Some(shown);

@@ -78,6 +78,10 @@ pub trait Listener {
         let _ = cpu;
         false
     }
+    /// Whether it takes the time of each hit; that may change between runs.
+    fn times(&self) -> bool {
+        false
+    }
     /// Whether every piece of code that runs is to be told.
     fn follows(&self) -> bool {
         false

@@ -87,7 +87,7 @@ impl Listener for Probes {
 
     #[inline(always)]
     fn escaped_simply(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
-        self.timing.is_none() && self.engine.escaped_simply(cpu, point)
+        self.engine.escaped_simply(cpu, point)
     }
 
     #[inline(always)]
@@ -111,6 +111,10 @@ impl Listener for Probes {
         self.patchers.arrived(cpu, &self.engine);
         // Where nothing stands it is soon enough before something does.
         self.have_news() && !self.engine.is_empty()
+    }
+
+    fn times(&self) -> bool {
+        self.timing.is_some()
     }
 
     #[inline]

@@ -18,11 +18,12 @@ pub struct Window {
     free: BTreeMap<usize, Vec<usize>>,
 }
 
+/// There are very many of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Empty,
     Copy { origin: u64, displaced: u8 },
-    Detour(Detour),
+    Detour { origin: u64, point: u32, len: u8, lead: u8, jump: u8 },
     ReturnPad { jump: u8 },
     Ours,
 }
@@ -46,8 +47,9 @@ impl Window {
                     Place::WayBack { next: origin.wrapping_add(u64::from(*displaced)) }
                 }
             }
-            Some(Unit::Detour(detour)) => {
-                detour_at((offset % UNIT) as u8, detour)
+            Some(Unit::Detour { origin, point, len, lead, jump }) => {
+                let detour = Detour { origin: *origin, point: *point, len: *len, lead: *lead, jump: *jump };
+                detour_at((offset % UNIT) as u8, &detour)
             }
             Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
             Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
@@ -76,7 +78,9 @@ impl Window {
     pub fn detour(&self, pc: u64) -> Option<Detour> {
         let offset = pc.wrapping_sub(self.place.start);
         match self.units.get((offset / UNIT) as usize) {
-            Some(Unit::Detour(detour)) if offset.is_multiple_of(UNIT) => Some(*detour),
+            Some(Unit::Detour { origin, point, len, lead, jump }) if offset.is_multiple_of(UNIT) => {
+                Some(Detour { origin: *origin, point: *point, len: *len, lead: *lead, jump: *jump })
+            }
             _ => None,
         }
     }
@@ -122,7 +126,7 @@ impl Window {
         self.units[unit] = match stands_for {
             StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
             StandsFor::Detour { origin, displaced, lead, jump, point } => {
-                Unit::Detour(Detour { origin, len: displaced, lead, jump, point })
+                Unit::Detour { origin, point, len: displaced, lead, jump }
             }
             StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
             StandsFor::JprobeReturn => Unit::Ours,

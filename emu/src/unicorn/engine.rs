@@ -357,7 +357,10 @@ impl<E: Events> Core<E> {
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
-            let mut core = Core::wrap(Engine { uc, kind, state: null_mut(), state_bytes: 0, general: null(), general_count: 0, translations: null() }, ram);
+            let mut core = Core::wrap(
+                Engine { uc, kind, state: null_mut(), state_bytes: 0, general: null(), general_count: 0, translations: null() },
+                ram,
+            );
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;

@@ -32,6 +32,8 @@ struct Entry {
 }
 
 const PAGE_BITS: u32 = 12;
+/// More than the library ever has.
+const MOST_ENTRIES: usize = 1 << 23;
 /// The page has been translated from: of no matter to who drops what he changes.
 const NOT_DIRTY: u64 = 1 << 10;
 
@@ -42,7 +44,8 @@ impl Translations {
         let at = state.wrapping_sub(distance);
         let (mask, entries) = (memory.word(at), memory.word(at + WORD));
         let entry = size_of::<Entry>();
-        let looks = |mask: usize| mask % entry == 0 && (mask / entry + 1).is_power_of_two() && (64..1 << 23).contains(&(mask / entry + 1));
+        let count = |mask: usize| mask / entry + 1;
+        let looks = |mask: usize| mask.is_multiple_of(entry) && count(mask).is_power_of_two() && count(mask) < MOST_ENTRIES;
         match (mask, entries) {
             (Some(mask), Some(entries)) if looks(mask) && memory.read(entries, mask + entry).len() == mask + entry => {
                 Ok(at as *const Translations)

@@ -108,8 +108,10 @@ impl Ram {
     /// The same of 4 bytes.
     #[inline]
     pub fn get32(&self, physical: u64) -> Option<u32> {
-        // SAFETY: as in `get64`.
-        self.pointer(physical, 4).map(|from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
+        // SAFETY: as in `get64`; of the last word's two halves `pointer` knows.
+        self.word(physical)
+            .or_else(|| self.pointer(physical, 4))
+            .map(|from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
     }
 
     /// A little-endian word of 8 bytes; 0 where there is no RAM.
@@ -136,7 +138,7 @@ impl Ram {
     /// The same of 4 bytes.
     #[inline]
     pub fn set_word32(&self, physical: u64, value: u32) {
-        if let Some(to) = self.pointer(physical, 4) {
+        if let Some(to) = self.word(physical).or_else(|| self.pointer(physical, 4)) {
             // SAFETY: as in `set_word64`.
             unsafe { to.cast::<[u8; 4]>().write(value.to_le_bytes()) }
         }

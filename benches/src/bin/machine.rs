@@ -4,7 +4,7 @@
 //! docs/overhead.md, `--rounds N` repeats each boot (3 times unless said). The contestants take turns, each a process of its own; what
 //! counts is the median of their user times. Kernels are those of `TRAPLINE_IMAGES` and of `trapline images pull`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::{env, fs};
@@ -290,8 +290,6 @@ fn powers_off(stop: Stop) -> Result<(), String> {
 
 /// Guest time between two looks at what runs.
 const LOOK: u64 = 1_000_000;
-/// Bytes of code a nanosecond: the virtual clock's rate.
-const BYTES_PER_NANOSECOND: f64 = 4.0;
 
 /// A boot that prints the guest's seconds and how many instructions it ran. Time counts bytes of code, less what the CPU slept; how long
 /// an instruction is on average is seen at a thousand places or so, the functions that run as time goes by.

@@ -1,1 +1,3 @@
 //! Benches, budgets and the document of overheads; what they measure is in [`trapline::overhead`].
+
+pub mod section;

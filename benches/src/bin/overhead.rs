@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use trapline::overhead::arming::{self, ROWS, Row};
 use trapline::overhead::table::Measurement;
 use trapline::overhead::{GUESTS, document};
+use trapline_benches::section;
 
 const ROUNDS: u32 = 15;
 
@@ -22,20 +23,6 @@ hardware of its day. Compare ratios, and rows of one table; the times are those 
 Host instructions per hit, which repeat exactly, are held by `make budget` (`benches/budgets.tsv`).
 ";
 
-const TAIL: &str = "\
-## The same kernel's own kprobes, under QEMU
-
-For scale, what a hit of the guest's own kprobes costs when the Debian kernel 6.1 for amd64 runs under QEMU's TCG, measured once on the
-computer of the lab: a plain kprobe 1.0 us, an optimised one 0.14 us, a return probe on an ftrace site 0.43 us. To repeat it:
-
-1. `qemu-system-x86_64 -accel tcg -m 512 -nographic -kernel vmlinuz -initrd initrd -append 'console=ttyS0 nokaslr'` with a busybox initramfs;
-2. in the guest: `mount -t tracefs none /sys/kernel/tracing; cd /sys/kernel/tracing`, time a loop of system calls that reach one function
-   (`time dd if=/dev/zero of=/dev/null bs=1 count=1000000`), without a probe;
-3. `echo 'p vfs_read' > kprobe_events; echo 1 > events/kprobes/enable`, `echo 0 > tracing_on`, and time it again; `echo 0 >
-   /proc/sys/debug/kprobes-optimization` and at an instruction that is no ftrace site for the plain one, `r vfs_read` for the return probe;
-4. the difference, divided by the number of calls.
-";
-
 const ARMING: &str = "\
 ## Arming
 
@@ -43,6 +30,31 @@ On a guest of 100,000 functions of one block each (`cargo run -p trapline-benche
 a CPU for each probe, by the clock on the wall in brackets, and the host memory that each takes, its object, its point and all tables, beside
 the guest's own. Goals for 100,000 in one batch: 10 us each, 300 bytes. Whoever optimises looks through the guest's memory once for all, which is
 what a single probe pays for.
+
+";
+
+const MACHINES: &str = "\
+## Whole machines
+
+Written by `cargo run -p trapline-benches --bin machine -- --write`. Each stock kernel that is on the computer boots to busybox, runs a script of
+one line and powers off; QEMU (`-accel tcg`) gets the same kernel, initial file system and command line. They take turns, each a process
+of its own, and the median of their user times stands here, loading, symbols and (x86 under QEMU) unpacking of the kernel included. Armed probes stand in
+functions that such a boot hardly runs. Guest seconds are virtual: sleep costs none of the host's. Instructions are bytes of code executed,
+divided by the mean length of instructions at a look each guest millisecond.
+
+What exact virtual time costs: `cargo run -p trapline-benches --bin virtual_time` counts the host instructions in the callback that each block begins
+with (time, the window, what is due), by callgrind, on the tiny kernel's loop of short blocks: 25.6 of 46.3 a guest nanosecond on x86_64,
+30.2 of 57.8 on i386. While Debian boots the callback takes an eighth of the time (a profile by `perf record`).
+
+";
+
+const GUESTS_OWN: &str = "
+## The same kernel's own kprobes, under QEMU
+
+For scale, what a hit of the guest's own kprobes costs when the Debian kernel 6.1 for amd64 runs under QEMU's TCG. In the lab it was 1.0 us for a
+plain kprobe, 0.14 us for an optimised one, 0.43 us for a return probe on an ftrace site. This, with the handler of a kprobe event whose
+records are switched off, is measured (user time of QEMU between lines of the console, less that of the same reads without a probe) and written by
+`cargo run -p trapline-benches --bin guest_kprobes -- --write`, which needs qemu-system-x86_64:
 
 ";
 
@@ -75,13 +87,13 @@ fn write_all() -> Result<(), String> {
         let name = guest.trim_start_matches("tiny/");
         let measured = Measurement::of(guest, ROUNDS)?;
         write(&format!("bench/{name}.svg"), &plot(guest, &measured))?;
-        text.push_str(&section(guest, name, &measured));
+        text.push_str(&table_of(guest, name, &measured));
     }
     text.push('\n');
     text.push_str(ARMING);
     text.push_str(&arming_table()?);
     text.push('\n');
-    text.push_str(TAIL);
+    text.push_str(&[MACHINES, &section::kept("machine"), GUESTS_OWN, &section::kept("guest-kprobes")].concat());
     write("overhead.md", &text)
 }
 
@@ -96,7 +108,7 @@ fn arming_table() -> Result<String, String> {
     Ok(text)
 }
 
-fn section(guest: &str, name: &str, measured: &Measurement) -> String {
+fn table_of(guest: &str, name: &str, measured: &Measurement) -> String {
     let mut text = format!("\n## {guest}\n\nA call without a probe takes {:.1} ns.\n\n", measured.unprobed);
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     text.push_str(&row(&measured.headings()));

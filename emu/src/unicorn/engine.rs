@@ -7,12 +7,13 @@ use super::ffi::write_request;
 use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
 use super::live::{self, Translations};
 use super::ram::Ram;
+use super::stores::{self, Stores};
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{
-    self as sys, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
+    self as sys, Arch, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
     uc_engine, uc_error,
 };
 
@@ -336,6 +337,7 @@ pub struct Core<E: Events> {
     handle: Handle,
     callbacks: Box<Callbacks<E>>,
     engine: Box<Engine>,
+    stores: *mut Stores,
     _ram: Ram,
 }
 
@@ -362,6 +364,10 @@ impl<E: Events> Core<E> {
                 ram,
             );
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
+            if !matches!(kind.arch, Arch::X86) {
+                // Its own choice for ARM is 1 KiB: four times as many translations of addresses, and blocks of code that end there.
+                check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
+            }
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
             check("map", sys::uc_mem_map_ptr(uc, ram.base(), ram.len(), ALL_ACCESS, start.cast()))?;
@@ -370,6 +376,7 @@ impl<E: Events> Core<E> {
             core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
+            core.hook(sys::HookType::MEM_FETCH_PROT, fetch_refused as *mut c_void, 0)?;
             for (instruction, callback) in instructions::<E>(kind.instructions) {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
@@ -385,6 +392,7 @@ impl<E: Events> Core<E> {
                 core.handle = Handle { engine: NonNull::from(&*core.engine) };
                 core.callbacks.handle = core.handle;
             }
+            core.stores = stores::watch(core.handle, ram)?;
             Ok(core)
         }
     }
@@ -408,7 +416,7 @@ impl<E: Events> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
         let callbacks = Box::new(Callbacks { handle, events: null_mut(), high: ram.end(), _who: PhantomData });
-        Core { handle, callbacks, engine, _ram: ram.clone() }
+        Core { handle, callbacks, engine, stores: null_mut(), _ram: ram.clone() }
     }
 
     /// # Safety
@@ -459,10 +467,22 @@ impl<E: Events> Core<E> {
     }
 }
 
+#[cfg(test)]
+impl<E: Events> Core<E> {
+    /// Whether the core has a translation of this address by which stores go the quick way.
+    pub(super) fn stores_quickly(&self, address: u64) -> bool {
+        // SAFETY: between runs, and as long as the engine lives.
+        unsafe { (*self.stores).quick(address) }
+    }
+}
+
 impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
         // SAFETY: opened in `new`, closed once; the RAM and the callbacks are dropped after this.
         unsafe { sys::uc_close(self.handle.raw()) };
+        if !self.stores.is_null() {
+            stores::forget(self.stores);
+        }
     }
 }
 
@@ -537,6 +557,12 @@ extern "C" fn invalid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> bool {
     let (handle, events) = unsafe { who::<E>(user) };
     events.invalid_instruction(&TrapContext(handle));
     true
+}
+
+/// Fetching from a device: the run fails, as it does without this callback. That there is one spares the core a look through all its
+/// translations of addresses for each block that it translates, which `stores` has made needless (docs/unicorn.md).
+extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, _: *mut c_void) -> bool {
+    false
 }
 
 extern "C" fn port_in<E: Events>(_: *mut uc_engine, port: u32, size: c_int, user: *mut c_void) -> u32 {

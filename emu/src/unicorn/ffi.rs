@@ -16,6 +16,12 @@ unsafe extern "C" {
     pub fn tb_invalidate_phys_range_aarch64(uc: *mut c_void, start: usize, end: usize);
     /// The same for 64-bit ARM.
     pub fn qemu_ram_addr_from_host_aarch64(uc: *mut c_void, host: *mut c_void) -> usize;
+    /// Puts stores to these host addresses on the long way in all cached translations of a CPU (`stores.rs`).
+    pub fn tlb_reset_dirty_x86_64(cpu: *mut c_void, host: usize, len: usize);
+    /// The same for 32-bit ARM.
+    pub fn tlb_reset_dirty_arm(cpu: *mut c_void, host: usize, len: usize);
+    /// The same for 64-bit ARM.
+    pub fn tlb_reset_dirty_aarch64(cpu: *mut c_void, host: usize, len: usize);
 }
 
 /// A `uc_ctl` request that writes, with this many arguments (`UC_CTL_WRITE` of the header).

@@ -3,6 +3,7 @@
 use super::engine::Handle;
 use super::ffi;
 use super::live;
+use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterX86};
@@ -89,6 +90,8 @@ pub struct Kind {
     pub(super) live_translations: Option<usize>,
     /// Where its general registers of 8 bytes begin, and how many there are, in the order of their numbers in `isa`.
     pub(super) live_general: (usize, u8),
+    /// Where its cached address translations lie.
+    pub(super) stores: Layout,
 }
 
 fn plain_pc(_: &Handle, pc: u64) -> u64 {
@@ -120,6 +123,13 @@ pub static X86: Kind = Kind {
     live_pc: Some(crate::cpu::x86::state::EIP),
     live_translations: Some(32),
     live_general: (crate::cpu::x86::state::REGS, crate::cpu::x86::state::GENERAL),
+    stores: Layout {
+        modes: 3,
+        smallest_page_bits: 12,
+        address_bytes: 8,
+        guard: ffi::tlb_reset_dirty_x86_64,
+        place: OnceLock::new(),
+    },
 };
 
 /// A 32-bit ARM core without a generic timer: that of the library reads the host's clock.
@@ -136,6 +146,13 @@ pub static ARM: Kind = Kind {
     live_pc: None,
     live_translations: None,
     live_general: (0, 0),
+    stores: Layout {
+        modes: 12,
+        smallest_page_bits: 10,
+        address_bytes: 4,
+        guard: ffi::tlb_reset_dirty_arm,
+        place: OnceLock::new(),
+    },
 };
 
 /// A 64-bit ARM core; its generic timer is answered by us.
@@ -152,4 +169,11 @@ pub static ARM64: Kind = Kind {
     live_pc: None,
     live_translations: None,
     live_general: (0, 0),
+    stores: Layout {
+        modes: 12,
+        smallest_page_bits: 10,
+        address_bytes: 8,
+        guard: ffi::tlb_reset_dirty_aarch64,
+        place: OnceLock::new(),
+    },
 };

@@ -100,6 +100,30 @@ pub(super) fn find(handle: Handle) -> Result<Option<(*mut u8, usize)>, String> {
     Ok(state.filter(|state| memory.holds(*state, &image.bytes())).map(|state| (state as *mut u8, image.len())))
 }
 
+/// An engine's CPU.
+pub(super) struct Cpu {
+    pub(super) start: usize,
+    /// Its table of functions.
+    pub(super) functions: usize,
+    /// Where the part of its cached address translations ends that translated code looks into.
+    pub(super) translations_end: usize,
+}
+
+/// Only after [`find`].
+pub(super) fn cpu(memory: &Memory, handle: Handle) -> Option<Cpu> {
+    let place = (*handle.kind().live.get()?)?;
+    let uc = handle.raw() as usize;
+    let start = memory.word(uc + place.to_cpu)?;
+    // Behind the pointer to the state stands one to a counter, which lies between the translations and the state.
+    let state = memory.word(start + place.to_state)?;
+    let counter =
+        memory.word(start + place.to_state + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
+    // Behind the way back to the engine stands that to the functions, which lie behind the state.
+    let words = memory.words(start, state - start);
+    let functions = words.windows(2).find(|two| two[0] == uc && two[1].wrapping_sub(state) < NEAR).map(|two| two[1])?;
+    Some(Cpu { start, functions, translations_end: counter })
+}
+
 /// Twice, with different marks in the state: what is found both times is no leftover of an earlier one.
 fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
     const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
@@ -116,7 +140,7 @@ fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
 }
 
 fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Place> {
-    let pointers = |start, len| memory.read(start, len).chunks_exact(WORD).map(word).enumerate().collect::<Vec<_>>();
+    let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
     pointers(handle.raw() as usize, STRUCTURE).into_iter().find_map(|(number, cpu)| {
         let mut near = pointers(cpu, CPU).into_iter().filter(|(_, state)| state.wrapping_sub(cpu) < NEAR);
         let (to_state, _) = near.find(|(_, state)| memory.holds(*state, wanted))?;
@@ -129,10 +153,10 @@ fn word(bytes: &[u8]) -> usize {
 }
 
 /// What the host lets this process see of itself.
-struct Memory(File);
+pub(super) struct Memory(File);
 
 impl Memory {
-    fn of_this_process() -> Result<Memory, String> {
+    pub(super) fn of_this_process() -> Result<Memory, String> {
         let opened = File::open("/proc/self/mem");
         opened.map(Memory).map_err(|error| format!("the host does not show /proc/self/mem: {error}"))
     }
@@ -151,9 +175,14 @@ impl Memory {
         bytes
     }
 
-    fn word(&self, at: usize) -> Option<usize> {
+    pub(super) fn word(&self, at: usize) -> Option<usize> {
         let bytes = self.read(at, WORD);
         (bytes.len() == WORD).then(|| word(&bytes))
+    }
+
+    /// Words, as many as there are.
+    pub(super) fn words(&self, at: usize, most: usize) -> Vec<usize> {
+        self.read(at, most).chunks_exact(WORD).map(word).collect()
     }
 
     fn holds(&self, at: usize, wanted: &[u8]) -> bool {

@@ -25,6 +25,15 @@ fn check() -> Result<(), String> {
     let mut image = Image::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
+    // What a program below writes where: add r0, r0, #1; bx lr; add r1, r1, #1.
+    for (register, value) in [
+        (RegisterARM::R4, 0xe280_0001),
+        (RegisterARM::R5, CODE + 0x1000),
+        (RegisterARM::R6, 0xe12f_ff1e),
+        (RegisterARM::R7, 0xe281_1001),
+    ] {
+        core.stopped().write(register, value);
+    }
     let mut run = |mode: u64, words: &[u32]| {
         for (index, word) in words.iter().enumerate() {
             ram.write(CODE + 4 * index as u64, &word.to_le_bytes());
@@ -42,6 +51,10 @@ fn check() -> Result<(), String> {
     // add r0, r0, #1, then add r1, r1, #1 in its place: the second must be seen after the drop.
     if run(0, &[0xe280_0001, WFI]).0 != (1, 0) || run(0, &[0xe281_1001, WFI]).0 != (1, 1) {
         return Err(unfit("dropping translated code"));
+    }
+    // The guest overwrites what it has run: str r4, [r5]; str r6, [r5, #4]; blx r5; str r7, [r5]; blx r5.
+    if run(0, &[0xe585_4000, 0xe585_6004, 0xe12f_ff35, 0xe585_7000, 0xe12f_ff35, WFI]).0 != (2, 2) {
+        return Err(unfit("stores over translated code"));
     }
     // The breakpoint is an undefined instruction: the pc is its own, in A32 and in Thumb code.
     for (mode, word) in [(0, 0xe7f0_01f8), (CPSR_THUMB, 0xde18_de18)] {

@@ -29,6 +29,16 @@ fn check() -> Result<(), String> {
     core.stopped().write(RegisterARM64::PSTATE, PSTATE_ENTRY);
     core.stopped().set_system(SPSR_EL1, 0);
 
+    // What a program below writes where: add x0, x0, #1; ret; add x1, x1, #1.
+    for (register, value) in [
+        (RegisterARM64::X4, 0x9100_0400),
+        (RegisterARM64::X5, CODE + 0x1000),
+        (RegisterARM64::X6, 0xd65f_03c0),
+        (RegisterARM64::X7, 0x9100_0421),
+    ] {
+        core.stopped().write(register, value);
+    }
+
     // add x0, x0, #1, then add x1, x1, #1 in its place: the second must be seen after the drop.
     let mut run = |words: &[u32]| {
         for (index, word) in words.iter().enumerate() {
@@ -44,6 +54,10 @@ fn check() -> Result<(), String> {
     };
     if run(&[0x9100_0400, WFI]).0 != (1, 0) || run(&[0x9100_0421, WFI]).0 != (1, 1) {
         return Err(unfit("dropping translated code"));
+    }
+    // The guest overwrites what it has run: str w4, [x5]; str w6, [x5, #4]; blr x5; str w7, [x5]; blr x5.
+    if run(&[0xb900_00a4, 0xb900_04a6, 0xd63f_00a0, 0xb900_00a7, 0xd63f_00a0, WFI]).0 != (2, 2) {
+        return Err(unfit("stores over translated code"));
     }
     // brk #4: the pc is its own. svc #0x1357: behind it. ldr x2, [x3] from nowhere: the pc is its own, and the address is known.
     let (_, last, syndrome, _) = run(&[0xd420_0080, WFI]);

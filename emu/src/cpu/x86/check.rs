@@ -55,6 +55,16 @@ fn check() -> Result<(), String> {
         return Err(unfit("where the core has last found a page"));
     }
 
+    // The guest overwrites what it has run: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx"; call DATA; hlt.
+    const STORES: [u8; 25] = *b"\x66\xc7\x05\0\0\x20\0\x40\xc3\xba\0\0\x20\0\xff\xd2\xc6\x02\x43\xff\xd2\xf4\xf4\xf4\xf4";
+    ram.write(CODE, &STORES);
+    drop_translations(core.handle(), &ram, CODE, STORES.len());
+    core.stopped().write(RegisterX86::RSP, CODE);
+    let ran = run(&mut core);
+    if !ran || (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX)) != (2, 2) {
+        return Err(unfit("stores over translated code"));
+    }
+
     // int3; its pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);
     drop_translations(core.handle(), &ram, CODE, 2);

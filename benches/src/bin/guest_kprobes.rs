@@ -1,0 +1,179 @@
+//! What a hit of the guest's own kprobes costs under QEMU's TCG: `cargo run -p trapline-benches --bin guest_kprobes`.
+//!
+//! Debian's amd64 kernel boots under qemu-system-x86_64; its shell reads /dev/zero byte by byte, without a probe and with one in the
+//! way of each read, made through the guest's tracefs. Records are switched off, so a hit runs the handler and no more. What counts is the
+//! user time of QEMU's process between two lines of the guest's console: other work of the computer does not disturb it. `--write` puts
+//! the figures into docs/overhead.md.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::{env, fs};
+use trapline::boot::initramfs;
+use trapline_benches::section;
+use trapline_images::Wanted;
+
+/// Reads in each run.
+const READS: u64 = 300_000;
+/// A function that each read comes through once; behind its call to the tracer there is room for a jump.
+const FUNCTION: &str = "ksys_read";
+
+/// How the function is probed: a line of kprobe_events, and whether jumps may take the place of breakpoints.
+struct Way {
+    name: &'static str,
+    what: &'static str,
+    event: &'static str,
+    optimize: bool,
+}
+
+const WAYS: [Way; 3] = [
+    Way { name: "plain", what: "a kprobe, by breakpoint", event: "p:probe ksys_read+5", optimize: false },
+    Way { name: "optimised", what: "a kprobe, by jump", event: "p:probe ksys_read+5", optimize: true },
+    Way { name: "return", what: "a return probe, entered by ftrace", event: "r:probe ksys_read", optimize: true },
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let write = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--write"] => true,
+        _ => {
+            eprintln!("usage: guest_kprobes [--write]");
+            return ExitCode::FAILURE;
+        }
+    };
+    match measure(write) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("guest_kprobes: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Each run is announced by a line and followed by another; then come the guest's own counts.
+fn script() -> String {
+    let mut text = String::from(
+        "mount -t tracefs none /sys/kernel/tracing; mount -t debugfs none /sys/kernel/debug; cd /sys/kernel/tracing; echo 0 > tracing_on\n",
+    );
+    let run = |name: &str| {
+        format!(
+            "echo \"begin $(cat /proc/uptime) {name}\"; dd if=/dev/zero of=/dev/null bs=1 count={READS} 2>/dev/null; echo end {name}\n"
+        )
+    };
+    // The first run is for QEMU to translate what the others run.
+    text.push_str(&run("warm"));
+    text.push_str(&run("none"));
+    for way in &WAYS {
+        text.push_str(&format!(
+            "echo {} > /proc/sys/debug/kprobes-optimization; echo '{}' > kprobe_events; echo 1 > events/kprobes/probe/enable; sleep 1\n",
+            u8::from(way.optimize),
+            way.event
+        ));
+        text.push_str("echo \"list $(cat /sys/kernel/debug/kprobes/list)\"\n");
+        text.push_str(&run(&format!("warm-{}", way.name)));
+        text.push_str(&run(way.name));
+        text.push_str("echo \"profile $(cat kprobe_profile)\"; echo 0 > events/kprobes/probe/enable; echo > kprobe_events\n");
+    }
+    text
+}
+
+/// A run: its name, seconds of QEMU's user time, what the guest said of its probes before, and of their hits after.
+#[derive(Default)]
+struct Run {
+    name: String,
+    seconds: f64,
+    list: String,
+    profile: String,
+}
+
+fn measure(write: bool) -> Result<(), String> {
+    let wanted = Wanted::parse("debian/amd64").ok_or("no such kernel")?;
+    let local = trapline_images::locate(&wanted, &trapline_images::folders())
+        .ok_or("debian/amd64 is not on this computer, `trapline images pull debian/amd64` brings it")?;
+    let busybox =
+        fs::read(local.busybox.as_deref().ok_or("the kernel has no busybox beside it")?).map_err(|error| error.to_string())?;
+    let initrd = env::temp_dir().join(format!("trapline-guest-kprobes-{}", std::process::id()));
+    fs::write(&initrd, initramfs::with_busybox(&busybox, Some(script().as_bytes()), &[])).map_err(|error| error.to_string())?;
+    let child = Command::new("qemu-system-x86_64")
+        .args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"])
+        // Linux puts no jump where a return goes through a thunk.
+        .args(["-append", &format!("{} mitigations=off", wanted.stock.command_line)])
+        .arg("-kernel")
+        .arg(&local.kernel)
+        .arg("-initrd")
+        .arg(&initrd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("qemu-system-x86_64 cannot be run ({error}); Debian's package is qemu-system-x86"));
+    let runs = child.and_then(|mut child| {
+        let runs = watch(&mut child);
+        let ended = child.wait();
+        runs.and_then(|runs| ended.map(|_| runs).map_err(|error| error.to_string()))
+    });
+    // It is the host's temporary folder: what stays there is no matter.
+    let _ = fs::remove_file(&initrd);
+    let table = table(&runs?)?;
+    print!("{table}");
+    if write { section::replace("guest-kprobes", &table) } else { Ok(()) }
+}
+
+/// Follows the console to its end.
+fn watch(child: &mut Child) -> Result<Vec<Run>, String> {
+    let pid = child.id();
+    let console = child.stdout.take().ok_or("QEMU has no console")?;
+    let (mut runs, mut started, mut list) = (Vec::<Run>::new(), 0.0, String::new());
+    for line in BufReader::new(console).split(b'\n') {
+        let line = line.map_err(|error| error.to_string())?;
+        let line = String::from_utf8_lossy(&line).trim_end().to_string();
+        if let Some(rest) = line.strip_prefix("list ") {
+            list = rest.to_string();
+        } else if line.starts_with("begin ") {
+            started = user_seconds(pid)?;
+        } else if let Some(name) = line.strip_prefix("end ") {
+            let seconds = user_seconds(pid)? - started;
+            runs.push(Run { name: name.to_string(), seconds, list: list.clone(), profile: String::new() });
+        } else if let (Some(profile), Some(run)) = (line.strip_prefix("profile "), runs.last_mut()) {
+            run.profile = profile.to_string();
+        }
+    }
+    Ok(runs)
+}
+
+fn table(runs: &[Run]) -> Result<String, String> {
+    let find = |name: &str| {
+        runs.iter().find(|run| run.name == name).ok_or_else(|| format!("the guest did not come to the run `{name}`"))
+    };
+    let without = find("none")?.seconds;
+    let mut table = format!(
+        "| how | us/hit | what |\n| --- | --- | --- |\n| none | - | a read of one byte and a write take {:.2} us |\n",
+        without * 1e6 / READS as f64
+    );
+    for way in &WAYS {
+        let run = find(way.name)?;
+        if run.list.contains("[OPTIMIZED]") != (way.name == "optimised")
+            || run.list.contains("[FTRACE]") != (way.name == "return")
+        {
+            return Err(format!("`{}` in {FUNCTION} did not become what it was to be: {}", way.event, run.list));
+        }
+        // Two runs have gone by with this probe: one to warm up.
+        let hits: u64 = run.profile.split_whitespace().nth(1).and_then(|word| word.parse().ok()).ok_or("no hits were counted")?;
+        if hits < 2 * READS {
+            return Err(format!("{} hits of {} reads were counted", hits, 2 * READS));
+        }
+        let each = (run.seconds - without) * 1e6 / (hits as f64 / 2.0);
+        table.push_str(&format!("| {} | {each:.2} | {} |\n", way.name, way.what));
+    }
+    Ok(table)
+}
+
+/// What /proc counts in, on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// proc(5), the 14th word of `stat`; the second, in brackets, may hold blanks.
+fn user_seconds(pid: u32) -> Result<f64, String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| format!("QEMU's /proc/{pid}/stat: {error}"))?;
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: Option<f64> = rest.split_whitespace().nth(11).and_then(|word| word.parse().ok());
+    ticks.map(|ticks| ticks / TICKS_PER_SECOND).ok_or_else(|| "/proc/PID/stat is not as expected".into())
+}

@@ -1,0 +1,86 @@
+//! What exact virtual time costs: the share of host instructions that go into the one callback which every block of code begins with.
+//!
+//! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind, twice: once counting all
+//! host instructions, once those inside the callback (it counts time, finds what the block stands for, and sees whether anything is due).
+//! The machine cannot be run without it: its timers and interrupts come by that time. What translated code spends on calling it is not in it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+use trapline::overhead::bench_loop::BenchLoop;
+
+const GUESTS: [&str; 2] = ["tiny/x86_64", "tiny/i386"];
+/// Guest nanoseconds before the counted run, for what has to be translated, and of it.
+const WARM: u64 = 20_000;
+const LONG: u64 = 20_000;
+/// Callgrind counts inside these functions, by its own patterns.
+const ALL: &str = "virtual_time::counted";
+const CALLBACK: &str = "trapline::unicorn::engine::block*";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["measure", guest] => measure(guest),
+        [] => GUESTS.iter().try_for_each(|guest| show(guest)),
+        _ => Err("usage: virtual_time, or virtual_time measure GUEST under callgrind".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("virtual_time: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(guest: &str) -> Result<(), String> {
+    let mut bench = BenchLoop::tiny(guest)?;
+    bench.run(WARM)?;
+    counted(&mut bench)
+}
+
+/// Callgrind knows it by its name, and must see it return.
+#[inline(never)]
+fn counted(bench: &mut BenchLoop) -> Result<(), String> {
+    std::hint::black_box(bench.run(LONG))
+}
+
+fn show(guest: &str) -> Result<(), String> {
+    let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
+    let each = |count: u64| count as f64 / LONG as f64;
+    println!(
+        "{guest}: {:.1} host instructions a guest nanosecond, {:.1} of them ({:.0} %) in the callback of blocks",
+        each(all),
+        each(callback),
+        100.0 * callback as f64 / all.max(1) as f64
+    );
+    Ok(())
+}
+
+/// Host instructions of the counted run that are spent inside a function.
+fn instructions(guest: &str, inside: &str) -> Result<u64, String> {
+    let this = env::current_exe().map_err(|error| error.to_string())?;
+    let file = env::temp_dir().join(format!("trapline-virtual-time-{}", std::process::id()));
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--quiet", "--zero-before=virtual_time::counted", "--dump-after=virtual_time::counted"])
+        .arg(format!("--toggle-collect={inside}"))
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(this)
+        .args(["measure", guest])
+        .output()
+        .map_err(|error| format!("valgrind cannot be run ({error}); `scripts/setup.sh budget` installs it"))?;
+    let dump = file.with_extension("1");
+    let total = total(&dump);
+    // It is the host's temporary folder: what stays there is no matter.
+    let _ = fs::remove_file(&file).and_then(|()| fs::remove_file(&dump));
+    match output.status.success() {
+        true => total,
+        false => Err(format!("{guest} under valgrind: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn total(file: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).map(str::trim);
+    total.and_then(|total| total.parse().ok()).ok_or(format!("{} has no totals", file.display()))
+}

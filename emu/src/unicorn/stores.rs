@@ -1,0 +1,357 @@
+//! Quick stores: the core takes its long way for a store only where the page holds translated code.
+//!
+//! Left alone it begins every cached translation of an address with the long way, which looks for translated code under the store, and
+//! leaves it after the first store only where the guest may not execute: never under a kernel without NX, and too soon where a page is
+//! reached by two addresses (docs/unicorn.md). Here the function that fills in a translation is exchanged for one that calls it and then
+//! goes by what it knows: code is fetched through a fill that asks for it, so a page that none has asked for holds no translated code.
+
+use super::engine::Handle;
+use super::ffi::write_request;
+use super::live::{self, Memory};
+use super::ram::Ram;
+use core::cell::Cell;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use std::sync::OnceLock;
+use unicorn_engine_sys::{self as sys, ControlType, TlbType, uc_error};
+
+/// Where things lie in a kind of core.
+pub(super) struct Layout {
+    /// Sets of cached translations: user mode, kernel mode and so on.
+    pub(super) modes: usize,
+    /// Bits of the smallest page that such a core can have; the flags of an entry lie right below.
+    pub(super) smallest_page_bits: u32,
+    /// Bytes of a guest address.
+    pub(super) address_bytes: usize,
+    /// Puts the stores to these host addresses on the long way in all cached translations.
+    pub(super) guard: unsafe extern "C" fn(cpu: *mut c_void, host: usize, len: usize),
+    /// Where in the CPU's table the function stands that fills in a translation, once that has been looked for.
+    pub(super) place: OnceLock<Option<usize>>,
+}
+
+/// (cpu, address, size, access, mode, whether it may fail, the place in translated code): false if it failed.
+type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, bool, usize) -> bool;
+
+// Accesses for which a translation is asked (0: a load), and the words of an entry that say whether it serves them.
+const STORE: usize = 1;
+const FETCH: usize = 2;
+
+/// All pages that the core keeps translations for are of this size: ARM's are asked for in `Core::new`.
+pub(super) const PAGE_BITS: u32 = 12;
+const PAGE: u64 = 1 << PAGE_BITS;
+
+/// One mode's cached translations, as translated code looks into them.
+#[repr(C)]
+struct Mode {
+    /// The number of entries less one, times the size of one.
+    mask: usize,
+    entries: *mut u8,
+}
+
+const ENTRY_BITS: u32 = 6;
+/// Bytes of the CPU's table of functions that are searched.
+const FUNCTIONS: usize = 256;
+
+/// What is known of an engine's RAM.
+pub(super) struct Stores {
+    cpu: *mut c_void,
+    layout: &'static Layout,
+    library: Fill,
+    modes: *const Mode,
+    ram: Ram,
+    /// A bit for each page that code was fetched from.
+    code: Vec<u64>,
+    next: *mut Stores,
+}
+
+thread_local! {
+    /// The engines of this thread: one is made, run and closed by one thread.
+    static FIRST: Cell<*mut Stores> = const { Cell::new(null_mut()) };
+}
+
+/// From now on, until `forget` is given the answer.
+pub(super) fn watch(handle: Handle, ram: &Ram) -> Result<*mut Stores, String> {
+    let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
+    let memory = Memory::of_this_process()?;
+    let layout = &handle.kind().stores;
+    let cpu = live::cpu(&memory, handle).ok_or_else(unknown)?;
+    let place = layout.place.get_or_init(|| find_fill(&memory, handle, cpu.functions)).ok_or_else(unknown)?;
+    let modes = cpu.translations_end.checked_sub(layout.modes * size_of::<Mode>()).ok_or_else(unknown)?;
+    let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;
+    let pages = ram.len().div_ceil(PAGE) as usize;
+    let stores = Box::into_raw(Box::new(Stores {
+        cpu: cpu.start as *mut c_void,
+        layout,
+        // SAFETY: found by its change when the library was asked for another function of this type.
+        library: unsafe { core::mem::transmute::<usize, Fill>(library) },
+        modes: modes as *const Mode,
+        ram: ram.clone(),
+        code: vec![0; pages.div_ceil(64)],
+        next: FIRST.get(),
+    }));
+    FIRST.set(stores);
+    // SAFETY: the place lies in the CPU's own table and holds such a function; no translated code runs yet.
+    unsafe { ((cpu.functions + place) as *mut Fill).write(fill) };
+    Ok(stores)
+}
+
+/// After the engine was closed.
+pub(super) fn forget(stores: *mut Stores) {
+    let first = FIRST.get();
+    // SAFETY: the elements of the list were made in `watch`, each is taken out and freed here, once, and nothing runs that looks at them.
+    unsafe {
+        if first == stores {
+            FIRST.set((*stores).next);
+        } else {
+            let mut before = first;
+            while (*before).next != stores {
+                before = (*before).next;
+            }
+            (*before).next = (*stores).next;
+        }
+        drop(Box::from_raw(stores));
+    }
+}
+
+/// The one function that changes when the library is asked for another way of filling: its offset in the table.
+fn find_fill(memory: &Memory, handle: Handle, functions: usize) -> Option<usize> {
+    let look = |kind: TlbType| {
+        // SAFETY: plain call; no translated code runs yet.
+        let answer = unsafe { sys::uc_ctl(handle.raw(), write_request(ControlType::TLB_TYPE, 1), kind as c_int) };
+        (answer == uc_error::OK).then(|| memory.words(functions, FUNCTIONS))
+    };
+    let (before, between, after) = (look(TlbType::CPU)?, look(TlbType::VIRTUAL)?, look(TlbType::CPU)?);
+    let three = before.iter().zip(&between).zip(&after).enumerate();
+    let mut changed = three.filter(|(_, ((before, between), after))| before == after && before != between);
+    let (index, _) = changed.next()?;
+    changed.next().is_none().then_some(index * size_of::<usize>())
+}
+
+/// In place of the library's own.
+unsafe extern "C-unwind" fn fill(
+    cpu: *mut c_void,
+    address: u64,
+    size: c_int,
+    access: c_int,
+    mode: c_int,
+    may_fail: bool,
+    host_pc: usize,
+) -> bool {
+    let mut stores = FIRST.get();
+    // SAFETY: the core calls this on the thread of its engine, which is in the list until it has been closed. On a fault the library's
+    // function does not return but jumps out, over this frame, which holds nothing that would have to be dropped.
+    unsafe {
+        while (*stores).cpu != cpu {
+            stores = (*stores).next;
+        }
+        let filled = ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
+        if filled {
+            (*stores).filled(address, access as usize, mode as usize);
+        }
+        filled
+    }
+}
+
+impl Stores {
+    /// The library has just put in the translation of this address.
+    ///
+    /// # Safety
+    /// Only from `fill`, with what the core has given.
+    unsafe fn filled(&mut self, address: u64, access: usize, mode: usize) {
+        let page = address & !(PAGE - 1);
+        // SAFETY: as our own caller.
+        let entry = unsafe { self.entry(address, mode) };
+        if entry.get(access) & !(PAGE - 1) != page {
+            return self.distrust();
+        }
+        let physical = entry.physical();
+        let number = (physical.wrapping_sub(self.ram.base()) >> PAGE_BITS) as usize;
+        let Some((bits, bit)) = self.code.get_mut(number / 64).map(|bits| (bits, 1 << (number % 64))) else { return };
+        let holds_code = *bits & bit != 0;
+        if access == FETCH {
+            if !holds_code {
+                *bits |= bit;
+                self.guard(physical, PAGE as usize);
+            }
+            return;
+        }
+        if !holds_code || entry.get(FETCH) == entry.never() {
+            // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave the long way.
+            entry.set(FETCH, page | entry.invalid());
+        }
+        if !holds_code && entry.get(STORE) == page | entry.long_way() {
+            entry.set(STORE, page);
+        }
+    }
+
+    /// Where this address' translation would be.
+    ///
+    /// # Safety
+    /// `mode` is one of the core's own.
+    unsafe fn entry(&self, address: u64, mode: usize) -> Entry {
+        // SAFETY: the core has as many modes as its layout says, and looks an address up just so.
+        unsafe {
+            let mode = &*self.modes.add(mode);
+            Entry { at: mode.entries.add((address >> PAGE_BITS << ENTRY_BITS) as usize & mode.mask), layout: self.layout }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) unsafe fn quick(&self, address: u64) -> bool {
+        // SAFETY: all modes that there are.
+        (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(PAGE - 1))
+    }
+
+    fn guard(&self, physical: u64, len: usize) {
+        if let Some(host) = self.ram.pointer(physical, len) {
+            // SAFETY: compares the addresses with those in the translations, and changes these alone.
+            unsafe { (self.layout.guard)(self.cpu, host as usize, len) };
+        }
+    }
+
+    /// A translation is not where it should be: from now on every page may hold code.
+    #[cold]
+    fn distrust(&mut self) {
+        self.code.fill(u64::MAX);
+        self.guard(self.ram.base(), self.ram.len() as usize);
+    }
+}
+
+/// One cached translation: an address for each access with flags below, then the physical address.
+struct Entry {
+    at: *mut u8,
+    layout: &'static Layout,
+}
+
+impl Entry {
+    #[inline]
+    fn get(&self, word: usize) -> u64 {
+        // SAFETY: an entry has three such words.
+        unsafe {
+            match self.layout.address_bytes {
+                4 => u64::from(self.at.cast::<u32>().add(word).read()),
+                _ => self.at.cast::<u64>().add(word).read(),
+            }
+        }
+    }
+
+    #[inline]
+    fn set(&self, word: usize, value: u64) {
+        // SAFETY: as in `get`.
+        unsafe {
+            match self.layout.address_bytes {
+                4 => self.at.cast::<u32>().add(word).write(value as u32),
+                _ => self.at.cast::<u64>().add(word).write(value),
+            }
+        }
+    }
+
+    fn physical(&self) -> u64 {
+        let words_end = (3 * self.layout.address_bytes).next_multiple_of(8);
+        // SAFETY: it stands behind the three words, at the next multiple of its size.
+        unsafe { self.at.add(words_end).cast::<u64>().read() }
+    }
+
+    /// What stands in a word when the access is not allowed.
+    fn never(&self) -> u64 {
+        u64::MAX >> (64 - 8 * self.layout.address_bytes)
+    }
+
+    fn invalid(&self) -> u64 {
+        1 << (self.layout.smallest_page_bits - 1)
+    }
+
+    fn long_way(&self) -> u64 {
+        1 << (self.layout.smallest_page_bits - 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cpu::witness::Witness;
+    use crate::cpu::x86::state;
+    use crate::unicorn::engine::{Core, Ended};
+    use crate::unicorn::kinds;
+    use crate::unicorn::ram::Ram;
+    use crate::unicorn::surgery::Image;
+    use unicorn_engine_sys::RegisterX86;
+
+    const CODE: u64 = 0x10_0000;
+    const DATA: u64 = 0x30_0000;
+    /// The same page as DATA, once paging is on.
+    const ALIAS: u64 = 0x20_0000;
+
+    /// Runs a program of i386 up to its HLT; the first 4 MiB are mapped where they are, but for ALIAS.
+    fn run(program: &[u8]) -> Core<Witness> {
+        const DIRECTORY: u64 = 0x1000;
+        const TABLE: u64 = 0x2000;
+        let ram = Ram::new(4 << 20).unwrap();
+        ram.set_word32(DIRECTORY, TABLE as u32 | 7);
+        (0..1024).for_each(|page| ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7));
+        ram.set_word32(TABLE + 4 * (ALIAS >> 12), DATA as u32 | 7);
+        let mut core: Core<Witness> = Core::new(&kinds::X86, &ram).unwrap();
+        let mut image = Image::new(core.handle()).unwrap();
+        state::enter_flat_32(&core.stopped(), &mut image, CODE);
+        ram.write(CODE, program);
+        for (register, value) in [
+            (RegisterX86::RAX, 0),
+            (RegisterX86::RBX, 0),
+            (RegisterX86::RCX, 0),
+            (RegisterX86::RSI, ALIAS),
+            (RegisterX86::RDI, DATA),
+            (RegisterX86::RSP, CODE),
+            (RegisterX86::CR3, DIRECTORY),
+        ] {
+            core.stopped().write(register, value);
+        }
+        assert_eq!(core.run(&mut Witness::default()), Ended::Stopped);
+        core
+    }
+
+    /// mov eax, cr0; or eax, 0x80000000; mov cr0, eax; xor eax, eax
+    const PAGING: &[u8] = b"\x0f\x20\xc0\x0d\0\0\0\x80\x0f\x22\xc0\x31\xc0";
+    /// mov word [esi], "inc eax; ret"
+    const PLACE: &[u8] = b"\x66\xc7\x06\x40\xc3";
+    /// mov byte [esi], "inc ebx"
+    const REPLACE: &[u8] = b"\xc6\x06\x43";
+    const CALL_ALIAS: &[u8] = b"\xff\xd6";
+    const CALL_DATA: &[u8] = b"\xff\xd7";
+    const HLT: &[u8] = b"\xf4";
+
+    fn sums(core: &Core<Witness>) -> (u64, u64) {
+        (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX))
+    }
+
+    #[test]
+    fn code_that_is_overwritten_is_translated_anew_by_whatever_address_the_store_goes() {
+        for (name, call) in [("the same", CALL_ALIAS), ("another", CALL_DATA)] {
+            let core = run(&[PAGING, PLACE, call, REPLACE, call, HLT].concat());
+            assert_eq!(sums(&core), (1, 1), "stored to by {name} address");
+        }
+    }
+
+    #[test]
+    fn only_pages_with_code_keep_stores_on_the_long_way() {
+        // The first store comes before the page has code.
+        let core = run(&[PAGING, PLACE, HLT].concat());
+        assert!(core.stores_quickly(ALIAS), "data, though it may be executed");
+        let core = run(&[PAGING, PLACE, CALL_DATA, HLT].concat());
+        assert!(!core.stores_quickly(ALIAS) && !core.stores_quickly(DATA), "translated code");
+        // mov [esp - 4], eax: the page below the program.
+        let core = run(&[PAGING, PLACE, CALL_DATA, b"\x89\x44\x24\xfc", HLT].concat());
+        assert!(core.stores_quickly(CODE - 4) && !core.stores_quickly(CODE));
+    }
+
+    #[test]
+    fn engines_of_one_thread_do_not_mix_and_go_in_any_order() {
+        let (one, two, three) = (run(PLACE_AND_HALT), run(PLACE_AND_HALT), run(&[PAGING, PLACE, CALL_DATA, HLT].concat()));
+        assert!(one.stores_quickly(ALIAS) && two.stores_quickly(ALIAS) && !three.stores_quickly(ALIAS));
+        drop(two);
+        drop(three);
+        drop(run(PLACE_AND_HALT));
+        drop(one);
+    }
+
+    /// Without paging: the store goes to ALIAS itself.
+    const PLACE_AND_HALT: &[u8] = b"\x66\xc7\x06\x40\xc3\xf4";
+}

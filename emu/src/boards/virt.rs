@@ -37,7 +37,7 @@ pub static ARM64: Spec = Spec {
     cpus: 1,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus| Box::new(Virt::new(cpus)),
-    arrives_at: linux::TEXT_IS_PATCHED,
+    arrives_at: linux::FIRST_FUNCTIONS,
 };
 
 const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;

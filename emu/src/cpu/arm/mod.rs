@@ -4,6 +4,7 @@ pub mod boot;
 pub mod check;
 pub mod deliver;
 pub mod linux;
+pub mod literals;
 pub mod paging;
 pub mod place;
 pub mod state;

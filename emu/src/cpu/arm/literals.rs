@@ -38,7 +38,8 @@ const fn field(word: u32, low: u32) -> u32 {
 fn loaded(word: u32, pc: u64) -> Option<Range<u64>> {
     let byte = || u64::from(field(word, 8) << 4 | field(word, 0));
     let (distance, bytes) = match () {
-        () if word & 0x0f3f_0000 == 0x051f_0000 => ((word & 0xfff).into(), WORD),
+        () if word & 0x0f7f_0000 == 0x051f_0000 => ((word & 0xfff).into(), WORD),
+        () if word & 0x0f7f_0000 == 0x055f_0000 => ((word & 0xfff).into(), 1),
         () if word & 0x0f7f_00f0 == 0x014f_00d0 => (byte(), 2 * WORD),
         () if word & 0x0f7f_0090 == 0x015f_0090 && word & 0x60 != 0 => (byte(), 2),
         () if word & 0x0f3f_0f00 == 0x0d1f_0a00 => (u64::from(word & 0xff) * WORD, WORD),

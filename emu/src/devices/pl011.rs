@@ -209,8 +209,9 @@ mod tests {
 
     #[test]
     fn what_is_typed_waits_until_the_guest_listens_and_has_room() {
+        type Writes = &'static [(u64, u32)];
         #[rustfmt::skip]
-        let cases: [(&str, &[(u64, u32)], usize); 5] = [
+        let cases: [(&str, Writes, usize); 5] = [
             ("a guest that listens",            &[],                                16),
             ("one byte at a time",              &[(LINE_CONTROL, 0)],               1),
             ("a port that is off",              &[(CONTROL, 0x300)],                0),

@@ -24,6 +24,14 @@ pub struct Booted {
     pub origin: Origin,
 }
 
+/// A booted guest's text.
+pub struct Live {
+    /// The kernel with the text and data that it has at the shell's first prompt.
+    pub kernel: Kernel,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
 /// Where a booted guest's state comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -71,19 +79,33 @@ impl Recipe<'_> {
 
     /// The guest at its shell: as it was kept, or booted now.
     pub fn booted(&self, mut tell: impl FnMut(News<'_>)) -> Result<Booted, String> {
-        const MOST_MEMORY: u64 = 8 << 30;
         let key = self.key();
-        match cache::find(&key, MOST_MEMORY) {
-            Ok(Some(snapshot)) => return Ok(Booted { snapshot, origin: Origin::Kept(cache::path(&key)) }),
-            Ok(None) => {}
-            Err(error) => tell(News::NotUsed(&error)),
+        if let Some(snapshot) = kept(&key, &mut tell) {
+            return Ok(Booted { snapshot, origin: Origin::Kept(cache::path(&key)) });
         }
-        let snapshot = self.boot(&mut tell)?;
+        let snapshot = snapshot_of(&mut self.boot(&mut tell)?)?;
         let kept = cache::keep(&key, &snapshot);
         Ok(Booted { snapshot, origin: Origin::Made(kept) })
     }
 
-    fn boot(&self, tell: &mut impl FnMut(News<'_>)) -> Result<Snapshot, String> {
+    /// The guest's text at its shell. A machine that cannot be saved tells it too, and boots anew each time.
+    pub fn live(&self, mut tell: impl FnMut(News<'_>)) -> Result<Live, String> {
+        let key = self.key();
+        if let Some(snapshot) = kept(&key, &mut tell) {
+            return Ok(Live { kernel: snapshot.live(self.kernel), origin: Origin::Kept(cache::path(&key)) });
+        }
+        let mut machine = self.boot(&mut tell)?;
+        let snapshot = snapshot_of(&mut machine);
+        let mut kernel = self.kernel.clone();
+        for segment in &mut kernel.segments {
+            if !machine.ram().read(segment.physical, &mut segment.bytes) {
+                return Err(format!("the text at {:#x} is in no memory of the machine", segment.virtual_address));
+            }
+        }
+        Ok(Live { kernel, origin: Origin::Made(snapshot.and_then(|snapshot| cache::keep(&key, &snapshot))) })
+    }
+
+    fn boot(&self, tell: &mut impl FnMut(News<'_>)) -> Result<Machine<()>, String> {
         let mut machine = Machine::new(self.kernel, self.config, |_| ()).map_err(|error| error.to_string())?;
         machine.stop_at_console_text(Some(PROMPT));
         let mut said = Vec::new();
@@ -106,11 +128,27 @@ impl Recipe<'_> {
                 String::from_utf8_lossy(&said)
             ));
         }
-        let mut snapshot = machine.snapshot().map_err(|error| error.to_string())?;
-        // Linux gives them up before it starts the first program.
-        snapshot.state.init_freed = true;
-        Ok(snapshot)
+        Ok(machine)
     }
+}
+
+fn kept(key: &Key, tell: &mut impl FnMut(News<'_>)) -> Option<Snapshot> {
+    const MOST_MEMORY: u64 = 8 << 30;
+    match cache::find(key, MOST_MEMORY) {
+        Ok(kept) => kept,
+        Err(error) => {
+            tell(News::NotUsed(&error));
+            None
+        }
+    }
+}
+
+/// Of a guest at its shell.
+fn snapshot_of(machine: &mut Machine<()>) -> Result<Snapshot, String> {
+    let mut snapshot = machine.snapshot().map_err(|error| error.to_string())?;
+    // Linux gives them up before it starts the first program.
+    snapshot.state.init_freed = true;
+    Ok(snapshot)
 }
 
 impl Snapshot {

@@ -150,6 +150,8 @@ pub enum Site {
     SmpLock,
     /// A page shared with user space, such as the vsyscall page.
     Gate,
+    /// Data among the code, which the code reads.
+    Data,
 }
 
 /// One entry of a blacklist.

@@ -107,6 +107,10 @@ impl Engine {
         if site == Some(Site::Gate) {
             return refused(Errno::EINVAL, format!("{} is on a page that user space executes", place.name()));
         }
+        if site == Some(Site::Data) && self.policy == Policy::Best {
+            let why = format!("{} is data among the code, which the kernel reads: it is never executed", place.name());
+            return refused(Errno::EINVAL, why);
+        }
         if let Some(listed) = self.blacklisted(guest, place) {
             let why = format!(
                 "{} is blacklisted as part of {}: the delivery of traps itself depends on it; probe one of its callers",

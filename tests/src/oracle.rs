@@ -1,11 +1,10 @@
 //! The tables of what real kernels decided, and the very kernels (spec: the README of ../shared/oracle).
 
-use crate::stock::AtShell;
+use crate::stock::{self, AtShell};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use trapline::boot::{Kernel, initramfs};
-use trapline::machine::{Config, Machine, Stop};
+use trapline::boot::Kernel;
 use trapline_images::Stock;
 
 /// A kernel with tables.
@@ -86,29 +85,8 @@ pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
 
 /// The kernel with the text that it has when a guest here has come to its shell.
 pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
-    if oracle.saved {
-        return Some(at_shell(oracle)?.snapshot.live(kernel));
-    }
-    let (stock, _, busybox) = files_of(oracle)?;
-    let busybox = fs::read(&busybox).unwrap_or_else(|error| panic!("{}: {error}", busybox.display()));
-    Some(run_to_program(kernel, stock.command_line, &busybox))
-}
-
-fn run_to_program(kernel: &Kernel, command_line: &str, busybox: &[u8]) -> Kernel {
-    const READY: &str = "the text is as it stays";
-    const LONG: u64 = 60_000_000_000;
-    let script = format!("echo {READY}\nsleep 1\n");
-    let initrd = initramfs::with_busybox(busybox, Some(script.as_bytes()), &[]);
-    let config = Config { command_line: command_line.into(), initrd: Some(initrd.into()), ..Config::default() };
-    let mut machine = Machine::new(kernel, &config, |_| ()).unwrap_or_else(|error| panic!("{error}"));
-    machine.stop_at_console_text(Some(READY));
-    let stop = machine.run_until(LONG);
-    assert_eq!(stop, Stop::ConsoleText, "{}", String::from_utf8_lossy(&machine.take_console()));
-    let mut live = kernel.clone();
-    for segment in &mut live.segments {
-        assert!(machine.ram().read(segment.physical, &mut segment.bytes), "{:#x}", segment.physical);
-    }
-    live
+    let (stock, image, busybox) = files_of(oracle)?;
+    Some(stock::live(stock, kernel, &image, &busybox))
 }
 
 /// What it is in the catalogue, its image and its busybox.

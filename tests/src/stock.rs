@@ -35,15 +35,29 @@ pub fn at_shell(name: &str) -> Option<AtShell> {
     Some(AtShell::of(wanted.stock, &local.kernel, &busybox))
 }
 
+/// A kernel with the text that it has at its shell; one whose CPUs cannot be saved boots each time.
+pub fn live(stock: &Stock, kernel: &Kernel, file: &Path, busybox: &Path) -> Kernel {
+    let (image, config) = (read(file), config(stock, busybox));
+    let live = Recipe { kernel, image: &image, config: &config }.live(|_| ());
+    live.unwrap_or_else(|why| panic!("{}: {why}", file.display())).kernel
+}
+
+fn read(file: &Path) -> Vec<u8> {
+    fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn config(stock: &Stock, busybox: &Path) -> Config {
+    let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
+    let command_line = stock.command_line.into();
+    Config { command_line, initrd: Some(initrd), ram: Some(RAM), record_events: true, ..Config::default() }
+}
+
 impl AtShell {
     /// The kernel in that file, with that busybox.
     pub fn of(stock: &Stock, file: &Path, busybox: &Path) -> AtShell {
-        let read = |file: &Path| fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let image = read(file);
         let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
-        let command_line = stock.command_line.into();
-        let config = Config { command_line, initrd: Some(initrd), ram: Some(RAM), record_events: true, ..Config::default() };
+        let config = config(stock, busybox);
         let booted = Recipe { kernel: &kernel, image: &image, config: &config }.booted(|_| ());
         let snapshot = booted.unwrap_or_else(|why| panic!("{}: {why}", file.display())).snapshot;
         AtShell { kernel, config, snapshot }

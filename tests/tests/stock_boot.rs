@@ -356,15 +356,32 @@ fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
     assert!(matches!(&stop, Stop::Dead(why) if why.contains("32-bit program")), "{stop:?}");
 }
 
-/// DV-4: somebody types at the shell.
+/// DV-4: somebody types at the shell, on each kind of serial port.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {
-    let Some(stock) = stock("debian/amd64") else { return };
-    let mut session = stock.session(None);
-    session.machine_mut().stop_at_console_text(Some("# "));
-    assert_eq!(session.run_until(LONG), Stop::ConsoleText);
-    session.machine_mut().console_input(b"echo typed $((6 * 7)); exit 5\n");
-    let run = run(&mut session);
-    assert_eq!(run.stop, Stop::PowerOff(5), "{}", run.console);
-    assert!(run.console.contains("typed 42"), "{}", run.console);
+    for name in ["debian/amd64", "debian/arm64", "debian/armhf"] {
+        let Some(stock) = stock(name) else { continue };
+        let mut session = stock.session(None);
+        session.machine_mut().stop_at_console_text(Some("# "));
+        assert_eq!(session.run_until(LONG), Stop::ConsoleText, "{name}");
+        session.machine_mut().console_input(b"echo typed $((6 * 7)); exit 5\n");
+        let run = run(&mut session);
+        assert_eq!(run.stop, Stop::PowerOff(5), "{name}: {}", run.console);
+        assert!(run.console.contains("typed 42"), "{name}: {}", run.console);
+    }
+}
+
+/// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
+#[test]
+fn what_is_typed_before_the_guest_listens_waits() {
+    for name in ["debian/arm64", "debian/armhf"] {
+        let Some(stock) = stock(name) else { continue };
+        let mut session = stock.session(None);
+        let digits = "0123456789".repeat(12);
+        session.machine_mut().console_input(format!("echo {digits} | md5sum\n").as_bytes());
+        session.machine_mut().console_input_ends();
+        let run = run(&mut session);
+        assert!(matches!(run.stop, Stop::PowerOff(_)), "{name}: {:?}: {}", run.stop, run.console);
+        assert!(run.console.contains("e83c31b72cb3682787ce44ce2d5ec9dc"), "{name}: {}", run.console);
+    }
 }

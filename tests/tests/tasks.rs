@@ -3,7 +3,7 @@
 //! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without them the test says so and passes.
 
 use trapline::boot::Kernel;
-use trapline::cpu::{TaskPlace, x86};
+use trapline::cpu::{TaskPlace, arm, arm64, x86};
 use trapline::symbols::btf::Btf;
 use trapline_images::Wanted;
 
@@ -14,6 +14,20 @@ fn kernel(name: &str) -> Option<Kernel> {
         return None;
     };
     Some(Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel"))
+}
+
+/// DV-4: armhf has no types, and its running task is in a register; arm64 has types.
+#[test]
+fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task() {
+    #[rustfmt::skip]
+    let cases = [
+        ("debian/armhf", &arm::ARM,     TaskPlace { current: None, pid: Some(0x630), comm: Some(0x780) }),
+        ("debian/arm64", &arm64::ARM64, TaskPlace { current: None, pid: Some(0x548), comm: Some(0x778) }),
+    ];
+    for (name, model, expected) in cases {
+        let Some(kernel) = kernel(name) else { continue };
+        assert_eq!(TaskPlace::of(&kernel, model), expected, "{name}");
+    }
 }
 
 /// DV-4: amd64 has types, and its code says the same; i386 has code alone.

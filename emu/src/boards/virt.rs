@@ -37,7 +37,7 @@ pub static ARM64: Spec = Spec {
     cpus: 1,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus| Box::new(Virt::new(cpus)),
-    arrives_at: linux::TEXT_IS_PATCHED,
+    arrives_at: linux::FIRST_FUNCTIONS,
 };
 
 const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;
@@ -201,12 +201,13 @@ impl Board for Virt {
     }
 
     fn advance(&mut self, at: At) {
+        self.uart.advance(at.now);
         self.set_lines(at);
     }
 
     fn next_event(&self, cpu: usize) -> Option<Ticks> {
         let PerCpu { timer, now } = self.cpus.get(cpu)?;
-        [timer.next_event(*now), self.sp804.next_event(*now)].into_iter().flatten().min()
+        [timer.next_event(*now), self.sp804.next_event(*now), self.uart.next()].into_iter().flatten().min()
     }
 
     fn pending(&self, cpu: usize) -> Option<Ticks> {
@@ -224,7 +225,14 @@ impl Board for Virt {
 
     fn console_input(&mut self, bytes: &[u8]) {
         self.uart.receive(bytes);
-        self.gic.set_shared(UART_LINE, self.uart.line());
+    }
+
+    fn unread_input(&self) -> usize {
+        self.uart.unread()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.uart.end();
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -285,8 +293,12 @@ mod tests {
         let mut board = board();
         assert_eq!((board.pending(0), board.next_event(0)), (None, None));
 
-        board.memory_write(at(0), UART.start + 0x38, 4, 1 << 4);
+        for (register, value) in [(0x30, 0x301), (0x38, 1 << 4)] {
+            board.memory_write(at(0), UART.start + register, 4, value);
+        }
         board.console_input(b"x");
+        assert_eq!((board.pending(0), board.next_event(0), board.unread_input()), (None, Some(0), 1));
+        board.advance(at(0));
         assert_eq!((board.pending(0), board.acknowledge(0)), (Some(0), Some(0)));
         assert_eq!(interrupt(&mut board, 0), 32 + u64::from(UART_LINE));
         assert_eq!((board.memory_read(at(0), UART.start, 4), board.pending(0)), (u64::from(b'x'), None));

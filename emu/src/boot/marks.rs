@@ -1,5 +1,6 @@
 //! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in (`cpu/<arch>/linux.rs`).
 
+use super::Kernel;
 use super::unnamed::Finder;
 use std::ops::Range;
 use trapline_isa::arch::Arch;
@@ -23,6 +24,8 @@ pub struct Marks {
     pub has_hidden_code: bool,
     /// What sites begin with.
     pub looks: Looks,
+    /// Instructions' worth of a range of text that are data which the code reads; one may be told twice.
+    pub data_in_text: fn(&Kernel, &Range<u64>) -> Vec<u64>,
 }
 
 /// What the sites of an ISA begin with, in a kernel that has not run.
@@ -55,6 +58,7 @@ static UNKNOWN: Marks = Marks {
     never: &[],
     has_hidden_code: false,
     looks: Looks { traced: |_| false, jump_label: |_| false, bug: |_| false, may_fault: |_| false, static_call: |_| None },
+    data_in_text: |_, _| Vec::new(),
 };
 
 /// How an address stands in a row of a table.

@@ -117,6 +117,11 @@ impl Tables {
                 tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
             }
         }
+        for text in [Some(&tables.text), tables.init_text.as_ref()].into_iter().flatten() {
+            for address in (marks.data_in_text)(kernel, text) {
+                tables.sites.entry(address).or_insert(Site::Data);
+            }
+        }
         tables.missing = reader.missing;
         tables
     }

@@ -21,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
     /// Decides on the text of the running guest, when a stock kernel has booted to its shell and patched itself; it boots once, and a
-    /// snapshot is kept in the user's cache
+    /// snapshot is kept in the user's cache (each time where its CPUs cannot be saved)
     #[arg(long)]
     booted: bool,
     /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (the entries)
@@ -96,7 +96,7 @@ impl Args {
                 .advise("leave out --booted")
         })?;
         let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), ..Config::default() };
-        Ok(booted::fetch(name, &kernel, &config, false, true)?.live(&kernel))
+        booted::live(name, &kernel, &config)
     }
 
     /// The policy that was asked for.

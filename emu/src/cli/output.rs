@@ -178,6 +178,18 @@ pub fn progress(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
+/// A line that changes on standard error, if someone looks at it: what long work is at, where nothing tells how much is left.
+pub fn spinner() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{elapsed:>4} {wide_msg}") {
+        line.set_style(style);
+    }
+    line
+}
+
 /// `12,345`
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();

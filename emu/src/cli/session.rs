@@ -41,7 +41,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     };
     let (kernel, policy) = (request.kernel.clone(), request.policy.into());
     let booted = match &request.from_boot {
-        Some(_) => Some(booted::fetch(&request.name, &kernel, &config, !request.quiet, false)?),
+        Some(_) => Some(booted::fetch(&request.name, &kernel, &config, !request.quiet)?),
         None => None,
     };
     if request.input == Input::Terminal {

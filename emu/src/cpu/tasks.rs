@@ -4,6 +4,19 @@ use super::{Model, TaskPlace};
 use crate::boot::Kernel;
 use crate::symbols::btf::Btf;
 
+/// Every Linux begins a stack dump with "CPU: .. PID: .. Comm: ..", in this function.
+const PRINTS: &str = "dump_stack_print_info";
+/// As much of it as is looked at.
+const MOST_BYTES: u64 = 256;
+
+/// Where the code begins that prints the running task's number and name, and its bytes.
+pub fn printing_code(kernel: &Kernel) -> Option<(u64, Vec<u8>)> {
+    let function = kernel.symbols.find(PRINTS)?;
+    let mut bytes = vec![0; function.size.min(MOST_BYTES) as usize];
+    kernel.read(function.start, &mut bytes).ok()?;
+    Some((function.start, bytes))
+}
+
 impl TaskPlace {
     /// Of this kernel; what cannot be found stays `None`, and is then shown as unknown.
     pub fn of(kernel: &Kernel, model: &Model) -> TaskPlace {

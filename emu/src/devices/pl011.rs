@@ -1,7 +1,9 @@
 //! PL011: the serial port and console of the `virt` board.
 //!
-//! Bytes leave at once, so there is always room to send; what arrives waits in a queue without end (ARM DDI 0183G).
+//! Bytes leave at once, so there is always room to send; what is typed waits on a [`Wire`] until the guest's driver listens (ARM DDI 0183G).
 
+use super::wire::Wire;
+use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -28,8 +30,14 @@ const SENT: u32 = 1 << 5;
 const WAITED: u32 = 1 << 6;
 const INTERRUPTS: u32 = 0x7ff;
 
+const LINE_CONTROL_FIFO: u32 = 1 << 4;
+/// What it holds of this revision.
+const FIFO_DEPTH: usize = 16;
+
+const CONTROL_ON: u32 = 1;
+const CONTROL_RECEIVES: u32 = 1 << 9;
 /// Enabled to receive and to send, but not on.
-const CONTROL_AT_RESET: u32 = 0x300;
+const CONTROL_AT_RESET: u32 = CONTROL_RECEIVES | 1 << 8;
 const FIFO_LEVELS_AT_RESET: u32 = 0x12;
 
 /// A PL011 of ARM's, revision 1, and the mark of all PrimeCells.
@@ -45,6 +53,7 @@ pub struct Pl011 {
     /// Something was sent, and the interrupt for it has not been cleared.
     sent_status: bool,
     received: VecDeque<u8>,
+    wire: Wire,
     sent: Vec<u8>,
 }
 
@@ -58,7 +67,7 @@ impl Default for Pl011 {
             (CONTROL, 0xff87, CONTROL_AT_RESET),
             (FIFO_LEVELS, 0x3f, FIFO_LEVELS_AT_RESET),
         ];
-        Pl011 { kept, mask: 0, sent_status: false, received: VecDeque::new(), sent: Vec::new() }
+        Pl011 { kept, mask: 0, sent_status: false, received: VecDeque::new(), wire: Wire::default(), sent: Vec::new() }
     }
 }
 
@@ -81,8 +90,12 @@ impl Pl011 {
             RAW_STATUS => self.status(),
             MASKED_STATUS => self.status() & self.mask,
             IDENTITY.. => IDENTITIES.get((offset - IDENTITY) as usize / 4).copied().unwrap_or(0).into(),
-            _ => self.kept.iter().find(|(register, ..)| *register == offset).map_or(0, |(.., value)| *value),
+            _ => self.kept(offset),
         }
+    }
+
+    fn kept(&self, offset: u64) -> u32 {
+        self.kept.iter().find(|(register, ..)| *register == offset).map_or(0, |(.., value)| *value)
     }
 
     /// A write to a register.
@@ -112,9 +125,41 @@ impl Pl011 {
         std::mem::take(&mut self.sent)
     }
 
-    /// Bytes arrive on the line.
+    /// Bytes are sent to it.
     pub fn receive(&mut self, bytes: &[u8]) {
-        self.received.extend(bytes);
+        self.wire.send(bytes);
+    }
+
+    /// Nothing more is sent but the end of file.
+    pub fn end(&mut self) {
+        self.wire.end();
+    }
+
+    /// Lets bytes arrive that have had the time to.
+    pub fn advance(&mut self, now: Ticks) {
+        while self.takes_bytes()
+            && let Some(byte) = self.wire.take(now)
+        {
+            self.received.push_back(byte);
+        }
+    }
+
+    /// When the next byte arrives, as things stand.
+    pub fn next(&self) -> Option<Ticks> {
+        self.wire.next().filter(|_| self.takes_bytes())
+    }
+
+    /// How many bytes were not read yet.
+    pub fn unread(&self) -> usize {
+        self.wire.waiting() + self.received.len()
+    }
+
+    /// A guest listens when received bytes interrupt it, which is what a driver wants when the port is opened; what came earlier it would
+    /// throw away.
+    fn takes_bytes(&self) -> bool {
+        const ON: u32 = CONTROL_ON | CONTROL_RECEIVES;
+        let depth = if self.kept(LINE_CONTROL) & LINE_CONTROL_FIFO != 0 { FIFO_DEPTH } else { 1 };
+        self.mask & (RECEIVED | WAITED) != 0 && self.kept(CONTROL) & ON == ON && self.received.len() < depth
     }
 
     /// What has arrived asks for attention until it has been read.
@@ -142,13 +187,46 @@ mod tests {
 
     #[test]
     fn what_arrives_interrupts_until_it_is_read() {
-        let mut port = Pl011::default();
-        port.write(INTERRUPT_MASK, RECEIVED | WAITED);
+        let mut port = listening();
         port.receive(b"hi");
+        let second = Wire::pace();
+        port.advance(second);
         assert_eq!((port.line(), port.read(FLAGS), port.read(MASKED_STATUS)), (true, 0x80, RECEIVED | WAITED));
+        port.advance(2 * second);
         port.write(INTERRUPT_CLEAR, INTERRUPTS);
         let read = [(); 3].map(|()| (port.read(DATA), port.line()));
         assert_eq!(read, [(b'h'.into(), true), (b'i'.into(), false), (0, false)]);
+    }
+
+    /// A port that is on, with a queue, and whose guest wants to hear of what arrives.
+    fn listening() -> Pl011 {
+        let mut port = Pl011::default();
+        for (register, value) in [(LINE_CONTROL, LINE_CONTROL_FIFO), (CONTROL, 0x301), (INTERRUPT_MASK, RECEIVED | WAITED)] {
+            port.write(register, value);
+        }
+        port
+    }
+
+    #[test]
+    fn what_is_typed_waits_until_the_guest_listens_and_has_room() {
+        type Writes = &'static [(u64, u32)];
+        #[rustfmt::skip]
+        let cases: [(&str, Writes, usize); 5] = [
+            ("a guest that listens",            &[],                                16),
+            ("one byte at a time",              &[(LINE_CONTROL, 0)],               1),
+            ("a port that is off",              &[(CONTROL, 0x300)],                0),
+            ("one that does not receive",       &[(CONTROL, 0x101)],                0),
+            ("nobody wants to hear of it",      &[(INTERRUPT_MASK, SENT)],          0),
+        ];
+        const TYPED: usize = 20;
+        for (what, writes, taken) in cases {
+            let mut port = listening();
+            writes.iter().for_each(|(register, value)| port.write(*register, *value));
+            port.receive(&[b'x'; TYPED]);
+            assert_eq!(port.next().is_some(), taken > 0, "{what}");
+            (1..=TYPED as u64).for_each(|number| port.advance(number * Wire::pace()));
+            assert_eq!((port.received.len(), port.unread(), port.next()), (taken, TYPED, None), "{what}");
+        }
     }
 
     #[test]
@@ -192,6 +270,7 @@ mod tests {
                     2 => { port.read(offset); }
                     _ => port.receive(&value.to_le_bytes()),
                 }
+                port.advance(value.into());
                 port.line();
             }
         }

@@ -22,6 +22,11 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// How long a byte takes.
+    pub fn pace() -> Ticks {
+        ticks(BYTE_NANOSECONDS)
+    }
+
     /// Somebody types.
     pub fn send(&mut self, bytes: &[u8]) {
         self.waiting.extend(bytes);
@@ -68,7 +73,7 @@ mod tests {
         wire.send(b"ab");
         assert_eq!((wire.next(), wire.take(1000), wire.take(1000)), (Some(0), Some(b'a'), None));
         let second = wire.next().expect("another byte");
-        assert_eq!(second, 1000 + ticks(BYTE_NANOSECONDS));
+        assert_eq!(second, 1000 + Wire::pace());
         assert_eq!((wire.take(second - 1), wire.take(second), wire.next()), (None, Some(b'b'), None));
     }
 

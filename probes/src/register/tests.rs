@@ -44,6 +44,7 @@ fn registration_refuses_what_linux_refuses_and_says_why() {
         ("a static call",                     at("fill"),                               Err((Errno::EINVAL, "static call"))),
         ("a BUG()",                           at("helper"),                             Err((Errno::EINVAL, "BUG()"))),
         ("a LOCK prefix",                     at("vfs_write"),                          Err((Errno::EINVAL, "LOCK prefix"))),
+        ("a constant behind a function",      at("stdcall"),                            Err((Errno::EINVAL, "data among the code"))),
     ];
     for (what, probe, expected) in cases {
         let (mut guest, mut engine) = new();
@@ -54,6 +55,7 @@ fn registration_refuses_what_linux_refuses_and_says_why() {
             ("fill", Site::StaticCall),
             ("helper", Site::Bug),
             ("vfs_write", Site::SmpLock),
+            ("stdcall", Site::Data),
         ] {
             guest.sites.insert(guest.address(name), site);
         }

@@ -1,5 +1,6 @@
 //! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1; spec/isa-arm.md.
 
+use super::literals;
 use crate::boot::marks::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, words};
 use trapline_probes::guest::Site;
 
@@ -18,6 +19,7 @@ pub static MARKS: Marks = Marks {
         may_fault: |bytes| words(bytes).next().is_some_and(accesses_memory),
         static_call: |_| None,
     },
+    data_in_text: literals::of,
 };
 
 /// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.

@@ -4,12 +4,14 @@ pub mod boot;
 pub mod check;
 pub mod deliver;
 pub mod linux;
+pub mod literals;
 pub mod paging;
 pub mod place;
 pub mod state;
+pub mod tasks;
 pub mod trap;
 
-use super::{Instructions, Model, Named, TaskPlace, WindowRow};
+use super::{Instructions, Model, Named, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -53,7 +55,7 @@ const fn model(arch: Arch) -> Model {
         set: state::set,
         current_task: place::current_task,
         instructions: Instructions::NONE,
-        tasks_by_code: |_| TaskPlace::default(),
+        tasks_by_code: tasks::by_code,
         dump: state::dump,
         named: Named::NONE,
     }

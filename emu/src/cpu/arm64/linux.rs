@@ -18,6 +18,7 @@ pub static MARKS: Marks = Marks {
         may_fault: |_| true,
         static_call: |_| None,
     },
+    data_in_text: |_, _| Vec::new(),
 };
 
 const NOP: u32 = 0xd503_201f;

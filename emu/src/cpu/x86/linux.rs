@@ -17,6 +17,7 @@ pub static MARKS: Marks = Marks {
         may_fault: |_| true,
         static_call,
     },
+    data_in_text: |_, _| Vec::new(),
 };
 
 /// Calls, jumps, and the nops that are written over these.

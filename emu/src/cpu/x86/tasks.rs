@@ -1,27 +1,19 @@
 //! Where the running task, its number and its name are, out of the code that prints them.
 //!
-//! Every kernel begins a stack dump with "CPU: .. PID: .. Comm: ..": `dump_stack_print_info` takes the running task from the
-//! per-CPU area, reads the number out of it and takes the address of its name. So one function tells all three where the kernel has
-//! neither types nor names for its data, as Debian's for i386.
+//! That code (`cpu/tasks.rs` says which) takes the running task from the per-CPU area, reads the number out of it and takes the address of
+//! its name. So one function tells all three where the kernel has neither types nor names for its data, as Debian's for i386.
 
 use crate::boot::Kernel;
-use crate::cpu::TaskPlace;
+use crate::cpu::{TaskPlace, tasks};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// The function, and as much of it as is looked at.
-const PRINTS: &str = "dump_stack_print_info";
-const MOST_BYTES: u64 = 256;
 /// No task structure is larger.
 const LARGEST_TASK: u64 = 64 << 10;
 
 /// What that code tells; nothing if the kernel has no such function, or one of another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
-    let Some(function) = kernel.symbols.find(PRINTS) else { return TaskPlace::default() };
-    let mut bytes = vec![0; function.size.min(MOST_BYTES) as usize];
-    if kernel.read(function.start, &mut bytes).is_err() {
-        return TaskPlace::default();
-    }
-    read(8 * kernel.arch.isa().word as u32, function.start, &bytes)
+    let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
+    read(8 * kernel.arch.isa().word as u32, start, &bytes)
 }
 
 fn read(bits: u32, start: u64, bytes: &[u8]) -> TaskPlace {

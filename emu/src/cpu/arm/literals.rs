@@ -1,0 +1,114 @@
+//! Data among A32 code: the words that the code reads by their distance from the pc.
+//!
+//! Compilers and assemblers put constants between functions and behind them, and no symbol tells them from code. A breakpoint there is
+//! not hit but read. What is found here is what instructions name: the word of a load relative to the pc, and, where an address is made
+//! out of the pc and the next instructions load from it, the object there.
+
+use crate::boot::Kernel;
+use std::ops::Range;
+
+const WORD: u64 = 4;
+/// How soon behind an address its first load comes.
+const SOON: usize = 4;
+
+/// The words of this range of text that are read as data; a word may be told twice.
+pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
+    let Some(bytes) = kernel.held(text) else { return Vec::new() };
+    let code: Vec<u32> = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes)).collect();
+    let mut found = Vec::new();
+    for (number, word) in code.iter().enumerate() {
+        let pc = text.start + WORD * number as u64 + 8;
+        let behind = &code[number + 1..][..SOON.min(code.len() - number - 1)];
+        let object = || {
+            let at = address_made(*word, pc).filter(|_| behind.iter().any(|next| loads_from(*next, field(*word, 12))))?;
+            let symbol = kernel.symbols.containing(at).filter(|symbol| symbol.start == at);
+            Some(at..at + symbol.map_or(WORD, |symbol| symbol.size))
+        };
+        let read = loaded(*word, pc).or_else(object).filter(|read| text.contains(&read.start) && read.end <= text.end);
+        found.extend(read.into_iter().flat_map(|read| (read.start & !(WORD - 1)..read.end).step_by(WORD as usize)));
+    }
+    found
+}
+
+const fn field(word: u32, low: u32) -> u32 {
+    word >> low & 15
+}
+
+/// What a load relative to the pc reads (spec/isa-arm.md 3.7, 3.12; VLDR).
+fn loaded(word: u32, pc: u64) -> Option<Range<u64>> {
+    let byte = || u64::from(field(word, 8) << 4 | field(word, 0));
+    let (distance, bytes) = match () {
+        () if word & 0x0f7f_0000 == 0x051f_0000 => ((word & 0xfff).into(), WORD),
+        () if word & 0x0f7f_0000 == 0x055f_0000 => ((word & 0xfff).into(), 1),
+        () if word & 0x0f7f_00f0 == 0x014f_00d0 => (byte(), 2 * WORD),
+        () if word & 0x0f7f_0090 == 0x015f_0090 && word & 0x60 != 0 => (byte(), 2),
+        () if word & 0x0f3f_0f00 == 0x0d1f_0a00 => (u64::from(word & 0xff) * WORD, WORD),
+        () if word & 0x0f3f_0f00 == 0x0d1f_0b00 => (u64::from(word & 0xff) * WORD, 2 * WORD),
+        () => return None,
+    };
+    const UP: u32 = 1 << 23;
+    let at = if word & UP != 0 { pc.checked_add(distance)? } else { pc.checked_sub(distance)? };
+    (word >> 28 != 15).then_some(at..at + bytes)
+}
+
+/// `add Rd, pc, #offset` and `sub Rd, pc, #offset`: the address.
+fn address_made(word: u32, pc: u64) -> Option<u64> {
+    let offset = u64::from((word & 0xff).rotate_right(2 * field(word, 8)));
+    match word & 0x0fff_0000 {
+        0x028f_0000 => pc.checked_add(offset),
+        0x024f_0000 => pc.checked_sub(offset),
+        _ => None,
+    }
+}
+
+/// A load of one register or more from the address in a register.
+fn loads_from(word: u32, base: u32) -> bool {
+    let is_load = word & 1 << 20 != 0;
+    is_load && field(word, 16) == base && matches!(word >> 25 & 7, 2 | 4) && word >> 28 != 15
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Segment;
+    use crate::symbols::{Entry, Symbols};
+    use trapline_isa::arch::Arch;
+
+    const TEXT: u64 = 0xc010_0000;
+
+    fn kernel(code: &[u32]) -> Kernel {
+        let bytes: Vec<u8> = code.iter().copied().flat_map(u32::to_le_bytes).collect();
+        let size = bytes.len() as u64;
+        let entry = |offset: u64, name: &str| Entry { address: TEXT + offset, name: name.into(), kind: 'T', module: None };
+        let entries = vec![entry(0, "_stext"), entry(20, "table"), entry(32, "behind"), entry(size, "_etext")];
+        let segment = Segment { physical: 0x10_0000, virtual_address: TEXT, size, bytes, executable: true };
+        Kernel::from_parts(Arch::Arm, 0x10_0000, vec![segment], Symbols::in_table_order(entries))
+    }
+
+    /// KP-15: offsets of the words that are data, for an instruction at the start and one behind it.
+    #[test]
+    fn what_is_loaded_relative_to_the_pc_is_data() {
+        const NOP: u32 = 0xe320_f000;
+        #[rustfmt::skip]
+        let cases: [(&str, [u32; 2], &[u64]); 12] = [
+            ("ldr r0, [pc, #4]",                    [0xe59f_0004, NOP],         &[12]),
+            ("ldrb r0, [pc, #5]",                   [0xe5df_0005, NOP],         &[12]),
+            ("ldr r0, [pc, #-4]",                   [NOP, 0xe51f_0004],         &[8]),
+            ("ldrd r0, [pc, #8]",                   [0xe1cf_00d8, NOP],         &[16, 20]),
+            ("ldrh r0, [pc, #10]",                  [0xe1df_00ba, NOP],         &[16]),
+            ("vldr d0, [pc, #16]",                  [0xed9f_0b04, NOP],         &[24, 28]),
+            ("a store there",                       [0xe58f_0004, NOP],         &[]),
+            ("a load out of the text",              [0xe59f_0fff, NOP],         &[]),
+            ("pli [pc, #4]: a hint",                [0xf4df_f004, NOP],         &[]),
+            ("add r4, pc, #12; ldm r4!, {r0, r1}",  [0xe28f_400c, 0xe8b4_0003], &[20, 24, 28]),
+            ("add r4, pc, #8; ldr r0, [r4]",        [0xe28f_4008, 0xe594_0000], &[16]),
+            ("add r4, pc, #12; bx r4: code",        [0xe28f_400c, 0xe12f_ff14], &[]),
+        ];
+        for (what, [first, second], expected) in cases {
+            let code = [&[first, second][..], &[NOP; 8]].concat();
+            let kernel = kernel(&code);
+            let found: Vec<u64> = of(&kernel, &(TEXT..TEXT + 40)).into_iter().map(|at| at - TEXT).collect();
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+}

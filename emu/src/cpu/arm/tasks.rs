@@ -1,0 +1,91 @@
+//! Where a task's number and its name are, out of the code that prints them (`cpu/tasks.rs` says which).
+//!
+//! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it
+//! (CONFIG_CURRENT_POINTER_IN_TPIDRURO); it loads the number and takes the address of the name. Debian's kernel has no types.
+
+use crate::boot::Kernel;
+use crate::cpu::{TaskPlace, tasks};
+
+/// What that code tells; nothing if it is of another form.
+pub fn by_code(kernel: &Kernel) -> TaskPlace {
+    let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
+    let words = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
+    read(&words.collect::<Vec<u32>>())
+}
+
+fn read(code: &[u32]) -> TaskPlace {
+    let found = code.iter().enumerate().find_map(|(at, word)| {
+        let task = running_task(*word)?;
+        let (mut pid, mut comm) = (None, None);
+        for word in code[at + 1..].iter().take_while(|word| !overwrites(**word, task)) {
+            // Members in front of the number (the CPU's is one) are loaded too.
+            pid = pid.max(loaded_member(*word, task));
+            comm = comm.or(address_of_member(*word, task));
+        }
+        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: None, pid, comm })
+    });
+    found.unwrap_or_default()
+}
+
+const fn field(word: u32, low: u32) -> u32 {
+    word >> low & 15
+}
+
+/// `mrc p15, 0, Rt, c13, c0, 3`: Rt.
+fn running_task(word: u32) -> Option<u32> {
+    (word & 0xffff_0fff == 0xee1d_0f70).then_some(field(word, 12))
+}
+
+/// `ldr Rt, [task, #offset]`: the offset.
+fn loaded_member(word: u32, task: u32) -> Option<u64> {
+    (word & 0x0ff0_0000 == 0x0590_0000 && field(word, 16) == task).then_some((word & 0xfff).into())
+}
+
+/// `add Rd, task, #offset`: the offset, 8 bits turned by twice as many places as the next 4 say.
+fn address_of_member(word: u32, task: u32) -> Option<u64> {
+    (word & 0x0ff0_0000 == 0x0280_0000 && field(word, 16) == task).then(|| (word & 0xff).rotate_right(2 * field(word, 8)).into())
+}
+
+/// Gives the register another value: loads and computations by their groups (spec/isa-arm.md 3.1), calls where the called may.
+fn overwrites(word: u32, task: u32) -> bool {
+    let is_result = field(word, 12) == task;
+    let is_load = word & 1 << 20 != 0;
+    match word >> 25 & 7 {
+        0 | 1 => is_result && !matches!(word >> 21 & 15, 8..=11),
+        2 | 3 => is_result && is_load,
+        4 => is_load && word & 1 << task != 0,
+        5 => matches!(task, 0..=3 | 12),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: code as compilers make it, and code that tells nothing.
+    #[test]
+    fn number_and_name_are_read_out_of_the_code() {
+        const TASK: u32 = 0xee1d_5f70; // mrc p15, 0, r5, c13, c0, 3
+        const CPU: u32 = 0xe595_3008; // ldr r3, [r5, #8]
+        const NUMBER: u32 = 0xe595_a630; // ldr r10, [r5, #0x630]
+        const NAME: u32 = 0xe285_be78; // add r11, r5, #0x780
+        const CALL: u32 = 0xebdc_7814; // bl
+        let nothing = TaskPlace::default();
+        let place = TaskPlace { current: None, pid: Some(0x630), comm: Some(0x780) };
+        #[rustfmt::skip]
+        let cases: [(&str, &[u32], TaskPlace); 8] = [
+            ("as Debian's",                                 &[0xe92d_4ff0, TASK, 0xe1a0_4000, CPU, NAME, NUMBER, CALL], place),
+            ("the number behind the name and a call",       &[TASK, NAME, CALL, NUMBER, CPU],                           place),
+            ("the register means something else by then",   &[TASK, CPU, 0xe3a0_5000, NUMBER, NAME],                    nothing),
+            ("it is loaded anew",                           &[TASK, 0xe595_5004, NUMBER, NAME],                         nothing),
+            ("it is restored",                              &[TASK, 0xe8bd_8020, NUMBER, NAME],                         nothing),
+            ("the called may change it",                    &[0xee1d_0f70, CALL, 0xe590_a630, 0xe280_be78],             nothing),
+            ("a number and no name",                        &[TASK, CPU, NUMBER],                                       nothing),
+            ("no code at all",                              &[],                                                        nothing),
+        ];
+        for (what, code, expected) in cases {
+            assert_eq!(read(code), expected, "{what}");
+        }
+    }
+}

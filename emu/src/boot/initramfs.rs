@@ -14,6 +14,10 @@ const SYMLINK: u32 = 0o120_777;
 
 /// Files in this directory are modules, which are loaded by the order of their names before anything else.
 pub const MODULES: &str = "modules/";
+/// Files in this directory are modules too, but nothing loads them by itself: [`LOAD_LATER`] does.
+pub const MODULES_FOR_LATER: &str = "later/";
+/// A line for the shell that loads those, in the order of their names, or ends the guest with status 1.
+pub const LOAD_LATER: &str = "for module in /later/*.ko; do insmod $module || exit 1; done\n";
 /// Where the script of [`with_busybox`] lies.
 pub const SCRIPT: &str = "script";
 

@@ -162,3 +162,185 @@ impl Memory<'_> {
         self.bytes(section.sh_addr, section.sh_size)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Where the loader's copy of the headers lies.
+    const HEADER: u64 = 0x10_0000;
+    const SECTIONS: u64 = HEADER + 0x40;
+    const SECTION_BYTES: usize = 64;
+    const BEHIND: u64 = HEADER + 0x1000;
+    const TEXT: u64 = 0xffff_ffff_c000_0000;
+
+    /// Guest memory with a module in it, as the loader has it when it calls `module_finalize`.
+    #[derive(Clone)]
+    struct Placed(Vec<(u64, Vec<u8>)>);
+
+    impl Placed {
+        fn new() -> Placed {
+            let names = b"\0.text\0.init.text\0.modinfo\0.symtab\0.strtab\0.bss\0".to_vec();
+            let words = b"license=GPL\0depends=crc16,mii\0name=probe_me\0".to_vec();
+            let strings = b"\0start\0setup\0elsewhere\0".to_vec();
+            let symbol = |name: u32, info: u8, section: u16, value: u64| {
+                let mut bytes = name.to_le_bytes().to_vec();
+                bytes.extend([info, 0]);
+                bytes.extend(section.to_le_bytes());
+                bytes.extend(value.to_le_bytes());
+                bytes.extend(16u64.to_le_bytes());
+                bytes
+            };
+            let symbols =
+                [symbol(0, 0, 0, 0), symbol(1, 0x12, 1, TEXT), symbol(7, 2, 2, TEXT + 0x1000), symbol(13, 0x10, 0, 0)].concat();
+            // name, kind, flags, address, bytes in memory, link
+            let placed = u64::from(SHF_ALLOC);
+            let code = placed | u64::from(SHF_EXECINSTR);
+            let rows: [(u32, u32, u64, u64, u64, u32); 8] = [
+                (0, 0, 0, 0, 0, 0),
+                (1, 1, code, TEXT, 32, 0),
+                (7, 1, code, TEXT + 0x1000, 16, 0),
+                (18, 1, 0, BEHIND, words.len() as u64, 0),
+                (27, SHT_SYMTAB, 0, BEHIND + 0x100, symbols.len() as u64, 5),
+                (35, 3, 0, BEHIND + 0x200, strings.len() as u64, 0),
+                (0, 3, 0, BEHIND + 0x300, names.len() as u64, 0),
+                (43, SHT_NOBITS, placed, TEXT + 0x2000, 4096, 0),
+            ];
+            let mut sections = Vec::new();
+            for (name, kind, flags, address, size, link) in rows {
+                sections.extend([name.to_le_bytes(), kind.to_le_bytes()].concat());
+                sections.extend([flags, address, 0, size].iter().flat_map(|word| word.to_le_bytes()));
+                sections.extend([link.to_le_bytes(), 0u32.to_le_bytes()].concat());
+                sections.extend([0u64, 0].iter().flat_map(|word| word.to_le_bytes()));
+            }
+            assert_eq!(sections.len(), rows.len() * SECTION_BYTES);
+            let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+            header.resize(16, 0);
+            header.extend([ET_REL.to_le_bytes(), 62u16.to_le_bytes()].concat());
+            header.resize(58, 0);
+            header.extend([64u16.to_le_bytes(), (rows.len() as u16).to_le_bytes(), 6u16.to_le_bytes()].concat());
+            Placed(vec![
+                (HEADER, header),
+                (SECTIONS, sections),
+                (BEHIND, words),
+                (BEHIND + 0x100, symbols),
+                (BEHIND + 0x200, strings),
+                (BEHIND + 0x300, names),
+                (TEXT, vec![0x90; 32]),
+                (TEXT + 0x1000, vec![0xcc; 16]),
+            ])
+        }
+
+        fn read(&self) -> Option<Module> {
+            let mut memory = |at: u64, into: &mut [u8]| {
+                let piece = self.0.iter().find(|(start, bytes)| (*start..start + bytes.len() as u64).contains(&at));
+                let held = piece.and_then(|(start, bytes)| bytes.get((at - start) as usize..)?.get(..into.len()));
+                held.map(|held| into.copy_from_slice(held)).is_some()
+            };
+            read(Arch::X86_64, &mut memory, HEADER, SECTIONS)
+        }
+
+        fn with(mut self, change: impl FnOnce(&mut Vec<(u64, Vec<u8>)>)) -> Placed {
+            change(&mut self.0);
+            self
+        }
+    }
+
+    #[test]
+    fn a_placed_module_is_read_out_of_memory() {
+        let module = Placed::new().read().expect("a module");
+        assert_eq!((&*module.name, module.image.segments.len()), ("probe_me", 3));
+        let init: Vec<(u64, bool)> = module.text.iter().map(|text| (text.range.start, text.init)).collect();
+        assert_eq!(init, [(TEXT, false), (TEXT + 0x1000, true)]);
+        let address = |name: &str| module.image.symbols.address_of(name);
+        assert_eq!((address("start"), address("setup"), address("elsewhere")), (Some(TEXT), Some(TEXT + 0x1000), None));
+    }
+
+    #[test]
+    fn memory_that_holds_no_module_is_none() {
+        type Change = fn(&mut Vec<(u64, Vec<u8>)>);
+        #[rustfmt::skip]
+        let cases: &[(&str, Change)] = &[
+            ("no ELF header",               |memory| memory[0].1[0] = 0),
+            ("no header at all",            |memory| memory[0].1.clear()),
+            ("too many sections",           |memory| memory[0].1[60..62].copy_from_slice(&u16::MAX.to_le_bytes())),
+            ("sections that are not there", |memory| memory[1].1.truncate(3 * SECTION_BYTES)),
+            ("names in no section",         |memory| memory[0].1[62] = 99),
+            ("names without an end",        |memory| memory[5].1.fill(b'x')),
+            ("a name behind the names",     |memory| memory[1].1[SECTION_BYTES..][..4].fill(0xff)),
+            ("no words about itself",       |memory| memory[2].1.fill(0)),
+            ("no symbols",                  |memory| memory[1].1[4 * SECTION_BYTES + 4] = 1),
+            ("strings in no section",       |memory| memory[1].1[4 * SECTION_BYTES + 40] = 99),
+            ("text over the end",           |memory| memory[1].1[SECTION_BYTES + 16..][..8].fill(0xff)),
+            ("more text than any module",   |memory| memory[1].1[SECTION_BYTES + 32..][..8].copy_from_slice(&(1u64 << 40).to_le_bytes())),
+        ];
+        for (what, change) in cases {
+            assert!(Placed::new().with(change).read().is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn damaged_memory_never_panics() {
+        let whole = Placed::new();
+        for piece in 0..whole.0.len() {
+            for at in 0..whole.0[piece].1.len() {
+                for value in [0, 0xff, 0x7f, whole.0[piece].1[at] ^ 1] {
+                    let _ = whole.clone().with(|memory| memory[piece].1[at] = value).read();
+                }
+                let _ = whole.clone().with(|memory| memory[piece].1.truncate(at)).read();
+            }
+        }
+    }
+
+    /// A module's file: its sections stand where the headers say, which is all that is looked at.
+    fn file() -> Vec<u8> {
+        let words = b"name=probe_me\0depends=crc16,mii\0";
+        let names = b"\0.modinfo\0";
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([ET_REL.to_le_bytes(), 62u16.to_le_bytes()].concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0u64, 0, 64 + 48].iter().flat_map(|word| word.to_le_bytes()));
+        file.extend(0u32.to_le_bytes());
+        file.extend([64u16, 0, 0, 64, 3, 2].iter().flat_map(|word| word.to_le_bytes()));
+        file.extend_from_slice(words);
+        file.extend_from_slice(names);
+        file.resize(64 + 48, 0);
+        let row = |name: u32, kind: u32, at: usize, size: usize| {
+            let mut row = [name.to_le_bytes(), kind.to_le_bytes()].concat();
+            row.extend([0, 0, at as u64, size as u64].iter().flat_map(|word| word.to_le_bytes()));
+            row.resize(SECTION_BYTES, 0);
+            row
+        };
+        file.extend([vec![0; 64], row(1, 1, 64, words.len()), row(0, 3, 64 + words.len(), names.len())].concat());
+        file
+    }
+
+    #[test]
+    fn a_file_says_what_it_is_and_what_it_needs() {
+        let file = file();
+        let about = About { arch: Some(Arch::X86_64), name: "probe_me".into(), depends: vec!["crc16".into(), "mii".into()] };
+        assert_eq!(About::of(&file), Some(about));
+        for at in 0..file.len() {
+            assert_eq!(About::of(&file[..at]), None, "cut off at {at}");
+            for value in [0, 0xff, 0x7f] {
+                let mut damaged = file.clone();
+                damaged[at] = value;
+                let _ = About::of(&damaged);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_module_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..2000), sections in any::<u64>()) {
+            let mut memory = |at: u64, into: &mut [u8]| {
+                let held = usize::try_from(at.wrapping_sub(HEADER)).ok().and_then(|at| bytes.get(at..)?.get(..into.len()));
+                held.map(|held| into.copy_from_slice(held)).is_some()
+            };
+            let _ = read(Arch::X86_64, &mut memory, HEADER, HEADER + sections % 2000);
+            let _ = About::of(&bytes);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::boot::module::About;
-use crate::boot::{initramfs, payload};
+use crate::boot::payload;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trapline_images::Local;
@@ -11,7 +11,7 @@ use trapline_isa::arch::Arch;
 /// No module is larger when it is unpacked.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The files that are asked for, each by its path in the guest, in the order in which they are loaded.
+/// The files that are asked for, each by its name in the guest, in the order in which they are loaded.
 pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut names: Vec<String> = Vec::new();
     let mut files = Vec::new();
@@ -29,7 +29,7 @@ pub fn read(asked: &[PathBuf], arch: Arch, local: Option<&Local>) -> Result<Vec<
             return Err(Failure::usage(format!("`{shown}` needs the module {missing}"))
                 .advise(format!("load that first: give `--module` with the file of {missing} before it")));
         }
-        files.push((format!("{}{:03}-{}.ko", initramfs::MODULES, files.len(), about.name), bytes.into_owned()));
+        files.push((format!("{:03}-{}.ko", files.len(), about.name), bytes.into_owned()));
         names.push(about.name);
     }
     Ok(files)

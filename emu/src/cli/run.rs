@@ -4,7 +4,7 @@ use super::console::Input;
 use super::event_error::{self, Script};
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
-use super::stock_guest::StockArgs;
+use super::stock_guest::{StockArgs, Typed};
 use super::terminal::Terminal;
 use super::{Failure, PolicyName, place};
 use crate::boards;
@@ -158,8 +158,8 @@ pub struct Request {
     pub initrd: Option<Arc<[u8]>>,
     /// The file that unpacks itself in the guest, if it is to.
     pub whole: Option<Arc<Whole>>,
-    /// It has booted already, and this script is typed at its shell if there is one.
-    pub from_boot: Option<Option<Vec<u8>>>,
+    /// It has booted already, and this is typed at its shell.
+    pub from_boot: Option<Typed>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// What is typed on its console.

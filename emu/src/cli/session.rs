@@ -3,12 +3,13 @@
 use super::console::{Console, Input};
 use super::records::Records;
 use super::run::{Event, Format, Request, SummaryFormat};
-use super::summary::{Count, ProbeRow, Summary};
+use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
 use super::typist::Typist;
 use super::{Failure, booted, output, report};
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Instant;
 use trapline_probes::events::error::EventError;
@@ -59,15 +60,23 @@ pub fn run(request: Request) -> Result<(), Failure> {
         None => Session::with_policy(kernel, &config, policy),
         Some(snapshot) => Session::from_snapshot(kernel, &config, policy, snapshot),
     };
-    let typist = request.from_boot.as_ref().and_then(|script| script.as_deref().map(Typist::new));
+    let typist = request.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()));
     let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
     if let Input::Text(text) = &request.input {
         session.machine_mut().console_input(text);
         session.machine_mut().console_input_ends();
     }
     let records = Records::new(request.format, request.out.as_deref())?;
-    let mut run =
-        Run { session, events: EventSet::default(), records, request, typist, last_words: LastWords::default(), refused: 0 };
+    let mut run = Run {
+        session,
+        events: EventSet::default(),
+        records,
+        request,
+        typist,
+        last_words: LastWords::default(),
+        refused: 0,
+        armed: BTreeMap::new(),
+    };
     run.session.stop_at_modules(true);
     run.attach()?;
     run.session.time_hits();
@@ -94,6 +103,8 @@ struct Run {
     last_words: LastWords,
     /// Probes in modules that could not be made.
     refused: usize,
+    /// When the probe of an event first stood in the text: by group and name.
+    armed: BTreeMap<(String, String), u64>,
 }
 
 /// Why a run is over.
@@ -164,7 +175,16 @@ impl Run {
             events
                 .enable_all(engine, guest, true)
                 .map_err(|refusal| Failure::failed(format!("a probe cannot be enabled: {refusal}")))
-        })
+        })?;
+        self.note_armed();
+        Ok(())
+    }
+
+    fn note_armed(&mut self) {
+        let now = self.session.machine().now();
+        for member in self.events.members().iter().filter(|member| !matches!(member.probe, Attached::Pending)) {
+            self.armed.entry((member.group().into(), member.name().into())).or_insert(now);
+        }
     }
 
     /// The init of a module is about to run: now the probes stand that waited for it.
@@ -172,6 +192,7 @@ impl Run {
         let events = &mut self.events;
         let refused = self.session.with_engine(|engine, guest| events.module_came(engine, guest));
         self.session.time_hits();
+        self.note_armed();
         for (event, error) in refused {
             let name = self.events.format(event).map_or("?", |format| &format.event);
             eprintln!("{} the probe {name} cannot be made: {error}", output::Paint::for_errors().error("error:"));
@@ -242,10 +263,11 @@ impl Run {
 
     fn finish(mut self, end: &End, host_ns: u64) -> Result<(), Failure> {
         let virtual_ns = self.session.machine().now();
-        let events = &self.events;
+        let (events, armed) = (&self.events, &self.armed);
         let (probes, list, dropped, written) = self.session.with_engine(|engine, guest| {
             let summaries = engine.summary(guest);
-            let rows: Vec<(Option<u64>, ProbeRow)> = events.members().iter().map(|member| row(member, &summaries)).collect();
+            let rows: Vec<(Option<u64>, ProbeRow)> =
+                events.members().iter().map(|member| row(member, armed, &summaries)).collect();
             (rows, engine.list(guest), engine.records().dropped(), engine.records().written())
         });
         let with_time = |(address, row): (Option<u64>, ProbeRow)| ProbeRow {
@@ -261,7 +283,11 @@ impl Run {
             Count::new("followed calls left without a return", counts.left_behind),
             Count::new("lines of the engine's log lost", counts.lost_lines),
         ];
-        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses };
+        let work = self.session.text_work().iter();
+        let text_work = work
+            .map(|(function, done)| TextWork { function: (*function).into(), times: done.times, virtual_ns: done.nanoseconds })
+            .collect();
+        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses, text_work };
         let mut text = if self.request.list { list } else { String::new() };
         text += &match self.request.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),
@@ -295,7 +321,7 @@ fn reason(stop: &Stop) -> String {
 }
 
 /// A probe of an event, with what the engine says about its place.
-fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
+fn row(member: &Member, armed: &BTreeMap<(String, String), u64>, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
     let name = member.name().to_string();
     let place = member.definition.location.to_string();
     let (kprobe, no_instance) = match &member.probe {
@@ -319,5 +345,6 @@ fn row(member: &Member, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
         Count::new("while the guest changed its text", kprobe.passed()),
         Count::new("before its module was loaded again", member.earlier_misses()),
     ];
-    (kprobe.address(), ProbeRow { name, place, mode, hits: member.hits(), misses, ns_per_hit: None })
+    let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
+    (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None })
 }

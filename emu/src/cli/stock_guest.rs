@@ -26,8 +26,8 @@ pub struct StockArgs {
     #[arg(long)]
     whole: bool,
     /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the name of one that was pulled
-    /// with the kernel; may be repeated, in the order in which they need one another
-    #[arg(long = "module", value_name = "FILE", conflicts_with_all = ["initrd", "from_boot"])]
+    /// with the kernel; may be repeated, in the order in which they need one another. With --from-boot it is loaded when the guest is at its shell
+    #[arg(long = "module", value_name = "FILE", conflicts_with = "initrd")]
     modules: Vec<PathBuf>,
 }
 
@@ -39,8 +39,17 @@ pub struct StockGuest {
     pub initrd: Arc<[u8]>,
     /// The file that unpacks itself, if it is to.
     pub whole: Option<Arc<Whole>>,
-    /// The run begins at the shell, where this script is typed if there is one.
-    pub from_boot: Option<Option<Vec<u8>>>,
+    /// The run begins at the shell, where this is typed.
+    pub from_boot: Option<Typed>,
+}
+
+/// What is typed at the shell of a guest that has booted already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Typed {
+    /// A line that comes first; empty: there is none.
+    pub load: &'static str,
+    /// A script, which takes the shell's place.
+    pub script: Option<Vec<u8>>,
 }
 
 impl StockArgs {
@@ -77,10 +86,14 @@ impl StockArgs {
             None => {
                 let local = wanted.as_ref().map(image::local).transpose()?;
                 let modules = modules::read(&self.modules, kernel.arch, local.as_ref())?;
-                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &modules)
+                // A snapshot knows nothing of modules: they are in it as files, and are loaded when the guest goes on.
+                let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
+                let files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
+                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &files)
             }
         };
-        let from_boot = self.from_boot.then_some(script);
+        let load = if self.modules.is_empty() { "" } else { initramfs::LOAD_LATER };
+        let from_boot = self.from_boot.then_some(Typed { load, script });
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
         Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), whole, from_boot }))
     }

@@ -19,6 +19,20 @@ pub struct Summary {
     pub records: u64,
     /// What was lost elsewhere than at a probe, such as `records for which the buffer had no room`.
     pub losses: Vec<Count>,
+    /// What the guest did to its own text where probes stood; they were out of its way meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub text_work: Vec<TextWork>,
+}
+
+/// A function with which the guest reads or changes its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TextWork {
+    /// Its name.
+    pub function: String,
+    /// How often it met probes.
+    pub times: u64,
+    /// The guest's own time in it.
+    pub virtual_ns: u64,
 }
 
 /// One probe.
@@ -30,6 +44,9 @@ pub struct ProbeRow {
     pub place: String,
     /// How it ran: `plain`, `boosted`, `emulated`, and what its list line shows, such as `[GONE]`.
     pub mode: String,
+    /// When it was armed: guest time; none if it never was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub armed_ns: Option<u64>,
     /// How often its handlers ran.
     pub hits: u64,
     /// How often they should have run and did not, by cause; causes that never happened may be left out.
@@ -79,7 +96,24 @@ impl Summary {
             }
             text.push('\n');
         }
+        if let [_, ..] = self.text_work[..] {
+            text += &self.told_of_text_work();
+        }
         text
+    }
+
+    /// The guest's longest works on its text by name, the others together.
+    fn told_of_text_work(&self) -> String {
+        const NAMED: usize = 3;
+        let mut works: Vec<&TextWork> = self.text_work.iter().collect();
+        works.sort_by_key(|work| std::cmp::Reverse(work.virtual_ns));
+        let told = |work: &&TextWork| format!("{} {} ({})", work.function, thousands(work.times), time(work.virtual_ns));
+        let mut parts: Vec<String> = works.iter().take(NAMED).map(told).collect();
+        let others = works.iter().skip(NAMED).map(|work| work.times).sum::<u64>();
+        if others > 0 {
+            parts.push(format!("others {}", thousands(others)));
+        }
+        format!("the guest worked on its text where probes stood, which were out of it meanwhile: {}\n", parts.join(", "))
     }
 
     fn table(&self) -> Table {
@@ -87,6 +121,7 @@ impl Summary {
             ("probe", Align::Left),
             ("place", Align::Left),
             ("mode", Align::Left),
+            ("armed at", Align::Right),
             ("hits", Align::Right),
             ("missed", Align::Right),
             ("ns/hit", Align::Right),
@@ -101,6 +136,7 @@ impl Summary {
                 Cell::styled(&probe.name, Paint::name),
                 Cell::plain(&probe.place),
                 Cell::plain(&probe.mode),
+                Cell::plain(probe.armed_ns.map_or("-".into(), time)),
                 Cell::plain(thousands(probe.hits)),
                 Cell::styled(thousands(missed), if missed > 0 { Paint::bad } else { Paint::faint }),
                 Cell::plain(probe.ns_per_hit.map_or("-".into(), |ns| format!("{ns:.0}"))),
@@ -127,7 +163,19 @@ mod tests {
 
     fn row(name: &str, hits: u64, misses: &[(&str, u64)]) -> ProbeRow {
         let misses = misses.iter().map(|(cause, count)| Count::new(*cause, *count)).collect();
-        ProbeRow { name: name.into(), place: "vfs_read+0x0".into(), mode: "boosted".into(), hits, misses, ns_per_hit: None }
+        ProbeRow {
+            name: name.into(),
+            place: "vfs_read+0x0".into(),
+            mode: "boosted".into(),
+            armed_ns: Some(1_500_000),
+            hits,
+            misses,
+            ns_per_hit: None,
+        }
+    }
+
+    fn work(function: &str, times: u64, virtual_ns: u64) -> TextWork {
+        TextWork { function: function.into(), times, virtual_ns }
     }
 
     /// KP-10, RP-3: whatever was missed stands in the table, with its cause.
@@ -143,15 +191,17 @@ mod tests {
             ],
             records: 7,
             losses: vec![Count::new("records for which the buffer had no room", 3), Count::new("log lines", 0)],
+            text_work: vec![work("a", 1, 10), work("b", 1_234, 3_000_000), work("c", 1, 20), work("d", 1, 9)],
         };
         let expected = "\
 the guest powered off; 1.500 ms of guest time in 2.000 s
 
-probe  place         mode       hits  missed  ns/hit
-read   vfs_read+0x0  boosted  12,345       0       -
-ret    vfs_read+0x0  boosted      10   1,002       -  missed: 2 inside another probe, 1,000 no free instance
+probe  place         mode     armed at    hits  missed  ns/hit
+read   vfs_read+0x0  boosted  1.500 ms  12,345       0       -
+ret    vfs_read+0x0  boosted  1.500 ms      10   1,002       -  missed: 2 inside another probe, 1,000 no free instance
 
 7 records; 3 records for which the buffer had no room
+the guest worked on its text where probes stood, which were out of it meanwhile: b 1,234 (3.000 ms), c 1 (20 ns), a 1 (10 ns), others 1
 ";
         assert_eq!(summary.render(Paint::none()), expected);
     }

@@ -26,11 +26,16 @@ pub struct Typist {
 }
 
 impl Typist {
-    /// For a script.
-    pub fn new(script: &[u8]) -> Typist {
-        let mut text = base64(script).into_bytes();
+    /// For a line of the shell's, and a script that takes the shell's place behind it; both need not be.
+    pub fn new(line: &str, script: Option<&[u8]>) -> Typist {
+        let mut pieces = VecDeque::new();
+        let Some(script) = script else {
+            pieces.extend(Some(line.as_bytes().to_vec()).filter(|line| !line.is_empty()));
+            return Typist { pieces, first: true, not_before: 0 };
+        };
+        let mut text = base64(&[line.as_bytes(), script].concat()).into_bytes();
         text.push(END);
-        let pieces = std::iter::once(COMMAND.as_bytes()).chain(text.chunks(AT_ONCE)).map(<[u8]>::to_vec).collect();
+        pieces.extend(std::iter::once(COMMAND.as_bytes()).chain(text.chunks(AT_ONCE)).map(<[u8]>::to_vec));
         Typist { pieces, first: true, not_before: 0 }
     }
 
@@ -84,8 +89,27 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_typed_alone_or_in_front_of_the_script() {
+        #[rustfmt::skip]
+        let cases: [(&str, Option<&str>, &[&str]); 4] = [
+            ("",        None,           &[]),
+            ("load\n",  None,           &["load\n"]),
+            ("",        Some("foo"),    &[COMMAND, "Zm9v\n\x04"]),
+            ("foo",     Some("bar"),    &[COMMAND, "Zm9vYmFy\n\x04"]),
+        ];
+        for (line, script, expected) in cases {
+            let pieces: Vec<String> = Typist::new(line, script.map(str::as_bytes))
+                .pieces
+                .iter()
+                .map(|piece| String::from_utf8_lossy(piece).into_owned())
+                .collect();
+            assert_eq!(pieces, expected, "{line:?}, {script:?}");
+        }
+    }
+
+    #[test]
     fn a_script_is_typed_in_pieces_that_end_with_the_end() {
-        let typist = Typist::new(&[b'x'; 2000]);
+        let typist = Typist::new("", Some(&[b'x'; 2000]));
         let pieces: Vec<usize> = typist.pieces.iter().map(Vec::len).collect();
         assert_eq!((pieces[0], pieces.len(), pieces.iter().all(|len| *len <= AT_ONCE)), (COMMAND.len(), 4, true));
         assert_eq!(typist.pieces.back().and_then(|piece| piece.last()), Some(&END));

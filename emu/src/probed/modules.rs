@@ -233,3 +233,76 @@ impl Loaded {
         self.module.image.segments.iter().any(|segment| segment.range().contains(&address)) && !given_up()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::{Kernel, Section, Segment};
+    use crate::machine::Config;
+    use crate::probed::Session;
+    use crate::symbols::{Entry, Symbols};
+    use trapline_isa::plan::Errno;
+    use trapline_probes::point::Mode;
+
+    /// Memory that the tiny kernel does not use while it has not run.
+    const PHYSICAL: u64 = 24 << 20;
+    /// `push %rbp`, `mov 0x10(%rip),%rax`, `nop`s.
+    const CODE: [u8; 16] = [0x55, 0x48, 0x8b, 0x05, 0x10, 0, 0, 0, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3];
+
+    fn with_module_at(at: u64) -> Session {
+        let builtin = trapline_images::find("tiny/x86_64").expect("it is built in");
+        let kernel = Kernel::from_bytes(builtin.bytes).expect("a kernel");
+        let arch = kernel.arch;
+        let mut session = Session::new(kernel, &Config::default()).expect("a machine");
+        assert!(session.machine_mut().write_physical(PHYSICAL, &CODE));
+        let range = at..at + CODE.len() as u64;
+        let segment =
+            Segment { physical: 0, virtual_address: at, bytes: CODE.to_vec(), size: CODE.len() as u64, executable: true };
+        let entry = Entry { address: at, name: "work".into(), kind: 'T', module: Some("far".into()) };
+        let symbols = Symbols::within(vec![entry], vec![range.clone()]);
+        let sections = vec![Section { name: ".text".into(), range: range.clone() }];
+        let image = Kernel::of_sections(arch, vec![segment], sections, symbols);
+        let module = Module { name: "far".into(), image, text: vec![ModuleText { range, init: false }] };
+        session.change_modules(|modules| {
+            modules.placed(1, module, |_| Some(PHYSICAL));
+            modules.coming(1);
+        });
+        session
+    }
+
+    /// KP-1, OP-2: wherever a guest puts its modules, no jump and no distance of ours goes astray.
+    #[test]
+    fn module_text_out_of_reach_of_the_window_gets_no_jump_or_a_refusal() {
+        const NEAR: u64 = 0xffff_ffff_c000_0000;
+        const FAR: u64 = 0xffff_c900_0000_0000;
+        type Answer = Result<bool, Errno>;
+        #[rustfmt::skip]
+        let cases: [(&str, u64, u32, Answer); 4] = [
+            // what                             module  offset  boosted, or why not
+            ("near, a push",                    NEAR,   0,      Ok(true)),
+            ("near, by a distance from the pc", NEAR,   1,      Ok(true)),
+            ("far, a push",                     FAR,    0,      Ok(false)),
+            ("far, by a distance from the pc",  FAR,    1,      Err(Errno::EINVAL)),
+        ];
+        for (what, at, offset, expected) in cases {
+            let mut session = with_module_at(at);
+            let probe = Kprobe::at("far:work").offset(offset).pre(|_| Flow::Continue);
+            session.with_engine(|engine, _| engine.set_optimization_delay(0));
+            let registered = session.register_kprobe(&probe);
+            if let Err(refusal) = &registered {
+                assert!(refusal.to_string().contains("2 GiB"), "{what}: {refusal}");
+            }
+            session.with_engine(|_, _| ());
+            let summary = session.with_engine(|engine, guest| engine.summary(guest));
+            let mode = summary.iter().find(|line| Some(line.address) == probe.address()).map(|line| line.mode);
+            let answer =
+                registered.map(|()| matches!(mode, Some(Mode::Boosted | Mode::Optimized))).map_err(|refusal| refusal.errno);
+            assert_eq!(answer, expected, "{what}: {mode:?}");
+            let mut text = [0; CODE.len()];
+            session.with_engine(|engine, guest| engine.read_original(guest, at, &mut text)).expect("its text");
+            assert_eq!(text, CODE, "{what}");
+            session.machine().ram().read(PHYSICAL, &mut text);
+            assert_eq!(text == CODE, expected.is_err(), "{what}: nothing stands where it was refused");
+        }
+    }
+}

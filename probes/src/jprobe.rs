@@ -60,7 +60,7 @@ impl Saved {
             (Some(entry), _) => {
                 if mirror.by_return {
                     // The word is among those that are put back.
-                    let _ = set_return_address(cpu, scene.isa, mirror.returns_in.start);
+                    let _ = set_return_address(cpu, scene.isa, mirror.returns_in.start | scene.isa.pointer_bits);
                 }
                 cpu.set_pc(entry);
                 self.ends = Some(mirror.returns_in.clone());

@@ -163,7 +163,7 @@ impl Returns {
                 return;
             }
         }
-        if set_return_address(cpu, isa, pad).is_none() {
+        if set_return_address(cpu, isa, pad | isa.pointer_bits).is_none() {
             return owner.count_missed();
         }
         pool.free = call.next;
@@ -335,7 +335,7 @@ impl Engine {
         let found = instances.find(task, key).filter(|found| found.exact);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
-            let breakpoint = instances.trap_pad();
+            let breakpoint = instances.trap_pad().map(|pad| pad | self.isa.pointer_bits);
             return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_some());
         };
         if leave_return_address(cpu, self.isa, key, to).is_none() {
@@ -383,11 +383,12 @@ impl Engine {
     /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
-        cpu.set_pc(true_address);
+        let back = true_address & !self.isa.pointer_bits;
+        cpu.set_pc(back);
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
         while let Some(number) = self.returns.instances.take(found.task, of_frame) {
             let instances = &self.returns.instances;
-            let last = instances.all.get(number as usize).is_none_or(|call| Some(call.ret_addr) != instances.pad);
+            let last = instances.all.get(number as usize).is_none_or(|call| !instances.is_pad(call.ret_addr));
             self.run_return_handler(cpu, number, true_address);
             self.returns.give_back(number);
             if last {
@@ -395,7 +396,7 @@ impl Engine {
             }
         }
         // As little a return handler's to change as the stack pointer (spec/isa-x86.md 6).
-        cpu.set_pc(true_address);
+        cpu.set_pc(back);
     }
 
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {

@@ -199,7 +199,7 @@ const THUMB_HARD: &[(&str, Arch, &[u8])] = &[
     ("pop {r4, pc}",                    Arch::Thumb2, &[0x10, 0xbd]),
     ("pop.w {r4, r8, pc}",              Arch::Thumb2, &[0xbd, 0xe8, 0x10, 0x81]),
     ("push {r4, lr}",                   Arch::Thumb2, &[0x10, 0xb5]),
-    ("tbb [pc, r2]",                    Arch::Thumb2, &[0xdf, 0xe8, 0x02, 0xf0]),
+    ("tbb [pc, r9]",                    Arch::Thumb2, &[0xdf, 0xe8, 0x09, 0xf0]),
     ("tbh [r3, r2, lsl #1]",            Arch::Thumb2, &[0xd3, 0xe8, 0x12, 0xf0]),
     ("str that may fault",              Arch::Thumb2, &[0x1a, 0x60]),
     ("mrs r3, cpsr",                    Arch::Thumb2, &[0xef, 0xf3, 0x00, 0x83]),

@@ -25,7 +25,7 @@ pub struct Builtin {
     pub demo: &'static str,
 }
 
-static BUILTINS: [Builtin; 4] = [
+static BUILTINS: [Builtin; 5] = [
     Builtin {
         name: "tiny/x86_64",
         description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
@@ -51,6 +51,13 @@ static BUILTINS: [Builtin; 4] = [
         name: "tiny/arm",
         description: "the tiny kernel for 32-bit ARM in A32 code: the same sources, sections and small pages, SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-arm.events"),
+    },
+    Builtin {
+        name: "tiny/thumb2",
+        description: "the tiny kernel for 32-bit ARM in Thumb code: as tiny/arm, in instructions of two and four bytes",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-thumb2.elf"),
         command_line: "",
         demo: include_str!("../tiny/demo-arm.events"),
     },

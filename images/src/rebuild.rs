@@ -19,7 +19,11 @@ struct Toolchain {
 const TOOLCHAINS: &[Toolchain] = &[
     Toolchain { compiler: "gcc", linker: "ld", kernels: &[("tiny/x86_64", "x86_64"), ("tiny/i386", "i386")] },
     Toolchain { compiler: "aarch64-linux-gnu-gcc", linker: "aarch64-linux-gnu-ld", kernels: &[("tiny/arm64", "arm64")] },
-    Toolchain { compiler: "arm-linux-gnueabihf-gcc", linker: "arm-linux-gnueabihf-ld", kernels: &[("tiny/arm", "arm")] },
+    Toolchain {
+        compiler: "arm-linux-gnueabihf-gcc",
+        linker: "arm-linux-gnueabihf-ld",
+        kernels: &[("tiny/arm", "arm"), ("tiny/thumb2", "thumb2")],
+    },
 ];
 
 /// The tools that decide the bytes of the result.

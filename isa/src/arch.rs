@@ -16,15 +16,17 @@ pub enum Arch {
     I386,
     /// 64-bit x86.
     X86_64,
-    /// 32-bit ARM.
+    /// 32-bit ARM in A32 code.
     Arm,
+    /// 32-bit ARM in Thumb code (T16 and T32).
+    Thumb2,
     /// AArch64.
     Arm64,
 }
 
 impl Arch {
     /// Every ISA that is built in.
-    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm, Arch::Arm64];
+    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64];
 
     /// The name that people type: `tiny/x86_64`.
     pub fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Arch {
             Arch::I386 => "i386",
             Arch::X86_64 => "x86_64",
             Arch::Arm => "arm",
+            Arch::Thumb2 => "thumb2",
             Arch::Arm64 => "arm64",
         }
     }
@@ -47,6 +50,7 @@ impl Arch {
             Arch::I386 => &crate::x86::I386,
             Arch::X86_64 => &crate::x86::X86_64,
             Arch::Arm => &crate::arm::ARM,
+            Arch::Thumb2 => &crate::arm::THUMB2,
             Arch::Arm64 => &crate::arm64::ARM64,
         }
     }
@@ -66,6 +70,8 @@ pub struct Isa {
     pub word: usize,
     /// Bytes in the longest instruction.
     pub longest: usize,
+    /// What a pointer to code has set that is no part of its address: 1 in Thumb code.
+    pub pointer_bits: u64,
     /// A breakpoint that always traps.
     pub breakpoint: &'static [u8],
     /// What is written over the first byte(s) of a probed instruction. It has the instruction's condition, where instructions have one.

@@ -285,7 +285,7 @@ impl<'a> Hit<'a> {
     }
 
     fn is_pad(&self, address: u64) -> bool {
-        self.at.instances.pad() == Some(address)
+        self.at.instances.is_pad(address)
     }
 
     /// The true address behind one found at `slot`, where it is the return pad; `pads` counts those seen so far.

@@ -41,6 +41,8 @@ pub(crate) struct Instances {
     pad_jump: u64,
     pub word: u64,
     stack_size: u64,
+    /// What pointers to code have set beside the address.
+    pub pointer_bits: u64,
 }
 
 /// A task and its newest instance in flight, if it has one.
@@ -61,6 +63,7 @@ pub(crate) struct Match {
 impl Instances {
     pub fn new(isa: &Isa) -> Instances {
         let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
+        let pointer_bits = isa.pointer_bits;
         let pad_jump = isa.detour.map_or(0, |detour| detour.return_pad.len() as u64);
         Instances {
             all: Vec::new(),
@@ -69,15 +72,15 @@ impl Instances {
             recent: Recent { task: 0, newest: NONE },
             pad: None,
             pad_jump,
+            pointer_bits,
             word,
             stack_size,
         }
     }
 
-    /// Where hijacked functions return to.
-    #[inline]
-    pub fn pad(&self) -> Option<u64> {
-        self.pad
+    /// Whether a pointer to code leads to the pad.
+    pub fn is_pad(&self, pointer: u64) -> bool {
+        self.pad == Some(pointer & !self.pointer_bits)
     }
 
     /// The pad's breakpoint.
@@ -140,12 +143,12 @@ impl Instances {
 
     /// The true return address of the call whose return address stood in this stack word.
     pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.of_task(task).find(|(_, call)| call.frame == slot && Some(call.ret_addr) != self.pad).map(|(_, call)| call.ret_addr)
+        self.of_task(task).find(|(_, call)| call.frame == slot && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
     }
 
     /// The true address behind the task's pad number `nth`, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
-        self.of_task(task).filter(|(_, call)| Some(call.ret_addr) != self.pad).nth(nth).map(|(_, call)| call.ret_addr)
+        self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr)).nth(nth).map(|(_, call)| call.ret_addr)
     }
 
     fn same_stack(&self, one: u64, other: u64) -> bool {

@@ -60,7 +60,8 @@ impl Saved {
             (Some(entry), _) => {
                 if mirror.by_return {
                     // The word is among those that are put back.
-                    let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), mirror.returns_in.start);
+                    let pointer = mirror.returns_in.start | scene.isa.pointer_bits;
+                    let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), pointer);
                 }
                 cpu.set_pc(entry);
                 self.ends = Some(mirror.returns_in.clone());

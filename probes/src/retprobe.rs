@@ -174,7 +174,7 @@ impl Returns {
             }
         }
         let frame = cpu.get(isa.abi.sp);
-        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad) else { return owner.count_missed() };
+        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else { return owner.count_missed() };
         pool.free = next;
         pool.in_flight += 1;
         let task = cpu.task();
@@ -361,7 +361,7 @@ impl Engine {
         let found = instances.find(task, key).filter(|found| found.exact);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
-            let breakpoint = instances.trap_pad();
+            let breakpoint = instances.trap_pad().map(|pad| pad | self.isa.pointer_bits);
             return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_some());
         };
         if leave_return_address(cpu, self.isa, key, to).is_none() {
@@ -413,7 +413,7 @@ impl Engine {
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
         while let Some(number) = self.returns.instances.take(found.task, of_frame) {
             let instances = &self.returns.instances;
-            let last = instances.all.get(number as usize).is_none_or(|call| Some(call.ret_addr) != instances.pad);
+            let last = instances.all.get(number as usize).is_none_or(|call| !instances.is_pad(call.ret_addr));
             self.run_return_handler(cpu, number, true_address);
             self.returns.give_back(number);
             if last {
@@ -421,13 +421,13 @@ impl Engine {
             }
         }
         // As little a return handler's to change as the stack pointer (spec/isa-x86.md 6).
-        cpu.set_pc(true_address);
+        cpu.set_pc(true_address & !self.isa.pointer_bits);
     }
 
     /// The CPU is shown to it at the true return address.
     #[inline(always)]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
-        cpu.set_pc(ret_addr);
+        cpu.set_pc(ret_addr & !self.isa.pointer_bits);
         let Returns { instances, pools, .. } = &mut self.returns;
         let Some(call) = instances.all.get(number as usize) else { return };
         let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };

@@ -46,6 +46,12 @@ static ARM: Facts = Facts {
     ..ARM64
 };
 
+static THUMB2: Facts = Facts {
+    // udf of Linux's, of both sizes, and bkpt.
+    breakpoints: &[(&[0x18, 0xde], 1, 0), (&[0xf0, 0xf7, 0x18, 0xa0], 1, 0), (&[0x00, 0xbe], 7, 0)],
+    ..ARM
+};
+
 /// The row of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
@@ -53,6 +59,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::X86_64 => &X86_64,
         Arch::Arm64 => &ARM64,
         Arch::Arm => &ARM,
+        Arch::Thumb2 => &THUMB2,
     }
 }
 

@@ -14,13 +14,23 @@ use trapline_isa::arch::Arch;
 use trapline_isa::function;
 
 /// The built-in kernels that every family runs.
-pub const GUESTS: &[(Arch, &str)] =
-    &[(Arch::X86_64, "tiny/x86_64"), (Arch::I386, "tiny/i386"), (Arch::Arm64, "tiny/arm64"), (Arch::Arm, "tiny/arm")];
+pub const GUESTS: &[(Arch, &str)] = &[
+    (Arch::X86_64, "tiny/x86_64"),
+    (Arch::I386, "tiny/i386"),
+    (Arch::Arm64, "tiny/arm64"),
+    (Arch::Arm, "tiny/arm"),
+    (Arch::Thumb2, "tiny/thumb2"),
+];
+
+/// The guests of the ISAs that have jumps for optimised probes. (Linux 6.1 has none in Thumb code either.)
+pub fn jumping_guests() -> impl Iterator<Item = (Arch, &'static str)> {
+    GUESTS.iter().copied().filter(|(arch, _)| arch.isa().detour.is_some())
+}
 
 /// The guests of the ISAs whose CPUs have names for all that they hold (`Model::named`).
 pub fn saved_guests() -> impl Iterator<Item = &'static str> {
     GUESTS.iter().filter_map(|(arch, name)| match arch {
-        Arch::Arm => {
+        Arch::Arm | Arch::Thumb2 => {
             println!("{name}: skipped: CPUs of its ISA cannot be saved yet");
             None
         }

@@ -454,7 +454,7 @@ fn batches_and_the_global_switch_work_in_a_running_guest() {
 fn the_guests_own_breakpoints_are_delivered_to_the_guest() {
     for (arch, name) in GUESTS.iter().filter(|(arch, _)| BENCHES.contains(arch)) {
         for (bytes, vector, behind) in facts(*arch).breakpoints {
-            let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1 };
+            let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1, ..Before::default() };
             let after = Lab::new(*arch).run(&case, How::InPlace).expect("nothing is registered");
             let first = after.happened.first().map(|event| (event.what, event.pc - place(*arch), event.time));
             assert_eq!(first, Some((What::Exception(*vector, None), *behind, *behind)), "{name}: {bytes:02x?}");

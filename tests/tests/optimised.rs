@@ -8,7 +8,7 @@ use trapline::probed::Session;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
-use trapline_tests::{GUESTS, Run, assert_same, boundaries, functions, kernel, run, saved_guests, session};
+use trapline_tests::{Run, assert_same, boundaries, functions, jumping_guests, kernel, run, saved_guests, session};
 
 /// Lets the worker come now, and counts what it has done.
 fn optimise(session: &mut Session) -> usize {
@@ -37,7 +37,7 @@ fn optimised(session: &mut Session) -> usize {
 /// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times of a run without.
 #[test]
 fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in jumping_guests() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             // A jump keeps others away from the instructions under it; with another phase others have their turn.
@@ -69,7 +69,7 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
 /// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their going.
 #[test]
 fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
-    for (_, name) in GUESTS {
+    for (_, name) in jumping_guests() {
         for cpus in [1, 2] {
             // The same cuts without jumps: where a run is cut, sleeping CPUs are looked at.
             let cut = |jumps: bool| {
@@ -106,7 +106,7 @@ fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
 /// OP-11, RP-1: return probes on every function, entered by jumps.
 #[test]
 fn optimised_return_probes_change_nothing() {
-    for (_, name) in GUESTS {
+    for (_, name) in jumping_guests() {
         let plain = run(&mut session(name, 1));
         let mut probed = session(name, 1);
         let returns = Arc::new(AtomicU64::new(0));
@@ -127,14 +127,14 @@ fn optimised_return_probes_change_nothing() {
 /// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its pc.
 #[test]
 fn an_optimised_handler_sees_and_changes_live_registers() {
-    for (arch, name) in GUESTS {
+    for (arch, name) in jumping_guests() {
         let place = favourable(name);
         let seen = |jump: bool| {
             let mut session = session(name, 1);
             session.with_engine(|engine, guest| engine.set_optimization(guest, jump));
             let sum = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&sum);
-            let accumulator = facts(*arch).scratch;
+            let accumulator = facts(arch).scratch;
             let jump_length = arch.isa().detour.map_or(1, |detour| detour.jump_length);
             let probe = Kprobe::at_address(place).pre(move |hit| {
                 let arguments = (0..3).fold(0, |all: u64, n| all.rotate_left(7) ^ hit.arg(n));

@@ -40,9 +40,9 @@ pub struct Spec {
 /// The board that a kernel was made for.
 pub fn of(kernel: &Kernel) -> &'static Spec {
     match (kernel.arch.name(), is_stock(kernel)) {
-        ("arm", true) => &virt::ARM,
+        ("arm" | "thumb2", true) => &virt::ARM,
         ("arm64", true) => &virt::ARM64,
-        ("arm" | "arm64", false) => &bare::ARM,
+        ("arm" | "thumb2" | "arm64", false) => &bare::ARM,
         (_, true) => &pc::SPEC,
         (_, false) => &bare::SPEC,
     }

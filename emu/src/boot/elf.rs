@@ -43,7 +43,7 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         has if has < LONGEST_HEADER => BootError::Truncated { what: "the ELF header".into(), needs: LONGEST_HEADER, has },
         _ => BootError::Malformed(error.to_string()),
     })?;
-    let arch = arch_of(&header)?;
+    let mut arch = arch_of(&header)?;
     kind_of(&header)?;
     let ctx = context(&header);
     let segments = segments(bytes, &header, ctx, arch)?;
@@ -52,7 +52,13 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     }
     let headers = section_headers(bytes, &header, ctx)?;
     let symbols = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
-        Some(table) => symbol_table(bytes, table, &headers, ctx)?,
+        Some(table) => {
+            let (symbols, in_thumb) = symbol_table(bytes, table, &headers, ctx, arch)?;
+            if in_thumb {
+                arch = Arch::Thumb2;
+            }
+            symbols
+        }
         None => Symbols::default(),
     };
     let sections = sections(bytes, &header, &headers);
@@ -179,7 +185,14 @@ fn section_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<Sectio
     SectionHeader::parse_from(table, 0, count, ctx).map_err(malformed)
 }
 
-fn symbol_table(bytes: &[u8], table: &SectionHeader, headers: &[SectionHeader], ctx: Ctx) -> Result<Symbols, BootError> {
+/// The symbols, and whether most functions are in Thumb code.
+fn symbol_table(
+    bytes: &[u8],
+    table: &SectionHeader,
+    headers: &[SectionHeader],
+    ctx: Ctx,
+    arch: Arch,
+) -> Result<(Symbols, bool), BootError> {
     let data = piece(bytes, table.sh_offset, table.sh_size, || "the symbol table".into())?;
     let names = match headers.get(table.sh_link as usize) {
         Some(names) => piece(bytes, names.sh_offset, names.sh_size, || "the names of the symbols".into())?,
@@ -187,10 +200,13 @@ fn symbol_table(bytes: &[u8], table: &SectionHeader, headers: &[SectionHeader], 
     };
     let count = data.len() / Sym::size(ctx.container);
     if count == 0 {
-        return Ok(Symbols::default());
+        return Ok((Symbols::default(), false));
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
-    Ok(Symbols::new(symbols::elf::entries(&table, names, headers)).with_data(symbols::elf::data(&table, names, headers)))
+    let in_thumb = arch == Arch::Arm && symbols::elf::is_thumb(&table);
+    let arch = if in_thumb { Arch::Thumb2 } else { arch };
+    let entries = symbols::elf::entries(&table, names, headers, arch);
+    Ok((Symbols::new(entries).with_data(symbols::elf::data(&table, names, headers, arch)), in_thumb))
 }
 
 /// The sections in memory, with names where these can be read: they only help to find tables.

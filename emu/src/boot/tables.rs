@@ -153,7 +153,8 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
         listed: true,
     };
     let rows = reader.rows(&BLACKLIST, reader.word);
-    let functions = rows.filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
+    let bits = reader.kernel.arch.isa().pointer_bits;
+    let functions = rows.filter_map(|(at, row)| Some(reader.field(at, row, 0, Form::Absolute)? & !bits));
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );

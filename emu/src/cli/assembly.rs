@@ -38,6 +38,7 @@ impl<'k> Writer<'k> {
             Arch::I386 => x86(x86::ArchMode::Mode32),
             Arch::X86_64 => x86(x86::ArchMode::Mode64),
             Arch::Arm => Capstone::new().arm().mode(arm::ArchMode::Arm).build(),
+            Arch::Thumb2 => Capstone::new().arm().mode(arm::ArchMode::Thumb).build(),
             Arch::Arm64 => Capstone::new().arm64().mode(arm64::ArchMode::Arm).build(),
         };
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;

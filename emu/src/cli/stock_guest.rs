@@ -114,7 +114,7 @@ fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
 fn stock_for(arch: Arch) -> &'static Stock {
     let architecture = match arch.name() {
         "x86_64" => "amd64",
-        "arm" => "armhf",
+        "arm" | "thumb2" => "armhf",
         name => name,
     };
     let stocks = trapline_images::stocks();

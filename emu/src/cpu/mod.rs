@@ -216,6 +216,7 @@ pub fn model(arch: Arch) -> Option<&'static Model> {
         Arch::I386 => Some(&x86::I386),
         Arch::Arm64 => Some(&arm64::ARM64),
         Arch::Arm => Some(&arm::ARM),
+        Arch::Thumb2 => Some(&arm::THUMB2),
     }
 }
 

@@ -263,7 +263,9 @@ fn way_back(cpu: &mut View<'_>, sp: u64, engine: &Engine) -> Option<(u64, u64)> 
         ReturnAddress::OnStack => {
             let found = cpu.read_le(sp, word).ok()?;
             // One that was jumped to out of a function with a return probe.
-            let behind_pad = (engine.return_pad() == Some(found)).then(|| engine.real_return_address(cpu.task(), sp)).flatten();
+            let behind_pad = (engine.return_pad() == Some(found & !engine.isa().pointer_bits))
+                .then(|| engine.real_return_address(cpu.task(), sp))
+                .flatten();
             Some((behind_pad.unwrap_or(found), sp.wrapping_add(word as u64)))
         }
         ReturnAddress::In(register) => Some((cpu.get(register), sp)),

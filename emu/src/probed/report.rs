@@ -30,7 +30,7 @@ impl Session {
         let task = self.machine.look(|view| view.task());
         let engine = self.engine();
         let tables = &self.kernel().tables;
-        let address = |(slot, word): &(u64, u64)| match engine.return_pad() == Some(*word) {
+        let address = |(slot, word): &(u64, u64)| match engine.return_pad() == Some(*word & !engine.isa().pointer_bits) {
             true => engine.real_return_address(task, *slot).or_else(|| engine.resolve_pad(task, 0)),
             false => tables.is_text(*word).then_some(*word),
         };

@@ -5,19 +5,27 @@ use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, 
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};
 use std::ops::Range;
+use trapline_isa::arch::Arch;
 
 /// The symbols that kallsyms would take from this table, and the absolute ones.
-pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec<Entry> {
-    table.iter().filter_map(|symbol| entry(&symbol, names, sections)).collect()
+pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Entry> {
+    table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch)).collect()
 }
 
-/// Where data lies between the code, by address: from each mapping symbol `$d` to the next one of any kind (AAELF, "mapping symbols").
-pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec<Range<u64>> {
+/// Whether a table of 32-bit ARM is of a kernel in Thumb code: pointers to functions of Thumb code have bit 0 set.
+pub fn is_thumb(table: &Symtab<'_>) -> bool {
+    let functions = || table.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != SHN_UNDEF as usize);
+    2 * functions().filter(|symbol| symbol.st_value & 1 != 0).count() > functions().count()
+}
+
+/// Where data lies between the code, or code of the other instruction set, by address: from each mapping symbol `$d` to the next one of any kind (AAELF, "mapping symbols").
+pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Range<u64>> {
+    let other_set = if arch == Arch::Thumb2 { 'a' } else { 't' };
     let mapping = |symbol: Sym| {
         let section = sections.get(symbol.st_shndx).filter(|section| section.sh_flags & u64::from(SHF_EXECINSTR) != 0)?;
         let kind = name(names, symbol.st_name)?.strip_prefix('$')?.chars().next()?;
         let end = section.sh_addr.checked_add(section.sh_size)?;
-        matches!(kind, 'a' | 't' | 'x' | 'd').then_some((symbol.st_value, kind == 'd', end))
+        matches!(kind, 'a' | 't' | 'x' | 'd').then_some((symbol.st_value, kind == 'd' || kind == other_set, end))
     };
     let mut found: Vec<(u64, bool, u64)> = table.iter().filter_map(mapping).collect();
     found.sort_unstable();
@@ -26,13 +34,14 @@ pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader]) -> Vec
     ranges.map(|((start, _, end), next)| *start..next.min(*end)).filter(|range| !range.is_empty()).collect()
 }
 
-fn entry(symbol: &Sym, names: &[u8], sections: &[SectionHeader]) -> Option<Entry> {
+fn entry(symbol: &Sym, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Option<Entry> {
     let kind = match symbol.st_type() {
         STT_NOTYPE | STT_OBJECT | STT_FUNC | STT_GNU_IFUNC => letter(symbol, sections)?,
         _ => return None, // sections, source files, thread-local things
     };
     let name = name(names, symbol.st_name)?;
-    is_wanted(name).then(|| Entry { address: symbol.st_value, name: name.into(), kind, module: None })
+    let bits = if matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC) { arch.isa().pointer_bits } else { 0 };
+    is_wanted(name).then(|| Entry { address: symbol.st_value & !bits, name: name.into(), kind, module: None })
 }
 
 /// The letter of `nm`; `None` for what is not in the kernel's memory.

@@ -23,12 +23,25 @@ struct boot_info {
 	u32 magic, version, ram_bytes, cpus, command_line;
 };
 
-/* A row of the exception table: a fault at `insn` goes on at `fixup` (both relative to themselves, as in Linux). */
+/* A row of the exception table: a fault at `insn` goes on at `fixup`. As in Linux both are relative to themselves with a third word behind
+   them, but on 32-bit ARM, where they are addresses; so too in the bug table. */
+#ifdef __arm__
+struct exception_table_entry {
+	u32 insn, fixup;
+};
+#define TABLE_SITE(label) label
+#define TABLE_TYPE ""
+#define TABLE_ADDRESS(field) ((unsigned long)(field))
+#else
 struct exception_table_entry {
 	s32 insn, fixup, type;
 };
+#define TABLE_SITE(label) label " - ."
+#define TABLE_TYPE ".long 1\n\t"
+#define TABLE_ADDRESS(field) ((unsigned long)&(field) + (long)(field))
+#endif
 #define EX_TABLE(insn, fixup)                                                                                          \
-	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " #insn " - .\n\t.long " #fixup " - .\n\t.long 1\n\t"    \
+	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " TABLE_SITE(#insn) "\n\t.long " TABLE_SITE(#fixup) "\n\t" TABLE_TYPE \
 	".popsection\n\t"
 
 /* A row of the bug table: the ud2 at this address is on purpose. */

@@ -22,7 +22,7 @@ static inline u64 clock_ns(void)
 
 /* The place is an undefined instruction on purpose. */
 #define WARN_HERE()                                                                                                    \
-	asm volatile("1: " UNDEFINED "\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long 1b - .\n\t.long 0\n\t" \
+	asm volatile("1: " UNDEFINED "\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long " TABLE_SITE("1b") "\n\t.long 0\n\t" \
 		     ".short %c0, 1\n\t.popsection" ::"i"(__LINE__))
 
 /* Rights of a page. */

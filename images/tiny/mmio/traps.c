@@ -12,8 +12,8 @@ static noinline unsigned long search_exception_table(unsigned long ip)
 {
 	const struct exception_table_entry *row;
 	for (row = __start___ex_table; row < __stop___ex_table; row++)
-		if ((unsigned long)&row->insn + (long)row->insn == ip)
-			return (unsigned long)&row->fixup + (long)row->fixup;
+		if (TABLE_ADDRESS(row->insn) == ip)
+			return TABLE_ADDRESS(row->fixup);
 	return 0;
 }
 
@@ -30,7 +30,7 @@ static noinline int is_bug_address(unsigned long ip)
 {
 	const struct bug_entry *row;
 	for (row = __start___bug_table; row < __stop___bug_table; row++)
-		if ((unsigned long)&row->insn + (long)row->insn == ip)
+		if (TABLE_ADDRESS(row->insn) == ip)
 			return 1;
 	return 0;
 }

@@ -41,6 +41,8 @@ pub static ARM: Isa = A32;
 ///
 /// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted here.
 pub static THUMB2: Isa = Isa {
+    arch: Arch::Thumb2,
+    pointer_bits: 1,
     breakpoint: &slot::THUMB_BREAKPOINT.to_le_bytes(),
     breakpoint_over: slot::thumb_breakpoint_over,
     is_breakpoint: slot::is_thumb_breakpoint,
@@ -58,6 +60,7 @@ const A32: Isa = Isa {
     arch: Arch::Arm,
     word: 4,
     longest: LENGTH,
+    pointer_bits: 0,
     breakpoint: &slot::BREAKPOINT.to_le_bytes(),
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,

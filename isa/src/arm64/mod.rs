@@ -18,6 +18,7 @@ pub static ARM64: Isa = Isa {
     arch: Arch::Arm64,
     word: 8,
     longest: LENGTH,
+    pointer_bits: 0,
     breakpoint: &slot::PROBE.to_le_bytes(),
     breakpoint_over: |_| const { &slot::PROBE.to_le_bytes() },
     is_breakpoint: slot::is_breakpoint,

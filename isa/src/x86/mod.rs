@@ -64,6 +64,7 @@ const LONG: Isa = Isa {
     arch: Arch::X86_64,
     word: Mode::Bits64.word(),
     longest: LONGEST,
+    pointer_bits: 0,
     breakpoint: &[slot::INT3],
     breakpoint_over: |_| &[slot::INT3],
     is_breakpoint: |bytes| bytes.starts_with(&[slot::INT3]),

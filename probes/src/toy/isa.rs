@@ -248,6 +248,7 @@ const BASE: Isa = Isa {
     arch: Arch::X86_64,
     word: 8,
     longest: 6,
+    pointer_bits: 0,
     breakpoint: &[BREAK],
     breakpoint_over: |_| &[BREAK],
     is_breakpoint: |bytes| bytes.first() == Some(&BREAK),

@@ -19,7 +19,7 @@ pub static BENCH: Bench = Bench {
     base: BASE,
     seen_from: SEEN_FROM,
     jumps: true,
-    is_hit: |case| holds(word(&case.bytes) >> 28, case.flags),
+    is_hit: |case| Some(holds(word(&case.bytes) >> 28, case.flags)),
     halt: &WFI.to_le_bytes(),
     set_up: |_| set_up(),
     pieces: |_| vec![(PAGE_TABLES, page_tables(), 0x8000)],
@@ -37,6 +37,21 @@ pub static BENCH: Bench = Bench {
     hard: HARD,
     case: |arch| case(arch).boxed(),
     disassembler: |_| Capstone::new().arm().mode(arch::arm::ArchMode::Arm).build(),
+};
+
+/// T16 and T32. No jumps stand in Thumb code.
+pub static THUMB_BENCH: Bench = Bench {
+    jumps: false,
+    // In an IT block that begins in front of it, the instructions between have a say.
+    is_hit: |case| case.front.is_empty().then_some(true),
+    halt: &THUMB_WFI.to_le_bytes(),
+    flags: ("cpsr", 0xf80f_0000, 0x1c0 | THUMB),
+    left_out: THUMB_LEFT_OUT,
+    no_promise: THUMB_NO_PROMISE,
+    hard: THUMB_HARD,
+    case: |arch| thumb_case(arch).boxed(),
+    disassembler: |_| Capstone::new().arm().mode(arch::arm::ArchMode::Thumb).build(),
+    ..BENCH
 };
 
 const BASE: u64 = 0x4000_0000;
@@ -143,6 +158,83 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
 }
 
+/// The CPSR's bit of Thumb code.
+const THUMB: u64 = 1 << 5;
+const THUMB_WFI: u16 = 0xbf30;
+
+/// The bytes of a Thumb instruction: those from 0x10000 on have two halfwords.
+pub fn thumb_bytes(word: u32) -> Vec<u8> {
+    let halves = [(word >> 16) as u16, word as u16];
+    let skipped = if halves[0] == 0 { 1 } else { 0 };
+    halves[skipped..].iter().flat_map(|half| half.to_le_bytes()).collect()
+}
+
+fn thumb_word(bytes: &[u8]) -> u32 {
+    match *bytes {
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([c, d, a, b]),
+        _ => 0,
+    }
+}
+
+#[rustfmt::skip]
+const THUMB_HARD: &[(&str, Arch, &[u8])] = &[
+    ("b to itself",                     Arch::Thumb2, &[0xfe, 0xe7]),
+    ("bne",                             Arch::Thumb2, &[0x10, 0xd1]),
+    ("bls.w",                           Arch::Thumb2, &[0x40, 0xf2, 0x40, 0x80]),
+    ("bl",                              Arch::Thumb2, &[0x00, 0xf0, 0x20, 0xf8]),
+    ("blx to A32 code",                 Arch::Thumb2, &[0x00, 0xf0, 0x20, 0xe8]),
+    ("bx lr",                           Arch::Thumb2, &[0x70, 0x47]),
+    ("blx r3",                          Arch::Thumb2, &[0x98, 0x47]),
+    ("mov pc, r3",                      Arch::Thumb2, &[0x9f, 0x46]),
+    ("add r1, pc",                      Arch::Thumb2, &[0x79, 0x44]),
+    ("cmp pc, r1",                      Arch::Thumb2, &[0x8f, 0x45]),
+    ("cbz r3",                          Arch::Thumb2, &[0x43, 0xb1]),
+    ("cbnz r5",                         Arch::Thumb2, &[0x45, 0xb9]),
+    ("adr r1",                          Arch::Thumb2, &[0x08, 0xa1]),
+    ("ldr r2, literal",                 Arch::Thumb2, &[0x10, 0x4a]),
+    ("ldr.w pc, literal",               Arch::Thumb2, &[0xdf, 0xf8, 0x40, 0xf0]),
+    ("ldrsh.w r2, literal",             Arch::Thumb2, &[0xbf, 0xf9, 0x40, 0x20]),
+    ("ldrd r2, r3, literal",            Arch::Thumb2, &[0xdf, 0xe9, 0x10, 0x23]),
+    ("pop {r4, pc}",                    Arch::Thumb2, &[0x10, 0xbd]),
+    ("pop.w {r4, r8, pc}",              Arch::Thumb2, &[0xbd, 0xe8, 0x10, 0x81]),
+    ("push {r4, lr}",                   Arch::Thumb2, &[0x10, 0xb5]),
+    ("tbb [pc, r9]",                    Arch::Thumb2, &[0xdf, 0xe8, 0x09, 0xf0]),
+    ("tbh [r3, r2, lsl #1]",            Arch::Thumb2, &[0xd3, 0xe8, 0x12, 0xf0]),
+    ("str that may fault",              Arch::Thumb2, &[0x1a, 0x60]),
+    ("mrs r3, cpsr",                    Arch::Thumb2, &[0xef, 0xf3, 0x00, 0x83]),
+    ("msr cpsr_f, r3",                  Arch::Thumb2, &[0x83, 0xf3, 0x00, 0x88]),
+    ("cpsid i",                         Arch::Thumb2, &[0x72, 0xb6]),
+    ("adds, narrow",                    Arch::Thumb2, &[0x1a, 0x44]),
+    ("adcs.w",                          Arch::Thumb2, &[0x51, 0xeb, 0x02, 0x00]),
+    ("mrc TPIDRURO",                    Arch::Thumb2, &[0x1d, 0xee, 0x70, 0x3f]),
+    ("vadd.f64",                        Arch::Thumb2, &[0x31, 0xee, 0x03, 0x2b]),
+    ("vadd.i32 q",                      Arch::Thumb2, &[0x24, 0xef, 0x42, 0x08]),
+    ("sdiv, which this core may not have", Arch::Thumb2, &[0x93, 0xfb, 0xf2, 0xf1]),
+];
+
+#[rustfmt::skip]
+const THUMB_LEFT_OUT: &[Reason] = &[
+    ("with arbitrary domains a machine goes on nowhere, in place or out of line", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee03_0f10),
+    ("pldw is computed as CPUs do that have it; this one has not", |bytes| thumb_word(bytes) & 0xff70_f000 == 0xf830_f000),
+    ("the cycle counter tells the host's time", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee19_0f10 || thumb_word(bytes) & 0xfff0_0ff0 == 0xec50_0f00),
+];
+
+#[rustfmt::skip]
+const THUMB_NO_PROMISE: &[Outcome] = &[
+    ("what reads the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+        |case, after| {
+            let at = SEEN_FROM + PLACE;
+            let reads = (Arch::Thumb2.isa().decode)(at, &case.bytes).is_ok_and(|insn| rules::reads_pc(Set::Thumb, &insn));
+            reads && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == at)
+        }),
+    ("a load of the instruction itself sees the breakpoint on it", |case, _| {
+        let word = thumb_word(&case.bytes);
+        let near = word & 0xfff <= 8 || word & 0xff <= 2 && word >> 25 == 0x74;
+        word >> 16 & 0x0f == 15 && word >> 25 != 0x78 && word >> 16 != 0 && near
+    }),
+];
+
 /// Whether a condition holds; what has none always does.
 fn holds(condition: u32, flags: u64) -> bool {
     emulate::holds(condition as u8, flags as u32)
@@ -240,7 +332,32 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
             let bytes = word.to_le_bytes().to_vec();
             let insn = (arch.isa().decode)(SEEN_FROM + PLACE, &bytes).ok()?;
             let runs = all == 0 || (arch.isa().plan)(&insn, Policy::Best).is_ok();
-            runs.then_some(Before { bytes, registers, flags, seed })
+            runs.then_some(Before { bytes, registers, flags, seed, ..Before::default() })
         },
     )
+}
+
+/// As [`case`]: mostly words of the tables' rows that are not refused.
+fn thumb_case(arch: Arch) -> impl Strategy<Value = Before> {
+    let word = (prop::sample::select(thumb_rows()), any::<u32>()).prop_map(|((mask, value), word)| value | word & !mask);
+    let any_word = prop_oneof![any::<u16>().prop_map(u32::from), any::<u32>()];
+    let instruction = prop_oneof![1 => any_word, 3 => word];
+    (instruction, registers(), any::<u64>(), any::<u64>(), 0u32..8).prop_filter_map(
+        "an instruction that is refused",
+        move |(word, registers, flags, seed, all)| {
+            let insn = (arch.isa().decode)(SEEN_FROM + PLACE, &thumb_bytes(word)).ok()?;
+            let runs = all == 0 || (arch.isa().plan)(&insn, Policy::Best).is_ok();
+            let bytes = insn.bytes().to_vec();
+            runs.then_some(Before { bytes, registers, flags, seed, ..Before::default() })
+        },
+    )
+}
+
+/// The rows for Thumb code as (mask, value), those of coprocessors with them; in 16 bits or in 32.
+pub fn thumb_rows() -> Vec<(u32, u32)> {
+    let narrow = rules::rows(Set::Thumb, 2).map(|(mask, value)| (mask | 0xffff_0000, value));
+    let coprocessors =
+        rules::rows(Set::A32, 4).filter(|(_, value)| (0xc..=0xe).contains(&(value >> 24 & 15)) && value >> 28 != 15);
+    let coprocessors = coprocessors.map(|(mask, value)| (mask | 0xf000_0000, value | 0xe000_0000));
+    narrow.chain(rules::rows(Set::Thumb, 4)).chain(coprocessors).collect()
 }

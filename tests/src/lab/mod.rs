@@ -62,8 +62,8 @@ pub struct Bench {
     pub seen_from: u64,
     /// There are jumps.
     pub jumps: bool,
-    /// Whether a probe on the case is hit: its breakpoint may have a condition.
-    pub is_hit: fn(&Before) -> bool,
+    /// Whether a probe on the case is hit, where that is known: its breakpoint may have a condition.
+    pub is_hit: fn(&Before) -> Option<bool>,
     /// An instruction with which the CPU goes to sleep for good.
     pub halt: &'static [u8],
     /// Code that sets the machine up and sleeps.
@@ -99,7 +99,7 @@ pub struct Bench {
 }
 
 /// The ISAs that have a bench.
-pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm];
+pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2];
 
 /// Where the guest sees the instruction.
 pub fn place(arch: Arch) -> u64 {
@@ -112,6 +112,7 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::I386 | Arch::X86_64 => &x86::BENCH,
         Arch::Arm64 => &arm64::BENCH,
         Arch::Arm => &arm::BENCH,
+        Arch::Thumb2 => &arm::THUMB_BENCH,
     }
 }
 
@@ -129,10 +130,14 @@ pub enum How {
 }
 
 /// The state before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Before {
     /// The instruction.
     pub bytes: Vec<u8>,
+    /// Code in front of it, where the run begins.
+    pub front: Vec<u8>,
+    /// Code behind it.
+    pub rest: Vec<u8>,
     /// General registers in the order of the ABI's table, the stack pointer aside.
     pub registers: Vec<u64>,
     /// What the flags are taken from.
@@ -171,6 +176,8 @@ pub struct Lab {
     happened: usize,
     /// The last case has run behind a jump.
     pub jumped: bool,
+    /// Hits of the last case's probe.
+    pub hits: u64,
 }
 
 impl Lab {
@@ -181,7 +188,7 @@ impl Lab {
         let stop = session.machine_mut().run_until(1_000_000);
         assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
         let happened = session.machine().happenings().len();
-        Lab { arch, bench: bench(arch), session, happened, jumped: false }
+        Lab { arch, bench: bench(arch), session, happened, jumped: false, hits: 0 }
     }
 
     /// Runs one case. `Err`: the probe was refused, with the reason.
@@ -207,9 +214,10 @@ impl Lab {
             Stop::Dead(_) => Stop::Dead(String::new()),
             other => other,
         };
+        self.hits = probe.as_ref().map_or(0, Kprobe::hits);
         if let Some(probe) = &probe {
             let expected = (self.bench.is_hit)(case);
-            assert_eq!(probe.hits() >= 1, expected, "whether the probe was hit: {case:x?}");
+            assert!(expected.is_none_or(|expected| expected == (probe.hits() >= 1)), "whether the probe was hit: {case:x?}");
             // Also when the instruction faults: the guest comes back to it, not to the detour's start.
             assert!(!self.jumped || probe.hits() <= 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
@@ -265,8 +273,8 @@ impl Lab {
         let machine = self.session.machine_mut();
         let mut put = |at: u64, bytes: &[u8]| assert!(machine.write_physical(base + at, bytes), "{at:#x} is memory");
         let mut code = halts(halt, CODE_BYTES);
-        let at = (PLACE - CODE) as usize;
-        let store = [case.bytes.as_slice(), &behind(arch)].concat();
+        let at = (PLACE - CODE) as usize - case.front.len();
+        let store = [case.front.as_slice(), &case.bytes, &case.rest, &behind(arch)].concat();
         code[at..at + store.len()].copy_from_slice(&store);
         put(ELSEWHERE - ELSEWHERE_BYTES / 2, &halts(halt, ELSEWHERE_BYTES));
         put(MEDIA, &[0; MEDIA_BYTES as usize]);
@@ -283,7 +291,7 @@ impl Lab {
     fn set_registers(&mut self, case: &Before) {
         let (arch, bench) = (self.arch, self.bench);
         let machine = self.session.machine_mut();
-        machine.set_pc(place(arch));
+        machine.set_pc(place(arch) - case.front.len() as u64);
         machine.look(|view| {
             let abi = arch.isa().abi;
             let general = abi.names.iter().filter(|(name, reg)| !bench.not_general.contains(name) && *reg != abi.sp);

@@ -13,7 +13,7 @@ pub static BENCH: Bench = Bench {
     base: 0,
     seen_from: 0,
     jumps: true,
-    is_hit: |_| true,
+    is_hit: |_| Some(true),
     halt: &[HALT],
     set_up,
     pieces,
@@ -240,7 +240,7 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
         move |(prefix, rex, opcode, operands, registers, flags, seed)| {
             let bytes: Vec<u8> = [prefix, rex, opcode, operands].concat();
             let insn = (arch.isa().decode)(PLACE, &bytes).ok()?;
-            Some(Before { bytes: insn.bytes().to_vec(), registers, flags, seed })
+            Some(Before { bytes: insn.bytes().to_vec(), registers, flags, seed, ..Before::default() })
         },
     )
 }

@@ -1,10 +1,12 @@
-//! 32-bit ARM: every row of its tables, and every condition with flags for which it holds and for which it fails.
+//! 32-bit ARM: every row of its tables, every condition with flags for which it holds and for which it fails, and every shape of IT
+//! block with a probe at each of its places.
 
 use super::{Labs, spread};
 use std::collections::BTreeMap;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::{LENGTH, Set, emulate, rules};
 use trapline_isa::plan::Policy;
+use trapline_tests::lab::arm::{thumb_bytes, thumb_rows};
 use trapline_tests::lab::{Before, place};
 
 /// What a test has found out about many cases; all that went wrong is told at once.
@@ -21,7 +23,11 @@ impl Tally {
 
     fn compare(&mut self, what: &str, bytes: Vec<u8>, flags: u64, seed: u64) {
         let registers = (0..15).map(|register| spread(self.arch, seed, register)).collect();
-        if let Err(why) = self.labs.compare(&Before { bytes, registers, flags, seed }) {
+        self.compare_case(what, &Before { bytes, registers, flags, seed, ..Before::default() });
+    }
+
+    fn compare_case(&mut self, what: &str, case: &Before) {
+        if let Err(why) = self.labs.compare(case) {
             self.wrong.push(format!("{what}: {why}"));
         }
     }
@@ -109,5 +115,114 @@ fn every_condition_does_the_same_out_of_line_as_in_place() {
         }
     }
     assert!(tally.labs.compared > 600, "{} compared", tally.labs.compared);
+    tally.end();
+}
+
+/// KP-2, KP-6: words of every row of the tables for Thumb code.
+#[test]
+fn every_row_of_the_thumb_tables_does_the_same_out_of_line_as_in_place() {
+    let isa = Arch::Thumb2.isa();
+    let mut tally = Tally::new(Arch::Thumb2);
+    let mut met = 0;
+    for (number, (mask, value)) in thumb_rows().into_iter().enumerate() {
+        let mut count = 0;
+        for turn in 0..each() {
+            let seed = number as u64 * 7919 + turn * 104_729 + 1;
+            let word = |salt: u64| {
+                let random =
+                    spread(Arch::Thumb2, seed, salt) as u32 ^ (seed as u32).rotate_left(salt as u32) ^ (salt as u32) << 12;
+                thumb_bytes(value | random & !mask)
+            };
+            let accepted = |bytes: &Vec<u8>| {
+                (isa.decode)(place(Arch::Thumb2), bytes)
+                    .is_ok_and(|insn| insn.bytes() == bytes.as_slice() && (isa.plan)(&insn, Policy::Best).is_ok())
+            };
+            let Some(bytes) = (0..40).map(word).find(accepted) else { continue };
+            tally.compare(&format!("row {mask:#010x} {value:#010x}"), bytes, spread(Arch::Thumb2, seed, 77) << 28, seed);
+            count += 1;
+        }
+        met += u32::from(count > 0);
+    }
+    println!("{met} rows");
+    assert!(met > 120, "{met} rows");
+    tally.end();
+}
+
+/// Thumb instructions that may stand anywhere in an IT block: narrow ones, which set no flags there, wide ones that do, ones that may
+/// fault, ones that are computed, and one that reads the flags.
+#[rustfmt::skip]
+const INSIDE: &[u32] = &[
+    0x3001,      // add r0, #1
+    0xf111_0101, // adds.w r1, r1, #1
+    0x2b07,      // cmp r3, #7
+    0xf1b4_0f05, // cmp.w r4, #5
+    0x6829,      // ldr r1, [r5]
+    0x447a,      // add r2, pc
+    0xa301,      // adr r3
+    0x4c04,      // ldr r4, literal
+    0xeb57_0608, // adcs.w r6, r7, r8
+    0xf3ef_8700, // mrs r7, cpsr
+    0xbf00,      // nop
+    0xee31_2b03, // vadd.f64 d2, d1, d3
+];
+
+/// Those that may stand at its end only.
+#[rustfmt::skip]
+const LAST: &[u32] = &[
+    0xe006,      // b
+    0x4770,      // bx lr
+    0xbd10,      // pop {r4, pc}
+    0xf8df_f010, // ldr.w pc, literal
+    0x449f,      // add pc, r3
+    0xf000_f80c, // bl
+];
+
+/// KP-2, KP-6: every shape of IT block, a probe at each place in it and on the IT instruction, conditions that hold and ones that fail: what
+/// the block leaves, what of it is skipped and how long it takes are the same; a probe is hit where its instruction runs.
+#[test]
+fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
+    let mut tally = Tally::new(Arch::Thumb2);
+    let (mut shapes, mut hits) = (0, 0);
+    for (condition, mask) in (0..15u32).flat_map(|condition| (1..16u32).map(move |mask| (condition, mask))) {
+        // What always holds has no opposite.
+        let length = 4 - mask.trailing_zeros() as usize;
+        if condition == 14 && mask.count_ones() != 1 {
+            continue;
+        }
+        shapes += 1;
+        for place in 0..=length {
+            for holds in [false, true] {
+                let seed = u64::from(condition * 1009 + mask * 31) * 11 + place as u64 * 2 + u64::from(holds) + 1;
+                let pick = |from: &[u32], salt: u64| from[(spread(Arch::Arm, seed, 40 + salt) >> 7) as usize % from.len()];
+                let inside = (1..=length).map(|at| match at == length && seed.is_multiple_of(3) {
+                    true => pick(LAST, 0),
+                    false => pick(INSIDE, at as u64),
+                });
+                let block: Vec<Vec<u8>> = [0xbf00 | condition << 4 | mask].into_iter().chain(inside).map(thumb_bytes).collect();
+                let flags = flags_for(condition, holds, seed).unwrap_or(seed << 28) & 0xf00f_0000;
+                let case = Before {
+                    front: block[..place].concat(),
+                    bytes: block[place].clone(),
+                    rest: block[place + 1..].concat(),
+                    registers: (0..15).map(|register| spread(Arch::Thumb2, seed, register)).collect(),
+                    flags,
+                    seed,
+                };
+                tally.compare_case(&format!("condition {condition}, mask {mask:04b}, place {place}, {holds}"), &case);
+                let hit = tally.labs.hits;
+                // The first two places are hit by the flags in the beginning, where nothing before them sets others.
+                if place == 0 || place == 1 {
+                    let expected = place == 0 || holds || condition == 14;
+                    if (hit > 0) != expected {
+                        tally.wrong.push(format!("condition {condition}, mask {mask:04b}, place {place}, {holds}: {hit} hits"));
+                    }
+                }
+                hits += hit.min(1);
+            }
+        }
+    }
+    println!("{shapes} shapes, {hits} probes hit");
+    assert_eq!(shapes, 14 * 15 + 4);
+    assert!(hits > 700 && tally.labs.compared > 1400, "{hits} hits, {} compared", tally.labs.compared);
     tally.end();
 }

@@ -49,7 +49,7 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() 
             for state in 0..2u64 {
                 let seed = number as u64 * 7919 + state + 1;
                 let registers = (0..32).map(|register| spread(*arch, seed, register)).collect();
-                let case = Before { bytes: bytes.clone(), registers, flags: spread(*arch, seed, 99), seed };
+                let case = Before { bytes: bytes.clone(), registers, flags: spread(*arch, seed, 99), seed, ..Before::default() };
                 labs.compare(&case).unwrap_or_else(|why| panic!("{name}: {why}"));
             }
         }
@@ -77,7 +77,7 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
             let before = labs.compared;
             for seed in 1..40u64 {
                 let registers = (0..32).map(|register| spread(*arch, seed, register)).collect();
-                let case = Before { bytes: bytes.to_vec(), registers, flags: spread(*arch, seed, 99), seed };
+                let case = Before { bytes: bytes.to_vec(), registers, flags: spread(*arch, seed, 99), seed, ..Before::default() };
                 labs.compare(&case).unwrap_or_else(|why| panic!("{what}: {why}"));
             }
             assert!(labs.compared > before, "{what} was refused");
@@ -96,12 +96,14 @@ struct Labs {
     refused: u64,
     /// How many of those compared have run behind a jump.
     jumped: u64,
+    /// Hits of the last probe that had a pre-handler alone.
+    hits: u64,
 }
 
 impl Labs {
     fn new(arch: Arch) -> Labs {
         let capstone = (bench(arch).disassembler)(arch).expect("capstone knows it");
-        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0 }
+        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0, hits: 0 }
     }
 
     fn fresh(arch: Arch) -> [Lab; 4] {
@@ -122,6 +124,7 @@ impl Labs {
                 return Ok(());
             }
         };
+        self.hits = probed.hits;
         let expected = in_place.run(case, How::InPlace)?;
         let with_post = stepped.run(case, How::Stepped)?;
         // Each jump costs a look through all memory. In between the bench keeps step, for a case leaves something to the next.

@@ -17,6 +17,8 @@ use trapline_isa::arch::Arch;
 
 /// Kernels in A32 code.
 pub static ARM: Model = model(Arch::Arm);
+/// Kernels in Thumb code, on the same core.
+pub static THUMB2: Model = model(Arch::Thumb2);
 
 const fn model(arch: Arch) -> Model {
     Model {

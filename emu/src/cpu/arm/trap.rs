@@ -32,6 +32,8 @@ pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
     let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };
     let kind = match vector {
         HYPERVISOR_CALL | MONITOR_CALL => TrapKind::FirmwareCall,
+        // It ends copies of Thumb code.
+        DEBUG if in_kernel(&handle) => TrapKind::Breakpoint,
         _ => TrapKind::Exception,
     };
     park(cpu);

@@ -59,6 +59,8 @@ fn check() -> Result<(), String> {
     const STORES: [u8; 25] = *b"\x66\xc7\x05\0\0\x20\0\x40\xc3\xba\0\0\x20\0\xff\xd2\xc6\x02\x43\xff\xd2\xf4\xf4\xf4\xf4";
     ram.write(CODE, &STORES);
     drop_translations(core.handle(), &ram, CODE, STORES.len());
+    core.stopped().write(RegisterX86::RAX, 1);
+    core.stopped().write(RegisterX86::RBX, 1);
     core.stopped().write(RegisterX86::RSP, CODE);
     let ran = run(&mut core);
     if !ran || (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX)) != (2, 2) {

@@ -10,7 +10,8 @@ pub(super) static T16: &[Row] = &[
     both  (0xc000, 0x0000, b"----", Slot),                                        // shifts, add, sub, mov, cmp of low registers
     both  (0xfc00, 0x4000, b"----", Slot),                                        // other operations of these
     refuse(0xfff8, 0x47f8, &REGISTERS),                                           // blx pc
-    both  (0xff00, 0x4700, b"----", Compute(exchange)),                           // bx, blx
+    both  (0xff07, 0x4700, b"----", Compute(exchange)),                           // bx, blx
+    row   (0xff00, 0x4700, b"----", Compute(exchange), Refuse(&UNKNOWN)),         // the bits between are fixed, also below
     refuse(0xffff, 0x44ff, &REGISTERS),                                           // add pc, pc
     both  (0xfc78, 0x4478, b"----", Compute(high)),                               // add, cmp, mov of the pc
     both  (0xfc87, 0x4487, b"----", Compute(high)),                               // to the pc
@@ -62,7 +63,8 @@ pub(super) static T32: &[Row] = &[
     // B: two registers, exclusives, tables
     both  (0xff60_0000, 0xe860_0000, b"wxx-", Either(pair)),                      // ldrd, strd
     both  (0xff40_0000, 0xe940_0000, b"wxx-", Either(pair)),
-    both  (0xfff0_00e0, 0xe8d0_0000, b"s--x", Compute(table)),                    // tbb, tbh
+    both  (0xfff0_ffe0, 0xe8d0_f000, b"s--x", Compute(table)),                    // tbb, tbh
+    row   (0xfff0_00e0, 0xe8d0_0000, b"s--x", Compute(table), Refuse(&UNKNOWN)),
     row   (0xffe0_00c0, 0xe8c0_0080, b"px--", Refuse(&EXCLUSIVE), Slot),          // lda, stl: not exclusive
     refuse(0xfe40_0000, 0xe840_0000, &EXCLUSIVE),
     // C: a shifted register
@@ -107,11 +109,15 @@ pub(super) static T32: &[Row] = &[
     both  (0xfbf0_8000, 0xf360_0000, b"x-x-", Slot),                              // bfi
     refuse(0xfa00_8000, 0xf200_0000, &UNKNOWN),
     // F: branches, control
-    row   (0xfff0_d7ff, 0xf3a0_8001, b"----", Slot, Compute(nothing)),            // yield
-    row   (0xfff0_d7ff, 0xf3a0_8004, b"----", Slot, Compute(nothing)),            // sev
+    row   (0xffff_ffff, 0xf3af_8001, b"----", Slot, Compute(nothing)),            // yield
+    row   (0xfff0_d7ff, 0xf3a0_8001, b"----", Slot, Refuse(&UNKNOWN)),
+    row   (0xffff_ffff, 0xf3af_8004, b"----", Slot, Compute(nothing)),            // sev
+    row   (0xfff0_d7ff, 0xf3a0_8004, b"----", Slot, Refuse(&UNKNOWN)),
     row   (0xfff0_d7ff, 0xf3a0_8003, b"----", Compute(nothing), Refuse(&WAIT)),   // wfi
-    both  (0xfff0_d7fc, 0xf3a0_8000, b"----", Compute(nothing)),                  // nop, wfe
-    both  (0xfff0_d000, 0xf3e0_8000, b"--x-", Compute(read_status)),              // mrs of the CPSR
+    both  (0xffff_fffd, 0xf3af_8000, b"----", Compute(nothing)),                  // nop, wfe
+    row   (0xfff0_d7fc, 0xf3a0_8000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
+    both  (0xffff_f0ff, 0xf3ef_8000, b"--x-", Compute(read_status)),              // mrs of the CPSR
+    row   (0xfff0_d000, 0xf3e0_8000, b"--x-", Compute(read_status), Refuse(&UNKNOWN)),
     best  (0xfff0_d700, 0xf3a0_8000, &HINT, Slot),
     best  (0xfff0_d0f0, 0xf3b0_8020, &BARRIER, Slot),                             // clrex
     best  (0xfff0_d0c0, 0xf3b0_8040, &BARRIER, Slot),                             // dsb, dmb, isb, sb

@@ -125,7 +125,7 @@ impl Instances {
     #[inline]
     pub fn take_newest(&mut self, task: u64, key: u64) -> Option<(u32, u64)> {
         let number = self.newest(task);
-        let call = self.all.get(number as usize).filter(|call| call.frame == key && Some(call.ret_addr) != self.pad)?;
+        let call = self.all.get(number as usize).filter(|call| call.frame == key && !self.is_pad(call.ret_addr))?;
         let (older, ret_addr) = (call.next, call.ret_addr);
         self.set_newest(task, older);
         Some((number, ret_addr))

@@ -174,7 +174,9 @@ impl Returns {
             }
         }
         let frame = cpu.get(isa.abi.sp);
-        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else { return owner.count_missed() };
+        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else {
+            return owner.count_missed();
+        };
         pool.free = next;
         pool.in_flight += 1;
         let task = cpu.task();

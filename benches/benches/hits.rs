@@ -98,7 +98,7 @@ fn handlers(criterion: &mut Criterion) {
 
             for count in [1, 16] {
                 let planted = bench.plant_with(with, move |hit| registers(hit, count)).expect("it may be probed");
-                measure(&mut group, &format!("{letters}, {count} registers"), &mut bench, calls, || planted.hits());
+                measure(&mut group, &format!("{letters}, reads {count} of the registers"), &mut bench, calls, || planted.hits());
                 bench.take_away(planted);
             }
 

@@ -5,11 +5,12 @@
 //! [`Row::line`] is how it tells.
 
 use super::many;
+use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trapline_probes::probe::{Flow, Kprobe};
 
 /// How many probes, and whether in one batch.
@@ -30,7 +31,7 @@ const FEWEST_FOR_MEMORY: usize = 10_000;
 /// Seconds of one piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Time {
-    /// Of this thread on a CPU; by the clock on the wall where the host does not say.
+    /// Of this thread on a CPU.
     pub on_cpu: f64,
     /// By the clock on the wall.
     pub on_wall: f64,
@@ -156,25 +157,25 @@ pub fn answer(count: &str, how: &str) -> Result<String, String> {
 }
 
 struct Watch {
-    on_cpu: Option<u64>,
+    on_cpu: Duration,
     started: Instant,
 }
 
 impl Watch {
     fn start() -> Watch {
-        Watch { on_cpu: nanoseconds_on_cpu(), started: Instant::now() }
+        Watch { on_cpu: time_on_cpu(), started: Instant::now() }
     }
 
     fn stop(&self) -> Time {
-        let on_wall = self.started.elapsed().as_secs_f64();
-        let on_cpu = nanoseconds_on_cpu().zip(self.on_cpu).map(|(now, before)| now.saturating_sub(before) as f64 / 1e9);
-        Time { on_cpu: on_cpu.unwrap_or(on_wall), on_wall }
+        let on_cpu = time_on_cpu().saturating_sub(self.on_cpu);
+        Time { on_cpu: on_cpu.as_secs_f64(), on_wall: self.started.elapsed().as_secs_f64() }
     }
 }
 
-/// Where the host says it.
-fn nanoseconds_on_cpu() -> Option<u64> {
-    fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
+/// Of this thread.
+fn time_on_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Bytes of this process in the host's memory; 0 where the host does not say.

@@ -26,10 +26,11 @@ fn the_demo_shows_console_records_and_summary() {
         assert!(place("checksum: ") < place("# tracer: nop"), "{image}: the console comes first");
         assert!(place("# tracer: nop") < place("the guest powered off;"), "{image}: the summary comes last");
         let read = said.out.lines().find(|line| line.starts_with("read ")).unwrap();
+        // Name, place, mode, when it was armed and its unit, hits, misses.
         let words: Vec<&str> = read.split_whitespace().collect();
-        assert_eq!((words[1], words[4]), ("vfs_read", "0"), "{image}: {read}");
+        assert_eq!((words[1], words[6]), ("vfs_read", "0"), "{image}: {read}");
         let records = said.out.lines().filter(|line| line.contains(": read: (vfs_read+0x0/")).count();
-        assert_eq!(words[3].replace(',', ""), records.to_string(), "{image}: as many records as hits");
+        assert_eq!(words[5].replace(',', ""), records.to_string(), "{image}: as many records as hits");
     }
 }
 

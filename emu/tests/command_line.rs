@@ -208,7 +208,17 @@ fn symbols_and_images_are_listed() {
         .collect();
     assert_eq!(
         names,
-        ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "debian/amd64", "debian/i386", "debian/arm64", "debian/armhf"]
+        [
+            "tiny/x86_64",
+            "tiny/i386",
+            "tiny/arm64",
+            "tiny/arm",
+            "tiny/thumb2",
+            "debian/amd64",
+            "debian/i386",
+            "debian/arm64",
+            "debian/armhf"
+        ]
     );
     let info = trapline(&["images", "info", "tiny/x86_64"]);
     assert!(info.status == 0 && info.out.contains("demo script"), "{}", info.out);

@@ -38,6 +38,7 @@ const MACHINES: &[(&str, u16, u64)] = &[
     ("tiny/i386", header::EM_386, 0),
     ("tiny/arm64", header::EM_AARCH64, 0x4000_0000),
     ("tiny/arm", header::EM_ARM, 0x4000_0000),
+    ("tiny/thumb2", header::EM_ARM, 0x4000_0000),
 ];
 
 fn elf(builtin: &Builtin) -> Elf<'_> {

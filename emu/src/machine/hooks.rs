@@ -376,6 +376,13 @@ impl<L: Listener> Inner<L> {
                 cpu.set_pc(resume);
                 return;
             }
+            if exception.fetch && !self.window.holds(resume) {
+                // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
+                self.around.clock.resume(0, false);
+                (self.around.model.forget)(cpu, &mut self.scratch);
+                cpu.set_pc(resume);
+                return;
+            }
         }
         self.give(cpu, exception, resume);
     }

@@ -185,7 +185,7 @@ mod tests {
     /// OH-1: what stands beside our figures measures what it says.
     #[test]
     fn every_call_is_seen_by_what_watches_and_by_nothing_else() {
-        for arch in Arch::ALL {
+        for Program { arch, .. } in PROGRAMS {
             let cases = [
                 (Watch::Nothing, 0),
                 (Watch::CodeHook { others: 0 }, 100),

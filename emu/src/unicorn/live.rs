@@ -102,7 +102,8 @@ pub(super) fn find(handle: Handle) -> Result<Option<(*mut u8, usize)>, String> {
 
 /// An engine's CPU.
 pub(super) struct Cpu {
-    pub(super) start: usize,
+    /// Its state, in the same piece of memory.
+    pub(super) state: usize,
     /// Its table of functions.
     pub(super) functions: usize,
     /// Where the part of its cached address translations ends that translated code looks into.
@@ -121,7 +122,7 @@ pub(super) fn cpu(memory: &Memory, handle: Handle) -> Option<Cpu> {
     // Behind the way back to the engine stands that to the functions, which lie behind the state.
     let words = memory.words(start, state - start);
     let functions = words.windows(2).find(|two| two[0] == uc && two[1].wrapping_sub(state) < NEAR).map(|two| two[1])?;
-    Some(Cpu { start, functions, translations_end: counter })
+    Some(Cpu { state, functions, translations_end: counter })
 }
 
 /// Twice, with different marks in the state: what is found both times is no leftover of an earlier one.

@@ -54,7 +54,10 @@ const FUNCTIONS: usize = 256;
 
 /// What is known of an engine's RAM.
 pub(super) struct Stores {
+    /// Null until the core has called for it the first time.
     cpu: *mut c_void,
+    /// The CPU's state.
+    state: usize,
     layout: &'static Layout,
     library: Fill,
     modes: *const Mode,
@@ -80,7 +83,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram) -> Result<*mut Stores, String> {
     let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;
     let pages = ram.len().div_ceil(PAGE) as usize;
     let stores = Box::into_raw(Box::new(Stores {
-        cpu: cpu.start as *mut c_void,
+        cpu: null_mut(),
+        state: cpu.state,
         layout,
         // SAFETY: found by its change when the library was asked for another function of this type.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
@@ -137,13 +141,10 @@ unsafe extern "C-unwind" fn fill(
     may_fail: bool,
     host_pc: usize,
 ) -> bool {
-    let mut stores = FIRST.get();
     // SAFETY: the core calls this on the thread of its engine, which is in the list until it has been closed. On a fault the library's
     // function does not return but jumps out, over this frame, which holds nothing that would have to be dropped.
     unsafe {
-        while (*stores).cpu != cpu {
-            stores = (*stores).next;
-        }
+        let stores = Stores::of(cpu);
         let filled = ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
             (*stores).filled(address, access as usize, mode as usize);
@@ -153,6 +154,33 @@ unsafe extern "C-unwind" fn fill(
 }
 
 impl Stores {
+    /// That of a CPU: the first time, the one whose state follows next, for that lies in the same piece of memory.
+    ///
+    /// # Safety
+    /// Only from `fill`, with a CPU of this thread.
+    unsafe fn of(cpu: *mut c_void) -> *mut Stores {
+        let (mut stores, mut nearest) = (FIRST.get(), null_mut::<Stores>());
+        // SAFETY: the elements of the list live until `forget`.
+        unsafe {
+            while !stores.is_null() {
+                if (*stores).cpu == cpu {
+                    return stores;
+                }
+                let distance = |stores: *mut Stores| (*stores).state.wrapping_sub(cpu as usize);
+                if (*stores).cpu.is_null() && (nearest.is_null() || distance(stores) < distance(nearest)) {
+                    nearest = stores;
+                }
+                stores = (*stores).next;
+            }
+            if nearest.is_null() {
+                // Nobody has made this engine: there is nothing to go on with.
+                std::process::abort();
+            }
+            (*nearest).cpu = cpu;
+        }
+        nearest
+    }
+
     /// The library has just put in the translation of this address.
     ///
     /// # Safety

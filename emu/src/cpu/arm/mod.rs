@@ -5,13 +5,14 @@ pub mod check;
 pub mod deliver;
 pub mod linux;
 pub mod literals;
+pub mod named;
 pub mod paging;
 pub mod place;
 pub mod state;
 pub mod tasks;
 pub mod trap;
 
-use super::{Instructions, Model, Named, WindowRow};
+use super::{Instructions, Model, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -59,6 +60,6 @@ const fn model(arch: Arch) -> Model {
         instructions: Instructions::NONE,
         tasks_by_code: tasks::by_code,
         dump: state::dump,
-        named: Named::NONE,
+        named: named::NAMED,
     }
 }

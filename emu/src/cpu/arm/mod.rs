@@ -3,8 +3,6 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
-pub mod linux;
-pub mod literals;
 pub mod named;
 pub mod paging;
 pub mod place;
@@ -24,7 +22,6 @@ pub static THUMB2: Model = model(Arch::Thumb2);
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
-        marks: &linux::MARKS,
         core: &kinds::ARM,
         self_check: check::self_check,
         trap: trap::trap,

@@ -66,6 +66,15 @@ const PROGRAMS: &[Program] = &[
         nothing: &[0x00, 0x00, 0xa0, 0xe1, 0x1e, 0xff, 0x2f, 0xe1], breakpoint: &[0x70, 0x00, 0x20, 0xe1, 0x1e, 0xff, 0x2f, 0xe1],
         behind: 4,
     },
+    Program {
+        arch: Arch::Thumb2, library: (sys::Arch::ARM, Mode::LITTLE_ENDIAN),
+        pc: Register(RegisterARM::PC as c_int), stack: Register(RegisterARM::SP as c_int), counter: Register(RegisterARM::R1 as c_int),
+        // bl function; subs r1, #1; bne back
+        calls: &[0x00, 0xf0, 0x7e, 0xf8, 0x01, 0x39, 0xfb, 0xd1],
+        nothing: &[0x00, 0xbf, 0x70, 0x47], breakpoint: &[0x00, 0xbe, 0x70, 0x47],
+        // And the bit that says Thumb.
+        behind: 2 + 1,
+    },
 ];
 
 /// call function; dec ecx; jnz back
@@ -161,7 +170,9 @@ impl Bare {
             for (register, value) in [(program.stack, STACK_END), (program.counter, u64::from(calls))] {
                 check(sys::uc_reg_write(self.uc, register.0, (&raw const value).cast()))?;
             }
-            check(sys::uc_emu_start(self.uc, START, START + program.calls.len() as u64, 0, 0))?;
+            // The library is told of Thumb code by the lowest bit.
+            let start = START | u64::from(program.arch == Arch::Thumb2);
+            check(sys::uc_emu_start(self.uc, start, START + program.calls.len() as u64, 0, 0))?;
         }
         Ok(self.seen.hits - before)
     }

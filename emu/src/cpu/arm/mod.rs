@@ -3,13 +3,14 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
+pub mod named;
 pub mod paging;
 pub mod place;
 pub mod state;
 pub mod tasks;
 pub mod trap;
 
-use super::{Instructions, Model, Named, WindowRow};
+use super::{Instructions, Model, WindowRow};
 use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
@@ -56,6 +57,6 @@ const fn model(arch: Arch) -> Model {
         instructions: Instructions::NONE,
         tasks_by_code: tasks::by_code,
         dump: state::dump,
-        named: Named::NONE,
+        named: named::NAMED,
     }
 }

@@ -45,7 +45,7 @@ pub const ABORT: u64 = 0x17;
 /// Undefined instructions.
 pub const UNDEFINED: u64 = 0x1b;
 
-const fn cp15(crn: u32, opc1: u32, crm: u32, opc2: u32) -> CoprocessorRegister {
+pub(super) const fn cp15(crn: u32, opc1: u32, crm: u32, opc2: u32) -> CoprocessorRegister {
     CoprocessorRegister { cp: 15, crn, opc1, crm, opc2 }
 }
 

@@ -1,0 +1,201 @@
+//! The architectural state by names, for snapshots: everything that the core shows through its registers.
+//!
+//! What is saved is tried at once, as on AArch64 (`cpu/arm64/named.rs`): a core that starts from its reset state and is given these values must
+//! hold the same bytes, those apart that the core works out or keeps for itself.
+
+use super::state::*;
+use super::trap;
+use crate::cpu::Named;
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::kinds::CoprocessorRegister;
+use crate::unicorn::surgery::Image;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterARM;
+
+/// The functions of this file. Nothing is held once for all CPUs.
+pub const NAMED: Named = Named {
+    save,
+    check: |values| numbers(values).map(|_| ()),
+    load,
+    save_shared: |_| Values::default(),
+    check_shared: |values| values.read([].into_iter()).map(|_| ()),
+    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+};
+
+const WORD: u128 = u32::MAX as u128;
+const DOUBLE: u128 = u64::MAX as u128;
+
+/// Registers that all modes have but that of fast interrupts.
+const LOW: [RegisterARM; 8] = [
+    RegisterARM::R0,
+    RegisterARM::R1,
+    RegisterARM::R2,
+    RegisterARM::R3,
+    RegisterARM::R4,
+    RegisterARM::R5,
+    RegisterARM::R6,
+    RegisterARM::R7,
+];
+const HIGH: [RegisterARM; 5] = [RegisterARM::R8, RegisterARM::R9, RegisterARM::R10, RegisterARM::R11, RegisterARM::R12];
+/// What each mode has of its own; that of user code, which has no saved status, first.
+const BANKED: [RegisterARM; 3] = [RegisterARM::SP, RegisterARM::LR, RegisterARM::SPSR];
+
+/// User code's registers, which the mode for system code shares.
+const SYSTEM: u64 = 0x1f;
+/// Fast interrupts.
+const FAST: u64 = 0x11;
+const MODES: [(&str, u64); 6] =
+    [("usr", SYSTEM), ("fiq", FAST), ("irq", IRQ), ("svc", SUPERVISOR), ("abt", ABORT), ("und", UNDEFINED)];
+
+#[rustfmt::skip]
+const PLAIN: &[(&str, RegisterARM)] = &[
+    ("fpexc", RegisterARM::FPEXC), ("fpscr", RegisterARM::FPSCR),
+];
+
+/// The rest, in the order in which they are put back: the MMU is switched on at the end.
+#[rustfmt::skip]
+static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
+    ("csselr",     CoprocessorRegister { cp: 15, crn: 0, opc1: 2, crm: 0, opc2: 0 }),
+    ("cpacr",      cp15(1, 0, 0, 2)),
+    ("ttbcr",      TTBCR),
+    ("ttbr0",      TTBR0),
+    ("ttbr1",      TTBR1),
+    ("dacr",       cp15(3, 0, 0, 0)),
+    ("dfsr",       DFSR),
+    ("ifsr",       IFSR),
+    ("dfar",       DFAR),
+    ("ifar",       IFAR),
+    ("par",        cp15(7, 0, 4, 0)),
+    ("pmcr",       cp15(9, 0, 12, 0)),
+    ("pmselr",     cp15(9, 0, 12, 5)),
+    ("pmuserenr",  cp15(9, 0, 14, 0)),
+    ("prrr",       cp15(10, 0, 2, 0)),
+    ("nmrr",       cp15(10, 0, 2, 1)),
+    ("vbar",       VBAR),
+    ("fcseidr",    cp15(13, 0, 0, 0)),
+    ("contextidr", cp15(13, 0, 0, 1)),
+    ("tpidrurw",   cp15(13, 0, 0, 2)),
+    ("tpidruro",   TPIDRURO),
+    ("tpidrprw",   cp15(13, 0, 0, 4)),
+    ("sctlr",      SCTLR),
+];
+
+/// What the core keeps for itself: what it works out of other registers, and the last exception.
+const OWN: &[Range<usize>] = &[
+    520..536,                // the condition flags, in pieces of which only some bits count
+    336..340,                // flags of the translator, which follow from the rest
+    2064..2072,              // when on the host its cycle counter began
+    320..328,                // the pc of 64-bit code, which never runs here
+    SYNDROME..SYNDROME + 20, // the last exception
+    3688..3720,              // scratch of one vector instruction
+    3776..3800,              // the exclusive monitor, which any return from an exception clears
+];
+
+/// Names and bits, in the order of the values.
+static WANTED: LazyLock<Vec<(String, u128)>> = LazyLock::new(|| {
+    let low = (0..13).map(|number| (format!("r{number}"), WORD));
+    let fast = (8..13).map(|number| (format!("r{number}_fiq"), WORD));
+    let banked = MODES.iter().flat_map(|(mode, _)| ["sp", "lr", "spsr"].map(|name| (format!("{name}_{mode}"), WORD)));
+    let own = ["cpsr", "pc"].map(|name| (name.to_string(), WORD));
+    let plain = PLAIN.iter().map(|(name, _)| (name.to_string(), WORD));
+    let vectors = (0..VECTORS).map(|number| (format!("d{number}"), DOUBLE));
+    let coprocessor = COPROCESSOR.iter().map(|(name, _)| (name.to_string(), WORD));
+    low.chain(fast).chain(banked).chain(own).chain(plain).chain(vectors).chain(coprocessor).collect()
+});
+
+fn numbers(values: &Values) -> Result<Vec<u128>, String> {
+    let numbers = values.read(WANTED.iter().map(|(name, bits)| Wanted { name, bits: *bits }))?;
+    match numbers.get(STATUS).map(|status| *status as u64 & CPSR_MODE) {
+        Some(mode) if mode == USER || MODES.iter().any(|(_, known)| *known == mode) => Ok(numbers),
+        _ => Err("the register `cpsr` is of a mode that there is not".into()),
+    }
+}
+
+/// Where CPSR stands among the values.
+const STATUS: usize = 13 + HIGH.len() + MODES.len() * BANKED.len();
+
+fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+    let handle = cpu.handle();
+    let (mut now, mut again) = (vec![0; image.len()], vec![0; image.len()]);
+    // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting back does.
+    let (status, pc) = (handle.read(RegisterARM::CPSR), handle.pc());
+    let banks = banks(cpu, status);
+    image.save(handle);
+    image.read(0, &mut now);
+    let mut values = Values::default();
+    for ((name, _), value) in WANTED.iter().zip(all(&handle, banks, status, pc)) {
+        values.put(name.as_str(), value);
+    }
+    load(cpu, image, reset, &values)?;
+    image.save(handle);
+    image.read(0, &mut again);
+    let differs = |at: &usize| now[*at] != again[*at] && !OWN.iter().any(|own| own.contains(at));
+    match (0..now.len()).find(differs) {
+        Some(at) => Err(format!("the CPU holds something that has no name, in byte {at} of its state")),
+        None => Ok(values),
+    }
+}
+
+/// The present registers of the modes: r0 to r12 as user code has them, r8 to r12 of fast interrupts, then those of each mode.
+fn banks(cpu: &TrapContext, status: u64) -> Vec<u64> {
+    let handle = cpu.handle();
+    let mut banks = Vec::new();
+    for (_, mode) in MODES {
+        cpu.write(RegisterARM::CPSR, status & !CPSR_MODE | mode);
+        match mode {
+            SYSTEM => banks.extend(LOW.iter().chain(&HIGH).map(|register| handle.read(*register))),
+            FAST => {
+                let own = HIGH.map(|register| handle.read(register));
+                banks.splice(13..13, own);
+            }
+            _ => {}
+        }
+        banks.extend(BANKED.map(|register| handle.read(register)));
+    }
+    cpu.write(RegisterARM::CPSR, status);
+    banks
+}
+
+/// Every register, in the order of [`WANTED`].
+fn all(handle: &Handle, banks: Vec<u64>, status: u64, pc: u64) -> Vec<u128> {
+    let plain = PLAIN.iter().map(|(_, register)| handle.read(*register));
+    let vectors = (0..VECTORS).map(|number| handle.double(number));
+    let coprocessor = COPROCESSOR.iter().map(|(_, register)| handle.coprocessor(*register));
+    banks.into_iter().chain([status, pc]).chain(plain).chain(vectors).chain(coprocessor).map(u128::from).collect()
+}
+
+fn load(cpu: &TrapContext, _image: &mut Image, reset: &Image, values: &Values) -> Result<(), String> {
+    let numbers: Vec<u64> = numbers(values)?.into_iter().map(|number| number as u64).collect();
+    let mut numbers = numbers.into_iter();
+    let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<u64>>();
+    reset.restore(cpu.handle());
+    let (low, fast, banked) = (take(13), take(HIGH.len()), take(MODES.len() * BANKED.len()));
+    let (own, plain, vectors, coprocessor) = (take(2), take(PLAIN.len()), take(VECTORS.into()), take(COPROCESSOR.len()));
+    let [status, pc] = own[..] else { return Err("the register `pc` is missing".into()) };
+    for ((_, mode), banked) in MODES.iter().zip(banked.chunks(BANKED.len())) {
+        cpu.write(RegisterARM::CPSR, status & !CPSR_MODE | mode);
+        match *mode {
+            SYSTEM => LOW.iter().chain(&HIGH).zip(&low).for_each(|(register, value)| cpu.write(*register, *value)),
+            FAST => HIGH.iter().zip(&fast).for_each(|(register, value)| cpu.write(*register, *value)),
+            _ => {}
+        }
+        BANKED.iter().zip(banked).for_each(|(register, value)| cpu.write(*register, *value));
+    }
+    // Every mode is left once, so that the core puts its registers where it keeps them, as it has after `banks`.
+    cpu.write(RegisterARM::CPSR, status & !CPSR_MODE | SYSTEM);
+    cpu.write(RegisterARM::CPSR, status);
+    for ((_, register), value) in PLAIN.iter().zip(plain) {
+        cpu.write(*register, value);
+    }
+    for (number, value) in (0..VECTORS).zip(vectors) {
+        cpu.set_double(number, value);
+    }
+    for ((_, register), value) in COPROCESSOR.iter().zip(coprocessor) {
+        cpu.set_coprocessor(*register, value);
+    }
+    cpu.set_pc(pc);
+    trap::park(cpu);
+    Ok(())
+}

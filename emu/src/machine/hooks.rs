@@ -158,6 +158,8 @@ impl<L: Listener> Inner<L> {
         match place {
             Place::Detour { origin, .. } => self.escape(cpu, origin),
             Place::ReturnPad => self.returned(cpu, pc),
+            Place::Saving { .. } => self.saving(cpu, pc),
+            Place::Trampoline => self.called(cpu, pc),
             _ => {}
         }
     }
@@ -282,6 +284,21 @@ impl<L: Listener> Inner<L> {
         let trap = cpu.registers();
         let (listener, mut view) = self.show(&trap, origin);
         listener.escaped(&mut view);
+        self.look_at_listener();
+    }
+
+    /// The CPU is at the start of a faithful detour.
+    fn saving(&mut self, cpu: &BlockContext, pc: u64) {
+        let trap = cpu.registers();
+        let (listener, mut view) = self.show(&trap, pc);
+        listener.saving(&mut view);
+    }
+
+    /// The CPU is at the trampoline: the handlers run, on the registers that the detour has saved.
+    fn called(&mut self, cpu: &BlockContext, pc: u64) {
+        let trap = cpu.registers();
+        let (listener, mut view) = self.show(&trap, pc);
+        listener.called(&mut view);
         self.look_at_listener();
     }
 

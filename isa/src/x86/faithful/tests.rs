@@ -1,0 +1,1 @@
+//! The bytes, by disassembly and by what they do.

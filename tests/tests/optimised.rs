@@ -62,9 +62,12 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
             for phase in 0..3 {
                 let mut probed = session_in(form, name, cpus);
                 let mut probes = Vec::new();
-                let mut free = 0;
-                for address in boundaries(&kernel(name)).into_iter().skip(phase) {
-                    if address < free {
+                let (mut free, starts) = (0, functions(&kernel(name)));
+                let starts: BTreeSet<u64> = starts.into_iter().map(|(_, start, _)| start).collect();
+                let mut behind_start = 0;
+                for address in boundaries(&kernel(name)) {
+                    behind_start = if starts.contains(&address) { 0 } else { behind_start + 1 };
+                    if address < free || behind_start < phase {
                         continue;
                     }
                     let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);

@@ -326,7 +326,7 @@ impl<L: Listener> Inner<L> {
             if let Answer::Resume(how) = answer {
                 self.clock.resume(how.counted.into(), how.falls_through);
                 self.frozen = how.frozen;
-                (self.model.forget)(cpu, &mut self.scratch);
+                (self.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
             }

@@ -16,6 +16,8 @@ struct Framed<'a, C> {
     layout: &'static [Word],
     at: u64,
     words: [u64; FRAME_MOST],
+    /// The first word that the host had to mend.
+    first_mended: usize,
     changed: bool,
 }
 
@@ -25,7 +27,7 @@ impl Engine {
     }
 
     /// A CPU has come to the start of a faithful detour by the jump of an optimised probe.
-    #[inline]
+    #[inline(never)]
     pub fn saving(&mut self, cpu: &mut impl Cpu) {
         let sp = cpu.get(self.isa.abi.sp);
         if let Some(state) = self.cpus.get_mut(cpu.number()) {
@@ -35,6 +37,7 @@ impl Engine {
 
     /// A CPU has come to the trampoline, called by a faithful detour with the probed address and that of its frame: the handlers run on the
     /// registers in the frame. The address is that of a probe, or this is nobody's call and nothing happens.
+    #[inline(never)] // The lean form's way stays short.
     pub fn called(&mut self, cpu: &mut impl Cpu) {
         let (Some(table), [probed, at, ..]) = (self.faithful(), self.isa.abi.arguments) else { return };
         let (probed, at) = (cpu.get(*probed), cpu.get(*at));
@@ -43,10 +46,11 @@ impl Engine {
         }
         cpu.set_pc(probed);
         if let Some(mut framed) = Framed::read(cpu, self.isa, table, at) {
-            framed.write();
+            // Handlers find it whole, should they look.
+            framed.write(framed.first_mended);
             self.escaped(&mut framed);
             if framed.changed {
-                framed.write();
+                framed.write(0);
             }
         }
     }
@@ -82,25 +86,30 @@ impl<'a, C: Cpu> Framed<'a, C> {
         cpu.read(at, bytes).ok()?;
         let mut words = [0; FRAME_MOST];
         for ((value, bytes), word) in words.iter_mut().zip(bytes.chunks_exact(isa.word)).zip(layout) {
-            let saved = bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
             *value = match word.kind {
-                Kind::Restored | Kind::Saved => saved,
-                Kind::Moved(by) => saved.wrapping_add(by),
+                Kind::Restored | Kind::Saved => number(bytes),
+                Kind::Moved(by) => number(bytes).wrapping_add(by),
                 Kind::Filled => cpu.get(word.reg),
             };
         }
-        Some(Framed { cpu, isa, layout, at, words, changed: false })
+        let is_whole = |word: &Word| matches!(word.kind, Kind::Restored | Kind::Saved);
+        let first_mended = layout.iter().take_while(|word| is_whole(word)).count();
+        Some(Framed { cpu, isa, layout, at, words, first_mended, changed: false })
     }
 
-    /// Puts it back.
-    fn write(&mut self) {
+    /// Puts it back, from that word on.
+    fn write(&mut self, first: usize) {
         let word = self.isa.word;
         let mut bytes = [0; FRAME_MOST * WORD_MOST];
-        for (value, bytes) in self.words.iter().zip(bytes.chunks_exact_mut(word)) {
-            bytes.copy_from_slice(&value.to_le_bytes()[..word]);
+        let words = self.words.get(first..self.layout.len()).unwrap_or_default();
+        for (value, bytes) in words.iter().zip(bytes.chunks_exact_mut(word)) {
+            match <&mut [u8; WORD_MOST]>::try_from(&mut *bytes) {
+                Ok(bytes) => *bytes = value.to_le_bytes(),
+                Err(_) => bytes.copy_from_slice(&value.to_le_bytes()[..word]),
+            }
         }
         // The guest has written there just now: it can only fail where a handler has changed the page tables.
-        let _ = self.cpu.write(self.at, &bytes[..self.layout.len() * word]);
+        let _ = self.cpu.write(self.at.wrapping_add((first * word) as u64), &bytes[..words.len() * word]);
     }
 
     /// The CPU gets the registers of the frame.
@@ -113,6 +122,15 @@ impl<'a, C: Cpu> Framed<'a, C> {
     fn find(&self, reg: Reg) -> Option<(usize, Kind)> {
         let number = self.layout.iter().position(|word| word.reg == reg)?;
         Some((number, self.layout[number].kind))
+    }
+}
+
+/// A word's value.
+#[inline]
+fn number(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(bytes) => u64::from_le_bytes(bytes),
+        Err(_) => bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
     }
 }
 

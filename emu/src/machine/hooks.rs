@@ -288,6 +288,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The CPU is at the start of a faithful detour.
+    #[inline(never)] // The lean form's way stays short.
     fn saving(&mut self, cpu: &BlockContext, pc: u64) {
         let trap = cpu.registers();
         let (listener, mut view) = self.show(&trap, pc);
@@ -295,6 +296,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// The CPU is at the trampoline: the handlers run, on the registers that the detour has saved.
+    #[inline(never)]
     fn called(&mut self, cpu: &BlockContext, pc: u64) {
         let trap = cpu.registers();
         let (listener, mut view) = self.show(&trap, pc);

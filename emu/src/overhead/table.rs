@@ -3,7 +3,6 @@
 //! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the quickest turn of each
 //! counts, and what the loop takes without a probe is taken off.
 
-use super::Mechanism;
 use super::bench_loop::BenchLoop;
 use super::document;
 use super::{Mechanism, SHAPE};

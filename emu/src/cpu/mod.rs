@@ -8,7 +8,6 @@ pub mod witness;
 pub mod x86;
 
 use crate::boot::Kernel;
-use crate::boot::marks::Marks;
 use crate::clock::{Clock, nanoseconds};
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
@@ -86,8 +85,6 @@ pub struct Shutdown {
 pub struct Model {
     /// Which ISA.
     pub arch: Arch,
-    /// What Linux's images for it look like.
-    pub marks: &'static Marks,
     /// The kind of core that runs it.
     pub core: &'static Kind,
     /// Proves, once, that such a core can be operated on as it is done here.

@@ -3,8 +3,6 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
-pub mod linux;
-pub mod literals;
 pub mod paging;
 pub mod place;
 pub mod state;
@@ -23,7 +21,6 @@ pub static THUMB2: Model = model(Arch::Thumb2);
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
-        marks: &linux::MARKS,
         core: &kinds::ARM,
         self_check: check::self_check,
         trap: trap::trap,

@@ -3,7 +3,6 @@
 pub mod boot;
 pub mod check;
 pub mod deliver;
-pub mod linux;
 pub mod named;
 pub mod paging;
 pub mod place;
@@ -17,7 +16,6 @@ use trapline_isa::arch::Arch;
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
-    marks: &linux::MARKS,
     core: &kinds::ARM64,
     self_check: check::self_check,
     trap: trap::trap,

@@ -4,7 +4,6 @@ pub mod boot;
 pub mod check;
 pub mod cpuid;
 pub mod deliver;
-pub mod linux;
 pub mod named;
 pub mod paging;
 pub mod place;
@@ -24,7 +23,6 @@ pub static I386: Model = model::<false>(Arch::I386);
 const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
-        marks: &linux::MARKS,
         core: &kinds::X86,
         self_check: check::self_check,
         trap: trap::trap::<LONG>,

@@ -1,10 +1,9 @@
 //! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1; spec/isa-arm.md.
 
-use super::literals;
-use crate::boot::marks::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, words};
+use super::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, literals, words};
 use trapline_probes::guest::Site;
 
-/// `bl`; a nop or `b`; an undefined instruction of its own. (Kernels in Thumb code are not known here.)
+/// `bl`; a nop or `b`; an undefined instruction of its own.
 pub static MARKS: Marks = Marks {
     listed_areas: &[],
     unlisted_areas: &[IRQENTRY_TEXT, ENTRY_TEXT, IDMAP_TEXT],
@@ -20,6 +19,18 @@ pub static MARKS: Marks = Marks {
         static_call: |_| None,
     },
     data_in_text: literals::of,
+};
+
+/// Kernels in Thumb code: what sites look like there, and where its constants lie, is not known.
+pub static IN_THUMB: Marks = Marks {
+    listed_areas: MARKS.listed_areas,
+    unlisted_areas: MARKS.unlisted_areas,
+    form: MARKS.form,
+    ftrace_adjustment: MARKS.ftrace_adjustment,
+    never: MARKS.never,
+    has_hidden_code: MARKS.has_hidden_code,
+    looks: Looks { traced: |_| false, jump_label: |_| false, bug: |_| false, may_fault: |_| false, static_call: |_| None },
+    data_in_text: |_, _| Vec::new(),
 };
 
 /// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.

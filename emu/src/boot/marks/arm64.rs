@@ -1,6 +1,6 @@
 //! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1; spec/isa-arm64.md.
 
-use crate::boot::marks::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
+use super::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
 use trapline_probes::guest::Site;
 
 /// Two nops at a function's start, of which the second is the site; a nop or `b`; `brk #0x800`.

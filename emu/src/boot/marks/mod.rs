@@ -1,4 +1,10 @@
-//! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in (`cpu/<arch>/linux.rs`).
+//! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in, in the file of its name. No
+//! core is needed to read an image, so it stands not with what runs the ISA.
+
+mod arm;
+mod arm64;
+mod literals;
+mod x86;
 
 use super::Kernel;
 use super::unnamed::Finder;
@@ -44,22 +50,16 @@ pub struct Looks {
 }
 
 impl Marks {
-    /// Those of an ISA; of one that no machine runs, what all have in common.
+    /// Those of an ISA.
     pub fn of(arch: Arch) -> &'static Marks {
-        crate::cpu::model(arch).map_or(&UNKNOWN, |model| model.marks)
+        match arch {
+            Arch::I386 | Arch::X86_64 => &x86::MARKS,
+            Arch::Arm => &arm::MARKS,
+            Arch::Thumb2 => &arm::IN_THUMB,
+            Arch::Arm64 => &arm64::MARKS,
+        }
     }
 }
-
-static UNKNOWN: Marks = Marks {
-    listed_areas: &[],
-    unlisted_areas: &[],
-    form: Form::Relative,
-    ftrace_adjustment: 0,
-    never: &[],
-    has_hidden_code: false,
-    looks: Looks { traced: |_| false, jump_label: |_| false, bug: |_| false, may_fault: |_| false, static_call: |_| None },
-    data_in_text: |_, _| Vec::new(),
-};
 
 /// How an address stands in a row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trapline::overhead::bench_loop::{BenchLoop, TARGET};
-use trapline::overhead::{GUESTS, MECHANISMS, Mechanism, many};
+use trapline::overhead::{GUESTS, Mechanism, many};
 use trapline::unicorn::bare::{Bare, Watch};
 use trapline_isa::arch::Arch;
 use trapline_probes::events::set::EventSet;
@@ -65,7 +65,8 @@ fn mechanisms(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("{guest}/mechanisms"));
         short(&mut group);
         let mut calls = None;
-        for mechanism in MECHANISMS {
+        let arch = bench.session().kernel().arch;
+        for mechanism in Mechanism::all_of(arch) {
             let planted = bench.plant(mechanism).expect("it may be probed");
             let hits = measure(&mut group, mechanism.letters, &mut bench, calls, || planted.hits());
             calls = calls.or(Some(hits)).filter(|calls| *calls != 0);

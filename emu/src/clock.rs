@@ -40,6 +40,22 @@ pub enum Place {
     },
     /// The start of a detour.
     Detour(Detour),
+    /// The start of a faithful detour, come to by a jump of `jump` bytes: what saves the registers counts nothing.
+    Saving {
+        /// Bytes of the jump.
+        jump: u8,
+    },
+    /// Further on in it: `lead` bytes that count nothing, then the displaced copy of the `len` bytes at `origin`.
+    Restoring {
+        /// The probed address.
+        origin: u64,
+        /// Bytes of the displaced instructions.
+        len: u8,
+        /// Bytes in front of them.
+        lead: u8,
+    },
+    /// What faithful detours call: code of the engine's too.
+    Trampoline,
     /// Where hijacked functions return to: code of the engine's too.
     ReturnPad,
     /// Code of the engine's: counts nothing, takes no interrupt.
@@ -197,7 +213,18 @@ impl Clock {
                 self.start = pc.wrapping_add(lead.into());
                 (shown, self.size) = (origin, u64::from(len).min(size.saturating_sub(lead.into())));
             }
-            Place::Nothing | Place::ReturnPad => {
+            Place::Saving { jump } => {
+                falls_through = true;
+                self.size = 0;
+                self.time = self.time.saturating_sub(jump.into());
+            }
+            // Where the core ends the block in front of the displaced instructions, they are offered by themselves.
+            Place::Restoring { origin, len, lead } if size > u64::from(lead) => {
+                falls_through = true;
+                self.start = pc.wrapping_add(lead.into());
+                (shown, self.size) = (origin, u64::from(len).min(size - u64::from(lead)));
+            }
+            Place::Nothing | Place::ReturnPad | Place::Trampoline | Place::Restoring { .. } => {
                 falls_through = true;
                 self.size = 0;
             }
@@ -334,6 +361,35 @@ mod tests {
         faulted.enter(0x9000, 13, DETOUR);
         faulted.close_at(0x9001 + 3);
         assert_eq!(faulted.time(), 11);
+    }
+
+    /// BY-4: a faithful detour saves, calls and restores in no time, be the displaced instructions a block of their own or not.
+    #[test]
+    fn a_faithful_detour_takes_the_time_of_its_instructions() {
+        let mut plain = Clock::default();
+        plain.enter(0x100, 24, Place::Guest);
+        let plain_falls = plain.enter(0x118, 4, Place::Guest);
+        for cut in [false, true] {
+            let mut probed = Clock::default();
+            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
+            assert!(probed.enter(0x9000, 50, Place::Saving { jump: 5 }), "no interrupt in front of the detour");
+            assert_eq!((probed.time(), probed.at(0x9010)), (8, 8));
+            assert!(probed.enter(0xa000, 1, Place::Trampoline));
+            assert_eq!((probed.time(), probed.at(0xa000)), (8, 8), "what handlers see");
+            assert!(probed.enter(0x9032, if cut { 44 } else { 56 }, Place::Restoring { origin: 0x108, len: 7, lead: 44 }));
+            if cut {
+                assert!(probed.enter(0x905e, 12, Place::Copy { origin: 0x108, len: 7 }), "no interrupt in front of them");
+            }
+            assert_eq!((probed.time(), probed.at(0x905e + 2)), (8, 10));
+            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
+        }
+        let mut full = Clock::default();
+        full.enter(0x100, 13, Place::Guest);
+        full.enter(0x9000, 50, Place::Saving { jump: 5 });
+        full.close_at(0x9004);
+        assert_eq!(full.time(), 8, "a stack that is full is found out in no time");
     }
 
     /// BY-4: what is dated by the start of its line of code has the same date however the line is cut.

@@ -89,6 +89,8 @@ fn what_is_wrong_is_said() {
         ("a malformed script",          vec!["run", "-f", text.name(), "-e", "x:y z"],                      2, vec!["BAD_COMMAND", "-e:1:1"]),
         ("a script that is not there",  vec!["run", "-f", "/nowhere/script"],                               2, vec!["cannot be read as a script"]),
         ("a limit without a unit",      vec!["run", "--until", "50"],                                       2, vec!["guest time with its unit"]),
+        ("no such form of detour",      vec!["run", "--detour", "fast"],                                    2, vec!["lean", "faithful"]),
+        ("a form that the ISA has not", vec!["run", "tiny/arm", "--detour", "faithful"],                    2, vec!["no faithful detour", "use lean ones"]),
         ("too many CPUs",               vec!["run", "--cpus", "3"],                                         2, vec!["3 is not in 1..=2"]),
         ("an unknown blacklist entry",  vec!["run", "--blacklist", "vfs_raed"],                             1, vec!["did you mean `vfs_read`"]),
     ];

@@ -103,6 +103,20 @@ pub enum Window {
         /// What [`crate::Engine::escaped`] is to be given.
         point: u32,
     },
+    /// A faithful detour, over several units: in `lead` bytes it saves the registers, calls the trampoline and takes them back; then as
+    /// [`Window::Detour`]. A CPU at its start is an [`crate::Engine::saving`] one.
+    Faithful {
+        /// The probed address.
+        origin: u64,
+        /// Length of the displaced instructions.
+        displaced: u8,
+        /// Length of what stands in front of them.
+        lead: u8,
+        /// Length of the jump.
+        jump: u8,
+    },
+    /// What faithful detours call: counts no time, takes no interrupt. A CPU at its start is an [`crate::Engine::called`] one.
+    Trampoline,
     /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead on to the true
     /// address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.
     ReturnPad {

@@ -49,12 +49,14 @@ pub(crate) struct CpuState {
     depth: usize,
     /// What a jprobe's guest handler must not change.
     pub mirror: Saved,
+    /// The stack pointer when it last began to save registers in a faithful detour.
+    pub saving_at: u64,
 }
 
 impl CpuState {
     pub fn new(isa: &Isa) -> CpuState {
         let none = Level { point: 0, status: Status::Active, end: 0 };
-        CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa) }
+        CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa), saving_at: 0 }
     }
 
     #[inline]
@@ -123,6 +125,9 @@ impl Engine {
     /// `NotOurs` = deliver the exception there.
     pub fn fault(&mut self, cpu: &mut impl Cpu, trapnr: u32) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
+        if let Some(answer) = self.frame_found_no_room(cpu, number, pc) {
+            return answer;
+        }
         let Some(point) = self.leave_slot(cpu, number, pc) else { return self.fault_in_guest_handler(cpu, number, trapnr) };
         self.counts.faults += 1;
         let inside_another = self.cpus.get(number).is_some_and(|state| state.depth != 0);
@@ -296,11 +301,8 @@ impl Engine {
             }
             return self.resume(number, 0, true);
         };
-        if found.jump != Jump::Plain
-            && !found.region.is_nothing()
-            && let Some(table) = self.isa.detour
-        {
-            cpu.set_pc(slot.detour() + table.lead.len() as u64);
+        if found.jump != Jump::Plain && !found.region.is_nothing() {
+            cpu.set_pc(slot.detoured());
             if inside == Inside::Nothing {
                 self.cpus[number].pop();
             }
@@ -382,9 +384,8 @@ impl Engine {
     fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;
-        if unit_of(pc) == slot.detour() {
-            let lead = self.isa.detour.map_or(0, |table| table.lead.len() as u64);
-            let into = (pc - slot.detour()).saturating_sub(lead).min(found.covers.into());
+        if pc >= slot.detour() {
+            let into = pc.saturating_sub(slot.detoured()).min(found.covers.into());
             cpu.set_pc(found.address() + into);
             return Some(point);
         }
@@ -429,7 +430,7 @@ impl Engine {
     }
 
     #[inline]
-    fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
+    pub(crate) fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
         Answer::Resume(Resume { counted, falls_through, frozen: self.is_frozen(number) })
     }
 }

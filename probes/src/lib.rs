@@ -13,6 +13,7 @@ pub mod context;
 mod engine;
 mod errno;
 pub mod events;
+mod frame;
 pub mod guest;
 mod hit;
 mod index;

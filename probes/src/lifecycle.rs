@@ -11,7 +11,7 @@ use crate::optimizer::{Jump, Obstacle, Under};
 use crate::point::Point;
 use crate::probe::Kprobe;
 use crate::register::Place;
-use crate::slots::{SLOT, Slot};
+use crate::slots::Slot;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -265,12 +265,12 @@ impl Engine {
     /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may call it too.
     pub fn collect(&mut self, guest: &mut dyn Guest) {
         let (Some(first), Some(end)) =
-            (self.dirty.iter().map(|dirty| dirty.slot.at()).min(), self.dirty.iter().map(|dirty| dirty.slot.at()).max())
+            (self.dirty.iter().map(|dirty| dirty.slot.at()).min(), self.dirty.iter().map(|dirty| dirty.slot.range().end).max())
         else {
             return;
         };
         // One look for all; only if it finds something, one for each.
-        let all_left = guest.drain(first..end + SLOT as u64);
+        let all_left = guest.drain(first..end);
         let dirty = core::mem::take(&mut self.dirty);
         for Dirty { slot, point } in dirty {
             let is_busy = self.cpus.iter().any(|cpu| cpu.is_busy_with(point, slot.step_end()));
@@ -281,7 +281,7 @@ impl Engine {
             if self.points.get(point).is_some_and(|found| found.slot == Some(slot)) {
                 self.points.set_slot(point, None);
             }
-            guest.window_give(slot.at(), SLOT);
+            guest.window_give(slot.at(), slot.len());
             self.drop_if_dead(point);
         }
     }

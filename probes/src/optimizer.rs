@@ -6,15 +6,16 @@
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
-use crate::guest::{Cpu, Guest, Site, Window};
+use crate::guest::{Cpu, Guest, Site, WINDOW_UNIT, Window};
 use crate::point::{Point, Postponed};
 use crate::register::forgets_lock_prefixes;
 use crate::retprobe::SPLIT_OFF;
+use crate::slots::{Detours, FULL, Slot};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::Range;
-use trapline_isa::detour::{self, Detour};
+use trapline_isa::detour::{self, Detour, Form, NO_FAITHFUL};
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::Policy;
 use trapline_isa::region::{self, Region, Rule, Surroundings};
@@ -51,13 +52,15 @@ pub(crate) struct Optimizer {
     delay: u64,
     now: u64,
     due: Option<u64>,
+    /// What points that are made from now on get.
+    pub detours: Detours,
     /// How often a region had to wait because somebody stood in it.
     pub postponed: u64,
 }
 
 impl Optimizer {
     pub fn new() -> Optimizer {
-        Optimizer { allowed: true, early: false, delay: DELAY, now: 0, due: None, postponed: 0 }
+        Optimizer { allowed: true, early: false, delay: DELAY, now: 0, due: None, detours: Detours::default(), postponed: 0 }
     }
 
     /// The worker is to come after the delay, with all that wait until then.
@@ -168,6 +171,25 @@ impl Engine {
     /// What the knob shows.
     pub fn optimization(&self) -> bool {
         self.optimizer.allowed
+    }
+
+    /// The form of the detours of probed addresses that come from now on; those that have a probe already keep theirs.
+    pub fn set_detour_form(&mut self, guest: &mut dyn Guest, form: Form) -> Result<(), Refusal> {
+        let mut trampoline = self.optimizer.detours.trampoline;
+        if form == Form::Faithful && trampoline.is_none() {
+            let code = self.isa.detour.and_then(|table| table.faithful).ok_or(NO_FAITHFUL)?.trampoline;
+            let near = guest.symbol("_stext").map_or(0, |symbol| symbol.start);
+            let at = guest.window_take(near, WINDOW_UNIT).ok_or(FULL)?;
+            guest.window_write(at, code, Window::Trampoline);
+            trampoline = Some(at);
+        }
+        self.optimizer.detours = Detours { form, trampoline };
+        Ok(())
+    }
+
+    /// What was last said of that.
+    pub fn detour_form(&self) -> Form {
+        self.optimizer.detours.form
     }
 
     /// How long a probe waits before it is optimised, in nanoseconds of virtual time.
@@ -318,20 +340,31 @@ impl Engine {
         let (region, Some(slot)) = (own.as_ref().unwrap_or(region), point.slot) else { return Ok(Under::NOTHING) };
         let under = Under::of(region).ok_or(Rule::TooLong.refusal())?;
         if point.region != under {
-            self.write_detour(guest, number, region, slot.detour())?;
+            self.write_detour(guest, number, region, slot)?;
         }
         Ok(under)
     }
 
-    fn write_detour(&self, guest: &mut dyn Guest, point: u32, region: &Region, at: u64) -> Result<(), Refusal> {
+    fn write_detour(&self, guest: &mut dyn Guest, point: u32, region: &Region, slot: Slot) -> Result<(), Refusal> {
         let table = self.isa.detour.ok_or(Rule::NoDetours.refusal())?;
-        if guest.any_cpu_inside(at..at + LONGEST) {
+        let at = slot.detour();
+        if guest.any_cpu_inside(at..slot.range().end) {
             return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the detour that stood here before"));
         }
-        let code = detour::lean(self.isa, table, region, at)?;
-        let displaced = (region.end() - region.start()) as u8;
-        let (lead, jump) = (table.lead.len() as u8, table.jump_length as u8);
-        guest.window_write(at, code.bytes(), Window::Detour { origin: region.start(), displaced, lead, jump, point });
+        let (origin, displaced) = (region.start(), (region.end() - region.start()) as u8);
+        let (lead, jump) = (slot.lead(), table.jump_length as u8);
+        let (code, stands_for) = match (slot.form, self.optimizer.detours.trampoline) {
+            (Form::Lean, _) => {
+                let code = detour::lean(self.isa, table, region, at)?;
+                (code, Window::Detour { origin, displaced, lead, jump, point })
+            }
+            (Form::Faithful, Some(trampoline)) => {
+                let code = detour::faithful(self.isa, table, region, at, trampoline)?;
+                (code, Window::Faithful { origin, displaced, lead, jump })
+            }
+            (Form::Faithful, None) => return Err(NO_FAITHFUL),
+        };
+        guest.window_write(at, code.bytes(), stands_for);
         Ok(())
     }
 

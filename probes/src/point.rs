@@ -5,7 +5,7 @@ use crate::index::Index;
 use crate::members::{Action, Members, Mirror};
 use crate::optimizer::{Jump, Obstacle, Under};
 use crate::order::Order;
-use crate::slots::{SLOT, Slot};
+use crate::slots::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -189,6 +189,8 @@ pub(crate) struct Points {
     by_address: Index,
     /// By the first unit of the slot.
     by_slot: Index,
+    /// Units of the longest slot that there was.
+    most_units: u8,
     /// For ranges; a hit does not look here.
     in_order: Order,
     born: u32,
@@ -211,6 +213,7 @@ impl Points {
             unused: Vec::new(),
             by_address: Index::new(),
             by_slot: Index::new(),
+            most_units: 0,
             in_order: Order::default(),
             born: 0,
         }
@@ -257,10 +260,11 @@ impl Points {
                 self.slab.len() as u32 - 1
             }
         };
-        let Points { slab, by_address, by_slot, in_order, .. } = self;
+        let Points { slab, by_address, by_slot, most_units, in_order, .. } = self;
         by_address.insert(address, number, address_of(slab));
         in_order.insert(address, number, address_of(slab));
         if let Some(slot) = slot {
+            *most_units = slot.units().max(*most_units);
             by_slot.insert(slot.at(), number, slot_of(slab));
         }
         number
@@ -268,13 +272,14 @@ impl Points {
 
     /// Gives a point another slot, or none; the one that it had.
     pub fn set_slot(&mut self, number: u32, slot: Option<Slot>) -> Option<Slot> {
-        let Points { slab, by_slot, .. } = self;
+        let Points { slab, by_slot, most_units, .. } = self;
         let before = slab.get(number as usize)?.as_ref()?.slot;
         if let Some(before) = before {
             by_slot.remove(before.at(), number, slot_of(slab));
         }
         slab.get_mut(number as usize)?.as_mut()?.slot = slot;
         if let Some(slot) = slot {
+            *most_units = slot.units().max(*most_units);
             by_slot.insert(slot.at(), number, slot_of(slab));
         }
         before
@@ -282,9 +287,12 @@ impl Points {
 
     /// The point whose slot has this unit.
     pub fn of_unit(&self, unit: u64) -> Option<u32> {
-        let begins_at =
-            |at: u64| move |number: u32| self.get(number).and_then(|point| point.slot).is_some_and(|slot| slot.at() == at);
-        let starts = (0..SLOT as u64).step_by(WINDOW_UNIT).map(|into| unit.wrapping_sub(into));
+        let begins_at = |at: u64| {
+            move |number: u32| {
+                self.get(number).and_then(|point| point.slot).is_some_and(|slot| slot.at() == at && slot.range().contains(&unit))
+            }
+        };
+        let starts = (0..u64::from(self.most_units)).map(|units| unit.wrapping_sub(units * WINDOW_UNIT as u64));
         starts.into_iter().find_map(|at| self.by_slot.get(at, begins_at(at)))
     }
 
@@ -331,6 +339,6 @@ mod tests {
     /// OH-3: 100,000 probes are to cost no more than 300 bytes each, tables and probe objects included.
     #[test]
     fn a_point_is_small() {
-        assert_eq!(size_of::<Option<Point>>(), 136);
+        assert_eq!(size_of::<Option<Point>>(), 144);
     }
 }

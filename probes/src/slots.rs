@@ -1,7 +1,7 @@
-//! Slots: three window units of guest memory for each point, where the displaced instruction's copies run.
+//! Slots: three or more window units of guest memory for each point, where the displaced instruction's copies run.
 //!
 //! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint, at 64 the
-//! detour of an optimised point (`optimizer.rs` writes it). A slot is shared by nobody,
+//! detour of an optimised point (`optimizer.rs` writes it), in several units if it is a faithful one. A slot is shared by nobody,
 //! placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back only when no CPU
 //! is inside.
 
@@ -11,43 +11,51 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
+use trapline_isa::detour::Form;
 use trapline_isa::insn::Insn;
 use trapline_isa::plan::{Copy, Plan, Tail};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
-/// Bytes of a slot.
-pub(crate) const SLOT: usize = 3 * WINDOW_UNIT;
+/// Bytes in front of the detour.
+const COPIES: usize = 2 * WINDOW_UNIT;
+/// Bytes of a slot with a lean detour.
+#[cfg(test)]
+pub(crate) const SLOT: usize = COPIES + WINDOW_UNIT;
+/// The most units of a slot.
+pub(crate) const UNITS_MOST: u8 = 10;
 /// How many places are tried before one that collides is taken.
 const TRIES: usize = 4;
 
-const FULL: Refusal = Refusal::new(
+pub(crate) const FULL: Refusal = Refusal::new(
     Errno::ENOMEM,
     "the probe window is full: no executable memory is left in branch reach of the address; unregister other probes",
 );
 
 const NO_SLOT: Refusal = Refusal::new(Errno::EINVAL, "the copy of the instruction does not fit into its slot; probe another one");
 
-/// Guest memory that belongs to one point: its address, a multiple of a unit, and in the bits that this leaves free how many bytes the
-/// displaced instruction has in each copy.
+/// Guest memory that belongs to one point: its address, a multiple of a unit, in the bits that this leaves free how many bytes the
+/// displaced instruction has in each copy, and what its detour is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(NonZeroU64);
+pub(crate) struct Slot {
+    word: NonZeroU64,
+    /// Units that it has.
+    units: u8,
+    /// Bytes in front of the displaced instructions in its detour.
+    lead: u8,
+    /// The form of that.
+    pub form: Form,
+}
 
 impl Slot {
-    /// `None`: that is no slot, for its copies are empty or longer than a unit.
-    fn new(at: u64, displaced: usize) -> Option<Slot> {
-        let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
-        NonZeroU64::new(at | displaced as u64).filter(|_| fits).map(Slot)
-    }
-
     /// Where it begins.
     #[inline]
     pub fn at(self) -> u64 {
-        unit_of(self.0.get())
+        unit_of(self.word.get())
     }
 
     #[inline]
     fn displaced(self) -> u64 {
-        self.0.get() % UNIT
+        self.word.get() % UNIT
     }
 
     /// The copy with the jump back.
@@ -65,17 +73,36 @@ impl Slot {
     /// The address of the second breakpoint.
     #[inline]
     pub fn step_end(self) -> u64 {
-        self.0.get() + UNIT
+        self.word.get() + UNIT
     }
 
     /// The detour.
     #[inline]
     pub fn detour(self) -> u64 {
-        self.at() + 2 * UNIT
+        self.at() + COPIES as u64
+    }
+
+    /// The displaced instructions in the detour.
+    #[inline]
+    pub fn detoured(self) -> u64 {
+        self.detour() + u64::from(self.lead)
+    }
+
+    /// Bytes in front of them.
+    pub fn lead(self) -> u8 {
+        self.lead
+    }
+
+    pub fn units(self) -> u8 {
+        self.units
+    }
+
+    pub fn len(self) -> usize {
+        usize::from(self.units) * WINDOW_UNIT
     }
 
     pub fn range(self) -> Range<u64> {
-        self.at()..self.at() + SLOT as u64
+        self.at()..self.at() + self.len() as u64
     }
 
     /// Whether the instruction has been executed by a CPU whose pc is there.
@@ -90,28 +117,63 @@ pub(crate) fn unit_of(address: u64) -> u64 {
     address & !(UNIT - 1)
 }
 
+/// The detours that slots are made for: their form, and the trampoline that they call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Detours {
+    pub form: Form,
+    pub trampoline: Option<u64>,
+}
+
+/// How long slots are, and what their detours are.
+#[derive(Clone, Copy)]
+struct Shape {
+    units: u8,
+    lead: u8,
+    form: Form,
+}
+
+impl Shape {
+    fn of(isa: &Isa, form: Form) -> Result<Shape, Refusal> {
+        let (lead, detour) = isa.detour.map_or(Ok((0, WINDOW_UNIT)), |table| table.room(form))?;
+        let units = (COPIES + detour).div_ceil(WINDOW_UNIT).min(usize::from(UNITS_MOST)) as u8;
+        Ok(Shape { units, lead: lead as u8, form })
+    }
+
+    fn len(self) -> usize {
+        usize::from(self.units) * WINDOW_UNIT
+    }
+
+    /// `None`: that is no slot, for its copies are empty or longer than a unit.
+    fn at(self, at: u64, displaced: usize) -> Option<Slot> {
+        let Shape { units, lead, form } = self;
+        let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
+        NonZeroU64::new(at | displaced as u64).filter(|_| fits).map(|word| Slot { word, units, lead, form })
+    }
+}
+
 /// Makes the slot of a point: takes it, writes both copies. A copy that no jump leads back from is stepped.
-pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan) -> Result<(Plan, Slot), Refusal> {
-    let at = take(guest, insn)?;
-    match write(guest, isa, insn, plan, at) {
+pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, detours: Detours) -> Result<(Plan, Slot), Refusal> {
+    let shape = Shape::of(isa, detours.form)?;
+    let at = take(guest, isa, insn, shape, detours.trampoline)?;
+    match write(guest, isa, insn, plan, at, shape) {
         Ok(made) => Ok(made),
         Err(refusal) => {
-            guest.window_give(at, SLOT);
+            guest.window_give(at, shape.len());
             Err(refusal)
         }
     }
 }
 
-fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
+fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, shape: Shape, trampoline: Option<u64>) -> Result<u64, Refusal> {
     let mut colliding = Vec::new();
     let mut taken = None;
     for _ in 0..TRIES {
-        let Some(at) = guest.window_take(insn.address, SLOT) else { break };
+        let Some(at) = guest.window_take(insn.address, shape.len()) else { break };
         let fights = [at, at + UNIT, at + 2 * UNIT].iter().any(|unit| {
             guest.pcs_collide(*unit, insn.address)
                 || guest.pcs_collide(*unit, insn.next())
                 || guest.pcs_collide(*unit + insn.length(), insn.next())
-        });
+        }) || trampoline.is_some_and(|trampoline| fights_on_the_way(guest, isa, insn, at, shape, trampoline));
         if !fights {
             taken = Some(at);
             break;
@@ -121,15 +183,24 @@ fn take(guest: &mut dyn Guest, insn: &Insn) -> Result<u64, Refusal> {
     // A place that collides is slow, not wrong.
     let taken = taken.or_else(|| colliding.pop());
     for at in colliding {
-        guest.window_give(at, SLOT);
+        guest.window_give(at, shape.len());
     }
     taken.ok_or(FULL)
 }
 
-fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64) -> Result<(Plan, Slot), Refusal> {
+/// A hit goes from the probe to a faithful detour, to the trampoline, back behind the call, to the displaced instructions, and home.
+fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, shape: Shape, trampoline: u64) -> bool {
+    let Some(table) = isa.detour.and_then(|table| table.faithful).filter(|_| shape.form == Form::Faithful) else { return false };
+    let detour = at + COPIES as u64;
+    let behind_call = detour + (table.save.len() + table.call_length) as u64;
+    let way = [detour, trampoline, behind_call, detour + u64::from(shape.lead), insn.address, insn.next()];
+    (1..way.len()).any(|number| way[..number].iter().any(|before| guest.pcs_collide(*before, way[number])))
+}
+
+fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, shape: Shape) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
     put(guest, insn, at + UNIT, &stepped);
-    let slot = Slot::new(at, stepped.displaced).ok_or(NO_SLOT)?;
+    let slot = shape.at(at, stepped.displaced).ok_or(NO_SLOT)?;
     if plan != Plan::Boost {
         return Ok((plan, slot));
     }

@@ -5,10 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trapline::machine::Stop;
 use trapline::probed::Session;
+use trapline_isa::arch::Arch;
+use trapline_isa::detour::Form;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
 use trapline_tests::{Run, assert_same, boundaries, functions, jumping_guests, kernel, run, saved_guests, session};
+
+/// Every guest in every form that its ISA has.
+fn guests_and_forms() -> impl Iterator<Item = (Arch, &'static str, Form)> {
+    let has = |arch: Arch, form| form == Form::Lean || arch.isa().detour.is_some_and(|detour| detour.faithful.is_some());
+    let forms = [Form::Lean, Form::Faithful].into_iter();
+    forms.flat_map(move |form| {
+        jumping_guests().filter(move |(arch, _)| has(*arch, form)).map(move |(arch, name)| (arch, name, form))
+    })
+}
+
+/// A session whose detours have this form.
+fn session_in(form: Form, name: &str, cpus: usize) -> Session {
+    let mut session = session(name, cpus);
+    session.set_detour_form(form).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+    session
+}
 
 /// Lets the worker come now, and counts what it has done.
 fn optimise(session: &mut Session) -> usize {
@@ -37,16 +55,19 @@ fn optimised(session: &mut Session) -> usize {
 /// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times of a run without.
 #[test]
 fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
-    for (arch, name) in jumping_guests() {
+    for (arch, name, form) in guests_and_forms() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
             // A jump keeps others away from the instructions under it; with another phase others have their turn.
             for phase in 0..3 {
-                let mut probed = session(name, cpus);
+                let mut probed = session_in(form, name, cpus);
                 let mut probes = Vec::new();
-                let mut free = 0;
-                for address in boundaries(&kernel(name)).into_iter().skip(phase) {
-                    if address < free {
+                let (mut free, starts) = (0, functions(&kernel(name)));
+                let starts: BTreeSet<u64> = starts.into_iter().map(|(_, start, _)| start).collect();
+                let mut behind_start = 0;
+                for address in boundaries(&kernel(name)) {
+                    behind_start = if starts.contains(&address) { 0 } else { behind_start + 1 };
+                    if address < free || behind_start < phase {
                         continue;
                     }
                     let probe = Kprobe::at_address(address).pre(|_| Flow::Continue);
@@ -57,9 +78,13 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
                 }
                 let count = optimise(&mut probed);
                 let claimed = |session: &Session| session.machine().counts().claimed;
-                assert_same(&format!("{name}, {cpus} CPUs, {count} jumps, phase {phase}"), &plain, &run(&mut probed));
+                assert_same(&format!("{name}, {form:?}, {cpus} CPUs, {count} jumps, phase {phase}"), &plain, &run(&mut probed));
                 let hits: u64 = probes.iter().map(Kprobe::hits).sum();
-                println!("{name}, {cpus} CPUs: {count} of {} optimised, {hits} hits, {} traps", probes.len(), claimed(&probed));
+                println!(
+                    "{name}, {form:?}, {cpus} CPUs: {count} of {} optimised, {hits} hits, {} traps",
+                    probes.len(),
+                    claimed(&probed)
+                );
                 assert!(count > 200 && hits > claimed(&probed), "{name}: {count} jumps, {hits} hits, {} traps", claimed(&probed));
             }
         }
@@ -69,11 +94,11 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
 /// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their going.
 #[test]
 fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
-    for (_, name) in jumping_guests() {
+    for (_, name, form) in guests_and_forms() {
         for cpus in [1, 2] {
             // The same cuts without jumps: where a run is cut, sleeping CPUs are looked at.
             let cut = |jumps: bool| {
-                let mut probed = session(name, cpus);
+                let mut probed = session_in(form, name, cpus);
                 probed.with_engine(|engine, guest| {
                     engine.set_optimization_delay(50_000);
                     engine.set_optimization(guest, jumps);
@@ -98,7 +123,7 @@ fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
             };
             let ((without, none), (with, most)) = (cut(false), cut(true));
             assert!(none == 0 && most > 20, "{name}: {most} were optimised");
-            assert_same(&format!("{name}, {cpus} CPUs"), &without, &with);
+            assert_same(&format!("{name}, {form:?}, {cpus} CPUs"), &without, &with);
         }
     }
 }
@@ -106,9 +131,9 @@ fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
 /// OP-11, RP-1: return probes on every function, entered by jumps.
 #[test]
 fn optimised_return_probes_change_nothing() {
-    for (_, name) in jumping_guests() {
+    for (_, name, form) in guests_and_forms() {
         let plain = run(&mut session(name, 1));
-        let mut probed = session(name, 1);
+        let mut probed = session_in(form, name, 1);
         let returns = Arc::new(AtomicU64::new(0));
         for (_, start, _) in functions(&kernel(name)) {
             let count = Arc::clone(&returns);
@@ -119,7 +144,7 @@ fn optimised_return_probes_change_nothing() {
             let _ = probed.register_kretprobe(&probe);
         }
         let count = optimise(&mut probed);
-        assert_same(name, &plain, &run(&mut probed));
+        assert_same(&format!("{name}, {form:?}"), &plain, &run(&mut probed));
         assert!(count > 20 && returns.load(Ordering::Relaxed) > 1000, "{name}: {count} jumps, {returns:?} returns");
     }
 }
@@ -127,10 +152,10 @@ fn optimised_return_probes_change_nothing() {
 /// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its pc.
 #[test]
 fn an_optimised_handler_sees_and_changes_live_registers() {
-    for (arch, name) in jumping_guests() {
+    for (arch, name, form) in guests_and_forms() {
         let place = favourable(name);
         let seen = |jump: bool| {
-            let mut session = session(name, 1);
+            let mut session = session_in(form, name, 1);
             session.with_engine(|engine, guest| engine.set_optimization(guest, jump));
             let sum = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&sum);
@@ -162,7 +187,7 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
             (console, probe.hits(), sum.load(Ordering::Relaxed), behind.load(Ordering::Relaxed))
         };
         let (jumped, trapped) = (seen(true), seen(false));
-        assert_eq!(jumped, trapped, "{name}");
+        assert_eq!(jumped, trapped, "{name}, {form:?}");
         assert!(jumped.1 > 10, "{name}: {} hits", jumped.1);
     }
 }
@@ -223,8 +248,11 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
         };
         let expected: Vec<_> = (from..to).map(|tick| happened(&mut plain, tick)).collect();
         let interrupted: BTreeSet<u64> = expected.iter().flatten().map(|happening| happening.pc).collect();
-        for (jump, returns) in [(false, false), (true, false), (false, true), (true, true)] {
-            let mut probed = session(name, 1);
+        let has_faithful = kernel(name).arch.isa().detour.is_some_and(|detour| detour.faithful.is_some());
+        let forms = [Form::Lean, Form::Faithful].into_iter().filter(|form| *form == Form::Lean || has_faithful);
+        let ways = forms.flat_map(|form| [(form, true, false), (form, true, true)]);
+        for (form, jump, returns) in [(Form::Lean, false, false), (Form::Lean, false, true)].into_iter().chain(ways) {
+            let mut probed = session_in(form, name, 1);
             probed.with_engine(|engine, guest| engine.set_optimization(guest, jump));
             let entry = Kprobe::at_address(place).pre(|_| Flow::Continue);
             let back = Kretprobe::at_address(place).handler(|_| ());
@@ -234,7 +262,7 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
                 let seen = happened(&mut probed, tick);
                 assert_eq!(optimised(&mut probed) == 1, jump, "{name}");
                 assert!(!seen.is_empty(), "{name}: no interrupt at {tick}");
-                assert_eq!(&seen, expected, "{name}: jump {jump}, return probe {returns}, asked for at {tick}");
+                assert_eq!(&seen, expected, "{name}: jump {jump} {form:?}, return probe {returns}, asked for at {tick}");
             }
             let hits = if returns { back.kprobe().hits() } else { entry.hits() };
             assert!(hits >= to - from, "{name}: {hits} hits");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 use trapline::overhead::bench_loop::BenchLoop;
-use trapline::overhead::{MECHANISMS, SHAPE, many};
+use trapline::overhead::{Mechanism, SHAPE, many};
 use trapline_probes::probe::{Flow, Kprobe};
 
 /// Guest time of the two runs, in nanoseconds.
@@ -45,7 +45,8 @@ fn measure(guest: &str, letters: &[&str]) -> Result<(), String> {
         return ARMED.iter().try_for_each(|count| measure_among(*count));
     }
     let mut bench = BenchLoop::tiny(guest)?;
-    for mechanism in MECHANISMS.iter().filter(|mechanism| letters.is_empty() || letters.contains(&mechanism.letters)) {
+    let arch = bench.session().kernel().arch;
+    for mechanism in Mechanism::all_of(arch).filter(|mechanism| letters.is_empty() || letters.contains(&mechanism.letters)) {
         let planted = bench.plant(mechanism)?;
         count_two(&mut bench, mechanism.letters, || planted.hits())?;
         bench.take_away(planted);

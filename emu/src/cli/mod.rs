@@ -32,6 +32,7 @@ pub use failure::Failure;
 use clap::{Parser, Subcommand, ValueEnum};
 use output::Paint;
 use std::process::ExitCode;
+use trapline_isa::detour::Form;
 use trapline_isa::plan::Policy;
 
 /// Kernel probes in a simulated CPU.
@@ -100,6 +101,25 @@ pub enum PolicyName {
     /// What Linux 6.1 decides, its known defects included
     #[value(name = "linux-6.1")]
     Linux61,
+}
+
+/// What people call the forms of detours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DetourName {
+    /// The host looks at the live registers
+    #[default]
+    Lean,
+    /// As Linux's: it saves the registers on the guest's stack as a trap would, calls the handlers, and takes them back
+    Faithful,
+}
+
+impl From<DetourName> for Form {
+    fn from(name: DetourName) -> Form {
+        match name {
+            DetourName::Lean => Form::Lean,
+            DetourName::Faithful => Form::Faithful,
+        }
+    }
 }
 
 impl From<PolicyName> for Policy {

@@ -6,7 +6,7 @@ use super::image::{self, SymbolsArg};
 use super::output::Paint;
 use super::stock_guest::{StockArgs, Typed};
 use super::terminal::Terminal;
-use super::{Failure, PolicyName, place};
+use super::{DetourName, Failure, PolicyName, place};
 use crate::boards;
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
@@ -74,6 +74,9 @@ pub struct Args {
     /// Leaves probes as breakpoints: no jumps (the sysctl debug.kprobes-optimization at 0)
     #[arg(long)]
     no_optimize: bool,
+    /// What the detours of optimised probes do with the registers
+    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+    detour: DetourName,
     /// Does not show the guest's console
     #[arg(short, long)]
     quiet: bool,
@@ -184,6 +187,8 @@ pub struct Request {
     pub blacklist: Vec<String>,
     /// No jumps.
     pub no_optimize: bool,
+    /// What detours do.
+    pub detour: DetourName,
     /// No console.
     pub quiet: bool,
 }
@@ -193,6 +198,9 @@ impl Args {
     pub fn request(&self) -> Result<Request, Failure> {
         let builtin = trapline_images::find(&self.image);
         let kernel = image::load(&self.image, &self.symbols)?;
+        if let Some(Err(refusal)) = kernel.arch.isa().detour.map(|table| table.room(self.detour.into())) {
+            return Err(Failure::usage(format!("--detour: {refusal}")));
+        }
         for name in &self.blacklist {
             place::find(&kernel.symbols, name)?;
         }
@@ -236,6 +244,7 @@ impl Args {
             list: self.list,
             blacklist: self.blacklist.clone(),
             no_optimize: self.no_optimize,
+            detour: self.detour,
             quiet: self.quiet,
         })
     }

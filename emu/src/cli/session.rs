@@ -164,6 +164,8 @@ impl Run {
             if request.no_optimize {
                 engine.set_optimization(guest, false);
             }
+            let form = engine.set_detour_form(guest, request.detour.into());
+            form.map_err(|refusal| Failure::failed(format!("--detour: {refusal}")))?;
             for name in &request.blacklist {
                 if let Some(symbol) = guest.symbol(name) {
                     engine.blacklist_add(symbol.start..symbol.start + symbol.size, symbol.name);

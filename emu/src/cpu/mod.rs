@@ -97,8 +97,8 @@ pub struct Model {
     pub invalid: fn(&TrapContext) -> Trap,
     /// Gives an exception or interrupt to the guest, as the CPU would.
     pub deliver: fn(&TrapContext, &mut Image, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
-    /// The core is to forget the exception that it has reported: it never happened.
-    pub forget: fn(&TrapContext, &mut Image),
+    /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it was before.
+    pub forget: fn(&TrapContext, &mut Image, &Exception, before: u64),
     /// Whether an interrupt can be taken now.
     pub interruptible: fn(&Handle, &mut Image) -> bool,
     /// Where a kernel address lies under the page tables in force.

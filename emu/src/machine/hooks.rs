@@ -216,6 +216,8 @@ impl<L: Listener> Inner<L> {
         match place {
             Place::Detour(detour) => self.escape(detour.origin, detour.point, cpu),
             Place::ReturnPad => self.returned(pc, size, cpu),
+            Place::Saving { .. } => self.saving(pc, cpu),
+            Place::Trampoline => self.called(pc, cpu),
             _ => {}
         }
     }
@@ -335,6 +337,21 @@ impl<L: Listener> Inner<L> {
         self.look_at_listener();
     }
 
+    /// The CPU is at the start of a faithful detour.
+    #[inline(never)]
+    fn saving(&mut self, pc: u64, cpu: BlockContext) {
+        let (listener, mut view) = self.show(&cpu.registers(), pc);
+        listener.saving(&mut view);
+    }
+
+    /// The CPU is at the trampoline: the handlers run, on the registers that the detour has saved.
+    #[inline(never)]
+    fn called(&mut self, pc: u64, cpu: BlockContext) {
+        let (listener, mut view) = self.show(&cpu.registers(), pc);
+        listener.called(&mut view);
+        self.look_at_listener();
+    }
+
     /// A handler in guest code begins, or has ended.
     #[inline]
     fn freeze(&mut self, frozen: bool) {
@@ -372,7 +389,7 @@ impl<L: Listener> Inner<L> {
             if let Answer::Resume(how) = answer {
                 self.around.clock.resume(how.counted.into(), how.falls_through);
                 self.freeze(how.frozen);
-                (self.around.model.forget)(cpu, &mut self.scratch);
+                (self.around.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
             }

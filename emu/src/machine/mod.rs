@@ -62,6 +62,14 @@ pub trait Listener {
         let _ = pc;
         false
     }
+    /// The CPU has come to the start of a faithful detour, and has saved nothing yet.
+    fn saving(&mut self, cpu: &mut View<'_>) {
+        let _ = cpu;
+    }
+    /// The CPU has come to the trampoline that faithful detours call; its pc stays what it is.
+    fn called(&mut self, cpu: &mut View<'_>) {
+        let _ = cpu;
+    }
     /// The CPU has come to the return pad. False: it cannot go on from there.
     fn returned(&mut self, cpu: &mut View<'_>) -> bool {
         let _ = cpu;

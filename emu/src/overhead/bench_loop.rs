@@ -71,10 +71,13 @@ impl BenchLoop {
         mechanism: &Mechanism,
         handler: impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static,
     ) -> Result<Planted, String> {
-        self.session.with_engine(|engine, guest| {
+        let refused = |refusal| format!("{}: {refusal}", mechanism.letters);
+        let form = self.session.with_engine(|engine, guest| {
             engine.set_optimization(guest, mechanism.optimize);
             engine.set_boosting(mechanism.boost);
+            engine.set_detour_form(guest, mechanism.detour)
         });
+        form.map_err(refused)?;
         let at = self.target;
         let kprobe = || {
             let probe = Kprobe::at_address(at).pre(handler);
@@ -85,7 +88,6 @@ impl BenchLoop {
             kretprobe: mechanism.kretprobe.then(|| Kretprobe::at_address(at).handler(|_| {})),
             jprobe: mechanism.jprobe.then(|| Jprobe::at_address(at).host(|_| {})),
         };
-        let refused = |refusal| format!("{}: {refusal}", mechanism.letters);
         if let Some(probe) = &planted.kprobe {
             self.session.register_kprobe(probe).map_err(refused)?;
         }

@@ -8,6 +8,9 @@ pub mod document;
 pub mod many;
 pub mod table;
 
+use trapline_isa::arch::Arch;
+use trapline_isa::detour::Form;
+
 /// The guests that know how to be measured. A further ISA adds one.
 pub const GUESTS: &[&str] = &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm"];
 
@@ -33,6 +36,8 @@ pub struct Mechanism {
     pub boost: bool,
     /// Jumps may take the place of breakpoints.
     pub optimize: bool,
+    /// And lead to detours of this form.
+    pub detour: Form,
 }
 
 const NONE: Mechanism = Mechanism {
@@ -44,6 +49,7 @@ const NONE: Mechanism = Mechanism {
     jprobe: false,
     boost: false,
     optimize: false,
+    detour: Form::Lean,
 };
 
 const KPROBE: Mechanism = Mechanism { kprobe: true, ..NONE };
@@ -56,6 +62,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     Mechanism { letters: "k", what: "kprobe: breakpoint and step, both handlers", post: true, ..KPROBE },
     Mechanism { letters: "b", what: "kprobe, boosted: breakpoint and jump back", boost: true, ..KPROBE },
     Mechanism { letters: "o", what: "kprobe, optimised: jump", boost: true, optimize: true, ..KPROBE },
+    Mechanism { letters: "of", what: "the same, with a faithful detour", boost: true, optimize: true, detour: Form::Faithful, ..KPROBE },
     Mechanism { letters: "j", what: "jprobe, its handler on the host", jprobe: true, ..NONE },
     Mechanism { letters: "r", what: "return probe, entry by breakpoint and step", ..KRETPROBE },
     Mechanism { letters: "rb", what: "return probe, entry boosted", boost: true, ..KRETPROBE },
@@ -65,6 +72,12 @@ pub const MECHANISMS: &[Mechanism] = &[
 ];
 
 impl Mechanism {
+    /// The rows that an ISA has.
+    pub fn all_of(arch: Arch) -> impl Iterator<Item = &'static Mechanism> + Clone {
+        let has = move |form| arch.isa().detour.is_some_and(|detour| detour.room(form).is_ok());
+        MECHANISMS.iter().filter(move |mechanism| mechanism.detour == Form::Lean || has(mechanism.detour))
+    }
+
     /// The row with these letters.
     pub fn find(letters: &str) -> Option<&'static Mechanism> {
         MECHANISMS.iter().find(|mechanism| mechanism.letters == letters)

@@ -5,7 +5,7 @@
 
 use super::bench_loop::BenchLoop;
 use super::document;
-use super::{MECHANISMS, Mechanism, SHAPE};
+use super::{Mechanism, SHAPE};
 use std::time::Instant;
 use trapline_isa::arch::Arch;
 
@@ -50,9 +50,10 @@ impl Measurement {
     pub fn of(guest: &str, rounds: u32) -> Result<Measurement, String> {
         let mut bench = BenchLoop::tiny(guest)?;
         let arch = bench.session().kernel().arch;
-        let mut quickest = vec![(f64::INFINITY, 0); MECHANISMS.len()];
+        let mechanisms: Vec<&Mechanism> = Mechanism::all_of(arch).collect();
+        let mut quickest = vec![(f64::INFINITY, 0); mechanisms.len()];
         for _ in 0..rounds.max(1) {
-            for (mechanism, (best, hits)) in MECHANISMS.iter().zip(&mut quickest) {
+            for (mechanism, (best, hits)) in mechanisms.iter().zip(&mut quickest) {
                 let planted = bench.plant(mechanism)?;
                 bench.run(WARM_UP)?;
                 for _ in 0..TURNS {
@@ -68,7 +69,7 @@ impl Measurement {
         }
         let calls = quickest.iter().map(|(_, hits)| *hits).max().unwrap_or(0);
         let alone = quickest.first().map_or(0.0, |(time, _)| *time);
-        let rows = MECHANISMS.iter().zip(quickest).skip(1);
+        let rows = mechanisms.into_iter().zip(quickest).skip(1);
         let rows = rows.map(|(mechanism, (time, hits))| Row { mechanism, hits, added: time - alone }).collect();
         Ok(Measurement { arch, unprobed: alone / calls.max(1) as f64, rows })
     }

@@ -203,7 +203,7 @@ impl Guest for Live<'_> {
     }
 
     fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: StandsFor) {
-        if let Some(physical) = self.window.note(at, stands_for) {
+        if let Some(physical) = self.window.note(at, bytes.len(), stands_for) {
             self.parts.ram.write(physical, bytes);
             drop_translations(self.parts.handle, self.parts.ram, physical, bytes.len());
         }

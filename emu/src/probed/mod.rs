@@ -24,6 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use timing::Timing;
+use trapline_isa::detour::Form;
 use trapline_isa::mem::Memory;
 use trapline_isa::plan::{Policy, Refusal};
 use trapline_isa::regs::Registers;
@@ -93,6 +94,20 @@ impl Listener for Probes {
     #[inline(always)]
     fn returns_at(&self, pc: u64) -> bool {
         self.window.pad() == Some(pc)
+    }
+
+    fn saving(&mut self, cpu: &mut View<'_>) {
+        self.engine.saving(cpu);
+    }
+
+    fn called(&mut self, cpu: &mut View<'_>) {
+        let started = self.timing.is_some().then(Instant::now);
+        self.engine.called(cpu);
+        if let (Some(timing), Some(started)) = (&mut self.timing, started) {
+            // The engine has put the pc to the probed address.
+            timing.note(cpu.pc(), started, true);
+        }
+        self.settle_notes();
     }
 
     #[inline(always)]
@@ -222,6 +237,11 @@ impl Session {
         let answer = with(&mut probes.engine, &mut guest);
         probes.engine.tick(&mut guest, now);
         answer
+    }
+
+    /// The form of the detours of probes that are registered from now on at addresses without any.
+    pub fn set_detour_form(&mut self, form: Form) -> Result<(), Refusal> {
+        self.with_engine(|engine, guest| engine.set_detour_form(guest, form))
     }
 
     /// Registers a kprobe.

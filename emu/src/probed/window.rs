@@ -22,9 +22,29 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Empty,
-    Copy { origin: u64, displaced: u8 },
-    Detour { origin: u64, point: u32, len: u8, lead: u8, jump: u8 },
-    ReturnPad { jump: u8 },
+    Copy {
+        origin: u64,
+        displaced: u8,
+    },
+    Detour {
+        origin: u64,
+        point: u32,
+        len: u8,
+        lead: u8,
+        jump: u8,
+    },
+    /// One of several: its number in front.
+    Faithful {
+        unit: u8,
+        origin: u64,
+        displaced: u8,
+        lead: u8,
+        jump: u8,
+    },
+    Trampoline,
+    ReturnPad {
+        jump: u8,
+    },
     Ours,
 }
 
@@ -51,8 +71,12 @@ impl Window {
                 let detour = Detour { origin: *origin, point: *point, len: *len, lead: *lead, jump: *jump };
                 detour_at((offset % UNIT) as u8, &detour)
             }
+            Some(Unit::Faithful { unit, origin, displaced, lead, jump }) => {
+                faithful_at(u64::from(*unit) * UNIT + offset % UNIT, *origin, *displaced, *lead, *jump)
+            }
+            Some(Unit::Trampoline) if offset.is_multiple_of(UNIT) => Place::Trampoline,
             Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
-            Some(Unit::Ours | Unit::ReturnPad { .. }) => Place::Nothing,
+            Some(Unit::Ours | Unit::ReturnPad { .. } | Unit::Trampoline) => Place::Nothing,
             Some(Unit::Empty) | None => Place::Guest,
         }
     }
@@ -117,21 +141,28 @@ impl Window {
         self.free.entry(count).or_default().push(first);
     }
 
-    /// Notes what the unit at `at` stands for; the physical address to write its code to.
-    pub fn note(&mut self, at: u64, stands_for: StandsFor) -> Option<u64> {
-        let unit = self.unit_of(at)?;
+    /// Notes what the `len` bytes at `at` stand for, a unit or, in a faithful detour, several; the physical address to write their code to.
+    pub fn note(&mut self, at: u64, len: usize, stands_for: StandsFor) -> Option<u64> {
+        let first = self.unit_of(at)?;
+        let units = self.units.get_mut(first..first + len.div_ceil(WINDOW_UNIT))?;
         if let StandsFor::ReturnPad { jump: 1.. } = stands_for {
             self.pad = Some(at);
         }
-        self.units[unit] = match stands_for {
-            StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
-            StandsFor::Detour { origin, displaced, lead, jump, point } => {
-                Unit::Detour { origin, point, len: displaced, lead, jump }
-            }
-            StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
-            StandsFor::JprobeReturn => Unit::Ours,
-        };
-        Some(self.place.physical + (at - self.place.start))
+        for (number, unit) in (0..).zip(units) {
+            *unit = match stands_for {
+                StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
+                StandsFor::Detour { origin, displaced, lead, jump, point } => {
+                    Unit::Detour { origin, point, len: displaced, lead, jump }
+                }
+                StandsFor::Faithful { origin, displaced, lead, jump } => {
+                    Unit::Faithful { unit: number, origin, displaced, lead, jump }
+                }
+                StandsFor::Trampoline => Unit::Trampoline,
+                StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
+                StandsFor::JprobeReturn => Unit::Ours,
+            };
+        }
+        self.physical(at)
     }
 
     /// Where the RAM that the guest knows of ends and the window's begins.
@@ -162,6 +193,17 @@ fn detour_at(offset: u8, detour: &Detour) -> Place {
     }
 }
 
+/// The same for a faithful one, where what stands in front of the displaced instructions is long.
+#[inline]
+fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Place {
+    match offset.checked_sub(lead.into()) {
+        None if offset == 0 => Place::Saving { jump },
+        None => Place::Restoring { origin, len, lead: lead - offset as u8 },
+        Some(into) if into < len.into() => Place::Copy { origin: origin.wrapping_add(into), len: len - into as u8 },
+        Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,8 +223,8 @@ mod tests {
     #[test]
     fn a_unit_stands_for_its_instruction_and_what_follows_it_for_the_way_back() {
         let mut window = window();
-        assert_eq!(window.note(0x1020, StandsFor::Copy { origin: 0x500, displaced: 3 }), Some(0x9020));
-        window.note(0x1040, StandsFor::ReturnPad { jump: 4 });
+        assert_eq!(window.note(0x1020, 8, StandsFor::Copy { origin: 0x500, displaced: 3 }), Some(0x9020));
+        window.note(0x1040, 5, StandsFor::ReturnPad { jump: 4 });
         let places = [0x1020, 0x1023, 0x1040, 0x1044, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
         let expected = [
             Place::Copy { origin: 0x500, len: 3 },
@@ -193,7 +235,7 @@ mod tests {
             Place::Guest,
         ];
         assert_eq!(places, expected);
-        window.note(0x1060, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
+        window.note(0x1060, 13, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [
             Place::Detour(Detour { origin: 0x600, len: 7, lead: 1, jump: 5, point: 3 }),
@@ -204,5 +246,25 @@ mod tests {
         assert_eq!(places, expected);
         window.give(0x1020, 32);
         assert_eq!(window.stands_for(0x1020), Place::Guest);
+    }
+
+    #[test]
+    fn a_faithful_detour_stands_for_its_instructions_over_several_units() {
+        let mut window = window();
+        assert_eq!(window.note(0x1000, 70, StandsFor::Faithful { origin: 0x600, displaced: 7, lead: 50, jump: 5 }), Some(0x9000));
+        window.note(0x1060, 1, StandsFor::Trampoline);
+        let places = [0x1000, 0x1001, 0x1020, 0x1032, 0x1035, 0x1039, 0x1045, 0x1060].map(|pc| window.stands_for(pc));
+        let expected = [
+            Place::Saving { jump: 5 },
+            Place::Restoring { origin: 0x600, len: 7, lead: 49 },
+            Place::Restoring { origin: 0x600, len: 7, lead: 18 },
+            Place::Copy { origin: 0x600, len: 7 },
+            Place::Copy { origin: 0x603, len: 4 },
+            Place::WayBack { next: 0x607 },
+            Place::WayBack { next: 0x607 },
+            Place::Trampoline,
+        ];
+        assert_eq!(places, expected);
+        assert_eq!(window.note(0x1060, 64, StandsFor::JprobeReturn), None, "it would end behind the window");
     }
 }

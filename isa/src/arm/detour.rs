@@ -22,6 +22,7 @@ pub static DETOUR: Detour = Detour {
     jump,
     may_move,
     flow: |insn, _| insn.flow,
+    faithful: None,
 };
 
 /// `b` from one place to another, if it leads so far. Addresses wrap.

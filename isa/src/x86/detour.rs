@@ -1,7 +1,7 @@
 //! The jump of an optimised probe: how long it is, how far it reaches, and what may stand under it (spec/isa-x86.md 8).
 
 use super::shape::{Map, Shape};
-use super::{Mode, linux, rules};
+use super::{Mode, faithful, linux, rules};
 use crate::detour::{Detour, JUMP_MOST};
 use crate::insn::{Flow, Insn};
 use crate::plan::{Plan, Policy};
@@ -22,6 +22,7 @@ pub static BITS_64: Detour = Detour {
     jump: |over, to| jump(Mode::Bits64, over.address, to),
     may_move: |insn, policy| may_move(Mode::Bits64, insn, policy),
     flow: |insn, policy| flow(Mode::Bits64, insn, policy),
+    faithful: Some(&faithful::BITS_64),
 };
 
 /// 32-bit: addresses wrap, so everything is in reach.
@@ -30,19 +31,25 @@ pub static BITS_32: Detour = Detour {
     jump: |over, to| jump(Mode::Bits32, over.address, to),
     may_move: |insn, policy| may_move(Mode::Bits32, insn, policy),
     flow: |insn, policy| flow(Mode::Bits32, insn, policy),
+    faithful: Some(&faithful::BITS_32),
     ..BITS_64
 };
 
 fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
-    let distance = to.wrapping_sub(from.wrapping_add(JUMP_LENGTH as u64)) as i64;
-    let distance = match mode {
-        Mode::Bits64 => i32::try_from(distance).ok()?,
-        Mode::Bits32 => distance as i32,
-    };
+    let distance = distance(mode, from.wrapping_add(JUMP_LENGTH as u64), to)?;
     let mut bytes = [0; JUMP_MOST];
     bytes[0] = JUMP;
     bytes[1..JUMP_LENGTH].copy_from_slice(&distance.to_le_bytes());
     Some(bytes)
+}
+
+/// What a jump or call that ends at `from` has in it to lead to `to`.
+pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
+    let distance = to.wrapping_sub(from) as i64;
+    match mode {
+        Mode::Bits64 => i32::try_from(distance).ok(),
+        Mode::Bits32 => Some(distance as i32),
+    }
 }
 
 /// What is right: only what may be boosted, so that the detour is one straight line. Linux: spec/isa-x86.md 8.1, 3.

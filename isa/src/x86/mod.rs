@@ -4,6 +4,7 @@ pub mod abi;
 pub mod decode;
 pub mod detour;
 pub mod emulate;
+mod faithful;
 mod linux;
 pub mod rules;
 pub mod shape;

@@ -280,6 +280,7 @@ static DETOUR: Detour = Detour {
     },
     may_move: |insn, _| matches!(plan(insn), Ok(Plan::Boost)) && insn.bytes().first() != Some(&FILL),
     flow: |insn, _| insn.flow,
+    faithful: None,
 };
 const JUMP_LENGTH: u64 = 5;
 

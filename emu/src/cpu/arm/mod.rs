@@ -28,7 +28,7 @@ const fn model(arch: Arch) -> Model {
         system_call_vector: Some(trap::SYSTEM_CALL),
         invalid: trap::invalid,
         deliver: deliver::deliver,
-        forget: |cpu, _| trap::park(cpu),
+        forget: |cpu, _, _, _| trap::park(cpu),
         interruptible: |handle, _| !trap::interrupts_off(handle),
         translate: paging::translate,
         window: WindowRow {

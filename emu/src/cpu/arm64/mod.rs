@@ -23,7 +23,7 @@ pub static ARM64: Model = Model {
     invalid: trap::invalid,
     deliver: deliver::deliver,
     // The core keeps no trace of an exception that it has reported.
-    forget: |_, _| (),
+    forget: |_, _, _, _| (),
     interruptible: |handle, _| !trap::interrupts_off(handle),
     translate: paging::translate,
     window: WindowRow {

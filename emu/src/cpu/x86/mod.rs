@@ -29,7 +29,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         system_call_vector: None,
         invalid: trap::invalid::<LONG>,
         deliver: deliver::deliver::<LONG>,
-        forget: state::forget_exception,
+        forget: place::forget,
         interruptible: trap::interruptible,
         translate: paging::translate::<LONG>,
         window: WindowRow {

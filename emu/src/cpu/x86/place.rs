@@ -118,9 +118,16 @@ pub fn window_fault<const LONG: bool>(
         && address.wrapping_sub(window.start) < window.len
         && cpu.handle().live64(state::EIP).wrapping_sub(window.start) < window.len;
     let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
-    forget_exception(cpu, image);
-    cpu.set_live64(state::CR + 8 * 2, before);
+    forget(cpu, image, exception, before);
     Some(shown)
+}
+
+/// No exception is under delivery, and a page fault has left no trace in CR2.
+pub fn forget(cpu: &TrapContext, image: &mut Image, exception: &Exception, before: u64) {
+    forget_exception(cpu, image);
+    if exception.vector == PAGE_FAULT {
+        cpu.set_live64(state::CR + 8 * 2, before);
+    }
 }
 
 /// CR2.

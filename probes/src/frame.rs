@@ -1,0 +1,194 @@
+//! The frame of a faithful detour: the registers as the guest's own code has laid them on its stack, and the CPU as handlers see it by them.
+
+use crate::engine::Engine;
+use crate::guest::{Answer, Cpu};
+use trapline_isa::arch::Isa;
+use trapline_isa::detour::{FRAME_MOST, Faithful, Form, Kind, Word};
+use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+
+const WORD_MOST: usize = 8;
+
+/// A CPU whose registers are those of a frame. Its pc is its own: it has been put to the probed address.
+struct Framed<'a, C> {
+    cpu: &'a mut C,
+    isa: &'static Isa,
+    layout: &'static [Word],
+    at: u64,
+    words: [u64; FRAME_MOST],
+    /// The first word that the host had to mend.
+    first_mended: usize,
+    changed: bool,
+}
+
+impl Engine {
+    fn faithful(&self) -> Option<&'static Faithful> {
+        self.isa.detour?.faithful
+    }
+
+    /// A CPU has come to the start of a faithful detour by the jump of an optimised probe.
+    #[inline(never)]
+    pub fn saving(&mut self, cpu: &mut impl Cpu) {
+        let sp = cpu.get(self.isa.abi.sp);
+        if let Some(state) = self.cpus.get_mut(cpu.number()) {
+            state.saving_at = sp;
+        }
+    }
+
+    /// A CPU has come to the trampoline, called by a faithful detour with the probed address and that of its frame: the handlers run on the
+    /// registers in the frame. The address is that of a probe, or this is nobody's call and nothing happens.
+    #[inline(never)] // The lean form's way stays short.
+    pub fn called(&mut self, cpu: &mut impl Cpu) {
+        let (Some(table), [probed, at, ..]) = (self.faithful(), self.isa.abi.arguments) else { return };
+        let (probed, at) = (cpu.get(*probed), cpu.get(*at));
+        let Some(point) = self.points.at(probed) else { return };
+        cpu.set_pc(probed);
+        if let Some(mut framed) = Framed::read(cpu, self.isa, table, at) {
+            // Handlers find it whole, should they look.
+            framed.write(framed.first_mended);
+            self.escaped(&mut framed, point);
+            if framed.changed {
+                framed.write(0);
+            }
+        }
+    }
+
+    /// The stack has no room for the frame of a faithful detour, which the code without a probe does not need: the handlers run on live
+    /// registers, and the displaced instructions then, as in a lean detour.
+    pub(crate) fn frame_found_no_room(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
+        let (point, slot) = self.slot_around(pc).filter(|(_, slot)| slot.form == Form::Faithful && pc >= slot.detour())?;
+        let (table, address) = (self.faithful()?, self.points.get(point)?.address());
+        let into = (pc - slot.detour()) as usize;
+        if into >= table.save.len() + table.call_length {
+            return None;
+        }
+        if into >= table.save.len() {
+            // The frame stands, and it is the call that has found no room: its arguments are in registers already.
+            let at = cpu.get(self.isa.abi.sp);
+            Framed::read(cpu, self.isa, table, at)?.make_live();
+        }
+        cpu.set(self.isa.abi.sp, self.cpus.get(number)?.saving_at);
+        cpu.set_pc(address);
+        self.escaped(cpu, point);
+        cpu.set_pc(slot.detoured());
+        Some(self.resume(number, 0, true))
+    }
+}
+
+impl<'a, C: Cpu> Framed<'a, C> {
+    /// The frame at an address, with what the guest's code has left open.
+    fn read(cpu: &'a mut C, isa: &'static Isa, table: &Faithful, at: u64) -> Option<Framed<'a, C>> {
+        let layout = table.frame;
+        let mut bytes = [0; FRAME_MOST * WORD_MOST];
+        let bytes = bytes.get_mut(..layout.len() * isa.word)?;
+        cpu.read(at, bytes).ok()?;
+        let mut words = [0; FRAME_MOST];
+        for ((value, bytes), word) in words.iter_mut().zip(bytes.chunks_exact(isa.word)).zip(layout) {
+            *value = match word.kind {
+                Kind::Restored | Kind::Saved => number(bytes),
+                Kind::Moved(by) => number(bytes).wrapping_add(by),
+                Kind::Filled => cpu.get(word.reg),
+            };
+        }
+        let is_whole = |word: &Word| matches!(word.kind, Kind::Restored | Kind::Saved);
+        let first_mended = layout.iter().take_while(|word| is_whole(word)).count();
+        Some(Framed { cpu, isa, layout, at, words, first_mended, changed: false })
+    }
+
+    /// Puts it back, from that word on.
+    fn write(&mut self, first: usize) {
+        let word = self.isa.word;
+        let mut bytes = [0; FRAME_MOST * WORD_MOST];
+        let words = self.words.get(first..self.layout.len()).unwrap_or_default();
+        for (value, bytes) in words.iter().zip(bytes.chunks_exact_mut(word)) {
+            match <&mut [u8; WORD_MOST]>::try_from(&mut *bytes) {
+                Ok(bytes) => *bytes = value.to_le_bytes(),
+                Err(_) => bytes.copy_from_slice(&value.to_le_bytes()[..word]),
+            }
+        }
+        // The guest has written there just now: it can only fail where a handler has changed the page tables.
+        let _ = self.cpu.write(self.at.wrapping_add((first * word) as u64), &bytes[..words.len() * word]);
+    }
+
+    /// The CPU gets the registers of the frame.
+    fn make_live(&mut self) {
+        for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Kind::Restored) {
+            self.cpu.set(word.reg, value);
+        }
+    }
+
+    fn find(&self, reg: Reg) -> Option<(usize, Kind)> {
+        let number = self.layout.iter().position(|word| word.reg == reg)?;
+        Some((number, self.layout[number].kind))
+    }
+}
+
+/// A word's value.
+#[inline]
+fn number(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(bytes) => u64::from_le_bytes(bytes),
+        Err(_) => bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    }
+}
+
+impl<C: Cpu> Registers for Framed<'_, C> {
+    fn get(&self, reg: Reg) -> u64 {
+        match self.find(reg) {
+            Some((number, Kind::Restored | Kind::Saved | Kind::Moved(_))) => self.words[number],
+            Some((_, Kind::Filled)) | None => self.cpu.get(reg),
+        }
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        match self.find(reg) {
+            Some((number, Kind::Restored)) => {
+                self.words[number] = value & u64::MAX >> (64 - 8 * self.isa.word);
+                self.changed = true;
+            }
+            Some(_) => {}
+            None => self.cpu.set(reg, value),
+        }
+    }
+    fn pc(&self) -> u64 {
+        self.cpu.pc()
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.cpu.set_pc(pc);
+    }
+}
+
+impl<C: Cpu> Memory for Framed<'_, C> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.cpu.read(address, into)
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.cpu.write(address, bytes)
+    }
+}
+
+impl<C: Cpu> Cpu for Framed<'_, C> {
+    fn number(&self) -> usize {
+        self.cpu.number()
+    }
+    fn task(&mut self) -> u64 {
+        self.cpu.task()
+    }
+    fn pid(&mut self) -> u32 {
+        self.cpu.pid()
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        self.cpu.comm()
+    }
+    fn now(&self) -> u64 {
+        self.cpu.now()
+    }
+    fn interrupts_off(&self) -> bool {
+        self.cpu.interrupts_off()
+    }
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.cpu.patch_text(address, bytes)
+    }
+    fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.cpu.read_user(address, into)
+    }
+}

@@ -396,7 +396,7 @@ impl<L: Listener> Inner<L> {
             if exception.fetch && !self.window.holds(resume) {
                 // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
                 self.around.clock.resume(0, false);
-                (self.around.model.forget)(cpu, &mut self.scratch);
+                (self.around.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
             }

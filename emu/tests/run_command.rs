@@ -156,7 +156,7 @@ fn without_optimisation_the_list_has_no_such_flag() {
 fn records_are_the_same_in_both_forms_of_detours() {
     for image in ["tiny/x86_64", "tiny/i386"] {
         let records = |form| {
-            let events = ["-e", "p:read vfs_read a=$arg1 count=$arg3 f=%flags s=%sp", "-e", "r:done vfs_read n=$retval"];
+            let events = ["-e", "p:open do_sys_open a=$arg1 b=$arg2 f=%flags s=%sp", "-e", "r:done do_sys_open n=$retval"];
             let said = run(&[&[image, "--quiet", "--list", "--summary", "none", "--detour", form], &events[..]].concat());
             assert_eq!(said.status, 0, "{}", said.err);
             assert!(said.out.contains("[OPTIMIZED]"), "{image}, {form}: {}", said.out);

@@ -10,7 +10,7 @@ use trapline_isa::detour::Form;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
-use trapline_tests::{Run, assert_same, boundaries, functions, jumping_guests, kernel, run, saved_guests, session};
+use trapline_tests::{Run, assert_same, boundaries, functions, jumping_guests, kernel, run, session};
 
 /// Every guest in every form that its ISA has.
 fn guests_and_forms() -> impl Iterator<Item = (Arch, &'static str, Form)> {
@@ -211,7 +211,7 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
     const AROUND: u64 = 12;
     /// A longer one would only take longer.
     const MOST: u64 = 260;
-    for name in saved_guests() {
+    for (_, name) in jumping_guests() {
         let place = favourable(name);
         // When it is entered and left, some way into the run.
         let (mut first, times) = (session(name, 1), Arc::new(Mutex::new(Vec::new())));

@@ -23,6 +23,9 @@ fuzz_target!(|data: &[u8]| {
     assert!(!module.name.is_empty(), "a module without a name");
     for text in &module.text {
         let end = text.range.end;
-        assert!(module.image.segments.iter().any(|segment| segment.range().end == end && segment.executable), "code that lies nowhere");
+        assert!(
+            module.image.segments.iter().any(|segment| segment.range().end == end && segment.executable),
+            "code that lies nowhere"
+        );
     }
 });

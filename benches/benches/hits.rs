@@ -13,24 +13,39 @@ use trapline::overhead::bench_loop::{BenchLoop, TARGET};
 use trapline::overhead::{GUESTS, Mechanism, many};
 use trapline::unicorn::bare::{Bare, Watch};
 use trapline_isa::arch::Arch;
+use trapline_isa::regs::Reg;
 use trapline_probes::events::set::EventSet;
-use trapline_probes::probe::{Flow, Hit, Kprobe};
+use trapline_probes::probe::Hit;
 
 /// Virtual time of one iteration, in nanoseconds.
 const TURN: u64 = 50_000;
 /// Calls of a bare core in one iteration.
 const CALLS: u32 = 2_000;
-/// The mechanisms that handlers are compared on.
-const WITH_HANDLERS: &[&str] = &["k", "b", "o"];
-/// How many probes are armed, each in a function of its own.
-const ARMED: &[usize] = &[1, 100, 1_000, many::MOST];
+/// How many probes are armed, each in a function of its own; and as many as can be.
+const ARMED: &[usize] = &[1, 100, 1_000];
 
-fn short(group: &mut BenchmarkGroup<'_, WallTime>) {
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(700));
+/// What the handlers do.
+#[derive(Clone, Copy)]
+enum Work {
+    Nothing,
+    Registers(usize),
+    Map,
+    Event,
 }
 
-fn mechanism(letters: &str) -> &'static Mechanism {
-    Mechanism::find(letters).expect("a row of the table")
+/// A group of benches for each, with every mechanism in it.
+const WORKS: &[(&str, Work)] = &[
+    ("empty handler", Work::Nothing),
+    ("reads 1 register", Work::Registers(1)),
+    ("reads 16 registers", Work::Registers(16)),
+    ("counts into a map", Work::Map),
+    ("event with two arguments", Work::Event),
+];
+
+/// There are hundreds of benches. Plots of ten times as many resamples take longer than what they are of.
+fn short(group: &mut BenchmarkGroup<'_, WallTime>) {
+    group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(500));
+    group.nresamples(10_000);
 }
 
 fn run(bench: &mut BenchLoop) {
@@ -58,129 +73,152 @@ fn measure(
     in_a_turn
 }
 
-/// Every mechanism with an empty handler.
+/// Every mechanism with every kind of handler; without a probe there is but the loop.
 fn mechanisms(criterion: &mut Criterion) {
     for guest in GUESTS {
         let mut bench = BenchLoop::tiny(guest).expect("the guest boots and calls");
-        let mut group = criterion.benchmark_group(format!("{guest}/mechanisms"));
-        short(&mut group);
-        let mut calls = None;
         let arch = bench.session().kernel().arch;
-        for mechanism in Mechanism::all_of(arch) {
-            let planted = bench.plant(mechanism).expect("it may be probed");
-            let hits = measure(&mut group, mechanism.letters, &mut bench, calls, || planted.hits());
-            calls = calls.or(Some(hits)).filter(|calls| *calls != 0);
-            bench.take_away(planted);
-        }
-        group.finish();
-    }
-}
-
-/// Reads so many registers.
-fn registers(hit: &mut Hit<'_>, count: usize) -> Flow {
-    let names = hit.isa().abi.names;
-    let cpu = hit.machine();
-    let sum = names.iter().cycle().take(count).fold(0u64, |sum, (_, reg)| sum.wrapping_add(cpu.get(*reg)));
-    black_box(sum);
-    Flow::Continue
-}
-
-/// Handlers that do something.
-fn handlers(criterion: &mut Criterion) {
-    for guest in GUESTS {
-        let mut bench = BenchLoop::tiny(guest).expect("the guest boots and calls");
-        let mut group = criterion.benchmark_group(format!("{guest}/handlers"));
-        short(&mut group);
-        for letters in WITH_HANDLERS {
-            let with = mechanism(letters);
-            let planted = bench.plant(with).expect("it may be probed");
-            let calls = Some(measure(&mut group, &format!("{letters}, empty"), &mut bench, None, || planted.hits()));
-            bench.take_away(planted);
-
-            for count in [1, 16] {
-                let planted = bench.plant_with(with, move |hit| registers(hit, count)).expect("it may be probed");
-                measure(&mut group, &format!("{letters}, reads {count} of the registers"), &mut bench, calls, || planted.hits());
-                bench.take_away(planted);
-            }
-
-            let map: Arc<Mutex<HashMap<u64, u64>>> = Arc::default();
-            let counts = Arc::clone(&map);
-            let count = move |hit: &mut Hit<'_>| {
-                let key = hit.arg(0);
-                *counts.lock().expect("one thread").entry(key).or_default() += 1;
-                Flow::Continue
-            };
-            let planted = bench.plant_with(with, count).expect("it may be probed");
-            measure(&mut group, &format!("{letters}, counts into a map"), &mut bench, calls, || planted.hits());
-            assert_eq!(map.lock().expect("one thread").values().sum::<u64>(), planted.hits(), "each hit is in the map");
-            bench.take_away(planted);
-        }
-        event(&mut group, &mut bench);
-        group.finish();
-    }
-}
-
-/// An event with two fetch arguments, by the quickest mechanism; emptying the records is not timed.
-fn event(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop) {
-    for letters in WITH_HANDLERS.iter().filter(|letters| **letters != "k") {
-        let with = mechanism(letters);
-        let mut events = EventSet::default();
-        let line = format!("p:bench/hit {TARGET} first=$arg1 second=$arg2");
-        bench.session().with_engine(|engine, guest| {
-            engine.set_optimization(guest, with.optimize);
-            engine.set_boosting(with.boost);
-            events.apply(engine, guest, &line).expect("an event");
-            events.enable_all(engine, guest, true).expect("it may be probed");
-        });
-        let empty = |bench: &mut BenchLoop| {
-            bench.session().with_engine(|engine, _| std::iter::from_fn(|| engine.records().pop()).count() as u64)
-        };
-        run(bench);
-        empty(bench);
-        run(bench);
-        let records = empty(bench);
-        assert!(records > 100, "{letters}: {records} records");
-        group.throughput(Throughput::Elements(records));
-        group.bench_function(format!("{letters}, event with two arguments"), |bencher| {
-            bencher.iter_custom(|turns| {
-                let mut time = Duration::ZERO;
-                for _ in 0..turns {
-                    let started = Instant::now();
-                    run(bench);
-                    time += started.elapsed();
-                    assert!(empty(bench) > 100, "each turn leaves its records");
+        let mut calls = None;
+        for (what, work) in WORKS {
+            let mut group = criterion.benchmark_group(format!("{guest}/{what}"));
+            short(&mut group);
+            for mechanism in Mechanism::all_of(arch) {
+                match work {
+                    Work::Nothing => {
+                        let hits = planted(&mut group, &mut bench, mechanism, calls, |_| {});
+                        calls = calls.or(Some(hits)).filter(|calls| *calls != 0);
+                    }
+                    _ if mechanism.letters == "none" => {}
+                    Work::Registers(count) => {
+                        let regs = registers(arch, *count);
+                        let read = move |hit: &mut Hit<'_>| {
+                            let cpu = hit.machine();
+                            black_box(regs.iter().fold(0u64, |sum, reg| sum.wrapping_add(cpu.get(*reg))));
+                        };
+                        planted(&mut group, &mut bench, mechanism, calls, read);
+                    }
+                    Work::Map => counted(&mut group, &mut bench, mechanism, calls),
+                    Work::Event => recorded(&mut group, &mut bench, mechanism),
                 }
-                time
-            });
-        });
-        assert_eq!(bench.session().with_engine(|engine, _| engine.records().dropped()), 0, "the ring held each turn");
-        bench.session().with_engine(|engine, guest| events.clear(engine, guest));
+            }
+            group.finish();
+        }
     }
+}
+
+/// The hits of a turn.
+fn planted(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    bench: &mut BenchLoop,
+    mechanism: &Mechanism,
+    calls: Option<u64>,
+    work: impl Fn(&mut Hit<'_>) + Clone + Send + Sync + 'static,
+) -> u64 {
+    let planted = bench.plant_with(mechanism, work).expect("it may be probed");
+    let hits = measure(group, mechanism.letters, bench, calls, || planted.hits());
+    bench.take_away(planted);
+    hits
+}
+
+/// Different ones, of those that the CPU has; again from the first where it has fewer.
+fn registers(arch: Arch, count: usize) -> Vec<Reg> {
+    // What the kernel keeps beside them in its structure is none.
+    let real = arch.isa().abi.names.iter().filter(|(name, _)| !name.to_ascii_lowercase().starts_with("orig_"));
+    real.map(|(_, reg)| *reg).cycle().take(count).collect()
+}
+
+/// The handler counts in a map, by the first argument.
+fn counted(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mechanism: &Mechanism, calls: Option<u64>) {
+    let map: Arc<Mutex<HashMap<u64, u64>>> = Arc::default();
+    let counts = Arc::clone(&map);
+    let count = move |hit: &mut Hit<'_>| {
+        let key = hit.arg(0);
+        *counts.lock().expect("one thread").entry(key).or_default() += 1;
+    };
+    let planted = bench.plant_with(mechanism, count).expect("it may be probed");
+    measure(group, mechanism.letters, bench, calls, || planted.hits());
+    let (in_the_map, probes) = (map.lock().expect("one thread").values().sum::<u64>(), planted.count() as u64);
+    // Of a call that has not returned yet a return probe has counted the entry only.
+    assert!(in_the_map.abs_diff(planted.hits() * probes) <= 1, "{}: {in_the_map} in the map", mechanism.letters);
+    bench.take_away(planted);
+}
+
+/// A mechanism's probes as events with two arguments each. There are no events by jprobes; by kprobes there are none with a second
+/// handler, but without boosting theirs are stepped as well.
+fn events(mechanism: &Mechanism) -> Vec<String> {
+    if mechanism.jprobe {
+        return Vec::new();
+    }
+    let entry = mechanism.kprobe.then(|| format!("p:bench/entry {TARGET} first=$arg1 second=$arg2"));
+    let ret = mechanism.kretprobe.then(|| format!("r:bench/return {TARGET} value=$retval stack=$stack"));
+    entry.into_iter().chain(ret).collect()
+}
+
+/// The handler leaves a record; emptying the ring is not timed.
+fn recorded(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mechanism: &Mechanism) {
+    let lines = events(mechanism);
+    if lines.is_empty() {
+        return;
+    }
+    bench.choose(mechanism).expect("the ISA has it");
+    let mut events = EventSet::default();
+    bench.session().with_engine(|engine, guest| {
+        for line in &lines {
+            events.apply(engine, guest, line).expect("an event");
+        }
+        events.enable_all(engine, guest, true).expect("it may be probed");
+    });
+    let empty = |bench: &mut BenchLoop| {
+        bench.session().with_engine(|engine, _| std::iter::from_fn(|| engine.records().pop()).count() as u64)
+    };
+    run(bench);
+    empty(bench);
+    run(bench);
+    let records = empty(bench);
+    assert!(records > 100, "{}: {records} records", mechanism.letters);
+    group.throughput(Throughput::Elements(records / lines.len() as u64));
+    group.bench_function(mechanism.letters, |bencher| {
+        bencher.iter_custom(|turns| {
+            let mut time = Duration::ZERO;
+            for _ in 0..turns {
+                let started = Instant::now();
+                run(bench);
+                time += started.elapsed();
+                assert!(empty(bench) > 100, "each turn leaves its records");
+            }
+            time
+        });
+    });
+    assert_eq!(bench.session().with_engine(|engine, _| engine.records().dropped()), 0, "the ring held each turn");
+    bench.session().with_engine(|engine, guest| events.clear(engine, guest));
 }
 
 /// Boosted and optimised, one of so many that are armed.
 fn armed(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("many/x86_64/armed");
-    short(&mut group);
-    for count in ARMED {
-        for letters in ["b", "o"] {
-            let with = mechanism(letters);
-            let mut bench = many::bench_loop(*count).expect("the guest is in its loop");
-            let probes: Vec<Kprobe> =
-                (0..*count).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
-            bench.session().with_engine(|engine, guest| {
-                engine.set_optimization(guest, with.optimize);
-                engine.register_kprobes(guest, &probes).expect("they may stand there");
-            });
-            let hits = measure(&mut group, &format!("{letters}, {count} armed"), &mut bench, None, || probes[0].hits());
-            assert!(hits > 100, "{letters}, {count} armed: {hits} hits");
-            let as_wanted = bench.session().with_engine(|engine, guest| {
-                engine.summary(guest).iter().filter(|summary| (summary.mode.name() == "optimized") == with.optimize).count()
-            });
-            assert_eq!(as_wanted, *count, "all of them {letters}");
+    for many in many::ALL {
+        let mut group = criterion.benchmark_group(format!("{}/armed", many.name));
+        short(&mut group);
+        for count in ARMED.iter().copied().chain([many.most]) {
+            for letters in ["b", "o"] {
+                let with = Mechanism::find(letters).expect("a row of the table");
+                let mut bench = many.bench_loop(count).expect("the guest is in its loop");
+                bench.choose(with).expect("the ISA has it");
+                let probes = many.probes(count);
+                bench
+                    .session()
+                    .with_engine(|engine, guest| engine.register_kprobes(guest, &probes))
+                    .expect("they may stand there");
+                let hits = measure(&mut group, &format!("{letters}, {count} armed"), &mut bench, None, || probes[0].hits());
+                assert!(hits > 100, "{} {letters}, {count} armed: {hits} hits", many.name);
+                let as_wanted = bench.session().with_engine(|engine, guest| {
+                    let summary = engine.summary(guest);
+                    summary.iter().filter(|summary| (summary.mode.name() == "optimized") == with.optimize).count()
+                });
+                assert_eq!(as_wanted, count, "{}: all of them {letters}", many.name);
+            }
         }
+        group.finish();
     }
-    group.finish();
 }
 
 /// The same core without us: nothing, a code hook alone and among others, an empty trap.
@@ -207,5 +245,5 @@ fn bare(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, mechanisms, handlers, armed, bare);
+criterion_group!(benches, mechanisms, armed, bare);
 criterion_main!(benches);

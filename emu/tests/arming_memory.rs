@@ -4,7 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trapline::overhead::many;
+use trapline::overhead::many::FIRST as MANY;
 use trapline_probes::probe::{Flow, Kprobe};
 
 struct Counting;
@@ -33,15 +33,14 @@ const PROBES: usize = 25_000;
 /// OH-3: under 300 bytes of host memory for each of many probes, whose objects are counted too.
 #[test]
 fn an_armed_probe_takes_less_than_300_bytes() {
-    let mut bench = many::bench_loop(PROBES).expect("the guest is in its loop");
+    let mut bench = MANY.bench_loop(PROBES).expect("the guest is in its loop");
     // Tables that are made once, when the first instruction is decoded, are nobody's.
-    let first = Kprobe::at_address(many::address(0)).pre(|_| Flow::Continue);
+    let first = Kprobe::at_address(MANY.address(0)).pre(|_| Flow::Continue);
     bench.session().register_kprobe(&first).expect("it may stand there");
     bench.session().unregister_kprobe(&first);
     let before = HELD.load(Ordering::Relaxed);
     let each = || (HELD.load(Ordering::Relaxed) - before) / PROBES;
-    let probes: Vec<Kprobe> =
-        (0..PROBES).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
+    let probes = MANY.probes(PROBES);
     bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes)).expect("they may stand there");
     let armed = each();
     bench.run(200_000).expect("it goes on");

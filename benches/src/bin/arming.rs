@@ -1,10 +1,12 @@
-//! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, and the host memory that each takes.
+//! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, as many as can be on each ISA, and the host memory
+//! that each takes.
 //!
-//! With `--check` the batch of 100,000 has to keep to the goals. Each row is measured by this program called anew, as `arming row COUNT HOW`.
+//! With `--check` the batches of as many as can be have to keep to the goals. Each row is measured by this program called anew, as
+//! `arming row GUEST COUNT HOW`.
 
 use std::env;
 use std::process::ExitCode;
-use trapline::overhead::arming::{self, GOAL_BYTES, GOAL_SECONDS, ROWS, Row};
+use trapline::overhead::arming::{GOAL_BYTES, GOAL_SECONDS, Probes, Row, rows};
 use trapline::overhead::many;
 
 fn main() -> ExitCode {
@@ -12,7 +14,9 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => print_all().map(|_| ()),
         ["--check"] => print_all().and_then(|over| if over.is_empty() { Ok(()) } else { Err(over.join("; ")) }),
-        ["row", count, how] => arming::answer(count, how).map(|line| println!("{line}")),
+        ["row", guest, count, how] => {
+            Probes::read([guest, count, how]).and_then(Row::measure).map(|row| println!("{}", row.line()))
+        }
         _ => Err("usage: arming [--check]".into()),
     };
     match done {
@@ -28,18 +32,19 @@ fn main() -> ExitCode {
 fn print_all() -> Result<Vec<String>, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     println!("For each probe: microseconds of CPU time (by the clock on the wall), bytes of host memory.");
-    let print = |cells: [String; 6]| {
-        let [count, how, times @ .., bytes] = cells;
-        println!("{count:>8} {how:>7} {} {bytes:>7}", times.map(|time| format!("{time:>21}")).join(" "));
+    let print = |cells: [String; 7]| {
+        let [guest, count, how, times @ .., bytes] = cells;
+        println!("{guest:<12} {count:>8} {how:>7} {} {bytes:>7}", times.map(|time| format!("{time:>21}")).join(" "));
     };
     print(Row::HEADINGS.map(String::from));
     let mut over = Vec::new();
-    for (count, batch) in ROWS {
-        let row = Row::measured_by(&this, &["row"], *count, *batch)?;
-        print(row.cells());
-        over.extend(row.over_the_goals());
+    for of in rows() {
+        let row = Row::measured_by(&this, "row", of)?;
+        print(row.cells(of));
+        over.extend(row.over_the_goals(of));
     }
-    let goal = format!("{:.2}", GOAL_SECONDS * 1e6 / many::MOST as f64);
-    print([many::MOST.to_string(), "goal".into(), goal, "-".into(), "-".into(), format!("{GOAL_BYTES}")]);
+    let (count, dash) = (many::FIRST.most, || "-".to_string());
+    let goal = format!("{:.2}", GOAL_SECONDS * 1e6 / count as f64);
+    print(["goal".into(), count.to_string(), "batch".into(), goal, dash(), dash(), format!("{GOAL_BYTES}")]);
     Ok(over)
 }

@@ -1,8 +1,12 @@
 //! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of `benches/budgets.tsv`.
 //!
 //! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the benchmark loop and runs
-//! each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same
-//! loop without a probe, at the same length, is taken off. Counts repeat exactly, on any x86-64 machine with the same compiler.
+//! each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind dumps its counts after each. Longer minus
+//! shorter is what the hits in between cost, and the same loop without a probe, at the same length, is taken off. Counts repeat exactly,
+//! on any x86-64 machine with the same compiler.
+//!
+//! For a guest of many functions what stands behind it are numbers of probes. Callgrind takes its time to see 100,000 armed, so that is
+//! measured on the first such guest alone, and with `budget all` on the others too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 use trapline::overhead::bench_loop::BenchLoop;
-use trapline::overhead::{Mechanism, SHAPE, many};
-use trapline_probes::probe::{Flow, Kprobe};
+use trapline::overhead::many::{self, Many};
+use trapline::overhead::{Mechanism, SHAPE};
 
 /// Guest time of the two runs, in nanoseconds.
 const SHORT: u64 = 4_000;
@@ -22,9 +26,10 @@ const WARM: u64 = 20_000;
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["measure", guest, ref letters @ ..] => measure(guest, letters),
-        [] => check(),
-        _ => Err("usage: budget, or budget measure GUEST [LETTERS...] under callgrind".into()),
+        ["measure", guest, ref rest @ ..] => measure(guest, rest),
+        [] => check(false),
+        ["all"] => check(true),
+        _ => Err("usage: budget [all], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,18 +40,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// The guest of many functions; its rows are of an optimised probe among so many.
-const MANY: &str = "many/x86_64";
-const ARMED: &[usize] = &[1, many::MOST];
-
 /// Under callgrind: prints the hits of each of the runs that it counts.
-fn measure(guest: &str, letters: &[&str]) -> Result<(), String> {
-    if guest == MANY {
-        return ARMED.iter().try_for_each(|count| measure_among(*count));
+fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
+    if let Some(many) = many::find(guest) {
+        let number = |text: &&str| text.parse().map_err(|_| format!("`{text}` is no number of probes"));
+        return rest.iter().try_for_each(|text| measure_among(many, number(text)?));
     }
     let mut bench = BenchLoop::tiny(guest)?;
     let arch = bench.session().kernel().arch;
-    for mechanism in Mechanism::all_of(arch).filter(|mechanism| letters.is_empty() || letters.contains(&mechanism.letters)) {
+    for mechanism in Mechanism::all_of(arch).filter(|mechanism| rest.is_empty() || rest.contains(&mechanism.letters)) {
         let planted = bench.plant(mechanism)?;
         count_two(&mut bench, mechanism.letters, || planted.hits())?;
         bench.take_away(planted);
@@ -55,15 +57,17 @@ fn measure(guest: &str, letters: &[&str]) -> Result<(), String> {
 }
 
 /// The same loop without a probe, and with one on each of so many functions.
-fn measure_among(count: usize) -> Result<(), String> {
-    let mut bench = many::bench_loop(count)?;
+fn measure_among(many: &Many, count: usize) -> Result<(), String> {
+    let mut bench = many.bench_loop(count)?;
     count_two(&mut bench, UNPROBED, || 0)?;
-    let probes: Vec<Kprobe> =
-        (0..count).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
+    let probes = many.probes(count);
     let registered = bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes));
     registered.map_err(|refusal| refusal.to_string())?;
-    count_two(&mut bench, &format!("o{count}"), || probes[0].hits())
+    count_two(&mut bench, &format!("{AMONG}{count}"), || probes[0].hits())
 }
+
+/// In front of a number of probes: the cost of one that is optimised, among so many.
+const AMONG: char = 'o';
 
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn() -> u64) -> Result<(), String> {
     bench.run(WARM)?;
@@ -87,22 +91,23 @@ type Added = BTreeMap<String, f64>;
 /// The mechanism of no probe: what is measured behind it has its loop taken off.
 const UNPROBED: &str = "none";
 
-fn added(guest: &str) -> Result<Added, String> {
+fn added(guest: &str, numbers: &[String]) -> Result<Added, String> {
     let folder = env::temp_dir().join(format!("trapline-budget-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let answer = run_callgrind(guest, &folder).and_then(|said| read_counts(&said, &folder));
+    let answer = run_callgrind(guest, numbers, &folder).and_then(|said| read_counts(&said, &folder));
     // It is the host's temporary folder: what stays there is no matter.
     let _ = fs::remove_dir_all(&folder);
     answer
 }
 
-fn run_callgrind(guest: &str, folder: &Path) -> Result<String, String> {
+fn run_callgrind(guest: &str, numbers: &[String], folder: &Path) -> Result<String, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--quiet", "--toggle-collect=budget::counted", "--dump-after=budget::counted"])
         .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
         .arg(this)
         .args(["measure", guest])
+        .args(numbers)
         .output()
         .map_err(|error| format!("valgrind cannot be run ({error}); `scripts/setup.sh budget` installs it"))?;
     if !output.status.success() {
@@ -164,15 +169,34 @@ fn budgets() -> Result<Vec<Budget>, String> {
         .collect()
 }
 
-fn check() -> Result<(), String> {
-    let budgets = budgets()?;
+impl Budget {
+    /// The numbers of probes that it is about; none where the guest is not one of many functions.
+    fn numbers(&self) -> impl Iterator<Item = &str> {
+        let among = many::find(&self.guest).map(|_| self.what.split('/').filter_map(|what| what.strip_prefix(AMONG)));
+        among.into_iter().flatten()
+    }
+
+    /// Measured only when all are asked for.
+    fn takes_long(&self) -> bool {
+        /// As many as callgrind sees armed in a few seconds.
+        const QUICK: usize = 10_000;
+        self.guest != many::FIRST.name && self.numbers().any(|number| number.parse().is_ok_and(|number: usize| number > QUICK))
+    }
+}
+
+fn check(all: bool) -> Result<(), String> {
+    let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| all || !budget.takes_long()).collect();
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
     guests.dedup();
     let mut over = String::new();
     println!("{:<14}{:<12}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
     for guest in guests {
-        let added = added(guest)?;
-        for budget in budgets.iter().filter(|budget| budget.guest == guest) {
+        let rows = || budgets.iter().filter(|budget| budget.guest == guest);
+        let mut numbers: Vec<String> = rows().flat_map(Budget::numbers).map(String::from).collect();
+        numbers.sort_by_key(|number| number.parse::<usize>().ok());
+        numbers.dedup();
+        let added = added(guest, &numbers)?;
+        for budget in rows() {
             let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;
             println!("{guest:<14}{:<12}{value:>10.2}{:>10}{:>10}", budget.what, budget.most, budget.goal);
             if value > budget.most {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use trapline::overhead::arming::{self, ROWS, Row};
+use trapline::overhead::arming::{Probes, Row, rows};
 use trapline::overhead::table::Measurement;
 use trapline::overhead::{GUESTS, document};
 use trapline_benches::section;
@@ -63,7 +63,9 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => write_all(),
         // How the rows of the arming table are measured.
-        ["row", count, how] => arming::answer(count, how).map(|line| println!("{line}")),
+        ["row", guest, count, how] => {
+            Probes::read([guest, count, how]).and_then(Row::measure).map(|row| println!("{}", row.line()))
+        }
         _ => Err("usage: overhead".into()),
     };
     match done {
@@ -102,8 +104,8 @@ fn arming_table() -> Result<String, String> {
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = row(&Row::HEADINGS.map(String::from));
     text.push_str(&row(&Row::HEADINGS.map(|_| "---".into())));
-    for (count, batch) in ROWS {
-        text.push_str(&row(&Row::measured_by(&this, &["row"], *count, *batch)?.cells()));
+    for of in rows() {
+        text.push_str(&row(&Row::measured_by(&this, "row", of)?.cells(of)));
     }
     Ok(text)
 }

@@ -4,19 +4,15 @@
 //! their slots, which are the guest's. Memory that was freed before would be used again unseen, so each row wants a process of its own:
 //! [`Row::line`] is how it tells.
 
-use super::many;
+use super::many::{self, Many};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use trapline_probes::probe::{Flow, Kprobe};
 
-/// How many probes, and whether in one batch.
-pub const ROWS: &[(usize, bool)] =
-    &[(1, true), (1, false), (1_000, true), (1_000, false), (many::MOST, true), (many::MOST, false)];
-/// Seconds of a CPU in which [`many::MOST`] probes are armed in one batch.
+/// Seconds of a CPU in which as many probes as a guest has functions are armed in one batch.
 pub const GOAL_SECONDS: f64 = 1.0;
 /// Bytes of host memory that each of them takes.
 pub const GOAL_BYTES: f64 = 300.0;
@@ -37,13 +33,48 @@ pub struct Time {
     pub on_wall: f64,
 }
 
-/// One row, of all its probes together.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Row {
+/// What a row is of.
+#[derive(Clone, Copy)]
+pub struct Probes {
+    /// Where.
+    pub many: &'static Many,
     /// How many.
     pub count: usize,
     /// In one batch.
     pub batch: bool,
+}
+
+/// The rows: several numbers of probes on the first guest, then as many as can be on each of the others.
+pub fn rows() -> Vec<Probes> {
+    let numbers = [1, 1_000, many::FIRST.most].into_iter().flat_map(|count| [(count, true), (count, false)]);
+    let first = numbers.map(|(count, batch)| Probes { many: many::FIRST, count, batch });
+    let others = many::ALL.iter().skip(1).map(|many| Probes { many, count: many.most, batch: true });
+    first.chain(others).collect()
+}
+
+impl Probes {
+    /// The words that [`Probes::read`] reads.
+    pub fn words(&self) -> [String; 3] {
+        [self.many.name.into(), self.count.to_string(), self.how().into()]
+    }
+
+    /// From a command line.
+    pub fn read([guest, count, how]: [&str; 3]) -> Result<Probes, String> {
+        let many = many::find(guest).ok_or_else(|| format!("`{guest}` is no guest of many functions"))?;
+        let count = count.parse().map_err(|_| format!("`{count}` is no number of probes"))?;
+        Ok(Probes { many, count, batch: how == BATCH })
+    }
+
+    fn how(&self) -> &'static str {
+        if self.batch { BATCH } else { "single" }
+    }
+}
+
+const BATCH: &str = "batch";
+
+/// One row, of all its probes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Row {
     /// Breakpoints, copies, detours.
     pub arm: Time,
     /// Jumps in place of the breakpoints.
@@ -56,12 +87,12 @@ pub struct Row {
 
 impl Row {
     /// Measures it here.
-    pub fn measure(count: usize, batch: bool) -> Result<Row, String> {
-        let mut bench = many::bench_loop(count)?;
+    pub fn measure(of: Probes) -> Result<Row, String> {
+        let Probes { many, count, batch } = of;
+        let mut bench = many.bench_loop(count)?;
         bench.session().with_engine(|engine, _| engine.set_optimization_delay(DELAY));
         let before = resident();
-        let probes: Vec<Kprobe> =
-            (0..count).map(|number| Kprobe::at_address(many::address(number)).pre(|_| Flow::Continue)).collect();
+        let probes = many.probes(count);
         let watch = Watch::start();
         if batch {
             let registered = bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes));
@@ -85,16 +116,16 @@ impl Row {
         } else {
             probes.iter().for_each(|probe| bench.session().unregister_kprobe(probe));
         }
-        Ok(Row { count, batch, arm, optimise, disarm: watch.stop(), bytes })
+        Ok(Row { arm, optimise, disarm: watch.stop(), bytes })
     }
 
-    /// Has a process of its own measure it: `program`, called with these arguments, prints the [`Row::line`].
-    pub fn measured_by(program: &Path, arguments: &[&str], count: usize, batch: bool) -> Result<Row, String> {
-        let output = Command::new(program).args(arguments).args([&count.to_string(), how(batch)]).output();
+    /// Has a process of its own measure it: `program`, called with this argument and [`Probes::words`], prints the [`Row::line`].
+    pub fn measured_by(program: &Path, argument: &str, of: Probes) -> Result<Row, String> {
+        let output = Command::new(program).arg(argument).args(of.words()).output();
         let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
         let said = String::from_utf8_lossy(&output.stdout);
-        Row::read(count, batch, said.trim())
-            .ok_or_else(|| format!("{count} probes: {}{}", said, String::from_utf8_lossy(&output.stderr)))
+        Row::read(said.trim())
+            .ok_or_else(|| format!("{}: {said}{}", of.words().join(" "), String::from_utf8_lossy(&output.stderr)))
     }
 
     /// Its figures.
@@ -108,52 +139,44 @@ impl Row {
         line
     }
 
-    fn read(count: usize, batch: bool, line: &str) -> Option<Row> {
+    fn read(line: &str) -> Option<Row> {
         let figures: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
         let [bytes, times @ ..] = &figures[..] else { return None };
         let times: Vec<Time> = times.chunks_exact(2).map(|time| Time { on_cpu: time[0], on_wall: time[1] }).collect();
         let [arm, optimise, disarm] = times[..] else { return None };
-        Some(Row { count, batch, arm, optimise, disarm, bytes: *bytes })
+        Some(Row { arm, optimise, disarm, bytes: *bytes })
     }
 
     /// Bytes of host memory that each probe takes; none where that cannot be told.
-    pub fn bytes_each(&self) -> Option<f64> {
-        (self.count >= FEWEST_FOR_MEMORY && self.bytes > 0.0).then(|| self.bytes / self.count as f64)
+    fn bytes_each(&self, of: Probes) -> Option<f64> {
+        (of.count >= FEWEST_FOR_MEMORY && self.bytes > 0.0).then(|| self.bytes / of.count as f64)
     }
 
-    /// What it is over, of the goals for the batch of [`many::MOST`].
-    pub fn over_the_goals(&self) -> Vec<String> {
-        if (self.count, self.batch) != (many::MOST, true) {
+    /// What it is over, of the goals for a batch of as many as can be.
+    pub fn over_the_goals(&self, of: Probes) -> Vec<String> {
+        let Probes { many: Many { name, most, .. }, count, batch } = of;
+        if (count, batch) != (*most, true) {
             return Vec::new();
         }
         let time = (self.arm.on_cpu >= GOAL_SECONDS)
-            .then(|| format!("arming {} probes takes {:.2} s, goal {GOAL_SECONDS}", self.count, self.arm.on_cpu));
-        let bytes = self.bytes_each().filter(|bytes| *bytes >= GOAL_BYTES);
-        let bytes = bytes.map(|bytes| format!("a probe takes {bytes:.0} bytes, goal {GOAL_BYTES}"));
+            .then(|| format!("{name}: arming {count} probes takes {:.2} s, goal {GOAL_SECONDS}", self.arm.on_cpu));
+        let bytes = self.bytes_each(of).filter(|bytes| *bytes >= GOAL_BYTES);
+        let bytes = bytes.map(|bytes| format!("{name}: a probe takes {bytes:.0} bytes, goal {GOAL_BYTES}"));
         time.into_iter().chain(bytes).collect()
     }
 
     /// The headings of [`Row::cells`].
-    pub const HEADINGS: [&'static str; 6] = ["probes", "how", "arm, us", "optimise, us", "disarm, us", "bytes"];
+    pub const HEADINGS: [&'static str; 7] = ["guest", "probes", "how", "arm, us", "optimise, us", "disarm, us", "bytes"];
 
     /// For each probe: microseconds on a CPU and, in brackets, by the clock on the wall; bytes.
-    pub fn cells(&self) -> [String; 6] {
-        let micro = 1e6 / self.count.max(1) as f64;
+    pub fn cells(&self, of: Probes) -> [String; 7] {
+        let micro = 1e6 / of.count.max(1) as f64;
         let time = |time: Time| format!("{:.2} ({:.2})", time.on_cpu * micro, time.on_wall * micro);
-        let bytes = self.bytes_each().map_or("-".into(), |bytes| format!("{bytes:.0}"));
+        let bytes = self.bytes_each(of).map_or("-".into(), |bytes| format!("{bytes:.0}"));
+        let [guest, count, how] = of.words();
         let [arm, optimise, disarm] = [self.arm, self.optimise, self.disarm].map(time);
-        [self.count.to_string(), how(self.batch).into(), arm, optimise, disarm, bytes]
+        [guest, count, how, arm, optimise, disarm, bytes]
     }
-}
-
-fn how(batch: bool) -> &'static str {
-    if batch { "batch" } else { "single" }
-}
-
-/// Answers a program that was called with these arguments to measure a row.
-pub fn answer(count: &str, how: &str) -> Result<String, String> {
-    let count = count.parse().map_err(|_| format!("`{count}` is no number of probes"))?;
-    Ok(Row::measure(count, how == "batch")?.line())
 }
 
 struct Watch {
@@ -189,25 +212,37 @@ fn resident() -> u64 {
 mod tests {
     use super::*;
 
-    /// OH-3: what a process of its own says is what it has measured, and goals are for the one row that they are of.
+    /// OH-3: what a process of its own says is what it has measured, and goals are for the rows that they are of.
     #[test]
     fn a_row_is_read_as_it_was_told_and_held_to_its_goals() {
         let time = |on_cpu: f64| Time { on_cpu, on_wall: 2.0 * on_cpu };
         let (arm, optimise, disarm) = (time(1.5), time(0.5), time(0.25));
-        let row = Row { count: many::MOST, batch: true, arm, optimise, disarm, bytes: 250.0 * many::MOST as f64 };
-        assert_eq!(Row::read(many::MOST, true, &row.line()), Some(row));
-        assert_eq!(Row::read(1, true, "arming: no memory"), None);
-        assert_eq!(row.cells()[2..], ["15.00 (30.00)", "5.00 (10.00)", "2.50 (5.00)", "250"]);
-        assert_eq!(row.over_the_goals().len(), 1);
-        assert_eq!(Row { arm: time(0.9), bytes: 3e7, ..row }.over_the_goals().len(), 1);
-        assert!(Row { batch: false, ..row }.over_the_goals().is_empty());
-        assert!(Row { arm: time(0.9), ..row }.over_the_goals().is_empty());
+        let all = Probes { many: many::FIRST, count: 100_000, batch: true };
+        let row = Row { arm, optimise, disarm, bytes: 2.5e7 };
+        assert_eq!(Row::read(&row.line()), Some(row));
+        assert_eq!(Row::read("arming: no memory"), None);
+        assert_eq!(row.cells(all)[3..], ["15.00 (30.00)", "5.00 (10.00)", "2.50 (5.00)", "250"]);
+        assert_eq!(row.over_the_goals(all).len(), 1);
+        assert_eq!(Row { arm: time(0.9), bytes: 3e7, ..row }.over_the_goals(all).len(), 1);
+        assert!(row.over_the_goals(Probes { batch: false, ..all }).is_empty());
+        assert!(Row { arm: time(0.9), ..row }.over_the_goals(all).is_empty());
+    }
+
+    #[test]
+    fn each_guest_has_a_row_that_goals_are_of() {
+        let held = |of: &Probes| (of.count, of.batch) == (of.many.most, true);
+        let names: Vec<&str> = rows().iter().filter(|of| held(of)).map(|of| of.many.name).collect();
+        assert_eq!(names, many::ALL.iter().map(|many| many.name).collect::<Vec<_>>());
     }
 
     #[test]
     fn what_is_armed_is_hit_and_goes_again() {
-        let row = Row::measure(20, true).expect("20 probes");
-        assert!(row.arm.on_wall > 0.0 && row.disarm.on_wall > 0.0 && row.bytes_each().is_none());
-        assert!(answer("many", "batch").is_err());
+        for many in many::ALL {
+            let of = Probes { many, count: 20, batch: true };
+            let read = Probes::read(of.words().each_ref().map(String::as_str)).expect("its own words");
+            let row = Row::measure(read).expect("20 probes");
+            assert!(row.arm.on_wall > 0.0 && row.disarm.on_wall > 0.0 && row.bytes_each(of).is_none(), "{}", many.name);
+        }
+        assert!(Probes::read(["many/x86_64", "many", BATCH]).is_err() && Probes::read(["tiny/x86_64", "1", BATCH]).is_err());
     }
 }

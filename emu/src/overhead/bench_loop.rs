@@ -30,6 +30,11 @@ pub struct Planted {
 }
 
 impl Planted {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        [self.kprobe.is_some(), self.kretprobe.is_some(), self.jprobe.is_some()].into_iter().filter(|there| *there).count()
+    }
+
     /// How often the function was seen to be called.
     pub fn hits(&self) -> u64 {
         let kprobe = self.kprobe.as_ref().map(Kprobe::hits);
@@ -62,31 +67,34 @@ impl BenchLoop {
 
     /// Puts the probes of a mechanism on the function, with empty handlers.
     pub fn plant(&mut self, mechanism: &Mechanism) -> Result<Planted, String> {
-        self.plant_with(mechanism, |_| Flow::Continue)
+        self.plant_with(mechanism, |_| {})
     }
 
-    /// The same; this is the kprobe's handler.
+    /// The same; each probe's handler does this. A kprobe's second handler stays empty.
     pub fn plant_with(
         &mut self,
         mechanism: &Mechanism,
-        handler: impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static,
+        work: impl Fn(&mut Hit<'_>) + Clone + Send + Sync + 'static,
     ) -> Result<Planted, String> {
+        self.choose(mechanism)?;
         let refused = |refusal| format!("{}: {refusal}", mechanism.letters);
-        let form = self.session.with_engine(|engine, guest| {
-            engine.set_optimization(guest, mechanism.optimize);
-            engine.set_boosting(mechanism.boost);
-            engine.set_detour_form(guest, mechanism.detour)
-        });
-        form.map_err(refused)?;
         let at = self.target;
         let kprobe = || {
-            let probe = Kprobe::at_address(at).pre(handler);
+            let work = work.clone();
+            let probe = Kprobe::at_address(at).pre(move |hit| {
+                work(hit);
+                Flow::Continue
+            });
             if mechanism.post { probe.post(|_| {}) } else { probe }
+        };
+        let kretprobe = || {
+            let work = work.clone();
+            Kretprobe::at_address(at).handler(move |hit| work(hit))
         };
         let planted = Planted {
             kprobe: mechanism.kprobe.then(kprobe),
-            kretprobe: mechanism.kretprobe.then(|| Kretprobe::at_address(at).handler(|_| {})),
-            jprobe: mechanism.jprobe.then(|| Jprobe::at_address(at).host(|_| {})),
+            kretprobe: mechanism.kretprobe.then(kretprobe),
+            jprobe: mechanism.jprobe.then(|| Jprobe::at_address(at).host(work.clone())),
         };
         if let Some(probe) = &planted.kprobe {
             self.session.register_kprobe(probe).map_err(refused)?;
@@ -98,6 +106,16 @@ impl BenchLoop {
             self.session.register_kretprobe(probe).map_err(refused)?;
         }
         Ok(planted)
+    }
+
+    /// The probes to come are run in the way of that mechanism.
+    pub fn choose(&mut self, mechanism: &Mechanism) -> Result<(), String> {
+        let chosen = self.session.with_engine(|engine, guest| {
+            engine.set_optimization(guest, mechanism.optimize);
+            engine.set_boosting(mechanism.boost);
+            engine.set_detour_form(guest, mechanism.detour)
+        });
+        chosen.map_err(|refusal| format!("{}: {refusal}", mechanism.letters))
     }
 
     /// Takes them away again.

@@ -1,5 +1,7 @@
-//! A guest of many functions, made by a program: as many places to probe as are asked for, one instruction block each, in a loop that calls
-//! the first of them for ever. For what the number of probes costs; 64-bit x86, on the `bare` board.
+//! Guests of many functions, made by a program: as many places to probe as are asked for, one instruction block each, in a loop that calls
+//! the first of them for ever. For what the number of probes costs, on the `bare` board; a row of `many/guests.rs` for each ISA.
+
+mod guests;
 
 use super::bench_loop::BenchLoop;
 use crate::boot::{Kernel, Segment};
@@ -7,114 +9,168 @@ use crate::machine::Config;
 use crate::probed::Session;
 use crate::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
+use trapline_probes::probe::{Flow, Kprobe};
 
-/// The most functions that the board's memory has room for.
-pub const MOST: usize = 100_000;
-/// Bytes from one to the next.
+/// All of them.
+pub const ALL: &[Many] = guests::ALL;
+/// The one for which a figure stands where there is room for one.
+pub const FIRST: &Many = &ALL[0];
+
+/// Bytes from one function to the next.
 const DISTANCE: u64 = 16;
-/// Where the kernel sees physical 0.
-const BASE: u64 = 0xffff_ffff_8100_0000;
+/// From the start of RAM.
 const TABLES: u64 = 0x10_0000;
 const ENTRY: u64 = 0x20_0000;
 const LOOP: u64 = 0x20_0100;
 const FUNCTIONS: u64 = 0x40_0000;
-const STACK_END: u64 = 0xa0_0000;
 const PAGE: u64 = 4096;
-const LARGE_PAGE: u64 = 2 << 20;
-/// Present, writable.
-const TABLE: u64 = 3;
-/// The same, accessed, dirty, large.
-const LARGE: u64 = 0xe3;
-/// A nop of five bytes and a return, as functions of a tracing kernel begin.
-const FUNCTION: [u8; 6] = [0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3];
-const BREAKPOINT: u8 = 0xcc;
 
-/// The address of a function.
-pub fn address(number: usize) -> u64 {
-    BASE + FUNCTIONS + number as u64 * DISTANCE
+/// A guest of many functions.
+pub struct Many {
+    /// As `many/x86_64`.
+    pub name: &'static str,
+    /// What it runs on.
+    pub arch: Arch,
+    /// The most functions that it has, each of which can be probed: the window holds so many.
+    pub most: usize,
+    /// Where RAM starts.
+    ram: u64,
+    /// Where the kernel sees that.
+    base: u64,
+    tables: &'static [Entries],
+    /// From the machine's hand-over to the loop.
+    entry: Code,
+    /// The loop.
+    calls: Code,
+    /// An instruction that a jump can take the place of, and a return.
+    function: Code,
 }
 
-/// The guest in its loop.
-pub fn bench_loop(functions: usize) -> Result<BenchLoop, String> {
-    let config = Config { window: 16 << 20, ..Config::default() };
-    let session = Session::new(kernel(functions.min(MOST)), &config).map_err(|error| error.to_string())?;
-    BenchLoop::in_session(session, "function_0")
+/// Equidistant entries of page tables.
+struct Entries {
+    /// From the start of the tables.
+    at: u64,
+    first: u64,
+    step: u64,
+    count: u64,
+    /// Of each.
+    bytes: usize,
 }
 
-fn kernel(functions: usize) -> Kernel {
-    let piece = |physical: u64, bytes: Vec<u8>, executable: bool| {
-        let size = (bytes.len() as u64).next_multiple_of(PAGE);
-        Segment { physical, virtual_address: BASE + physical, bytes, size, executable }
-    };
-    let mut text = Vec::with_capacity(functions * DISTANCE as usize);
-    for _ in 0..functions {
-        text.extend_from_slice(&FUNCTION);
-        text.resize(text.len().next_multiple_of(DISTANCE as usize), BREAKPOINT);
+/// Instructions.
+#[derive(Clone, Copy)]
+enum Code {
+    Bytes(&'static [u8]),
+    Words(&'static [u32]),
+}
+
+impl Code {
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Code::Bytes(bytes) => bytes.to_vec(),
+            Code::Words(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        }
     }
-    let segments = vec![piece(TABLES, tables(), false), piece(ENTRY, code(), true), piece(FUNCTIONS, text, true)];
-    let named = |address: u64, name: String| Entry { address, name: name.into(), kind: 'T', module: None };
-    let mut names: Vec<Entry> = (0..functions).map(|number| named(address(number), format!("function_{number}"))).collect();
-    let end = address(functions);
-    names.extend([(BASE + ENTRY, "_stext"), (end, "_etext"), (end, "_end")].map(|(at, name)| named(at, name.into())));
-    Kernel::from_parts(Arch::X86_64, ENTRY, segments, Symbols::new(names))
 }
 
-/// The first 16 MiB one to one and at [`BASE`]; the window's entries are left empty.
-fn tables() -> Vec<u8> {
-    const TOP: usize = 0;
-    const LOW: usize = 1;
-    const LOW_PAGES: usize = 2;
-    const HIGH: usize = 3;
-    const HIGH_PAGES: usize = 4;
-    let mut words = vec![[0u64; 512]; 5];
-    let table = |number: usize| (TABLES + number as u64 * PAGE) | TABLE;
-    let index = |address: u64, shift: u32| (address >> shift & 511) as usize;
-    words[TOP][0] = table(LOW);
-    words[TOP][index(BASE, 39)] = table(HIGH);
-    words[LOW][0] = table(LOW_PAGES);
-    words[HIGH][index(BASE, 30)] = table(HIGH_PAGES);
-    for page in 0..8 {
-        let entry = (page as u64 * LARGE_PAGE) | LARGE;
-        words[LOW_PAGES][page] = entry;
-        words[HIGH_PAGES][index(BASE, 21) + page] = entry;
+/// The guest of that name.
+pub fn find(name: &str) -> Option<&'static Many> {
+    ALL.iter().find(|many| many.name == name)
+}
+
+impl Many {
+    /// The address of a function.
+    pub fn address(&self, number: usize) -> u64 {
+        self.base + FUNCTIONS + number as u64 * DISTANCE
     }
-    words.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
-}
 
-/// The entry, and the loop behind it.
-fn code() -> Vec<u8> {
-    let mut code = vec![0xb8]; // mov eax, tables; mov cr3, rax
-    code.extend_from_slice(&(TABLES as u32).to_le_bytes());
-    code.extend_from_slice(&[0x0f, 0x22, 0xd8, 0x48, 0xbc]); // mov rsp, the stack's end
-    code.extend_from_slice(&(BASE + STACK_END).to_le_bytes());
-    code.extend_from_slice(&[0x48, 0xb8]); // mov rax, the loop; jmp rax
-    code.extend_from_slice(&(BASE + LOOP).to_le_bytes());
-    code.extend_from_slice(&[0xff, 0xe0]);
-    code.resize((LOOP - ENTRY) as usize, BREAKPOINT);
-    code.push(0xe8); // call the first function; jmp back
-    code.extend_from_slice(&((FUNCTIONS - LOOP - 5) as u32).to_le_bytes());
-    code.extend_from_slice(&[0xeb, 0xf9]);
-    code
+    /// The guest with so many functions, in its loop.
+    pub fn bench_loop(&self, functions: usize) -> Result<BenchLoop, String> {
+        let config = Config { window: 16 << 20, ..Config::default() };
+        let session = Session::new(self.kernel(functions.min(self.most)), &config).map_err(|error| error.to_string())?;
+        BenchLoop::in_session(session, "function_0")
+    }
+
+    /// A probe for each of the first so many functions, with a handler that does nothing.
+    pub fn probes(&self, count: usize) -> Vec<Kprobe> {
+        (0..count).map(|number| Kprobe::at_address(self.address(number)).pre(|_| Flow::Continue)).collect()
+    }
+
+    fn kernel(&self, functions: usize) -> Kernel {
+        let piece = |offset: u64, bytes: Vec<u8>, executable: bool| {
+            let size = (bytes.len() as u64).next_multiple_of(PAGE);
+            Segment { physical: self.ram + offset, virtual_address: self.base + offset, bytes, size, executable }
+        };
+        let function = self.filled(self.function, DISTANCE);
+        let code = [self.filled(self.entry, LOOP - ENTRY), self.calls.bytes()].concat();
+        let segments = vec![
+            piece(TABLES, self.table_bytes(), false),
+            piece(ENTRY, code, true),
+            piece(FUNCTIONS, function.repeat(functions), true),
+        ];
+        let named = |address: u64, name: String| Entry { address, name: name.into(), kind: 'T', module: None };
+        let mut names: Vec<Entry> =
+            (0..functions).map(|number| named(self.address(number), format!("function_{number}"))).collect();
+        let end = self.address(functions);
+        names.extend([(self.base + ENTRY, "_stext"), (end, "_etext"), (end, "_end")].map(|(at, name)| named(at, name.into())));
+        Kernel::from_parts(self.arch, self.ram + ENTRY, segments, Symbols::new(names))
+    }
+
+    /// Code and, as far as that, breakpoints.
+    fn filled(&self, code: Code, length: u64) -> Vec<u8> {
+        let mut bytes = code.bytes();
+        let breakpoints = self.arch.isa().breakpoint.iter().cycle();
+        bytes.extend(breakpoints.take((length as usize).saturating_sub(bytes.len())));
+        bytes
+    }
+
+    fn table_bytes(&self) -> Vec<u8> {
+        let mut tables = Vec::new();
+        for entries in self.tables {
+            for number in 0..entries.count {
+                let at = entries.at as usize + number as usize * entries.bytes;
+                if tables.len() < at + entries.bytes {
+                    tables.resize(at + entries.bytes, 0);
+                }
+                let value = (entries.first + number * entries.step).to_le_bytes();
+                tables[at..at + entries.bytes].copy_from_slice(&value[..entries.bytes]);
+            }
+        }
+        tables
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trapline_probes::probe::{Flow, Kprobe};
 
     /// KP-1, OP-1: with many probes armed each function has its own, all that can be are optimised, and the one that is called is hit.
     #[test]
     fn many_probes_stand_side_by_side_and_the_one_that_is_called_is_hit() {
-        let mut bench = bench_loop(500).expect("the guest is in its loop");
-        let probes: Vec<Kprobe> = (0..500).map(|number| Kprobe::at_address(address(number)).pre(|_| Flow::Continue)).collect();
-        bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes)).expect("they may stand there");
-        bench.run(10_000).expect("it goes on");
-        assert!(probes[0].hits() > 1000, "{} hits", probes[0].hits());
-        assert!(probes[1..].iter().all(|probe| probe.hits() == 0));
-        let summaries = bench.session().with_engine(|engine, guest| engine.summary(guest));
-        let optimised = summaries.iter().filter(|summary| summary.mode.name() == "optimized").count();
-        assert_eq!(optimised, 500);
-        bench.session().with_engine(|engine, guest| engine.unregister_kprobes(guest, &probes));
-        bench.run(1_000).expect("it goes on");
+        for many in ALL {
+            let name = many.name;
+            let mut bench = many.bench_loop(500).unwrap_or_else(|why| panic!("{name}: {why}"));
+            let probes = many.probes(500);
+            bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes)).expect("they may stand there");
+            bench.run(10_000).expect("it goes on");
+            assert!(probes[0].hits() > 1000, "{name}: {} hits", probes[0].hits());
+            assert!(probes[1..].iter().all(|probe| probe.hits() == 0), "{name}");
+            let summaries = bench.session().with_engine(|engine, guest| engine.summary(guest));
+            let optimised = summaries.iter().filter(|summary| summary.mode.name() == "optimized").count();
+            assert_eq!(optimised, 500, "{name}");
+            bench.session().with_engine(|engine, guest| engine.unregister_kprobes(guest, &probes));
+            bench.run(1_000).expect("it goes on");
+        }
+    }
+
+    /// OP-1: the last function of each guest can be probed when all before it are.
+    #[test]
+    fn as_many_stand_there_as_a_guest_has_functions() {
+        for many in ALL {
+            let mut bench = many.bench_loop(many.most).unwrap_or_else(|why| panic!("{}: {why}", many.name));
+            let probes = many.probes(many.most);
+            let armed = bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes));
+            assert_eq!(armed.map_err(|refusal| refusal.to_string()), Ok(()), "{}", many.name);
+        }
     }
 }

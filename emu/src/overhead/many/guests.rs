@@ -1,0 +1,95 @@
+//! The guests of many functions, a row for each ISA: their few instructions and page tables, as bytes. Where things lie in memory is
+//! the same for all of them (`super`); `base` and the tables put them where kernels of that ISA are, in reach of the probe window.
+
+use super::{Code, Entries, Many, PAGE};
+use trapline_isa::arch::Arch;
+
+/// A row's page tables map all of RAM twice: one to one, for the entry, and from `base` on.
+#[rustfmt::skip]
+pub(super) const ALL: &[Many] = &[
+    Many {
+        name: "many/x86_64", arch: Arch::X86_64, most: 100_000, ram: 0, base: 0xffff_ffff_8100_0000,
+        // Four levels; pages of 2 MiB.
+        tables: &[
+            Entries { at: 0,                first: 0x10_1003, step: 0,       count: 1, bytes: 8 },
+            Entries { at: 511 * 8,          first: 0x10_3003, step: 0,       count: 1, bytes: 8 },
+            Entries { at: PAGE,             first: 0x10_2003, step: 0,       count: 1, bytes: 8 },
+            Entries { at: 2 * PAGE,         first: 0xe3,      step: 2 << 20, count: 8, bytes: 8 },
+            Entries { at: 3 * PAGE + 510 * 8, first: 0x10_4003, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 4 * PAGE + 8 * 8, first: 0xe3,      step: 2 << 20, count: 8, bytes: 8 },
+        ],
+        entry: Code::Bytes(&[
+            0xb8, 0x00, 0x00, 0x10, 0x00, 0x0f, 0x22, 0xd8,             // mov eax, tables; mov cr3, rax
+            0x48, 0xbc, 0, 0, 0xa0, 0x81, 0xff, 0xff, 0xff, 0xff,       // mov rsp, the stack's end
+            0x48, 0xb8, 0, 0x01, 0x20, 0x81, 0xff, 0xff, 0xff, 0xff,    // mov rax, the loop
+            0xff, 0xe0,                                                 // jmp rax
+        ]),
+        calls: X86_CALLS, function: X86_FUNCTION,
+    },
+    Many {
+        name: "many/i386", arch: Arch::I386, most: 100_000, ram: 0, base: 0xc000_0000,
+        // One directory; pages of 4 MiB.
+        tables: &[
+            Entries { at: 0,                first: 0xe3,      step: 4 << 20, count: 4, bytes: 4 },
+            Entries { at: 768 * 4,          first: 0xe3,      step: 4 << 20, count: 4, bytes: 4 },
+        ],
+        entry: Code::Bytes(&[
+            0x0f, 0x20, 0xe0, 0x83, 0xc8, 0x10, 0x0f, 0x22, 0xe0,       // mov eax, cr4; or eax, large pages; mov cr4, eax
+            0xb8, 0x00, 0x00, 0x10, 0x00, 0x0f, 0x22, 0xd8,             // mov eax, tables; mov cr3, eax
+            0xbc, 0x00, 0x00, 0xa0, 0xc0,                               // mov esp, the stack's end
+            0x0f, 0x20, 0xc0, 0x0d, 0, 0, 0x01, 0x80, 0x0f, 0x22, 0xc0, // mov eax, cr0; or eax, paging; mov cr0, eax
+            0xb8, 0x00, 0x01, 0x20, 0xc0, 0xff, 0xe0,                   // mov eax, the loop; jmp eax
+        ]),
+        calls: X86_CALLS, function: X86_FUNCTION,
+    },
+    Many {
+        name: "many/arm64", arch: Arch::Arm64, most: 100_000, ram: 0x4000_0000, base: 0xffff_8000_0800_0000,
+        // Four levels, the first of them for both halves; a block of 1 GiB and blocks of 2 MiB.
+        tables: &[
+            Entries { at: 0,                first: 0x4010_1003, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 256 * 8,          first: 0x4010_2003, step: 0,     count: 1, bytes: 8 },
+            Entries { at: PAGE + 8,         first: 0x4000_0701, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 2 * PAGE,         first: 0x4010_3003, step: 0,     count: 1, bytes: 8 },
+            Entries { at: 3 * PAGE + 64 * 8, first: 0x4000_0701, step: 2 << 20, count: 8, bytes: 8 },
+        ],
+        entry: Code::Words(&[
+            0xd280_9fe0, 0xd518_a200,               // mov x0, kinds of memory; msr mair_el1, x0
+            0x5800_01c0, 0xd518_2040,               // ldr x0, sizes; msr tcr_el1, x0
+            0xd2a8_0200, 0xd518_2000, 0xd518_2020,  // mov x0, tables; msr ttbr0_el1, x0; msr ttbr1_el1, x0
+            0xd508_871f, 0xd503_379f, 0xd503_3fdf,  // tlbi vmalle1; dsb nsh; isb
+            0x5800_0100, 0xd518_1000, 0xd503_3fdf,  // ldr x0, MMU and caches; msr sctlr_el1, x0; isb
+            0x5800_00e0, 0xd61f_0000, 0xd503_201f,  // ldr x0, the loop; br x0; nop
+            // 48-bit addresses in both halves, pages of 4 KiB; what turns the MMU on; the loop
+            0xb510_3510, 0x2, 0x30d0_199d, 0, 0x0820_0100, 0xffff_8000,
+        ]),
+        calls: Code::Words(&[0x9407_ffc0, 0x17ff_ffff]), // bl function; b back
+        function: Code::Words(&[0xd503_201f, 0xd65f_03c0]), // nop; ret
+    },
+    Many {
+        // The window, which lies in the 32 MiB that a branch reaches, has 8 MiB.
+        name: "many/arm", arch: Arch::Arm, most: 80_000, ram: 0x4000_0000, base: 0xc000_0000,
+        // One level; sections of 1 MiB.
+        tables: &[
+            Entries { at: 0x400 * 4,        first: 0x4000_040e, step: 1 << 20, count: 16, bytes: 4 },
+            Entries { at: 0xc00 * 4,        first: 0x4000_040e, step: 1 << 20, count: 16, bytes: 4 },
+        ],
+        entry: Code::Words(&[
+            0xe59f_003c, 0xee02_0f10,               // ldr r0, tables; mcr: TTBR0
+            0xe3a0_0000, 0xee02_0f50,               // mov r0, 0; mcr: TTBCR
+            0xe3a0_0001, 0xee03_0f10,               // mov r0, 1; mcr: domain 0 as the tables say
+            0xee08_0f17, 0xf57f_f04f, 0xf57f_f06f,  // mcr: forget translations; dsb; isb
+            0xee11_0f10, 0xe59f_1018, 0xe1c0_0001,  // mrc: SCTLR; ldr r1, bits off; bic r0, r0, r1
+            0xe59f_1014, 0xe180_0001,               // ldr r1, bits on; orr r0, r0, r1
+            0xee01_0f10, 0xf57f_f06f, 0xe59f_f008,  // mcr: SCTLR; isb; ldr pc, the loop
+            // tables; Thumb exceptions, high vectors and alignment checks off; MMU and caches on; the loop
+            0x4010_004a, 0x4000_2002, 0x1005, 0xc020_0100,
+        ]),
+        calls: Code::Words(&[0xeb07_ffbe, 0xeaff_fffd]), // bl function; b back
+        function: Code::Words(&[0xe1a0_0000, 0xe12f_ff1e]), // mov r0, r0 (a nop is computed, and not optimised); bx lr
+    },
+];
+
+/// call function; jmp back
+const X86_CALLS: Code = Code::Bytes(&[0xe8, 0xfb, 0xfe, 0x1f, 0x00, 0xeb, 0xf9]);
+/// A nop of five bytes and a return, as functions of a tracing kernel begin.
+const X86_FUNCTION: Code = Code::Bytes(&[0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3]);

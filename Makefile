@@ -13,6 +13,9 @@ TESTS ?= --workspace
 # How long `make fuzz` runs each target; 0: on the committed corpora only.
 FUZZ_SECONDS ?= 60
 
+# `make budget BUDGET=all` measures the rows, too, that take callgrind long.
+BUDGET ?=
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -59,13 +62,20 @@ licences: ## licences and sources of every dependency (deny.toml)
 .PHONY: budget
 budget: ## host instructions that a hit adds, counted by callgrind, against benches/budgets.tsv
 	@scripts/setup.sh budget
-	$(CARGO) run --locked --package trapline-benches --bin budget
+	$(CARGO) run --locked --package trapline-benches --bin budget -- $(BUDGET)
 
 .PHONY: bench
-bench: ## the benches; docs/overhead.md and its plots
+bench: ## criterion's benches (target/criterion/report/index.html), docs/overhead.md and its plots
 	@scripts/setup.sh build
 	$(CARGO) bench --locked --profile dev --package trapline-benches
 	$(CARGO) run --locked --package trapline-benches --bin overhead
+
+.PHONY: machines
+machines: ## docs/overhead.md's figures of whole machines: Debian kernels, QEMU beside them, virtual time
+	@scripts/setup.sh budget
+	$(CARGO) run --locked --package trapline-benches --bin machine -- --write
+	$(CARGO) run --locked --package trapline-benches --bin virtual_time -- --write
+	$(CARGO) run --locked --package trapline-benches --bin guest_kprobes -- --write
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each

@@ -1,8 +1,7 @@
 //! Whole machines: what a boot of each stock kernel takes, beside QEMU, and with probes armed that nothing hits.
 //!
-//! `cargo run -p trapline-benches --bin machine` prints the table, `--json` the figures, `--write` puts the table into
-//! docs/overhead.md, `--rounds N` repeats each boot (3 times unless said). The contestants take turns, each a process of its own; what
-//! counts is the median of their user times. Kernels are those of `TRAPLINE_IMAGES` and of `trapline images pull`.
+//! The contestants take turns, each a process of its own; what counts is the median of their user times. Kernels are those of
+//! `TRAPLINE_IMAGES` and of `trapline images pull`. `machine --help` says the rest.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -15,6 +14,17 @@ use trapline_benches::section;
 use trapline_images::{Local, Stock, Wanted};
 use trapline_isa::function::decode_at;
 use trapline_probes::probe::{Flow, Kprobe};
+
+const HELP: &str = "\
+What a boot of each Debian kernel on this computer takes, in seconds of user time: with 0, 10 and 1,000 probes armed that nothing hits, and under
+QEMU (the qemu-system-* that are installed). They take turns, and the median of their rounds counts.
+
+usage: machine [--rounds N] [--json] [--write]
+
+  --rounds N  how often each boots; 3 unless said, which takes some 5 minutes on an idle computer
+  --json      a line of JSON for each kernel
+  --write     the table goes into docs/overhead.md
+  --help      this text";
 
 const SCRIPT: &[u8] = b"echo the shell is there\n";
 /// Guest nanoseconds after which a boot has failed.
@@ -47,6 +57,10 @@ fn main() -> ExitCode {
             armed.parse().map_err(|_| "how many?".to_string()).and_then(|armed| boot(Path::new(folder), armed))
         }
         ["count", folder] => count(Path::new(folder)),
+        ["--help"] => {
+            println!("{HELP}");
+            Ok(())
+        }
         _ => Options::parse(&words).and_then(|options| measure_all(&options)),
     };
     match done {
@@ -76,7 +90,7 @@ impl Options {
                     let number = words.next().and_then(|number| number.parse().ok()).filter(|number| *number > 0);
                     options.rounds = number.ok_or("--rounds wants a number from 1 on")?;
                 }
-                other => return Err(format!("`{other}` is none of --json, --write, --rounds N")),
+                other => return Err(format!("`{other}` is none of --rounds N, --json, --write, --help")),
             }
         }
         Ok(options)
@@ -154,6 +168,11 @@ fn measure_all(options: &Options) -> Result<(), String> {
     let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut table = row(&HEADINGS.map(String::from)) + &row(&HEADINGS.map(|_| "---".to_string()));
     all.iter().for_each(|figures| table.push_str(&row(&figures.cells())));
+    let how = match options.rounds {
+        1 => "Each has booted once.".into(),
+        rounds => format!("Medians of {rounds} boots each, in turn."),
+    };
+    table.push_str(&format!("\n{how}\n"));
     match (options.write, all.is_empty()) {
         (true, false) => section::replace("machine", &table),
         _ => Ok(()),

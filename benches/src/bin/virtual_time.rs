@@ -2,14 +2,16 @@
 //!
 //! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind, twice: once counting all
 //! host instructions, once those inside the callback (it counts time, finds what the block stands for, and sees whether anything is due).
-//! The machine cannot be run without it: its timers and interrupts come by that time. What translated code spends on calling it is not in it.
+//! The machine cannot be run without it: its timers and interrupts come by that time. What translated code spends on calling it is not in
+//! it. `--write` puts the table into docs/overhead.md.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::{env, fs};
+use trapline::overhead::GUESTS;
 use trapline::overhead::bench_loop::BenchLoop;
+use trapline_benches::section;
 
-const GUESTS: [&str; 2] = ["tiny/x86_64", "tiny/i386"];
 /// Guest nanoseconds before the counted run, for what has to be translated, and of it.
 const WARM: u64 = 20_000;
 const LONG: u64 = 20_000;
@@ -21,8 +23,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["measure", guest] => measure(guest),
-        [] => GUESTS.iter().try_for_each(|guest| show(guest)),
-        _ => Err("usage: virtual_time, or virtual_time measure GUEST under callgrind".into()),
+        [] => table().map(|_| ()),
+        ["--write"] => table().and_then(|table| section::replace("virtual-time", &table)),
+        _ => Err("usage: virtual_time [--write], or virtual_time measure GUEST under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,16 +48,24 @@ fn counted(bench: &mut BenchLoop) -> Result<(), String> {
     std::hint::black_box(bench.run(LONG))
 }
 
-fn show(guest: &str) -> Result<(), String> {
-    let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
-    let each = |count: u64| count as f64 / LONG as f64;
-    println!(
-        "{guest}: {:.1} host instructions a guest nanosecond, {:.1} of them ({:.0} %) in the callback of blocks",
-        each(all),
-        each(callback),
-        100.0 * callback as f64 / all.max(1) as f64
-    );
-    Ok(())
+/// Printed line by line, too.
+fn table() -> Result<String, String> {
+    let mut table = String::new();
+    let mut put = |line: String| {
+        print!("{line}");
+        table.push_str(&line);
+    };
+    put("| guest | host instructions a guest nanosecond | of them in the callback | share |\n".into());
+    put("| --- | --- | --- | --- |\n".into());
+    for guest in GUESTS {
+        let (all, callback) = (instructions(guest, ALL)?, instructions(guest, CALLBACK)?);
+        if callback == 0 || callback > all {
+            return Err(format!("{guest}: {callback} of {all} instructions in the callback: is it called {CALLBACK} still?"));
+        }
+        let each = |count: u64| count as f64 / LONG as f64;
+        put(format!("| {guest} | {:.1} | {:.1} | {:.0} % |\n", each(all), each(callback), 100.0 * callback as f64 / all as f64));
+    }
+    Ok(table)
 }
 
 /// Host instructions of the counted run that are spent inside a function.

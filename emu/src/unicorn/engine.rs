@@ -58,9 +58,10 @@ pub(super) struct Engine {
     /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
     state: *mut u8,
     state_bytes: usize,
-    /// The general registers in it.
-    general: *const u64,
+    /// The general registers in it, each of so many bytes.
+    general: *const u8,
     general_count: u8,
+    general_bytes: u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
 }
@@ -107,12 +108,13 @@ impl Handle {
         unsafe { at.as_ref().find(address, size as u64, write) }.and_then(|host| ram.physical_of(host))
     }
 
-    /// A general register by its number in `isa`, where that is quicker than asking for it by name.
+    /// A general register by its number in `isa`, in the lowest bits: where registers are of 4 bytes, those above are another one's.
     #[inline]
     pub fn general(&self, number: u8) -> Option<u64> {
         let engine = self.engine();
-        // SAFETY: so many words lie there, as `Core::new` has found.
-        (number < engine.general_count).then(|| unsafe { engine.general.add(number.into()).read_unaligned() })
+        let at = usize::from(number) * usize::from(engine.general_bytes);
+        // SAFETY: so many words lie there, as `Core::new` has found, and more of the state behind them.
+        (number < engine.general_count).then(|| unsafe { engine.general.add(at).cast::<u64>().read_unaligned() })
     }
 
     #[inline]
@@ -131,8 +133,19 @@ impl Handle {
     }
 
     /// The pc.
+    #[inline]
     pub fn pc(&self) -> u64 {
-        self.read(self.kind().pc)
+        let kind = self.kind();
+        self.live_address(kind, kind.live_pc)
+    }
+
+    /// A word as wide as an address.
+    #[inline]
+    fn live_address(&self, kind: &Kind, offset: usize) -> u64 {
+        match kind.stores.address_bytes {
+            4 => self.live32(offset).into(),
+            _ => self.live64(offset),
+        }
     }
 
     /// The two halves of an AArch64 vector register, the low one first.
@@ -254,18 +267,23 @@ impl TrapContext {
             unsafe { at.cast::<u64>().write_unaligned(value) }
         }
     }
-    /// Makes execution go on elsewhere. The batch form does not leave the core's sticky flag behind.
+    /// The same of 4 bytes.
+    #[inline]
+    pub fn set_live32(&self, offset: usize, value: u32) {
+        if let Some(at) = self.0.live(offset, 4) {
+            // SAFETY: as in `set_live64`.
+            unsafe { at.cast::<u32>().write_unaligned(value) }
+        }
+    }
+    /// Makes execution go on elsewhere; on 32-bit ARM in code of the kind that the flags say.
     #[inline]
     pub fn set_pc(&self, pc: u64) {
         let kind = self.0.kind();
-        if let Some(offset) = kind.live_pc {
-            // The core looks the next block up by what stands there: after an exception's callback, and when a run begins.
-            return self.set_live64(offset, pc);
+        // The core looks the next block up by what stands there: after an exception's callback, and when a run begins.
+        match kind.stores.address_bytes {
+            4 => self.set_live32(kind.live_pc, pc as u32),
+            _ => self.set_live64(kind.live_pc, pc),
         }
-        let (register, mut value) = (kind.pc.0, (kind.encode_pc)(&self.0, pc));
-        let values = [(&raw mut value).cast::<c_void>()];
-        // SAFETY: one register, one value of its width.
-        unsafe { sys::uc_reg_write_batch(self.0.raw(), &raw const register, values.as_ptr(), 1) };
     }
     /// Ends the run before anything else is executed; for a guest that cannot go on.
     pub fn stop(&self) {
@@ -360,7 +378,16 @@ impl<E: Events> Core<E> {
         unsafe {
             check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
             let mut core = Core::wrap(
-                Engine { uc, kind, state: null_mut(), state_bytes: 0, general: null(), general_count: 0, translations: null() },
+                Engine {
+                    uc,
+                    kind,
+                    state: null_mut(),
+                    state_bytes: 0,
+                    general: null(),
+                    general_count: 0,
+                    general_bytes: 0,
+                    translations: null(),
+                },
                 ram,
             );
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
@@ -380,18 +407,17 @@ impl<E: Events> Core<E> {
             for (instruction, callback) in instructions::<E>(kind.instructions) {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
-            if let Some((state, state_bytes)) = live::find(core.handle)? {
-                (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
-                let (start, count) = kind.live_general;
-                if let Some(general) = core.handle.live(start, 8 * usize::from(count)) {
-                    (core.engine.general, core.engine.general_count) = (general.cast(), count);
-                }
-                if let Some(distance) = kind.live_translations {
-                    core.engine.translations = Translations::before(state as usize, distance)?;
-                }
-                core.handle = Handle { engine: NonNull::from(&*core.engine) };
-                core.callbacks.handle = core.handle;
+            let (state, state_bytes) = live::find(core.handle)?;
+            (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
+            let ((start, count), bytes) = (kind.live_general, kind.stores.address_bytes);
+            // The last one is read by 8 bytes, too.
+            let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
+            (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
+            if let Some(distance) = kind.live_translations {
+                core.engine.translations = Translations::before(state as usize, distance)?;
             }
+            core.handle = Handle { engine: NonNull::from(&*core.engine) };
+            core.callbacks.handle = core.handle;
             core.stores = stores::watch(core.handle, ram)?;
             Ok(core)
         }

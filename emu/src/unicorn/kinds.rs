@@ -4,6 +4,7 @@ use super::engine::Handle;
 use super::ffi;
 use super::live;
 use super::stores::Layout;
+use crate::cpu::{arm, arm64, x86};
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterX86};
@@ -84,11 +85,11 @@ pub struct Kind {
     pub(super) ram_address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> usize,
     /// Where the state of such a core lies, once that has been looked for.
     pub(super) live: OnceLock<Option<live::Place>>,
-    /// Where the pc lies in it, if writing it there is all that a callback of an exception has to do.
-    pub(super) live_pc: Option<usize>,
+    /// Where the pc lies in it, as wide as an address: writing it there is all that a callback of an exception has to do.
+    pub(super) live_pc: usize,
     /// How far in front of it the cache of translations lies that a kernel's accesses go by.
     pub(super) live_translations: Option<usize>,
-    /// Where its general registers of 8 bytes begin, and how many there are, in the order of their numbers in `isa`.
+    /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide as an address.
     pub(super) live_general: (usize, u8),
     /// Where its cached address translations lie.
     pub(super) stores: Layout,
@@ -120,9 +121,9 @@ pub static X86: Kind = Kind {
     invalidate: ffi::tb_invalidate_phys_range_x86_64,
     ram_address: ffi::qemu_ram_addr_from_host_x86_64,
     live: OnceLock::new(),
-    live_pc: Some(crate::cpu::x86::state::EIP),
+    live_pc: x86::state::EIP,
     live_translations: Some(32),
-    live_general: (crate::cpu::x86::state::REGS, crate::cpu::x86::state::GENERAL),
+    live_general: (x86::state::REGS, x86::state::GENERAL),
     stores: Layout {
         modes: 3,
         smallest_page_bits: 12,
@@ -143,9 +144,9 @@ pub static ARM: Kind = Kind {
     invalidate: ffi::tb_invalidate_phys_range_arm,
     ram_address: ffi::qemu_ram_addr_from_host_arm,
     live: OnceLock::new(),
-    live_pc: None,
+    live_pc: arm::state::PC,
     live_translations: None,
-    live_general: (0, 0),
+    live_general: (arm::state::REGS, arm::state::GENERAL),
     stores: Layout {
         modes: 12,
         smallest_page_bits: 10,
@@ -166,9 +167,9 @@ pub static ARM64: Kind = Kind {
     invalidate: ffi::tb_invalidate_phys_range_aarch64,
     ram_address: ffi::qemu_ram_addr_from_host_aarch64,
     live: OnceLock::new(),
-    live_pc: None,
+    live_pc: arm64::state::PC,
     live_translations: None,
-    live_general: (0, 0),
+    live_general: (arm64::state::REGS, arm64::state::GENERAL),
     stores: Layout {
         modes: 12,
         smallest_page_bits: 10,

@@ -87,8 +87,8 @@ const CPU: usize = 1 << 10;
 const NEAR: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
-/// The state of this engine's CPU, and how many bytes of it a saved image holds. `None`: it is not a plain copy on this kind of core.
-pub(super) fn find(handle: Handle) -> Result<Option<(*mut u8, usize)>, String> {
+/// The state of this engine's CPU, and how many bytes of it a saved image holds.
+pub(super) fn find(handle: Handle) -> Result<(*mut u8, usize), String> {
     let memory = Memory::of_this_process()?;
     let mut image = Image::new(handle)?;
     let place = *handle.kind().live.get_or_init(|| search(&memory, handle, &mut image));
@@ -97,7 +97,10 @@ pub(super) fn find(handle: Handle) -> Result<Option<(*mut u8, usize)>, String> {
         memory.word(cpu + place.to_state)
     });
     image.save(handle);
-    Ok(state.filter(|state| memory.holds(*state, &image.bytes())).map(|state| (state as *mut u8, image.len())))
+    match state.filter(|state| memory.holds(*state, &image.bytes())) {
+        Some(state) => Ok((state as *mut u8, image.len())),
+        None => Err("the CPU core does not keep its state where it is expected".into()),
+    }
 }
 
 /// An engine's CPU.

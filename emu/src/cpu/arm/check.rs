@@ -74,3 +74,61 @@ fn check() -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_isa::regs::Reg;
+
+    /// The flags as code leaves them, not as a write of CPSR does, in every mode; and all other registers beside them.
+    #[test]
+    fn what_is_read_where_it_lies_is_what_the_library_says() {
+        self_check().unwrap();
+        let ram = Ram::at(0x4000_0000, 4 << 20).unwrap();
+        let mut core: Core<Witness> = Core::new(&kinds::ARM, &ram).unwrap();
+        // Each ends in an undefined instruction; the last one stands inside an IT block.
+        #[rustfmt::skip]
+        let cases = [
+            ("subs r0, r1, r2",       0,          [0xe051_0002, 0xe7f0_01f8]),
+            ("adds r0, r1, r2",       0,          [0xe091_0002, 0xe7f0_01f8]),
+            ("ands r0, r1, r2",       0,          [0xe011_0002, 0xe7f0_01f8]),
+            ("qadd r0, r1, r2",       0,          [0xe102_0051, 0xe7f0_01f8]),
+            ("uadd8 r0, r1, r2",      0,          [0xe651_0f92, 0xe7f0_01f8]),
+            ("thumb: subs r0, r1, r2", CPSR_THUMB, [0xde18_1a88, 0xde18_de18]),
+            ("thumb: ittet al",       CPSR_THUMB, [0xde18_bfe4, 0xde18_de18]),
+        ];
+        let values = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+        let (mut set, mut clear) = (0, 0);
+        for (what, thumb, words) in cases {
+            words.iter().zip(0..).for_each(|(word, index)| assert!(ram.write(CODE + 4 * index, &u32::to_le_bytes(*word))));
+            drop_translations(core.handle(), &ram, CODE, 8);
+            for (one, other) in values.iter().flat_map(|one| values.map(|other| (*one, other))) {
+                for mode in state::MODES {
+                    core.stopped().write(RegisterARM::CPSR, mode | thumb);
+                    core.stopped().write(RegisterARM::R1, one);
+                    core.stopped().write(RegisterARM::R2, other);
+                    core.stopped().write(RegisterARM::SP, 0x1000 + mode);
+                    core.stopped().write(RegisterARM::LR, 0x2000 + mode);
+                    trap::park(&core.stopped());
+                    core.stopped().set_pc(CODE);
+                    let mut witness = Witness { stops: true, ..Witness::default() };
+                    core.run(&mut witness);
+                    let second = CODE + if thumb == 0 { 4 } else { 2 };
+                    assert_eq!(witness.last, Some((None, second)), "{what}");
+                    let handle = core.handle();
+                    for ((name, register), number) in state::NAMES.iter().zip(0..) {
+                        let live = state::get(&handle, Reg(number), handle.pc());
+                        assert_eq!(live, handle.read(*register), "{name} behind {what} of {one:#x} and {other:#x}");
+                    }
+                    let status = handle.read(RegisterARM::CPSR);
+                    assert_eq!(trap::in_kernel(&handle), status & state::CPSR_MODE != state::USER, "{what}");
+                    assert_eq!(status & state::CPSR_MODE, mode, "{what}");
+                    (set, clear) = (set | status, clear | !status);
+                    assert_eq!(status & state::CPSR_IT_JAZELLE != 0, what == "thumb: ittet al", "{what}");
+                }
+            }
+        }
+        let all = 0xf80f_0020;
+        assert_eq!((set & all, clear & all), (all, all), "each flag was seen in both states");
+    }
+}

@@ -39,7 +39,7 @@ const fn model(arch: Arch) -> Model {
             prepare: |_, _| (),
         },
         show_window: place::show_window,
-        tables_in_force: None,
+        tables_in_force: Some(place::tables_in_force),
         hide_window: place::hide_window,
         window_fault: place::window_fault,
         fault_address: place::fault_address,

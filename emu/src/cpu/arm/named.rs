@@ -42,10 +42,7 @@ const HIGH: [RegisterARM; 5] = [RegisterARM::R8, RegisterARM::R9, RegisterARM::R
 /// What each mode has of its own; that of user code, which has no saved status, first.
 const BANKED: [RegisterARM; 3] = [RegisterARM::SP, RegisterARM::LR, RegisterARM::SPSR];
 
-/// User code's registers, which the mode for system code shares.
-const SYSTEM: u64 = 0x1f;
-/// Fast interrupts.
-const FAST: u64 = 0x11;
+/// Those of user code are SYSTEM's.
 const MODES: [(&str, u64); 6] =
     [("usr", SYSTEM), ("fiq", FAST), ("irq", IRQ), ("svc", SUPERVISOR), ("abt", ABORT), ("und", UNDEFINED)];
 
@@ -75,7 +72,7 @@ static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
     ("nmrr",       cp15(10, 0, 2, 1)),
     ("vbar",       VBAR),
     ("fcseidr",    cp15(13, 0, 0, 0)),
-    ("contextidr", cp15(13, 0, 0, 1)),
+    ("contextidr", CONTEXTIDR),
     ("tpidrurw",   cp15(13, 0, 0, 2)),
     ("tpidruro",   TPIDRURO),
     ("tpidrprw",   cp15(13, 0, 0, 4)),

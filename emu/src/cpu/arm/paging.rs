@@ -1,12 +1,12 @@
 //! Walks of the guest's page tables in the short format: sections of 1 MiB and 16 MiB, pages of 4 KiB and 64 KiB.
 
-use super::state::{SCTLR, TTBCR, TTBR0, TTBR1};
+use super::state::{CONTROL, PARTED, TABLES_HIGH, TABLES_LOW};
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
-const MMU_ON: u64 = 1;
+const MMU_ON: u32 = 1;
 
 /// The first-level table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub struct Found {
 impl Table {
     /// The one for an address; `None`: the MMU is off.
     pub fn of(handle: &Handle, address: u64) -> Option<Table> {
-        (handle.coprocessor(SCTLR) & MMU_ON != 0).then(|| {
-            let parted = handle.coprocessor(TTBCR) & 7;
+        (handle.live32(CONTROL) & MMU_ON != 0).then(|| {
+            let parted = handle.live32(PARTED) & 7;
             let low = parted == 0 || address >> (32 - parted) == 0;
             match low {
-                true => Table(handle.coprocessor(TTBR0) & !((1 << (14 - parted)) - 1) & 0xffff_ffff),
-                false => Table(handle.coprocessor(TTBR1) & 0xffff_c000),
+                true => Table(u64::from(handle.live32(TABLES_LOW) & !((1 << (14 - parted)) - 1))),
+                false => Table(u64::from(handle.live32(TABLES_HIGH) & 0xffff_c000)),
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Where things are on 32-bit ARM: the row of the probe window, the running task.
 
 use super::paging::Table;
-use super::state::{DFAR, FAULT_ADDRESS, TPIDRURO};
+use super::state::{ADDRESS_SPACE, FAULT_ADDRESS, FAULT_REGISTER, TABLES_LOW, THREAD};
 use super::trap::FETCH_ABORT;
 use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -30,6 +30,11 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     Some(Shown { at, before: before.into(), bytes: 4 })
 }
 
+/// The low tables, and the number of the address space: the core drops all translations when that changes.
+pub fn tables_in_force(handle: &Handle) -> u64 {
+    u64::from(handle.live32(TABLES_LOW)) << 32 | u64::from(handle.live32(ADDRESS_SPACE))
+}
+
 /// Takes the entry out again.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
     ram.write(shown.at, &(shown.before as u32).to_le_bytes());
@@ -38,7 +43,7 @@ pub fn hide_window(ram: &Ram, shown: &Shown) {
 /// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
 pub fn window_fault(
     cpu: &TrapContext,
-    image: &mut Image,
+    _image: &mut Image,
     ram: &Ram,
     exception: &Exception,
     window: &WindowPlace,
@@ -49,17 +54,16 @@ pub fn window_fault(
     if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
         return None;
     }
-    image.save(handle);
-    let address = image.get64(FAULT_ADDRESS) & 0xffff_ffff;
+    let address = handle.live64(FAULT_ADDRESS) & 0xffff_ffff;
     if inside(address) { show_window(&handle, ram, window, address) } else { None }
 }
 
 /// DFAR.
 pub fn fault_address(handle: &Handle) -> u64 {
-    handle.coprocessor(DFAR)
+    handle.live32(FAULT_REGISTER).into()
 }
 
 /// The running task: in a register that user code can only read.
 pub fn current_task(view: &mut View<'_>) -> u64 {
-    view.trap.handle().coprocessor(TPIDRURO)
+    view.trap.handle().live32(THREAD).into()
 }

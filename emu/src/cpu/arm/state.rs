@@ -3,15 +3,37 @@
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::kinds::CoprocessorRegister;
 use crate::unicorn::surgery::Image;
-use std::sync::LazyLock;
 use trapline_isa::arm::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM;
 
+/// The general registers, as the mode that runs has them.
+pub const REGS: usize = 0;
+/// How many these are; the pc follows.
+pub const GENERAL: u8 = 15;
 /// The pc, without the bit that says Thumb.
 pub const PC: usize = 60;
+/// What of CPSR is not kept elsewhere: the mode.
+const CPSR_REST: usize = 340;
+/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is set when its word is 0.
+/// Then Q as 0 or 1, the flags GE, Thumb as 0 or 1, and the state of an IT block.
+const FLAGS: usize = 520;
 /// The exception masks, as in CPSR.
 pub const MASKS: usize = 560;
+/// Control.
+pub const CONTROL: usize = 680;
+/// Translation tables of the low part of the address space.
+pub const TABLES_LOW: usize = 776;
+/// Translation tables of the rest.
+pub const TABLES_HIGH: usize = 808;
+/// How the address space is parted.
+pub const PARTED: usize = 856;
+/// CONTEXTIDR.
+pub const ADDRESS_SPACE: usize = 1272;
+/// TPIDRURO.
+pub const THREAD: usize = 1352;
+/// DFAR.
+pub const FAULT_REGISTER: usize = 1056;
 /// The exception being reported: its syndrome, its status as in DFSR and IFSR, its address.
 pub const SYNDROME: usize = 0xbd0;
 /// As in DFSR and IFSR.
@@ -23,6 +45,8 @@ pub const FAULT_ADDRESS: usize = SYNDROME + 8;
 pub const CPSR_MODE: u64 = 0x1f;
 /// Thumb code runs.
 pub const CPSR_THUMB: u64 = 1 << 5;
+/// All exception masks.
+const CPSR_MASKS: u64 = 7 << 6;
 /// Interrupts are masked.
 pub const CPSR_IRQ_MASKED: u64 = 1 << 7;
 /// Asynchronous aborts are masked.
@@ -44,6 +68,12 @@ pub const SUPERVISOR: u64 = 0x13;
 pub const ABORT: u64 = 0x17;
 /// Undefined instructions.
 pub const UNDEFINED: u64 = 0x1b;
+/// Fast interrupts.
+pub const FAST: u64 = 0x11;
+/// Privileged code with the registers of user code.
+pub const SYSTEM: u64 = 0x1f;
+/// All that are used here.
+pub(super) const MODES: [u64; 7] = [USER, FAST, IRQ, ABORT, UNDEFINED, SYSTEM, SUPERVISOR];
 
 pub(super) const fn cp15(crn: u32, opc1: u32, crm: u32, opc2: u32) -> CoprocessorRegister {
     CoprocessorRegister { cp: 15, crn, opc1, crm, opc2 }
@@ -73,28 +103,19 @@ pub const IFSR: CoprocessorRegister = cp15(5, 0, 0, 1);
 pub const DFAR: CoprocessorRegister = cp15(6, 0, 0, 0);
 /// Address of a fetch fault.
 pub const IFAR: CoprocessorRegister = cp15(6, 0, 0, 2);
+/// The number of the address space.
+pub const CONTEXTIDR: CoprocessorRegister = cp15(13, 0, 0, 1);
 /// A register that user code may only read; kernels keep the running task in it.
 pub const TPIDRURO: CoprocessorRegister = cp15(13, 0, 0, 3);
 
 #[rustfmt::skip]
-const NAMES: &[(&str, RegisterARM)] = &[
+pub(super) const NAMES: &[(&str, RegisterARM)] = &[
     ("r0", RegisterARM::R0), ("r1", RegisterARM::R1), ("r2", RegisterARM::R2), ("r3", RegisterARM::R3),
     ("r4", RegisterARM::R4), ("r5", RegisterARM::R5), ("r6", RegisterARM::R6), ("r7", RegisterARM::R7),
     ("r8", RegisterARM::R8), ("r9", RegisterARM::R9), ("r10", RegisterARM::R10), ("fp", RegisterARM::R11),
     ("ip", RegisterARM::R12), ("sp", RegisterARM::SP), ("lr", RegisterARM::LR), ("pc", RegisterARM::PC),
     ("cpsr", RegisterARM::CPSR),
 ];
-
-/// The core's registers by the numbers of `isa`.
-static REGISTERS: LazyLock<[RegisterARM; 256]> = LazyLock::new(|| {
-    let mut table = [RegisterARM::INVALID; 256];
-    for (name, reg) in abi::AAPCS.names {
-        if let Some((_, register)) = NAMES.iter().find(|(known, _)| known == name) {
-            table[usize::from(reg.0)] = *register;
-        }
-    }
-    table
-});
 
 /// How many vector registers there are.
 pub const VECTORS: u8 = 32;
@@ -104,29 +125,50 @@ fn vector(reg: Reg) -> Option<u8> {
     reg.0.checked_sub(abi::D0.0).filter(|number| *number < VECTORS)
 }
 
+/// CPSR, out of the pieces that the core keeps it in.
+#[inline]
+pub fn cpsr(handle: &Handle) -> u64 {
+    let [carry_overflow, negative_zero, saturated_ge, thumb_it] = handle.live_words(FLAGS);
+    let (carry, overflow) = (carry_overflow & 1, carry_overflow >> 63);
+    let (negative, zero) = (negative_zero >> 31 & 1, u64::from(negative_zero >> 32 == 0));
+    let (saturated, ge) = (saturated_ge & 1, saturated_ge >> 32);
+    let (thumb, it) = (thumb_it & 1, thumb_it >> 32);
+    let flags = negative << 31 | zero << 30 | carry << 29 | overflow << 28 | saturated << 27 | ge << 16;
+    let block = (it & 3) << 25 | (it & 0xfc) << 8;
+    flags | block | thumb << 5 | handle.live64(MASKS) & CPSR_MASKS | u64::from(handle.live32(CPSR_REST))
+}
+
+/// The mode, in the bits that it has in CPSR.
+#[inline]
+pub fn mode(handle: &Handle) -> u64 {
+    u64::from(handle.live32(CPSR_REST)) & CPSR_MODE
+}
+
 /// Reads a register of `isa`'s numbering; the pc is the one given.
+#[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterARM::INVALID => vector(reg).map_or(0, |number| handle.double(number)),
-        RegisterARM::PC => pc,
-        register => handle.read(register),
+    match reg {
+        Reg(number) if number < GENERAL => handle.live32(REGS + 4 * usize::from(number)).into(),
+        abi::PC => pc,
+        abi::CPSR => cpsr(handle),
+        _ => vector(reg).map_or(0, |number| handle.double(number)),
     }
 }
 
 /// Sets a register of `isa`'s numbering; of CPSR not the mode, and the pc not at all.
+#[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterARM::INVALID => {
+    match reg {
+        Reg(number) if number < GENERAL => cpu.set_live32(REGS + 4 * usize::from(number), value as u32),
+        abi::CPSR => {
+            let kept = cpsr(&cpu.handle()) & !CPSR_SETTABLE;
+            cpu.write(RegisterARM::CPSR, kept | value & CPSR_SETTABLE);
+        }
+        _ => {
             if let Some(number) = vector(reg) {
                 cpu.set_double(number, value);
             }
         }
-        RegisterARM::PC => {}
-        RegisterARM::CPSR => {
-            let kept = cpu.handle().read(RegisterARM::CPSR) & !CPSR_SETTABLE;
-            cpu.write(RegisterARM::CPSR, kept | value & CPSR_SETTABLE);
-        }
-        register => cpu.write(register, value),
     }
 }
 
@@ -154,13 +196,72 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
             cpu.write(RegisterARM::CPSR, SUPERVISOR | masks);
             cpu.set_pc(mark);
             image.save(cpu.handle());
-            if saved_pc(image) != mark {
+            if saved_pc(image) != mark || cpu.handle().read(RegisterARM::PC) != mark {
                 return Err("pc");
             }
             if saved_interrupts_off(image) != (masks != 0) {
                 return Err("interrupt mask");
             }
         }
+    }
+    for mode in MODES {
+        cpu.write(RegisterARM::CPSR, mode);
+        check_live_registers(cpu)?;
+        check_live_cpsr(cpu, mode)?;
+    }
+    check_live_control(cpu)
+}
+
+/// The general registers of the mode that runs, against what the library says.
+fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
+    let handle = cpu.handle();
+    for (number, (name, register)) in (0..GENERAL).zip(NAMES) {
+        let offset = REGS + 4 * usize::from(number);
+        for mark in [0x8765_4300 + u32::from(number), 0x1234_5678 - u32::from(number)] {
+            cpu.write(*register, mark.into());
+            let seen = handle.live32(offset);
+            cpu.set_live32(offset, !mark);
+            if (seen, handle.read(*register)) != (mark, u64::from(!mark)) {
+                return Err(name);
+            }
+            cpu.write(*register, 0);
+        }
+    }
+    Ok(())
+}
+
+/// CPSR put together here, and by the library.
+fn check_live_cpsr(cpu: &TrapContext, mode: u64) -> Result<(), &'static str> {
+    let handle = cpu.handle();
+    let flags = (0..16).map(|flags| flags << 28);
+    let others = (5..=26).chain([27]).filter(|bit| !matches!(bit, 20..=24)).map(|bit| 1 << bit);
+    for wanted in flags.chain(others).flat_map(|bits| [bits, bits ^ CPSR_SETTABLE]) {
+        cpu.write(RegisterARM::CPSR, wanted | mode);
+        if cpsr(&handle) != handle.read(RegisterARM::CPSR) || self::mode(&handle) != mode {
+            return Err("cpsr");
+        }
+    }
+    cpu.write(RegisterARM::CPSR, mode);
+    Ok(())
+}
+
+/// The registers behind MRC that are read where they lie.
+fn check_live_control(cpu: &TrapContext) -> Result<(), &'static str> {
+    #[rustfmt::skip]
+    let fields = [
+        ("sctlr", SCTLR, CONTROL, 1 << 13), ("ttbr0", TTBR0, TABLES_LOW, 0x4123_4000), ("ttbr1", TTBR1, TABLES_HIGH, 0x4567_8000),
+        ("ttbcr", TTBCR, PARTED, 7), ("tpidruro", TPIDRURO, THREAD, 0x89ab_cdef), ("dfar", DFAR, FAULT_REGISTER, 0x7654_3210),
+        ("contextidr", CONTEXTIDR, ADDRESS_SPACE, 0x1357_9bdf),
+    ];
+    for (name, register, offset, change) in fields {
+        let before = cpu.handle().coprocessor(register);
+        for mark in [before, before ^ change] {
+            cpu.set_coprocessor(register, mark);
+            if cpu.handle().coprocessor(register) != mark || u64::from(cpu.handle().live32(offset)) != mark {
+                return Err(name);
+            }
+        }
+        cpu.set_coprocessor(register, before);
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! How each event arrives: the core's callbacks turned into a [`Trap`], with the quirks of docs/unicorn.md taken out.
 
-use super::state::{CPSR_IRQ_MASKED, CPSR_MODE, USER};
+use super::state::{self, CPSR_IRQ_MASKED, MASKS, SYNDROME, USER};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::Image;
-use unicorn_engine_sys::RegisterARM;
 
 /// An undefined instruction; the core has no number for it here.
 pub const UNDEFINED: u32 = 1;
@@ -23,7 +22,7 @@ pub const MONITOR_CALL: u32 = 13;
 
 /// Left in the register of the reported syndrome after each exception: hints are reported as undefined instructions are, but without
 /// writing it.
-const PARKED: u64 = 0xffff_fffe;
+const PARKED: u32 = 0xffff_fffe;
 
 /// What an exception's callback reports. Status and address stay where the core keeps them until the exception is delivered.
 pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
@@ -44,7 +43,7 @@ pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
 pub fn invalid(cpu: &TrapContext) -> Trap {
     let handle = cpu.handle();
     let pc = handle.pc();
-    let kind = match handle.read(RegisterARM::ESR) {
+    let kind = match handle.live32(SYNDROME) {
         PARKED => TrapKind::Hint,
         _ if in_kernel(&handle) => TrapKind::Breakpoint,
         _ => TrapKind::Exception,
@@ -54,16 +53,19 @@ pub fn invalid(cpu: &TrapContext) -> Trap {
 }
 
 /// From here on a hint can be told from an undefined instruction.
+#[inline]
 pub fn park(cpu: &TrapContext) {
-    cpu.write(RegisterARM::ESR, PARKED);
+    cpu.set_live32(SYNDROME, PARKED);
 }
 
 /// Code of a mode above the user's runs.
+#[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
-    handle.read(RegisterARM::CPSR) & CPSR_MODE != USER
+    state::mode(handle) != USER
 }
 
 /// CPSR.I is set.
+#[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
-    handle.read(RegisterARM::CPSR) & CPSR_IRQ_MASKED != 0
+    handle.live64(MASKS) & CPSR_IRQ_MASKED != 0
 }

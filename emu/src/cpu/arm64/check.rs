@@ -75,3 +75,54 @@ fn check() -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_isa::regs::Reg;
+
+    /// The flags as code leaves them, not as a write of PSTATE does; and all other registers beside them.
+    #[test]
+    fn what_is_read_where_it_lies_is_what_the_library_says() {
+        self_check().unwrap();
+        let ram = Ram::at(0x4000_0000, 4 << 20).unwrap();
+        let mut core: Core<Witness> = Core::new(&kinds::ARM64, &ram).unwrap();
+        boot::open_levels(&core.stopped());
+        #[rustfmt::skip]
+        let cases = [
+            ("subs x0, x1, x2", 0xeb02_0020, [0, 1, 0x8000_0000_0000_0000, u64::MAX]),
+            ("subs w0, w1, w2", 0x6b02_0020, [0, 1, 0x8000_0000, 0xffff_ffff]),
+            ("adds x0, x1, x2", 0xab02_0020, [0, 1, 0x8000_0000_0000_0000, u64::MAX]),
+            ("ands x0, x1, x2", 0xea02_0020, [0, 1, 0x8000_0000_0000_0000, u64::MAX]),
+        ];
+        let (mut set, mut clear) = (0, 0);
+        for (what, word, values) in cases {
+            for (one, other) in values.iter().flat_map(|one| values.map(|other| (*one, other))) {
+                for level in [PSTATE_ENTRY, PSTATE_ENTRY & !1, 0, 1 << 7] {
+                    core.stopped().write(RegisterARM64::PSTATE, level);
+                    core.stopped().set_system(SPSR_EL1, 0);
+                    ram.write(CODE, &u32::to_le_bytes(word));
+                    ram.write(CODE + 4, &u32::to_le_bytes(0xd420_0080));
+                    drop_translations(core.handle(), &ram, CODE, 8);
+                    core.stopped().write(RegisterARM64::X1, one);
+                    core.stopped().write(RegisterARM64::X2, other);
+                    core.stopped().set_pc(CODE);
+                    let mut witness = Witness { stops: true, ..Witness::default() };
+                    core.run(&mut witness);
+                    assert_eq!(witness.last, Some((Some(BREAKPOINT), CODE + 4)), "{what}");
+                    let handle = core.handle();
+                    for ((name, register), number) in state::NAMES.iter().zip(0..) {
+                        let live = state::get(&handle, Reg(number), handle.pc());
+                        assert_eq!(live, handle.read(*register), "{name} behind {what} of {one:#x} and {other:#x}");
+                    }
+                    let pstate = handle.read(RegisterARM64::PSTATE);
+                    assert_eq!(super::super::trap::in_kernel(&handle), pstate & state::PSTATE_EL != 0, "{what}");
+                    assert_eq!(super::super::trap::interrupts_off(&handle), pstate & state::PSTATE_IRQ_MASKED != 0, "{what}");
+                    (set, clear) = (set | pstate, clear | !pstate);
+                }
+            }
+        }
+        let all = 0xf000_0000;
+        assert_eq!((set & all, clear & all), (all, all), "each flag was seen in both states");
+    }
+}

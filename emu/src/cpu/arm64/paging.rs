@@ -1,11 +1,10 @@
 //! Walks of the guest's page tables: 4 KiB, 16 KiB and 64 KiB granules, both halves of the address space.
 
-use super::state::{SCTLR_EL1, TCR_EL1};
+use super::state::{SCTLR, TCR, TTBR0, TTBR1};
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
-use unicorn_engine_sys::RegisterARM64;
 
 const MMU_ON: u64 = 1;
 const VALID: u64 = 1;
@@ -38,10 +37,10 @@ pub struct Found {
 
 /// The tables for an address; `None`: the MMU is off. The inner `None`: the address lies between the halves.
 pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
-    (handle.system(SCTLR_EL1) & MMU_ON != 0).then(|| {
+    (handle.live64(SCTLR) & MMU_ON != 0).then(|| {
         let upper = address >> 55 & 1 != 0;
-        let base = handle.read(if upper { RegisterARM64::TTBR1_EL1 } else { RegisterARM64::TTBR0_EL1 });
-        start_of(handle.system(TCR_EL1), base, upper, address)
+        let base = handle.live64(if upper { TTBR1 } else { TTBR0 });
+        start_of(handle.live64(TCR), base, upper, address)
     })
 }
 

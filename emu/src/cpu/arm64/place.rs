@@ -1,7 +1,7 @@
 //! Where things are on AArch64: the row of the probe window, the running task.
 
 use super::paging::{self, Start};
-use super::state::FAULT_ADDRESS;
+use super::state::{FAULT_ADDRESS, STACK_EL0, TTBR0, TTBR1};
 use super::trap::FETCH_ABORT;
 use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -36,6 +36,12 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     Some(Shown { at, before, bytes: 8 })
 }
 
+/// TTBR1_EL1, and the number of the address space, which stands in either: the core drops all translations when that changes.
+pub fn tables_in_force(handle: &Handle) -> u64 {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    handle.live64(TTBR1) ^ (handle.live64(TTBR0) >> 48).wrapping_mul(SPREAD)
+}
+
 /// Takes the entry out again.
 pub fn hide_window(ram: &Ram, shown: &Shown) {
     ram.write(shown.at, &shown.before.to_le_bytes());
@@ -63,7 +69,7 @@ fn directory_entry(ram: &Ram, start: Start, address: u64) -> Option<u64> {
 /// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
 pub fn window_fault(
     cpu: &TrapContext,
-    image: &mut Image,
+    _image: &mut Image,
     ram: &Ram,
     exception: &Exception,
     window: &WindowPlace,
@@ -74,8 +80,7 @@ pub fn window_fault(
     if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
         return None;
     }
-    image.save(handle);
-    let address = image.get64(FAULT_ADDRESS);
+    let address = handle.live64(FAULT_ADDRESS);
     if inside(address) { show_window(&handle, ram, window, address) } else { None }
 }
 
@@ -86,5 +91,5 @@ pub fn fault_address(handle: &Handle) -> u64 {
 
 /// The running task: in the kernel, the register that is the user's stack pointer outside it.
 pub fn current_task(view: &mut View<'_>) -> u64 {
-    view.trap.handle().read(RegisterARM64::SP_EL0)
+    view.trap.handle().live64(STACK_EL0)
 }

@@ -3,17 +3,36 @@
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::kinds::SystemRegister;
 use crate::unicorn::surgery::Image;
-use std::sync::LazyLock;
 use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM64;
 
+/// The general registers, then the stack pointer in use.
+pub const REGS: usize = 64;
+/// How many these are.
+pub const GENERAL: u8 = 32;
 /// The pc.
 pub const PC: usize = 320;
+/// What of PSTATE is not kept elsewhere: the exception level and the choice of its stack pointer.
+pub const PSTATE_REST: usize = 328;
 /// 1 while 64-bit code runs.
 pub const IS_64_BIT: usize = 332;
+/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is set when its word is 0.
+const FLAGS: usize = 520;
+/// What kind of branch has led here, two bits of PSTATE.
+const BRANCH_TYPE: usize = 552;
 /// The exception masks, as in PSTATE.
 pub const DAIF: usize = 560;
+/// EL0's stack pointer while it is not in use.
+pub const STACK_EL0: usize = 600;
+/// Registers of the tables of translation, and what switches them on.
+pub const SCTLR: usize = 680;
+/// The tables of the lower half.
+pub const TTBR0: usize = 776;
+/// The tables of the upper half.
+pub const TTBR1: usize = 808;
+/// How both are laid out.
+pub const TCR: usize = 856;
 /// The exception being reported: its syndrome, and the address 8 bytes further on.
 pub const SYNDROME: usize = 0xbd0;
 /// The address of the access that faulted.
@@ -59,17 +78,6 @@ pub const NAMES: &[(&str, RegisterARM64)] = &[
     ("sp", RegisterARM64::SP), ("pc", RegisterARM64::PC), ("pstate", RegisterARM64::PSTATE),
 ];
 
-/// The core's registers by the numbers of `isa`.
-static REGISTERS: LazyLock<[RegisterARM64; 256]> = LazyLock::new(|| {
-    let mut table = [RegisterARM64::INVALID; 256];
-    for (name, reg) in abi::AAPCS64.names {
-        if let Some((_, register)) = NAMES.iter().find(|(known, _)| known == name) {
-            table[usize::from(reg.0)] = *register;
-        }
-    }
-    table
-});
-
 /// Vector registers: the low halves, then the high ones.
 const VECTORS: u8 = 32;
 
@@ -79,31 +87,44 @@ fn vector_half(reg: Reg) -> Option<(u8, usize)> {
     Some((number % VECTORS, usize::from(number / VECTORS)))
 }
 
+/// PSTATE, out of the pieces that the core keeps it in.
+#[inline]
+pub fn pstate(handle: &Handle) -> u64 {
+    let [carry_overflow, negative_zero] = handle.live_words(FLAGS);
+    let (carry, overflow) = (carry_overflow & 1, carry_overflow >> 63);
+    let (negative, zero) = (negative_zero >> 31 & 1, u64::from(negative_zero >> 32 == 0));
+    let flags = negative << 31 | zero << 30 | carry << 29 | overflow << 28;
+    let branch_type = u64::from(handle.live32(BRANCH_TYPE)) << 10;
+    flags | branch_type | handle.live64(DAIF) | u64::from(handle.live32(PSTATE_REST))
+}
+
 /// Reads a register of `isa`'s numbering; the pc is the one given.
+#[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterARM64::INVALID => vector_half(reg).map_or(0, |(number, half)| handle.vector(number)[half]),
-        RegisterARM64::PC => pc,
-        register => handle.read(register),
+    match reg {
+        Reg(number) if number < GENERAL => handle.live64(REGS + 8 * usize::from(number)),
+        abi::PSTATE => pstate(handle),
+        abi::PC => pc,
+        _ => vector_half(reg).map_or(0, |(number, half)| handle.vector(number)[half]),
     }
 }
 
 /// Sets a register of `isa`'s numbering; of PSTATE the flags and masks, and the pc not at all.
+#[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
-    match REGISTERS[usize::from(reg.0)] {
-        RegisterARM64::INVALID => {
+    match reg {
+        Reg(number) if number < GENERAL => cpu.set_live64(REGS + 8 * usize::from(number), value),
+        abi::PSTATE => {
+            let kept = pstate(&cpu.handle()) & !PSTATE_SETTABLE;
+            cpu.write(RegisterARM64::PSTATE, kept | value & PSTATE_SETTABLE);
+        }
+        _ => {
             if let Some((number, half)) = vector_half(reg) {
                 let mut halves = cpu.handle().vector(number);
                 halves[half] = value;
                 cpu.set_vector(number, halves);
             }
         }
-        RegisterARM64::PC => {}
-        RegisterARM64::PSTATE => {
-            let kept = cpu.handle().read(RegisterARM64::PSTATE) & !PSTATE_SETTABLE;
-            cpu.write(RegisterARM64::PSTATE, kept | value & PSTATE_SETTABLE);
-        }
-        register => cpu.write(register, value),
     }
 }
 
@@ -139,7 +160,7 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
         for masks in [0, PSTATE_IRQ_MASKED] {
             cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY & !PSTATE_IRQ_MASKED | masks);
             image.save(cpu.handle());
-            if saved_pc(image) != mark {
+            if saved_pc(image) != mark || cpu.handle().read(RegisterARM64::PC) != mark {
                 return Err("pc");
             }
             if saved_interrupts_off(image) != (masks != 0) {
@@ -147,5 +168,59 @@ pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static s
             }
         }
     }
-    if image.get32(IS_64_BIT) != 1 { Err("width of code") } else { Ok(()) }
+    if image.get32(IS_64_BIT) != 1 {
+        return Err("width of code");
+    }
+    check_live_registers(cpu)?;
+    check_live_pstate(cpu)
+}
+
+/// Every register that is used where it lies, against what the library says.
+fn check_live_registers(cpu: &TrapContext) -> Result<(), &'static str> {
+    let handle = cpu.handle();
+    let own = NAMES.iter().zip(0..GENERAL).map(|((name, register), number)| (*name, *register, REGS + 8 * usize::from(number)));
+    #[rustfmt::skip]
+    let system = [
+        ("sp_el0", RegisterARM64::SP_EL0, STACK_EL0), ("ttbr0_el1", RegisterARM64::TTBR0_EL1, TTBR0),
+        ("ttbr1_el1", RegisterARM64::TTBR1_EL1, TTBR1),
+    ];
+    for (number, (name, register, offset)) in (1..).zip(own.chain(system)) {
+        for mark in [0x1234_5678_9abc_de00 + number, 0xf0f1_f2f3_0000_0000 - number] {
+            cpu.write(register, mark);
+            let seen = handle.live64(offset);
+            cpu.set_live64(offset, !mark);
+            if (seen, handle.read(register)) != (mark, !mark) {
+                return Err(name);
+            }
+            cpu.write(register, 0);
+        }
+    }
+    for (name, register, offset) in [("sctlr_el1", SCTLR_EL1, SCTLR), ("tcr_el1", TCR_EL1, TCR)] {
+        let before = handle.system(register);
+        for mark in [before, before ^ 0x10_0000_0004] {
+            cpu.set_system(register, mark);
+            if handle.system(register) != mark || handle.live64(offset) != mark {
+                return Err(name);
+            }
+        }
+        cpu.set_system(register, before);
+    }
+    Ok(())
+}
+
+/// PSTATE put together here, and by the library.
+fn check_live_pstate(cpu: &TrapContext) -> Result<(), &'static str> {
+    let handle = cpu.handle();
+    let levels = [0, 0x4, 0x5];
+    let bits = [28, 29, 30, 31, 6, 7, 8, 9, 10, 11];
+    let patterns =
+        (0..1u64 << bits.len()).map(|pattern| bits.iter().enumerate().fold(0, |all, (n, bit)| all | (pattern >> n & 1) << bit));
+    for wanted in patterns.flat_map(|pattern| levels.map(|level| pattern | level)) {
+        cpu.write(RegisterARM64::PSTATE, wanted);
+        if pstate(&handle) != wanted || handle.read(RegisterARM64::PSTATE) & 0xffff_ffff != wanted {
+            return Err("pstate");
+        }
+    }
+    cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);
+    Ok(())
 }

@@ -1,10 +1,9 @@
 //! How each event arrives: the core's callbacks turned into a [`Trap`], with the quirks of docs/unicorn.md taken out.
 
-use super::state::{PSTATE_EL, PSTATE_IRQ_MASKED};
+use super::state::{DAIF, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::Image;
-use unicorn_engine_sys::RegisterARM64;
 
 /// An undefined or trapped instruction.
 pub const UNDEFINED: u32 = 1;
@@ -43,11 +42,13 @@ pub fn invalid(cpu: &TrapContext) -> Trap {
 }
 
 /// Code of a level above the user's runs.
+#[inline]
 pub fn in_kernel(handle: &Handle) -> bool {
-    handle.read(RegisterARM64::PSTATE) & PSTATE_EL != 0
+    u64::from(handle.live32(PSTATE_REST)) & PSTATE_EL != 0
 }
 
 /// PSTATE.I is set.
+#[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
-    handle.read(RegisterARM64::PSTATE) & PSTATE_IRQ_MASKED != 0
+    handle.live64(DAIF) & PSTATE_IRQ_MASKED != 0
 }

@@ -2,7 +2,7 @@
 //!
 //! Debian's amd64 kernel boots under qemu-system-x86_64; its shell reads /dev/zero byte by byte, without a probe and with one in the
 //! way of each read, made through the guest's tracefs. Records are switched off, so a hit runs the handler and no more. What counts is the
-//! user time of QEMU's process between two lines of the guest's console: other work of the computer does not disturb it. `--write` puts
+//! user time of QEMU's process between two lines of the guest's console, which other work of the computer disturbs little. `--write` puts
 //! the figures into docs/overhead.md.
 
 use std::io::{BufRead, BufReader};
@@ -12,6 +12,8 @@ use trapline::boot::initramfs;
 use trapline_benches::section;
 use trapline_images::Wanted;
 
+/// The ways take turns so often; medians count.
+const ROUNDS: usize = 3;
 /// Reads in each run.
 const READS: u64 = 300_000;
 /// A function that each read comes through once; behind its call to the tracer there is room for a jump.
@@ -62,18 +64,19 @@ fn script() -> String {
     };
     // The first run is for QEMU to translate what the others run.
     text.push_str(&run("warm"));
-    text.push_str(&run("none"));
+    let mut round = run("none");
     for way in &WAYS {
-        text.push_str(&format!(
+        round.push_str(&format!(
             "echo {} > /proc/sys/debug/kprobes-optimization; echo '{}' > kprobe_events; echo 1 > events/kprobes/probe/enable; sleep 1\n",
             u8::from(way.optimize),
             way.event
         ));
-        text.push_str("echo \"list $(cat /sys/kernel/debug/kprobes/list)\"\n");
-        text.push_str(&run(&format!("warm-{}", way.name)));
-        text.push_str(&run(way.name));
-        text.push_str("echo \"profile $(cat kprobe_profile)\"; echo 0 > events/kprobes/probe/enable; echo > kprobe_events\n");
+        round.push_str("echo \"list $(cat /sys/kernel/debug/kprobes/list)\"\n");
+        round.push_str(&run(&format!("warm-{}", way.name)));
+        round.push_str(&run(way.name));
+        round.push_str("echo \"profile $(cat kprobe_profile)\"; echo 0 > events/kprobes/probe/enable; echo > kprobe_events\n");
     }
+    text.push_str(&round.repeat(ROUNDS));
     text
 }
 
@@ -142,29 +145,46 @@ fn watch(child: &mut Child) -> Result<Vec<Run>, String> {
 
 fn table(runs: &[Run]) -> Result<String, String> {
     let find = |name: &str| {
-        runs.iter().find(|run| run.name == name).ok_or_else(|| format!("the guest did not come to the run `{name}`"))
+        let found: Vec<&Run> = runs.iter().filter(|run| run.name == name).collect();
+        let all = found.len() == ROUNDS;
+        all.then_some(found).ok_or_else(|| format!("the guest did not run `{name}` {ROUNDS} times"))
     };
-    let without = find("none")?.seconds;
+    let without = median(find("none")?.iter().map(|run| run.seconds));
     let mut table = format!(
         "| how | us/hit | what |\n| --- | --- | --- |\n| none | - | a read of one byte and a write take {:.2} us |\n",
         without * 1e6 / READS as f64
     );
     for way in &WAYS {
-        let run = find(way.name)?;
-        if run.list.contains("[OPTIMIZED]") != (way.name == "optimised")
-            || run.list.contains("[FTRACE]") != (way.name == "return")
+        let mut each = Vec::new();
+        for run in find(way.name)? {
+            each.push((run.seconds - without) * 1e6 / way.hits_of(run)?);
+        }
+        table.push_str(&format!("| {} | {:.2} | {} |\n", way.name, median(each.into_iter()), way.what));
+    }
+    Ok(table)
+}
+
+impl Way {
+    /// The hits of a run, if it was one of this way.
+    fn hits_of(&self, run: &Run) -> Result<f64, String> {
+        if run.list.contains("[OPTIMIZED]") != (self.name == "optimised")
+            || run.list.contains("[FTRACE]") != (self.name == "return")
         {
-            return Err(format!("`{}` in {FUNCTION} did not become what it was to be: {}", way.event, run.list));
+            return Err(format!("`{}` in {FUNCTION} did not become what it was to be: {}", self.event, run.list));
         }
         // Two runs have gone by with this probe: one to warm up.
         let hits: u64 = run.profile.split_whitespace().nth(1).and_then(|word| word.parse().ok()).ok_or("no hits were counted")?;
         if hits < 2 * READS {
-            return Err(format!("{} hits of {} reads were counted", hits, 2 * READS));
+            return Err(format!("{hits} hits of {} reads were counted", 2 * READS));
         }
-        let each = (run.seconds - without) * 1e6 / (hits as f64 / 2.0);
-        table.push_str(&format!("| {} | {each:.2} | {} |\n", way.name, way.what));
+        Ok(hits as f64 / 2.0)
     }
-    Ok(table)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What /proc counts in, on every Linux.

@@ -213,20 +213,15 @@ fn take_turns(contest: &Contest, stock: &Stock, folder: &Path, rounds: usize) ->
     if !with_qemu {
         eprintln!("{}: {} is not installed; it is measured alone", contest.name, contest.qemu);
     }
-    let (mut ours, mut theirs) = (vec![Vec::new(); ARMED.len()], Vec::new());
-    for _ in 0..rounds {
-        for (times, armed) in ours.iter_mut().zip(ARMED) {
-            times.push(user_time(Command::new(&this).arg("boot").arg(folder).arg(armed.to_string()))?.0);
-        }
-        if with_qemu {
-            let mut command = Command::new(contest.qemu);
-            command.args(contest.arguments).args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]);
-            command.arg("-kernel").arg(folder.join("kernel")).arg("-initrd").arg(folder.join("initrd"));
-            let (time, said) = user_time(command.args(["-append", stock.command_line]))?;
-            if !said.contains("the shell is there") {
-                return Err(format!("{} did not get to the shell", contest.qemu));
-            }
-            theirs.push(time);
+    let mut times = vec![Vec::new(); ARMED.len() + usize::from(with_qemu)];
+    for round in 0..rounds {
+        for turn in 0..times.len() {
+            // Another one begins each round, so that none is always behind the same one.
+            let who = (round + turn) % times.len();
+            times[who].push(match ARMED.get(who) {
+                Some(armed) => user_time(Command::new(&this).arg("boot").arg(folder).arg(armed.to_string()))?.0,
+                None => boot_rival(contest, stock, folder)?,
+            });
         }
     }
     let (_, counted) = user_time(Command::new(&this).arg("count").arg(folder))?;
@@ -234,9 +229,17 @@ fn take_turns(contest: &Contest, stock: &Stock, folder: &Path, rounds: usize) ->
     let (Some(guest_seconds), Some(instructions)) = (numbers.next(), numbers.next()) else {
         return Err("nothing was counted".into());
     };
-    let ours = ours.iter_mut().map(|times| median(times)).collect();
-    let qemu = (!theirs.is_empty()).then(|| median(&mut theirs));
+    let mut ours: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
+    let qemu = ours.split_off(ARMED.len()).pop();
     Ok(Figures { name: contest.name.into(), ours, qemu, guest_seconds, instructions })
+}
+
+fn boot_rival(contest: &Contest, stock: &Stock, folder: &Path) -> Result<f64, String> {
+    let mut command = Command::new(contest.qemu);
+    command.args(contest.arguments).args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]);
+    command.arg("-kernel").arg(folder.join("kernel")).arg("-initrd").arg(folder.join("initrd"));
+    let (time, said) = user_time(command.args(["-append", stock.command_line]))?;
+    if said.contains("the shell is there") { Ok(time) } else { Err(format!("{} did not get to the shell", contest.qemu)) }
 }
 
 fn median(times: &mut [f64]) -> f64 {

@@ -59,7 +59,7 @@ const GUESTS_OWN: &str = "
 
 For scale, what a hit of the guest's own kprobes costs when the Debian kernel 6.1 for amd64 runs under QEMU's TCG. In the lab it was 1.0 us for a
 plain kprobe, 0.14 us for an optimised one, 0.43 us for a return probe on an ftrace site. This, with the handler of a kprobe event whose
-records are switched off, is measured (user time of QEMU between lines of the console, less that of the same reads without a probe) and written by
+records are switched off, is measured in three rounds (user time of QEMU between lines of the console, less that of the same reads without a probe; medians) and written by
 `cargo run -p trapline-benches --bin guest_kprobes -- --write`, which needs qemu-system-x86_64:
 
 ";

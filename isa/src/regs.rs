@@ -12,6 +12,20 @@ pub trait Registers {
     fn get(&self, reg: Reg) -> u64;
     /// Sets a register; ignored for one that cannot be set from here.
     fn set(&mut self, reg: Reg, value: u64);
+    /// The values of several registers that have names: one call for all of them.
+    fn get_all(&self, names: &[(&str, Reg)], values: &mut [u64]) {
+        for (value, (_, reg)) in values.iter_mut().zip(names) {
+            *value = self.get(*reg);
+        }
+    }
+    /// Sets those of them whose values are others now. Not all registers can be set from everywhere; what has not changed needs no setting.
+    fn put_back(&mut self, names: &[(&str, Reg)], values: &[u64]) {
+        for (value, (_, reg)) in values.iter().zip(names) {
+            if self.get(*reg) != *value {
+                self.set(*reg, *value);
+            }
+        }
+    }
     /// Where execution goes on.
     fn pc(&self) -> u64;
     /// Makes execution go on elsewhere.

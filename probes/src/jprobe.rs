@@ -79,25 +79,20 @@ impl Saved {
     fn save(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         let abi = isa.abi;
         (self.pc, self.sp) = (cpu.pc(), cpu.get(abi.sp));
-        for (value, (_, reg)) in self.registers.iter_mut().zip(abi.names) {
-            *value = cpu.get(*reg);
-        }
+        cpu.get_all(abi.names, &mut self.registers);
         let to_top = abi.stack_size - self.sp % abi.stack_size.max(1);
         let wanted = abi.jprobe_stack.min(to_top as usize).min(self.stack.len());
-        self.len = if cpu.read(self.sp, &mut self.stack[..wanted]).is_ok() { wanted } else { 0 };
+        self.len = if wanted != 0 && cpu.read(self.sp, &mut self.stack[..wanted]).is_ok() { wanted } else { 0 };
     }
 
     /// Puts all of it back; no handler runs any more.
     pub fn restore(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
-        for (value, (_, reg)) in self.registers.iter().zip(isa.abi.names) {
-            // Not all registers can be set from everywhere; what has not changed needs no setting.
-            if cpu.get(*reg) != *value {
-                cpu.set(*reg, *value);
-            }
-        }
+        cpu.put_back(isa.abi.names, &self.registers);
         cpu.set_pc(self.pc);
-        // It could be read there, so it can be written.
-        let _ = cpu.write(self.sp, &self.stack[..self.len]);
+        if self.len != 0 {
+            // It could be read there, so it can be written.
+            let _ = cpu.write(self.sp, &self.stack[..self.len]);
+        }
         self.ends = None;
     }
 }

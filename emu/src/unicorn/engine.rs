@@ -62,6 +62,8 @@ pub(super) struct Engine {
     general: *const u8,
     general_count: u8,
     general_bytes: u8,
+    /// The pc in it, of as many bytes.
+    pc: *mut u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
 }
@@ -135,16 +137,13 @@ impl Handle {
     /// The pc.
     #[inline]
     pub fn pc(&self) -> u64 {
-        let kind = self.kind();
-        self.live_address(kind, kind.live_pc)
-    }
-
-    /// A word as wide as an address.
-    #[inline]
-    fn live_address(&self, kind: &Kind, offset: usize) -> u64 {
-        match kind.stores.address_bytes {
-            4 => self.live32(offset).into(),
-            _ => self.live64(offset),
+        let engine = self.engine();
+        // SAFETY: a word as wide as a register lies there, as `Core::new` has found.
+        unsafe {
+            match engine.general_bytes {
+                4 => engine.pc.cast::<u32>().read_unaligned().into(),
+                _ => engine.pc.cast::<u64>().read_unaligned(),
+            }
         }
     }
 
@@ -278,11 +277,14 @@ impl TrapContext {
     /// Makes execution go on elsewhere; on 32-bit ARM in code of the kind that the flags say.
     #[inline]
     pub fn set_pc(&self, pc: u64) {
-        let kind = self.0.kind();
-        // The core looks the next block up by what stands there: after an exception's callback, and when a run begins.
-        match kind.stores.address_bytes {
-            4 => self.set_live32(kind.live_pc, pc as u32),
-            _ => self.set_live64(kind.live_pc, pc),
+        let engine = self.0.engine();
+        // SAFETY: as in `Handle::pc`. The core looks the next block up by what stands there: after an exception's callback, and when a
+        // run begins.
+        unsafe {
+            match engine.general_bytes {
+                4 => engine.pc.cast::<u32>().write_unaligned(pc as u32),
+                _ => engine.pc.cast::<u64>().write_unaligned(pc),
+            }
         }
     }
     /// Ends the run before anything else is executed; for a guest that cannot go on.
@@ -386,6 +388,7 @@ impl<E: Events> Core<E> {
                     general: null(),
                     general_count: 0,
                     general_bytes: 0,
+                    pc: null_mut(),
                     translations: null(),
                 },
                 ram,
@@ -413,6 +416,7 @@ impl<E: Events> Core<E> {
             // The last one is read by 8 bytes, too.
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
+            core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
             if let Some(distance) = kind.live_translations {
                 core.engine.translations = Translations::before(state as usize, distance)?;
             }

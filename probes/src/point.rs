@@ -330,6 +330,12 @@ impl Points {
         let range = if range.start <= range.end { range } else { 0..0 };
         self.in_order.range(range, address_of(&self.slab))
     }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_clear(&mut self, range: &Range<u64>) -> bool {
+        self.in_order.is_clear(range, address_of(&self.slab))
+    }
 }
 
 #[cfg(test)]

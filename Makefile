@@ -67,7 +67,7 @@ budget: ## host instructions that a hit adds, counted by callgrind, against benc
 .PHONY: bench
 bench: ## criterion's benches (target/criterion/report/index.html), docs/overhead.md and its plots
 	@scripts/setup.sh build
-	$(CARGO) bench --locked --profile dev --package trapline-benches
+	$(CARGO) bench --locked --profile dev --package trapline-benches --bench hits
 	$(CARGO) run --locked --package trapline-benches --bin overhead
 
 .PHONY: machines

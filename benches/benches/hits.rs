@@ -1,7 +1,8 @@
 //! What a hit costs: the same calls of an empty function without a probe and under each mechanism, with handlers of several kinds and with
 //! many probes armed, in turn in one process; beside them what a person would use instead, on the same CPU core without us.
 //!
-//! `make bench` runs it. Compare the rows of one run with each other, never with those of another machine or day.
+//! `make bench` runs it, in some five minutes; `cargo bench --profile dev -p trapline-benches --bench hits -- tiny/arm/empty` a part of it.
+//! Compare the rows of one run with each other, never with those of another machine or day.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};

@@ -66,6 +66,8 @@ pub(super) struct Engine {
     pc: *mut u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
+    /// The bits of its tags that count.
+    clean: u64,
 }
 
 impl Handle {
@@ -105,9 +107,16 @@ impl Handle {
     /// The physical address of a word of 4 or 8 bytes, if the core has just accessed its page so, with the rights of a kernel.
     #[inline(always)]
     pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
-        let at = NonNull::new(self.engine().translations.cast_mut())?;
-        // SAFETY: set in `Core::new` alone, as `find` wants it.
-        unsafe { at.as_ref().find(address, size as u64, write) }.and_then(|host| ram.physical_of(host))
+        let engine = self.engine();
+        let (at, clean) = (NonNull::new(engine.translations.cast_mut())?, engine.clean);
+        // SAFETY: set in `Core::new` alone, as `find` wants it; registers are as wide as addresses.
+        let host = unsafe {
+            match engine.general_bytes {
+                4 => at.as_ref().find::<u32>(address, size as u64, write, clean),
+                _ => at.as_ref().find::<u64>(address, size as u64, write, clean),
+            }
+        };
+        host.and_then(|host| ram.physical_of(host))
     }
 
     /// A general register by its number in `isa`, in the lowest bits: where registers are of 4 bytes, those above are another one's.
@@ -390,6 +399,7 @@ impl<E: Events> Core<E> {
                     general_bytes: 0,
                     pc: null_mut(),
                     translations: null(),
+                    clean: !kind.stores.long_way(),
                 },
                 ram,
             );
@@ -417,9 +427,7 @@ impl<E: Events> Core<E> {
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
-            if let Some(distance) = kind.live_translations {
-                core.engine.translations = Translations::before(state as usize, distance)?;
-            }
+            core.engine.translations = Translations::before(state as usize, kind.live_translations)?;
             core.handle = Handle { engine: NonNull::from(&*core.engine) };
             core.callbacks.handle = core.handle;
             core.stores = stores::watch(core.handle, ram)?;

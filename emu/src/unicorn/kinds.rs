@@ -88,7 +88,7 @@ pub struct Kind {
     /// Where the pc lies in it, as wide as an address: writing it there is all that a callback of an exception has to do.
     pub(super) live_pc: usize,
     /// How far in front of it the cache of translations lies that a kernel's accesses go by.
-    pub(super) live_translations: Option<usize>,
+    pub(super) live_translations: usize,
     /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide as an address.
     pub(super) live_general: (usize, u8),
     /// Where its cached address translations lie.
@@ -122,7 +122,7 @@ pub static X86: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_x86_64,
     live: OnceLock::new(),
     live_pc: x86::state::EIP,
-    live_translations: Some(32),
+    live_translations: 32,
     live_general: (x86::state::REGS, x86::state::GENERAL),
     stores: Layout {
         modes: 3,
@@ -145,7 +145,7 @@ pub static ARM: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_arm,
     live: OnceLock::new(),
     live_pc: arm::state::PC,
-    live_translations: None,
+    live_translations: 176,
     live_general: (arm::state::REGS, arm::state::GENERAL),
     stores: Layout {
         modes: 12,
@@ -168,7 +168,7 @@ pub static ARM64: Kind = Kind {
     ram_address: ffi::qemu_ram_addr_from_host_aarch64,
     live: OnceLock::new(),
     live_pc: arm64::state::PC,
-    live_translations: None,
+    live_translations: 176,
     live_general: (arm64::state::REGS, arm64::state::GENERAL),
     stores: Layout {
         modes: 12,

@@ -11,21 +11,21 @@ use std::os::unix::fs::FileExt;
 
 /// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the entries.
 ///
-/// It lies a little in front of the state; the self-check of a model proves that it is there (`cpu/x86/check.rs`).
+/// It lies a little in front of the state; the self-check of a model proves that it is there (`cpu/<arch>/check.rs`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Translations {
     /// (Number of entries - 1) * bytes of an entry.
     mask: usize,
-    entries: *const Entry,
+    entries: *const u8,
 }
 
-/// Where a page lies. A tag has the page's address, and bits below that say what else there is to do.
+/// Where a page lies. A tag has the page's address, and bits below that say what else there is to do. `Tag` is as wide as a guest address.
 #[repr(C, align(64))]
-struct Entry {
-    read: u64,
-    write: u64,
-    code: u64,
+struct Entry<Tag> {
+    read: Tag,
+    write: Tag,
+    code: Tag,
     physical: u64,
     /// What leads from the guest's address to the host's.
     addend: u64,
@@ -34,8 +34,7 @@ struct Entry {
 const PAGE_BITS: u32 = 12;
 /// More than the library ever has.
 const MOST_ENTRIES: usize = 1 << 23;
-/// The page has been translated from: of no matter to who drops what he changes.
-const NOT_DIRTY: u64 = 1 << 10;
+const ENTRY: usize = size_of::<Entry<u64>>();
 
 impl Translations {
     /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was built.
@@ -43,29 +42,30 @@ impl Translations {
         let memory = Memory::of_this_process()?;
         let at = state.wrapping_sub(distance);
         let (mask, entries) = (memory.word(at), memory.word(at + WORD));
-        let entry = size_of::<Entry>();
-        let count = |mask: usize| mask / entry + 1;
-        let looks = |mask: usize| mask.is_multiple_of(entry) && count(mask).is_power_of_two() && count(mask) < MOST_ENTRIES;
+        let count = |mask: usize| mask / ENTRY + 1;
+        let looks = |mask: usize| mask.is_multiple_of(ENTRY) && count(mask).is_power_of_two() && count(mask) < MOST_ENTRIES;
         match (mask, entries) {
-            (Some(mask), Some(entries)) if looks(mask) && memory.read(entries, mask + entry).len() == mask + entry => {
+            (Some(mask), Some(entries)) if looks(mask) && memory.read(entries, mask + ENTRY).len() == mask + ENTRY => {
                 Ok(at as *const Translations)
             }
             _ => Err("the core's cache of translations is not where it was".into()),
         }
     }
 
-    /// Where so many bytes lie in the host's memory, if the core has just been in their page.
+    /// Where so many bytes lie in the host's memory, if the core has just been in their page. `clean` leaves out the bit that says that the
+    /// page has been translated from: of no matter to who drops what he changes.
     ///
     /// # Safety
-    /// It was found by `before`, and its core is alive and runs nothing else.
+    /// It was found by `before`, its core has addresses as wide as `Tag`, is alive and runs nothing else.
     #[inline(always)]
-    pub(super) unsafe fn find(&self, address: u64, len: u64, write: bool) -> Option<u64> {
-        let at = (address >> (PAGE_BITS - size_of::<Entry>().trailing_zeros())) as usize & self.mask;
+    pub(super) unsafe fn find<Tag: Into<u64>>(&self, address: u64, len: u64, write: bool, clean: u64) -> Option<u64> {
+        const { assert!(size_of::<Entry<Tag>>() == ENTRY) };
+        let at = (address >> (PAGE_BITS - ENTRY.trailing_zeros())) as usize & self.mask;
         // SAFETY: the core keeps `mask` + 1 entry's bytes there, aligned to its own caches or less.
         let (tag, addend) = unsafe {
-            let entry = self.entries.byte_add(at);
+            let entry = self.entries.add(at).cast::<Entry<Tag>>();
             let tag = if write { &raw const (*entry).write } else { &raw const (*entry).read };
-            (tag.read_unaligned() & !NOT_DIRTY, (&raw const (*entry).addend).read_unaligned())
+            (tag.read_unaligned().into() & clean, (&raw const (*entry).addend).read_unaligned())
         };
         // The last byte's page: where they cross into another one, it is not that of the entry.
         let page = address.wrapping_add(len - 1) & !((1 << PAGE_BITS) - 1);

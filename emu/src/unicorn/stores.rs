@@ -29,6 +29,13 @@ pub(super) struct Layout {
     pub(super) place: OnceLock<Option<usize>>,
 }
 
+impl Layout {
+    /// What an entry's word says of a page whose stores take the long way, beside its address.
+    pub(super) const fn long_way(&self) -> u64 {
+        1 << (self.smallest_page_bits - 2)
+    }
+}
+
 /// (cpu, address, size, access, mode, whether it may fail, the place in translated code): false if it failed.
 type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, bool, usize) -> bool;
 
@@ -207,7 +214,7 @@ impl Stores {
             // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave the long way.
             entry.set(FETCH, page | entry.invalid());
         }
-        if !holds_code && entry.get(STORE) == page | entry.long_way() {
+        if !holds_code && entry.get(STORE) == page | self.layout.long_way() {
             entry.set(STORE, page);
         }
     }
@@ -287,10 +294,6 @@ impl Entry {
 
     fn invalid(&self) -> u64 {
         1 << (self.layout.smallest_page_bits - 1)
-    }
-
-    fn long_way(&self) -> u64 {
-        1 << (self.layout.smallest_page_bits - 2)
     }
 }
 

@@ -72,6 +72,23 @@ fn check() -> Result<(), String> {
     if (last, address & 0xffff_ffff) != (Some((Some(DATA_ABORT), CODE + 4)), 0x41) {
         return Err(unfit("where the address of a fault is kept"));
     }
+    // str r1, [r9]; ldr r0, [r8], at addresses of pages that nothing else uses: afterwards the core shows where they lie, and those alone.
+    const READ: u64 = CODE + 0x1_1238;
+    const WRITTEN: u64 = CODE + 0x1_3450;
+    const NEITHER: u64 = CODE + 0x1_5000;
+    ram.write(CODE, &[0xe589_1000_u32, 0xe598_0000, WFI].map(u32::to_le_bytes).concat());
+    drop_translations(core.handle(), &ram, CODE, 12);
+    core.stopped().write(RegisterARM::CPSR, SUPERVISOR);
+    core.stopped().write(RegisterARM::R8, READ);
+    core.stopped().write(RegisterARM::R9, WRITTEN);
+    core.stopped().set_pc(CODE);
+    core.run(&mut Witness { stops: true, ..Witness::default() });
+    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, 4, write)));
+    core.flush_tlb();
+    let forgotten = core.handle().cached_physical(&ram, WRITTEN, 4, true);
+    if shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
+        return Err(unfit("where the core has last found a page"));
+    }
     Ok(())
 }
 

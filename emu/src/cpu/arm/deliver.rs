@@ -34,16 +34,15 @@ fn entry_of(exception: &Exception) -> Entry {
 }
 
 /// Delivers.
-pub fn deliver(cpu: &TrapContext, image: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+pub fn deliver(cpu: &TrapContext, _: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
-    let old = handle.read(RegisterARM::CPSR);
-    let control = handle.coprocessor(SCTLR);
+    let old = cpsr(&handle);
+    let control = u64::from(handle.live32(CONTROL));
     let entry = entry_of(&exception);
     if !exception.external && matches!(exception.vector, FETCH_ABORT | DATA_ABORT) {
-        image.save(handle);
         let [status, address] = if exception.vector == DATA_ABORT { [DFSR, DFAR] } else { [IFSR, IFAR] };
-        cpu.set_coprocessor(status, image.get32(FAULT_STATUS).into());
-        cpu.set_coprocessor(address, image.get64(FAULT_ADDRESS) & 0xffff_ffff);
+        cpu.set_coprocessor(status, handle.live32(FAULT_STATUS).into());
+        cpu.set_coprocessor(address, handle.live64(FAULT_ADDRESS) & 0xffff_ffff);
     }
     if !exception.external && exception.vector == DEBUG {
         cpu.set_coprocessor(IFSR, DEBUG_EVENT);

@@ -1,6 +1,6 @@
 //! Gives an exception or interrupt to the guest as the CPU would: to EL1, through its vector table.
 
-use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME};
+use super::state::{FAULT_ADDRESS, IS_64_BIT, PSTATE_EL, PSTATE_ENTRY, PSTATE_SP_EL, SPSR_EL1, SYNDROME, pstate};
 use super::trap::{DATA_ABORT, FETCH_ABORT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
@@ -15,14 +15,13 @@ const FROM_EL0: u64 = 0x400;
 const INTERRUPT: u64 = 0x80;
 
 /// Delivers.
-pub fn deliver(cpu: &TrapContext, image: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+pub fn deliver(cpu: &TrapContext, _: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
-    image.save(handle);
-    if image.get32(IS_64_BIT) == 0 {
+    if handle.live32(IS_64_BIT) == 0 {
         let why = "it runs a 32-bit program, which the CPU core cannot come back from: use 64-bit programs only".to_string();
         return Err(Shutdown { why });
     }
-    let old = handle.read(RegisterARM64::PSTATE);
+    let old = pstate(&handle);
     let from = match (old & PSTATE_EL, old & PSTATE_SP_EL) {
         (0, _) => FROM_EL0,
         (_, 0) => FROM_EL1_SHARED_STACK,
@@ -34,10 +33,10 @@ pub fn deliver(cpu: &TrapContext, image: &mut Image, _: &Ram, exception: Excepti
         cpu.write(RegisterARM64::SP, handle.read(RegisterARM64::SP_EL1));
     }
     if !exception.external {
-        cpu.write(RegisterARM64::ESR_EL1, image.get32(SYNDROME).into());
+        cpu.write(RegisterARM64::ESR_EL1, handle.live32(SYNDROME).into());
     }
     if !exception.external && matches!(exception.vector, FETCH_ABORT | DATA_ABORT) {
-        cpu.write(RegisterARM64::FAR_EL1, image.get64(FAULT_ADDRESS));
+        cpu.write(RegisterARM64::FAR_EL1, handle.live64(FAULT_ADDRESS));
     }
     cpu.write(RegisterARM64::ELR_EL1, resume);
     cpu.write(RegisterARM64::PSTATE, PSTATE_ENTRY);

@@ -5,7 +5,7 @@
 
 use super::ffi::write_request;
 use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
-use super::live::{self, Translations};
+use super::live::{self, Shape, Translations};
 use super::ram::Ram;
 use super::stores::{self, Stores};
 use super::surgery::Image;
@@ -66,8 +66,7 @@ pub(super) struct Engine {
     pc: *mut u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
-    /// The bits of its tags that count.
-    clean: u64,
+    shape: Shape,
 }
 
 impl Handle {
@@ -108,14 +107,9 @@ impl Handle {
     #[inline(always)]
     pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
         let engine = self.engine();
-        let (at, clean) = (NonNull::new(engine.translations.cast_mut())?, engine.clean);
-        // SAFETY: set in `Core::new` alone, as `find` wants it; registers are as wide as addresses.
-        let host = unsafe {
-            match engine.general_bytes {
-                4 => at.as_ref().find::<u32>(address, size as u64, write, clean),
-                _ => at.as_ref().find::<u64>(address, size as u64, write, clean),
-            }
-        };
+        let at = NonNull::new(engine.translations.cast_mut())?;
+        // SAFETY: set in `Core::new` alone, as `find` wants it.
+        let host = unsafe { at.as_ref().find(&engine.shape, address, size as u64, write) };
         host.and_then(|host| ram.physical_of(host))
     }
 
@@ -399,7 +393,7 @@ impl<E: Events> Core<E> {
                     general_bytes: 0,
                     pc: null_mut(),
                     translations: null(),
-                    clean: !kind.stores.long_way(),
+                    shape: Shape::of(&kind.stores),
                 },
                 ram,
             );

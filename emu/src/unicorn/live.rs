@@ -5,6 +5,7 @@
 //! asked for all these bytes, so a word that is no pointer does no harm.
 
 use super::engine::Handle;
+use super::stores::Layout;
 use super::surgery::Image;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,21 +21,30 @@ pub(super) struct Translations {
     entries: *const u8,
 }
 
-/// Where a page lies. A tag has the page's address, and bits below that say what else there is to do. `Tag` is as wide as a guest address.
-#[repr(C, align(64))]
-struct Entry<Tag> {
-    read: Tag,
-    write: Tag,
-    code: Tag,
-    physical: u64,
-    /// What leads from the guest's address to the host's.
-    addend: u64,
+/// Where in an entry things stand: the tag of a load, that of a store, that of a fetch, each as wide as a guest address; then, at the next
+/// multiple of 8, the physical address, and what leads from the guest's address to the host's.
+///
+/// A tag has the page's address, and bits below that say what else there is to do.
+pub(super) struct Shape {
+    write: usize,
+    addend: usize,
+    /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no matter to who drops
+    /// what he changes.
+    tag: u64,
+}
+
+impl Shape {
+    pub(super) const fn of(layout: &Layout) -> Shape {
+        let width = layout.address_bytes;
+        let bits = u64::MAX >> (64 - 8 * width);
+        Shape { write: width, addend: (3 * width).next_multiple_of(WORD) + WORD, tag: bits & !layout.long_way() }
+    }
 }
 
 const PAGE_BITS: u32 = 12;
 /// More than the library ever has.
 const MOST_ENTRIES: usize = 1 << 23;
-const ENTRY: usize = size_of::<Entry<u64>>();
+const ENTRY: usize = 64;
 
 impl Translations {
     /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was built.
@@ -52,20 +62,18 @@ impl Translations {
         }
     }
 
-    /// Where so many bytes lie in the host's memory, if the core has just been in their page. `clean` leaves out the bit that says that the
-    /// page has been translated from: of no matter to who drops what he changes.
+    /// Where so many bytes lie in the host's memory, if the core has just been in their page.
     ///
     /// # Safety
-    /// It was found by `before`, its core has addresses as wide as `Tag`, is alive and runs nothing else.
+    /// It was found by `before`, its core's entries have that shape, it is alive and runs nothing else.
     #[inline(always)]
-    pub(super) unsafe fn find<Tag: Into<u64>>(&self, address: u64, len: u64, write: bool, clean: u64) -> Option<u64> {
-        const { assert!(size_of::<Entry<Tag>>() == ENTRY) };
+    pub(super) unsafe fn find(&self, shape: &Shape, address: u64, len: u64, write: bool) -> Option<u64> {
         let at = (address >> (PAGE_BITS - ENTRY.trailing_zeros())) as usize & self.mask;
-        // SAFETY: the core keeps `mask` + 1 entry's bytes there, aligned to its own caches or less.
+        // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the entry.
         let (tag, addend) = unsafe {
-            let entry = self.entries.add(at).cast::<Entry<Tag>>();
-            let tag = if write { &raw const (*entry).write } else { &raw const (*entry).read };
-            (tag.read_unaligned().into() & clean, (&raw const (*entry).addend).read_unaligned())
+            let entry = self.entries.add(at);
+            let tag = if write { entry.add(shape.write) } else { entry };
+            (tag.cast::<u64>().read_unaligned() & shape.tag, entry.add(shape.addend).cast::<u64>().read_unaligned())
         };
         // The last byte's page: where they cross into another one, it is not that of the entry.
         let page = address.wrapping_add(len - 1) & !((1 << PAGE_BITS) - 1);

@@ -62,31 +62,30 @@ pub enum Place {
     Nothing,
 }
 
-/// A detour, come to by a jump of `jump` bytes at `origin`: `lead` bytes that count nothing, then the displaced copy of the `len` bytes at
-/// `origin`.
+/// A detour, come to by a jump at `origin`: bytes that count nothing, then the displaced copy of those at `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour {
     /// The probed address.
     pub origin: u64,
-    /// Bytes of the displaced instructions.
-    pub len: u8,
-    /// Bytes in front of them.
-    pub lead: u8,
-    /// Bytes of the jump.
-    pub jump: u8,
     /// What it is to whom it belongs.
     pub point: u32,
+    /// Bytes up to the end of the displaced instructions: of a block that has them all, at least.
+    pub end: u16,
+    /// Bytes of the displaced instructions.
+    pub len: u8,
+    /// Bytes of the jump.
+    pub jump: u8,
 }
 
-/// What [`Clock::enter_guest`] has to say of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
-    /// It is the fall-through of the one before.
-    FallsThrough,
-    /// It was jumped to.
-    Jumped,
-    /// It takes [`Clock::enter`]; nothing has changed.
-    NotYet,
+impl Detour {
+    /// An end that no block comes to.
+    pub const NEVER: u16 = u16::MAX;
+
+    /// Bytes in front of the displaced instructions.
+    #[inline]
+    pub fn lead(&self) -> u8 {
+        self.end.wrapping_sub(self.len.into()) as u8
+    }
 }
 
 /// One CPU's clock, told of every block that starts and of everything that leaves one early.
@@ -97,7 +96,7 @@ pub struct Clock {
     time: Ticks,
     /// The block's real start.
     start: u64,
-    /// Where the line of code goes on behind it, as the guest would see it.
+    /// Where the line of code goes on behind it, as the guest would see it; [`NOWHERE`] while no block is open.
     next: u64,
     /// Bytes that count, of those from its start on. While no block is open, all there are: one comparison tells both.
     size: u64,
@@ -111,39 +110,55 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Clock {
-        Clock { time: 0, start: 0, next: 0, size: u64::MAX, open: false, fold: false, line: 0 }
+        Clock { time: 0, start: 0, next: NOWHERE, size: u64::MAX, open: false, fold: false, line: 0 }
     }
 }
 
+/// No instruction stands there, on any ISA: x86-64 has no such address, and the others have none that is odd.
+const NOWHERE: u64 = 1 << 63 | 1;
+
 impl Clock {
-    /// A block of the guest's own code starts: [`Clock::enter`] for almost every block there is.
+    /// A block of the guest's own code starts: [`Clock::enter`] for one that is the fall-through of the one before. False: it is not, and
+    /// nothing has changed.
     #[inline(always)]
-    pub fn enter_guest(&mut self, pc: u64, size: u32) -> Entered {
+    pub fn goes_on(&mut self, pc: u64, size: u32) -> bool {
+        let goes_on = pc == self.next;
+        if goes_on {
+            let size = u64::from(size);
+            self.time = self.time.wrapping_add(self.size);
+            (self.start, self.next, self.size) = (pc, pc.wrapping_add(size), size);
+        }
+        goes_on
+    }
+
+    /// A block of the guest's own code starts: [`Clock::enter`] for almost all that [`Clock::goes_on`] says no of. False: it takes [`Clock::enter`], and nothing has changed.
+    #[inline(always)]
+    pub fn enter_guest(&mut self, pc: u64, size: u32) -> bool {
         // One that starts inside the block before it, or none is open.
         if pc.wrapping_sub(self.start) < self.size {
-            return Entered::NotYet;
+            return false;
         }
-        let (size, expected) = (u64::from(size), self.next);
+        let size = u64::from(size);
         self.time = self.time.wrapping_add(self.size);
         (self.start, self.next, self.size) = (pc, pc.wrapping_add(size), size);
-        if pc == expected {
-            return Entered::FallsThrough;
-        }
         self.line = self.time;
-        Entered::Jumped
+        true
     }
 
     /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it is not so, nothing
     /// has changed.
     #[inline(always)]
     pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
-        let (len, lead, jump) = (u64::from(detour.len), u64::from(detour.lead), u64::from(detour.jump));
-        if !self.open || u64::from(size) < lead + len {
+        let (end, len) = (u32::from(detour.end), u64::from(detour.len));
+        // The jump has been counted where it stands; what it stands for is counted here.
+        let before_jump = self.size.wrapping_sub(detour.jump.into());
+        // Where no block is open, that is beyond all sizes. Two signs together are one branch.
+        if (i64::from(size) - i64::from(end)) | before_jump.cast_signed() < 0 {
             return false;
         }
-        // The jump has been counted where it stands; what it stands for is counted here.
-        self.time = self.time.wrapping_add(self.size).wrapping_sub(jump);
-        (self.start, self.next, self.size) = (pc.wrapping_add(lead), detour.origin.wrapping_add(len), len);
+        self.time = self.time.wrapping_add(before_jump);
+        let copy = pc.wrapping_add(end.into()).wrapping_sub(len);
+        (self.start, self.next, self.size) = (copy, detour.origin.wrapping_add(len), len);
         true
     }
 
@@ -206,7 +221,9 @@ impl Clock {
                 falls_through = true;
                 (shown, self.size) = (next, 0);
             }
-            Place::Detour(Detour { origin, len, lead, jump, .. }) => {
+            Place::Detour(detour) => {
+                let Detour { origin, len, jump, .. } = detour;
+                let lead = detour.lead();
                 falls_through = true;
                 // The jump has been counted where it stands; what it stands for is counted here.
                 self.time = self.time.saturating_sub(jump.into());
@@ -274,7 +291,7 @@ impl Clock {
 
     #[inline]
     fn close(&mut self, fold: bool) {
-        (self.open, self.fold, self.start, self.size) = (false, fold, 0, u64::MAX);
+        (self.open, self.fold, self.start, self.next, self.size) = (false, fold, 0, NOWHERE, u64::MAX);
     }
 
     /// The block that was just offered is not going to run now; it will be offered again.
@@ -298,7 +315,8 @@ impl Clock {
     pub fn is_sound(&self, last: Ticks) -> bool {
         // Blocks are short; a state that says otherwise would let time run over.
         const LONGEST: u64 = 1 << 32;
-        self.time < last && if self.open { self.size < LONGEST } else { (self.start, self.size) == (0, u64::MAX) }
+        self.time < last
+            && if self.open { self.size < LONGEST } else { (self.start, self.next, self.size) == (0, NOWHERE, u64::MAX) }
     }
 
     /// Sleeps until then.
@@ -343,7 +361,7 @@ mod tests {
         let mut plain = Clock::default();
         plain.enter(0x100, 24, Place::Guest);
         let plain_falls = plain.enter(0x118, 4, Place::Guest);
-        const DETOUR: Place = Place::Detour(Detour { origin: 0x108, len: 7, lead: 1, jump: 5, point: 0 });
+        const DETOUR: Place = Place::Detour(Detour { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
         for cut in [false, true] {
             let mut probed = Clock::default();
             probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
@@ -409,7 +427,7 @@ mod tests {
         probed.resume(0, true);
         probed.enter(0x20c, 4, Place::Guest);
         assert_eq!(probed.line(), 16, "behind it");
-        plain.enter_guest(0x210, 4);
+        assert!(plain.goes_on(0x210, 4));
         probed.enter(0x210, 4, Place::Guest);
         assert_eq!((plain.line(), probed.line()), (16, 16), "the line goes on where no branch is taken");
         plain.enter_guest(0x300, 4);

@@ -48,32 +48,40 @@ pub struct Frame {
 pub struct Hit<'a> {
     cpu: &'a mut dyn Cpu,
     probe: &'a Kprobe,
-    at: Scene<'a>,
-    records: &'a mut Ring,
-    phase: Phase,
+    scene: &'a mut Scene,
+    address: u64,
+    moment: Moment,
     in_fault_handler: bool,
-    /// The stack pointer is not the handlers' to change: behind a jump, and at a return.
-    keeps_stack: bool,
 }
 
-/// The parts of a hit that are the same for all handlers.
-#[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
+/// What all handlers get at, whatever has been hit.
+pub(crate) struct Scene {
     pub isa: &'static Isa,
-    pub address: u64,
-    pub instances: &'a Instances,
+    /// The calls that return probes follow.
+    pub instances: Instances,
+    pub records: Ring,
+}
+
+/// Phases, and how the probe was come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// By a breakpoint.
+    Before,
+    /// By a jump.
+    BehindJump,
+    After,
+    Return,
 }
 
 impl<'a> Hit<'a> {
     #[inline]
-    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, at: Scene<'a>, records: &'a mut Ring, phase: Phase) -> Self {
-        Hit { cpu, probe, at, records, phase, in_fault_handler: false, keeps_stack: phase == Phase::Return }
+    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, address: u64, scene: &'a mut Scene, moment: Moment) -> Self {
+        Hit { cpu, probe, scene, address, moment, in_fault_handler: false }
     }
 
-    /// A hit of a probe that was come to by a jump.
-    #[inline]
-    pub(crate) fn behind_jump(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, at: Scene<'a>, records: &'a mut Ring) -> Self {
-        Hit { cpu, probe, at, records, phase: Phase::Before, in_fault_handler: false, keeps_stack: true }
+    /// The stack pointer is not the handlers' to change: behind a jump, and at a return.
+    fn keeps_stack(&self) -> bool {
+        matches!(self.moment, Moment::BehindJump | Moment::Return)
     }
 
     /// The probe whose handler this is.
@@ -83,17 +91,21 @@ impl<'a> Hit<'a> {
 
     /// The probe's address.
     pub fn address(&self) -> u64 {
-        self.at.address
+        self.address
     }
 
     /// Where in the hit the handler runs.
     pub fn phase(&self) -> Phase {
-        self.phase
+        match self.moment {
+            Moment::Before | Moment::BehindJump => Phase::Before,
+            Moment::After => Phase::After,
+            Moment::Return => Phase::Return,
+        }
     }
 
     /// The ISA's table.
     pub fn isa(&self) -> &'static Isa {
-        self.at.isa
+        self.scene.isa
     }
 
     /// The CPU itself, for those who read registers and memory by [`trapline_isa::abi::Abi`].
@@ -108,7 +120,7 @@ impl<'a> Hit<'a> {
 
     /// The pc as Linux's handlers see it on this ISA (x86: one more, before the instruction).
     pub fn linux_pc(&self) -> u64 {
-        let bias = if self.phase == Phase::Before { self.at.isa.linux_pc_bias } else { 0 };
+        let bias = if self.phase() == Phase::Before { self.scene.isa.linux_pc_bias } else { 0 };
         self.cpu.pc().wrapping_add(bias)
     }
 
@@ -119,14 +131,14 @@ impl<'a> Hit<'a> {
 
     /// The register of that name (`di`, as the event syntax has it without the `%`).
     pub fn reg(&self, name: &str) -> Option<u64> {
-        self.at.isa.abi.register(name).map(|reg| self.cpu.get(reg))
+        self.scene.isa.abi.register(name).map(|reg| self.cpu.get(reg))
     }
 
     /// Sets the register of that name; false if there is none. The stack pointer stays as it is in handlers of optimised probes and of
     /// returns.
     pub fn set_reg(&mut self, name: &str, value: u64) -> bool {
-        let reg = self.at.isa.abi.register(name);
-        let stays = self.keeps_stack && reg == Some(self.at.isa.abi.sp);
+        let reg = self.scene.isa.abi.register(name);
+        let stays = self.keeps_stack() && reg == Some(self.scene.isa.abi.sp);
         if let (Some(reg), false) = (reg, stays) {
             self.cpu.set(reg, value);
         }
@@ -135,17 +147,17 @@ impl<'a> Hit<'a> {
 
     /// The stack pointer.
     pub fn sp(&self) -> u64 {
-        self.cpu.get(self.at.isa.abi.sp)
+        self.cpu.get(self.scene.isa.abi.sp)
     }
 
     /// A function's argument, counted from 0, at its entry. 0 for one on a stack that cannot be read.
     pub fn arg(&mut self, index: usize) -> u64 {
-        let abi = self.at.isa.abi;
+        let abi = self.scene.isa.abi;
         match abi.arguments.get(index) {
             Some(reg) => self.cpu.get(*reg),
             None => {
                 let above = abi.first_stack_argument + (index - abi.arguments.len()) as u64;
-                let address = self.sp().wrapping_add(above.wrapping_mul(self.at.isa.word as u64));
+                let address = self.sp().wrapping_add(above.wrapping_mul(self.scene.isa.word as u64));
                 self.read_word(address).unwrap_or(0)
             }
         }
@@ -153,12 +165,12 @@ impl<'a> Hit<'a> {
 
     /// A function's result, at its return.
     pub fn return_value(&self) -> u64 {
-        self.cpu.get(self.at.isa.abi.result)
+        self.cpu.get(self.scene.isa.abi.result)
     }
 
     /// Changes a function's result, at its return.
     pub fn set_return_value(&mut self, value: u64) {
-        self.cpu.set(self.at.isa.abi.result, value);
+        self.cpu.set(self.scene.isa.abi.result, value);
     }
 
     /// Reads guest memory. On a fault the probe's fault handler is asked; if it says handled, the access is tried once more.
@@ -180,7 +192,7 @@ impl<'a> Hit<'a> {
     /// Reads one machine word.
     pub fn read_word(&mut self, address: u64) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
-        let size = self.at.isa.word.min(8);
+        let size = self.scene.isa.word.min(8);
         self.read(address, &mut bytes[..size])?;
         Ok(u64::from_le_bytes(bytes))
     }
@@ -230,16 +242,16 @@ impl<'a> Hit<'a> {
             pid: self.cpu.pid(),
             comm: self.cpu.comm(),
             time: self.cpu.now(),
-            ip: self.at.address,
-            return_ip: if self.phase == Phase::Return { self.cpu.pc() } else { 0 },
+            ip: self.address,
+            return_ip: if self.phase() == Phase::Return { self.cpu.pc() } else { 0 },
         };
         let cpu = &mut *self.cpu;
-        self.records.push(&header, |payload| fill(cpu, payload))
+        self.scene.records.push(&header, |payload| fill(cpu, payload))
     }
 
     /// Who called the function, at its entry; the true address, also where a return probe has put the return pad.
     pub fn caller(&mut self) -> Option<u64> {
-        let (slot, raw) = match self.at.isa.abi.return_address {
+        let (slot, raw) = match self.scene.isa.abi.return_address {
             ReturnAddress::OnStack => (self.sp(), self.read_word(self.sp()).ok()?),
             ReturnAddress::In(reg) => (0, self.cpu.get(reg)),
         };
@@ -250,7 +262,7 @@ impl<'a> Hit<'a> {
     ///
     /// Without unwind tables some may be left over from earlier calls. Gives how many of `into` were filled.
     pub fn backtrace(&mut self, into: &mut [Frame], is_text: impl Fn(u64) -> bool) -> usize {
-        let (pc, word) = (self.pc(), self.at.isa.word as u64);
+        let (pc, word) = (self.pc(), self.scene.isa.word as u64);
         let mut found = 0;
         let mut pads = 0;
         let mut push = |frame| {
@@ -261,14 +273,14 @@ impl<'a> Hit<'a> {
             found < into.len()
         };
         let mut go_on = push(Frame { slot: 0, raw: pc, address: pc });
-        if let (ReturnAddress::In(reg), Phase::Before) = (self.at.isa.abi.return_address, self.phase) {
+        if let (ReturnAddress::In(reg), Phase::Before) = (self.scene.isa.abi.return_address, self.phase()) {
             let raw = self.cpu.get(reg);
             if go_on && (self.is_pad(raw) || is_text(raw)) {
                 go_on = push(Frame { slot: 0, raw, address: self.resolve(0, raw, &mut pads) });
             }
         }
         let sp = self.sp();
-        let top = (sp | (self.at.isa.abi.stack_size.max(1) - 1)).wrapping_add(1);
+        let top = (sp | (self.scene.isa.abi.stack_size.max(1) - 1)).wrapping_add(1);
         let mut slot = sp;
         while go_on && slot < top {
             let mut bytes = [0; 8];
@@ -285,7 +297,7 @@ impl<'a> Hit<'a> {
     }
 
     fn is_pad(&self, address: u64) -> bool {
-        self.at.instances.is_pad(address)
+        self.scene.instances.is_pad(address)
     }
 
     /// The true address behind one found at `slot`, where it is the return pad; `pads` counts those seen so far.
@@ -294,8 +306,8 @@ impl<'a> Hit<'a> {
             return raw;
         }
         let task = self.cpu.task();
-        let at_slot = self.at.instances.real_return_address(task, slot);
-        let real = at_slot.or_else(|| self.at.instances.resolve_pad(task, *pads));
+        let at_slot = self.scene.instances.real_return_address(task, slot);
+        let real = at_slot.or_else(|| self.scene.instances.resolve_pad(task, *pads));
         *pads += 1;
         real.unwrap_or(raw)
     }

@@ -1,7 +1,9 @@
 //! The engine: what it owns, and what it has to say.
 
+use crate::context::Scene;
 use crate::guest::Blacklisted;
 use crate::hit::CpuState;
+use crate::instances::Instances;
 use crate::lifecycle::Dirty;
 use crate::optimizer::Optimizer;
 use crate::paused::Paused;
@@ -39,7 +41,7 @@ pub struct Engine {
     pub(crate) stub: Option<u64>,
     pub(crate) optimizer: Optimizer,
     pub(crate) log: Log,
-    pub(crate) records: Ring,
+    pub(crate) scene: Scene,
     pub(crate) counts: Counts,
 }
 
@@ -77,7 +79,7 @@ impl Engine {
             policy: Policy::default(),
             boosting: true,
             points: Points::new(),
-            returns: Returns::new(isa),
+            returns: Returns::new(),
             cpus: (0..cpus).map(|_| CpuState::new(isa)).collect(),
             paused: Paused::new(),
             blacklist: Vec::new(),
@@ -87,7 +89,7 @@ impl Engine {
             stub: None,
             optimizer: Optimizer::new(),
             log: Log::new(),
-            records: Ring::with_capacity(RECORD_BYTES),
+            scene: Scene { isa, instances: Instances::new(isa), records: Ring::with_capacity(RECORD_BYTES) },
             counts: Counts::default(),
         }
     }
@@ -100,13 +102,13 @@ impl Engine {
 
     /// Holds that many bytes of records at a time.
     pub fn with_record_bytes(mut self, bytes: usize) -> Engine {
-        self.records = Ring::with_capacity(bytes);
+        self.scene.records = Ring::with_capacity(bytes);
         self
     }
 
     /// The records that handlers left with [`crate::probe::Hit::emit`].
     pub fn records(&mut self) -> &mut Ring {
-        &mut self.records
+        &mut self.scene.records
     }
 
     /// Whether points that are made from now on may have copies that end in a jump back; without, every copy ends in a second breakpoint.

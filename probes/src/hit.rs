@@ -3,16 +3,15 @@
 //! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is being
 //! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
 
-use crate::context::{Hit, Phase, Scene};
+use crate::context::{Hit, Moment, Scene};
 use crate::engine::{Engine, Line};
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
-use crate::members::{Action, Members};
+use crate::members::{Action, Member};
 use crate::optimizer::Jump;
 use crate::paused::Execution;
 use crate::point::Point;
 use crate::probe::Flow;
-use crate::records::Ring;
 use crate::slots::unit_of;
 use core::cell::RefCell;
 use trapline_isa::arch::Isa;
@@ -112,7 +111,7 @@ impl Engine {
         {
             return self.hit(cpu, number, point);
         }
-        if self.returns.instances.trap_pad() == Some(pc) {
+        if self.scene.instances.trap_pad() == Some(pc) {
             return self.returned(cpu);
         }
         if state.mirror.ends_at(pc) {
@@ -153,29 +152,29 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::escaped`] does, where one probe stands there that is nothing special, and no other is being processed. False: it is
-    /// not so, and nothing has been done.
+    /// What [`Engine::escaped`] does, where one probe stands there that is nothing special; the CPU is not [busy](Engine::is_busy). False:
+    /// it is not so, and nothing has been done.
     #[inline(always)]
     pub fn escaped_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
-        let (number, address) = (cpu.number(), cpu.pc());
-        let (Some(found), Some(state)) = (self.points.get(point), self.cpus.get(number)) else { return false };
-        let Members::One(member) = &found.members else { return false };
-        if state.depth != 0 || !member.probe.is_plain() {
+        let (Some(probe), address) = (self.points.lone(point), cpu.pc()) else { return false };
+        self.counts.hits = self.counts.hits.wrapping_add(1);
+        let handler = probe.count_hit();
+        handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Moment::BehindJump));
+        true
+    }
+
+    /// The same where it is a return probe.
+    #[inline]
+    pub fn entered_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
+        let Some(found) = self.points.get(point) else { return false };
+        let [Member { probe, action: Action::Return(pool) }] = &*found.members else { return false };
+        if !probe.is_plain() {
             return false;
         }
         self.counts.hits = self.counts.hits.wrapping_add(1);
-        member.probe.count_hit();
-        match &member.action {
-            Action::Handlers => {
-                if let Some(handler) = member.probe.pre_handler() {
-                    let scene = Scene { isa: self.isa, address, instances: &self.returns.instances };
-                    handler(&mut Hit::behind_jump(cpu, &member.probe, scene, &mut self.records));
-                }
-            }
-            Action::Return(pool) => self.returns.enter(cpu, *pool, self.isa, address, &mut self.records, true),
-            // A point with a jprobe is not optimised.
-            Action::Mirror => {}
-        }
+        probe.count_hit();
+        let address = cpu.pc();
+        self.returns.enter(cpu, *pool, address, &mut self.scene, Moment::BehindJump);
         true
     }
 
@@ -188,19 +187,16 @@ impl Engine {
             return self.count_reentry(point);
         }
         self.counts.hits += 1;
-        let Engine { points, returns, isa, records, .. } = self;
+        let Engine { points, returns, scene, .. } = self;
         let Some(found) = points.get(point) else { return };
         let address = found.address();
         for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
-            member.probe.count_hit();
-            let scene = Scene { isa, address, instances: &returns.instances };
+            let handler = member.probe.count_hit();
             match &member.action {
                 Action::Handlers => {
-                    if let Some(handler) = member.probe.pre_handler() {
-                        handler(&mut Hit::behind_jump(cpu, &member.probe, scene, records));
-                    }
+                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::BehindJump));
                 }
-                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, true),
+                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::BehindJump),
                 // A point with a jprobe is not optimised.
                 Action::Mirror => {}
             }
@@ -242,25 +238,20 @@ impl Engine {
     }
 
     fn run_pre_handlers(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Next {
-        let Engine { points, returns, cpus, isa, records, .. } = self;
+        let Engine { points, returns, cpus, scene, .. } = self;
         let Some(found) = points.get(point) else { return Next::Execute };
         let address = found.address();
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
         let mut flow = Flow::Continue;
         for member in members.by_ref() {
-            member.probe.count_hit();
-            let scene = Scene { isa, address, instances: &returns.instances };
+            let handler = member.probe.count_hit();
             match &member.action {
-                Action::Handlers => {
-                    if let Some(handler) = member.probe.pre_handler() {
-                        flow = handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::Before));
-                    }
-                }
-                Action::Return(pool) => returns.enter(cpu, *pool, isa, address, records, false),
+                Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::Before)),
+                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::Before),
                 Action::Mirror => {
                     let Some(mirror) = found.mirror() else { continue };
                     let saved = &mut cpus[number].mirror;
-                    if saved.start(cpu, mirror, &member.probe, scene, records) == Started::InGuest {
+                    if saved.start(cpu, mirror, &member.probe, address, scene) == Started::InGuest {
                         return Next::GuestHandler;
                     }
                 }
@@ -350,12 +341,11 @@ impl Engine {
 
     /// The instruction has been executed.
     fn after(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
-        let Engine { points, returns, isa, cpus, records, .. } = self;
+        let Engine { points, cpus, scene, .. } = self;
         let Some(found) = points.get(point) else { return Answer::NotOurs };
         if inside == Inside::Nothing {
             if found.has_post {
-                let scene = Scene { isa, address: found.address(), instances: &returns.instances };
-                run_post_handlers(cpu, found, scene, records);
+                run_post_handlers(cpu, found, scene);
             }
             cpus[number].pop();
         }
@@ -403,11 +393,10 @@ impl Engine {
     }
 
     fn ask_fault_handlers(&mut self, cpu: &mut impl Cpu, point: u32, trapnr: u32) -> bool {
-        let Engine { points, returns, isa, records, .. } = self;
+        let Engine { points, scene, .. } = self;
         let Some(found) = points.get(point) else { return false };
-        let scene = Scene { isa, address: found.address(), instances: &returns.instances };
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
-        members.any(|member| Hit::new(cpu, &member.probe, scene, records, Phase::Before).ask_about(trapnr))
+        members.any(|member| Hit::new(cpu, &member.probe, found.address(), scene, Moment::Before).ask_about(trapnr))
     }
 
     /// spec/core.md 8, 9: a fault in a jprobe's guest handler is one of status HIT_ACTIVE.
@@ -423,6 +412,12 @@ impl Engine {
         self.resume(number, 0, cpu.pc() == origin)
     }
 
+    /// Whether a probe is being processed on that CPU.
+    #[inline]
+    pub fn is_busy(&self, number: usize) -> bool {
+        self.cpus.get(number).is_some_and(|state| state.depth != 0)
+    }
+
     /// Whether a jprobe's guest handler runs on that CPU.
     #[inline]
     pub(crate) fn is_frozen(&self, number: usize) -> bool {
@@ -436,11 +431,11 @@ impl Engine {
 }
 
 #[inline]
-fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: Scene<'_>, records: &mut Ring) {
+fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
         // A return probe's is not used (core.md 1.3).
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
-            handler(&mut Hit::new(cpu, &member.probe, scene, records, Phase::After));
+            handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Moment::After));
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Jprobes: the mirror. The handler sees the function's registers and stack; when it ends, both are as they were (core.md 9).
 
-use crate::context::{Hit, Phase, Scene};
+use crate::context::{Hit, Moment, Scene};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
 use crate::lifecycle::refuse_none;
 use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
-use crate::records::Ring;
 use crate::retprobe::exchange_return_address;
 use alloc::format;
 use alloc::vec;
@@ -54,7 +53,7 @@ impl Saved {
     }
 
     /// Runs a host handler and undoes what it did, or sends the CPU to the guest handler.
-    pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, scene: Scene<'_>, records: &mut Ring) -> Started {
+    pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, address: u64, scene: &mut Scene) -> Started {
         self.save(cpu, scene.isa);
         match (mirror.entry, mirror.jprobe.mirror_handler()) {
             (Some(entry), _) => {
@@ -68,7 +67,7 @@ impl Saved {
                 Started::InGuest
             }
             (None, Some(MirrorHandler::Host(handler))) => {
-                handler(&mut Hit::new(cpu, probe, scene, records, Phase::Before));
+                handler(&mut Hit::new(cpu, probe, address, scene, Moment::Before));
                 self.restore(cpu, scene.isa);
                 Started::OnHost
             }

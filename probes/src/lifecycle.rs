@@ -111,6 +111,7 @@ impl Engine {
 
     fn settle_breakpoint(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let isa = self.isa;
+        self.points.settle_lone(number);
         let wanted = self.points.get(number).is_some_and(|point| self.may_stand(point));
         let Some(point) = self.points.get_mut(number) else { return Ok(()) };
         let mut enabled = point.members.iter().filter(|member| !member.probe.is_disabled());
@@ -170,8 +171,7 @@ impl Engine {
         if probe.is_disabled() {
             return Ok(());
         }
-        probe.set_disabled(true);
-        self.settle(guest, number).inspect_err(|_| probe.set_disabled(false))
+        self.set_disabled(guest, number, probe, true)
     }
 
     /// Undoes [`Engine::disable_kprobe`]. While the global switch is off this is remembered (Linux forgets it for a probe alone
@@ -181,9 +181,16 @@ impl Engine {
         if probe.is_gone() {
             return refused(Errno::EINVAL, format!("{probe} is gone: its text was freed; it can only be unregistered"));
         }
+        self.set_disabled(guest, number, probe, false)
+    }
+
+    fn set_disabled(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe, disabled: bool) -> Result<(), Refusal> {
         let was = probe.is_disabled();
-        probe.set_disabled(false);
-        self.settle(guest, number).inspect_err(|_| probe.set_disabled(was))
+        probe.set_disabled(disabled);
+        self.settle(guest, number).inspect_err(|_| {
+            probe.set_disabled(was);
+            self.points.settle_lone(number);
+        })
     }
 
     /// The global switch, debugfs `enabled`. Each probe's own state survives.
@@ -208,6 +215,7 @@ impl Engine {
             let Some(point) = self.points.get_mut(number) else { continue };
             (point.gone, point.armed, point.has_post, point.jump) = (true, false, false, Jump::Plain);
             point.members.iter().for_each(|member| member.probe.set_gone());
+            self.points.settle_lone(number);
             if let Some(slot) = self.points.set_slot(number, None) {
                 self.dirty.push(Dirty { slot, point: number });
             }
@@ -246,7 +254,7 @@ impl Engine {
         let (is_empty, slot) = (point.members.is_empty(), point.slot);
         self.settle_or_log(guest, number);
         if let Action::Return(pool) = member.action {
-            self.returns.disown(pool);
+            self.returns.disown(&mut self.scene.instances, pool);
         }
         if is_empty {
             self.paused.forget_point(number);

@@ -32,7 +32,7 @@ impl Engine {
 
     /// The guest has become another one: calls that were followed, and instructions half done, are no more.
     pub fn forget_calls(&mut self) {
-        self.returns.forget_calls();
+        self.returns.forget_calls(&mut self.scene.instances);
         self.paused = Paused::new();
     }
 }

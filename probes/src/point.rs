@@ -2,9 +2,10 @@
 
 use crate::guest::WINDOW_UNIT;
 use crate::index::Index;
-use crate::members::{Action, Members, Mirror};
+use crate::members::{Action, Member, Members, Mirror};
 use crate::optimizer::{Jump, Obstacle, Under};
 use crate::order::Order;
+use crate::probe::Kprobe;
 use crate::slots::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -122,6 +123,14 @@ impl Point {
         }
     }
 
+    /// Its only probe, if that is nothing but a pre-handler of a user's.
+    fn lone(&self) -> Option<&Kprobe> {
+        match &*self.members {
+            [Member { probe, action: Action::Handlers }] if probe.is_plain() => Some(probe),
+            _ => None,
+        }
+    }
+
     pub fn has_mirror(&self) -> bool {
         self.members.iter().any(|member| matches!(member.action, Action::Mirror))
     }
@@ -185,6 +194,8 @@ impl Point {
 /// All points, by number, by address and by slot.
 pub(crate) struct Points {
     slab: Vec<Option<Point>>,
+    /// By number, the probe of each that is nothing special: what a hit behind a jump needs to know.
+    lone: Vec<Option<Kprobe>>,
     unused: Vec<u32>,
     by_address: Index,
     /// By the first unit of the slot.
@@ -210,6 +221,7 @@ impl Points {
     pub fn new() -> Points {
         Points {
             slab: Vec::new(),
+            lone: Vec::new(),
             unused: Vec::new(),
             by_address: Index::new(),
             by_slot: Index::new(),
@@ -221,11 +233,12 @@ impl Points {
 
     /// Room for so many more, at once: for a batch no table grows twice.
     pub fn reserve(&mut self, more: usize) {
-        let Points { slab, unused, by_address, by_slot, .. } = self;
+        let Points { slab, lone, unused, by_address, by_slot, .. } = self;
         let wanted = slab.len() - unused.len() + more;
         // A few more come as they always do, by doubling.
         if more > slab.len() / 4 {
             slab.reserve_exact(wanted.saturating_sub(slab.len()));
+            lone.reserve_exact(wanted.saturating_sub(lone.len()));
         }
         by_address.reserve(wanted, address_of(slab));
         by_slot.reserve(wanted, slot_of(slab));
@@ -239,6 +252,20 @@ impl Points {
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Point> {
         self.slab.get(number as usize)?.as_ref()
+    }
+
+    /// The probe of a point that has no other, if that has its handler called and nothing else to be thought of.
+    #[inline]
+    pub fn lone(&self, number: u32) -> Option<&Kprobe> {
+        self.lone.get(number as usize)?.as_ref()
+    }
+
+    /// After every change of a point's probes and of what they are.
+    pub fn settle_lone(&mut self, number: u32) {
+        let lone = self.get(number).and_then(Point::lone).cloned();
+        if let Some(place) = self.lone.get_mut(number as usize) {
+            *place = lone;
+        }
     }
 
     #[inline]
@@ -257,6 +284,7 @@ impl Points {
             }
             None => {
                 self.slab.push(Some(point));
+                self.lone.push(None);
                 self.slab.len() as u32 - 1
             }
         };
@@ -313,6 +341,7 @@ impl Points {
         {
             self.unused.push(number);
         }
+        self.settle_lone(number);
     }
 
     /// Those in the table, by address.

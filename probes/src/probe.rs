@@ -66,11 +66,11 @@ struct Object {
 }
 
 /// As the builder left it; never changed after registration. There may be very many: what few of them have is in [`Rare`].
-#[derive(Clone, Default)]
 struct Wanted {
     /// 0: none.
     address: u64,
-    pre: Option<Arc<PreHandler>>,
+    /// One that does nothing takes no memory.
+    pre: Box<PreHandler>,
     rare: Option<Box<Rare>>,
     offset: u32,
     disabled: bool,
@@ -85,9 +85,25 @@ struct Rare {
     fault: Option<Arc<FaultHandler>>,
 }
 
+impl Default for Wanted {
+    fn default() -> Wanted {
+        let (pre, kind) = (Box::new(|_: &mut Hit<'_>| Flow::Continue), Kind::default());
+        Wanted { address: 0, pre, rare: None, offset: 0, disabled: false, internal: false, kind }
+    }
+}
+
 impl Wanted {
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    /// What another probe wants: the same, its handler called where it is.
+    fn like(probe: &Kprobe) -> Wanted {
+        let Wanted { address, pre: _, rare, offset, disabled, internal, kind } = &probe.0.wanted;
+        let (address, rare, offset) = (*address, rare.clone(), *offset);
+        let probe = probe.clone();
+        let pre = Box::new(move |hit: &mut Hit<'_>| (probe.0.wanted.pre)(hit));
+        Wanted { address, pre, rare, offset, disabled: *disabled, internal: *internal, kind: *kind }
     }
 }
 
@@ -102,11 +118,10 @@ struct State {
     passed: AtomicU64,
 }
 
-/// A copy is another probe: it has what was wanted, and no history.
-impl Clone for Object {
-    fn clone(&self) -> Self {
-        let state = State { address: AtomicU64::new(self.wanted.address), ..State::default() };
-        Object { wanted: self.wanted.clone(), state }
+impl Object {
+    fn new(wanted: Wanted) -> Object {
+        let state = State { address: AtomicU64::new(wanted.address), ..State::default() };
+        Object { wanted, state }
     }
 }
 
@@ -154,7 +169,7 @@ impl Kprobe {
 
     /// Runs before the probed instruction.
     pub fn pre(self, handler: impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static) -> Kprobe {
-        self.change(|wanted| wanted.pre = Some(Arc::new(handler)))
+        self.change(|wanted| wanted.pre = Box::new(handler))
     }
 
     /// Runs after it.
@@ -177,11 +192,14 @@ impl Kprobe {
         self.change(|wanted| wanted.internal = true)
     }
 
-    fn change(mut self, change: impl FnOnce(&mut Wanted)) -> Kprobe {
-        let object = Arc::make_mut(&mut self.0);
-        change(&mut object.wanted);
-        object.state = State { address: AtomicU64::new(object.wanted.address), ..State::default() };
-        self
+    /// A handle that has been cloned leaves the others' probe as it is.
+    fn change(self, change: impl FnOnce(&mut Wanted)) -> Kprobe {
+        let mut wanted = match Arc::try_unwrap(self.0) {
+            Ok(object) => object.wanted,
+            Err(shared) => Wanted::like(&Kprobe(shared)),
+        };
+        change(&mut wanted);
+        Kprobe(Arc::new(Object::new(wanted)))
     }
 
     fn of_kind(self, kind: Kind) -> Kprobe {
@@ -189,7 +207,7 @@ impl Kprobe {
     }
 
     fn another(&self) -> Kprobe {
-        Kprobe(Arc::new(Object::clone(&self.0)))
+        Kprobe(Arc::new(Object::new(Wanted::like(self))))
     }
 
     /// Whether both handles are the same probe.
@@ -265,11 +283,6 @@ impl Kprobe {
     }
 
     #[inline]
-    pub(crate) fn pre_handler(&self) -> Option<&PreHandler> {
-        self.0.wanted.pre.as_deref()
-    }
-
-    #[inline]
     pub(crate) fn post_handler(&self) -> Option<&PostHandler> {
         self.0.wanted.rare.as_ref()?.post.as_deref()
     }
@@ -302,9 +315,12 @@ impl Kprobe {
         self.0.state.flags.store(self.0.state.flags.load(Ordering::Relaxed) | GONE, Ordering::Relaxed);
     }
 
+    /// Counts a hit; what is to be called then.
     #[inline]
-    pub(crate) fn count_hit(&self) {
-        bump(&self.0.state.hits);
+    pub(crate) fn count_hit(&self) -> &PreHandler {
+        let Object { wanted, state } = &*self.0;
+        bump(&state.hits);
+        &*wanted.pre
     }
 
     pub(crate) fn count_missed(&self) {

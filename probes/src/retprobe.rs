@@ -2,7 +2,7 @@
 //!
 //! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one returns.
 
-use crate::context::{Hit, Phase, ReturnHit, Scene};
+use crate::context::{Hit, Moment, ReturnHit, Scene};
 use crate::engine::{Engine, Line};
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
@@ -10,7 +10,6 @@ use crate::instances::{Instance, Instances, Match, NONE};
 use crate::lifecycle::refuse_none;
 use crate::members::Action;
 use crate::probe::{Flow, Kretprobe};
-use crate::records::Ring;
 use alloc::format;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
@@ -44,7 +43,6 @@ fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8
 
 /// The return probes.
 pub(crate) struct Returns {
-    pub instances: Instances,
     pools: Vec<Option<Pool>>,
     /// Places in it that are free.
     free_pools: Vec<u32>,
@@ -57,19 +55,12 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    pub fn new(isa: &Isa) -> Returns {
-        Returns {
-            instances: Instances::new(isa),
-            pools: Vec::new(),
-            free_pools: Vec::new(),
-            ownerless: Vec::new(),
-            mismatches: 0,
-            left_behind: 0,
-        }
+    pub fn new() -> Returns {
+        Returns { pools: Vec::new(), free_pools: Vec::new(), ownerless: Vec::new(), mismatches: 0, left_behind: 0 }
     }
 
     /// Makes a pool. Everything that a hit needs is allocated here.
-    fn open(&mut self, owner: &Kretprobe, address: u64, cpus: usize) -> Result<u32, Refusal> {
+    fn open(&mut self, instances: &mut Instances, owner: &Kretprobe, address: u64, cpus: usize) -> Result<u32, Refusal> {
         let count = match owner.wanted_maxactive() {
             asked if asked > 0 => asked as usize,
             _ => (2 * cpus).max(10),
@@ -79,10 +70,10 @@ impl Returns {
             let why = format!("no memory for {count} instances of {data_size} bytes; ask for a smaller maxactive");
             Refusal::because(Errno::ENOMEM, why)
         };
-        let fresh = count.saturating_sub(self.instances.unused.len());
+        let fresh = count.saturating_sub(instances.unused.len());
         let bytes = count.checked_mul(data_size).ok_or_else(no_memory)?;
         let (mut data, mut members) = (Vec::new(), Vec::new());
-        self.instances.all.try_reserve(fresh).map_err(|_| no_memory())?;
+        instances.all.try_reserve(fresh).map_err(|_| no_memory())?;
         data.try_reserve_exact(bytes).map_err(|_| no_memory())?;
         members.try_reserve_exact(count).map_err(|_| no_memory())?;
         data.resize(bytes, 0);
@@ -91,19 +82,19 @@ impl Returns {
         let mut free = NONE;
         for place in 0..count as u32 {
             let instance = Instance { pool: pool as u32, place, task: 0, frame: 0, ret_addr: 0, next: free };
-            free = match self.instances.unused.pop() {
+            free = match instances.unused.pop() {
                 Some(number) => {
-                    self.instances.all[number as usize] = instance;
+                    instances.all[number as usize] = instance;
                     number
                 }
                 None => {
-                    self.instances.all.push(instance);
-                    self.instances.all.len() as u32 - 1
+                    instances.all.push(instance);
+                    instances.all.len() as u32 - 1
                 }
             };
             members.push(free);
         }
-        self.instances.reserve();
+        instances.reserve();
         let made = Pool { owner: Some(owner.clone()), address, free, in_flight: 0, members, data };
         match self.pools.get_mut(pool) {
             Some(place) => *place = Some(made),
@@ -120,18 +111,18 @@ impl Returns {
     }
 
     /// The probe goes; calls in flight return correctly and without its handler.
-    pub fn disown(&mut self, pool: u32) {
+    pub fn disown(&mut self, instances: &mut Instances, pool: u32) {
         if let Some(Some(found)) = self.pools.get_mut(pool as usize)
             && found.owner.take().is_some()
         {
             self.ownerless.push(pool);
         }
-        self.collect();
+        self.collect(instances);
     }
 
     /// Frees the pools of probes that are gone and whose last call has returned.
-    pub fn collect(&mut self) {
-        let Returns { instances, pools, free_pools, ownerless, .. } = self;
+    pub fn collect(&mut self, instances: &mut Instances) {
+        let Returns { pools, free_pools, ownerless, .. } = self;
         ownerless.retain(|number| {
             let Some(place) = pools.get_mut(*number as usize) else { return false };
             let done = place.take_if(|pool| pool.in_flight == 0);
@@ -144,8 +135,8 @@ impl Returns {
     }
 
     #[inline]
-    fn give_back(&mut self, number: u32) {
-        let Some(instance) = self.instances.all.get_mut(number as usize) else { return };
+    fn give_back(&mut self, instances: &mut Instances, number: u32) {
+        let Some(instance) = instances.all.get_mut(number as usize) else { return };
         if let Some(Some(pool)) = self.pools.get_mut(instance.pool as usize) {
             instance.next = core::mem::replace(&mut pool.free, number);
             pool.in_flight -= 1;
@@ -154,21 +145,17 @@ impl Returns {
 
     /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
     /// declines.
-    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, isa: &'static Isa, address: u64, records: &mut Ring, by_jump: bool) {
-        let Returns { instances, pools, .. } = self;
-        let Some(Some(pool)) = pools.get_mut(pool as usize) else { return };
+    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
+        let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
         let number = pool.free;
-        let Some(call) = instances.all.get(number as usize) else { return owner.count_missed() };
+        let Some(call) = scene.instances.all.get(number as usize) else { return owner.count_missed() };
         let (next, place) = (call.next, call.place);
-        let Some(pad) = instances.pad else { return owner.count_missed() };
+        let Some(pad) = scene.instances.pad else { return owner.count_missed() };
+        let isa = scene.isa;
         if let Some(entry) = owner.entry_handler() {
             let Some(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
-            let scene = Scene { isa, address, instances };
-            let hit = match by_jump {
-                true => Hit::behind_jump(cpu, owner.kprobe(), scene, records),
-                false => Hit::new(cpu, owner.kprobe(), scene, records, Phase::Before),
-            };
+            let hit = Hit::new(cpu, owner.kprobe(), address, scene, moment);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
                 return;
             }
@@ -180,7 +167,7 @@ impl Returns {
         pool.free = next;
         pool.in_flight += 1;
         let task = cpu.task();
-        instances.push(number, task, frame, ret_addr);
+        scene.instances.push(number, task, frame, ret_addr);
     }
 
     /// Calls that have not returned.
@@ -189,17 +176,17 @@ impl Returns {
     }
 
     /// They never will.
-    pub fn forget_calls(&mut self) {
-        let tasks: Vec<u64> = self.instances.all.iter().map(|call| call.task).collect();
+    pub fn forget_calls(&mut self, instances: &mut Instances) {
+        let tasks: Vec<u64> = instances.all.iter().map(|call| call.task).collect();
         for task in tasks {
-            self.task_exited(task);
+            self.task_exited(instances, task);
         }
     }
 
     /// The task's calls will never return: their instances are free again, no handler runs.
-    pub fn task_exited(&mut self, task: u64) {
-        while let Some(number) = self.instances.take(task, |_, _| true) {
-            self.give_back(number);
+    pub fn task_exited(&mut self, instances: &mut Instances, task: u64) {
+        while let Some(number) = instances.take(task, |_, _| true) {
+            self.give_back(instances, number);
         }
     }
 }
@@ -265,23 +252,23 @@ impl Engine {
             let why = format!("{} bytes of private data are more than {MOST_DATA}", probe.wanted_data_size());
             return refused(Errno::E2BIG, why);
         }
-        self.returns.collect();
+        self.returns.collect(&mut self.scene.instances);
         self.make_pad(guest, place.address)?;
-        let pool = self.returns.open(probe, place.address, self.cpus.len())?;
+        let pool = self.returns.open(&mut self.scene.instances, probe, place.address, self.cpus.len())?;
         let added = self.add(guest, probe.kprobe(), Action::Return(pool), place);
         if added.is_err() {
-            self.returns.disown(pool);
+            self.returns.disown(&mut self.scene.instances, pool);
         }
         added
     }
 
     fn make_pad(&mut self, guest: &mut dyn Guest, near: u64) -> Result<(), Refusal> {
-        if self.returns.instances.pad.is_none() {
+        if self.scene.instances.pad.is_none() {
             let at = guest.window_take(near, WINDOW_UNIT);
             let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the return pad"))?;
             let jump = self.isa.detour.map_or(&[][..], |detour| detour.return_pad);
             guest.window_write(at, &[jump, self.isa.breakpoint].concat(), Window::ReturnPad { jump: jump.len() as u8 });
-            self.returns.instances.pad = Some(at);
+            self.scene.instances.pad = Some(at);
         }
         Ok(())
     }
@@ -320,24 +307,24 @@ impl Engine {
 
     /// A task is no more. Its calls in flight are forgotten, no handler runs for them.
     pub fn task_exited(&mut self, task: u64) {
-        self.returns.task_exited(task);
+        self.returns.task_exited(&mut self.scene.instances, task);
         self.paused.forget_task(task);
     }
 
     /// The true return address of the call of `task` whose return address stands in the stack word at `slot`, where a return
     /// probe has taken it.
     pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.returns.instances.real_return_address(task, slot)
+        self.scene.instances.real_return_address(task, slot)
     }
 
     /// The true address behind the return pad number `nth` on the task's stack, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
-        self.returns.instances.resolve_pad(task, nth)
+        self.scene.instances.resolve_pad(task, nth)
     }
 
     /// Where hijacked functions return to, once there is a return probe.
     pub fn return_pad(&self) -> Option<u64> {
-        self.returns.instances.pad
+        self.scene.instances.pad
     }
 
     /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function had its return
@@ -346,20 +333,20 @@ impl Engine {
     #[inline]
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
-        let Some((number, to)) = self.returns.instances.take_newest(task, key) else {
+        let Some((number, to)) = self.scene.instances.take_newest(task, key) else {
             return self.returned_oddly(cpu, task, key);
         };
         let goes_on = leave_return_address(cpu, self.isa, key, to).is_some();
         if goes_on {
             self.run_return_handler(cpu, number, to);
         }
-        self.returns.give_back(number);
+        self.returns.give_back(&mut self.scene.instances, number);
         goes_on
     }
 
     #[inline(never)]
     fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
-        let instances = &self.returns.instances;
+        let instances = &self.scene.instances;
         let found = instances.find(task, key).filter(|found| found.exact);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
@@ -378,7 +365,7 @@ impl Engine {
     fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
         match self.isa.abi.return_address {
-            ReturnAddress::OnStack => sp.wrapping_sub(self.returns.instances.word),
+            ReturnAddress::OnStack => sp.wrapping_sub(self.scene.instances.word),
             ReturnAddress::In(_) => sp,
         }
     }
@@ -387,7 +374,7 @@ impl Engine {
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, sp, key) = (cpu.task(), cpu.get(self.isa.abi.sp), self.return_key(cpu));
         let on_stack = self.isa.abi.return_address == ReturnAddress::OnStack;
-        let Some(found) = self.returns.instances.find(task, key) else {
+        let Some(found) = self.scene.instances.find(task, key) else {
             self.returns.mismatches += 1;
             self.log.push(Line::UnknownReturn { task, sp });
             return Answer::NotOurs;
@@ -396,7 +383,7 @@ impl Engine {
             self.returns.mismatches += 1;
             self.report_mismatch(found.task, |_, call| call.frame == found.frame);
         }
-        let true_address = self.returns.instances.real_return_address(found.task, found.frame);
+        let true_address = self.scene.instances.real_return_address(found.task, found.frame);
         let Some(true_address) = true_address else {
             self.log.push(Line::UnknownReturn { task, sp });
             return Answer::NotOurs;
@@ -413,11 +400,11 @@ impl Engine {
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
-        while let Some(number) = self.returns.instances.take(found.task, of_frame) {
-            let instances = &self.returns.instances;
+        while let Some(number) = self.scene.instances.take(found.task, of_frame) {
+            let instances = &self.scene.instances;
             let last = instances.all.get(number as usize).is_none_or(|call| !instances.is_pad(call.ret_addr));
             self.run_return_handler(cpu, number, true_address);
-            self.returns.give_back(number);
+            self.returns.give_back(&mut self.scene.instances, number);
             if last {
                 break;
             }
@@ -430,30 +417,30 @@ impl Engine {
     #[inline(always)]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         cpu.set_pc(ret_addr & !self.isa.pointer_bits);
-        let Returns { instances, pools, .. } = &mut self.returns;
-        let Some(call) = instances.all.get(number as usize) else { return };
-        let Some(Some(Pool { owner: Some(owner), address, data, .. })) = pools.get_mut(call.pool as usize) else { return };
+        let Some(call) = self.scene.instances.all.get(number as usize) else { return };
+        let (pool, place) = (call.pool, call.place);
+        let Some(Some(pool)) = self.returns.pools.get_mut(pool as usize) else { return };
+        let Pool { owner: Some(owner), address, data, .. } = pool else { return };
         owner.count_return();
         if let Some(handler) = owner.return_handler() {
-            let scene = Scene { isa: self.isa, address: *address, instances };
-            let hit = Hit::new(cpu, owner.kprobe(), scene, &mut self.records, Phase::Return);
-            handler(&mut ReturnHit::new(hit, data_of(data, owner, call.place), ret_addr));
+            let hit = Hit::new(cpu, owner.kprobe(), *address, &mut self.scene, Moment::Return);
+            handler(&mut ReturnHit::new(hit, data_of(data, owner, place), ret_addr));
         }
     }
 
     /// Gives the newest call back that lies below the one that returns: it was left without a return.
     fn drop_left_behind(&mut self, found: Match) -> bool {
         let left = |all: &Instances, call: &Instance| all.is_left_behind(call, found.frame);
-        let instances = &self.returns.instances;
+        let instances = &self.scene.instances;
         if !instances.of_task(found.task).take_while(|(_, call)| call.frame != found.frame).any(|(_, call)| left(instances, call))
         {
             return false;
         }
         self.report_mismatch(found.task, left);
-        match self.returns.instances.take(found.task, left) {
+        match self.scene.instances.take(found.task, left) {
             Some(number) => {
                 self.returns.left_behind += 1;
-                self.returns.give_back(number);
+                self.returns.give_back(&mut self.scene.instances, number);
                 true
             }
             None => false,
@@ -462,7 +449,7 @@ impl Engine {
 
     /// The line by which Linux reports a return that does not fit (core.md 7.4).
     fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
-        let instances = &self.returns.instances;
+        let instances = &self.scene.instances;
         let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };
         if let Some(Some(pool)) = self.returns.pools.get(call.pool as usize) {
             self.log.push(Line::Mismatch { probe: pool.owner.clone(), address: pool.address });

@@ -14,8 +14,6 @@ use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapCon
 use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
-use std::cell::Cell;
-use std::ops::Deref;
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::mem::{Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
@@ -138,7 +136,7 @@ pub struct Model {
     /// Sets one, where that is possible.
     pub set: fn(&TrapContext, Reg, u64),
     /// The running task.
-    pub current_task: fn(&mut View<'_>) -> u64,
+    pub current_task: fn(&mut View) -> u64,
     /// Instructions that the core leaves to us.
     pub instructions: Instructions,
     /// Where the running task is found, where neither symbols nor types say it.
@@ -271,36 +269,33 @@ pub struct TaskPlace {
     pub comm: Option<u64>,
 }
 
-/// What is around a CPU: all that a view of it can be asked for.
-pub struct Around {
+/// The CPU that runs, as the engine and its handlers see it while it stands still.
+pub struct View {
+    /// The pc as it is shown to them, and where they leave it.
+    pub(crate) pc: u64,
+    trap: TrapContext,
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
     /// The bits that an address or a register has.
     pub(crate) mask: u64,
     pub(crate) ram: Ram,
     pub(crate) tasks: TaskPlace,
-    /// The number of the CPU that runs.
+    /// The number of the CPU.
     pub(crate) current: usize,
     /// Its clock.
     pub(crate) clock: Clock,
 }
 
-/// The view of a stopped CPU that the engine and its handlers get. It is made at every hit: what it can ask for, it does not hold.
-pub struct View<'a> {
-    pub(crate) trap: TrapContext,
-    pub(crate) around: &'a Around,
-    pub(crate) pc: Cell<u64>,
-}
-
-impl Deref for View<'_> {
-    type Target = Around;
-    #[inline]
-    fn deref(&self) -> &Around {
-        self.around
+impl View {
+    /// Of a core on which nothing has run.
+    pub(crate) fn new(trap: TrapContext, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
+        let isa = model.arch.isa();
+        let mask = u64::MAX >> (64 - 8 * isa.word);
+        View { pc: 0, trap, model, isa, mask, ram, tasks, current: 0, clock: Clock::default() }
     }
 }
 
-impl View<'_> {
+impl View {
     fn page_by_page(
         &mut self,
         address: u64,
@@ -315,12 +310,12 @@ impl View<'_> {
             while done < len {
                 let at = address.wrapping_add(done as u64) & self.mask;
                 let part = (len - done).min((PAGE - at % PAGE) as usize);
-                let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, at, access)?;
+                let physical = (self.model.translate)(&self.trap.handle(), &self.ram, at, access)?;
                 if !self.ram.holds(physical, part) {
                     return Err(Fault { address: at, write: access == Access::Write });
                 }
                 if !dry {
-                    each(&self.around.ram, physical, done, part);
+                    each(&self.ram, physical, done, part);
                 }
                 done += part;
             }
@@ -330,7 +325,7 @@ impl View<'_> {
 
     /// Where an address of the kernel lies in memory.
     pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
-        (self.model.translate)(&self.trap.handle(), &self.around.ram, address, Access::Look).ok()
+        (self.model.translate)(&self.trap.handle(), &self.ram, address, Access::Look).ok()
     }
 
     /// Whether the ISA's breakpoint stands there.
@@ -343,10 +338,10 @@ impl View<'_> {
 }
 
 /// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the long way.
-impl View<'_> {
+impl View {
     #[inline(always)]
     fn word(&self, address: u64, size: usize) -> Option<u64> {
-        let (handle, ram) = (self.trap.handle(), &self.around.ram);
+        let (handle, ram) = (self.trap.handle(), &self.ram);
         match size {
             8 => ram.get64(handle.cached_physical(ram, address, 8, false)?),
             4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(u64::from),
@@ -356,7 +351,7 @@ impl View<'_> {
 
     #[inline(always)]
     fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
-        let (handle, ram) = (self.trap.handle(), &self.around.ram);
+        let (handle, ram) = (self.trap.handle(), &self.ram);
         match size {
             8 => {
                 let physical = handle.cached_physical(ram, address, 8, true)?;
@@ -396,11 +391,11 @@ fn in_one_page(address: u64, len: usize) -> bool {
     address % PAGE + len as u64 <= PAGE
 }
 
-impl Memory for View<'_> {
+impl Memory for View {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         if in_one_page(address, into.len()) {
-            let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, Access::Read)?;
+            let physical = (self.model.translate)(&self.trap.handle(), &self.ram, address & self.mask, Access::Read)?;
             return if self.ram.read(physical, into) {
                 Ok(())
             } else {
@@ -415,7 +410,7 @@ impl Memory for View<'_> {
     #[inline]
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         if in_one_page(address, bytes.len()) {
-            let physical = (self.model.translate)(&self.trap.handle(), &self.around.ram, address & self.mask, Access::Write)?;
+            let physical = (self.model.translate)(&self.trap.handle(), &self.ram, address & self.mask, Access::Write)?;
             return if self.ram.write(physical, bytes) {
                 Ok(())
             } else {
@@ -452,28 +447,28 @@ impl Memory for View<'_> {
     }
 }
 
-impl Registers for View<'_> {
+impl Registers for View {
     #[inline]
     fn get(&self, reg: Reg) -> u64 {
         if let Some(value) = self.trap.handle().general(reg.0) {
             return value & self.mask;
         }
-        (self.model.get)(&self.trap.handle(), reg, self.pc.get()) & self.mask
+        (self.model.get)(&self.trap.handle(), reg, self.pc) & self.mask
     }
     fn set(&mut self, reg: Reg, value: u64) {
         (self.model.set)(&self.trap, reg, value & self.mask);
     }
     #[inline]
     fn pc(&self) -> u64 {
-        self.pc.get()
+        self.pc
     }
     #[inline]
     fn set_pc(&mut self, pc: u64) {
-        self.pc.set(pc & self.mask);
+        self.pc = pc & self.mask;
     }
 }
 
-impl Cpu for View<'_> {
+impl Cpu for View {
     #[inline]
     fn number(&self) -> usize {
         self.current

@@ -24,7 +24,7 @@ impl Witness {
 }
 
 impl Events for Witness {
-    fn block(&mut self, _: u64, _: u32, _: BlockContext) {}
+    fn block(&mut self, _: u64, _: u32, _: BlockContext<'_>) {}
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
         self.note(cpu, Some(vector));
     }

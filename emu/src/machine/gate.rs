@@ -7,37 +7,29 @@ use crate::cpu::WindowPlace;
 pub(crate) struct Gate {
     start: u64,
     len: u64,
-    /// Every block is to be looked at.
-    wide: bool,
-    /// Detours take the short way.
-    short: bool,
 }
 
 impl Gate {
-    /// Round the window, or round everything; there is nothing special about detours, or there is.
-    pub fn new(window: &WindowPlace, wide: bool, short: bool) -> Gate {
-        match wide {
-            true => Gate { start: 0, len: u64::MAX, wide, short: false },
-            false => Gate { start: window.start, len: window.len, wide, short },
-        }
+    /// Round the window.
+    pub fn round(window: &WindowPlace) -> Gate {
+        Gate { start: window.start, len: window.len }
     }
 
-    /// Whether a block at this address goes through it.
-    #[inline]
-    pub fn catches(&self, pc: u64) -> bool {
-        pc.wrapping_sub(self.start) < self.len
+    /// Round everything.
+    pub fn wide() -> Gate {
+        Gate { start: 0, len: u64::MAX }
     }
 
     /// Whether it catches all of them.
-    #[inline]
     pub fn is_wide(&self) -> bool {
-        self.wide
+        *self == Gate::wide()
     }
 
-    /// Whether a detour takes the short way.
+    /// How far behind its start a block begins, if it goes through the gate.
     #[inline]
-    pub fn is_short(&self) -> bool {
-        self.short
+    pub fn catches(&self, pc: u64) -> Option<u64> {
+        let offset = pc.wrapping_sub(self.start);
+        (offset < self.len).then_some(offset)
     }
 }
 
@@ -48,12 +40,11 @@ mod tests {
     #[test]
     fn the_gate_catches_the_window_or_everything() {
         let window = WindowPlace { start: 0xffff_ffff_be00_0000, len: 0x1000, physical: 0, tables: 0 };
-        for (pc, inside) in [(0, false), (window.start - 1, false), (window.start, true), (window.start + 0xfff, true)] {
-            assert_eq!(Gate::new(&window, false, true).catches(pc), inside, "{pc:#x}");
-            assert!(Gate::new(&window, true, true).catches(pc), "{pc:#x}");
+        let cases = [(0, None), (window.start - 1, None), (window.start, Some(0)), (window.start + 0xfff, Some(0xfff))];
+        for (pc, inside) in cases {
+            assert_eq!(Gate::round(&window).catches(pc), inside, "{pc:#x}");
+            assert!(Gate::wide().catches(pc).is_some(), "{pc:#x}");
         }
-        assert!(!Gate::new(&window, false, true).catches(window.start + 0x1000));
-        let short = [(false, true), (false, false), (true, true)].map(|(wide, short)| Gate::new(&window, wide, short).is_short());
-        assert_eq!(short, [true, false, false], "only where no block is special");
+        assert_eq!(Gate::round(&window).catches(window.start + 0x1000), None);
     }
 }

@@ -12,9 +12,9 @@ use crate::boards::{self, Board};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use crate::clock::{Clock, Detour, Place, Ticks, ticks};
-use crate::cpu::{self, Around, Model, Shown, TaskPlace, View, WindowPlace};
+use crate::cpu::{self, Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
-use crate::unicorn::engine::{Core, Handle};
+use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{self, Image};
 use std::ops::Range;
@@ -32,14 +32,14 @@ pub trait Listener {
     /// What an address of the probe window stands for.
     fn place(&self, pc: u64) -> Place;
     /// A breakpoint in kernel code: ours?
-    fn breakpoint(&mut self, cpu: &mut View<'_>) -> Answer;
+    fn breakpoint(&mut self, cpu: &mut View) -> Answer;
     /// An exception whose pc lies in the probe window; puts the pc back to where it belongs.
-    fn fault(&mut self, cpu: &mut View<'_>, vector: u32) -> Answer;
+    fn fault(&mut self, cpu: &mut View, vector: u32) -> Answer;
     /// An interrupt is about to be taken inside the probe window; puts the pc back to where it belongs.
-    fn interrupted(&mut self, cpu: &mut View<'_>);
-    /// The detour that starts at an address of the probe window.
-    fn detour(&self, pc: u64) -> Option<Detour> {
-        let _ = pc;
+    fn interrupted(&mut self, cpu: &mut View);
+    /// The detour that starts so far behind the start of the probe window; one with [`Detour::NEVER`] for its end is none.
+    fn detour(&self, offset: u64) -> Option<&Detour> {
+        let _ = offset;
         None
     }
     /// What the copy that starts there is of: its address, and its length.
@@ -48,12 +48,17 @@ pub trait Listener {
         None
     }
     /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is; `point` is that of the detour.
-    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
+    fn escaped(&mut self, cpu: &mut View, point: u32) {
         let _ = (cpu, point);
     }
-    /// The same where there is nothing special about it; then [`Listener::wants_attention`] need not be asked. False: there is, and
-    /// nothing has been done.
-    fn escaped_simply(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+    /// The same where there is nothing special about it, and the listener is not [busy](Listener::is_busy); then
+    /// [`Listener::wants_attention`] need not be asked. False: there is, and nothing has been done.
+    fn escaped_simply(&mut self, cpu: &mut View, point: u32) -> bool {
+        let _ = (cpu, point);
+        false
+    }
+    /// The same where it is a return probe's.
+    fn entered_simply(&mut self, cpu: &mut View, point: u32) -> bool {
         let _ = (cpu, point);
         false
     }
@@ -63,15 +68,15 @@ pub trait Listener {
         false
     }
     /// The CPU has come to the start of a faithful detour, and has saved nothing yet.
-    fn saving(&mut self, cpu: &mut View<'_>) {
+    fn saving(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
     /// The CPU has come to the trampoline that faithful detours call; its pc stays what it is.
-    fn called(&mut self, cpu: &mut View<'_>) {
+    fn called(&mut self, cpu: &mut View) {
         let _ = cpu;
     }
     /// The CPU has come to the return pad. False: it cannot go on from there.
-    fn returned(&mut self, cpu: &mut View<'_>) -> bool {
+    fn returned(&mut self, cpu: &mut View) -> bool {
         let _ = cpu;
         true
     }
@@ -82,7 +87,13 @@ pub trait Listener {
     }
     /// The CPU has come to such an address and has not executed what is there. True: the machine stops in front of it. It may be told
     /// again, of the same coming.
-    fn arrived(&mut self, cpu: &mut View<'_>) -> bool {
+    fn arrived(&mut self, cpu: &mut View) -> bool {
+        let _ = cpu;
+        false
+    }
+    /// Whether it is in the middle of something on that CPU. That changes in [`Listener::breakpoint`], [`Listener::fault`] and
+    /// [`Listener::interrupted`] alone.
+    fn is_busy(&self, cpu: usize) -> bool {
         let _ = cpu;
         false
     }
@@ -113,13 +124,13 @@ impl Listener for () {
     fn place(&self, _: u64) -> Place {
         Place::Guest
     }
-    fn breakpoint(&mut self, _: &mut View<'_>) -> Answer {
+    fn breakpoint(&mut self, _: &mut View) -> Answer {
         Answer::NotOurs
     }
-    fn fault(&mut self, _: &mut View<'_>, _: u32) -> Answer {
+    fn fault(&mut self, _: &mut View, _: u32) -> Answer {
         Answer::NotOurs
     }
-    fn interrupted(&mut self, _: &mut View<'_>) {}
+    fn interrupted(&mut self, _: &mut View) {}
 }
 
 /// What a machine is made of.
@@ -189,9 +200,12 @@ pub struct Machine<L: Listener> {
     inner: Inner<L>,
 }
 
+/// What is done with a block that goes through the gate: its address, its size, the core, how far behind the gate's start it is.
+type AtGate<L> = fn(&mut Inner<L>, u64, u32, BlockContext<'_>, u64);
+
 /// All of the machine but the core, which calls into this.
 pub(crate) struct Inner<L> {
-    pub(crate) around: Around,
+    pub(crate) view: View,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
     /// Bytes of RAM that the guest knows of.
@@ -203,6 +217,9 @@ pub(crate) struct Inner<L> {
     pub(crate) listener: L,
     pub(crate) window: WindowPlace,
     pub(crate) gate: Gate,
+    pub(crate) at_gate: AtGate<L>,
+    /// The listener was, when these two were set.
+    pub(crate) was_busy: bool,
     /// The entry by which the guest's page tables show the window, while the CPU is there.
     pub(crate) shown: Option<Shown>,
     /// Which pages of the window the core has fetched from.
@@ -311,15 +328,7 @@ impl<L: Listener> Machine<L> {
         core.flush_tlb();
 
         let inner = Inner {
-            around: Around {
-                model,
-                isa: kernel.arch.isa(),
-                mask: u64::MAX >> (64 - 8 * kernel.arch.isa().word),
-                ram,
-                tasks: TaskPlace::of(kernel, model),
-                current: 0,
-                clock: Clock::default(),
-            },
+            view: View::new(core.stopped(), model, ram, TaskPlace::of(kernel, model)),
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
             told,
@@ -328,6 +337,8 @@ impl<L: Listener> Machine<L> {
             listener: listener(window),
             window,
             gate: Gate::default(),
+            at_gate: Inner::odd_block,
+            was_busy: false,
             shown: None,
             fetched: Fetched::of(&window),
             scratch,
@@ -352,12 +363,12 @@ impl<L: Listener> Machine<L> {
 
     /// Virtual time of the running CPU, in nanoseconds.
     pub fn now(&self) -> u64 {
-        crate::clock::nanoseconds(self.inner.around.clock.time())
+        crate::clock::nanoseconds(self.inner.view.clock.time())
     }
 
     /// The same in the clock's own unit.
     pub fn time(&self) -> Ticks {
-        self.inner.around.clock.time()
+        self.inner.view.clock.time()
     }
 
     /// What the guest has printed since the last call.
@@ -406,11 +417,11 @@ impl<L: Listener> Machine<L> {
         let inner = &mut self.inner;
         let parts = Parts {
             handle: self.core.handle(),
-            model: inner.around.model,
-            isa: inner.around.isa,
-            ram: &inner.around.ram,
+            model: inner.view.model,
+            isa: inner.view.isa,
+            ram: &inner.view.ram,
             cpus: &inner.cpus,
-            current: inner.around.current,
+            current: inner.view.current,
         };
         (&mut inner.listener, parts)
     }
@@ -427,19 +438,19 @@ impl<L: Listener> Machine<L> {
 
     /// The registers of the running CPU, for a report.
     pub fn registers(&self) -> Vec<(&'static str, u64)> {
-        let mask = self.inner.around.mask;
-        let values = (self.inner.around.model.dump)(&self.core.handle());
+        let mask = self.inner.view.mask;
+        let values = (self.inner.view.model.dump)(&self.core.handle());
         values.into_iter().map(|(name, value)| (name, value & mask)).collect()
     }
 
     /// Which CPU was running.
     pub fn current_cpu(&self) -> usize {
-        self.inner.around.current
+        self.inner.view.current
     }
 
     /// Whether the running CPU stands in code of the kernel's privilege.
     pub fn in_kernel(&self) -> bool {
-        (self.inner.around.model.in_kernel)(&self.core.handle())
+        (self.inner.view.model.in_kernel)(&self.core.handle())
     }
 
     /// The pc of every CPU, as the core has it.
@@ -450,7 +461,7 @@ impl<L: Listener> Machine<L> {
 
     /// Guest RAM, the engine's own part included.
     pub fn ram(&self) -> &Ram {
-        &self.inner.around.ram
+        &self.inner.view.ram
     }
 
     /// Bytes of RAM that the guest knows of.
@@ -461,25 +472,24 @@ impl<L: Listener> Machine<L> {
     /// Puts the running CPU elsewhere.
     pub fn set_pc(&mut self, pc: u64) {
         self.core.stopped().set_pc(pc);
-        self.inner.around.clock.resume(0, false);
-        let current = self.inner.around.current;
+        self.inner.view.clock.resume(0, false);
+        let current = self.inner.view.current;
         self.inner.cpus[current].halted = false;
         self.inner.wish = None;
     }
 
     /// Writes guest memory by physical address and drops what was translated from it.
     pub fn write_physical(&mut self, physical: u64, bytes: &[u8]) -> bool {
-        let written = self.inner.around.ram.write(physical, bytes);
-        surgery::drop_translations(self.core.handle(), &self.inner.around.ram, physical, bytes.len());
+        let written = self.inner.view.ram.write(physical, bytes);
+        surgery::drop_translations(self.core.handle(), &self.inner.view.ram, physical, bytes.len());
         written
     }
 
     /// Looks at the running CPU as a handler would.
-    pub fn look<R>(&mut self, with: impl FnOnce(&mut View<'_>) -> R) -> R {
-        let trap = self.core.stopped();
-        let pc = (self.inner.around.model.pc)(&trap.handle());
-        let (_, mut view) = self.inner.show(&trap, pc);
-        with(&mut view)
+    pub fn look<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
+        let pc = (self.inner.view.model.pc)(&self.core.handle());
+        let (_, view) = self.inner.show(pc);
+        with(view)
     }
 }
 

@@ -90,7 +90,7 @@ impl<L: Listener> Machine<L> {
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
             Wish::PowerOff(status) => {
-                self.inner.around.clock.close_at((self.inner.around.model.pc)(&self.core.handle()));
+                self.inner.view.clock.close_at((self.inner.view.model.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
             }
             Wish::Shutdown(why) => Err(Stop::Dead(why)),
@@ -100,21 +100,21 @@ impl<L: Listener> Machine<L> {
     /// HLT has run: the CPU sleeps until an interrupt.
     fn halt(&mut self) {
         let inner = &mut self.inner;
-        inner.around.clock.close_whole();
-        let pc = (inner.around.model.pc)(&self.core.handle());
-        inner.record(What::Halt, pc, inner.around.clock.time());
-        inner.cpus[inner.around.current].halted = true;
+        inner.view.clock.close_whole();
+        let pc = (inner.view.model.pc)(&self.core.handle());
+        inner.record(What::Halt, pc, inner.view.clock.time());
+        inner.cpus[inner.view.current].halted = true;
     }
 
     fn deliver_interrupt(&mut self) {
         let cpu = self.core.stopped();
         let inner = &mut self.inner;
-        let Some(vector) = inner.board.acknowledge(inner.around.current) else { return };
+        let Some(vector) = inner.board.acknowledge(inner.view.current) else { return };
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
-        inner.record(What::Interrupt(vector), pc, inner.around.clock.time());
-        let answer = (inner.around.model.deliver)(&cpu, &mut inner.scratch, &inner.around.ram, Exception::external(vector), pc);
+        inner.record(What::Interrupt(vector), pc, inner.view.clock.time());
+        let answer = (inner.view.model.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(vector), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
         }
@@ -123,19 +123,19 @@ impl<L: Listener> Machine<L> {
     /// The pc as the guest may see it: a repeated instruction in its slot goes back to where it belongs.
     fn pc_outside_window(&mut self) -> u64 {
         let cpu = self.core.stopped();
-        let pc = (self.inner.around.model.pc)(&cpu.handle());
+        let pc = (self.inner.view.model.pc)(&cpu.handle());
         if !self.inner.window.holds(pc) {
             return pc;
         }
-        let (listener, mut view) = self.inner.show(&cpu, pc);
-        listener.interrupted(&mut view);
+        let (listener, view) = self.inner.show(pc);
+        listener.interrupted(view);
         view.pc()
     }
 
     /// Between runs no CPU stands in the window: so text may be changed and slots given back.
     fn leave_window(&mut self) {
         let pc = self.pc_outside_window();
-        if pc != (self.inner.around.model.pc)(&self.core.handle()) {
+        if pc != (self.inner.view.model.pc)(&self.core.handle()) {
             self.core.stopped().set_pc(pc);
         }
         self.inner.hide_window();
@@ -144,18 +144,18 @@ impl<L: Listener> Machine<L> {
     /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         let inner = &mut self.inner;
-        let current = inner.around.current;
-        let time = inner.around.clock.time();
+        let current = inner.view.current;
+        let time = inner.view.clock.time();
         if !inner.cpus[current].halted && time < inner.slice_end {
             return if time < inner.limit { Ok(()) } else { Err(Stop::Limit) };
         }
-        inner.cpus[current].clock = inner.around.clock.clone();
+        inner.cpus[current].clock = inner.view.clock.clone();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
         let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();
         let Some((at, number)) = next else {
             let limit = self.inner.limit;
             if limit != Ticks::MAX && self.inner.cpus.iter().any(|cpu| cpu.halted) {
-                self.inner.around.clock.sleep_until(limit);
+                self.inner.view.clock.sleep_until(limit);
             }
             return Err(Stop::Dead(
                 "every CPU sleeps and nothing will wake one (HLT with interrupts off, or no timer set)".into(),
@@ -163,7 +163,7 @@ impl<L: Listener> Machine<L> {
         };
         if at >= self.inner.limit {
             let limit = self.inner.limit;
-            self.inner.around.clock.sleep_until(limit);
+            self.inner.view.clock.sleep_until(limit);
             return Err(Stop::Limit);
         }
         self.switch_to(number);
@@ -171,11 +171,11 @@ impl<L: Listener> Machine<L> {
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
         inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at) + slice());
         if inner.cpus[number].halted {
-            inner.around.clock.sleep_until(at);
+            inner.view.clock.sleep_until(at);
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
-                if !(inner.around.model.interrupts_off)(&self.core.handle()) {
+                if !(inner.view.model.interrupts_off)(&self.core.handle()) {
                     self.deliver_interrupt();
                 }
             } else {
@@ -193,11 +193,11 @@ impl<L: Listener> Machine<L> {
         if !cpu.halted {
             return Some(time);
         }
-        let off = match number == inner.around.current {
-            true => (inner.around.model.interrupts_off)(&self.core.handle()),
-            false => (inner.around.model.saved_interrupts_off)(&cpu.state),
+        let off = match number == inner.view.current {
+            true => (inner.view.model.interrupts_off)(&self.core.handle()),
+            false => (inner.view.model.saved_interrupts_off)(&cpu.state),
         };
-        if off && !inner.around.model.wakes_masked {
+        if off && !inner.view.model.wakes_masked {
             return None;
         }
         let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;
@@ -206,19 +206,19 @@ impl<L: Listener> Machine<L> {
 
     fn switch_to(&mut self, number: usize) {
         let inner = &mut self.inner;
-        if number == inner.around.current {
+        if number == inner.view.current {
             return;
         }
-        let from = inner.around.current;
+        let from = inner.view.current;
         let handle = self.core.handle();
         let leaving = &mut inner.cpus[from];
         leaving.state.save(handle);
         (leaving.fault_address, leaving.frozen) = (inner.fault_address, inner.frozen);
         let entering = &inner.cpus[number];
         entering.state.restore(handle);
-        inner.around.clock = entering.clock.clone();
+        inner.view.clock = entering.clock.clone();
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
-        inner.around.current = number;
+        inner.view.current = number;
         self.core.flush_tlb();
     }
 }

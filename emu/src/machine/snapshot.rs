@@ -36,14 +36,14 @@ impl<L: Listener> Machine<L> {
         let mut memory = Memory::default();
         for place in inner.guest_places() {
             memory.gather(place.start, place.end, |at, into| {
-                inner.around.ram.read(at, into);
+                inner.view.ram.read(at, into);
             });
         }
         let state = State {
             shape: inner.shape(),
             cpus,
             shared,
-            current: inner.around.current,
+            current: inner.view.current,
             slice_end: inner.slice_end,
             counts: inner.counts,
             last_exception: (inner.last_exception, inner.exceptions_now),
@@ -66,7 +66,7 @@ impl<L: Listener> Machine<L> {
         let unsound = SnapshotError::Unsound;
         state.fits(&self.inner.shape())?;
         state.check()?;
-        let named = &self.inner.around.model.named;
+        let named = &self.inner.view.model.named;
         for cpu in &state.cpus {
             (named.check)(&cpu.registers).map_err(unsound)?;
         }
@@ -83,7 +83,7 @@ impl<L: Listener> Machine<L> {
             clear(inner, place.clone());
         }
         for (at, bytes) in snapshot.memory.pieces() {
-            inner.around.ram.write(at, bytes);
+            inner.view.ram.write(at, bytes);
         }
         inner.shown = None;
         inner.frozen = false;
@@ -111,7 +111,7 @@ impl<L: Listener> Machine<L> {
         if inner.wish.is_some() || inner.arrival.is_some() {
             return not_now("the machine is in the middle of something: let it run to its next stop");
         }
-        if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.around.current && cpu.frozen) {
+        if inner.frozen || inner.cpus.iter().enumerate().any(|(number, cpu)| number != inner.view.current && cpu.frozen) {
             return not_now("a handler runs in the guest: let it return first");
         }
         let window = inner.window;
@@ -124,15 +124,15 @@ impl<L: Listener> Machine<L> {
     /// Puts one CPU after the other on the core and asks it.
     fn save_cpus(&mut self) -> Result<(Vec<Cpu>, Values), SnapshotError> {
         let (core, inner) = (&self.core, &mut self.inner);
-        let named = &inner.around.model.named;
-        let current = inner.around.current;
+        let named = &inner.view.model.named;
+        let current = inner.view.current;
         inner.cpus[current].state.save(core.handle());
         let mut cpus = Vec::new();
         let mut failed = None;
         for (number, cpu) in inner.cpus.iter().enumerate() {
             cpu.state.restore(core.handle());
             let (clock, fault_address) = match number == current {
-                true => (&inner.around.clock, inner.fault_address),
+                true => (&inner.view.clock, inner.fault_address),
                 false => (&cpu.clock, cpu.fault_address),
             };
             match (named.save)(&core.stopped(), &mut inner.scratch, &inner.reset) {
@@ -151,7 +151,7 @@ impl<L: Listener> Machine<L> {
     /// Puts the CPUs of a state that was checked into the machine, and forgets all that was translated.
     fn load_cpus(&mut self, state: &State) -> Result<(), SnapshotError> {
         let (core, inner) = (&self.core, &mut self.inner);
-        let named = &inner.around.model.named;
+        let named = &inner.view.model.named;
         (named.load_shared)(&core.stopped(), &state.shared).map_err(SnapshotError::Unsound)?;
         for (cpu, saved) in inner.cpus.iter_mut().zip(&state.cpus) {
             (named.load)(&core.stopped(), &mut inner.scratch, &inner.reset, &saved.registers).map_err(SnapshotError::Unsound)?;
@@ -161,8 +161,8 @@ impl<L: Listener> Machine<L> {
         }
         let running = &inner.cpus[state.current];
         running.state.restore(core.handle());
-        inner.around.current = state.current;
-        inner.around.clock = running.clock.clone();
+        inner.view.current = state.current;
+        inner.view.clock = running.clock.clone();
         inner.fault_address = running.fault_address;
         core.flush_translations();
         core.flush_tlb();
@@ -177,20 +177,20 @@ impl<L> Inner<L> {
             arch: self.isa_name().into(),
             board: self.board_name.into(),
             cpus: self.cpus.len(),
-            ram_start: self.around.ram.base(),
+            ram_start: self.view.ram.base(),
             ram: self.told,
             window: self.window.len,
         }
     }
 
     fn isa_name(&self) -> &'static str {
-        self.around.model.arch.name()
+        self.view.model.arch.name()
     }
 
     /// The physical memory that is the guest's: RAM, and the tables that its CPUs started with. Between them lie the window and its tables.
     fn guest_places(&self) -> [Range<u64>; 2] {
-        let start = self.around.ram.base();
-        [start..start + self.told, self.entry_tables..self.around.ram.end()]
+        let start = self.view.ram.base();
+        [start..start + self.told, self.entry_tables..self.view.ram.end()]
     }
 }
 
@@ -199,9 +199,9 @@ fn clear<L>(inner: &Inner<L>, place: Range<u64>) {
     let mut chunk = vec![0; CHUNK];
     for at in place.clone().step_by(CHUNK) {
         let len = CHUNK.min((place.end - at) as usize);
-        inner.around.ram.read(at, &mut chunk[..len]);
+        inner.view.ram.read(at, &mut chunk[..len]);
         for (number, page) in chunk[..len].chunks(PAGE).enumerate().filter(|(_, page)| !is_zero(page)) {
-            inner.around.ram.write(at + (number * PAGE) as u64, &[0; PAGE][..page.len()]);
+            inner.view.ram.write(at + (number * PAGE) as u64, &[0; PAGE][..page.len()]);
         }
     }
 }

@@ -49,7 +49,7 @@ impl Listener for Probes {
         self.window.stands_for(pc)
     }
 
-    fn breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
+    fn breakpoint(&mut self, cpu: &mut View) -> Answer {
         let answer = match self.timing.is_some() {
             true => self.timed_breakpoint(cpu),
             false => self.engine.breakpoint(cpu),
@@ -58,17 +58,17 @@ impl Listener for Probes {
         answer
     }
 
-    fn fault(&mut self, cpu: &mut View<'_>, vector: u32) -> Answer {
+    fn fault(&mut self, cpu: &mut View, vector: u32) -> Answer {
         self.engine.fault(cpu, vector)
     }
 
-    fn interrupted(&mut self, cpu: &mut View<'_>) {
+    fn interrupted(&mut self, cpu: &mut View) {
         self.engine.interrupted(cpu);
     }
 
     #[inline(always)]
-    fn detour(&self, pc: u64) -> Option<Detour> {
-        self.window.detour(pc)
+    fn detour(&self, offset: u64) -> Option<&Detour> {
+        self.window.detour(offset)
     }
 
     #[inline(always)]
@@ -76,7 +76,7 @@ impl Listener for Probes {
         self.window.copy(pc)
     }
 
-    fn escaped(&mut self, cpu: &mut View<'_>, point: u32) {
+    fn escaped(&mut self, cpu: &mut View, point: u32) {
         let started = self.timing.is_some().then(Instant::now);
         let pc = cpu.pc();
         self.engine.escaped(cpu, point);
@@ -87,8 +87,13 @@ impl Listener for Probes {
     }
 
     #[inline(always)]
-    fn escaped_simply(&mut self, cpu: &mut View<'_>, point: u32) -> bool {
+    fn escaped_simply(&mut self, cpu: &mut View, point: u32) -> bool {
         self.engine.escaped_simply(cpu, point)
+    }
+
+    #[inline(always)]
+    fn entered_simply(&mut self, cpu: &mut View, point: u32) -> bool {
+        self.engine.entered_simply(cpu, point)
     }
 
     #[inline(always)]
@@ -96,11 +101,11 @@ impl Listener for Probes {
         self.window.pad() == Some(pc)
     }
 
-    fn saving(&mut self, cpu: &mut View<'_>) {
+    fn saving(&mut self, cpu: &mut View) {
         self.engine.saving(cpu);
     }
 
-    fn called(&mut self, cpu: &mut View<'_>) {
+    fn called(&mut self, cpu: &mut View) {
         let started = self.timing.is_some().then(Instant::now);
         self.engine.called(cpu);
         if let (Some(timing), Some(started)) = (&mut self.timing, started) {
@@ -111,7 +116,7 @@ impl Listener for Probes {
     }
 
     #[inline(always)]
-    fn returned(&mut self, cpu: &mut View<'_>) -> bool {
+    fn returned(&mut self, cpu: &mut View) -> bool {
         let goes_on = self.engine.returned_to_pad(cpu);
         self.settle_notes();
         goes_on
@@ -122,10 +127,15 @@ impl Listener for Probes {
         self.patchers.may_watch(pc)
     }
 
-    fn arrived(&mut self, cpu: &mut View<'_>) -> bool {
+    fn arrived(&mut self, cpu: &mut View) -> bool {
         self.patchers.arrived(cpu, &self.engine);
         // Where nothing stands it is soon enough before something does.
         self.have_news() && !self.engine.is_empty()
+    }
+
+    #[inline]
+    fn is_busy(&self, cpu: usize) -> bool {
+        self.engine.is_busy(cpu)
     }
 
     fn times(&self) -> bool {
@@ -176,7 +186,7 @@ impl Probes {
     }
 
     #[cold]
-    fn timed_breakpoint(&mut self, cpu: &mut View<'_>) -> Answer {
+    fn timed_breakpoint(&mut self, cpu: &mut View) -> Answer {
         let started = Instant::now();
         let pc = cpu.pc();
         let answer = self.engine.breakpoint(cpu);

@@ -189,7 +189,7 @@ impl Patchers {
     }
 
     /// The CPU has come to an address. Afterwards [`Patchers::work_on`] may have another answer.
-    pub fn arrived(&mut self, cpu: &mut View<'_>, engine: &Engine) {
+    pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) {
         let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
         self.settles_at = self.settles_at.filter(|at| *at != pc);
         let calls = self.calls.len();
@@ -227,7 +227,7 @@ impl Patchers {
 }
 
 /// What a function that is entered will read or write, where there are bytes of ours.
-fn met(cpu: &mut View<'_>, reach: Reach, engine: &Engine) -> Withdrawn {
+fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
     let mut parts = Vec::new();
     let mut part = |start: u64, len: u64| parts.push(start..start.saturating_add(len));
     match reach {
@@ -244,7 +244,7 @@ fn met(cpu: &mut View<'_>, reach: Reach, engine: &Engine) -> Withdrawn {
 }
 
 /// An argument of the function that is entered; 0 where it cannot be read.
-fn argument(cpu: &mut View<'_>, number: usize) -> u64 {
+fn argument(cpu: &mut View, number: usize) -> u64 {
     let (abi, word) = (cpu.isa.abi, cpu.isa.word);
     match abi.arguments.get(number) {
         Some(register) => cpu.get(*register),
@@ -257,7 +257,7 @@ fn argument(cpu: &mut View<'_>, number: usize) -> u64 {
 }
 
 /// Where the function that is entered returns to, and the stack pointer then.
-fn way_back(cpu: &mut View<'_>, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
+fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
     let word = cpu.isa.word;
     match cpu.isa.abi.return_address {
         ReturnAddress::OnStack => {

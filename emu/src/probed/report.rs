@@ -45,7 +45,7 @@ impl Session {
 }
 
 /// The words from the stack pointer to the top of the kernel stack, with their addresses.
-fn stack_words(view: &mut View<'_>) -> Vec<(u64, u64)> {
+fn stack_words(view: &mut View) -> Vec<(u64, u64)> {
     let abi = view.isa.abi;
     let (sp, word) = (view.get(abi.sp), view.isa.word);
     let top = (sp | (abi.stack_size - 1)).wrapping_add(1);

@@ -18,22 +18,16 @@ pub struct Window {
     free: BTreeMap<usize, Vec<usize>>,
 }
 
-/// There are very many of them.
+/// What a unit of the window is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Empty,
+enum Use {
+    Nothing,
     Copy {
         origin: u64,
         displaced: u8,
     },
-    Detour {
-        origin: u64,
-        point: u32,
-        len: u8,
-        lead: u8,
-        jump: u8,
-    },
-    /// One of several: its number in front.
+    Detour(Detour),
+    /// One of several units: its number in front.
     Faithful {
         unit: u8,
         origin: u64,
@@ -48,45 +42,82 @@ enum Unit {
     Ours,
 }
 
+/// The same in 16 bytes, for there are very many of them: a detour as the clock takes it. Other uses are one that no block runs to the
+/// end of, so that one comparison tells, with their number and what else they have in place of the point.
+#[derive(Clone, Copy)]
+struct Unit(Detour);
+
+impl Unit {
+    fn of(what: Use) -> Unit {
+        let other = |number: u8, unit, lead, origin, len, jump| {
+            Unit(Detour { origin, point: u32::from_le_bytes([number, unit, lead, 0]), end: Detour::NEVER, len, jump })
+        };
+        match what {
+            Use::Detour(detour) => Unit(detour),
+            Use::Nothing => other(0, 0, 0, 0, 0, 0),
+            Use::Copy { origin, displaced } => other(1, 0, 0, origin, displaced, 0),
+            Use::Faithful { unit, origin, displaced, lead, jump } => other(2, unit, lead, origin, displaced, jump),
+            Use::Trampoline => other(3, 0, 0, 0, 0, 0),
+            Use::ReturnPad { jump } => other(4, 0, 0, 0, 0, jump),
+            Use::Ours => other(5, 0, 0, 0, 0, 0),
+        }
+    }
+
+    #[inline]
+    fn what(self) -> Use {
+        let Detour { origin, point, end, len, jump } = self.0;
+        if end != Detour::NEVER {
+            return Use::Detour(self.0);
+        }
+        match point.to_le_bytes() {
+            [1, ..] => Use::Copy { origin, displaced: len },
+            [2, unit, lead, _] => Use::Faithful { unit, origin, displaced: len, lead, jump },
+            [3, ..] => Use::Trampoline,
+            [4, ..] => Use::ReturnPad { jump },
+            [5, ..] => Use::Ours,
+            _ => Use::Nothing,
+        }
+    }
+}
+
 impl Window {
     /// All of it free.
     pub fn new(place: WindowPlace) -> Window {
-        let units = vec![Unit::Empty; (place.len / UNIT) as usize];
+        let units = vec![Unit::of(Use::Nothing); (place.len / UNIT) as usize];
         Window { place, units, pad: None, next: 0, free: BTreeMap::new() }
     }
 
     /// What an address in it stands for.
     #[inline]
     pub fn stands_for(&self, pc: u64) -> Place {
-        let offset = pc.wrapping_sub(self.place.start);
-        match self.units.get((offset / UNIT) as usize) {
-            Some(Unit::Copy { origin, displaced }) => {
-                if offset.is_multiple_of(UNIT) {
-                    Place::Copy { origin: *origin, len: *displaced }
-                } else {
-                    Place::WayBack { next: origin.wrapping_add(u64::from(*displaced)) }
-                }
+        let into = pc.wrapping_sub(self.place.start) % UNIT;
+        match self.used_for(pc) {
+            Use::Copy { origin, displaced } if into == 0 => Place::Copy { origin, len: displaced },
+            Use::Copy { origin, displaced } => Place::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
+            Use::Detour(detour) => detour_at(into as u8, &detour),
+            Use::Faithful { unit, origin, displaced, lead, jump } => {
+                faithful_at(u64::from(unit) * UNIT + into, origin, displaced, lead, jump)
             }
-            Some(Unit::Detour { origin, point, len, lead, jump }) => {
-                let detour = Detour { origin: *origin, point: *point, len: *len, lead: *lead, jump: *jump };
-                detour_at((offset % UNIT) as u8, &detour)
-            }
-            Some(Unit::Faithful { unit, origin, displaced, lead, jump }) => {
-                faithful_at(u64::from(*unit) * UNIT + offset % UNIT, *origin, *displaced, *lead, *jump)
-            }
-            Some(Unit::Trampoline) if offset.is_multiple_of(UNIT) => Place::Trampoline,
-            Some(Unit::ReturnPad { jump: 1.. }) if offset.is_multiple_of(UNIT) => Place::ReturnPad,
-            Some(Unit::Ours | Unit::ReturnPad { .. } | Unit::Trampoline) => Place::Nothing,
-            Some(Unit::Empty) | None => Place::Guest,
+            Use::Trampoline if into == 0 => Place::Trampoline,
+            Use::ReturnPad { jump: 1.. } if into == 0 => Place::ReturnPad,
+            Use::Ours | Use::ReturnPad { .. } | Use::Trampoline => Place::Nothing,
+            Use::Nothing => Place::Guest,
         }
+    }
+
+    #[inline]
+    fn used_for(&self, pc: u64) -> Use {
+        let unit = self.units.get((pc.wrapping_sub(self.place.start) / UNIT) as usize);
+        unit.map_or(Use::Nothing, |unit| unit.what())
     }
 
     /// The probed address and the length of the copy that starts there.
     #[inline(always)]
     pub fn copy(&self, pc: u64) -> Option<(u64, u8)> {
-        let offset = pc.wrapping_sub(self.place.start);
-        match self.units.get((offset / UNIT) as usize) {
-            Some(Unit::Copy { origin, displaced }) if offset.is_multiple_of(UNIT) => Some((*origin, *displaced)),
+        match self.used_for(pc) {
+            Use::Copy { origin, displaced } if pc.wrapping_sub(self.place.start).is_multiple_of(UNIT) => {
+                Some((origin, displaced))
+            }
             _ => None,
         }
     }
@@ -97,22 +128,18 @@ impl Window {
         self.pad
     }
 
-    /// The detour that starts there.
+    /// The detour that starts so many bytes into the window; or something else, whose end no block comes to.
     #[inline(always)]
-    pub fn detour(&self, pc: u64) -> Option<Detour> {
-        let offset = pc.wrapping_sub(self.place.start);
-        match self.units.get((offset / UNIT) as usize) {
-            Some(Unit::Detour { origin, point, len, lead, jump }) if offset.is_multiple_of(UNIT) => {
-                Some(Detour { origin: *origin, point: *point, len: *len, lead: *lead, jump: *jump })
-            }
-            _ => None,
-        }
+    pub fn detour(&self, offset: u64) -> Option<&Detour> {
+        // The bits of a place inside a unit come out on top: beyond the end, too.
+        let number = offset.rotate_right(UNIT.trailing_zeros());
+        self.units.get(number as usize).map(|unit| &unit.0)
     }
 
     /// The probed address behind a place in a copy or its way back.
     pub fn origin_of(&self, pc: u64) -> Option<u64> {
-        match self.units.get((pc.wrapping_sub(self.place.start) / UNIT) as usize) {
-            Some(Unit::Copy { origin, .. }) => Some(*origin),
+        match self.used_for(pc) {
+            Use::Copy { origin, .. } => Some(origin),
             _ => None,
         }
     }
@@ -136,7 +163,7 @@ impl Window {
         let Some(first) = self.unit_of(at) else { return };
         let count = len.div_ceil(WINDOW_UNIT);
         for unit in self.units.iter_mut().skip(first).take(count) {
-            *unit = Unit::Empty;
+            *unit = Unit::of(Use::Nothing);
         }
         self.free.entry(count).or_default().push(first);
     }
@@ -149,18 +176,19 @@ impl Window {
             self.pad = Some(at);
         }
         for (number, unit) in (0..).zip(units) {
-            *unit = match stands_for {
-                StandsFor::Copy { origin, displaced } => Unit::Copy { origin, displaced },
+            *unit = Unit::of(match stands_for {
+                StandsFor::Copy { origin, displaced } => Use::Copy { origin, displaced },
                 StandsFor::Detour { origin, displaced, lead, jump, point } => {
-                    Unit::Detour { origin, point, len: displaced, lead, jump }
+                    let end = u16::from(lead) + u16::from(displaced);
+                    Use::Detour(Detour { origin, point, end, len: displaced, jump })
                 }
                 StandsFor::Faithful { origin, displaced, lead, jump } => {
-                    Unit::Faithful { unit: number, origin, displaced, lead, jump }
+                    Use::Faithful { unit: number, origin, displaced, lead, jump }
                 }
-                StandsFor::Trampoline => Unit::Trampoline,
-                StandsFor::ReturnPad { jump } => Unit::ReturnPad { jump },
-                StandsFor::JprobeReturn => Unit::Ours,
-            };
+                StandsFor::Trampoline => Use::Trampoline,
+                StandsFor::ReturnPad { jump } => Use::ReturnPad { jump },
+                StandsFor::JprobeReturn => Use::Ours,
+            });
         }
         self.physical(at)
     }
@@ -185,8 +213,8 @@ impl Window {
 /// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
 #[inline]
 fn detour_at(offset: u8, detour: &Detour) -> Place {
-    let Detour { origin, len, lead, .. } = *detour;
-    match offset.checked_sub(lead) {
+    let Detour { origin, len, .. } = *detour;
+    match offset.checked_sub(detour.lead()) {
         None => Place::Detour(*detour),
         Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
         Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
@@ -238,7 +266,7 @@ mod tests {
         window.note(0x1060, 13, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [
-            Place::Detour(Detour { origin: 0x600, len: 7, lead: 1, jump: 5, point: 3 }),
+            Place::Detour(Detour { origin: 0x600, point: 3, end: 8, len: 7, jump: 5 }),
             Place::Copy { origin: 0x600, len: 7 },
             Place::Copy { origin: 0x603, len: 4 },
             Place::WayBack { next: 0x607 },

@@ -20,7 +20,7 @@ use unicorn_engine_sys::{
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events {
     /// A block of guest code is about to run. It may be offered again after a stop.
-    fn block(&mut self, pc: u64, size: u32, cpu: BlockContext);
+    fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
     /// Bytes that are no instruction, or one that this CPU has not.
@@ -210,20 +210,15 @@ struct MsrRequest {
 
 /// In the callback of an exception: everything may be written, the pc in batch form only.
 pub struct TrapContext(Handle);
-/// In the callback of a block: the core may be stopped, and nothing else.
+/// In the callback of a block: the core may be stopped, and nothing else. It holds what that callback gets without looking.
 #[derive(Clone, Copy)]
-pub struct BlockContext(Handle);
+pub struct BlockContext<'a>(&'a Handle);
 /// In the callback of an instruction inside a block: registers but not the pc, and no stop.
 pub struct InstructionContext(Handle);
 /// In the callback of SYSCALL: the saved image is edited; the core adds the instruction's length to the pc afterwards.
 pub struct SyscallContext(Handle);
 
 impl TrapContext {
-    /// For a view of the registers, which lives no longer than this.
-    #[inline]
-    pub(crate) fn share(&self) -> TrapContext {
-        TrapContext(self.0)
-    }
     /// Reading.
     #[inline]
     pub fn handle(&self) -> Handle {
@@ -304,16 +299,11 @@ impl TrapContext {
     }
 }
 
-impl BlockContext {
+impl BlockContext<'_> {
     /// Reading.
     #[inline]
     pub fn handle(&self) -> Handle {
-        self.0
-    }
-    /// For a view of the registers: all may be written but the pc.
-    #[inline]
-    pub fn registers(&self) -> TrapContext {
-        TrapContext(self.0)
+        *self.0
     }
     /// Ends the run in front of this block; it will be offered again.
     pub fn stop(&self) {
@@ -561,11 +551,11 @@ fn check(what: &str, answer: uc_error) -> Result<(), String> {
 
 /// # Safety
 /// `user` is the pointer given in `hook`, and a run is on.
-unsafe fn who<'a, E>(user: *mut c_void) -> (Handle, &'a mut E) {
+unsafe fn who<'a, E>(user: *mut c_void) -> (&'a Handle, &'a mut E) {
     // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this time, and callbacks do not nest.
     unsafe {
         let callbacks = &*user.cast::<Callbacks<E>>();
-        (callbacks.handle, &mut *callbacks.events)
+        (&callbacks.handle, &mut *callbacks.events)
     }
 }
 
@@ -581,13 +571,13 @@ extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, use
 extern "C" fn interrupt<E: Events>(_: *mut uc_engine, vector: u32, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.interrupt(&TrapContext(handle), vector);
+    events.interrupt(&TrapContext(*handle), vector);
 }
 
 extern "C" fn invalid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> bool {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.invalid_instruction(&TrapContext(handle));
+    events.invalid_instruction(&TrapContext(*handle));
     true
 }
 
@@ -600,39 +590,39 @@ extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i6
 extern "C" fn port_in<E: Events>(_: *mut uc_engine, port: u32, size: c_int, user: *mut c_void) -> u32 {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.port_in(&InstructionContext(handle), port as u16, size as u32)
+    events.port_in(&InstructionContext(*handle), port as u16, size as u32)
 }
 
 extern "C" fn port_out<E: Events>(_: *mut uc_engine, port: u32, size: c_int, value: u32, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.port_out(&InstructionContext(handle), port as u16, size as u32, value);
+    events.port_out(&InstructionContext(*handle), port as u16, size as u32, value);
 }
 
 extern "C" fn cpuid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.cpuid(&InstructionContext(handle));
+    events.cpuid(&InstructionContext(*handle));
     1
 }
 
 extern "C" fn rdtsc<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.rdtsc(&InstructionContext(handle));
+    events.rdtsc(&InstructionContext(*handle));
     1
 }
 
 extern "C" fn syscall<E: Events>(_: *mut uc_engine, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.syscall(&SyscallContext(handle));
+    events.syscall(&SyscallContext(*handle));
 }
 
 extern "C" fn system_in<E: Events>(_: *mut uc_engine, into: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
     // SAFETY: see `who`; the library gives a valid request.
     let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
-    let Some(value) = events.system_in(&InstructionContext(handle), system_register(request)) else { return 0 };
+    let Some(value) = events.system_in(&InstructionContext(*handle), system_register(request)) else { return 0 };
     if into != RegisterARM64::XZR as c_int {
         handle.write(Register(into), value);
     }
@@ -642,7 +632,7 @@ extern "C" fn system_in<E: Events>(_: *mut uc_engine, into: c_int, request: *con
 extern "C" fn system_out<E: Events>(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
     // SAFETY: see `who`; the library gives a valid request.
     let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
-    events.system_out(&InstructionContext(handle), system_register(request), request.val).into()
+    events.system_out(&InstructionContext(*handle), system_register(request), request.val).into()
 }
 
 fn system_register(request: &RegisterARM64CP) -> SystemRegister {
@@ -652,23 +642,23 @@ fn system_register(request: &RegisterARM64CP) -> SystemRegister {
 extern "C" fn low_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.memory_in(&InstructionContext(handle), offset, size)
+    events.memory_in(&InstructionContext(*handle), offset, size)
 }
 
 extern "C" fn low_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
-    events.memory_out(&InstructionContext(handle), offset, size, value);
+    events.memory_out(&InstructionContext(*handle), offset, size, value);
 }
 
 extern "C" fn high_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
     // SAFETY: see `who`.
     let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
-    events.memory_in(&InstructionContext(handle), high + offset, size)
+    events.memory_in(&InstructionContext(*handle), high + offset, size)
 }
 
 extern "C" fn high_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
     // SAFETY: see `who`.
     let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
-    events.memory_out(&InstructionContext(handle), high + offset, size, value);
+    events.memory_out(&InstructionContext(*handle), high + offset, size, value);
 }

@@ -367,3 +367,51 @@ fn no_jump_is_written_over_text_that_has_changed() {
     work(&mut guest, &mut engine);
     assert_eq!(guest.peek(address, 4), [0xcc, 0, 1, 0x12]);
 }
+
+/// OP-4: whoever comes and goes at an optimised place, the handlers that run are those of its enabled probes; the short way is taken where
+/// one stands there that is nothing special.
+#[test]
+fn the_short_way_is_for_a_lone_probe_and_forgets_nobody() {
+    let (mut guest, mut engine) = new();
+    let [one, other, own] = core::array::from_fn(|_| Kprobe::at("work").pre(|_| Flow::Continue));
+    let (post, own, returns) = (Kprobe::at("work").post(|_| ()), own.internal(), Kretprobe::at("work"));
+    type Step<'a> = &'a dyn Fn(&mut ToyGuest, &mut Engine) -> Result<(), crate::Refusal>;
+    let undo = |probe: &Kprobe| {
+        let probe = probe.clone();
+        move |guest: &mut ToyGuest, engine: &mut Engine| {
+            engine.unregister_kprobe(guest, &probe);
+            Ok(())
+        }
+    };
+    #[rustfmt::skip]
+    let steps: &[(&str, Step<'_>, bool, [u64; 5])] = &[
+        // what                     how                                                     lone?  hits of one, other, own, post, returns
+        ("one",                     &|guest, engine| engine.register_kprobe(guest, &one),     true,  [1, 0, 0, 0, 0]),
+        ("two",                     &|guest, engine| engine.register_kprobe(guest, &other),   false, [1, 1, 0, 0, 0]),
+        ("one disabled",            &|guest, engine| engine.disable_kprobe(guest, &one),      false, [0, 1, 0, 0, 0]),
+        ("only the other",          &undo(&one),                                              true,  [0, 1, 0, 0, 0]),
+        ("disabled",                &|guest, engine| engine.disable_kprobe(guest, &other),    false, [0, 0, 0, 0, 0]),
+        ("enabled again",           &|guest, engine| engine.enable_kprobe(guest, &other),     true,  [0, 1, 0, 0, 0]),
+        ("and a post-handler",      &|guest, engine| engine.register_kprobe(guest, &post),    false, [0, 1, 0, 1, 0]),
+        ("gone again",              &undo(&post),                                             true,  [0, 1, 0, 0, 0]),
+        ("and the machine's own",   &|guest, engine| engine.register_kprobe(guest, &own),     false, [0, 1, 1, 0, 0]),
+        ("only that",               &undo(&other),                                            false, [0, 0, 1, 0, 0]),
+        ("and a return probe",      &|guest, engine| engine.register_kretprobe(guest, &returns), false, [0, 0, 1, 0, 1]),
+        ("only that",               &undo(&own),                                              false, [0, 0, 0, 0, 1]),
+    ];
+    let all = [&one, &other, &own, &post, returns.kprobe()];
+    for (what, step, is_lone, expected) in steps {
+        step(&mut guest, &mut engine).expect(what);
+        if engine.wants_attention_at().is_some() {
+            work(&mut guest, &mut engine);
+        }
+        let number = engine.points.at(guest.address("work")).expect("it stands there");
+        assert_eq!(engine.points.lone(number).is_some(), *is_lone, "{what}");
+        let before = all.map(Kprobe::hits);
+        (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; 10]);
+        guest.become_task(0, 0);
+        assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain(), "{what}");
+        let hits: Vec<u64> = all.iter().zip(before).map(|(probe, before)| probe.hits() - before).collect();
+        assert_eq!(hits, expected, "{what}");
+    }
+}

@@ -320,7 +320,9 @@ impl ToyGuest {
         let around = self.around;
         let mut view = self.cpu(number);
         around(true);
-        if !engine.escaped_simply(&mut view, point) {
+        let is_simple =
+            !engine.is_busy(number) && (engine.escaped_simply(&mut view, point) || engine.entered_simply(&mut view, point));
+        if !is_simple {
             engine.escaped(&mut view, point);
         }
         around(false);

@@ -87,6 +87,35 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
     }
 }
 
+/// BY-4, KP-9: the guest has no memory where the probe window lies; an instruction that reads it faults, in its place and when it runs in the
+/// window itself. (Only that of the page from which it has just been fetched can be read there.)
+#[test]
+fn a_read_of_the_window_faults_out_of_line_as_in_place() {
+    const LOADS: &[(Arch, &[u8])] = &[
+        (Arch::I386, &[0x8b, 0x03]),
+        (Arch::X86_64, &[0x8b, 0x03]),
+        (Arch::Arm64, &[0x60, 0x00, 0x40, 0xf9]),
+        (Arch::Arm, &[0x00, 0x00, 0x93, 0xe5]),
+        (Arch::Thumb2, &[0x18, 0x68]),
+    ];
+    for (arch, bytes) in LOADS {
+        let window = trapline::cpu::model(*arch).expect("a machine runs it").window.start;
+        for offset in [0x4000, 0x10_0ffc, 0x1f_fff8] {
+            let [mut in_place, mut probed, mut stepped, mut jumped] = Labs::fresh(*arch);
+            let case = Before { bytes: bytes.to_vec(), registers: vec![window + offset; 32], seed: 1, ..Before::default() };
+            // The second time the core has been in the window.
+            for turn in 0..2 {
+                let expected = in_place.run(&case, How::InPlace).expect("it runs");
+                let others = [(&mut probed, How::Probed), (&mut stepped, How::Stepped), (&mut jumped, How::Jumped)];
+                for (lab, how) in others {
+                    let after = lab.run(&case, how).expect("it may be probed");
+                    assert!(after == expected, "{} {offset:#x}, {how:?} {turn}: {}", arch.name(), difference(&expected, &after));
+                }
+            }
+        }
+    }
+}
+
 /// So many cases are compared for each that runs behind a jump.
 const ONE_IN: u64 = 4;
 

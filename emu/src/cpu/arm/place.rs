@@ -64,6 +64,6 @@ pub fn fault_address(handle: &Handle) -> u64 {
 }
 
 /// The running task: in a register that user code can only read.
-pub fn current_task(view: &mut View<'_>) -> u64 {
+pub fn current_task(view: &mut View) -> u64 {
     view.trap.handle().live32(THREAD).into()
 }

@@ -90,6 +90,6 @@ pub fn fault_address(handle: &Handle) -> u64 {
 }
 
 /// The running task: in the kernel, the register that is the user's stack pointer outside it.
-pub fn current_task(view: &mut View<'_>) -> u64 {
+pub fn current_task(view: &mut View) -> u64 {
     view.trap.handle().live64(STACK_EL0)
 }

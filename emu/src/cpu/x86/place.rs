@@ -3,11 +3,12 @@
 use super::paging::{Kind, Paging};
 use super::state;
 use super::state::forget_exception;
-use super::trap::{FAULT_FETCH, PAGE_FAULT};
+use super::trap::{FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
 use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
+use trapline_isa::insn::LONGEST;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
@@ -112,11 +113,12 @@ pub fn window_fault<const LONG: bool>(
     window: &WindowPlace,
     before: u64,
 ) -> Option<Shown> {
-    let address = fault_address(&cpu.handle());
-    let ours = exception.vector == PAGE_FAULT
-        && exception.error.is_some_and(|code| code & (FAULT_FETCH | 1) == FAULT_FETCH || code & 1 == 0)
-        && address.wrapping_sub(window.start) < window.len
-        && cpu.handle().live64(state::EIP).wrapping_sub(window.start) < window.len;
+    let (address, pc) = (fault_address(&cpu.handle()), pc::<LONG>(&cpu.handle()));
+    let inside = [address, pc].iter().all(|address| address.wrapping_sub(window.start) < window.len);
+    // Without no-execute the error code does not tell fetches, but their address does: it is the instruction's own.
+    let is_fetch = |code| code & FAULT_FETCH != 0 || code & FAULT_WRITE == 0 && address.wrapping_sub(pc) < LONGEST as u64;
+    let is_absent = |code| code & FAULT_PRESENT == 0;
+    let ours = inside && exception.vector == PAGE_FAULT && exception.error.is_some_and(|code| is_absent(code) && is_fetch(code));
     let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
     forget(cpu, image, exception, before);
     Some(shown)
@@ -136,7 +138,7 @@ pub fn fault_address(handle: &Handle) -> u64 {
 }
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
-pub fn current_task<const LONG: bool>(view: &mut View<'_>) -> u64 {
+pub fn current_task<const LONG: bool>(view: &mut View) -> u64 {
     let segment = if LONG { state::GS } else { state::FS };
     let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
     let place = view.tasks.current;

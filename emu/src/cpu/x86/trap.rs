@@ -20,7 +20,11 @@ pub const PROTECTION: u32 = 13;
 /// Page fault.
 pub const PAGE_FAULT: u32 = 14;
 
-/// Error code bit of a page fault: an instruction was fetched.
+/// Error code bit of a page fault: the page is there, and its rights are wanting.
+pub const FAULT_PRESENT: u32 = 1;
+/// And another: it was a write.
+pub const FAULT_WRITE: u32 = 1 << 1;
+/// And another, where the CPU has it: an instruction was fetched.
 pub const FAULT_FETCH: u32 = 1 << 4;
 
 /// What an exception's callback reports. `image` is filled when it is not a kernel breakpoint.

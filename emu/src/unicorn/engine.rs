@@ -404,17 +404,17 @@ impl<E: Events> Core<E> {
             for (instruction, callback) in instructions::<E>(kind.instructions) {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
-            let (state, state_bytes) = live::find(core.handle)?;
-            (core.engine.state, core.engine.state_bytes) = (state, state_bytes);
+            let cpu = live::find(core.handle)?;
+            (core.engine.state, core.engine.state_bytes) = (cpu.state as *mut u8, cpu.state_bytes);
             let ((start, count), bytes) = (kind.live_general, kind.stores.address_bytes);
             // The last one is read by 8 bytes, too.
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
-            core.engine.translations = Translations::before(state as usize, kind.live_translations)?;
+            core.engine.translations = Translations::before(cpu.state, kind.live_translations)?;
             core.handle = Handle { engine: NonNull::from(&*core.engine) };
             core.callbacks.handle = core.handle;
-            core.stores = stores::watch(core.handle, ram)?;
+            core.stores = stores::watch(core.handle, ram, &cpu)?;
             Ok(core)
         }
     }

@@ -84,7 +84,7 @@ pub struct Kind {
     pub(super) invalidate: unsafe extern "C" fn(*mut c_void, usize, usize),
     pub(super) ram_address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> usize,
     /// Where the state of such a core lies, once that has been looked for.
-    pub(super) live: OnceLock<Option<live::Place>>,
+    pub(super) live: OnceLock<live::Place>,
     /// Where the pc lies in it, as wide as an address: writing it there is all that a callback of an exception has to do.
     pub(super) live_pc: usize,
     /// How far in front of it the cache of translations lies that a kernel's accesses go by.

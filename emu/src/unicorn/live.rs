@@ -95,51 +95,52 @@ const CPU: usize = 1 << 10;
 const NEAR: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
-/// The state of this engine's CPU, and how many bytes of it a saved image holds.
-pub(super) fn find(handle: Handle) -> Result<(*mut u8, usize), String> {
-    let memory = Memory::of_this_process()?;
-    let mut image = Image::new(handle)?;
-    let place = *handle.kind().live.get_or_init(|| search(&memory, handle, &mut image));
-    let state = place.and_then(|place| {
-        let cpu = memory.word(handle.raw() as usize + place.to_cpu)?;
-        memory.word(cpu + place.to_state)
-    });
-    image.save(handle);
-    match state.filter(|state| memory.holds(*state, &image.bytes())) {
-        Some(state) => Ok((state as *mut u8, image.len())),
-        None => Err("the CPU core does not keep its state where it is expected".into()),
-    }
-}
-
 /// An engine's CPU.
 pub(super) struct Cpu {
     /// Its state, in the same piece of memory.
     pub(super) state: usize,
+    /// Bytes of it that a saved image holds.
+    pub(super) state_bytes: usize,
     /// Its table of functions.
     pub(super) functions: usize,
     /// Where the part of its cached address translations ends that translated code looks into.
     pub(super) translations_end: usize,
 }
 
-/// Only after [`find`].
-pub(super) fn cpu(memory: &Memory, handle: Handle) -> Option<Cpu> {
-    let place = (*handle.kind().live.get()?)?;
+/// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there, looked for again.
+pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
+    let memory = Memory::of_this_process()?;
+    let mut image = Image::new(handle)?;
+    image.save(handle);
+    let known = &handle.kind().live;
+    let found = known.get().and_then(|place| at(&memory, handle, *place, &image.bytes())).or_else(|| {
+        let place = search(&memory, handle, &mut image)?;
+        let _ = known.set(place);
+        at(&memory, handle, place, &image.bytes())
+    });
+    found.ok_or_else(|| "the CPU core does not keep its state where it is expected".into())
+}
+
+/// What these two pointers lead to, if that is a CPU with such a state.
+fn at(memory: &Memory, handle: Handle, place: Place, wanted: &[u8]) -> Option<Cpu> {
     let uc = handle.raw() as usize;
     let start = memory.word(uc + place.to_cpu)?;
+    let state = memory.word(start.checked_add(place.to_state)?)?;
+    if state.wrapping_sub(start) >= NEAR || !memory.holds(state, wanted) {
+        return None;
+    }
     // Behind the pointer to the state stands one to a counter, which lies between the translations and the state.
-    let state = memory.word(start + place.to_state)?;
     let counter =
         memory.word(start + place.to_state + WORD).filter(|counter| (1..=2 * WORD).contains(&state.wrapping_sub(*counter)))?;
     // Behind the way back to the engine stands that to the functions, which lie behind the state.
     let words = memory.words(start, state - start);
     let functions = words.windows(2).find(|two| two[0] == uc && two[1].wrapping_sub(state) < NEAR).map(|two| two[1])?;
-    Some(Cpu { state, functions, translations_end: counter })
+    Some(Cpu { state, state_bytes: wanted.len(), functions, translations_end: counter })
 }
 
 /// Twice, with different marks in the state: what is found both times is no leftover of an earlier one.
 fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
     const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
-    image.save(handle);
     let original = image.get64(0);
     let [one, other] = MARKS.map(|mark| {
         image.set64(0, mark);
@@ -151,13 +152,14 @@ fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
     one.filter(|_| one == other)
 }
 
+/// Of all that lead there, the pair that begins nearest to it: a pointer to something in front of the CPU leads there in this engine alone.
 fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Place> {
     let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
-    pointers(handle.raw() as usize, STRUCTURE).into_iter().find_map(|(number, cpu)| {
-        let mut near = pointers(cpu, CPU).into_iter().filter(|(_, state)| state.wrapping_sub(cpu) < NEAR);
-        let (to_state, _) = near.find(|(_, state)| memory.holds(*state, wanted))?;
-        Some(Place { to_cpu: number * WORD, to_state: to_state * WORD })
-    })
+    let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {
+        let near = pointers(cpu, CPU).into_iter().filter(move |(_, state)| state.wrapping_sub(cpu) < NEAR);
+        near.map(move |(to_state, _)| Place { to_cpu: number * WORD, to_state: to_state * WORD })
+    });
+    pairs.filter(|place| at(memory, handle, *place, wanted).is_some()).min_by_key(|place| place.to_state)
 }
 
 fn word(bytes: &[u8]) -> usize {

@@ -7,7 +7,7 @@
 
 use super::engine::Handle;
 use super::ffi::write_request;
-use super::live::{self, Memory};
+use super::live::{Cpu, Memory};
 use super::ram::Ram;
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -80,11 +80,10 @@ thread_local! {
 }
 
 /// From now on, until `forget` is given the answer.
-pub(super) fn watch(handle: Handle, ram: &Ram) -> Result<*mut Stores, String> {
+pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores, String> {
     let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
     let memory = Memory::of_this_process()?;
     let layout = &handle.kind().stores;
-    let cpu = live::cpu(&memory, handle).ok_or_else(unknown)?;
     let place = layout.place.get_or_init(|| find_fill(&memory, handle, cpu.functions)).ok_or_else(unknown)?;
     let modes = cpu.translations_end.checked_sub(layout.modes * size_of::<Mode>()).ok_or_else(unknown)?;
     let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;

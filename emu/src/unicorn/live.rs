@@ -9,6 +9,7 @@ use super::stores::Layout;
 use super::surgery::Image;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the entries.
 ///
@@ -109,10 +110,13 @@ pub(super) struct Cpu {
 
 /// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there, looked for again.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
+    find_from(handle, &handle.kind().live)
+}
+
+fn find_from(handle: Handle, known: &OnceLock<Place>) -> Result<Cpu, String> {
     let memory = Memory::of_this_process()?;
     let mut image = Image::new(handle)?;
     image.save(handle);
-    let known = &handle.kind().live;
     let found = known.get().and_then(|place| at(&memory, handle, *place, &image.bytes())).or_else(|| {
         let place = search(&memory, handle, &mut image)?;
         let _ = known.set(place);
@@ -201,5 +205,31 @@ impl Memory {
 
     fn holds(&self, at: usize, wanted: &[u8]) -> bool {
         at != 0 && self.read(at, wanted.len()) == wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::witness::Witness;
+    use crate::unicorn::engine::Core;
+    use crate::unicorn::kinds;
+    use crate::unicorn::ram::Ram;
+
+    /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next engine.
+    #[test]
+    fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
+        let ram = Ram::new(4 << 20).unwrap();
+        for kind in [&kinds::X86, &kinds::ARM64, &kinds::ARM] {
+            let core: Core<Witness> = Core::new(kind, &ram).unwrap();
+            let right = *kind.live.get().unwrap();
+            let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
+            for (to_cpu, to_state) in stray {
+                let found = find_from(core.handle(), &OnceLock::from(Place { to_cpu, to_state })).unwrap();
+                let expected = find(core.handle()).unwrap();
+                let [found, expected] = [found, expected].map(|cpu| (cpu.state, cpu.functions, cpu.translations_end));
+                assert_eq!(found, expected, "{to_cpu}, {to_state}");
+            }
+        }
     }
 }

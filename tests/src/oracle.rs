@@ -17,8 +17,6 @@ pub struct Oracle {
     pub busybox: &'static str,
     /// Its name in the catalogue.
     pub stock: &'static str,
-    /// Its CPUs can be saved, so that a snapshot of it at its shell can be begun at.
-    pub saved: bool,
 }
 
 /// All of them.
@@ -28,28 +26,24 @@ pub const ORACLES: &[Oracle] = &[
         image: "6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64",
         busybox: "busybox/busybox-amd64",
         stock: "debian/amd64",
-        saved: true,
     },
     Oracle {
         name: "6.1.0-50-686",
         image: "6.1.0-50-686/vmlinuz-6.1.0-50-686",
         busybox: "busybox/busybox-i386",
         stock: "debian/i386",
-        saved: true,
     },
     Oracle {
         name: "6.1.0-50-arm64",
         image: "6.1.0-50-arm64/vmlinuz-6.1.0-50-arm64",
         busybox: "busybox/busybox-arm64",
         stock: "debian/arm64",
-        saved: true,
     },
     Oracle {
         name: "6.1.0-50-armmp",
         image: "6.1.0-50-armmp/vmlinuz-6.1.0-50-armmp",
         busybox: "busybox/busybox-armhf",
         stock: "debian/armhf",
-        saved: false,
     },
 ];
 
@@ -73,12 +67,8 @@ pub fn table(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer or cannot be saved.
+/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer.
 pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
-    if !oracle.saved {
-        println!("{}: skipped: CPUs of its ISA cannot be saved", oracle.name);
-        return None;
-    }
     let (stock, image, busybox) = files_of(oracle)?;
     Some(AtShell::of(stock, &image, &busybox))
 }

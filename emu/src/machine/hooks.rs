@@ -1,7 +1,6 @@
 //! What the CPU core calls: blocks that start, traps, port accesses. The road of a hit begins in `interrupt`.
 
-use super::gate::Gate;
-use super::{FROZEN_MOST, Happening, Inner, Listener, What, Wish};
+use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
 use crate::clock::{Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
@@ -134,176 +133,6 @@ impl<L: Listener> Inner<L> {
         self.after_access();
     }
 
-    /// A block in the probe window, so far behind its start, where detours are nothing special: most likely the start of one.
-    fn at_detour(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
-        if let Some(detour) = self.listener.detour(offset)
-            && self.view.clock.enter_detour(pc, size, detour)
-        {
-            let (origin, point) = (detour.origin, detour.point);
-            let (listener, view) = self.show(origin);
-            return match listener.escaped_simply(view, point) {
-                true => {}
-                false => self.enter_function(origin, point),
-            };
-        }
-        self.at_another(pc, size, cpu, offset);
-    }
-
-    /// The CPU is at the start of a detour that is not quite as usual: most likely that of a return probe.
-    #[inline(never)]
-    fn enter_function(&mut self, origin: u64, point: u32) {
-        let (listener, view) = self.show(origin);
-        if !listener.entered_simply(view, point) {
-            self.escape(origin, point);
-        }
-    }
-
-    /// A block in the probe window that is no detour, or where these take no short way.
-    #[inline(never)]
-    fn at_another(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
-        if self.listener.returns_at(pc) && self.view.clock.enter_nothing(pc) {
-            return self.returned(pc, size, cpu);
-        }
-        if let Some((origin, len)) = self.listener.copy(pc)
-            && self.view.clock.enter_copy(pc, size, origin, len)
-        {
-            return;
-        }
-        self.odd_block(pc, size, cpu, offset);
-    }
-
-    /// A block of the guest's own that the clock has to think about: the first one behind a trap, one that starts inside the one before.
-    #[inline(never)]
-    fn near_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
-        let falls_through = self.view.clock.enter(pc, size.into(), Place::Guest);
-        if !falls_through && (self.view.clock.time() >= self.next_look || self.listener.watches(pc)) {
-            self.look_up(cpu, pc);
-        }
-    }
-
-    /// A block start at which something may be due.
-    #[inline(never)]
-    fn look(&mut self, pc: u64, _size: u32, cpu: BlockContext<'_>) {
-        self.look_up(cpu, pc);
-    }
-
-    /// What the gate is to catch and what is done with that, after a change of what that depends on.
-    pub(super) fn set_gate(&mut self) {
-        let wide = self.frozen || self.shown.is_some() || self.arrival.is_some() || self.listener.follows();
-        self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
-        self.set_at_gate();
-    }
-
-    fn set_at_gate(&mut self) {
-        self.was_busy = self.listener.is_busy(self.view.current);
-        self.at_gate = if self.gate.is_wide() {
-            Self::odd_block
-        } else if self.was_busy || self.listener.times() {
-            Self::at_another
-        } else {
-            Self::at_detour
-        };
-    }
-
-    /// After what may have made the listener busy, or idle again.
-    #[inline]
-    fn settle_gate(&mut self) {
-        if self.listener.is_busy(self.view.current) != self.was_busy {
-            self.set_at_gate();
-        }
-    }
-
-    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
-    pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
-        if let Some(Wish::Shutdown(_)) = self.wish {
-            cpu.stop();
-            return;
-        }
-        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
-        self.hide_window();
-        let place = if self.window.holds(pc) {
-            self.listener.place(pc)
-        } else if self.frozen {
-            self.frozen_block();
-            Place::Nothing
-        } else {
-            Place::Guest
-        };
-        let counts_as = if self.frozen { Place::Nothing } else { place };
-        let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
-        if !falls_through
-            && (self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
-            && self.look_up(cpu, pc)
-        {
-            return;
-        }
-        if self.listener.follows() {
-            self.listener.passed(pc..pc.wrapping_add(size.into()));
-        }
-        match place {
-            Place::Detour(detour) => self.escape(detour.origin, detour.point),
-            Place::ReturnPad => self.returned(pc, size, cpu),
-            Place::Saving { .. } => self.saving(pc),
-            Place::Trampoline => self.called(pc),
-            _ => {}
-        }
-    }
-
-    /// A block start at which something may be due; the only place where a run is ended. True: it is.
-    fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
-        let now = self.view.clock.time();
-        self.board.advance(At { cpu: self.view.current, now });
-        if self.wish.is_none() && self.arrival == Some(pc) {
-            self.arrival = None;
-            self.wish = Some(Wish::Attention);
-        }
-        if self.wish.is_none() && self.listener.watches(pc) {
-            let (listener, view) = self.show(pc);
-            if listener.arrived(view) {
-                self.wish = Some(Wish::Attention);
-            }
-        }
-        if self.wish.is_none()
-            && self.board.pending(self.view.current).is_some()
-            && (self.view.model.interruptible)(&cpu.handle(), &mut self.scratch)
-        {
-            self.wish = Some(Wish::Interrupt);
-        }
-        if self.wish.is_none() && now >= self.limit {
-            self.wish = Some(Wish::Limit);
-        }
-        if self.wish.is_none() && now >= self.slice_end {
-            self.wish = Some(Wish::Switch);
-        }
-        if self.wish.is_none() && self.listener.attention_at().is_some_and(|at| now >= at) {
-            self.wish = Some(Wish::Attention);
-        }
-        if self.wish.is_some() {
-            self.view.clock.take_back();
-            cpu.stop();
-            true
-        } else {
-            self.next_look = self.when_to_look();
-            false
-        }
-    }
-
-    /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it in.
-    pub(super) fn when_to_look(&self) -> u64 {
-        if self.wish.is_some() || self.board.pending(self.view.current).is_some() {
-            return 0;
-        }
-        let due = [self.board.next_event(self.view.current), self.listener.attention_at()].into_iter().flatten().min();
-        due.unwrap_or(u64::MAX).min(self.limit).min(self.slice_end)
-    }
-
-    fn frozen_block(&mut self) {
-        self.frozen_blocks += 1;
-        if self.frozen_blocks > FROZEN_MOST {
-            self.wish = Some(Wish::Shutdown(format!("a handler in guest code ran for {FROZEN_MOST} blocks without returning")));
-        }
-    }
-
     /// The listener, and the CPU as it is shown to it.
     #[inline]
     pub(super) fn show(&mut self, pc: u64) -> (&mut L, &mut View) {
@@ -339,45 +168,6 @@ impl<L: Listener> Inner<L> {
                 self.give(cpu, trap.exception, resume);
             }
         }
-    }
-
-    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
-    #[inline(never)]
-    fn returned(&mut self, pc: u64, _size: u32, cpu: BlockContext<'_>) {
-        let (listener, view) = self.show(pc);
-        if !listener.returned(view) {
-            return self.returned_nowhere(cpu);
-        }
-        self.look_at_listener();
-    }
-
-    #[cold]
-    fn returned_nowhere(&mut self, cpu: BlockContext<'_>) {
-        self.wish = Some(Wish::Shutdown("a function under a return probe has returned on a stack that cannot be written".into()));
-        cpu.stop();
-    }
-
-    /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.
-    #[inline(never)]
-    fn escape(&mut self, origin: u64, point: u32) {
-        let (listener, view) = self.show(origin);
-        listener.escaped(view, point);
-        self.look_at_listener();
-    }
-
-    /// The CPU is at the start of a faithful detour.
-    #[inline(never)]
-    fn saving(&mut self, pc: u64) {
-        let (listener, view) = self.show(pc);
-        listener.saving(view);
-    }
-
-    /// The CPU is at the trampoline: the handlers run, on the registers that the detour has saved.
-    #[inline(never)]
-    fn called(&mut self, pc: u64) {
-        let (listener, view) = self.show(pc);
-        listener.called(view);
-        self.look_at_listener();
     }
 
     /// A handler in guest code begins, or has ended.
@@ -491,7 +281,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    fn look_at_listener(&mut self) {
+    pub(super) fn look_at_listener(&mut self) {
         if self.wish.is_none() && self.listener.wants_attention() {
             self.wish = Some(Wish::Attention);
             self.next_look = 0;

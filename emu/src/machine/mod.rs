@@ -1,7 +1,8 @@
 //! The machine: a CPU core, a board, RAM and a clock, and one listener that may claim traps.
 //!
-//! `hooks.rs` is called by the core, `run.rs` decides what runs next; nothing here knows about probes.
+//! `hooks.rs` is called by the core, and by it `blocks.rs` where code starts; `run.rs` decides what runs next; nothing here knows about probes.
 
+mod blocks;
 mod fetched;
 mod gate;
 mod hooks;

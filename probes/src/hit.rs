@@ -109,7 +109,10 @@ impl Engine {
         if let Some(point) = self.points.at(pc)
             && self.points.get(point).is_some_and(|found| found.armed)
         {
-            return self.hit(cpu, number, point);
+            return match self.hit_simply(cpu, number, point) {
+                Some(answer) => answer,
+                None => self.hit(cpu, number, point),
+            };
         }
         if self.scene.instances.trap_pad() == Some(pc) {
             return self.returned(cpu);
@@ -202,6 +205,27 @@ impl Engine {
             }
             cpu.set_pc(address);
         }
+    }
+
+    /// A hit of a lone probe whose instruction's copy jumps back: nothing comes after it. `None`: it is not so, and nothing has been done.
+    #[inline]
+    fn hit_simply(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Option<Answer> {
+        let (probe, found) = (self.points.lone(point)?, self.points.get(point)?);
+        let (slot, address) = (found.slot?, found.address());
+        let jumps_back = matches!(found.plan, Plan::Boost) && !found.has_post && !found.shared;
+        let has_detour = found.jump != Jump::Plain && !found.region.is_nothing();
+        if !jumps_back || has_detour || self.cpus.get(number)?.depth != 0 || !self.paused.is_empty() {
+            return None;
+        }
+        self.counts.hits += 1;
+        let handler = probe.count_hit();
+        let flow = handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Moment::Before));
+        // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs instead.
+        if flow == Flow::Redirected && cpu.pc() != address {
+            return Some(self.resume(number, 0, false));
+        }
+        cpu.set_pc(slot.boosted());
+        Some(self.resume(number, 0, true))
     }
 
     fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {

@@ -65,6 +65,8 @@ pub(super) static TABLE: &[Row] = &[
     row   (0x0f60_0090, 0x0020_0090, b"pp-p", Refuse(&UNPRIVILEGED), Slot),       // strht, ldrht, ldrsbt, ldrsht
     row   (0x0f60_0090, 0x0060_0090, b"pp--", Refuse(&UNPRIVILEGED), Slot),
     refuse(0x0e10_e0d0, 0x0000_e0d0, &REGISTERS),                                 // ldrd, strd of the pc
+    row   (0x0e50_10d0, 0x0000_10d0, b"wp-p", Either(extra), Refuse(&REGISTERS)), // ldrd, strd from an odd register on
+    row   (0x0e50_10d0, 0x0040_10d0, b"wp--", Either(extra), Refuse(&REGISTERS)),
     both  (0x0e50_00d0, 0x0000_00d0, b"wp-p", Either(extra)),                     // ldrd, strd
     both  (0x0e50_00d0, 0x0040_00d0, b"wp--", Either(extra)),
     both  (0x0e50_00f0, 0x0000_00b0, b"wp-p", Either(extra)),                     // strh

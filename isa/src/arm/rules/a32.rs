@@ -67,11 +67,14 @@ pub(super) static TABLE: &[Row] = &[
     refuse(0x0e10_e0d0, 0x0000_e0d0, &REGISTERS),                                 // ldrd, strd of the pc
     row   (0x0e50_10d0, 0x0000_10d0, b"wp-p", Either(extra), Refuse(&REGISTERS)), // ldrd, strd from an odd register on
     row   (0x0e50_10d0, 0x0040_10d0, b"wp--", Either(extra), Refuse(&REGISTERS)),
-    both  (0x0e50_00d0, 0x0000_00d0, b"wp-p", Either(extra)),                     // ldrd, strd
+    both  (0x0e50_0fd0, 0x0000_00d0, b"wp-p", Either(extra)),                     // ldrd, strd
+    row   (0x0e50_00d0, 0x0000_00d0, b"wp-p", Either(extra), Refuse(&UNKNOWN)),
     both  (0x0e50_00d0, 0x0040_00d0, b"wp--", Either(extra)),
-    both  (0x0e50_00f0, 0x0000_00b0, b"wp-p", Either(extra)),                     // strh
+    both  (0x0e50_0ff0, 0x0000_00b0, b"wp-p", Either(extra)),                     // strh
+    row   (0x0e50_00f0, 0x0000_00b0, b"wp-p", Either(extra), Refuse(&UNKNOWN)),
     both  (0x0e50_00f0, 0x0040_00b0, b"wp--", Either(extra)),
-    both  (0x0e50_0090, 0x0010_0090, b"wp-p", Either(extra)),                     // ldrh, ldrsb, ldrsh
+    both  (0x0e50_0f90, 0x0010_0090, b"wp-p", Either(extra)),                     // ldrh, ldrsb, ldrsh
+    row   (0x0e50_0090, 0x0010_0090, b"wp-p", Either(extra), Refuse(&UNKNOWN)),
     both  (0x0e50_0090, 0x0050_0090, b"wp--", Either(extra)),
     refuse(0x0e00_0090, 0x0000_0090, &UNKNOWN),
     // 3.8

@@ -131,7 +131,8 @@ impl Clock {
         goes_on
     }
 
-    /// A block of the guest's own code starts: [`Clock::enter`] for almost all that [`Clock::goes_on`] says no of. False: it takes [`Clock::enter`], and nothing has changed.
+    /// A block of the guest's own code starts: [`Clock::enter`] for almost all that [`Clock::goes_on`] says no of. False: it takes
+    /// [`Clock::enter`], and nothing has changed.
     #[inline(always)]
     pub fn enter_guest(&mut self, pc: u64, size: u32) -> bool {
         // One that starts inside the block before it, or none is open.

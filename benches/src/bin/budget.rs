@@ -43,7 +43,10 @@ fn main() -> ExitCode {
 /// Under callgrind: prints the hits of each of the runs that it counts.
 fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(many) = many::find(guest) {
-        let number = |text: &&str| text.parse().map_err(|_| format!("`{text}` is no number of probes"));
+        let number = |text: &&str| {
+            let asked = text.parse().ok().filter(|count| (1..=many.most).contains(count));
+            asked.ok_or_else(|| format!("`{text}` is no number of probes; {guest} takes 1 to {}", many.most))
+        };
         return rest.iter().try_for_each(|text| measure_among(many, number(text)?));
     }
     let mut bench = BenchLoop::tiny(guest)?;

@@ -251,10 +251,9 @@ fn debian_i386_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386", "i686", 20, true);
 }
 
-/// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. `cargo test -p trapline-tests --test stock_boot --
-/// --ignored --nocapture` shows the numbers.
+/// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. With `--nocapture` it shows
+/// the numbers.
 #[test]
-#[ignore = "a long run"]
 fn debian_amd64_is_the_same_under_ten_thousand_jumps() {
     const JUMPS: usize = 10_000;
     let Some(stock) = stock("debian/amd64") else { return };

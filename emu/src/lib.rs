@@ -2,6 +2,7 @@
 //!
 //! Without the feature `cpu` what reads files (boot, symbols, still) and the devices build alone, free of Unicorn.
 
+pub mod arches;
 pub mod boot;
 pub mod clock;
 pub mod devices;

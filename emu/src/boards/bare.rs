@@ -25,7 +25,6 @@ pub static SPEC: Spec = Spec {
     cpus: 2,
     boot: |config, _, _| boot(0, config),
     devices: |cpus| Box::new(Bare::new(cpus)),
-    arrives_at: &[],
 };
 
 /// The same where RAM does not start at 0 and the ports are in memory.

@@ -4,8 +4,6 @@ pub mod bare;
 pub mod pc;
 pub mod virt;
 
-use crate::boot::Kernel;
-use crate::boot::linux;
 use crate::clock::Ticks;
 use crate::error::MachineError;
 use crate::machine::Config;
@@ -32,25 +30,6 @@ pub struct Spec {
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
     /// The devices, for so many CPUs.
     pub devices: fn(cpus: usize) -> Box<dyn Board>,
-    /// Functions of which the first that the kernel has is run to before anybody sees the machine: earlier the text is not what and
-    /// where it is going to be, so nothing can be probed there. Empty: probes work from the entry.
-    pub arrives_at: &'static [&'static str],
-}
-
-/// The board that a kernel was made for.
-pub fn of(kernel: &Kernel) -> &'static Spec {
-    match (kernel.arch.name(), is_stock(kernel)) {
-        ("arm" | "thumb2", true) => &virt::ARM,
-        ("arm64", true) => &virt::ARM64,
-        ("arm" | "thumb2" | "arm64", false) => &bare::ARM,
-        (_, true) => &pc::SPEC,
-        (_, false) => &bare::SPEC,
-    }
-}
-
-/// Whether a kernel is a stock Linux.
-pub fn is_stock(kernel: &Kernel) -> bool {
-    linux::FIRST_FUNCTIONS.iter().any(|name| kernel.symbols.address_of(name).is_some())
 }
 
 /// Who accesses a device, and when.

@@ -28,7 +28,6 @@ pub static SPEC: Spec = Spec {
     cpus: 1,
     boot,
     devices: |_| Box::new(Pc::default()),
-    arrives_at: linux::FIRST_FUNCTIONS,
 };
 
 const TIMER_LINE: u8 = 0;

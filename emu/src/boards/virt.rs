@@ -6,7 +6,6 @@
 use super::{At, Board, Boot, Spec};
 use crate::boot::fdt::{Device, Timer, Tree};
 use crate::boot::image::RAM_START;
-use crate::boot::linux;
 use crate::clock::Ticks;
 use crate::devices::arch_timer::{ArchTimer, Register};
 use crate::devices::gic::Gic;
@@ -37,7 +36,6 @@ pub static ARM64: Spec = Spec {
     cpus: 1,
     boot: |config, ram, end| boot(&A64, config, ram, end),
     devices: |cpus| Box::new(Virt::new(cpus)),
-    arrives_at: linux::FIRST_FUNCTIONS,
 };
 
 const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;

@@ -4,13 +4,11 @@
 
 use super::foreign::{machine_name, not_elf};
 use super::{Section, Segment};
+use crate::arches::{self, Identity};
 use crate::error::BootError;
 use crate::symbols::{self, Symbols};
 use goblin::container::{Container, Ctx, Endian};
-use goblin::elf::header::{
-    EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL,
-    Header,
-};
+use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHT_SYMTAB};
 use goblin::elf::{Elf, ProgramHeader, SectionHeader, Sym, Symtab};
@@ -43,7 +41,7 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         has if has < LONGEST_HEADER => BootError::Truncated { what: "the ELF header".into(), needs: LONGEST_HEADER, has },
         _ => BootError::Malformed(error.to_string()),
     })?;
-    let mut arch = arch_of(&header)?;
+    let arch = arch_of(&header)?;
     kind_of(&header)?;
     let ctx = context(&header);
     let segments = segments(bytes, &header, ctx, arch)?;
@@ -51,15 +49,9 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         return Err(BootError::EntryOutside { entry: header.e_entry });
     }
     let headers = section_headers(bytes, &header, ctx)?;
-    let symbols = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
-        Some(table) => {
-            let (symbols, in_thumb) = symbol_table(bytes, table, &headers, ctx, arch)?;
-            if in_thumb {
-                arch = Arch::Thumb2;
-            }
-            symbols
-        }
-        None => Symbols::default(),
+    let (symbols, arch) = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
+        Some(table) => symbol_table(bytes, table, &headers, ctx, arch)?,
+        None => (Symbols::default(), arch),
     };
     let sections = sections(bytes, &header, &headers);
     Ok(Image { arch, entry: header.e_entry, segments, sections, symbols })
@@ -71,22 +63,17 @@ pub(super) fn foreign(machine: impl Into<String>) -> BootError {
     BootError::ForeignMachine { machine: machine.into(), supported }
 }
 
-/// What a file of this header runs on.
+/// What a file of this header runs on, as far as a header says it.
 pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
-    let wide = header.e_ident[EI_CLASS] == ELFCLASS64;
-    let little = header.e_ident[EI_DATA] == ELFDATA2LSB;
-    match (header.e_machine, wide, little) {
-        (EM_386, false, true) => Ok(Arch::I386),
-        (EM_X86_64, true, true) => Ok(Arch::X86_64),
-        (EM_ARM, false, true) => Arch::from_name("arm").ok_or_else(|| foreign("arm")),
-        (EM_AARCH64, true, true) => Arch::from_name("arm64").ok_or_else(|| foreign("arm64")),
-        (EM_X86_64, false, true) => Err(foreign("x32 (x86_64 with 32-bit addresses)")),
-        (machine, wide, little) => {
-            let bits = if wide { 64 } else { 32 };
-            let end = if little { "little" } else { "big" };
-            Err(foreign(format!("{} ({bits}-bit, {end}-endian)", machine_name(machine))))
-        }
-    }
+    let identity = Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] };
+    let row = arches::all().find(|row| row.elf == identity);
+    row.map(|row| row.arch).ok_or_else(|| foreign(machine_name(&identity)))
+}
+
+/// Of the ISAs with the same header, the one that most functions' symbols point to code of.
+fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
+    let same = arches::all().filter(|row| row.elf == arches::of(arch).elf).map(|row| row.arch);
+    same.into_iter().find(|other| symbols::elf::point_to_code_of(table, *other)).unwrap_or(arch)
 }
 
 fn kind_of(header: &Header) -> Result<(), BootError> {
@@ -185,14 +172,14 @@ fn section_headers(bytes: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<Sectio
     SectionHeader::parse_from(table, 0, count, ctx).map_err(malformed)
 }
 
-/// The symbols, and whether most functions are in Thumb code.
+/// The symbols, and the ISA, which they may say more precisely.
 fn symbol_table(
     bytes: &[u8],
     table: &SectionHeader,
     headers: &[SectionHeader],
     ctx: Ctx,
     arch: Arch,
-) -> Result<(Symbols, bool), BootError> {
+) -> Result<(Symbols, Arch), BootError> {
     let data = piece(bytes, table.sh_offset, table.sh_size, || "the symbol table".into())?;
     let names = match headers.get(table.sh_link as usize) {
         Some(names) => piece(bytes, names.sh_offset, names.sh_size, || "the names of the symbols".into())?,
@@ -200,13 +187,12 @@ fn symbol_table(
     };
     let count = data.len() / Sym::size(ctx.container);
     if count == 0 {
-        return Ok((Symbols::default(), false));
+        return Ok((Symbols::default(), arch));
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
-    let in_thumb = arch == Arch::Arm && symbols::elf::is_thumb(&table);
-    let arch = if in_thumb { Arch::Thumb2 } else { arch };
+    let arch = arch_by_symbols(arch, &table);
     let entries = symbols::elf::entries(&table, names, headers, arch);
-    Ok((Symbols::new(entries).with_data(symbols::elf::data(&table, names, headers, arch)), in_thumb))
+    Ok((Symbols::new(entries).with_data(symbols::elf::data(&table, names, headers, arch)), arch))
 }
 
 /// The sections in memory, with names where these can be read: they only help to find tables.

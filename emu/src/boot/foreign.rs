@@ -1,6 +1,8 @@
 //! What a file is that is no kernel of ours, so that the error can say so.
 
+use crate::arches::Identity;
 use crate::error::BootError;
+use goblin::elf::header::{ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_X86_64};
 
 /// The first bytes of kinds of files, with what to do about each.
 #[rustfmt::skip]
@@ -47,13 +49,21 @@ const MACHINES: &[(u16, &str)] = &[
     (43, "SPARC V9"), (50, "Itanium"), (94, "Xtensa"), (183, "arm64"), (189, "MicroBlaze"), (243, "RISC-V"), (252, "C-SKY"), (258, "LoongArch"),
 ];
 
-/// What people call the machine with that number.
-pub fn machine_name(number: u16) -> String {
-    match MACHINES.iter().find(|(known, _)| *known == number) {
-        Some((_, name)) => (*name).to_string(),
-        None => format!("machine number {number}"),
+/// What people call such a machine.
+pub fn machine_name(identity: &Identity) -> String {
+    if *identity == X32 {
+        return "x32 (x86_64 with 32-bit addresses)".into();
     }
+    let name = match MACHINES.iter().find(|(known, _)| *known == identity.machine) {
+        Some((_, name)) => (*name).to_string(),
+        None => format!("machine number {}", identity.machine),
+    };
+    let bits = if identity.class == ELFCLASS64 { 64 } else { 32 };
+    let end = if identity.order == ELFDATA2LSB { "little" } else { "big" };
+    format!("{name} ({bits}-bit, {end}-endian)")
 }
+
+const X32: Identity = Identity { machine: EM_X86_64, class: ELFCLASS32, order: ELFDATA2LSB };
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 use super::elf::{self, Image};
 use super::payload::Shelf;
 use super::{Segment, zimage};
+use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
 use trapline_isa::arch::Arch;
@@ -33,14 +34,21 @@ const SPLIT: u64 = 0x1000_0000;
 
 /// The kernel in these bytes, if they are such an image.
 pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
-    let (name, raw): (_, Reader) = match () {
-        () if has_arm64_magic(bytes) => ("arm64", arm64),
-        () if zimage::is_zimage(bytes) => ("arm", arm),
-        () => return None,
-    };
-    let arch = Arch::from_name(name).ok_or_else(|| elf::foreign(name));
-    Some(arch.and_then(|arch| Ok(raw(shelf, bytes)?.into_image(arch))))
+    let of = |row: &'static Row| row.raw_image.filter(|format| (format.is)(bytes)).map(|format| (row.arch, format));
+    let (arch, format) = arches::all().find_map(of)?;
+    Some((format.read)(shelf, bytes).map(|raw| raw.into_image(arch)))
 }
+
+/// A kind of raw images.
+pub struct Format {
+    is: fn(&[u8]) -> bool,
+    read: Reader,
+}
+
+/// `Image` of arm64.
+pub static ARM64_IMAGE: Format = Format { is: has_arm64_magic, read: arm64 };
+/// What is in a zImage of 32-bit ARM.
+pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
 
 type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 

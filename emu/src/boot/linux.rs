@@ -13,9 +13,6 @@ pub struct Boot {
     pub info: u64,
 }
 
-/// The functions in which a kernel first runs where it is linked, one of which every Linux for x86, arm64 and 32-bit ARM has.
-pub const FIRST_FUNCTIONS: &[&str] = &["x86_64_start_kernel", "i386_start_kernel", "__primary_switched", "__mmap_switched"];
-
 /// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
 /// alternatives, return thunks, static calls).
 pub const TEXT_IS_PATCHED: &[&str] = &["rest_init"];

@@ -16,6 +16,7 @@ pub mod unnamed;
 pub mod whole;
 pub mod zimage;
 
+use crate::arches;
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
 use payload::Shelf;
@@ -147,6 +148,16 @@ impl Kernel {
         let start = (range.start - segment.virtual_address) as usize;
         let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         segment.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// The function in which a Linux first runs where it is linked; `None`: it is no Linux.
+    pub fn first_function(&self) -> Option<u64> {
+        arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
+    }
+
+    /// Whether it is a stock Linux.
+    pub fn is_stock(&self) -> bool {
+        self.first_function().is_some()
     }
 
     /// The part of the image with that name.

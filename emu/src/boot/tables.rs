@@ -7,6 +7,7 @@
 use super::Kernel;
 use super::marks::{Bounds, Form, Marks, bounds};
 use super::unnamed::Finder;
+use crate::arches;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -83,7 +84,7 @@ const SITES: &[(Bounds, Site, [usize; 2])] = &[
 impl Tables {
     /// What this kernel's tables say.
     pub fn of(kernel: &Kernel) -> Tables {
-        let marks = Marks::of(kernel.arch);
+        let marks = arches::of(kernel.arch).marks;
         let mut reader = Reader { kernel, marks, word: kernel.arch.isa().word, finder: None, missing: Vec::new() };
         let text = reader.range(&TEXT).unwrap_or_else(|| reader.executable());
         let mut tables = Tables { text, init_text: reader.range(&INIT_TEXT), init: reader.range(&INIT), ..Tables::default() };

@@ -6,6 +6,7 @@
 
 use super::marks::{Form, Marks};
 use super::{Kernel, Segment};
+use crate::arches;
 use crate::symbols::Symbols;
 use std::ops::Range;
 
@@ -24,7 +25,7 @@ pub struct Finder<'a> {
 impl<'a> Finder<'a> {
     /// Of this kernel, whose code lies in these ranges.
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
-        Finder { kernel, symbols, word: kernel.arch.isa().word, code, marks: Marks::of(kernel.arch) }
+        Finder { kernel, symbols, word: kernel.arch.isa().word, code, marks: arches::of(kernel.arch).marks }
     }
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.

@@ -7,7 +7,6 @@ use super::image::RAM_START;
 use super::{payload, zimage};
 use crate::error::BootError;
 use payload::{byte, word};
-use trapline_isa::arch::Arch;
 
 /// The first protocol whose header says how the file may be entered.
 const WITH_ENTRIES: u32 = 0x20c;
@@ -42,24 +41,41 @@ pub struct Whole {
     pub header: Vec<u8>,
 }
 
-impl Whole {
-    /// The decompressor in a file of that ISA; `None`: there is none in it.
-    pub fn of(file: &[u8], arch: Arch) -> Result<Option<Whole>, BootError> {
-        match arch {
-            Arch::I386 | Arch::X86_64 if payload::is_bzimage(file) => bzimage(file, arch).map(Some),
-            Arch::Arm if zimage::is_zimage(file) => Ok(Some(Whole {
-                bytes: file.to_vec(),
-                at: ZIMAGE_AT,
-                entry: ZIMAGE_AT,
-                room: file.len() as u64 + ZIMAGE_ROOM,
-                header: Vec::new(),
-            })),
-            _ => Ok(None),
-        }
-    }
+/// Finds the decompressor in a kernel's file; `None`: there is none in it.
+pub type Decompressor = fn(&[u8]) -> Result<Option<Whole>, BootError>;
+
+/// For ISAs whose kernels' files do not unpack themselves, or not in a way that is known here.
+pub fn none(_: &[u8]) -> Result<Option<Whole>, BootError> {
+    Ok(None)
 }
 
-fn bzimage(file: &[u8], arch: Arch) -> Result<Whole, BootError> {
+/// That of a bzImage for 32 bits.
+pub fn bzimage_entered_at_its_start(file: &[u8]) -> Result<Option<Whole>, BootError> {
+    bzimage(file, |_| Ok(0))
+}
+
+/// That of a bzImage for 64 bits.
+pub fn bzimage_entered_for_64_bits(file: &[u8]) -> Result<Option<Whole>, BootError> {
+    bzimage(file, |flags| if flags & HAS_LONG_ENTRY != 0 { Ok(LONG_ENTRY) } else { Err("it has no entry for 64 bits") })
+}
+
+/// That of a zImage.
+pub fn zimage(file: &[u8]) -> Result<Option<Whole>, BootError> {
+    let whole = || Whole {
+        bytes: file.to_vec(),
+        at: ZIMAGE_AT,
+        entry: ZIMAGE_AT,
+        room: file.len() as u64 + ZIMAGE_ROOM,
+        header: Vec::new(),
+    };
+    Ok(zimage::is_zimage(file).then(whole))
+}
+
+/// `entry`: how far behind its start it is entered, by the flags of its header.
+fn bzimage(file: &[u8], entry: fn(flags: u32) -> Result<u64, &'static str>) -> Result<Option<Whole>, BootError> {
+    if !payload::is_bzimage(file) {
+        return Ok(None);
+    }
     let version = word(file, VERSION) & 0xffff;
     let refused = |why: String| Err(BootError::Payload { what: "the bzImage", why });
     if version < WITH_ENTRIES {
@@ -69,20 +85,24 @@ fn bzimage(file: &[u8], arch: Arch) -> Result<Whole, BootError> {
     let Some(bytes) = file.get(start..).filter(|bytes| !bytes.is_empty()) else {
         return Err(BootError::Truncated { what: "the bzImage".into(), needs: start as u64 + 1, has: file.len() as u64 });
     };
-    let entry = match arch {
-        Arch::X86_64 if word(file, LOAD_FLAGS) & HAS_LONG_ENTRY == 0 => return refused("it has no entry for 64 bits".into()),
-        Arch::X86_64 => LONG_ENTRY,
-        _ => 0,
+    let entry = match entry(word(file, LOAD_FLAGS)) {
+        Ok(entry) => entry,
+        Err(why) => return refused(why.into()),
     };
     let at = u64::from(word(file, PREFERRED_ADDRESS)) | u64::from(word(file, PREFERRED_ADDRESS + 4)) << 32;
     let header = file.get(SETUP_HEADER..HEADER_END + 1 + usize::from(byte(file, HEADER_END))).unwrap_or_default().to_vec();
     let room = u64::from(word(file, ROOM)).max(bytes.len() as u64);
-    Ok(Whole { bytes: bytes.to_vec(), at, entry: at.wrapping_add(entry), room, header })
+    Ok(Some(Whole { bytes: bytes.to_vec(), at, entry: at.wrapping_add(entry), room, header }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::arch::Arch;
+
+    fn of(file: &[u8], arch: Arch) -> Result<Option<Whole>, BootError> {
+        (crate::arches::of(arch).decompressor)(file)
+    }
 
     fn bzimage_file(version: u16, flags: u8) -> Vec<u8> {
         let mut file = vec![0; 1024];
@@ -115,13 +135,13 @@ mod tests {
             ("no file at all",              Vec::new(),                     Arch::I386,     Ok(None)),
         ];
         for (what, file, arch, expected) in cases {
-            match (Whole::of(&file, arch), expected) {
+            match (of(&file, arch), expected) {
                 (Ok(found), Ok(entry)) => assert_eq!(found.map(|whole| whole.entry), entry, "{what}"),
                 (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{what}: {error}"),
                 (answer, _) => panic!("{what}: {answer:?}"),
             }
         }
-        let found = Whole::of(&whole, Arch::X86_64).expect("it can").expect("a bzImage");
+        let found = of(&whole, Arch::X86_64).expect("it can").expect("a bzImage");
         assert_eq!((found.bytes, found.room, found.header.len()), (vec![7; 600], 0x40_0000, 0x26c - SETUP_HEADER));
     }
 
@@ -135,7 +155,7 @@ mod tests {
             file[0x202..0x206].copy_from_slice(b"HdrS");
             file.truncate(keep);
             for arch in [Arch::X86_64, Arch::I386, Arch::Arm] {
-                let _ = Whole::of(&file, arch);
+                let _ = of(&file, arch);
             }
         }
     }

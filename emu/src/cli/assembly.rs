@@ -1,10 +1,11 @@
 //! Instructions as people read them: capstone's text, with branch targets by name.
 
 use super::Failure;
+use crate::arches::{self, Disassembler};
 use crate::symbols::Symbols;
-use capstone::Capstone;
-use capstone::arch::{BuildsCapstone, BuildsCapstoneSyntax, arm, arm64, x86};
+use capstone::{Capstone, Endian, NO_EXTRA_MODE};
 use clap::ValueEnum;
+use goblin::elf::header::ELFDATA2LSB;
 use trapline_isa::arch::Arch;
 use trapline_isa::insn::{Flow, Insn};
 
@@ -27,20 +28,18 @@ pub struct Writer<'k> {
 impl<'k> Writer<'k> {
     /// One for this ISA.
     pub fn new(arch: Arch, syntax: Syntax, symbols: &'k Symbols) -> Result<Writer<'k>, Failure> {
-        let x86 = |mode| {
-            let syntax = match syntax {
-                Syntax::Att => x86::ArchSyntax::Att,
-                Syntax::Intel => x86::ArchSyntax::Intel,
-            };
-            Capstone::new().x86().mode(mode).syntax(syntax).build()
-        };
-        let capstone = match arch {
-            Arch::I386 => x86(x86::ArchMode::Mode32),
-            Arch::X86_64 => x86(x86::ArchMode::Mode64),
-            Arch::Arm => Capstone::new().arm().mode(arm::ArchMode::Arm).build(),
-            Arch::Thumb2 => Capstone::new().arm().mode(arm::ArchMode::Thumb).build(),
-            Arch::Arm64 => Capstone::new().arm64().mode(arm64::ArchMode::Arm).build(),
-        };
+        let row = arches::of(arch);
+        let Disassembler { family, mode, has_syntaxes } = row.disassembler;
+        let endian = if row.elf.order == ELFDATA2LSB { Endian::Little } else { Endian::Big };
+        let capstone = Capstone::new_raw(family, mode, NO_EXTRA_MODE, Some(endian)).and_then(|mut capstone| {
+            if has_syntaxes {
+                capstone.set_syntax(match syntax {
+                    Syntax::Att => capstone::Syntax::Att,
+                    Syntax::Intel => capstone::Syntax::Intel,
+                })?;
+            }
+            Ok(capstone)
+        });
         let capstone = capstone.map_err(|error| Failure::failed(format!("the disassembler cannot be set up: {error}")))?;
         Ok(Writer { capstone, symbols })
     }

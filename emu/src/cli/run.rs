@@ -7,7 +7,6 @@ use super::output::Paint;
 use super::stock_guest::{StockArgs, Typed};
 use super::terminal::Terminal;
 use super::{DetourName, Failure, PolicyName, place};
-use crate::boards;
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use clap::ValueEnum;
@@ -224,7 +223,7 @@ impl Args {
         if texts.next().is_some() {
             return Err(Failure::usage("only one text can be waited for").advise("give one `--until console:TEXT`"));
         }
-        let input = self.input(boards::is_stock(&kernel))?;
+        let input = self.input(kernel.is_stock())?;
         Ok(Request {
             name: self.image.clone(),
             kernel,

@@ -1,7 +1,7 @@
 //! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is given.
 
 use super::{Failure, image, modules};
-use crate::boards;
+use crate::arches;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, initramfs};
 use std::fs;
@@ -60,7 +60,7 @@ impl StockArgs {
 
     /// `None` for a kernel that is no stock one, which takes none of this.
     pub fn guest(&self, name: &str, kernel: &Kernel) -> Result<Option<StockGuest>, Failure> {
-        if !boards::is_stock(kernel) {
+        if !kernel.is_stock() {
             return match (&self.initrd, &self.script, &self.modules[..], self.from_boot, self.whole) {
                 (None, None, [], false, false) => Ok(None),
                 (None, None, [], true, _) => {
@@ -101,7 +101,7 @@ impl StockArgs {
 
 /// What unpacks itself in the file of that name.
 fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
-    let found = Whole::of(&image::bytes(name)?, arch);
+    let found = (arches::of(arch).decompressor)(&image::bytes(name)?);
     let found =
         found.map_err(|error| Failure::usage(format!("`{name}` cannot be booted whole: {error}")).advise(error.advice()))?;
     found.ok_or_else(|| {
@@ -112,13 +112,8 @@ fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
 
 /// The stock kernel whose surroundings a kernel out of a file gets.
 fn stock_for(arch: Arch) -> &'static Stock {
-    let architecture = match arch.name() {
-        "x86_64" => "amd64",
-        "arm" | "thumb2" => "armhf",
-        name => name,
-    };
     let stocks = trapline_images::stocks();
-    stocks.iter().find(|stock| stock.architecture == architecture).unwrap_or(&stocks[0])
+    stocks.iter().find(|stock| stock.architecture == arches::of(arch).debian).unwrap_or(&stocks[0])
 }
 
 /// Beside the kernel when it was named, otherwise in the first folder that has one.

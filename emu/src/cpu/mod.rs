@@ -204,17 +204,6 @@ pub struct WindowRow {
     pub prepare: fn(&Ram, &WindowPlace),
 }
 
-/// The table of an ISA; `None` for one that no machine runs yet.
-pub fn model(arch: Arch) -> Option<&'static Model> {
-    match arch {
-        Arch::X86_64 => Some(&x86::X86_64),
-        Arch::I386 => Some(&x86::I386),
-        Arch::Arm64 => Some(&arm64::ARM64),
-        Arch::Arm => Some(&arm::ARM),
-        Arch::Thumb2 => Some(&arm::THUMB2),
-    }
-}
-
 /// What an access wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

@@ -9,11 +9,12 @@ mod hooks;
 mod run;
 mod snapshot;
 
-use crate::boards::{self, Board};
+use crate::arches;
+use crate::boards::{Board, Spec};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use crate::clock::{Clock, Detour, Place, Ticks, ticks};
-use crate::cpu::{self, Model, Shown, TaskPlace, View, WindowPlace};
+use crate::cpu::{Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
@@ -284,8 +285,7 @@ impl<L: Listener> Machine<L> {
     /// probe window lies.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         let mut machine = Machine::assemble(kernel, config, listener, true)?;
-        let first = boards::of(kernel).arrives_at.iter().find_map(|name| kernel.symbols.address_of(name));
-        if let Some(address) = first {
+        if let Some(address) = kernel.first_function() {
             machine.arrive(address)?;
         }
         Ok(machine)
@@ -298,10 +298,9 @@ impl<L: Listener> Machine<L> {
         listener: impl FnOnce(WindowPlace) -> L,
         loaded: bool,
     ) -> Result<Machine<L>, MachineError> {
-        let model = cpu::model(kernel.arch)
-            .ok_or_else(|| MachineError::Config(format!("no machine runs {} kernels yet", kernel.arch.name())))?;
+        let machine = arches::of(kernel.arch).machine()?;
+        let (model, spec) = (machine.model, machine.board(kernel));
         (model.self_check)().map_err(MachineError::Core)?;
-        let spec = boards::of(kernel);
         let told = checked_ram(spec, config)?;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);
         let hidden = spec.ram_start + told;
@@ -310,7 +309,7 @@ impl<L: Listener> Machine<L> {
         let total = (entry_tables + model.entry_tables - spec.ram_start).next_multiple_of(LARGE_PAGE);
         let ram = Ram::at(spec.ram_start, total as usize)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        let info = if loaded { load_all(kernel, config, &ram, told)? } else { 0 };
+        let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
         let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
@@ -515,7 +514,7 @@ impl Parts<'_> {
 }
 
 /// Bytes of RAM, if the board can have what is asked for.
-fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError> {
+fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     let (name, most) = (spec.name, spec.cpus);
     if !(1..=most).contains(&config.cpus) {
         let plural = if most == 1 { "1 CPU".to_string() } else { format!("1 to {most} CPUs") };
@@ -533,8 +532,7 @@ fn checked_ram(spec: &boards::Spec, config: &Config) -> Result<u64, MachineError
 }
 
 /// Loads the kernel and what the board gives it; where the boot information is.
-fn load_all(kernel: &Kernel, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
-    let spec = boards::of(kernel);
+fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
     let most = spec.ram_start + told;
     let kernel_end = match &config.whole {
         None => load(kernel, ram, spec.name, most)?,

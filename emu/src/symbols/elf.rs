@@ -1,6 +1,7 @@
 //! Symbols out of an ELF file's symbol table.
 
 use super::Entry;
+use crate::arches;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};
@@ -12,20 +13,21 @@ pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arc
     table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch)).collect()
 }
 
-/// Whether a table of 32-bit ARM is of a kernel in Thumb code: pointers to functions of Thumb code have bit 0 set.
-pub fn is_thumb(table: &Symtab<'_>) -> bool {
+/// Whether most functions' symbols have what pointers to code of that ISA have set beside the address, and others have not.
+pub fn point_to_code_of(table: &Symtab<'_>, arch: Arch) -> bool {
+    let bits = arch.isa().pointer_bits;
     let functions = || table.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != SHN_UNDEF as usize);
-    2 * functions().filter(|symbol| symbol.st_value & 1 != 0).count() > functions().count()
+    2 * functions().filter(|symbol| symbol.st_value & bits != 0).count() > functions().count()
 }
 
 /// Where data lies between the code, or code of the other instruction set, by address: from each mapping symbol `$d` to the next one of any kind (AAELF, "mapping symbols").
 pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Range<u64>> {
-    let other_set = if arch == Arch::Thumb2 { 'a' } else { 't' };
+    let Some(own) = arches::of(arch).mapping_symbol else { return Vec::new() };
     let mapping = |symbol: Sym| {
         let section = sections.get(symbol.st_shndx).filter(|section| section.sh_flags & u64::from(SHF_EXECINSTR) != 0)?;
         let kind = name(names, symbol.st_name)?.strip_prefix('$')?.chars().next()?;
         let end = section.sh_addr.checked_add(section.sh_size)?;
-        matches!(kind, 'a' | 't' | 'x' | 'd').then_some((symbol.st_value, kind == 'd' || kind == other_set, end))
+        matches!(kind, 'a' | 't' | 'x' | 'd').then_some((symbol.st_value, kind != own, end))
     };
     let mut found: Vec<(u64, bool, u64)> = table.iter().filter_map(mapping).collect();
     found.sort_unstable();

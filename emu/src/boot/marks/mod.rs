@@ -1,15 +1,15 @@
 //! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in, in the file of its name. No
 //! core is needed to read an image, so it stands not with what runs the ISA.
 
-mod arm;
-mod arm64;
+pub mod arm;
+pub mod arm64;
+pub mod x86;
+
 mod literals;
-mod x86;
 
 use super::Kernel;
 use super::unnamed::Finder;
 use std::ops::Range;
-use trapline_isa::arch::Arch;
 use trapline_probes::guest::Site;
 
 /// One ISA's.
@@ -47,18 +47,6 @@ pub struct Looks {
     pub may_fault: fn(&[u8]) -> bool,
     /// The distance from the site to where a static call's call or jump goes.
     pub static_call: fn(&[u8]) -> Option<i64>,
-}
-
-impl Marks {
-    /// Those of an ISA.
-    pub fn of(arch: Arch) -> &'static Marks {
-        match arch {
-            Arch::I386 | Arch::X86_64 => &x86::MARKS,
-            Arch::Arm => &arm::MARKS,
-            Arch::Thumb2 => &arm::IN_THUMB,
-            Arch::Arm64 => &arm64::MARKS,
-        }
-    }
 }
 
 /// How an address stands in a row of a table.

@@ -1,0 +1,202 @@
+//! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row missing, for
+//! otherwise this does not compile. Nobody else asks which ISA it is.
+
+use crate::boot::image::{self, Format};
+use crate::boot::marks::{self, Marks};
+use crate::boot::whole::{self, Decompressor};
+use goblin::elf::header::{ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
+use trapline_isa::arch::Arch;
+#[cfg(feature = "cpu")]
+use {
+    crate::boards::{Spec, bare, pc, virt},
+    crate::boot::Kernel,
+    crate::cpu::{Model, arm, arm64, x86},
+    crate::error::MachineError,
+    capstone::{Arch as Family, Mode},
+};
+
+/// One ISA's row.
+pub struct Row {
+    /// Which ISA.
+    pub arch: Arch,
+    /// How an ELF file says that it is for this ISA. Where several say the same, the symbols tell (`boot/elf.rs`); the first one is taken
+    /// when they do not.
+    pub elf: Identity,
+    /// The letter of the mapping symbols in front of code of this ISA (`$a`; AAELF, "mapping symbols"); `None`: it has none.
+    pub mapping_symbol: Option<char>,
+    /// How a raw image of its kernel is told and read, where there are such.
+    pub raw_image: Option<&'static Format>,
+    /// The decompressor in a kernel's file that unpacks itself.
+    pub decompressor: Decompressor,
+    /// What is known of its kernels' own tables.
+    pub marks: &'static Marks,
+    /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that does so at other
+    /// addresses, and its text is not yet what it is going to be, so nothing can be probed there.
+    pub first_functions: &'static [&'static str],
+    /// Debian's name for its packages.
+    pub debian: &'static str,
+    /// What runs it; `None`: no machine does yet.
+    #[cfg(feature = "cpu")]
+    pub machine: Option<Machine>,
+    /// Who writes its instructions as people read them.
+    #[cfg(feature = "cpu")]
+    pub disassembler: Disassembler,
+}
+
+/// Three fields of an ELF header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// `e_machine`
+    pub machine: u16,
+    /// `EI_CLASS`
+    pub class: u8,
+    /// `EI_DATA`
+    pub order: u8,
+}
+
+/// What runs an ISA.
+#[cfg(feature = "cpu")]
+pub struct Machine {
+    /// Its CPU.
+    pub model: &'static Model,
+    /// The board for our tiny kernel.
+    pub bare: &'static Spec,
+    /// The board for stock kernels.
+    pub stock: &'static Spec,
+}
+
+/// Capstone's words for an ISA; the byte order is that of its ELF files.
+#[cfg(feature = "cpu")]
+#[derive(Clone, Copy)]
+pub struct Disassembler {
+    /// The family.
+    pub family: Family,
+    /// Which of it.
+    pub mode: Mode,
+    /// There are two ways to write its instructions.
+    pub has_syntaxes: bool,
+}
+
+static I386: Row = Row {
+    arch: Arch::I386,
+    elf: Identity { machine: EM_386, class: ELFCLASS32, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::bzimage_entered_at_its_start,
+    marks: &marks::x86::MARKS,
+    first_functions: &["i386_start_kernel"],
+    debian: "i386",
+    #[cfg(feature = "cpu")]
+    machine: Some(Machine { model: &x86::I386, bare: &bare::SPEC, stock: &pc::SPEC }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, has_syntaxes: true },
+};
+
+static X86_64: Row = Row {
+    arch: Arch::X86_64,
+    elf: Identity { machine: EM_X86_64, class: ELFCLASS64, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::bzimage_entered_for_64_bits,
+    marks: &marks::x86::MARKS,
+    first_functions: &["x86_64_start_kernel"],
+    debian: "amd64",
+    #[cfg(feature = "cpu")]
+    machine: Some(Machine { model: &x86::X86_64, bare: &bare::SPEC, stock: &pc::SPEC }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, has_syntaxes: true },
+};
+
+static ARM: Row = Row {
+    arch: Arch::Arm,
+    elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    mapping_symbol: Some('a'),
+    raw_image: Some(&image::ZIMAGE),
+    decompressor: whole::zimage,
+    marks: &marks::arm::MARKS,
+    first_functions: &["__mmap_switched"],
+    debian: "armhf",
+    #[cfg(feature = "cpu")]
+    machine: Some(Machine { model: &arm::ARM, bare: &bare::ARM, stock: &virt::ARM }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, has_syntaxes: false },
+};
+
+static THUMB2: Row = Row {
+    arch: Arch::Thumb2,
+    elf: Identity { machine: EM_ARM, class: ELFCLASS32, order: ELFDATA2LSB },
+    mapping_symbol: Some('t'),
+    // A zImage does not say in which code its kernel is.
+    raw_image: None,
+    decompressor: whole::none,
+    marks: &marks::arm::IN_THUMB,
+    first_functions: &["__mmap_switched"],
+    debian: "armhf",
+    #[cfg(feature = "cpu")]
+    machine: Some(Machine { model: &arm::THUMB2, bare: &bare::ARM, stock: &virt::ARM }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, has_syntaxes: false },
+};
+
+static ARM64: Row = Row {
+    arch: Arch::Arm64,
+    elf: Identity { machine: EM_AARCH64, class: ELFCLASS64, order: ELFDATA2LSB },
+    mapping_symbol: Some('x'),
+    raw_image: Some(&image::ARM64_IMAGE),
+    decompressor: whole::none,
+    marks: &marks::arm64::MARKS,
+    first_functions: &["__primary_switched"],
+    debian: "arm64",
+    #[cfg(feature = "cpu")]
+    machine: Some(Machine { model: &arm64::ARM64, bare: &bare::ARM, stock: &virt::ARM64 }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
+};
+
+/// The row of an ISA.
+pub fn of(arch: Arch) -> &'static Row {
+    match arch {
+        Arch::I386 => &I386,
+        Arch::X86_64 => &X86_64,
+        Arch::Arm => &ARM,
+        Arch::Thumb2 => &THUMB2,
+        Arch::Arm64 => &ARM64,
+    }
+}
+
+/// All rows.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    Arch::ALL.iter().map(|arch| of(*arch))
+}
+
+#[cfg(feature = "cpu")]
+impl Row {
+    /// What runs it, or a sentence.
+    pub fn machine(&self) -> Result<&Machine, MachineError> {
+        let none = || MachineError::Config(format!("no machine runs {} kernels yet", self.arch.name()));
+        self.machine.as_ref().ok_or_else(none)
+    }
+}
+
+#[cfg(feature = "cpu")]
+impl Machine {
+    /// The board that a kernel was made for.
+    pub fn board(&self, kernel: &Kernel) -> &'static Spec {
+        if kernel.is_stock() { self.stock } else { self.bare }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_is_that_of_its_isa() {
+        for arch in Arch::ALL {
+            let row = of(*arch);
+            assert_eq!((row.arch, row.elf.class == ELFCLASS64), (*arch, arch.isa().word == 8), "{}", arch.name());
+            #[cfg(feature = "cpu")]
+            assert!(row.machine.as_ref().is_none_or(|machine| machine.model.arch == *arch), "{}", arch.name());
+        }
+    }
+}

@@ -71,8 +71,8 @@ bench: ## criterion's benches (target/criterion/report/index.html), docs/overhea
 	$(CARGO) run --locked --package trapline-benches --bin overhead
 
 .PHONY: machines
-machines: ## docs/overhead.md's figures of whole machines: Debian kernels, QEMU beside them, virtual time
-	@scripts/setup.sh budget
+machines: ## docs/overhead.md's figures of whole machines: Debian kernels' boots and users' work, QEMU beside them, virtual time
+	@scripts/setup.sh budget machines
 	$(CARGO) run --locked --package trapline-benches --bin machine -- --write
 	$(CARGO) run --locked --package trapline-benches --bin virtual_time -- --write
 	$(CARGO) run --locked --package trapline-benches --bin guest_kprobes -- --write

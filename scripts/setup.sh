@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that everything a Makefile target needs is there; quick and silent when it is.
 #
-#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz, budget
+#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz, budget, machines
 #
 # On Debian and its kin, as root or with sudo, what is missing is installed by apt-get; elsewhere, or with NO_INSTALL=1, it is named
 # together with the command that installs it, and the exit status is 1. Cargo's own tools come from crates.io.
@@ -61,6 +61,12 @@ look_for_build_tools() {
 
 look_for_budget_tools() {
     have valgrind || lack "valgrind (callgrind counts the instructions)" valgrind
+}
+
+# The rivals of the kernels that benches/src/bin/machine/contest.rs lists.
+look_for_rivals() {
+    have qemu-system-x86_64 && have qemu-system-i386 || lack "qemu-system-x86_64 and qemu-system-i386 (what they take is measured beside)" qemu-system-x86
+    have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the same)" qemu-system-arm
 }
 
 look_for_fuzz_tools() {
@@ -151,8 +157,9 @@ look_for_all() {
             build | test | licences) ;;
             fuzz) look_for_fuzz_tools ;;
             budget) look_for_budget_tools ;;
+            machines) look_for_rivals ;;
             *)
-                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz, budget)" >&2
+                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz, budget, machines)" >&2
                 exit 2
                 ;;
         esac

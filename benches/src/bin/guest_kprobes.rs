@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::{env, fs};
 use trapline::boot::initramfs;
-use trapline_benches::section;
+use trapline_benches::{section, user_time};
 use trapline_images::Wanted;
 
 /// The ways take turns so often; medians count.
@@ -132,9 +132,9 @@ fn watch(child: &mut Child) -> Result<Vec<Run>, String> {
         if let Some(rest) = line.strip_prefix("list ") {
             list = rest.to_string();
         } else if line.starts_with("begin ") {
-            started = user_seconds(pid)?;
+            started = user_time::of(pid)?;
         } else if let Some(name) = line.strip_prefix("end ") {
-            let seconds = user_seconds(pid)? - started;
+            let seconds = user_time::of(pid)? - started;
             runs.push(Run { name: name.to_string(), seconds, list: list.clone(), profile: String::new() });
         } else if let (Some(profile), Some(run)) = (line.strip_prefix("profile "), runs.last_mut()) {
             run.profile = profile.to_string();
@@ -149,7 +149,7 @@ fn table(runs: &[Run]) -> Result<String, String> {
         let all = found.len() == ROUNDS;
         all.then_some(found).ok_or_else(|| format!("the guest did not run `{name}` {ROUNDS} times"))
     };
-    let without = median(find("none")?.iter().map(|run| run.seconds));
+    let without = user_time::median(find("none")?.iter().map(|run| run.seconds));
     let mut table = format!(
         "| how | us/hit | what |\n| --- | --- | --- |\n| none | - | a read of one byte and a write take {:.2} us |\n",
         without * 1e6 / READS as f64
@@ -159,7 +159,7 @@ fn table(runs: &[Run]) -> Result<String, String> {
         for run in find(way.name)? {
             each.push((run.seconds - without) * 1e6 / way.hits_of(run)?);
         }
-        table.push_str(&format!("| {} | {:.2} | {} |\n", way.name, median(each.into_iter()), way.what));
+        table.push_str(&format!("| {} | {:.2} | {} |\n", way.name, user_time::median(each), way.what));
     }
     Ok(table)
 }
@@ -179,21 +179,4 @@ impl Way {
         }
         Ok(hits as f64 / 2.0)
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// What /proc counts in, on every Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
-
-/// proc(5), the 14th word of `stat`; the second, in brackets, may hold blanks.
-fn user_seconds(pid: u32) -> Result<f64, String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| format!("QEMU's /proc/{pid}/stat: {error}"))?;
-    let rest = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: Option<f64> = rest.split_whitespace().nth(11).and_then(|word| word.parse().ok());
-    ticks.map(|ticks| ticks / TICKS_PER_SECOND).ok_or_else(|| "/proc/PID/stat is not as expected".into())
 }

@@ -1,0 +1,112 @@
+//! Whole boots: to the shell, a script of one line, and off; with 0, 10 and 1,000 probes armed that nothing hits.
+
+use crate::contest::{Contest, Contestant, Prepared, run};
+use crate::{Options, guest};
+use std::process::Command;
+use trapline_benches::user_time::median;
+
+const SAID: &str = "the shell is there";
+/// How many probes are armed.
+const ARMED: [usize; 3] = [0, 10, 1_000];
+
+pub const HEADINGS: [&str; 9] = [
+    "kernel",
+    "user s",
+    "QEMU, user s",
+    "ratio",
+    "10 armed, user s",
+    "1,000 armed, user s",
+    "guest s",
+    "instructions, millions",
+    "millions a second",
+];
+
+/// What was found out about one kernel; seconds are of user time.
+pub struct Figures {
+    kernel: &'static str,
+    /// With none, ten and a thousand probes armed.
+    ours: Vec<f64>,
+    qemu: Option<f64>,
+    guest_seconds: f64,
+    instructions: f64,
+}
+
+impl Figures {
+    pub fn cells(&self) -> Vec<String> {
+        let seconds = |value: f64| format!("{value:.2}");
+        let mut cells = vec![self.kernel.to_string(), seconds(self.ours[0])];
+        cells.push(self.qemu.map_or_else(|| "-".into(), seconds));
+        cells.push(self.qemu.map_or_else(|| "-".into(), |qemu| seconds(self.ours[0] / qemu)));
+        cells.extend(self.ours[1..].iter().map(|value| seconds(*value)));
+        cells.push(seconds(self.guest_seconds));
+        cells.push(format!("{:.0}", self.instructions / 1e6));
+        cells.push(format!("{:.0}", self.instructions / 1e6 / self.ours[0]));
+        cells
+    }
+
+    pub fn json(&self) -> String {
+        let ours: Vec<String> =
+            ARMED.iter().zip(&self.ours).map(|(armed, time)| format!("\"user_s_{armed}_armed\":{time:.3}")).collect();
+        let qemu = self.qemu.map_or_else(|| "null".into(), |time| format!("{time:.3}"));
+        format!(
+            "{{\"kernel\":\"{}\",{},\"qemu_user_s\":{qemu},\"guest_s\":{:.6},\"instructions\":{:.0}}}",
+            self.kernel,
+            ours.join(","),
+            self.guest_seconds,
+            self.instructions
+        )
+    }
+}
+
+/// One who boots: a contestant, and how many probes are armed meanwhile.
+struct Turn {
+    who: Contestant,
+    armed: usize,
+    times: Vec<f64>,
+}
+
+/// All of a kernel's boots, in turn.
+pub fn measure(contest: &Contest, options: &Options) -> Result<Figures, String> {
+    let prepared = contest.prepare(&format!("echo {SAID}\n"))?;
+    let mut turns = Vec::new();
+    let mut program = None;
+    for who in contest.contestants(None)? {
+        match &who {
+            Contestant::Build(build) => {
+                program = Some(build.clone());
+                turns.extend(ARMED.map(|armed| Turn { who: Contestant::Build(build.clone()), armed, times: Vec::new() }));
+            }
+            Contestant::Rival => turns.push(Turn { who, armed: 0, times: Vec::new() }),
+        }
+    }
+    let (count, program) = (turns.len(), program.ok_or("nobody boots it")?);
+    for round in 0..options.rounds {
+        // Another one begins each round, so that none is always behind the same one.
+        for number in 0..count {
+            let turn = &mut turns[(round + number) % count];
+            let time = boot(contest, &prepared, turn)?;
+            turn.times.push(time);
+        }
+    }
+    let (_, counted) = run(Command::new(program).arg(guest::COUNT).arg(&prepared.folder))?;
+    let mut numbers = counted.split_whitespace().filter_map(|word| word.parse().ok());
+    let (Some(guest_seconds), Some(instructions)) = (numbers.next(), numbers.next()) else {
+        return Err("nothing was counted".into());
+    };
+    let mut ours: Vec<f64> = turns.into_iter().map(|turn| median(turn.times)).collect();
+    let qemu = ours.split_off(ARMED.len()).pop();
+    Ok(Figures { kernel: contest.kernel, ours, qemu, guest_seconds, instructions })
+}
+
+fn boot(contest: &Contest, prepared: &Prepared, turn: &Turn) -> Result<f64, String> {
+    match &turn.who {
+        Contestant::Build(program) => {
+            let mut command = Command::new(program);
+            Ok(run(command.arg(guest::BOOT).arg(&prepared.folder).arg(turn.armed.to_string()))?.0)
+        }
+        Contestant::Rival => match run(&mut contest.rival(prepared))? {
+            (time, said) if said.contains(SAID) => Ok(time),
+            _ => Err("its rival did not get to the shell".into()),
+        },
+    }
+}

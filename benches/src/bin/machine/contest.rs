@@ -1,0 +1,110 @@
+//! Who is measured: a stock kernel in this build of trapline, in another build, and under its rival, all with the same files.
+
+use crate::guest;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+use trapline::boot::{initramfs, payload};
+use trapline_benches::user_time;
+use trapline_images::{Stock, Wanted};
+
+/// A kernel and its rival.
+pub struct Contest {
+    /// As `trapline images` calls it.
+    pub kernel: &'static str,
+    /// The program that runs it too.
+    qemu: &'static str,
+    /// What it needs besides, to be the machine that the kernel finds in trapline.
+    arguments: &'static [&'static str],
+}
+
+/// A further kernel is a further row.
+pub const CONTESTS: &[Contest] = &[
+    Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[] },
+    Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[] },
+    // It has no Cortex-A8 on this board.
+    Contest { kernel: "debian/armhf", qemu: "qemu-system-arm", arguments: &["-M", "virt,highmem=off", "-cpu", "cortex-a15"] },
+    Contest { kernel: "debian/arm64", qemu: "qemu-system-aarch64", arguments: &["-M", "virt", "-cpu", "cortex-a72"] },
+];
+
+impl Contest {
+    /// The kernel without its distribution.
+    pub fn short(&self) -> &'static str {
+        self.kernel.rsplit('/').next().unwrap_or(self.kernel)
+    }
+
+    /// What all contestants boot; the script is what the guest runs before it switches itself off.
+    pub fn prepare(&self, script: &str) -> Result<Prepared, String> {
+        let wanted = Wanted::parse(self.kernel).ok_or("no such kernel")?;
+        let local = trapline_images::locate(&wanted, &trapline_images::folders())
+            .ok_or_else(|| format!("it is not on this computer, `trapline images pull {}` brings it", self.kernel))?;
+        let folder = env::temp_dir().join(format!("trapline-machine-{}-{}", std::process::id(), self.short()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let prepared = Prepared { folder, stock: wanted.stock };
+        let write =
+            |name: &str, bytes: &[u8]| fs::write(prepared.folder.join(name), bytes).map_err(|error| format!("{name}: {error}"));
+        let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let busybox = local.busybox.as_deref().ok_or("it has no busybox beside it")?;
+        let kernel = read(&local.kernel)?;
+        // QEMU takes no kernel that is compressed with xz from outside, and bzImages and zImages whole.
+        let packed = local.kernel.extension().is_some_and(|extension| extension == "xz");
+        match packed {
+            true => write(guest::KERNEL, &payload::unpack(&kernel).map_err(|error| error.to_string())?)?,
+            false => write(guest::KERNEL, &kernel)?,
+        }
+        write(guest::INITRD, &initramfs::with_busybox(&read(busybox)?, Some(script.as_bytes()), &[]))?;
+        write(guest::COMMAND_LINE, prepared.stock.command_line.as_bytes())?;
+        Ok(prepared)
+    }
+
+    /// The contestants, in the order of the tables' columns.
+    pub fn contestants(&self, beside: Option<&Path>) -> Result<Vec<Contestant>, String> {
+        let mut all = vec![Contestant::Build(env::current_exe().map_err(|error| error.to_string())?)];
+        all.extend(beside.map(|build| Contestant::Build(build.to_path_buf())));
+        match Command::new(self.qemu).arg("--version").output() {
+            Ok(_) => all.push(Contestant::Rival),
+            Err(_) => eprintln!("{}: {} is not installed, so it is measured without", self.kernel, self.qemu),
+        }
+        Ok(all)
+    }
+
+    /// The rival, about to boot it.
+    pub fn rival(&self, prepared: &Prepared) -> Command {
+        let mut command = Command::new(self.qemu);
+        command.args(self.arguments).args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]);
+        command.arg("-kernel").arg(prepared.folder.join(guest::KERNEL)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
+        command.args(["-append", prepared.stock.command_line]);
+        command
+    }
+}
+
+/// One of those that take turns.
+pub enum Contestant {
+    /// This program, or the same of another build of trapline.
+    Build(PathBuf),
+    /// QEMU.
+    Rival,
+}
+
+/// A folder of its own, which goes away with this.
+pub struct Prepared {
+    pub folder: PathBuf,
+    stock: &'static Stock,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // It is the host's temporary folder: what stays there is no matter.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Runs it to its end: seconds of user time, and what it printed.
+pub fn run(command: &mut Command) -> Result<(f64, String), String> {
+    let before = user_time::of_children()?;
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", command.get_program().to_string_lossy(), output.status));
+    }
+    Ok((user_time::of_children()? - before, String::from_utf8_lossy(&output.stdout).into_owned()))
+}

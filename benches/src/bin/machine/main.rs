@@ -1,0 +1,170 @@
+//! Whole machines: what a boot of each stock kernel and users' work in it take, beside QEMU; `machine --help` says the rest.
+//!
+//! The contestants take turns, each a process of its own; what counts is the median of their user times. Kernels are those of
+//! `TRAPLINE_IMAGES` and of `trapline images pull`.
+
+mod boots;
+mod contest;
+mod guest;
+mod works;
+
+use contest::{CONTESTS, Contest};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use trapline_benches::section;
+use works::{WORKS, Work};
+
+const HELP: &str = "\
+What Debian's kernels on this computer take, in seconds of user time, here and under QEMU (the qemu-system-* that are
+installed): a boot, with 0, 10 and 1,000 probes armed that nothing hits, and works of users, each for itself. The
+contestants take turns, and the median of their rounds counts.
+
+usage: machine [--only KERNEL,...] [--work WORK,...] [--rounds N] [--beside PROGRAM] [--json] [--write]
+
+  --only KERNEL,...  these kernels: amd64, i386, armhf, arm64
+  --work WORK,...    these works: boot, syscalls, sha, shell, pipe, fork, gzip, faults
+  --rounds N         how often each; 3 unless said
+  --beside PROGRAM   this program of another build does the works (not the boots) in turn too; the ratio to it comes last
+  --json             a line of JSON for each figure
+  --write            the tables go into docs/overhead.md; with all kernels and works
+  --help             this text
+
+While developing: machine --only amd64 --work syscalls,pipe --rounds 3";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        [guest::BOOT, folder, armed] => {
+            armed.parse().map_err(|_| "how many?".to_string()).and_then(|armed| guest::boot(Path::new(folder), armed))
+        }
+        [guest::COUNT, folder] => guest::count(Path::new(folder)),
+        [guest::WORK, folder] => guest::work(Path::new(folder)),
+        ["--help"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => Options::parse(&words).and_then(|options| measure(&options)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("machine: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    kernels: Vec<&'static Contest>,
+    boots: bool,
+    works: Vec<&'static Work>,
+    rounds: usize,
+    beside: Option<PathBuf>,
+    json: bool,
+    write: bool,
+}
+
+/// Stands among the works, on the command line.
+const BOOT: &str = "boot";
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        let mut options = Options {
+            kernels: CONTESTS.iter().collect(),
+            boots: true,
+            works: WORKS.iter().collect(),
+            rounds: 3,
+            beside: None,
+            json: false,
+            write: false,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().copied().ok_or(format!("{word} wants a word behind it; --help says which"));
+            match *word {
+                "--json" => options.json = true,
+                "--write" => options.write = true,
+                "--rounds" => {
+                    let number = value()?.parse().ok().filter(|number| *number > 0);
+                    options.rounds = number.ok_or("--rounds wants a number from 1 on")?;
+                }
+                "--only" => {
+                    let one = |name: &str| CONTESTS.iter().find(|contest| contest.short() == name || contest.kernel == name);
+                    let all = value()?.split(',').map(|name| one(name).ok_or(format!("there is no kernel `{name}`")));
+                    options.kernels = all.collect::<Result<_, _>>()?;
+                }
+                "--work" => {
+                    let names = value()?.split(',');
+                    options.boots = names.clone().any(|name| name == BOOT);
+                    let one = |name: &str| WORKS.iter().find(|work| work.name == name);
+                    let all =
+                        names.filter(|name| *name != BOOT).map(|name| one(name).ok_or(format!("there is no work `{name}`")));
+                    options.works = all.collect::<Result<_, _>>()?;
+                }
+                "--beside" => options.beside = Some(PathBuf::from(value()?)),
+                other => return Err(format!("`{other}` is no option; --help lists them")),
+            }
+        }
+        let all = options.boots && options.works.len() == WORKS.len() && options.kernels.len() == CONTESTS.len();
+        if options.write && (!all || options.beside.is_some()) {
+            return Err("--write takes the tables whole: leave --only, --work and --beside away".into());
+        }
+        Ok(options)
+    }
+}
+
+fn measure(options: &Options) -> Result<(), String> {
+    let mut boots = Vec::new();
+    let mut works = Vec::new();
+    let put = |cells: Vec<String>, json: String, table: &mut Vec<Vec<String>>| {
+        println!("{}", if options.json { json } else { cells.join("  ") });
+        table.push(cells);
+    };
+    let mut left_out = 0;
+    for contest in &options.kernels {
+        let mut fails = |what: &str, why: String| {
+            eprintln!("{}, {what}: {why}; it is left out", contest.kernel);
+            left_out += 1;
+        };
+        if options.boots {
+            match boots::measure(contest, options) {
+                Ok(figures) => put(figures.cells(), figures.json(), &mut boots),
+                Err(why) => fails(BOOT, why),
+            }
+        }
+        if !options.works.is_empty() {
+            match works::measure(contest, options) {
+                Ok(all) => all.iter().for_each(|figures| put(figures.cells(), figures.json(), &mut works)),
+                Err(why) => fails("works", why),
+            }
+        }
+    }
+    if options.write {
+        write("machine", &boots::HEADINGS, &boots, options.rounds)?;
+        write("works", &works::HEADINGS, &works, options.rounds)?;
+    }
+    match (boots.is_empty() && works.is_empty(), left_out) {
+        (true, _) => Err("nothing was measured".into()),
+        (false, 0) => Ok(()),
+        (false, parts) => Err(format!("{parts} parts could not be measured")),
+    }
+}
+
+/// Puts a table into the document, if there is one.
+fn write(name: &str, headings: &[&str], rows: &[Vec<String>], rounds: usize) -> Result<(), String> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let words = |word: fn(&str) -> String| row(&headings.iter().map(|heading| word(heading)).collect::<Vec<_>>());
+    let mut table = words(str::to_string) + &words(|_| "---".into());
+    rows.iter().for_each(|cells| table.push_str(&row(cells)));
+    let how = match rounds {
+        1 => "Each has had one turn.".into(),
+        rounds => format!("Medians of {rounds} turns each."),
+    };
+    table.push_str(&format!("\n{how}\n"));
+    section::replace(name, &table)
+}

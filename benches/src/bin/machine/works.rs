@@ -1,0 +1,208 @@
+//! What people run in a guest: each work's user time alone, from a line of the guest's console to the next.
+
+use crate::contest::{Contest, Contestant, Prepared};
+use crate::{Options, guest};
+use std::fmt::Write;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use trapline_benches::user_time::{self, median};
+
+/// Something to do, for the guest's shell; what it prints nobody looks at, but it must end well.
+pub struct Work {
+    pub name: &'static str,
+    /// In words, for the table.
+    what: &'static str,
+    command: &'static str,
+}
+
+/// A further work is a further row. Each takes QEMU between half a second and two.
+pub const WORKS: &[Work] = &[
+    Work {
+        name: "syscalls",
+        what: "250,000 reads and writes of a byte (dd)",
+        command: "dd if=/dev/zero of=/dev/null bs=1 count=250000",
+    },
+    Work {
+        name: "sha",
+        what: "sha256sum of 32 MiB",
+        command: "[ \"$(dd if=/dev/zero bs=1M count=32 | sha256sum)\" = \
+                  \"83ee47245398adee79bd9c0a8bc57b821e92aba10f5f9ade8a5d1fae4d8c4302  -\" ]",
+    },
+    Work {
+        name: "shell",
+        what: "a loop of the shell, 40,000 times",
+        command: "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done",
+    },
+    Work {
+        name: "pipe",
+        what: "60,000 times 64 bytes through a pipe",
+        command: "dd if=/dev/zero bs=64 count=60000 | dd of=/dev/null bs=64",
+    },
+    Work {
+        name: "fork",
+        what: "250 programs started",
+        command: "i=0; while [ $i -lt 250 ]; do /bin/busybox true; i=$((i+1)); done",
+    },
+    Work { name: "gzip", what: "gzip of 16 MiB", command: "dd if=/dev/zero bs=1M count=16 | gzip" },
+    Work {
+        name: "faults",
+        what: "80,000 pages touched for the first time",
+        command: "i=0; while [ $i -lt 10 ]; do dd if=/dev/zero of=/dev/null bs=32M count=1; i=$((i+1)); done",
+    },
+];
+
+pub const HEADINGS: [&str; 5] = ["kernel", "work", "user s", "QEMU, user s", "ratio"];
+
+/// No run takes longer, on any computer of today.
+const MOST: Duration = Duration::from_secs(900);
+/// Where the last work ends.
+const END: &str = "end";
+
+/// What one work took with one kernel.
+pub struct Figures {
+    kernel: &'static str,
+    work: &'static Work,
+    ours: f64,
+    /// Of another build.
+    beside: Option<f64>,
+    qemu: Option<f64>,
+}
+
+impl Figures {
+    pub fn cells(&self) -> Vec<String> {
+        let optional = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.2}"));
+        let mut cells = vec![self.kernel.to_string(), self.work.what.to_string(), format!("{:.2}", self.ours)];
+        cells.push(optional(self.qemu));
+        cells.push(optional(self.qemu.map(|qemu| self.ours / qemu)));
+        if let Some(beside) = self.beside {
+            cells.push(format!("beside: {beside:.2}"));
+            cells.push(format!("{:.2}", self.ours / beside));
+        }
+        cells
+    }
+
+    pub fn json(&self) -> String {
+        let optional = |value: Option<f64>| value.map_or_else(|| "null".into(), |value| format!("{value:.3}"));
+        format!(
+            "{{\"kernel\":\"{}\",\"work\":\"{}\",\"user_s\":{:.3},\"beside_user_s\":{},\"qemu_user_s\":{}}}",
+            self.kernel,
+            self.work.name,
+            self.ours,
+            optional(self.beside),
+            optional(self.qemu)
+        )
+    }
+}
+
+/// All works with one kernel: each contestant boots once a round and does them one behind the other.
+pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, String> {
+    let works = &options.works;
+    let prepared = contest.prepare(&script(works))?;
+    let mut contestants = contest.contestants(options.beside.as_deref())?;
+    let mut times = vec![Vec::new(); contestants.len()];
+    for round in 0..options.rounds {
+        // Another one begins each round, so that none is always behind the same one.
+        for number in 0..contestants.len() {
+            let who = (round + number) % contestants.len();
+            times[who].push(watch(spawn(contest, &prepared, &contestants[who])?, works)?);
+        }
+    }
+    let rival = matches!(contestants.pop(), Some(Contestant::Rival)).then(|| times.pop()).flatten();
+    let of = |rounds: &Vec<Vec<f64>>, work: usize| median(rounds.iter().filter_map(|round| round.get(work).copied()));
+    let ours = times.first().ok_or("nobody does it")?;
+    let row = |(number, work): (usize, &&'static Work)| Figures {
+        kernel: contest.kernel,
+        work,
+        ours: of(ours, number),
+        beside: times.get(1).map(|times| of(times, number)),
+        qemu: rival.as_ref().map(|times| of(times, number)),
+    };
+    Ok(works.iter().enumerate().map(row).collect())
+}
+
+/// Each work is announced by a line, and so is the end of the last.
+fn script(works: &[&Work]) -> String {
+    let mut script = String::new();
+    for work in works {
+        let Work { name, command, .. } = work;
+        let _ = writeln!(script, "echo {name} {}\n{{ {command}; }} >/dev/null 2>&1 || echo {name} {FAILED}", guest::MARK);
+    }
+    let _ = writeln!(script, "echo {END} {}", guest::MARK);
+    script
+}
+
+const FAILED: &str = "has failed in the guest";
+
+fn spawn(contest: &Contest, prepared: &Prepared, who: &Contestant) -> Result<Child, String> {
+    let mut command = match who {
+        Contestant::Build(program) => Command::new(program),
+        Contestant::Rival => contest.rival(prepared),
+    };
+    if let Contestant::Build(_) = who {
+        command.arg(guest::WORK).arg(&prepared.folder);
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    child.map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))
+}
+
+/// Seconds of user time of each work, in their order.
+fn watch(mut child: Child, works: &[&Work]) -> Result<Vec<f64>, String> {
+    let watched = follow(&mut child, works);
+    if watched.is_err() {
+        // It may have ended by itself.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match (watched, status.success()) {
+        (Ok(times), true) => Ok(times),
+        (Ok(_), false) => Err(format!("all was done, but then: {status}")),
+        (Err(why), _) => Err(why),
+    }
+}
+
+fn follow(child: &mut Child, works: &[&Work]) -> Result<Vec<f64>, String> {
+    let until = Instant::now() + MOST;
+    let lines = lines_of(child)?;
+    let names = works.iter().map(|work| work.name).chain([END]);
+    let mut taken = Vec::new();
+    for name in names {
+        wait_for(&format!("{name} {}", guest::MARK), &lines, until)?;
+        taken.push(user_time::of(child.id())?);
+    }
+    // It is to be heard to its end, lest it stop at a full pipe.
+    while lines.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+    Ok(taken.windows(2).map(|pair| pair[1] - pair[0]).collect())
+}
+
+/// What it prints, line by line, as it comes.
+fn lines_of(child: &mut Child) -> Result<Receiver<String>, String> {
+    let console = child.stdout.take().ok_or("it has no console")?;
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).trim_end().to_string()).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(lines)
+}
+
+fn wait_for(mark: &str, lines: &Receiver<String>, until: Instant) -> Result<(), String> {
+    let mut last = String::new();
+    loop {
+        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) if line.ends_with(mark) => return Ok(()),
+            Ok(line) if line.ends_with(FAILED) => return Err(line),
+            Ok(line) if line.is_empty() => {}
+            Ok(line) => last = line,
+            Err(RecvTimeoutError::Disconnected) => return Err(format!("it ended before `{mark}`; its last line was: {last}")),
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(format!("it did not come to `{mark}` in time; its last line was: {last}"));
+            }
+        }
+    }
+}

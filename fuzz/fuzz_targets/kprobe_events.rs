@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use toys::{ToyMemory, ToyRegisters};
 use trapline::boot::Kernel;
 use trapline::still::StillGuest;
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
@@ -122,6 +122,9 @@ impl Registers for ToyCpu {
 }
 
 impl Memory for ToyCpu {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.mem.read(address, into)
     }

@@ -1,7 +1,7 @@
 //! Registers and memory for instructions that are computed: any values, and accesses that fault now and then.
 
 use std::collections::HashMap;
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
 /// Registers filled out of the input.
@@ -78,6 +78,9 @@ impl ToyMemory {
 }
 
 impl Memory for ToyMemory {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.check(address, into.len(), false)?;
         for (k, byte) in into.iter_mut().enumerate() {

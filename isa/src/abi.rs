@@ -9,10 +9,14 @@ pub struct Abi {
     pub sp: Reg,
     /// The register that holds a function's result.
     pub result: Reg,
-    /// The registers of the first arguments, in order.
+    /// The register that holds the other word of a result of two words.
+    pub second_result: Option<Reg>,
+    /// The registers of the first words of arguments, in order.
     pub arguments: &'static [Reg],
-    /// Which word above the stack pointer, at a function's entry, holds the first argument that has no register.
-    pub first_stack_argument: u64,
+    /// How many bytes above the stack pointer, at a function's entry, the first argument lies that has no register.
+    pub stack_arguments: i64,
+    /// An argument of two words begins with a word of an even number.
+    pub aligned_pairs: bool,
     /// Where a function finds its return address at its entry.
     pub return_address: ReturnAddress,
     /// Names as in the kernel's register tables (`%di`), in that order.

@@ -3,8 +3,9 @@
 use crate::abi::Abi;
 use crate::detour::Detour;
 use crate::insn::{Insn, Undecodable};
-use crate::mem::{Fault, Memory};
-use crate::plan::{Copy, Emulation, Errno, Plan, Policy, Refusal, Rule, Tail};
+use crate::linux::Linux;
+use crate::mem::{ByteOrder, Fault, Memory};
+use crate::plan::{Copy, Emulation, Plan, Policy, Refusal, Rule, Tail};
 use crate::region::Surroundings;
 use crate::regs::Registers;
 use core::ops::Range;
@@ -68,8 +69,12 @@ pub struct Isa {
     pub arch: Arch,
     /// Bytes in a machine word.
     pub word: usize,
+    /// In which order the bytes of a number lie in memory.
+    pub order: ByteOrder,
     /// Bytes in the longest instruction.
     pub longest: usize,
+    /// Every instruction begins at a multiple of this.
+    pub alignment: u64,
     /// What a pointer to code has set that is no part of its address: 1 in Thumb code.
     pub pointer_bits: u64,
     /// A breakpoint that always traps.
@@ -78,18 +83,12 @@ pub struct Isa {
     pub breakpoint_over: fn(insn: &Insn) -> &'static [u8],
     /// Whether these bytes trap as a breakpoint does, ours or anyone's.
     pub is_breakpoint: fn(bytes: &[u8]) -> bool,
-    /// What Linux adds to the probe's address in the pc that a pre-handler sees (1 on x86).
-    pub linux_pc_bias: u64,
-    /// The errno of an address that is not on an instruction boundary.
-    pub boundary_errno: Errno,
     /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
     pub variable_length: bool,
-    /// Linux 6.1 lets ftrace carry probes on its sites; where it does not it refuses them.
-    pub ftrace_carries: bool,
     /// How many bytes in front of the true entry a function may start with that still count as its entry (ENDBR), by its first bytes.
     pub entry_offset: fn(first: &[u8]) -> u64,
-    /// Functions that switch stacks, where return probes are refused.
-    pub no_return_probes: &'static [&'static str],
+    /// What Linux says of it.
+    pub linux: Linux,
     /// Calling convention and register names.
     pub abi: &'static Abi,
     /// Decodes one instruction out of `bytes`, which may be longer than it.

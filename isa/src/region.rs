@@ -218,9 +218,9 @@ struct Seen {
 }
 
 impl Question<'_> {
-    /// With all instructions as long as the jump there is no place inside of it to come to.
+    /// Where instructions begin as far apart as the jump is long there is no place inside of it to come to.
     fn replaces_one_instruction(&self) -> bool {
-        !self.isa.variable_length && self.isa.longest as u64 == self.table.jump_length
+        self.isa.alignment >= self.table.jump_length
     }
 
     fn look_around(&self, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@ use proptest::test_runner::FileFailurePersistence;
 use std::cell::RefCell;
 use trapline_isa::arm64::{ARM64, LENGTH, emulate};
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Plan, Policy, Tail};
 use trapline_isa::regs::{Reg, Registers};
 
@@ -105,6 +105,9 @@ impl Registers for Toy {
 struct Nothing;
 
 impl Memory for Nothing {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
         Err(Fault { address, write: false })
     }

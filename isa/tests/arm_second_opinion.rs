@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use trapline_isa::arch::Isa;
 use trapline_isa::arm::{ARM, LENGTH, THUMB2};
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Plan, Policy, Tail};
 use trapline_isa::regs::{Reg, Registers};
 
@@ -79,6 +79,9 @@ impl Registers for Toy {
 struct Patches;
 
 impl Memory for Patches {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let there = address >> 12 & 1 == 0;
         into.iter_mut().zip(address..).for_each(|(byte, at)| *byte = at as u8);

@@ -7,6 +7,7 @@ use crate::records::{EventId, Flags, Header, Payload, Ring};
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
+use trapline_isa::call::{self, Place, Type};
 use trapline_isa::mem::Fault;
 
 /// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86 and s390
@@ -120,7 +121,7 @@ impl<'a> Hit<'a> {
 
     /// The pc as Linux's handlers see it on this ISA (x86: one more, before the instruction).
     pub fn linux_pc(&self) -> u64 {
-        let bias = if self.phase() == Phase::Before { self.scene.isa.linux_pc_bias } else { 0 };
+        let bias = if self.phase() == Phase::Before { self.scene.isa.linux.pc_bias } else { 0 };
         self.cpu.pc().wrapping_add(bias)
     }
 
@@ -150,17 +151,28 @@ impl<'a> Hit<'a> {
         self.cpu.get(self.scene.isa.abi.sp)
     }
 
-    /// A function's argument, counted from 0, at its entry. 0 for one on a stack that cannot be read.
+    /// A function's argument, counted from 0, at its entry, where it and those in front of it are words. 0 for one on a stack that
+    /// cannot be read.
     pub fn arg(&mut self, index: usize) -> u64 {
-        let abi = self.scene.isa.abi;
-        match abi.arguments.get(index) {
-            Some(reg) => self.cpu.get(*reg),
-            None => {
-                let above = abi.first_stack_argument + (index - abi.arguments.len()) as u64;
-                let address = self.sp().wrapping_add(above.wrapping_mul(self.scene.isa.word as u64));
-                self.read_word(address).unwrap_or(0)
-            }
-        }
+        self.typed_arg(&[], index)
+    }
+
+    /// The same of a function whose arguments have these types; where there are more, they are words.
+    pub fn typed_arg(&mut self, types: &[Type], index: usize) -> u64 {
+        let isa = self.scene.isa;
+        call::argument(isa, types, index).read(isa, |place| match place {
+            Place::Register(reg) => self.cpu.get(reg),
+            Place::Stack(above) => self.read_word(self.sp().wrapping_add_signed(above)).unwrap_or(0),
+        })
+    }
+
+    /// A function's result of this type, at its return.
+    pub fn typed_return_value(&self, kind: Type) -> u64 {
+        let isa = self.scene.isa;
+        call::result(isa, kind).read(isa, |place| match place {
+            Place::Register(reg) => self.cpu.get(reg),
+            Place::Stack(_) => 0,
+        })
     }
 
     /// A function's result, at its return.
@@ -194,7 +206,7 @@ impl<'a> Hit<'a> {
         let mut bytes = [0; 8];
         let size = self.scene.isa.word.min(8);
         self.read(address, &mut bytes[..size])?;
-        Ok(u64::from_le_bytes(bytes))
+        Ok(self.scene.isa.order.number(&bytes[..size]))
     }
 
     /// Reads a string up to its 0 or as much of it as fits; gives its length without the 0.
@@ -287,7 +299,7 @@ impl<'a> Hit<'a> {
             if self.cpu.read(slot, &mut bytes[..word as usize]).is_err() {
                 break;
             }
-            let raw = u64::from_le_bytes(bytes);
+            let raw = self.scene.isa.order.number(&bytes[..word as usize]);
             if self.is_pad(raw) || is_text(raw) {
                 go_on = push(Frame { slot, raw, address: self.resolve(slot, raw, &mut pads) });
             }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
 use trapline_isa::arch::Isa;
 use trapline_isa::detour::{FRAME_MOST, Faithful, Form, Kind, Word};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
 const WORD_MOST: usize = 8;
@@ -85,8 +85,8 @@ impl<'a, C: Cpu> Framed<'a, C> {
         let mut words = [0; FRAME_MOST];
         for ((value, bytes), word) in words.iter_mut().zip(bytes.chunks_exact(isa.word)).zip(layout) {
             *value = match word.kind {
-                Kind::Restored | Kind::Saved => number(bytes),
-                Kind::Moved(by) => number(bytes).wrapping_add(by),
+                Kind::Restored | Kind::Saved => isa.order.number(bytes),
+                Kind::Moved(by) => isa.order.number(bytes).wrapping_add(by),
                 Kind::Filled => cpu.get(word.reg),
             };
         }
@@ -101,10 +101,7 @@ impl<'a, C: Cpu> Framed<'a, C> {
         let mut bytes = [0; FRAME_MOST * WORD_MOST];
         let words = self.words.get(first..self.layout.len()).unwrap_or_default();
         for (value, bytes) in words.iter().zip(bytes.chunks_exact_mut(word)) {
-            match <&mut [u8; WORD_MOST]>::try_from(&mut *bytes) {
-                Ok(bytes) => *bytes = value.to_le_bytes(),
-                Err(_) => bytes.copy_from_slice(&value.to_le_bytes()[..word]),
-            }
+            self.isa.order.put(*value, bytes);
         }
         // The guest has written there just now: it can only fail where a handler has changed the page tables.
         let _ = self.cpu.write(self.at.wrapping_add((first * word) as u64), &bytes[..words.len() * word]);
@@ -120,15 +117,6 @@ impl<'a, C: Cpu> Framed<'a, C> {
     fn find(&self, reg: Reg) -> Option<(usize, Kind)> {
         let number = self.layout.iter().position(|word| word.reg == reg)?;
         Some((number, self.layout[number].kind))
-    }
-}
-
-/// A word's value.
-#[inline]
-fn number(bytes: &[u8]) -> u64 {
-    match bytes.try_into() {
-        Ok(bytes) => u64::from_le_bytes(bytes),
-        Err(_) => bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)),
     }
 }
 
@@ -158,6 +146,9 @@ impl<C: Cpu> Registers for Framed<'_, C> {
 }
 
 impl<C: Cpu> Memory for Framed<'_, C> {
+    fn order(&self) -> ByteOrder {
+        self.cpu.order()
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.cpu.read(address, into)
     }

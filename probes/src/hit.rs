@@ -15,7 +15,7 @@ use crate::probe::Flow;
 use crate::slots::unit_of;
 use core::cell::RefCell;
 use trapline_isa::arch::Isa;
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::Plan;
 use trapline_isa::regs::{Reg, Registers};
 
@@ -489,17 +489,20 @@ impl Registers for Half<'_, '_> {
 }
 
 impl Memory for Half<'_, '_> {
+    fn order(&self) -> ByteOrder {
+        self.0.borrow().order()
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.0.borrow_mut().read(address, into)
     }
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.0.borrow_mut().write(address, bytes)
     }
-    fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
-        self.0.borrow_mut().read_le(address, size)
+    fn read_number(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        self.0.borrow_mut().read_number(address, size)
     }
-    fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
-        self.0.borrow_mut().write_le(address, value, size)
+    fn write_number(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        self.0.borrow_mut().write_number(address, value, size)
     }
 }
 

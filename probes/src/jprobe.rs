@@ -7,12 +7,12 @@ use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
 use crate::lifecycle::refuse_none;
 use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
-use crate::retprobe::exchange_return_address;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
+use trapline_isa::call::exchange_return_address;
 
 /// The guest's own end of a jprobe handler, and the symbol behind it.
 const JPROBE_RETURN: &str = "jprobe_return";

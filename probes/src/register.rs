@@ -122,7 +122,7 @@ impl Engine {
         let patched = match site {
             Some(Site::JumpLabel) => Some("is a static key's jump, which the kernel patches while it runs"),
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
-            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.ftrace_carries => {
+            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.linux.ftrace_carries => {
                 Some("is ftrace's, which carries no probes on this ISA")
             }
             Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
@@ -156,13 +156,15 @@ impl Engine {
 
     /// The original instruction; the address must be on its boundary (core.md 2, isa-x86.md 2).
     fn instruction_at(&self, guest: &dyn Guest, place: &Place) -> Result<Insn, Refusal> {
-        let errno = self.isa.boundary_errno;
+        let errno = self.isa.linux.boundary_errno;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
+        if !place.address.is_multiple_of(self.isa.alignment) {
+            let why =
+                format!("{:#x} is no multiple of {}, as the address of every instruction is", place.address, self.isa.alignment);
+            return refused(errno, why);
+        }
         let boundary = if self.isa.variable_length {
             function::boundary(self.isa, place.symbol.start, place.address, read)
-        } else if !place.address.is_multiple_of(self.isa.longest as u64) {
-            let why = format!("{:#x} is no multiple of {}, the length of every instruction", place.address, self.isa.longest);
-            return refused(errno, why);
         } else {
             function::decode_at(self.isa, place.address, &mut read).map_or_else(Boundary::Unknown, Boundary::On)
         };

@@ -13,7 +13,7 @@ use crate::probe::{Flow, Kretprobe};
 use alloc::format;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
-use trapline_isa::arch::Isa;
+use trapline_isa::call::{exchange_return_address, leave_return_address, return_address};
 
 /// How compilers name what they split off a function.
 pub(crate) const SPLIT_OFF: &str = ".cold";
@@ -154,14 +154,14 @@ impl Returns {
         let Some(pad) = scene.instances.pad else { return owner.count_missed() };
         let isa = scene.isa;
         if let Some(entry) = owner.entry_handler() {
-            let Some(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
+            let Ok(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
             let hit = Hit::new(cpu, owner.kprobe(), address, scene, moment);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
                 return;
             }
         }
         let frame = cpu.get(isa.abi.sp);
-        let Some(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else {
+        let Ok(ret_addr) = exchange_return_address(cpu, isa, frame, pad | isa.pointer_bits) else {
             return owner.count_missed();
         };
         pool.free = next;
@@ -191,39 +191,6 @@ impl Returns {
     }
 }
 
-/// The function's return address, at its entry.
-pub(crate) fn return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa) -> Option<u64> {
-    match isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.read_le(cpu.get(isa.abi.sp), isa.word).ok(),
-        ReturnAddress::In(reg) => Some(cpu.get(reg)),
-    }
-}
-
-/// Makes the function with that stack pointer at its entry return elsewhere; where it would have returned.
-#[inline]
-pub(crate) fn exchange_return_address(cpu: &mut (impl Cpu + ?Sized), isa: &Isa, sp: u64, to: u64) -> Option<u64> {
-    match isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.exchange_le(sp, to, isa.word).ok(),
-        ReturnAddress::In(reg) => {
-            let before = cpu.get(reg);
-            cpu.set(reg, to);
-            Some(before)
-        }
-    }
-}
-
-/// Leaves an address for the return pad to lead on to.
-#[inline]
-fn leave_return_address(cpu: &mut impl Cpu, isa: &Isa, key: u64, to: u64) -> Option<()> {
-    match isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.write_le(key, to, isa.word).ok(),
-        ReturnAddress::In(reg) => {
-            cpu.set(reg, to);
-            Some(())
-        }
-    }
-}
-
 impl Engine {
     /// Registers a return probe; the checks are those of core.md 7.1, in that order.
     pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
@@ -236,7 +203,7 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         self.refuse_twice(probe.kprobe())?;
-        if self.isa.no_return_probes.contains(&place.symbol.name.as_str()) {
+        if self.isa.linux.no_return_probes.contains(&place.symbol.name.as_str()) {
             let why =
                 format!("{} returns on another stack than it was called on, so its return cannot be followed", place.name());
             return refused(Errno::EINVAL, why);
@@ -336,7 +303,7 @@ impl Engine {
         let Some((number, to)) = self.scene.instances.take_newest(task, key) else {
             return self.returned_oddly(cpu, task, key);
         };
-        let goes_on = leave_return_address(cpu, self.isa, key, to).is_some();
+        let goes_on = leave_return_address(cpu, self.isa, key, to).is_ok();
         if goes_on {
             self.run_return_handler(cpu, number, to);
         }
@@ -351,9 +318,9 @@ impl Engine {
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
             let breakpoint = instances.trap_pad().map(|pad| pad | self.isa.pointer_bits);
-            return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_some());
+            return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_ok());
         };
-        if leave_return_address(cpu, self.isa, key, to).is_none() {
+        if leave_return_address(cpu, self.isa, key, to).is_err() {
             return false;
         }
         self.run_return_handlers(cpu, found, to);
@@ -390,7 +357,7 @@ impl Engine {
         };
         if on_stack && found.exact {
             // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
-            let _ = cpu.write_le(found.frame, true_address, self.isa.word);
+            let _ = cpu.write_number(found.frame, true_address, self.isa.word);
         }
         self.run_return_handlers(cpu, found, true_address);
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })

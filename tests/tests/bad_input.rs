@@ -33,7 +33,7 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
         for (what, probe, errno, word) in cases {
             let refusal = session.register_kprobe(&probe().pre(|_| Flow::Continue)).expect_err(what);
             let of_boundaries = *errno == Errno::EILSEQ;
-            let errno = if of_boundaries { arch.isa().boundary_errno } else { *errno };
+            let errno = if of_boundaries { arch.isa().linux.boundary_errno } else { *errno };
             assert_eq!(refusal.errno, errno, "{name}: {what}: {refusal}");
             let word = if of_boundaries && !arch.isa().variable_length { "multiple" } else { word };
             assert!(refusal.why.contains(word), "{name}: {what}: {refusal}");

@@ -411,7 +411,7 @@ fn backtraces_show_the_true_return_addresses() {
 /// RP-10: functions that switch stacks are refused.
 #[test]
 fn functions_that_switch_stacks_take_no_return_probe() {
-    for (_, name) in GUESTS.iter().filter(|(arch, _)| !arch.isa().no_return_probes.is_empty()) {
+    for (_, name) in GUESTS.iter().filter(|(arch, _)| !arch.isa().linux.no_return_probes.is_empty()) {
         let refusal =
             session(name, 1).register_kretprobe(&Kretprobe::at("__switch_to").handler(|_| {})).expect_err("it switches stacks");
         assert_eq!(refusal.errno, Errno::EINVAL, "{name}: {refusal}");

@@ -192,7 +192,7 @@ fn line(kernel: &Kernel, checker: &Checker<'_>, writer: &Writer<'_>, asked: &Ask
     let insn = at.filter(|address| kernel.tables.is_text(*address)).and_then(|address| checker.insn(address));
     let answer = &asked.verdict.answer;
     // What stands inside an instruction is none.
-    let boundary = kernel.arch.isa().boundary_errno;
+    let boundary = kernel.arch.isa().linux.boundary_errno;
     let insn = insn.filter(|_| answer.as_ref().err().is_none_or(|refusal| refusal.errno != boundary));
     Line {
         address: at.map(|address| format!("{address:#x}")),

@@ -15,7 +15,7 @@ use crate::unicorn::kinds::Kind;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use trapline_isa::arch::{Arch, Isa};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::guest::Cpu;
 
@@ -330,29 +330,29 @@ impl View {
 impl View {
     #[inline(always)]
     fn word(&self, address: u64, size: usize) -> Option<u64> {
-        let (handle, ram) = (self.trap.handle(), &self.ram);
+        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
         match size {
-            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?),
-            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(u64::from),
+            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?).map(|word| in_order64(order, word)),
+            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(|word| in_order32(order, word).into()),
             _ => None,
         }
     }
 
     #[inline(always)]
     fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
-        let (handle, ram) = (self.trap.handle(), &self.ram);
+        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
         match size {
             8 => {
                 let physical = handle.cached_physical(ram, address, 8, true)?;
                 let before = ram.get64(physical)?;
-                ram.set_word64(physical, value);
-                Some(before)
+                ram.set_word64(physical, in_order64(order, value));
+                Some(in_order64(order, before))
             }
             4 => {
                 let physical = handle.cached_physical(ram, address, 4, true)?;
                 let before = ram.get32(physical)?;
-                ram.set_word32(physical, value as u32);
-                Some(before.into())
+                ram.set_word32(physical, in_order32(order, value as u32));
+                Some(in_order32(order, before).into())
             }
             _ => None,
         }
@@ -361,16 +361,37 @@ impl View {
     #[inline(never)]
     fn read_slowly(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
-        self.read(address, &mut bytes[..size.min(8)])?;
-        Ok(u64::from_le_bytes(bytes))
+        let bytes = &mut bytes[..size.min(8)];
+        self.read(address, bytes)?;
+        Ok(self.isa.order.number(bytes))
     }
 
     #[inline(never)]
     fn exchange_slowly(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
         let before = self.read_slowly(address, size)?;
-        self.write(address, &value.to_le_bytes()[..size.min(8)])?;
+        self.write_slowly(address, value, size)?;
         Ok(before)
     }
+
+    #[inline(never)]
+    fn write_slowly(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..size.min(8)];
+        self.isa.order.put(value, bytes);
+        self.write(address, bytes)
+    }
+}
+
+/// A little-endian word of RAM as the guest means it, or the other way round.
+#[inline(always)]
+fn in_order64(order: ByteOrder, word: u64) -> u64 {
+    if order == ByteOrder::Big { word.swap_bytes() } else { word }
+}
+
+/// The same of 4 bytes.
+#[inline(always)]
+fn in_order32(order: ByteOrder, word: u32) -> u32 {
+    if order == ByteOrder::Big { word.swap_bytes() } else { word }
 }
 
 const PAGE: u64 = 4096;
@@ -381,6 +402,11 @@ fn in_one_page(address: u64, len: usize) -> bool {
 }
 
 impl Memory for View {
+    #[inline]
+    fn order(&self) -> ByteOrder {
+        self.isa.order
+    }
+
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         if in_one_page(address, into.len()) {
@@ -412,7 +438,7 @@ impl Memory for View {
     }
 
     #[inline]
-    fn read_le(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+    fn read_number(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
         match self.word(address, size) {
             Some(value) => Ok(value),
             None => self.read_slowly(address, size),
@@ -420,15 +446,15 @@ impl Memory for View {
     }
 
     #[inline]
-    fn write_le(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+    fn write_number(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
         match self.exchange_word(address, value, size) {
             Some(_) => Ok(()),
-            None => self.write(address, &value.to_le_bytes()[..size.min(8)]),
+            None => self.write_slowly(address, value, size),
         }
     }
 
     #[inline]
-    fn exchange_le(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+    fn exchange_number(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
         match self.exchange_word(address, value, size) {
             Some(before) => Ok(before),
             None => self.exchange_slowly(address, value, size),
@@ -468,7 +494,7 @@ impl Cpu for View {
     fn pid(&mut self) -> u32 {
         let task = self.task();
         let place = self.tasks.pid;
-        place.and_then(|at| self.read_le(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
+        place.and_then(|at| self.read_number(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
     }
     fn comm(&mut self) -> [u8; 16] {
         let mut name = [0; 16];

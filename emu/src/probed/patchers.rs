@@ -8,7 +8,7 @@ use crate::boot::linux;
 use crate::cpu::View;
 use crate::symbols::Symbols;
 use std::collections::{BTreeMap, HashMap};
-use trapline_isa::abi::ReturnAddress;
+use trapline_isa::call;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
@@ -236,7 +236,7 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
         Around(arguments, len) => arguments.iter().for_each(|number| part(argument(cpu, *number), len)),
         Behind(number, len) => {
             let (record, word) = (argument(cpu, number), cpu.isa.word);
-            part(cpu.read_le(record, word).unwrap_or(0), len);
+            part(cpu.read_number(record, word).unwrap_or(0), len);
         }
     }
     parts.retain(|part| engine.stands_in(part.clone()));
@@ -245,31 +245,23 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
 
 /// An argument of the function that is entered; 0 where it cannot be read.
 fn argument(cpu: &mut View, number: usize) -> u64 {
-    let (abi, word) = (cpu.isa.abi, cpu.isa.word);
-    match abi.arguments.get(number) {
-        Some(register) => cpu.get(*register),
-        None => {
-            let above = abi.first_stack_argument + (number - abi.arguments.len()) as u64;
-            let at = cpu.get(abi.sp).wrapping_add(above * word as u64);
-            cpu.read_le(at, word).unwrap_or(0)
+    let isa = cpu.isa;
+    call::argument(isa, &[], number).read(isa, |place| match place {
+        call::Place::Register(register) => cpu.get(register),
+        call::Place::Stack(above) => {
+            let at = cpu.get(isa.abi.sp).wrapping_add_signed(above);
+            cpu.read_number(at, isa.word).unwrap_or(0)
         }
-    }
+    })
 }
 
 /// Where the function that is entered returns to, and the stack pointer then.
 fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
-    let word = cpu.isa.word;
-    match cpu.isa.abi.return_address {
-        ReturnAddress::OnStack => {
-            let found = cpu.read_le(sp, word).ok()?;
-            // One that was jumped to out of a function with a return probe.
-            let behind_pad = (engine.return_pad() == Some(found & !engine.isa().pointer_bits))
-                .then(|| engine.real_return_address(cpu.task(), sp))
-                .flatten();
-            Some((behind_pad.unwrap_or(found), sp.wrapping_add(word as u64)))
-        }
-        ReturnAddress::In(register) => Some((cpu.get(register), sp)),
-    }
+    let isa = cpu.isa;
+    let found = call::return_address(cpu, isa).ok()? & !isa.pointer_bits;
+    // One that was jumped to out of a function with a return probe.
+    let behind_pad = (engine.return_pad() == Some(found)).then(|| engine.real_return_address(cpu.task(), sp)).flatten();
+    Some((behind_pad.map_or(found, |behind| behind & !isa.pointer_bits), call::stack_behind_return(isa, sp)))
 }
 
 /// A few addresses among all that are executed: most of the others are told apart by one bit.

@@ -50,5 +50,5 @@ fn stack_words(view: &mut View) -> Vec<(u64, u64)> {
     let (sp, word) = (view.get(abi.sp), view.isa.word);
     let top = (sp | (abi.stack_size - 1)).wrapping_add(1);
     let slots = (sp..top.max(sp)).step_by(word);
-    slots.map_while(|slot| Some((slot, view.read_le(slot, word).ok()?))).collect()
+    slots.map_while(|slot| Some((slot, view.read_number(slot, word).ok()?))).collect()
 }

@@ -23,11 +23,15 @@ pub const fn r(number: u8) -> Reg {
 }
 
 /// The kernel's calling convention.
-pub static AAPCS: Abi = Abi {
+pub static AAPCS: Abi = BASE;
+
+pub(crate) const BASE: Abi = Abi {
     sp: SP,
     result: r(0),
+    second_result: Some(r(1)),
     arguments: &[r(0), r(1), r(2), r(3)],
-    first_stack_argument: 0,
+    stack_arguments: 0,
+    aligned_pairs: true,
     return_address: ReturnAddress::In(LR),
     #[rustfmt::skip]
     names: &[

@@ -104,7 +104,7 @@ pub fn emulate(set: Set, what: &Emulation, insn: &Insn, regs: &mut dyn Registers
         }
         LITERAL_PAIR if what.c != 0 => {
             let both = u64::from(cpu.get(what.a)) | u64::from(cpu.get(what.b)) << 32;
-            cpu.mem.write_le(what.value, both, 8)?;
+            cpu.mem.write_number(what.value, both, 8)?;
             next
         }
         LITERAL_PAIR => {
@@ -178,7 +178,7 @@ impl Cpu<'_> {
     }
 
     fn load(&mut self, address: u32, size: u32) -> Result<u32, Fault> {
-        Ok(self.mem.read_le(address.into(), size as usize)? as u32)
+        Ok(self.mem.read_number(address.into(), size as usize)? as u32)
     }
 
     fn go(&mut self, target: Target) {

@@ -10,6 +10,8 @@ pub mod rules;
 pub mod slot;
 
 use crate::arch::{Arch, Isa};
+use crate::linux::Linux;
+use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
 /// Which of the two an instruction belongs to.
@@ -42,6 +44,7 @@ pub static ARM: Isa = A32;
 /// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted here.
 pub static THUMB2: Isa = Isa {
     arch: Arch::Thumb2,
+    alignment: 2,
     pointer_bits: 1,
     breakpoint: &slot::THUMB_BREAKPOINT.to_le_bytes(),
     breakpoint_over: slot::thumb_breakpoint_over,
@@ -56,20 +59,19 @@ pub static THUMB2: Isa = Isa {
     ..A32
 };
 
-const A32: Isa = Isa {
+pub(crate) const A32: Isa = Isa {
     arch: Arch::Arm,
     word: 4,
+    order: ByteOrder::Little,
     longest: LENGTH,
+    alignment: 4,
     pointer_bits: 0,
     breakpoint: &slot::BREAKPOINT.to_le_bytes(),
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
-    linux_pc_bias: 0,
-    boundary_errno: Errno::EINVAL,
     variable_length: false,
-    ftrace_carries: false,
     entry_offset: |_| 0,
-    no_return_probes: &[],
+    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, no_return_probes: &[] },
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),

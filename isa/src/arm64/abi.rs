@@ -33,8 +33,10 @@ pub const fn vector(number: u8) -> [Reg; 2] {
 pub static AAPCS64: Abi = Abi {
     sp: SP,
     result: X0,
+    second_result: None,
     arguments: &[x(0), x(1), x(2), x(3), x(4), x(5), x(6), x(7)],
-    first_stack_argument: 0,
+    stack_arguments: 0,
+    aligned_pairs: false,
     return_address: ReturnAddress::In(LR),
     #[rustfmt::skip]
     names: &[

@@ -73,12 +73,12 @@ pub fn emulate(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mu
             next
         }
         LOAD => {
-            let loaded = mem.read_le(what.value, usize::from(what.b))?;
+            let loaded = mem.read_number(what.value, usize::from(what.b))?;
             write(regs, what.a, loaded);
             next
         }
         LOAD_SIGNED => {
-            let loaded = mem.read_le(what.value, usize::from(what.b))?;
+            let loaded = mem.read_number(what.value, usize::from(what.b))?;
             let unused = 64 - 8 * u32::from(what.b.clamp(1, 8));
             write(regs, what.a, ((loaded << unused) as i64 >> unused) as u64);
             next

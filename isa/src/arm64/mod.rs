@@ -8,6 +8,8 @@ pub mod rules;
 pub mod slot;
 
 use crate::arch::{Arch, Isa};
+use crate::linux::Linux;
+use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
 /// Bytes of every instruction.
@@ -17,17 +19,16 @@ pub const LENGTH: usize = 4;
 pub static ARM64: Isa = Isa {
     arch: Arch::Arm64,
     word: 8,
+    order: ByteOrder::Little,
     longest: LENGTH,
+    alignment: 4,
     pointer_bits: 0,
     breakpoint: &slot::PROBE.to_le_bytes(),
     breakpoint_over: |_| const { &slot::PROBE.to_le_bytes() },
     is_breakpoint: slot::is_breakpoint,
-    linux_pc_bias: 0,
-    boundary_errno: Errno::EINVAL,
     variable_length: false,
-    ftrace_carries: false,
     entry_offset: |_| 0,
-    no_return_probes: &[],
+    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, no_return_probes: &[] },
     abi: &abi::AAPCS64,
     decode: decode::decode,
     plan: rules::plan,

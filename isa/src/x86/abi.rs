@@ -62,8 +62,10 @@ pub const GS_BASE: Reg = Reg(26);
 pub static X86_64: Abi = Abi {
     sp: SP,
     result: AX,
+    second_result: None,
     arguments: &[DI, SI, DX, CX, R8, R9],
-    first_stack_argument: 1,
+    stack_arguments: 8,
+    aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
     #[rustfmt::skip]
     names: &[
@@ -80,8 +82,10 @@ pub static X86_64: Abi = Abi {
 pub static I386: Abi = Abi {
     sp: SP,
     result: AX,
+    second_result: Some(DX),
     arguments: &[AX, DX, CX],
-    first_stack_argument: 1,
+    stack_arguments: 4,
+    aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
     #[rustfmt::skip]
     names: &[

@@ -130,9 +130,9 @@ pub fn emulate(mode: Mode, what: &Emulation, insn: &Insn, regs: &mut dyn Registe
             push(mode, next, mode.word(), regs, mem)?;
             target
         }
-        JUMP_MEMORY => mem.read_le(Place::address(what, mode, regs), mode.word())?,
+        JUMP_MEMORY => mem.read_number(Place::address(what, mode, regs), mode.word())?,
         CALL_MEMORY => {
-            let target = mem.read_le(Place::address(what, mode, regs), mode.word())?;
+            let target = mem.read_number(Place::address(what, mode, regs), mode.word())?;
             push(mode, next, mode.word(), regs, mem)?;
             target
         }
@@ -172,14 +172,14 @@ pub fn emulate(mode: Mode, what: &Emulation, insn: &Insn, regs: &mut dyn Registe
 
 fn push(mode: Mode, value: u64, size: usize, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let sp = regs.get(SP).wrapping_sub(size as u64) & mode.mask();
-    mem.write_le(sp, value, size)?;
+    mem.write_number(sp, value, size)?;
     regs.set(SP, sp);
     Ok(())
 }
 
 fn pop(mode: Mode, size: usize, more: u64, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<u64, Fault> {
     let sp = regs.get(SP);
-    let value = mem.read_le(sp, size)?;
+    let value = mem.read_number(sp, size)?;
     regs.set(SP, sp.wrapping_add(size as u64).wrapping_add(more) & mode.mask());
     Ok(value)
 }
@@ -235,6 +235,7 @@ mod tests {
     use super::super::abi::{AX, BX, R15, SI};
     use super::super::{I386, X86_64, rules};
     use super::*;
+    use crate::mem::ByteOrder;
     use crate::plan::{Plan, Policy};
 
     const HERE: u64 = 0x8000_1000;
@@ -275,6 +276,9 @@ mod tests {
     }
 
     impl Memory for Ram<'_> {
+        fn order(&self) -> ByteOrder {
+            ByteOrder::Little
+        }
         fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
             let at = self.check(address, into.len(), false)?;
             into.copy_from_slice(&self.0[at..at + into.len()]);

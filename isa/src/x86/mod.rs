@@ -12,6 +12,8 @@ pub mod slot;
 
 use crate::arch::{Arch, Isa};
 use crate::insn::LONGEST;
+use crate::linux::Linux;
+use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
 /// Which of the two an instruction belongs to.
@@ -64,17 +66,16 @@ pub static I386: Isa = Isa {
 const LONG: Isa = Isa {
     arch: Arch::X86_64,
     word: Mode::Bits64.word(),
+    order: ByteOrder::Little,
     longest: LONGEST,
+    alignment: 1,
     pointer_bits: 0,
     breakpoint: &[slot::INT3],
     breakpoint_over: |_| &[slot::INT3],
     is_breakpoint: |bytes| bytes.starts_with(&[slot::INT3]),
-    linux_pc_bias: 1,
-    boundary_errno: Errno::EILSEQ,
     variable_length: true,
-    ftrace_carries: true,
     entry_offset: abi::entry_offset_64,
-    no_return_probes: &["__switch_to"],
+    linux: Linux { pc_bias: 1, boundary_errno: Errno::EILSEQ, ftrace_carries: true, no_return_probes: &["__switch_to"] },
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),

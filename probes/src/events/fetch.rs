@@ -13,6 +13,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use trapline_isa::abi::Abi;
 use trapline_isa::arch::Isa;
+use trapline_isa::call;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::Errno;
 use trapline_isa::regs::Reg;
@@ -43,7 +44,8 @@ struct Program {
 #[derive(Debug)]
 enum Start {
     Register(Reg),
-    StackWord(u64),
+    /// So many bytes above the stack pointer.
+    Stack(i64),
     Constant(u64),
     Comm,
     Text(Box<[u8]>),
@@ -106,7 +108,7 @@ fn start(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Start, 
         },
         Base::Result => Ok(Start::Register(isa.abi.result)),
         Base::StackPointer => Ok(Start::Register(isa.abi.sp)),
-        Base::StackWord(index) if *index <= most => Ok(Start::StackWord(*index)),
+        Base::StackWord(index) if *index <= most => Ok(Start::Stack((index * isa.word as u64) as i64)),
         Base::StackWord(_) => {
             Err(at.error(Code::BAD_STACK_NUM, format!("a kernel stack has {most} words: $stack0 to $stack{most}")))
         }
@@ -117,7 +119,7 @@ fn start(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Start, 
             Code::BAD_VAR,
             "$argN is known only at a function's entry that is named by its symbol: probe SYMBOL without an offset",
         )),
-        Base::Argument(index @ 1..) if *index <= most => Ok(nth_argument(isa.abi, index - 1)),
+        Base::Argument(index @ 1..) if *index <= most => Ok(nth_argument(isa, index - 1)),
         Base::Argument(_) => Err(at.error(Code::BAD_ARG_NUM, format!("arguments are counted from 1: $arg1 to $arg{most}"))),
         Base::Comm => Ok(Start::Comm),
         Base::Text(text) => Ok(Start::Text(text.as_bytes().to_owned().into_boxed_slice())),
@@ -150,10 +152,11 @@ fn unknown_register(name: &str, isa: &Isa) -> alloc::string::String {
     format!("{} has no register '%{name}': its registers are {}", isa.arch.name(), known.join(" "))
 }
 
-fn nth_argument(abi: &Abi, index: u64) -> Start {
-    match usize::try_from(index).ok().and_then(|index| abi.arguments.get(index)) {
-        Some(reg) => Start::Register(*reg),
-        None => Start::StackWord(abi.first_stack_argument + index - abi.arguments.len() as u64),
+/// There is no type of it: it is a word, and so are those in front of it.
+fn nth_argument(isa: &Isa, index: u64) -> Start {
+    match call::argument(isa, &[], index as usize).low {
+        call::Place::Register(reg) => Start::Register(reg),
+        call::Place::Stack(above) => Start::Stack(above),
     }
 }
 
@@ -200,7 +203,7 @@ impl Run<'_, '_> {
                 }
                 true => self.string(program, element, user_string),
                 false => {
-                    let value = element.and_then(|element| self.read_le(last.user, element, program.stored.least()));
+                    let value = element.and_then(|element| self.read_number(last.user, element, program.stored.least()));
                     self.scalar(program, value.unwrap_or(0));
                 }
             }
@@ -229,29 +232,30 @@ impl Run<'_, '_> {
     fn start(&mut self, start: &Start) -> Option<u64> {
         match start {
             Start::Register(reg) => Some(self.masked(self.cpu.get(*reg))),
-            Start::StackWord(index) => Some(self.stack_word(*index)),
+            Start::Stack(above) => Some(self.stack_word(*above)),
             Start::Constant(value) => Some(*value),
             Start::Comm | Start::Text(_) => None,
         }
     }
 
     /// 0 where the stack has ended, as in Linux.
-    fn stack_word(&mut self, index: u64) -> u64 {
+    fn stack_word(&mut self, above: i64) -> u64 {
         let sp = self.masked(self.cpu.get(self.abi.sp));
-        let address = self.masked(sp.wrapping_add(index.wrapping_mul(self.word as u64)));
+        let address = self.masked(sp.wrapping_add_signed(above));
         let same_stack = (address ^ sp) & !(self.abi.stack_size - 1) == 0;
-        if same_stack { self.read_le(false, address, self.word).unwrap_or(0) } else { 0 }
+        if same_stack { self.read_number(false, address, self.word).unwrap_or(0) } else { 0 }
     }
 
     fn word_at(&mut self, hop: &Hop, value: u64) -> Option<u64> {
         let address = self.masked(value.wrapping_add_signed(hop.offset));
-        self.read_le(hop.user, address, self.word)
+        self.read_number(hop.user, address, self.word)
     }
 
-    fn read_le(&mut self, user: bool, address: u64, size: usize) -> Option<u64> {
+    fn read_number(&mut self, user: bool, address: u64, size: usize) -> Option<u64> {
         let mut bytes = [0; 8];
-        self.read(user, address, &mut bytes[..size.min(8)]).ok()?;
-        Some(u64::from_le_bytes(bytes))
+        let bytes = &mut bytes[..size.min(8)];
+        self.read(user, address, bytes).ok()?;
+        Some(self.cpu.order().number(bytes))
     }
 
     fn read(&mut self, user: bool, address: u64, into: &mut [u8]) -> Result<(), Fault> {

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::arch::{Arch, Isa};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
 /// Divides a marked line into the line and the column of its `^`.
@@ -122,6 +122,9 @@ impl Registers for FakeCpu {
 }
 
 impl Memory for FakeCpu {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         read(&self.kernel, address, into)
     }

@@ -16,7 +16,7 @@ use core::cell::Cell;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::Insn;
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
 /// Where the text begins.
@@ -227,6 +227,13 @@ impl ToyGuest {
         self.memory[address as usize..address as usize + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// Writes a word, whoever may.
+    pub fn poke_word(&mut self, address: u64, value: u64) {
+        let mut bytes = [0; 8];
+        self.isa.order.put(value, &mut bytes);
+        self.poke(address, &bytes);
+    }
+
     /// A CPU as the engine sees it.
     pub fn cpu(&mut self, number: usize) -> ToyView<'_> {
         ToyView { guest: self, number }
@@ -388,8 +395,8 @@ impl ToyGuest {
         cpu.registers[usize::from(SP.0)] = sp;
         cpu.registers[usize::from(FLAGS.0)] = 0;
         cpu.pc = handler.start;
-        self.poke(sp, &flags.to_le_bytes());
-        self.poke(sp + 8, &pc.to_le_bytes());
+        self.poke_word(sp, flags);
+        self.poke_word(sp + 8, pc);
         true
     }
 }
@@ -533,6 +540,9 @@ impl Registers for ToyView<'_> {
 }
 
 impl Memory for ToyView<'_> {
+    fn order(&self) -> ByteOrder {
+        self.guest.isa.order
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let range = self.reach(address, into.len(), false)?;
         into.copy_from_slice(&self.guest.memory[range]);

@@ -5,7 +5,8 @@ use trapline_isa::abi::{Abi, ReturnAddress};
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::detour::Detour;
 use trapline_isa::insn::{Flow, Insn, Undecodable};
-use trapline_isa::mem::{Fault, Memory};
+use trapline_isa::linux::Linux;
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail};
 use trapline_isa::regs::{Reg, Registers};
 
@@ -96,14 +97,14 @@ pub fn execute(
     match bytes.first().copied().unwrap_or(TRAP) {
         ADD | ADD_STEP => regs.set(reg(1), regs.get(reg(1)).wrapping_add(u64::from(imm8))),
         LOAD => {
-            let value = mem.read_le(regs.get(reg(2)), 8)?;
+            let value = mem.read_number(regs.get(reg(2)), 8)?;
             regs.set(reg(1), value);
         }
-        STORE => mem.write_le(regs.get(reg(1)), regs.get(reg(2)), 8)?,
+        STORE => mem.write_number(regs.get(reg(1)), regs.get(reg(2)), 8)?,
         FILL => {
             let (left, to) = (regs.get(Reg(1)), regs.get(Reg(2)));
             if left != 0 {
-                mem.write_le(to, regs.get(Reg(0)), 1)?;
+                mem.write_number(to, regs.get(Reg(0)), 1)?;
                 regs.set(Reg(1), left - 1);
                 regs.set(Reg(2), to + 1);
             }
@@ -117,7 +118,7 @@ pub fn execute(
         CALL => {
             match return_address {
                 ReturnAddress::OnStack => {
-                    mem.write_le(sp.wrapping_sub(8), next, 8)?;
+                    mem.write_number(sp.wrapping_sub(8), next, 8)?;
                     regs.set(SP, sp.wrapping_sub(8));
                 }
                 ReturnAddress::In(link) => regs.set(link, next),
@@ -128,7 +129,7 @@ pub fn execute(
             let popped = if code == RET_POP { u64::from(imm8) } else { 0 };
             pc = match return_address {
                 ReturnAddress::OnStack => {
-                    let to = mem.read_le(sp, 8)?;
+                    let to = mem.read_number(sp, 8)?;
                     regs.set(SP, sp + 8 + popped);
                     to
                 }
@@ -138,17 +139,17 @@ pub fn execute(
         JNZ if regs.get(reg(1)) != 0 => pc = relative(),
         MOV => regs.set(reg(1), displacement(bytes) as u32 as u64),
         PUSH => {
-            mem.write_le(sp.wrapping_sub(8), regs.get(reg(1)), 8)?;
+            mem.write_number(sp.wrapping_sub(8), regs.get(reg(1)), 8)?;
             regs.set(SP, sp.wrapping_sub(8));
         }
         POP => {
-            let value = mem.read_le(sp, 8)?;
+            let value = mem.read_number(sp, 8)?;
             regs.set(reg(1), value);
             regs.set(SP, sp + 8);
         }
         IRET => {
-            let flags = mem.read_le(sp, 8)?;
-            pc = mem.read_le(sp + 8, 8)?;
+            let flags = mem.read_number(sp, 8)?;
+            pc = mem.read_number(sp + 8, 8)?;
             regs.set(FLAGS, flags);
             regs.set(SP, sp + 16);
         }
@@ -231,8 +232,10 @@ const NAMES: &[(&str, Reg)] = &[
 const ABI: Abi = Abi {
     sp: SP,
     result: Reg(0),
+    second_result: None,
     arguments: &[Reg(0), Reg(1)],
-    first_stack_argument: 1,
+    stack_arguments: 8,
+    aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
     names: NAMES,
     progress: &[Reg(1), Reg(2)],
@@ -241,23 +244,22 @@ const ABI: Abi = Abi {
 };
 
 static ABI_STACK: Abi = ABI;
-static ABI_LINK: Abi = Abi { first_stack_argument: 0, return_address: ReturnAddress::In(LINK), ..ABI };
+static ABI_LINK: Abi = Abi { stack_arguments: 0, return_address: ReturnAddress::In(LINK), ..ABI };
 
 const BASE: Isa = Isa {
     // The engine never asks; one of the names had to stand here.
     arch: Arch::X86_64,
     word: 8,
+    order: ByteOrder::Little,
     longest: 6,
+    alignment: 1,
     pointer_bits: 0,
     breakpoint: &[BREAK],
     breakpoint_over: |_| &[BREAK],
     is_breakpoint: |bytes| bytes.first() == Some(&BREAK),
-    linux_pc_bias: 1,
-    boundary_errno: Errno::EILSEQ,
     variable_length: true,
-    ftrace_carries: true,
     entry_offset: |first| if first.first() == Some(&LANDING) { 2 } else { 0 },
-    no_return_probes: &["__switch_to"],
+    linux: Linux { pc_bias: 1, boundary_errno: Errno::EILSEQ, ftrace_carries: true, no_return_probes: &["__switch_to"] },
     abi: &ABI_STACK,
     decode,
     plan: |insn, _| plan(insn),

@@ -143,6 +143,6 @@ pub fn current_task<const LONG: bool>(view: &mut View) -> u64 {
     let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
     let place = view.tasks.current;
     let word = if LONG { 8 } else { 4 };
-    let found = place.and_then(|offset| view.read_le(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
+    let found = place.and_then(|offset| view.read_number(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }

@@ -1,6 +1,7 @@
 use super::super::{ARM, THUMB2};
 use super::*;
 use crate::arch::Isa;
+use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::regs::{Reg, Registers};
 use alloc::vec::Vec;
@@ -49,11 +50,14 @@ impl Ram {
         })
     }
     fn word(&mut self, address: u32) -> u32 {
-        self.read_le(address.into(), 4).expect("it is there") as u32
+        self.read_number(address.into(), 4).expect("it is there") as u32
     }
 }
 
 impl Memory for Ram {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let from = self.place(address, into.len()).ok_or(Fault { address, write: false })?;
         into.copy_from_slice(from);

@@ -23,7 +23,7 @@ impl Cpu<'_> {
         let number = (word >> 12) as u8 & 15;
         if word & LOAD == 0 {
             let value = self.get(number);
-            self.mem.write_le(place.address.into(), value.into(), size)?;
+            self.mem.write_number(place.address.into(), value.into(), size)?;
             return Ok(self.settle(place));
         }
         let loaded = self.load(place.address, size as u32)?;
@@ -43,13 +43,13 @@ impl Cpu<'_> {
         let (first, second) = match (word & LOAD != 0, word >> 5 & 3) {
             (false, 1) => {
                 let value = self.get(number);
-                self.mem.write_le(address.into(), value.into(), 2)?;
+                self.mem.write_number(address.into(), value.into(), 2)?;
                 (None, None)
             }
             (false, 2) => (Some(self.load(address, 4)?), Some(self.load(address.wrapping_add(4), 4)?)),
             (false, _) => {
                 let both = u64::from(self.get(number)) | u64::from(self.get(number + 1)) << 32;
-                self.mem.write_le(address.into(), both, 8)?;
+                self.mem.write_number(address.into(), both, 8)?;
                 (None, None)
             }
             (true, 1) => (Some(self.load(address, 2)?), None),

@@ -5,6 +5,7 @@
 use super::super::ARM64;
 use super::super::abi::{FP, SP, V0};
 use super::*;
+use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::regs::Reg;
 use alloc::vec::Vec;
@@ -44,6 +45,9 @@ impl Registers for Toy {
 struct Text;
 
 impl Memory for Text {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let from = address.wrapping_sub(HERE + 8) as usize;
         let held = from.checked_add(into.len()).and_then(|end| LITERALS.get(from..end));

@@ -13,7 +13,7 @@ TESTS ?= --workspace
 # How long `make fuzz` runs each target; 0: on the committed corpora only.
 FUZZ_SECONDS ?= 60
 
-# `make budget BUDGET=all` measures the rows, too, that take callgrind long.
+# `make budget BUDGET=all` measures the rows, too, that take callgrind long; BUDGET="loops/arm64 tiny/arm64": those guests alone.
 BUDGET ?=
 
 .DEFAULT_GOAL := help
@@ -60,7 +60,7 @@ licences: ## licences and sources of every dependency (deny.toml)
 	$(CARGO) deny --locked --manifest-path fuzz/Cargo.toml check $(DENY)
 
 .PHONY: budget
-budget: ## host instructions that a hit adds, counted by callgrind, against benches/budgets.tsv
+budget: ## host instructions that a hit adds, and of a guest's own code, by callgrind, against benches/budgets.tsv
 	@scripts/setup.sh budget
 	$(CARGO) run --locked --package trapline-benches --bin budget -- $(BUDGET)
 

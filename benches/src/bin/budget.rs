@@ -5,6 +5,8 @@
 //! shorter is what the hits in between cost, and the same loop without a probe, at the same length, is taken off. Counts repeat exactly,
 //! on any x86-64 machine with the same compiler.
 //!
+//! Guests that are loops without a probe (`loops/x86_64`) have no hits but instructions, system calls or switches, of which all is counted.
+//!
 //! For a guest of many functions what stands behind it are numbers of probes. Callgrind takes its time to see 100,000 armed, so that is
 //! measured on the first such guest alone, and with `budget all` on the others too.
 
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 use trapline::overhead::bench_loop::BenchLoop;
-use trapline::overhead::many::{self, Many};
+use trapline::overhead::many::{self, Many, loops};
 use trapline::overhead::{Mechanism, SHAPE};
 
 /// Guest time of the two runs, in nanoseconds.
@@ -27,9 +29,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["measure", guest, ref rest @ ..] => measure(guest, rest),
-        [] => check(false),
-        ["all"] => check(true),
-        _ => Err("usage: budget [all], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
+        [] => check(false, &[]),
+        ["all"] => check(true, &[]),
+        ref guests if guests.iter().all(|guest| guest.contains('/')) => check(false, guests),
+        _ => Err("usage: budget [all or GUEST...], or budget measure GUEST [LETTERS or NUMBERS...] under callgrind".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,11 +52,17 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
         };
         return rest.iter().try_for_each(|text| measure_among(many, number(text)?));
     }
+    if let Some(loops) = loops::of(guest) {
+        return loops.all.iter().filter(|chosen| rest.is_empty() || rest.contains(&chosen.what)).try_for_each(|chosen| {
+            let mut bench = loops.bench_loop(chosen)?;
+            count_two(&mut bench, chosen.what, |bench| chosen.units_in(bench.session().machine().time()))
+        });
+    }
     let mut bench = BenchLoop::tiny(guest)?;
     let arch = bench.session().kernel().arch;
     for mechanism in Mechanism::all_of(arch).filter(|mechanism| rest.is_empty() || rest.contains(&mechanism.letters)) {
         let planted = bench.plant(mechanism)?;
-        count_two(&mut bench, mechanism.letters, || planted.hits())?;
+        count_two(&mut bench, mechanism.letters, |_| planted.hits())?;
         bench.take_away(planted);
     }
     Ok(())
@@ -62,22 +71,22 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
 /// The same loop without a probe, and with one on each of so many functions.
 fn measure_among(many: &Many, count: usize) -> Result<(), String> {
     let mut bench = many.bench_loop(count)?;
-    count_two(&mut bench, UNPROBED, || 0)?;
+    count_two(&mut bench, UNPROBED, |_| 0)?;
     let probes = many.probes(count);
     let registered = bench.session().with_engine(|engine, guest| engine.register_kprobes(guest, &probes));
     registered.map_err(|refusal| refusal.to_string())?;
-    count_two(&mut bench, &format!("{AMONG}{count}"), || probes[0].hits())
+    count_two(&mut bench, &format!("{AMONG}{count}"), |_| probes[0].hits())
 }
 
 /// In front of a number of probes: the cost of one that is optimised, among so many.
 const AMONG: char = 'o';
 
-fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn() -> u64) -> Result<(), String> {
+fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
     bench.run(WARM)?;
     for nanoseconds in [SHORT, LONG] {
-        let before = hits();
+        let before = hits(bench);
         counted(bench, nanoseconds)?;
-        println!("{name} {}", hits() - before);
+        println!("{name} {}", hits(bench) - before);
     }
     Ok(())
 }
@@ -187,10 +196,15 @@ impl Budget {
     }
 }
 
-fn check(all: bool) -> Result<(), String> {
+/// Of these guests; without any, of all.
+fn check(all: bool, of: &[&str]) -> Result<(), String> {
     let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| all || !budget.takes_long()).collect();
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
     guests.dedup();
+    if let Some(unknown) = of.iter().find(|guest| !guests.contains(guest)) {
+        return Err(format!("there is no budget for {unknown}; there are some for {}", guests.join(", ")));
+    }
+    guests.retain(|guest| of.is_empty() || of.contains(guest));
     let mut over = String::new();
     println!("{:<14}{:<12}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
     for guest in guests {

@@ -2,6 +2,7 @@
 //! the first of them for ever. For what the number of probes costs, on the `bare` board; a row of `many/guests.rs` for each ISA.
 
 mod guests;
+pub mod loops;
 
 use super::bench_loop::BenchLoop;
 use crate::boot::{Kernel, Segment};
@@ -65,6 +66,8 @@ enum Code {
 }
 
 impl Code {
+    const NONE: Code = Code::Bytes(&[]);
+
     fn bytes(self) -> Vec<u8> {
         match self {
             Code::Bytes(bytes) => bytes.to_vec(),
@@ -97,23 +100,26 @@ impl Many {
     }
 
     fn kernel(&self, functions: usize) -> Kernel {
-        let piece = |offset: u64, bytes: Vec<u8>, executable: bool| {
-            let size = (bytes.len() as u64).next_multiple_of(PAGE);
-            Segment { physical: self.ram + offset, virtual_address: self.base + offset, bytes, size, executable }
-        };
         let function = self.filled(self.function, DISTANCE);
         let code = [self.filled(self.entry, LOOP - ENTRY), self.calls.bytes()].concat();
-        let segments = vec![
-            piece(TABLES, self.table_bytes(), false),
-            piece(ENTRY, code, true),
-            piece(FUNCTIONS, function.repeat(functions), true),
+        let pieces = vec![
+            self.piece(TABLES, self.table_bytes(), false),
+            self.piece(ENTRY, code, true),
+            self.piece(FUNCTIONS, function.repeat(functions), true),
         ];
-        let named = |address: u64, name: String| Entry { address, name: name.into(), kind: 'T', module: None };
-        let mut names: Vec<Entry> =
-            (0..functions).map(|number| named(self.address(number), format!("function_{number}"))).collect();
         let end = self.address(functions);
-        names.extend([(self.base + ENTRY, "_stext"), (end, "_etext"), (end, "_end")].map(|(at, name)| named(at, name.into())));
-        Kernel::from_parts(self.arch, self.ram + ENTRY, segments, Symbols::new(names))
+        let ends = [(self.base + ENTRY, "_stext"), (end, "_etext"), (end, "_end")].map(|(at, name)| (at, name.to_string()));
+        self.kernel_of(pieces, (0..functions).map(|number| (self.address(number), format!("function_{number}"))).chain(ends))
+    }
+
+    fn piece(&self, offset: u64, bytes: Vec<u8>, executable: bool) -> Segment {
+        let size = (bytes.len() as u64).next_multiple_of(PAGE);
+        Segment { physical: self.ram + offset, virtual_address: self.base + offset, bytes, size, executable }
+    }
+
+    fn kernel_of(&self, pieces: Vec<Segment>, names: impl IntoIterator<Item = (u64, String)>) -> Kernel {
+        let named = |(address, name): (u64, String)| Entry { address, name: name.into(), kind: 'T', module: None };
+        Kernel::from_parts(self.arch, self.ram + ENTRY, pieces, Symbols::new(names.into_iter().map(named).collect()))
     }
 
     /// Code and, as far as that, breakpoints.

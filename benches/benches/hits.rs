@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use trapline::arches;
 use trapline::overhead::bench_loop::{BenchLoop, TARGET};
 use trapline::overhead::{GUESTS, Mechanism, many};
 use trapline::unicorn::bare::{Bare, Watch};
@@ -233,11 +234,12 @@ fn bare(criterion: &mut Criterion) {
     ];
     for guest in GUESTS {
         let arch = Arch::from_name(guest.trim_start_matches("tiny/")).expect("its ISA");
+        let program = arches::of(arch).machine().expect("a machine").program;
         let mut group = criterion.benchmark_group(format!("{guest}/bare"));
         short(&mut group);
         group.throughput(Throughput::Elements(CALLS.into()));
         for (name, watch) in WATCHES {
-            let mut core = Bare::new(arch, *watch).expect("a core");
+            let mut core = Bare::new(program, *watch).expect("a core");
             let expected = if *watch == Watch::Nothing { 0 } else { CALLS.into() };
             assert_eq!(core.run(CALLS), Ok(expected), "{name}");
             group.bench_function(*name, |bencher| bencher.iter(|| core.run(CALLS)));

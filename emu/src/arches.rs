@@ -12,6 +12,7 @@ use {
     crate::boot::Kernel,
     crate::cpu::{Model, arm, arm64, x86},
     crate::error::MachineError,
+    crate::unicorn::bare::Program,
     capstone::{Arch as Family, Mode},
 };
 
@@ -59,6 +60,8 @@ pub struct Identity {
 pub struct Machine {
     /// Its CPU.
     pub model: &'static Model,
+    /// A loop of calls for a core without us, which benches compare with.
+    pub program: &'static Program,
     /// The board for our tiny kernel.
     pub bare: &'static Spec,
     /// The board for stock kernels.
@@ -87,7 +90,7 @@ static I386: Row = Row {
     first_functions: &["i386_start_kernel"],
     debian: "i386",
     #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &x86::I386, bare: &bare::SPEC, stock: &pc::SPEC }),
+    machine: Some(Machine { model: &x86::I386, program: &x86::core::LOOP_32, bare: &bare::SPEC, stock: &pc::SPEC }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, has_syntaxes: true },
 };
@@ -102,7 +105,7 @@ static X86_64: Row = Row {
     first_functions: &["x86_64_start_kernel"],
     debian: "amd64",
     #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &x86::X86_64, bare: &bare::SPEC, stock: &pc::SPEC }),
+    machine: Some(Machine { model: &x86::X86_64, program: &x86::core::LOOP_64, bare: &bare::SPEC, stock: &pc::SPEC }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, has_syntaxes: true },
 };
@@ -117,7 +120,7 @@ static ARM: Row = Row {
     first_functions: &["__mmap_switched"],
     debian: "armhf",
     #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm::ARM, bare: &bare::ARM, stock: &virt::ARM }),
+    machine: Some(Machine { model: &arm::ARM, program: &arm::core::LOOP, bare: &bare::ARM, stock: &virt::ARM }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, has_syntaxes: false },
 };
@@ -133,7 +136,7 @@ static THUMB2: Row = Row {
     first_functions: &["__mmap_switched"],
     debian: "armhf",
     #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm::THUMB2, bare: &bare::ARM, stock: &virt::ARM }),
+    machine: Some(Machine { model: &arm::THUMB2, program: &arm::core::LOOP_IN_THUMB, bare: &bare::ARM, stock: &virt::ARM }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, has_syntaxes: false },
 };
@@ -148,7 +151,7 @@ static ARM64: Row = Row {
     first_functions: &["__primary_switched"],
     debian: "arm64",
     #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm64::ARM64, bare: &bare::ARM, stock: &virt::ARM64 }),
+    machine: Some(Machine { model: &arm64::ARM64, program: &arm64::core::LOOP, bare: &bare::ARM, stock: &virt::ARM64 }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
 };

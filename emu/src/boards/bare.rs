@@ -11,7 +11,7 @@ use crate::devices::interval::Interval;
 use crate::error::MachineError;
 use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
-use crate::unicorn::kinds::SystemRegister;
+use crate::unicorn::arm64::SystemRegister;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

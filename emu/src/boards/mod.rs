@@ -7,7 +7,7 @@ pub mod virt;
 use crate::clock::Ticks;
 use crate::error::MachineError;
 use crate::machine::Config;
-use crate::unicorn::kinds::SystemRegister;
+use crate::unicorn::arm64::SystemRegister;
 use serde_json::Value;
 
 pub use crate::boot::linux::Boot;

@@ -15,7 +15,7 @@ use crate::devices::sp804::Sp804;
 use crate::error::MachineError;
 use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
-use crate::unicorn::kinds::SystemRegister;
+use crate::unicorn::arm64::SystemRegister;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;

@@ -4,7 +4,6 @@
 pub mod arm;
 pub mod arm64;
 pub mod tasks;
-pub mod witness;
 pub mod x86;
 
 use crate::boot::Kernel;

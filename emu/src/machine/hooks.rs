@@ -4,8 +4,8 @@ use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
 use crate::clock::{Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
+use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
-use crate::unicorn::kinds::SystemRegister;
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
 

@@ -30,7 +30,7 @@ use gate::Gate;
 pub use run::Stop;
 
 /// Who may claim what happens in the machine.
-pub trait Listener {
+pub trait Listener: 'static {
     /// What an address of the probe window stands for.
     fn place(&self, pc: u64) -> Place;
     /// A breakpoint in kernel code: ours?

@@ -4,8 +4,7 @@
 use super::kinds::Register;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use trapline_isa::arch::Arch;
-use unicorn_engine_sys::{self as sys, Mode, RegisterARM, RegisterARM64, RegisterX86, uc_engine, uc_error};
+use unicorn_engine_sys::{self as sys, Arch, Mode, uc_engine, uc_error};
 
 /// What watches the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,63 +21,22 @@ pub enum Watch {
 }
 
 /// The guest of an ISA: call the function, count down, jump back; behind that is its end.
-struct Program {
-    arch: Arch,
-    library: (sys::Arch, Mode),
-    pc: Register,
-    stack: Register,
-    /// The number of calls to come.
-    counter: Register,
-    calls: &'static [u8],
+pub struct Program {
+    /// What the library is opened for.
+    pub library: (Arch, Mode),
+    /// The pc, the stack pointer, and the register with the number of calls to come.
+    pub registers: fn() -> [Register; 3],
+    /// What is set in an address to say in which code it is.
+    pub pointer_bits: u64,
+    /// The loop, in which the function is FUNCTION - START = 0x100 bytes behind the loop's start.
+    pub calls: &'static [u8],
     /// The function: an instruction that does nothing, and a return.
-    nothing: &'static [u8],
+    pub nothing: &'static [u8],
     /// A breakpoint, and a return.
-    breakpoint: &'static [u8],
+    pub breakpoint: &'static [u8],
     /// Bytes from the pc in the hook of a trap to the instruction behind the breakpoint.
-    behind: u64,
+    pub behind: u64,
 }
-
-#[rustfmt::skip]
-const PROGRAMS: &[Program] = &[
-    Program {
-        arch: Arch::X86_64, library: (sys::Arch::X86, Mode::MODE_64),
-        pc: Register(RegisterX86::RIP as c_int), stack: Register(RegisterX86::RSP as c_int), counter: Register(RegisterX86::RCX as c_int),
-        calls: X86_CALLS, nothing: &[0x90, 0xc3], breakpoint: &[0xcc, 0xc3], behind: 0,
-    },
-    Program {
-        arch: Arch::I386, library: (sys::Arch::X86, Mode::MODE_32),
-        pc: Register(RegisterX86::EIP as c_int), stack: Register(RegisterX86::ESP as c_int), counter: Register(RegisterX86::ECX as c_int),
-        calls: X86_CALLS, nothing: &[0x90, 0xc3], breakpoint: &[0xcc, 0xc3], behind: 0,
-    },
-    Program {
-        arch: Arch::Arm64, library: (sys::Arch::ARM64, Mode::LITTLE_ENDIAN),
-        pc: Register(RegisterARM64::PC as c_int), stack: Register(RegisterARM64::SP as c_int), counter: Register(RegisterARM64::X1 as c_int),
-        // bl function; subs w1, w1, #1; b.ne back
-        calls: &[0x40, 0x00, 0x00, 0x94, 0x21, 0x04, 0x00, 0x71, 0xc1, 0xff, 0xff, 0x54],
-        nothing: &[0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6], breakpoint: &[0x00, 0x00, 0x20, 0xd4, 0xc0, 0x03, 0x5f, 0xd6],
-        behind: 4,
-    },
-    Program {
-        arch: Arch::Arm, library: (sys::Arch::ARM, Mode::LITTLE_ENDIAN),
-        pc: Register(RegisterARM::PC as c_int), stack: Register(RegisterARM::SP as c_int), counter: Register(RegisterARM::R1 as c_int),
-        // bl function; subs r1, r1, #1; bne back
-        calls: &[0x3e, 0x00, 0x00, 0xeb, 0x01, 0x10, 0x51, 0xe2, 0xfc, 0xff, 0xff, 0x1a],
-        nothing: &[0x00, 0x00, 0xa0, 0xe1, 0x1e, 0xff, 0x2f, 0xe1], breakpoint: &[0x70, 0x00, 0x20, 0xe1, 0x1e, 0xff, 0x2f, 0xe1],
-        behind: 4,
-    },
-    Program {
-        arch: Arch::Thumb2, library: (sys::Arch::ARM, Mode::LITTLE_ENDIAN),
-        pc: Register(RegisterARM::PC as c_int), stack: Register(RegisterARM::SP as c_int), counter: Register(RegisterARM::R1 as c_int),
-        // bl function; subs r1, #1; bne back
-        calls: &[0x00, 0xf0, 0x7e, 0xf8, 0x01, 0x39, 0xfb, 0xd1],
-        nothing: &[0x00, 0xbf, 0x70, 0x47], breakpoint: &[0x00, 0xbe, 0x70, 0x47],
-        // And the bit that says Thumb.
-        behind: 2 + 1,
-    },
-];
-
-/// call function; dec ecx; jnz back
-const X86_CALLS: &[u8] = &[0xe8, 0xfb, 0x00, 0x00, 0x00, 0xff, 0xc9, 0x75, 0xf7];
 
 const START: u64 = 0x1000;
 const FUNCTION: u64 = 0x1100;
@@ -122,15 +80,15 @@ extern "C" fn trap(uc: *mut uc_engine, _: u32, user: *mut c_void) {
 }
 
 impl Bare {
-    /// A core for that ISA.
-    pub fn new(arch: Arch, watch: Watch) -> Result<Bare, String> {
-        let program = PROGRAMS.iter().find(|program| program.arch == arch).ok_or("no program for this ISA")?;
+    /// A core in front of that program.
+    pub fn new(program: &'static Program, watch: Watch) -> Result<Bare, String> {
+        let [pc, ..] = (program.registers)();
         let mut uc = null_mut();
         // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds; `seen` lives in a box
         // that is dropped after the engine is closed.
         unsafe {
             check(sys::uc_open(program.library.0, program.library.1, &raw mut uc))?;
-            let seen = Box::new(Seen { hits: 0, pc: program.pc, behind: program.behind });
+            let seen = Box::new(Seen { hits: 0, pc, behind: program.behind | program.pointer_bits });
             let bare = Bare { uc, program, seen };
             check(sys::uc_mem_map(uc, 0, MEMORY, ALL_ACCESS))?;
             let function = if watch == Watch::Trap { program.breakpoint } else { program.nothing };
@@ -167,12 +125,11 @@ impl Bare {
         let program = self.program;
         // SAFETY: the registers have at most 8 bytes; the callbacks reach `seen` only during this call.
         unsafe {
-            for (register, value) in [(program.stack, STACK_END), (program.counter, u64::from(calls))] {
+            let [_, stack, counter] = (program.registers)();
+            for (register, value) in [(stack, STACK_END), (counter, u64::from(calls))] {
                 check(sys::uc_reg_write(self.uc, register.0, (&raw const value).cast()))?;
             }
-            // The library is told of Thumb code by the lowest bit.
-            let start = START | u64::from(program.arch == Arch::Thumb2);
-            check(sys::uc_emu_start(self.uc, start, START + program.calls.len() as u64, 0, 0))?;
+            check(sys::uc_emu_start(self.uc, START | program.pointer_bits, START + program.calls.len() as u64, 0, 0))?;
         }
         Ok(self.seen.hits - before)
     }
@@ -191,12 +148,14 @@ fn check(answer: uc_error) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Bare, Watch};
+    use trapline_isa::arch::Arch;
 
     /// OH-1: what stands beside our figures measures what it says.
     #[test]
     fn every_call_is_seen_by_what_watches_and_by_nothing_else() {
-        for Program { arch, .. } in PROGRAMS {
+        for arch in Arch::ALL {
+            let program = crate::arches::of(*arch).machine().expect("a machine").program;
             let cases = [
                 (Watch::Nothing, 0),
                 (Watch::CodeHook { others: 0 }, 100),
@@ -204,7 +163,7 @@ mod tests {
                 (Watch::Trap, 100),
             ];
             for (watch, seen) in cases {
-                let mut bare = Bare::new(*arch, watch).expect("a core");
+                let mut bare = Bare::new(program, watch).expect("a core");
                 assert_eq!((bare.run(100), bare.run(100)), (Ok(seen), Ok(seen)), "{} {watch:?}", arch.name());
             }
         }

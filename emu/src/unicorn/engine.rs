@@ -3,22 +3,19 @@
 //! Each kind of callback gets its own context type, because each allows different things (docs/unicorn.md, "who may
 //! write the pc"): the wrong call does not compile.
 
+use super::arm64::SystemRegister;
 use super::ffi::write_request;
-use super::kinds::{CoprocessorRegister, Instructions, Kind, Register, SystemRegister};
+use super::kinds::{Kind, Register};
 use super::live::{self, Shape, Translations};
 use super::ram::Ram;
 use super::stores::{self, Stores};
 use super::surgery::Image;
 use core::ffi::{c_int, c_void};
-use core::marker::PhantomData;
 use core::ptr::{NonNull, null, null_mut};
-use unicorn_engine_sys::{
-    self as sys, Arch, Arm64Insn, ControlType, RegisterARM, RegisterARM64, RegisterARM64CP, RegisterARMCP, RegisterX86, X86Insn,
-    uc_engine, uc_error,
-};
+use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
 
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
-pub trait Events {
+pub trait Events: 'static {
     /// A block of guest code is about to run. It may be offered again after a stop.
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// An exception, a trap or a software interrupt, between two instructions.
@@ -150,47 +147,9 @@ impl Handle {
         }
     }
 
-    /// The two halves of an AArch64 vector register, the low one first.
-    pub fn vector(&self, number: u8) -> [u64; 2] {
-        let mut halves = [0u64; 2];
-        // SAFETY: these registers have 16 bytes, and there are 32 of them.
-        unsafe { sys::uc_reg_read(self.raw(), vector_register(number), halves.as_mut_ptr().cast()) };
-        halves
-    }
-
-    /// A vector register of 32-bit ARM, of 8 bytes.
-    pub fn double(&self, number: u8) -> u64 {
-        self.read(double_register(number))
-    }
-
-    /// An x86 model-specific register; 0 for one that this core has not.
-    pub fn msr(&self, number: u32) -> u64 {
-        let mut request = MsrRequest { number, value: 0 };
-        // SAFETY: the request has the layout of `uc_x86_msr`, which the library reads and fills for this number.
-        unsafe { sys::uc_reg_read(self.raw(), RegisterX86::MSR as c_int, (&raw mut request).cast()) };
-        request.value
-    }
-
-    /// A register behind MRS; 0 for one that this core has not.
-    pub fn system(&self, register: SystemRegister) -> u64 {
-        let SystemRegister { op0, op1, crn, crm, op2 } = register;
-        let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: 0 };
-        // SAFETY: the request has the layout that the library reads and fills for this number.
-        unsafe { sys::uc_reg_read(self.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
-        request.val
-    }
-
-    /// A register behind MRC; 0 for one that this core has not.
-    pub fn coprocessor(&self, register: CoprocessorRegister) -> u64 {
-        let mut request = coprocessor_request(register, 0);
-        // SAFETY: as in `system`.
-        unsafe { sys::uc_reg_read(self.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
-        request.val
-    }
-
     /// Sets a register other than the pc.
     fn write(&self, register: Register, value: u64) {
-        debug_assert!(register != self.kind().pc, "the pc has its own ways");
+        debug_assert!(register != (self.kind().pc)(), "the pc has its own ways");
         // SAFETY: as in `read`.
         unsafe { sys::uc_reg_write(self.raw(), register.0, (&raw const value).cast()) };
     }
@@ -201,22 +160,15 @@ impl Handle {
     }
 }
 
-/// How the library is asked for a model-specific register (`uc_x86_msr` of its header).
-#[repr(C)]
-struct MsrRequest {
-    number: u32,
-    value: u64,
-}
-
 /// In the callback of an exception: everything may be written, the pc in batch form only.
 pub struct TrapContext(Handle);
 /// In the callback of a block: the core may be stopped, and nothing else. It holds what that callback gets without looking.
 #[derive(Clone, Copy)]
 pub struct BlockContext<'a>(&'a Handle);
 /// In the callback of an instruction inside a block: registers but not the pc, and no stop.
-pub struct InstructionContext(Handle);
+pub struct InstructionContext(pub(super) Handle);
 /// In the callback of SYSCALL: the saved image is edited; the core adds the instruction's length to the pc afterwards.
-pub struct SyscallContext(Handle);
+pub struct SyscallContext(pub(super) Handle);
 
 impl TrapContext {
     /// Reading.
@@ -227,34 +179,6 @@ impl TrapContext {
     /// Sets a register other than the pc.
     pub fn write(&self, register: impl Into<Register>, value: u64) {
         self.0.write(register.into(), value);
-    }
-    /// Sets an AArch64 vector register.
-    pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
-        // SAFETY: as in `vector`.
-        unsafe { sys::uc_reg_write(self.0.raw(), vector_register(number), halves.as_ptr().cast()) };
-    }
-    /// Sets a vector register of 32-bit ARM.
-    pub fn set_double(&self, number: u8, value: u64) {
-        self.0.write(double_register(number), value);
-    }
-    /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
-    pub fn set_system(&self, register: SystemRegister, value: u64) {
-        let SystemRegister { op0, op1, crn, crm, op2 } = register;
-        let mut request = RegisterARM64CP { op0, op1, crn, crm, op2, val: value };
-        // SAFETY: the request has the layout that the library reads for this number.
-        unsafe { sys::uc_reg_write(self.0.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
-    }
-    /// Sets a register behind MCR.
-    pub fn set_coprocessor(&self, register: CoprocessorRegister, value: u64) {
-        let mut request = coprocessor_request(register, value);
-        // SAFETY: as in `set_system`.
-        unsafe { sys::uc_reg_write(self.0.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
-    }
-    /// Sets an x86 model-specific register.
-    pub fn set_msr(&self, number: u32, value: u64) {
-        let request = MsrRequest { number, value };
-        // SAFETY: as in `Handle::msr`.
-        unsafe { sys::uc_reg_write(self.0.raw(), RegisterX86::MSR as c_int, (&raw const request).cast()) };
     }
     /// Sets 8 bytes of the state at this offset of an image: a field of which the core keeps nothing else.
     #[inline]
@@ -354,24 +278,28 @@ pub struct Core<E: Events> {
     _ram: Ram,
 }
 
+/// What a callback is given, of whichever kind it is: where time counts, by `who`; otherwise by `whom`, which need not know `E`.
+#[repr(C)]
 struct Callbacks<E> {
-    handle: Handle,
+    shared: Shared,
     events: *mut E,
-    /// The physical address behind RAM.
-    high: u64,
-    _who: PhantomData<E>,
 }
 
-/// Physical addresses up to here that are no RAM belong to the board.
-const PHYSICAL_SPACE: u64 = 1 << 32;
+struct Shared {
+    handle: Handle,
+    /// The physical address behind RAM.
+    high: u64,
+    events: Option<*mut dyn Events>,
+}
 
 impl<E: Events> Core<E> {
     /// A core of this kind over this RAM.
     pub fn new(kind: &'static Kind, ram: &Ram) -> Result<Core<E>, String> {
+        let library = kind.library;
         let mut uc = null_mut();
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
         unsafe {
-            check("open", sys::uc_open(kind.arch, kind.mode, &raw mut uc))?;
+            check("open", sys::uc_open(library.arch, library.mode, &raw mut uc))?;
             let mut core = Core::wrap(
                 Engine {
                     uc,
@@ -383,12 +311,12 @@ impl<E: Events> Core<E> {
                     general_bytes: 0,
                     pc: null_mut(),
                     translations: null(),
-                    shape: Shape::of(&kind.stores),
+                    shape: Shape::of(&library.stores),
                 },
                 ram,
             );
             check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
-            if !matches!(kind.arch, Arch::X86) {
+            if library.has_choice_of_pages {
                 // Its own choice for ARM is 1 KiB: four times as many translations of addresses, and blocks of code that end there.
                 check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
             }
@@ -396,24 +324,24 @@ impl<E: Events> Core<E> {
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
             check("map", sys::uc_mem_map_ptr(uc, ram.base(), ram.len(), ALL_ACCESS, start.cast()))?;
             core.map_devices(0, ram.base())?;
-            core.map_devices(ram.end(), PHYSICAL_SPACE)?;
+            core.map_devices(ram.end(), 1 << kind.physical_bits)?;
             core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::MEM_FETCH_PROT, fetch_refused as *mut c_void, 0)?;
-            for (instruction, callback) in instructions::<E>(kind.instructions) {
+            for (instruction, callback) in (library.instructions)() {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
             let cpu = live::find(core.handle)?;
             (core.engine.state, core.engine.state_bytes) = (cpu.state as *mut u8, cpu.state_bytes);
-            let ((start, count), bytes) = (kind.live_general, kind.stores.address_bytes);
+            let ((start, count), bytes) = (kind.live_general, library.stores.address_bytes);
             // The last one is read by 8 bytes, too.
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
-            core.engine.translations = Translations::before(cpu.state, kind.live_translations)?;
+            core.engine.translations = Translations::before(cpu.state, library.live_translations)?;
             core.handle = Handle { engine: NonNull::from(&*core.engine) };
-            core.callbacks.handle = core.handle;
+            core.callbacks.shared.handle = core.handle;
             core.stores = stores::watch(core.handle, ram, &cpu)?;
             Ok(core)
         }
@@ -425,8 +353,8 @@ impl<E: Events> Core<E> {
             return Ok(());
         }
         let (read, write) = match start {
-            0 => (low_read::<E> as MemoryRead, low_write::<E> as MemoryWrite),
-            _ => (high_read::<E> as MemoryRead, high_write::<E> as MemoryWrite),
+            0 => (low_read as MemoryRead, low_write as MemoryWrite),
+            _ => (high_read as MemoryRead, high_write as MemoryWrite),
         };
         let user = (&raw const *self.callbacks).cast_mut().cast();
         // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the engine is closed.
@@ -437,7 +365,7 @@ impl<E: Events> Core<E> {
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
-        let callbacks = Box::new(Callbacks { handle, events: null_mut(), high: ram.end(), _who: PhantomData });
+        let callbacks = Box::new(Callbacks { shared: Shared { handle, high: ram.end(), events: None }, events: null_mut() });
         Core { handle, callbacks, engine, stores: null_mut(), _ram: ram.clone() }
     }
 
@@ -454,12 +382,14 @@ impl<E: Events> Core<E> {
 
     /// Runs from the present pc until stopped.
     pub fn run(&mut self, events: &mut E) -> Ended {
+        let events: *mut E = events;
         self.callbacks.events = events;
+        self.callbacks.shared.events = Some(events);
         let kind = self.handle.kind();
         let pc = (kind.encode_pc)(&self.handle, self.handle.pc());
         // SAFETY: the callbacks reach `events` only during this call, while this function does not touch it.
         let answer = unsafe { sys::uc_emu_start(self.handle.raw(), pc, 0, 0, 0) };
-        self.callbacks.events = null_mut();
+        (self.callbacks.events, self.callbacks.shared.events) = (null_mut(), None);
         match answer {
             uc_error::OK => Ended::Stopped,
             other => Ended::Failed(other.to_string()),
@@ -513,38 +443,6 @@ const ALL_ACCESS: u32 = 7;
 type MemoryRead = unsafe extern "C" fn(*mut uc_engine, u64, u32, *mut c_void) -> u64;
 type MemoryWrite = unsafe extern "C" fn(*mut uc_engine, u64, u32, u64, *mut c_void);
 
-/// The callbacks for single instructions, by the library's number.
-fn instructions<E: Events>(which: Instructions) -> Vec<(c_int, *mut c_void)> {
-    match which {
-        Instructions::X86 => vec![
-            (X86Insn::IN as c_int, port_in::<E> as *mut c_void),
-            (X86Insn::OUT as c_int, port_out::<E> as *mut c_void),
-            (X86Insn::CPUID as c_int, cpuid::<E> as *mut c_void),
-            (X86Insn::RDTSC as c_int, rdtsc::<E> as *mut c_void),
-            (X86Insn::RDTSCP as c_int, rdtsc::<E> as *mut c_void),
-            (X86Insn::SYSCALL as c_int, syscall::<E> as *mut c_void),
-        ],
-        Instructions::SystemRegisters => vec![
-            (Arm64Insn::UC_ARM64_INS_MRS as c_int, system_in::<E> as *mut c_void),
-            (Arm64Insn::UC_ARM64_INS_MSR as c_int, system_out::<E> as *mut c_void),
-        ],
-        Instructions::None => Vec::new(),
-    }
-}
-
-fn vector_register(number: u8) -> c_int {
-    RegisterARM64::Q0 as c_int + c_int::from(number & 31)
-}
-
-fn double_register(number: u8) -> Register {
-    Register(RegisterARM::D0 as c_int + c_int::from(number & 31))
-}
-
-fn coprocessor_request(register: CoprocessorRegister, val: u64) -> RegisterARMCP {
-    let CoprocessorRegister { cp, crn, opc1, crm, opc2 } = register;
-    RegisterARMCP { cp, is64: 0, sec: 0, crn, crm, opc1, opc2, val }
-}
-
 fn check(what: &str, answer: uc_error) -> Result<(), String> {
     if answer == uc_error::OK { Ok(()) } else { Err(format!("the CPU core refused ({what}): {answer}")) }
 }
@@ -555,7 +453,23 @@ unsafe fn who<'a, E>(user: *mut c_void) -> (&'a Handle, &'a mut E) {
     // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this time, and callbacks do not nest.
     unsafe {
         let callbacks = &*user.cast::<Callbacks<E>>();
-        (&callbacks.handle, &mut *callbacks.events)
+        (&callbacks.shared.handle, &mut *callbacks.events)
+    }
+}
+
+/// The same for who need not know `E`: callbacks of single instructions and of devices.
+///
+/// # Safety
+/// As for `who`.
+pub(super) unsafe fn whom<'a>(user: *mut c_void) -> (Handle, &'a mut dyn Events) {
+    // SAFETY: as in `who`; what is shared comes first in `Callbacks`, whatever `E` is.
+    unsafe {
+        let shared = &*user.cast::<Shared>();
+        match shared.events {
+            Some(events) => (shared.handle, &mut *events),
+            // Outside of a run the library calls nobody.
+            None => std::process::abort(),
+        }
     }
 }
 
@@ -587,78 +501,26 @@ extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i6
     false
 }
 
-extern "C" fn port_in<E: Events>(_: *mut uc_engine, port: u32, size: c_int, user: *mut c_void) -> u32 {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.port_in(&InstructionContext(*handle), port as u16, size as u32)
+extern "C" fn low_read(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.memory_in(&InstructionContext(handle), offset, size)
 }
 
-extern "C" fn port_out<E: Events>(_: *mut uc_engine, port: u32, size: c_int, value: u32, user: *mut c_void) {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.port_out(&InstructionContext(*handle), port as u16, size as u32, value);
+extern "C" fn low_write(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.memory_out(&InstructionContext(handle), offset, size, value);
 }
 
-extern "C" fn cpuid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.cpuid(&InstructionContext(*handle));
-    1
+extern "C" fn high_read(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
+    // SAFETY: see `whom`.
+    let ((handle, events), high) = unsafe { (whom(user), (*user.cast::<Shared>()).high) };
+    events.memory_in(&InstructionContext(handle), high + offset, size)
 }
 
-extern "C" fn rdtsc<E: Events>(_: *mut uc_engine, user: *mut c_void) -> c_int {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.rdtsc(&InstructionContext(*handle));
-    1
-}
-
-extern "C" fn syscall<E: Events>(_: *mut uc_engine, user: *mut c_void) {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.syscall(&SyscallContext(*handle));
-}
-
-extern "C" fn system_in<E: Events>(_: *mut uc_engine, into: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
-    // SAFETY: see `who`; the library gives a valid request.
-    let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
-    let Some(value) = events.system_in(&InstructionContext(*handle), system_register(request)) else { return 0 };
-    if into != RegisterARM64::XZR as c_int {
-        handle.write(Register(into), value);
-    }
-    1
-}
-
-extern "C" fn system_out<E: Events>(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
-    // SAFETY: see `who`; the library gives a valid request.
-    let ((handle, events), request) = unsafe { (who::<E>(user), &*request) };
-    events.system_out(&InstructionContext(*handle), system_register(request), request.val).into()
-}
-
-fn system_register(request: &RegisterARM64CP) -> SystemRegister {
-    SystemRegister { op0: request.op0, op1: request.op1, crn: request.crn, crm: request.crm, op2: request.op2 }
-}
-
-extern "C" fn low_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.memory_in(&InstructionContext(*handle), offset, size)
-}
-
-extern "C" fn low_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
-    // SAFETY: see `who`.
-    let (handle, events) = unsafe { who::<E>(user) };
-    events.memory_out(&InstructionContext(*handle), offset, size, value);
-}
-
-extern "C" fn high_read<E: Events>(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
-    // SAFETY: see `who`.
-    let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
-    events.memory_in(&InstructionContext(*handle), high + offset, size)
-}
-
-extern "C" fn high_write<E: Events>(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
-    // SAFETY: see `who`.
-    let ((handle, events), high) = unsafe { (who::<E>(user), (*user.cast::<Callbacks<E>>()).high) };
-    events.memory_out(&InstructionContext(*handle), high + offset, size, value);
+extern "C" fn high_write(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
+    // SAFETY: see `whom`.
+    let ((handle, events), high) = unsafe { (whom(user), (*user.cast::<Shared>()).high) };
+    events.memory_out(&InstructionContext(handle), high + offset, size, value);
 }

@@ -110,7 +110,7 @@ pub(super) struct Cpu {
 
 /// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there, looked for again.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
-    find_from(handle, &handle.kind().live)
+    find_from(handle, &handle.kind().library.live)
 }
 
 fn find_from(handle: Handle, known: &OnceLock<Place>) -> Result<Cpu, String> {
@@ -211,18 +211,18 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::witness::Witness;
+    use crate::cpu::{arm, arm64, x86};
     use crate::unicorn::engine::Core;
-    use crate::unicorn::kinds;
     use crate::unicorn::ram::Ram;
+    use crate::unicorn::witness::Witness;
 
     /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next engine.
     #[test]
     fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
         let ram = Ram::new(4 << 20).unwrap();
-        for kind in [&kinds::X86, &kinds::ARM64, &kinds::ARM] {
+        for kind in [&x86::core::CORE, &arm64::core::CORE, &arm::core::CORE] {
             let core: Core<Witness> = Core::new(kind, &ram).unwrap();
-            let right = *kind.live.get().unwrap();
+            let right = *kind.library.live.get().unwrap();
             let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
             for (to_cpu, to_state) in stray {
                 let found = find_from(core.handle(), &OnceLock::from(Place { to_cpu, to_state })).unwrap();

@@ -3,11 +3,15 @@
 //! [`engine`] runs code and calls back, [`bare`] is what the benches compare with, [`ram`] is the memory both sides see, [`surgery`] does what Unicorn's API lacks, `live` and `stores` what it does too slowly.
 //! The facts behind every choice here are in docs/unicorn.md.
 
+pub mod arm;
+pub mod arm64;
 pub mod bare;
 pub mod engine;
 pub mod kinds;
 pub mod ram;
 pub mod surgery;
+pub mod witness;
+pub mod x86;
 
 mod ffi;
 mod live;

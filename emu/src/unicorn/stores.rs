@@ -83,7 +83,7 @@ thread_local! {
 pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores, String> {
     let unknown = || "the CPU core does not keep its address translations where they are expected".to_string();
     let memory = Memory::of_this_process()?;
-    let layout = &handle.kind().stores;
+    let layout = &handle.kind().library.stores;
     let place = layout.place.get_or_init(|| find_fill(&memory, handle, cpu.functions)).ok_or_else(unknown)?;
     let modes = cpu.translations_end.checked_sub(layout.modes * size_of::<Mode>()).ok_or_else(unknown)?;
     let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;
@@ -298,12 +298,11 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use crate::cpu::witness::Witness;
-    use crate::cpu::x86::state;
+    use crate::cpu::x86::{core::CORE, state};
     use crate::unicorn::engine::{Core, Ended};
-    use crate::unicorn::kinds;
     use crate::unicorn::ram::Ram;
     use crate::unicorn::surgery::Image;
+    use crate::unicorn::witness::Witness;
     use unicorn_engine_sys::RegisterX86;
 
     const CODE: u64 = 0x10_0000;
@@ -319,7 +318,7 @@ mod tests {
         ram.set_word32(DIRECTORY, TABLE as u32 | 7);
         (0..1024).for_each(|page| ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7));
         ram.set_word32(TABLE + 4 * (ALIAS >> 12), DATA as u32 | 7);
-        let mut core: Core<Witness> = Core::new(&kinds::X86, &ram).unwrap();
+        let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
         let mut image = Image::new(core.handle()).unwrap();
         state::enter_flat_32(&core.stopped(), &mut image, CODE);
         ram.write(CODE, program);

@@ -129,10 +129,10 @@ pub fn drop_translations(handle: Handle, ram: &Ram, physical: u64, len: usize) {
         // SAFETY: `host` lies in memory that is mapped into this engine; both functions only look at its tables.
         unsafe {
             let uc = handle.raw().cast::<c_void>();
-            let kind = handle.kind();
-            let start = (kind.ram_address)(uc, host.cast());
+            let library = handle.kind().library;
+            let start = (library.ram_address)(uc, host.cast());
             if start != usize::MAX {
-                (kind.invalidate)(uc, start, start + (to - from) as usize);
+                (library.invalidate)(uc, start, start + (to - from) as usize);
             }
         }
         from = to;

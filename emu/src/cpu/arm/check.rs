@@ -1,12 +1,12 @@
 //! Proves, once per process, that the offsets and the private calls do for 32-bit ARM cores what they are used for.
 
+use super::core::CORE;
 use super::state::{self, CPSR_THUMB, FAULT_ADDRESS, SUPERVISOR, SYNDROME};
 use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
-use crate::cpu::witness::{Witness, unfit};
 use crate::unicorn::engine::Core;
-use crate::unicorn::kinds;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
+use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use unicorn_engine_sys::RegisterARM;
 
@@ -21,7 +21,7 @@ const WFI: u32 = 0xe320_f003;
 
 fn check() -> Result<(), String> {
     let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&kinds::ARM, &ram)?;
+    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
     let mut image = Image::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
@@ -102,7 +102,7 @@ mod tests {
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
         let ram = Ram::at(0x4000_0000, 4 << 20).unwrap();
-        let mut core: Core<Witness> = Core::new(&kinds::ARM, &ram).unwrap();
+        let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
         // Each ends in an undefined instruction; the last one stands inside an IT block.
         #[rustfmt::skip]
         let cases = [

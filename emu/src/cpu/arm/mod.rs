@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod check;
+pub mod core;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -11,7 +12,6 @@ pub mod tasks;
 pub mod trap;
 
 use super::{Instructions, Model, WindowRow};
-use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
 /// Kernels in A32 code.
@@ -22,7 +22,7 @@ pub static THUMB2: Model = model(Arch::Thumb2);
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
-        core: &kinds::ARM,
+        core: &core::CORE,
         self_check: check::self_check,
         trap: trap::trap,
         system_call_vector: Some(trap::SYSTEM_CALL),

@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod check;
+pub mod core;
 pub mod deliver;
 pub mod named;
 pub mod paging;
@@ -10,13 +11,12 @@ pub mod state;
 pub mod trap;
 
 use super::{Instructions, Model, TaskPlace, WindowRow};
-use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
-    core: &kinds::ARM64,
+    core: &core::CORE,
     self_check: check::self_check,
     trap: trap::trap,
     system_call_vector: Some(trap::SYSTEM_CALL),

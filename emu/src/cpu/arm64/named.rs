@@ -6,8 +6,8 @@
 use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
 use crate::cpu::Named;
 use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::kinds::SystemRegister;
 use crate::unicorn::surgery::Image;
 use std::ops::Range;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! The named architectural state: registers by the numbers of `isa`, and where fields lie in the core's image.
 
+use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::kinds::SystemRegister;
 use crate::unicorn::surgery::Image;
 use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;

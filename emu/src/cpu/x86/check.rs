@@ -1,11 +1,11 @@
 //! Proves, once per process, that the offsets and the private calls do for x86 cores what they are used for.
 
+use super::core::CORE;
 use super::state;
-use crate::cpu::witness::{Witness, unfit};
 use crate::unicorn::engine::{Core, Ended};
-use crate::unicorn::kinds;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
+use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use unicorn_engine_sys::RegisterX86;
 
@@ -17,7 +17,7 @@ pub fn self_check() -> Result<(), String> {
 
 fn check() -> Result<(), String> {
     let ram = Ram::new(4 << 20).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&kinds::X86, &ram)?;
+    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
     let mut image = Image::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 

@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod check;
+pub mod core;
 pub mod cpuid;
 pub mod deliver;
 pub mod named;
@@ -12,7 +13,6 @@ pub mod tasks;
 pub mod trap;
 
 use super::{Instructions, Model, WindowRow};
-use crate::unicorn::kinds;
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -23,7 +23,7 @@ pub static I386: Model = model::<false>(Arch::I386);
 const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
-        core: &kinds::X86,
+        core: &core::CORE,
         self_check: check::self_check,
         trap: trap::trap::<LONG>,
         system_call_vector: None,

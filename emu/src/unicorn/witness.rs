@@ -1,7 +1,7 @@
 //! A listener for self-checks: does nothing but remember the last trap.
 
-use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
-use crate::unicorn::kinds::SystemRegister;
+use super::arm64::SystemRegister;
+use super::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
 
 /// What a core reported last.
 #[derive(Debug, Default)]

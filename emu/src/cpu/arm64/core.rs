@@ -1,0 +1,33 @@
+//! The kind of core that AArch64 runs on.
+
+use super::state;
+use crate::unicorn::arm64::LIBRARY;
+use crate::unicorn::bare::Program;
+use crate::unicorn::kinds::Kind;
+use unicorn_engine_sys::{Arch, Mode, RegisterARM64};
+
+/// Cortex-A72 in the library's list.
+const MODEL: i32 = 2;
+
+/// A 64-bit core; its generic timer is answered by us.
+pub static CORE: Kind = Kind {
+    library: &LIBRARY,
+    model: MODEL,
+    physical_bits: 32,
+    encode_pc: |_, pc| pc,
+    live_pc: state::PC,
+    live_general: (state::REGS, state::GENERAL),
+    pc: || RegisterARM64::PC.into(),
+};
+
+/// Calls for a core without us.
+pub static LOOP: Program = Program {
+    library: (Arch::ARM64, Mode::LITTLE_ENDIAN),
+    registers: || [RegisterARM64::PC.into(), RegisterARM64::SP.into(), RegisterARM64::X1.into()],
+    pointer_bits: 0,
+    // bl function; subs w1, w1, #1; b.ne back
+    calls: &[0x40, 0x00, 0x00, 0x94, 0x21, 0x04, 0x00, 0x71, 0xc1, 0xff, 0xff, 0x54],
+    nothing: &[0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6],
+    breakpoint: &[0x00, 0x00, 0x20, 0xd4, 0xc0, 0x03, 0x5f, 0xd6],
+    behind: 4,
+};

@@ -1,0 +1,80 @@
+//! What the library has for 32-bit ARM alone: its core, registers behind MRC and MCR, vector registers.
+
+use super::engine::{Handle, TrapContext};
+use super::kinds::{Library, Register};
+use super::stores::Layout;
+use core::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterARM, RegisterARMCP};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_arm(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_arm(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_arm(cpu: *mut c_void, host: usize, len: usize);
+}
+
+/// A little-endian core.
+pub static LIBRARY: Library = Library {
+    arch: Arch::ARM,
+    mode: Mode::LITTLE_ENDIAN,
+    instructions: Vec::new,
+    has_choice_of_pages: true,
+    invalidate: tb_invalidate_phys_range_arm,
+    ram_address: qemu_ram_addr_from_host_arm,
+    live: OnceLock::new(),
+    live_translations: 176,
+    stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm, place: OnceLock::new() },
+};
+
+/// A register behind 32-bit ARM's MRC and MCR, by the fields of these instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CoprocessorRegister {
+    /// The coprocessor.
+    pub cp: u32,
+    /// Group.
+    pub crn: u32,
+    /// First operation.
+    pub opc1: u32,
+    /// Register.
+    pub crm: u32,
+    /// Second operation.
+    pub opc2: u32,
+}
+
+impl Handle {
+    /// A vector register of 32-bit ARM, of 8 bytes.
+    pub fn double(&self, number: u8) -> u64 {
+        self.read(double_register(number))
+    }
+
+    /// A register behind MRC; 0 for one that this core has not.
+    pub fn coprocessor(&self, register: CoprocessorRegister) -> u64 {
+        let mut request = coprocessor_request(register, 0);
+        // SAFETY: the request has the layout that the library reads and fills for this number.
+        unsafe { sys::uc_reg_read(self.raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+        request.val
+    }
+}
+
+impl TrapContext {
+    /// Sets a vector register of 32-bit ARM.
+    pub fn set_double(&self, number: u8, value: u64) {
+        self.write(double_register(number), value);
+    }
+
+    /// Sets a register behind MCR.
+    pub fn set_coprocessor(&self, register: CoprocessorRegister, value: u64) {
+        let mut request = coprocessor_request(register, value);
+        // SAFETY: the request has the layout that the library reads for this number.
+        unsafe { sys::uc_reg_write(self.handle().raw(), RegisterARM::CP_REG as c_int, (&raw mut request).cast()) };
+    }
+}
+
+fn double_register(number: u8) -> Register {
+    Register(RegisterARM::D0 as c_int + c_int::from(number & 31))
+}
+
+fn coprocessor_request(register: CoprocessorRegister, val: u64) -> RegisterARMCP {
+    let CoprocessorRegister { cp, crn, opc1, crm, opc2 } = register;
+    RegisterARMCP { cp, is64: 0, sec: 0, crn, crm, opc1, opc2, val }
+}

@@ -1,0 +1,118 @@
+//! What the library has for AArch64 alone: its core, registers behind MRS and MSR, vector registers.
+
+use super::engine::{Handle, InstructionContext, TrapContext, whom};
+use super::kinds::{Library, Register};
+use super::stores::Layout;
+use core::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use unicorn_engine_sys::{self as sys, Arch, Arm64Insn, Mode, RegisterARM64, RegisterARM64CP, uc_engine};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_aarch64(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_aarch64(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_aarch64(cpu: *mut c_void, host: usize, len: usize);
+}
+
+/// A little-endian core.
+pub static LIBRARY: Library = Library {
+    arch: Arch::ARM64,
+    mode: Mode::LITTLE_ENDIAN,
+    instructions,
+    has_choice_of_pages: true,
+    invalidate: tb_invalidate_phys_range_aarch64,
+    ram_address: qemu_ram_addr_from_host_aarch64,
+    live: OnceLock::new(),
+    live_translations: 176,
+    stores: Layout {
+        modes: 12,
+        smallest_page_bits: 10,
+        address_bytes: 8,
+        guard: tlb_reset_dirty_aarch64,
+        place: OnceLock::new(),
+    },
+};
+
+/// A register behind AArch64's MRS and MSR, by the fields of these instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SystemRegister {
+    /// 2 or 3.
+    pub op0: u32,
+    /// Who may use it, roughly.
+    pub op1: u32,
+    /// Group.
+    pub crn: u32,
+    /// Register.
+    pub crm: u32,
+    /// Which of a few.
+    pub op2: u32,
+}
+
+impl Handle {
+    /// The two halves of an AArch64 vector register, the low one first.
+    pub fn vector(&self, number: u8) -> [u64; 2] {
+        let mut halves = [0u64; 2];
+        // SAFETY: these registers have 16 bytes, and there are 32 of them.
+        unsafe { sys::uc_reg_read(self.raw(), vector_register(number), halves.as_mut_ptr().cast()) };
+        halves
+    }
+
+    /// A register behind MRS; 0 for one that this core has not.
+    pub fn system(&self, register: SystemRegister) -> u64 {
+        let mut request = system_request(register, 0);
+        // SAFETY: the request has the layout that the library reads and fills for this number.
+        unsafe { sys::uc_reg_read(self.raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+        request.val
+    }
+}
+
+impl TrapContext {
+    /// Sets an AArch64 vector register.
+    pub fn set_vector(&self, number: u8, halves: [u64; 2]) {
+        // SAFETY: as in `Handle::vector`.
+        unsafe { sys::uc_reg_write(self.handle().raw(), vector_register(number), halves.as_ptr().cast()) };
+    }
+
+    /// Sets a register behind MSR. The core then works out again what depends on the CPU's state.
+    pub fn set_system(&self, register: SystemRegister, value: u64) {
+        let mut request = system_request(register, value);
+        // SAFETY: the request has the layout that the library reads for this number.
+        unsafe { sys::uc_reg_write(self.handle().raw(), RegisterARM64::CP_REG as c_int, (&raw mut request).cast()) };
+    }
+}
+
+fn vector_register(number: u8) -> c_int {
+    RegisterARM64::Q0 as c_int + c_int::from(number & 31)
+}
+
+fn system_request(register: SystemRegister, val: u64) -> RegisterARM64CP {
+    let SystemRegister { op0, op1, crn, crm, op2 } = register;
+    RegisterARM64CP { op0, op1, crn, crm, op2, val }
+}
+
+fn system_register(request: &RegisterARM64CP) -> SystemRegister {
+    SystemRegister { op0: request.op0, op1: request.op1, crn: request.crn, crm: request.crm, op2: request.op2 }
+}
+
+fn instructions() -> Vec<(c_int, *mut c_void)> {
+    vec![
+        (Arm64Insn::UC_ARM64_INS_MRS as c_int, system_in as *mut c_void),
+        (Arm64Insn::UC_ARM64_INS_MSR as c_int, system_out as *mut c_void),
+    ]
+}
+
+extern "C" fn system_in(_: *mut uc_engine, into: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
+    // SAFETY: see `whom`; the library gives a valid request.
+    let ((handle, events), request) = unsafe { (whom(user), &*request) };
+    let cpu = InstructionContext(handle);
+    let Some(value) = events.system_in(&cpu, system_register(request)) else { return 0 };
+    if into != RegisterARM64::XZR as c_int {
+        cpu.write(Register(into), value);
+    }
+    1
+}
+
+extern "C" fn system_out(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
+    // SAFETY: see `whom`; the library gives a valid request.
+    let ((handle, events), request) = unsafe { (whom(user), &*request) };
+    events.system_out(&InstructionContext(handle), system_register(request), request.val).into()
+}

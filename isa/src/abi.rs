@@ -1,5 +1,6 @@
 //! A calling convention as data: where arguments, results and return addresses lie, and what registers are called.
 
+use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// How functions call each other on one ISA.
@@ -19,10 +20,12 @@ pub struct Abi {
     pub aligned_pairs: bool,
     /// Where a function finds its return address at its entry.
     pub return_address: ReturnAddress,
+    /// What a pointer to a function is.
+    pub pointers: Pointers,
     /// Names as in the kernel's register tables (`%di`), in that order.
     pub names: &'static [(&'static str, Reg)],
-    /// Registers by which a CPU's progress inside one instruction can be told (pointers and counters of repeated instructions).
-    pub progress: &'static [Reg],
+    /// Registers that code of the kernel changes and that have no name there, such as a condition code apart from them.
+    pub hidden: &'static [(&'static str, Reg)],
     /// How many bytes of stack a jprobe saves and restores.
     pub jprobe_stack: usize,
     /// The largest kernel stack, a power of two: the bound of `$stackN`.

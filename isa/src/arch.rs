@@ -2,7 +2,8 @@
 
 use crate::abi::Abi;
 use crate::detour::Detour;
-use crate::insn::{Insn, Undecodable};
+use crate::entry::Entry;
+use crate::insn::{Insn, Progress, Undecodable};
 use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
 use crate::plan::{Copy, Emulation, Plan, Policy, Refusal, Rule, Tail};
@@ -75,7 +76,7 @@ pub struct Isa {
     pub longest: usize,
     /// Every instruction begins at a multiple of this.
     pub alignment: u64,
-    /// What a pointer to code has set that is no part of its address: 1 in Thumb code.
+    /// What a return address or a pointer to code has set that is no part of the address: 1 in Thumb code.
     pub pointer_bits: u64,
     /// A breakpoint that always traps.
     pub breakpoint: &'static [u8],
@@ -85,12 +86,14 @@ pub struct Isa {
     pub is_breakpoint: fn(bytes: &[u8]) -> bool,
     /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
     pub variable_length: bool,
-    /// How many bytes in front of the true entry a function may start with that still count as its entry (ENDBR), by its first bytes.
-    pub entry_offset: fn(first: &[u8]) -> u64,
+    /// Where a function's entry is that is asked for by its symbol.
+    pub entry: Entry,
     /// What Linux says of it.
     pub linux: Linux,
     /// Calling convention and register names.
     pub abi: &'static Abi,
+    /// The registers that tell how far an instruction has come that interrupts can stop half-way.
+    pub progress: fn(insn: &Insn) -> Progress,
     /// Decodes one instruction out of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
     /// May it be probed, and how would it run?

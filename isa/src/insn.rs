@@ -1,5 +1,7 @@
 //! One decoded instruction: where it stands, its bytes, and where it may send execution.
 
+use crate::regs::Reg;
+
 /// The longest instruction of any ISA, in bytes.
 pub const LONGEST: usize = 15;
 
@@ -39,6 +41,31 @@ impl Insn {
     #[inline]
     pub fn next(&self) -> u64 {
         self.address.wrapping_add(self.length())
+    }
+}
+
+/// The registers that tell how far a CPU has come inside one instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress([Option<Reg>; Progress::MOST]);
+
+impl Progress {
+    /// How many there may be.
+    pub const MOST: usize = 4;
+    /// It is done as a whole, or not at all.
+    pub const NONE: Progress = Progress([None; Progress::MOST]);
+
+    /// By these registers, of which the first [`Progress::MOST`] count.
+    pub fn by(regs: &[Reg]) -> Progress {
+        let mut all = Progress::NONE;
+        for (place, reg) in all.0.iter_mut().zip(regs) {
+            *place = Some(*reg);
+        }
+        all
+    }
+
+    /// They.
+    pub fn registers(&self) -> impl Iterator<Item = Reg> + '_ {
+        self.0.iter().flatten().copied()
     }
 }
 

@@ -13,6 +13,7 @@ pub mod arm;
 pub mod arm64;
 pub mod call;
 pub mod detour;
+pub mod entry;
 pub mod function;
 pub mod insn;
 pub mod linux;

@@ -11,6 +11,8 @@ pub struct Linux {
     pub boundary_errno: Errno,
     /// Ftrace carries probes on its sites; where it does not they are refused.
     pub ftrace_carries: bool,
+    /// What stands in front of a function's name where the name alone is that of its descriptor.
+    pub code_prefix: &'static str,
     /// Functions that switch stacks, where return probes are refused.
     pub no_return_probes: &'static [&'static str],
 }

@@ -149,8 +149,8 @@ impl Engine {
     pub fn interrupted(&mut self, cpu: &mut impl Cpu) {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(point) = self.leave_slot(cpu, number, pc) else { return };
-        if self.points.get(point).is_some_and(|found| found.address() == cpu.pc()) {
-            let execution = Execution::of(cpu, self.isa.abi, point);
+        if let Some(found) = self.points.get(point).filter(|found| found.address() == cpu.pc()) {
+            let execution = Execution::of(cpu, self.isa, &found.insn, point);
             self.paused.add(execution);
         }
     }
@@ -229,7 +229,7 @@ impl Engine {
     }
 
     fn hit(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {
-        let goes_on = !self.paused.is_empty() && self.paused.take(&Execution::of(cpu, self.isa.abi, point));
+        let goes_on = !self.paused.is_empty() && self.goes_on(cpu, point);
         let inside = if self.cpus[number].depth == 0 { Inside::Nothing } else { Inside::AnotherHit };
         match (goes_on, inside) {
             (true, _) => self.counts.continued += 1,
@@ -251,6 +251,13 @@ impl Engine {
             }
             Next::GuestHandler => self.resume(number, 0, false),
         }
+    }
+
+    /// Whether this is an instruction that an interrupt has stopped half-way, and that goes on now.
+    fn goes_on(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
+        let Some(found) = self.points.get(point) else { return false };
+        let execution = Execution::of(cpu, self.isa, &found.insn, point);
+        self.paused.take(&execution)
     }
 
     #[inline]

@@ -83,6 +83,11 @@ impl Instances {
         self.pad == Some(pointer & !self.pointer_bits)
     }
 
+    /// Whether it leads there or to the pad's breakpoint.
+    pub fn is_in_pad(&self, pointer: u64) -> bool {
+        self.is_pad(pointer) || self.trap_pad() == Some(pointer & !self.pointer_bits)
+    }
+
     /// The pad's breakpoint.
     pub fn trap_pad(&self) -> Option<u64> {
         self.pad.map(|pad| pad + self.pad_jump)

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::call::exchange_return_address;
+use trapline_isa::entry::Callee;
 
 /// The guest's own end of a jprobe handler, and the symbol behind it.
 const JPROBE_RETURN: &str = "jprobe_return";
@@ -23,6 +24,8 @@ pub(crate) struct Saved {
     pc: u64,
     sp: u64,
     registers: Vec<u64>,
+    /// Those of which events do not know.
+    hidden: Vec<u64>,
     stack: Vec<u8>,
     /// How much of `stack` was saved.
     len: usize,
@@ -39,7 +42,8 @@ pub(crate) enum Started {
 
 impl Saved {
     pub fn new(isa: &Isa) -> Saved {
-        Saved { pc: 0, sp: 0, registers: vec![0; isa.abi.names.len()], stack: vec![0; isa.abi.jprobe_stack], len: 0, ends: None }
+        let (registers, hidden) = (vec![0; isa.abi.names.len()], vec![0; isa.abi.hidden.len()]);
+        Saved { pc: 0, sp: 0, registers, hidden, stack: vec![0; isa.abi.jprobe_stack], len: 0, ends: None }
     }
 
     #[inline]
@@ -62,7 +66,8 @@ impl Saved {
                     let pointer = mirror.returns_in.start | scene.isa.pointer_bits;
                     let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), pointer);
                 }
-                cpu.set_pc(entry);
+                entry.sets.iter().flatten().for_each(|(reg, value)| cpu.set(*reg, *value));
+                cpu.set_pc(entry.code);
                 self.ends = Some(mirror.returns_in.clone());
                 Started::InGuest
             }
@@ -79,6 +84,7 @@ impl Saved {
         let abi = isa.abi;
         (self.pc, self.sp) = (cpu.pc(), cpu.get(abi.sp));
         cpu.get_all(abi.names, &mut self.registers);
+        cpu.get_all(abi.hidden, &mut self.hidden);
         let to_top = abi.stack_size - self.sp % abi.stack_size.max(1);
         let wanted = abi.jprobe_stack.min(to_top as usize).min(self.stack.len());
         self.len = if wanted != 0 && cpu.read(self.sp, &mut self.stack[..wanted]).is_ok() { wanted } else { 0 };
@@ -87,6 +93,7 @@ impl Saved {
     /// Puts all of it back; no handler runs any more.
     pub fn restore(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         cpu.put_back(isa.abi.names, &self.registers);
+        cpu.put_back(isa.abi.hidden, &self.hidden);
         cpu.set_pc(self.pc);
         if self.len != 0 {
             // It could be read there, so it can be written.
@@ -106,7 +113,7 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         self.refuse_twice(probe.kprobe())?;
-        let entry = guest_entry(guest, probe)?;
+        let entry = self.guest_entry(guest, probe)?;
         let (returns_in, by_return) = match (entry, probe.wanted_returns_in().or_else(|| guest_return(guest))) {
             (None, _) => (0..0, false),
             (Some(_), Some(range)) => (range, false),
@@ -165,22 +172,24 @@ impl Engine {
     pub fn enable_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
         self.enable_kprobe(guest, probe.kprobe())
     }
-}
 
-/// The address of the handler, if it is guest code.
-fn guest_entry(guest: &dyn Guest, probe: &Jprobe) -> Result<Option<u64>, Refusal> {
-    let address = match probe.mirror_handler() {
-        None => return Err(Refusal::new(Errno::EINVAL, "a jprobe without a handler; give it one with `host` or `guest`")),
-        Some(MirrorHandler::Host(_)) => return Ok(None),
-        Some(MirrorHandler::Address(address)) => *address,
-        Some(MirrorHandler::Symbol(name)) => match guest.symbol(name) {
-            Some(symbol) => symbol.start,
-            None => return refused(Errno::EINVAL, format!("the handler `{name}` is no symbol of the guest")),
-        },
-    };
-    match guest.symbol_at(address) {
-        Some(symbol) if symbol.start == address => Ok(Some(address)),
-        _ => refused(Errno::EINVAL, format!("the handler at {address:#x} is not the first instruction of a function")),
+    /// The handler, if it is guest code.
+    fn guest_entry(&self, guest: &dyn Guest, probe: &Jprobe) -> Result<Option<Callee>, Refusal> {
+        let pointer = match probe.mirror_handler() {
+            None => return Err(Refusal::new(Errno::EINVAL, "a jprobe without a handler; give it one with `host` or `guest`")),
+            Some(MirrorHandler::Host(_)) => return Ok(None),
+            Some(MirrorHandler::Address(address)) => *address,
+            // Where there are descriptors, this is the name of one.
+            Some(MirrorHandler::Symbol(name)) => match guest.symbol(name).or_else(|| self.code_symbol(guest, name)) {
+                Some(symbol) => symbol.start,
+                None => return refused(Errno::EINVAL, format!("the handler `{name}` is no symbol of the guest")),
+            },
+        };
+        let callee = self.callee(guest, pointer);
+        match callee.and_then(|callee| guest.symbol_at(callee.code)) {
+            Some(symbol) if callee.is_some_and(|callee| callee.code == symbol.start) => Ok(callee),
+            _ => refused(Errno::EINVAL, format!("the handler at {pointer:#x} is not the first instruction of a function")),
+        }
     }
 }
 

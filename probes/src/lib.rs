@@ -32,6 +32,8 @@ pub mod probe;
 pub mod records;
 mod register;
 mod retprobe;
+#[cfg(test)]
+mod seams;
 mod slots;
 mod table;
 #[cfg(any(test, feature = "toy"))]

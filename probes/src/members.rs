@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::{Deref, Range};
+use trapline_isa::entry::Callee;
 
 /// One probe at a point.
 pub(crate) struct Member {
@@ -26,8 +27,8 @@ pub(crate) enum Action {
 /// A jprobe that is registered.
 pub(crate) struct Mirror {
     pub jprobe: Jprobe,
-    /// The handler's address, if it is guest code.
-    pub entry: Option<u64>,
+    /// The handler, if it is guest code.
+    pub entry: Option<Callee>,
     /// Where the breakpoint lies that ends it.
     pub returns_in: Range<u64>,
     /// The handler is made to return to the breakpoint, for the guest has no `jprobe_return`.

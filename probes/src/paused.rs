@@ -4,12 +4,11 @@
 //! goes on in the slot and is no second hit (exact-clock.md, "REP").
 
 use crate::guest::Cpu;
-use trapline_isa::abi::Abi;
+use trapline_isa::arch::Isa;
+use trapline_isa::insn::{Insn, Progress};
 
 /// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again.
 const MOST: usize = 64;
-/// How many progress registers an ISA may have.
-const REGISTERS: usize = 4;
 
 /// One execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,17 +16,17 @@ pub(crate) struct Execution {
     point: u32,
     task: u64,
     sp: u64,
-    progress: [u64; REGISTERS],
+    progress: [u64; Progress::MOST],
 }
 
 impl Execution {
-    /// What runs on this CPU, if it runs the instruction of that point.
-    pub fn of(cpu: &mut dyn Cpu, abi: &Abi, point: u32) -> Execution {
-        let mut progress = [0; REGISTERS];
-        for (value, reg) in progress.iter_mut().zip(abi.progress) {
-            *value = cpu.get(*reg);
+    /// What runs on this CPU, if it runs this instruction, of that point.
+    pub fn of(cpu: &mut dyn Cpu, isa: &Isa, insn: &Insn, point: u32) -> Execution {
+        let mut progress = [0; Progress::MOST];
+        for (value, reg) in progress.iter_mut().zip((isa.progress)(insn).registers()) {
+            *value = cpu.get(reg);
         }
-        Execution { point, task: cpu.task(), sp: cpu.get(abi.sp), progress }
+        Execution { point, task: cpu.task(), sp: cpu.get(isa.abi.sp), progress }
     }
 }
 
@@ -91,6 +90,11 @@ impl Paused {
 mod tests {
     use super::*;
     use crate::toy::{TOY, sample};
+    use std::sync::LazyLock;
+    use trapline_isa::insn::Flow;
+
+    /// The toy's repeated store.
+    static FILL: LazyLock<Insn> = LazyLock::new(|| Insn::new(0x1000, &[0x05], Flow::Next));
 
     /// Two executions are one only if point, task, stack pointer and progress agree.
     #[test]
@@ -98,7 +102,7 @@ mod tests {
         let mut guest = sample::kernel(1);
         let mut of = |point, task, sp, left| {
             (guest.cpus[0].task, guest.cpus[0].registers[8], guest.cpus[0].registers[1]) = (task, sp, left);
-            Execution::of(&mut guest.cpu(0), TOY.abi, point)
+            Execution::of(&mut guest.cpu(0), &TOY, &FILL, point)
         };
         let stopped = of(1, 2, 3, 4);
         let mut paused = Paused::new();
@@ -114,7 +118,7 @@ mod tests {
         let mut guest = sample::kernel(1);
         let mut of = |task: u64| {
             guest.cpus[0].task = task;
-            Execution::of(&mut guest.cpu(0), TOY.abi, task as u32 % 2)
+            Execution::of(&mut guest.cpu(0), &TOY, &FILL, task as u32 % 2)
         };
         let mut paused = Paused::new();
         (0..=MOST as u64).for_each(|task| paused.add(of(task)));

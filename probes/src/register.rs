@@ -10,8 +10,9 @@ use crate::probe::Kprobe;
 use crate::slots::{self, Slot};
 use alloc::format;
 use alloc::string::String;
+use trapline_isa::entry::{self, BEGINNING, Beginning, Callee, Pointers};
 use trapline_isa::function::{self, Boundary};
-use trapline_isa::insn::{Insn, LONGEST};
+use trapline_isa::insn::Insn;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Plan, Policy};
 
@@ -57,8 +58,11 @@ impl Engine {
                 return refused(Errno::EINVAL, why);
             }
             (None, None) => return refused(Errno::EINVAL, "neither a symbol nor an address is given".into()),
-            (Some(name), None) => guest.symbol(name).ok_or_else(|| unknown_symbol(guest, name))?.start,
-            (None, Some(address)) => address,
+            (Some(name), None) => {
+                let symbol = self.code_symbol(guest, name).or_else(|| guest.symbol(name));
+                self.code_of(guest, symbol.ok_or_else(|| unknown_symbol(guest, name))?.start)
+            }
+            (None, Some(address)) => self.code_of(guest, address),
         };
         let asked = base.wrapping_add(u64::from(probe.symbol_offset()));
         let symbol = guest.symbol_at(asked).ok_or_else(|| {
@@ -69,20 +73,52 @@ impl Engine {
         Ok(Place { address, symbol, on_entry })
     }
 
-    /// Row 4: a function may begin with a landing pad in front of its entry; a probe at either is one at the entry.
+    /// Row 4: a function may begin with something in front of its entry; a probe at either is one at the entry.
     fn adjust(&self, guest: &dyn Guest, symbol: &Symbol, asked: u64) -> Result<(u64, bool), Refusal> {
         let offset = asked.wrapping_sub(symbol.start);
-        if offset >= LONGEST as u64 {
+        if offset > BEGINNING as u64 {
             return Ok((asked, false));
         }
-        let mut first = [0; LONGEST];
+        let mut first = [0; BEGINNING];
         let readable = self.read_some(guest, symbol.start, &mut first);
         if readable == 0 {
             return refused(Errno::EINVAL, format!("the text of {} cannot be read", symbol.name));
         }
-        let entry = (self.isa.entry_offset)(&first[..readable]);
-        let on_entry = offset == 0 || offset == entry;
-        Ok((if on_entry { symbol.start.wrapping_add(entry) } else { asked }, on_entry))
+        let is_ftrace = |offset: u64| guest.site_at(symbol.start.wrapping_add(offset)) == Some(Site::Ftrace);
+        let beginning = Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace };
+        let entry = (self.isa.entry)(&beginning, offset, self.policy);
+        Ok((entry.map_or(asked, |entry| symbol.start.wrapping_add(entry)), entry.is_some()))
+    }
+
+    /// The symbol of a function's code, where the function's name alone is that of something else.
+    pub(crate) fn code_symbol(&self, guest: &dyn Guest, name: &str) -> Option<Symbol> {
+        let prefix = self.isa.linux.code_prefix;
+        if prefix.is_empty() {
+            return None;
+        }
+        match name.split_once(':') {
+            Some((module, name)) => guest.symbol(&format!("{module}:{prefix}{name}")),
+            None => guest.symbol(&format!("{prefix}{name}")),
+        }
+    }
+
+    /// The code that somebody means who gives its address or that of its descriptor.
+    fn code_of(&self, guest: &dyn Guest, address: u64) -> u64 {
+        if matches!(self.isa.abi.pointers, Pointers::Code(_)) || guest.text_kind(address).is_some() {
+            return address;
+        }
+        let code = self.callee(guest, address).map(|callee| callee.code);
+        code.filter(|code| guest.text_kind(*code).is_some()).unwrap_or(address)
+    }
+
+    /// What a call through a pointer to a function of the guest does.
+    pub(crate) fn callee(&self, guest: &dyn Guest, pointer: u64) -> Option<Callee> {
+        let word = |at: u64| {
+            let mut bytes = [0; 8];
+            let bytes = &mut bytes[..self.isa.word.min(8)];
+            guest.read_text(at, bytes).is_ok().then(|| self.isa.order.number(bytes))
+        };
+        entry::callee(self.isa, pointer, |code| guest.text_kind(code).is_some(), word)
     }
 
     /// As many bytes of original text as can be read there.

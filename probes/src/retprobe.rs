@@ -340,7 +340,6 @@ impl Engine {
     /// A trap at the return pad (core.md 7.3).
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, sp, key) = (cpu.task(), cpu.get(self.isa.abi.sp), self.return_key(cpu));
-        let on_stack = self.isa.abi.return_address == ReturnAddress::OnStack;
         let Some(found) = self.scene.instances.find(task, key) else {
             self.returns.mismatches += 1;
             self.log.push(Line::UnknownReturn { task, sp });
@@ -355,9 +354,14 @@ impl Engine {
             self.log.push(Line::UnknownReturn { task, sp });
             return Answer::NotOurs;
         };
-        if on_stack && found.exact {
-            // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
-            let _ = cpu.write_number(found.frame, true_address, self.isa.word);
+        match self.isa.abi.return_address {
+            ReturnAddress::OnStack if found.exact => {
+                // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
+                let _ = cpu.write_number(found.frame, true_address, self.isa.word);
+            }
+            // It may have come from the stack, and the register have been used for something else.
+            ReturnAddress::In(reg) if self.scene.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
+            _ => {}
         }
         self.run_return_handlers(cpu, found, true_address);
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })

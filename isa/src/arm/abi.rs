@@ -1,6 +1,7 @@
 //! AAPCS as the kernel uses it, and the registers by number and name (spec/isa-arm.md 6).
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The stack pointer. It and the general registers around it are numbered as the hardware numbers them.
@@ -33,13 +34,13 @@ pub(crate) const BASE: Abi = Abi {
     stack_arguments: 0,
     aligned_pairs: true,
     return_address: ReturnAddress::In(LR),
+    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),
         ("r9", r(9)), ("r10", r(10)), ("fp", r(11)), ("ip", r(12)), ("sp", SP), ("lr", LR), ("pc", PC), ("cpsr", CPSR), ("ORIG_r0", ORIG_R0),
     ],
-    // No instruction is left half-way with registers that tell how far it has come.
-    progress: &[],
+    hidden: &[],
     jprobe_stack: 64,
     stack_size: 8192,
 };

@@ -10,6 +10,8 @@ pub mod rules;
 pub mod slot;
 
 use crate::arch::{Arch, Isa};
+use crate::entry;
+use crate::insn::Progress;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
@@ -70,8 +72,9 @@ pub(crate) const A32: Isa = Isa {
     breakpoint_over: slot::breakpoint_over,
     is_breakpoint: slot::is_breakpoint,
     variable_length: false,
-    entry_offset: |_| 0,
-    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, no_return_probes: &[] },
+    entry: entry::at_symbol,
+    progress: |_| Progress::NONE,
+    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),

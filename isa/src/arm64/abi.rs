@@ -1,6 +1,7 @@
 //! AAPCS64 as the kernel uses it, and the registers by number and name (spec/isa-arm64.md 5 and 6).
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::entry::Pointers;
 use crate::regs::Reg;
 
 /// The first argument, and the result. The thirty general registers that follow are numbered as the hardware numbers them.
@@ -38,6 +39,7 @@ pub static AAPCS64: Abi = Abi {
     stack_arguments: 0,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LR),
+    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("x0", x(0)), ("x1", x(1)), ("x2", x(2)), ("x3", x(3)), ("x4", x(4)), ("x5", x(5)), ("x6", x(6)), ("x7", x(7)),
@@ -46,8 +48,7 @@ pub static AAPCS64: Abi = Abi {
         ("x24", x(24)), ("x25", x(25)), ("x26", x(26)), ("x27", x(27)), ("x28", x(28)), ("x29", FP), ("x30", LR), ("sp", SP),
         ("pc", PC), ("pstate", PSTATE),
     ],
-    // No instruction is left half-way with registers that tell how far it has come.
-    progress: &[],
+    hidden: &[],
     // The callee's stack arguments are its caller's to keep, and Linux copied none (JP-1).
     jprobe_stack: 0,
     stack_size: 16384,

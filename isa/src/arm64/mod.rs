@@ -8,6 +8,8 @@ pub mod rules;
 pub mod slot;
 
 use crate::arch::{Arch, Isa};
+use crate::entry;
+use crate::insn::Progress;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
@@ -27,8 +29,9 @@ pub static ARM64: Isa = Isa {
     breakpoint_over: |_| const { &slot::PROBE.to_le_bytes() },
     is_breakpoint: slot::is_breakpoint,
     variable_length: false,
-    entry_offset: |_| 0,
-    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, no_return_probes: &[] },
+    entry: entry::at_symbol,
+    progress: |_| Progress::NONE,
+    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
     abi: &abi::AAPCS64,
     decode: decode::decode,
     plan: rules::plan,

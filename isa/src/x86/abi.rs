@@ -1,6 +1,9 @@
 //! The kernel's calling conventions, and the registers by number and name (spec/isa-x86.md 7).
 
 use crate::abi::{Abi, ReturnAddress};
+use crate::entry::{Beginning, Pointers};
+use crate::insn::{Insn, Progress};
+use crate::plan::Policy;
 use crate::regs::Reg;
 
 /// The accumulator. This and the fifteen that follow are numbered as the hardware numbers them.
@@ -67,13 +70,14 @@ pub static X86_64: Abi = Abi {
     stack_arguments: 8,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("r15", R15), ("r14", R14), ("r13", R13), ("r12", R12), ("r11", R11), ("r10", R10), ("r9", R9), ("r8", R8),
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("orig_ax", ORIG_AX),
         ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
-    progress: PROGRESS,
+    hidden: &[],
     jprobe_stack: JPROBE_STACK,
     stack_size: 16384,
 };
@@ -87,37 +91,45 @@ pub static I386: Abi = Abi {
     stack_arguments: 4,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
         ("bx", BX), ("cx", CX), ("dx", DX), ("si", SI), ("di", DI), ("bp", BP), ("ax", AX), ("ds", DS), ("es", ES),
         ("fs", FS), ("gs", GS), ("orig_ax", ORIG_AX), ("ip", IP), ("cs", CS), ("flags", FLAGS), ("sp", SP), ("ss", SS),
     ],
-    progress: PROGRESS,
+    hidden: &[],
     jprobe_stack: JPROBE_STACK,
     stack_size: 8192,
 };
 
-const PROGRESS: &[Reg] = &[CX, SI, DI];
 const JPROBE_STACK: usize = 64;
 
+/// How far a repeated string instruction has come.
+pub fn progress(_: &Insn) -> Progress {
+    Progress::by(&[CX, SI, DI])
+}
+
 /// `endbr64`, or what it is overwritten with, in front of a function's true entry.
-pub fn entry_offset_64(first: &[u8]) -> u64 {
-    landing_pad(first, [0xf3, 0x0f, 0x1e, 0xfa])
+pub fn entry_64(beginning: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
+    behind_landing_pad(beginning.bytes, asked, [0xf3, 0x0f, 0x1e, 0xfa])
 }
 
 /// `endbr32`, or what it is overwritten with, in front of a function's true entry.
-pub fn entry_offset_32(first: &[u8]) -> u64 {
-    landing_pad(first, [0xf3, 0x0f, 0x1e, 0xfb])
+pub fn entry_32(beginning: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
+    behind_landing_pad(beginning.bytes, asked, [0xf3, 0x0f, 0x1e, 0xfb])
 }
 
-fn landing_pad(first: &[u8], endbr: [u8; 4]) -> u64 {
-    const POISONED: [u8; 4] = [0x66, 0x0f, 0x1f, 0x00]; // spec/isa-x86.md 2
-    if first.starts_with(&endbr) || first.starts_with(&POISONED) { 4 } else { 0 }
+fn behind_landing_pad(first: &[u8], asked: u64, endbr: [u8; 4]) -> Option<u64> {
+    /// What the kernel writes over one that nobody jumps to.
+    const POISONED: [u8; 4] = [0x66, 0x0f, 0x1f, 0x00];
+    let entry = if first.starts_with(&endbr) || first.starts_with(&POISONED) { 4 } else { 0 };
+    (asked == 0 || asked == entry).then_some(entry)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Entry;
     use alloc::vec::Vec;
 
     /// DV-4: `%REG` names are those of the kernel's own table, in its order.
@@ -149,8 +161,12 @@ mod tests {
             ("nothing that can be read",      &[],                             0,  0),
         ];
         for (what, bytes, in_64, in_32) in cases {
-            assert_eq!(entry_offset_64(bytes), in_64, "{what}, 64-bit");
-            assert_eq!(entry_offset_32(bytes), in_32, "{what}, 32-bit");
+            let beginning = Beginning { bytes, is_ftrace: &|_| false };
+            for (entry, expected) in [(entry_64 as Entry, in_64), (entry_32, in_32)] {
+                let found = |asked| entry(&beginning, asked, Policy::Best);
+                assert_eq!((found(0), found(expected)), (Some(expected), Some(expected)), "{what}");
+                assert_eq!([1, 2, 3, 5].map(found), [None; 4], "{what}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use super::fetch::{Place, Programs, unknown_symbol};
 use super::format::{Field, Format};
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
-use crate::guest::Guest;
+use crate::guest::{Guest, Site};
 use crate::probe::{Kprobe, Kretprobe};
 use crate::records::EventId;
 use alloc::borrow::ToOwned;
@@ -14,8 +14,9 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use trapline_isa::entry::{BEGINNING, Beginning};
 use trapline_isa::mem::Fault;
-use trapline_isa::plan::Errno;
+use trapline_isa::plan::{Errno, Policy};
 
 /// The group of events that are given none.
 pub const DEFAULT_GROUP: &str = "kprobes";
@@ -308,7 +309,7 @@ struct Target {
 
 fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_>) -> Result<Target, EventError> {
     let at = definition.location_at;
-    let entry_of = |start: u64, offset: u64| offset == 0 || offset == entry_offset(guest, original, start);
+    let entry_of = |start: u64, offset: u64| offset == 0 || is_entry(guest, original, start, offset);
     let target = match &definition.location {
         Location::Address(address) => {
             if guest.isa().word < 8 && *address >> 32 != 0 {
@@ -349,8 +350,13 @@ fn is_unique(name: &str, guest: &dyn Guest) -> Result<(), (Code, Errno, String)>
     }
 }
 
-/// How far behind the symbol the function's own entry lies.
-fn entry_offset(guest: &dyn Guest, original: OriginalText<'_>, start: u64) -> u64 {
-    let mut first = [0; 4];
-    original(start, &mut first).map_or(0, |()| (guest.isa().entry_offset)(&first))
+/// Whether a probe so many bytes behind a function's symbol is one at its entry.
+fn is_entry(guest: &dyn Guest, original: OriginalText<'_>, start: u64, offset: u64) -> bool {
+    let mut first = [0; BEGINNING];
+    // A function may be shorter than that, and the last one of all.
+    let readable = [BEGINNING, BEGINNING / 2, BEGINNING / 4];
+    let Some(readable) = readable.into_iter().find(|len| original(start, &mut first[..*len]).is_ok()) else { return false };
+    let is_ftrace = |offset: u64| guest.site_at(start.wrapping_add(offset)) == Some(Site::Ftrace);
+    let beginning = Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace };
+    offset <= BEGINNING as u64 && (guest.isa().entry)(&beginning, offset, Policy::Best).is_some()
 }

@@ -5,7 +5,7 @@ use crate::notes::Notes;
 use crate::point::Mode;
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::{DATA, ToyGuest};
-use crate::toy::isa::{FLAGS, SP};
+use crate::toy::isa::{FLAGS, REGISTERS, SP};
 use crate::toy::program::{Function, Op::*};
 use crate::toy::{Stop, TOY};
 use alloc::string::ToString;
@@ -75,7 +75,7 @@ fn a_breakpoint_becomes_a_jump_after_the_delay() {
     work(&mut guest, &mut engine);
     assert_eq!((guest.peek(address, 1)[0], guest.peek(address + 5, 1)[0]), (0x10, 2), "the jump, and behind it what was there");
     assert_eq!((modes(&guest, &engine), engine.wants_attention_at()), (vec![Mode::Optimized], None));
-    (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; 10]);
+    (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; REGISTERS]);
     guest.become_task(0, 0);
     assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain(), "the same work in the same time");
     assert_eq!((probe.hits(), guest.cpus[0].traps), (2, 1), "and no trap");
@@ -408,7 +408,7 @@ fn the_short_way_is_for_a_lone_probe_and_forgets_nobody() {
         let number = engine.points.at(guest.address("work")).expect("it stands there");
         assert_eq!(engine.points.lone(number).is_some(), *is_lone, "{what}");
         let before = all.map(Kprobe::hits);
-        (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; 10]);
+        (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; REGISTERS]);
         guest.become_task(0, 0);
         assert_eq!((run(&mut guest, &mut engine), guest.cpus[0].time), plain(), "{what}");
         let hits: Vec<u64> = all.iter().zip(before).map(|(probe, before)| probe.hits() - before).collect();

@@ -9,12 +9,14 @@ use super::program::Function;
 use crate::engine::Engine;
 use crate::guest::{Answer, Blacklisted, Cpu, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
+use trapline_isa::entry::Pointers;
 use trapline_isa::insn::Insn;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
@@ -25,6 +27,8 @@ pub const TEXT: u64 = 0x1000;
 pub const INIT: u64 = 0x5000;
 /// Data that can be read and written.
 pub const DATA: Range<u64> = 0x6000..0x8000;
+/// Where descriptors lie, where there are any.
+pub const DESCRIPTORS: u64 = 0x7000;
 /// The first task's stack; others follow.
 pub const STACKS: u64 = 0x8000;
 /// How many tasks have stacks.
@@ -152,27 +156,45 @@ impl ToyGuest {
         for (name, ops) in functions {
             let at = if name.starts_with("init_") { &mut init } else { &mut core };
             let size = ops.iter().map(|op| op.length()).sum::<u64>().next_multiple_of(16);
-            self.symbols.push(Symbol { name: name.to_string(), start: *at, size, module: None });
+            let name = format!("{}{name}", self.isa.linux.code_prefix);
+            self.symbols.push(Symbol { name, start: *at, size, module: None });
             *at += size;
         }
+        self.make_descriptors();
         for (range, kind) in [(TEXT..core, Text::Core), (INIT..init, Text::Init)] {
             self.memory[range.start as usize..range.end as usize].fill(0x90);
             self.text.push((range, kind));
         }
         let starts: BTreeMap<String, u64> = self.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.start)).collect();
         for (name, ops) in functions {
-            let mut at = starts[*name];
+            let mut at = starts[&format!("{}{name}", self.isa.linux.code_prefix)];
             for op in *ops {
-                let bytes = op.encode(at, |target| starts.get(target).copied().unwrap_or(DATA.start));
+                let bytes = op.encode_in(self.isa.order, at, |target| {
+                    starts.get(&format!("{}{target}", self.isa.linux.code_prefix)).copied().unwrap_or(DATA.start)
+                });
                 self.memory[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
                 at += bytes.len() as u64;
             }
         }
     }
 
-    /// A function's address.
+    /// Where an ISA has descriptors, each function gets one, in [`DESCRIPTORS`], with its number in front of the data that it finds.
+    fn make_descriptors(&mut self) {
+        if !matches!(self.isa.abi.pointers, Pointers::Descriptor(_)) {
+            return;
+        }
+        for (number, symbol) in (0..).zip(self.symbols.clone()) {
+            let start = DESCRIPTORS + 16 * number;
+            self.poke_word(start, symbol.start);
+            self.poke_word(start + 8, DATA.start + 8 * number);
+            let name = symbol.name.trim_start_matches('.').into();
+            self.symbols.push(Symbol { name, start, size: 16, module: None });
+        }
+    }
+
+    /// The address of a function's code.
     pub fn address(&self, name: &str) -> u64 {
-        self.symbol(name).map_or(0, |symbol| symbol.start)
+        self.symbol(&format!("{}{name}", self.isa.linux.code_prefix)).map_or(0, |symbol| symbol.start)
     }
 
     /// Puts a task on a CPU, at the top of its stack, interrupts on.
@@ -379,7 +401,10 @@ impl ToyGuest {
         if !is_due || !is_place {
             return false;
         }
-        let Some(handler) = self.symbol(INTERRUPT_HANDLER) else { return false };
+        let handler = self.address(INTERRUPT_HANDLER);
+        if handler == 0 {
+            return false;
+        }
         if in_window(cpu.pc) {
             let around = self.around;
             let mut view = self.cpu(number);
@@ -394,7 +419,7 @@ impl ToyGuest {
         let (pc, flags, sp) = (cpu.pc, cpu.registers[usize::from(FLAGS.0)], cpu.registers[usize::from(SP.0)] - 16);
         cpu.registers[usize::from(SP.0)] = sp;
         cpu.registers[usize::from(FLAGS.0)] = 0;
-        cpu.pc = handler.start;
+        cpu.pc = handler;
         self.poke_word(sp, flags);
         self.poke_word(sp + 8, pc);
         true
@@ -494,8 +519,7 @@ impl Guest for ToyGuest {
         self.cpus.iter().any(|cpu| range.contains(&cpu.pc))
     }
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {
-        let words = self.ram().chunks_exact(8).map(|word| word.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)));
-        let words: Vec<u64> = words.collect();
+        let words: Vec<u64> = self.ram().chunks_exact(8).map(|word| self.isa.order.number(word)).collect();
         ranges.iter().map(|range| words.iter().any(|word| range.contains(word))).collect()
     }
     fn log(&mut self, line: &str) {

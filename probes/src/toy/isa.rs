@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use trapline_isa::abi::{Abi, ReturnAddress};
 use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::detour::Detour;
-use trapline_isa::insn::{Flow, Insn, Undecodable};
+use trapline_isa::entry::Pointers;
+use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
 use trapline_isa::linux::Linux;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail};
@@ -16,8 +17,12 @@ pub const SP: Reg = Reg(8);
 pub const FLAGS: Reg = Reg(9);
 /// Holds the return address in [`TOY_LINK`].
 pub const LINK: Reg = Reg(7);
+/// Not 0: the last sum was 0. Events have no name for it.
+pub const ZERO: Reg = Reg(10);
+/// Functions find their data by it in [`TOY_DESCRIPTORS`].
+pub const DATA: Reg = Reg(6);
 /// How many registers there are.
-pub const REGISTERS: usize = 10;
+pub const REGISTERS: usize = 11;
 /// The breakpoint.
 pub const BREAK: u8 = 0xcc;
 /// Bytes of a task's stack, and its alignment.
@@ -28,7 +33,8 @@ mod opcode {
     pub const ADD: u8 = 0x01; pub const ADD_STEP: u8 = 0x02; pub const LOAD: u8 = 0x03; pub const STORE: u8 = 0x04;
     pub const FILL: u8 = 0x05; pub const LEA: u8 = 0x06; pub const JMP: u8 = 0x10; pub const CALL: u8 = 0x11;
     pub const RET: u8 = 0x12; pub const RET_POP: u8 = 0x13; pub const JNZ: u8 = 0x14; pub const MOV: u8 = 0x15;
-    pub const PUSH: u8 = 0x16; pub const POP: u8 = 0x17; pub const TRAP: u8 = 0x20; pub const HALT: u8 = 0x21;
+    pub const PUSH: u8 = 0x16; pub const POP: u8 = 0x17; pub const JZ: u8 = 0x18;
+    pub const TRAP: u8 = 0x20; pub const HALT: u8 = 0x21;
     pub const IRET: u8 = 0x22; pub const NOP: u8 = 0x90; pub const LANDING: u8 = 0xee;
 }
 use opcode::*;
@@ -45,7 +51,7 @@ enum Way {
 #[rustfmt::skip]
 const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     // opcode length  way               operands and effect
-    (ADD,      3, Way::Boost),     // r, imm8: r += imm8
+    (ADD,      3, Way::Boost),     // r, imm8: r += imm8, and ZERO says whether it is 0
     (ADD_STEP, 3, Way::Step),      // the same, and may not be boosted
     (LOAD,     3, Way::Boost),     // r, a: r = [a]
     (STORE,    3, Way::Step),      // a, r: [a] = r
@@ -56,6 +62,7 @@ const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     (RET,      1, Way::Emulate),
     (RET_POP,  2, Way::Emulate),   // imm8: and takes so many bytes of arguments off the stack
     (JNZ,      6, Way::Emulate),   // r, rel32
+    (JZ,       5, Way::Emulate),   // rel32, on ZERO
     (MOV,      6, Way::Boost),     // r, imm32
     (PUSH,     2, Way::Boost),     // r
     (POP,      2, Way::Boost),     // r
@@ -90,12 +97,17 @@ pub fn execute(
 ) -> Result<Effect, Fault> {
     let next = at + bytes.len() as u64;
     let reg = |index: usize| Reg(bytes.get(index).copied().unwrap_or(0) & 7);
-    let relative = || next.wrapping_add(displacement(bytes) as i64 as u64);
+    let order = mem.order();
+    let relative = || next.wrapping_add(displacement(order, bytes) as i64 as u64);
     let imm8 = bytes.last().copied().unwrap_or(0);
     let sp = regs.get(SP);
     let mut pc = next;
     match bytes.first().copied().unwrap_or(TRAP) {
-        ADD | ADD_STEP => regs.set(reg(1), regs.get(reg(1)).wrapping_add(u64::from(imm8))),
+        ADD | ADD_STEP => {
+            let sum = regs.get(reg(1)).wrapping_add(u64::from(imm8));
+            regs.set(reg(1), sum);
+            regs.set(ZERO, u64::from(sum == 0));
+        }
         LOAD => {
             let value = mem.read_number(regs.get(reg(2)), 8)?;
             regs.set(reg(1), value);
@@ -137,7 +149,8 @@ pub fn execute(
             };
         }
         JNZ if regs.get(reg(1)) != 0 => pc = relative(),
-        MOV => regs.set(reg(1), displacement(bytes) as u32 as u64),
+        JZ if regs.get(ZERO) != 0 => pc = relative(),
+        MOV => regs.set(reg(1), displacement(order, bytes) as u32 as u64),
         PUSH => {
             mem.write_number(sp.wrapping_sub(8), regs.get(reg(1)), 8)?;
             regs.set(SP, sp.wrapping_sub(8));
@@ -161,21 +174,21 @@ pub fn execute(
     Ok(Effect::Done)
 }
 
-/// The last four bytes.
-fn displacement(bytes: &[u8]) -> i32 {
-    bytes.last_chunk().map_or(0, |last| i32::from_le_bytes(*last))
+/// The number in the last four bytes.
+fn displacement(order: ByteOrder, bytes: &[u8]) -> i32 {
+    bytes.last_chunk::<4>().map_or(0, |last| order.number(last) as i32)
 }
 
-fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
+fn decode(order: ByteOrder, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let first = *bytes.first().ok_or(Undecodable { address, truncated: true })?;
     let row = INSTRUCTIONS.iter().find(|(code, ..)| *code == first);
     let (_, length, _) = row.ok_or(Undecodable { address, truncated: false })?;
     let bytes = bytes.get(..*length).ok_or(Undecodable { address, truncated: true })?;
-    let target = address.wrapping_add(*length as u64).wrapping_add(displacement(bytes) as i64 as u64);
+    let target = address.wrapping_add(*length as u64).wrapping_add(displacement(order, bytes) as i64 as u64);
     let flow = match first {
         JMP => Flow::Jump(target),
         CALL => Flow::Call(target),
-        JNZ => Flow::Branch(target),
+        JNZ | JZ => Flow::Branch(target),
         RET | RET_POP => Flow::Return,
         TRAP | HALT | IRET | BREAK => Flow::Trap,
         _ => Flow::Next,
@@ -194,26 +207,32 @@ fn plan(insn: &Insn) -> Result<Plan, Refusal> {
     }
 }
 
-fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
+fn copy(order: ByteOrder, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let mut bytes: Vec<u8> = insn.bytes().to_vec();
-    if matches!(bytes.first(), Some(&(LEA | JMP | CALL | JNZ))) {
+    if matches!(bytes.first(), Some(&(LEA | JMP | CALL | JNZ | JZ))) {
         let moved = insn.address.wrapping_sub(at) as i32;
-        let displacement = displacement(&bytes).wrapping_add(moved).to_le_bytes();
+        let displacement = displacement(order, &bytes).wrapping_add(moved);
         let from = bytes.len() - 4;
-        bytes[from..].copy_from_slice(&displacement);
+        order.put(displacement as u64, &mut bytes[from..]);
     }
     let displaced = bytes.len();
     match tail {
         Tail::Breakpoint => bytes.push(BREAK),
         Tail::JumpBack => {
-            bytes.push(JMP);
-            let behind = at + bytes.len() as u64 + 4;
-            bytes.extend((insn.next().wrapping_sub(behind) as i32).to_le_bytes());
+            let behind = at + bytes.len() as u64 + JUMP_LENGTH;
+            bytes.extend(&jump(order, insn.next().wrapping_sub(behind))[..JUMP_LENGTH as usize]);
         }
     }
     let mut copy = Copy { bytes: [0; 32], len: bytes.len(), displaced };
     copy.bytes[..bytes.len()].copy_from_slice(&bytes);
     Ok(copy)
+}
+
+/// A jump, so far from what stands behind it.
+fn jump(order: ByteOrder, far: u64) -> [u8; 8] {
+    let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
+    order.put(far, &mut bytes[1..JUMP_LENGTH as usize]);
+    bytes
 }
 
 const NAMES: &[(&str, Reg)] = &[
@@ -237,16 +256,26 @@ const ABI: Abi = Abi {
     stack_arguments: 8,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    pointers: Pointers::Code(None),
     names: NAMES,
-    progress: &[Reg(1), Reg(2)],
+    hidden: &[("zero", ZERO)],
     jprobe_stack: 64,
     stack_size: STACK,
 };
 
 static ABI_STACK: Abi = ABI;
+static ABI_DESCRIPTORS: Abi = Abi { pointers: Pointers::Descriptor(&[DATA]), ..ABI };
 static ABI_LINK: Abi = Abi { stack_arguments: 0, return_address: ReturnAddress::In(LINK), ..ABI };
 
-const BASE: Isa = Isa {
+const LINUX: Linux = Linux {
+    pc_bias: 1,
+    boundary_errno: Errno::EILSEQ,
+    ftrace_carries: true,
+    code_prefix: "",
+    no_return_probes: &["__switch_to"],
+};
+
+pub(crate) const BASE: Isa = Isa {
     // The engine never asks; one of the names had to stand here.
     arch: Arch::X86_64,
     word: 8,
@@ -258,28 +287,35 @@ const BASE: Isa = Isa {
     breakpoint_over: |_| &[BREAK],
     is_breakpoint: |bytes| bytes.first() == Some(&BREAK),
     variable_length: true,
-    entry_offset: |first| if first.first() == Some(&LANDING) { 2 } else { 0 },
-    linux: Linux { pc_bias: 1, boundary_errno: Errno::EILSEQ, ftrace_carries: true, no_return_probes: &["__switch_to"] },
+    entry: |beginning, asked, _| {
+        let entry = if beginning.bytes.first() == Some(&LANDING) { 2 } else { 0 };
+        (asked == 0 || asked == entry).then_some(entry)
+    },
+    progress: |insn| if insn.bytes() == [FILL] { Progress::by(&[Reg(1), Reg(2)]) } else { Progress::NONE },
+    linux: LINUX,
     abi: &ABI_STACK,
-    decode,
+    decode: |address, bytes| decode(ByteOrder::Little, address, bytes),
     plan: |insn, _| plan(insn),
     stands: |_, _, _, _| Ok(()),
     rules: &[],
-    copy,
+    copy: |insn, at, tail| copy(ByteOrder::Little, insn, at, tail),
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| ()),
     detour: Some(&DETOUR),
 };
 
-static DETOUR: Detour = Detour {
+static DETOUR: Detour = DETOURS;
+static DETOUR_BIG: Detour = Detour { jump: |over, to| Some(jump_to(ByteOrder::Big, over, to)), ..DETOURS };
+
+fn jump_to(order: ByteOrder, over: &Insn, to: u64) -> [u8; 8] {
+    jump(order, to.wrapping_sub(over.address + JUMP_LENGTH))
+}
+
+const DETOURS: Detour = Detour {
     in_linux: true,
     jump_length: JUMP_LENGTH,
     lead: &[NOP],
     return_pad: &[],
-    jump: |over, to| {
-        let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
-        bytes[1..JUMP_LENGTH as usize].copy_from_slice(&(to.wrapping_sub(over.address + JUMP_LENGTH) as i32).to_le_bytes());
-        Some(bytes)
-    },
+    jump: |over, to| Some(jump_to(ByteOrder::Little, over, to)),
     may_move: |insn, _| matches!(plan(insn), Ok(Plan::Boost)) && insn.bytes().first() != Some(&FILL),
     flow: |insn, _| insn.flow,
     faithful: None,
@@ -294,3 +330,13 @@ pub static TOY_LINK: Isa = Isa {
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::In(LINK)).map(|_| ()),
     ..BASE
 };
+/// Numbers have their highest byte first, those inside of instructions too.
+pub static TOY_BIG: Isa = Isa {
+    order: ByteOrder::Big,
+    decode: |address, bytes| decode(ByteOrder::Big, address, bytes),
+    copy: |insn, at, tail| copy(ByteOrder::Big, insn, at, tail),
+    detour: Some(&DETOUR_BIG),
+    ..BASE
+};
+/// A function's name is that of its descriptor: the address of its code, and what it finds in [`DATA`]. The code's has a dot in front.
+pub static TOY_DESCRIPTORS: Isa = Isa { abi: &ABI_DESCRIPTORS, linux: Linux { code_prefix: ".", ..LINUX }, ..BASE };

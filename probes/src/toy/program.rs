@@ -1,6 +1,7 @@
 //! Functions of the toy instruction set, put together out of operations.
 
 use alloc::vec::Vec;
+use trapline_isa::mem::ByteOrder;
 
 /// One instruction; jumps and calls name their target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Op {
     RetPop(u8),
     /// If r is not 0, so far from the next instruction.
     Jnz(u8, i32),
+    /// If the last sum was 0, so far from the next instruction.
+    Jz(i32),
     /// r = value
     Mov(u8, u32),
     /// Onto the stack.
@@ -55,15 +58,24 @@ impl Op {
 
     /// Its bytes at an address.
     pub fn encode(self, at: u64, address_of: impl Fn(&str) -> u64) -> Vec<u8> {
+        self.encode_in(ByteOrder::Little, at, address_of)
+    }
+
+    /// The same with its numbers in that order.
+    pub fn encode_in(self, order: ByteOrder, at: u64, address_of: impl Fn(&str) -> u64) -> Vec<u8> {
+        let number = |value: i32| match order {
+            ByteOrder::Little => value.to_le_bytes(),
+            ByteOrder::Big => value.to_be_bytes(),
+        };
         let to = |code: &[u8], name: &str| {
             let mut bytes = code.to_vec();
             let behind = at + code.len() as u64 + 4;
-            bytes.extend((address_of(name).wrapping_sub(behind) as i32).to_le_bytes());
+            bytes.extend(number(address_of(name).wrapping_sub(behind) as i32));
             bytes
         };
         let with = |code: &[u8], value: i32| {
             let mut bytes = code.to_vec();
-            bytes.extend(value.to_le_bytes());
+            bytes.extend(number(value));
             bytes
         };
         match self {
@@ -80,6 +92,7 @@ impl Op {
             Op::Ret => [0x12].to_vec(),
             Op::RetPop(bytes) => [0x13, bytes].to_vec(),
             Op::Jnz(r, far) => with(&[0x14, r], far),
+            Op::Jz(far) => with(&[0x18], far),
             Op::Mov(r, value) => with(&[0x15, r], value as i32),
             Op::Push(r) => [0x16, r].to_vec(),
             Op::Pop(r) => [0x17, r].to_vec(),

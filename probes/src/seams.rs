@@ -1,0 +1,170 @@
+//! What the engine leaves to the ISA, each on a toy that differs there from the others.
+
+use crate::Engine;
+use crate::guest::Guest;
+use crate::notes::Notes;
+use crate::point::Mode;
+use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
+use crate::toy::guest::{DATA, DESCRIPTORS};
+use crate::toy::isa::{TOY, TOY_BIG, TOY_DESCRIPTORS, TOY_LINK};
+use crate::toy::program::{Function, Op::*};
+use crate::toy::{Op, Stop, ToyGuest};
+use alloc::format;
+use alloc::vec::Vec;
+use trapline_isa::arch::Isa;
+
+/// Every kind of toy.
+static TOYS: [(&str, &Isa); 4] =
+    [("plain", &TOY), ("link register", &TOY_LINK), ("big endian", &TOY_BIG), ("descriptors", &TOY_DESCRIPTORS)];
+
+/// A function without calls of its own, so that a link register is enough: stores, loads, branches, what the hidden condition decides.
+#[rustfmt::skip]
+const WORK: &[Op] = &[
+    Mov(2, 3), Mov(3, 0x6100), Mov(4, 0x0102_0304), Store(3, 4), Load(5, 3), AddStep(5, 1), Jnz(2, 0),
+    Mov(4, 0), Add(4, 0), Jz(3), Add(0, 64), Add(0, 8), Nop, Ret,
+];
+
+const FUNCTIONS: &[Function<'static>] = &[
+    ("main", &[Mov(0, 5), Mov(1, 0x6200), Call("work"), Halt]),
+    ("work", WORK),
+    ("mirror", &[Add(0, 100), Store(1, 0), Load(5, 6), Mov(4, 0), Add(4, 0), Ret]),
+    ("irq_handler", &[Push(0), Pop(0), Iret]),
+];
+
+fn start(isa: &'static Isa) -> ToyGuest {
+    let mut guest = ToyGuest::new(isa, 1, FUNCTIONS);
+    guest.interrupt(0, 20, Some(25));
+    guest
+}
+
+/// Halted, the traps apart.
+fn end(guest: &mut ToyGuest, engine: &mut Engine) {
+    assert_eq!(guest.run(engine, 0), Stop::Halted);
+    guest.cpus[0].traps = 0;
+}
+
+/// KP-1, RP-1, OP-1, BY-4: with a probe on every instruction, boosted or stepped or optimised, and one on the return, registers, memory
+/// and time are those of a run without.
+#[test]
+fn every_toy_runs_the_same_with_all_its_instructions_probed() {
+    for (what, isa) in TOYS {
+        let mut plain = start(isa);
+        end(&mut plain, &mut Engine::new(isa, 1));
+        for optimise in [false, true] {
+            let (mut guest, mut engine) = (start(isa), Engine::new(isa, 1));
+            let notes = Notes::default();
+            let seen = notes.clone();
+            let function = guest.address("work");
+            let mut at = function;
+            for op in WORK {
+                engine.register_kprobe(&mut guest, &Kprobe::at_address(at).pre(notes.pre("hit"))).expect(what);
+                at += op.length();
+            }
+            let returns = Kretprobe::at("work").handler(move |hit| seen.add(format!("returns {:#x}", hit.return_value())));
+            engine.register_kretprobe(&mut guest, &returns).expect(what);
+            while let Some(due) = engine.wants_attention_at().filter(|_| optimise) {
+                engine.tick(&mut guest, due);
+            }
+            let optimised = engine.summary(&guest).iter().filter(|line| line.mode == Mode::Optimized).count();
+            assert!((optimised > 3) == optimise, "{what}: {optimised} by jumps");
+            end(&mut guest, &mut engine);
+            assert_eq!(guest.cpus, plain.cpus, "{what}, optimised: {optimise}");
+            assert!(guest.ram() == plain.ram(), "{what}, optimised: {optimise}");
+            let notes = notes.take();
+            assert_eq!(notes.last().map(|last| last.as_str()), Some("returns 0xd"), "{what}");
+            assert_eq!(notes.len(), WORK.len(), "{what}: each once, but for the one that is jumped over");
+        }
+    }
+}
+
+/// KP-2, JP-2, DV-4: numbers in the memory of a big-endian guest are read as the guest means them.
+#[test]
+fn handlers_read_a_big_endian_guests_numbers() {
+    let (mut guest, mut engine) = (start(&TOY_BIG), Engine::new(&TOY_BIG, 1));
+    guest.poke_word(DATA.start, 0x1122_3344_5566_7788);
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let probe = Kprobe::at("work").pre(move |hit| {
+        let sp = hit.sp();
+        let caller = hit.read_word(sp).expect("a stack");
+        seen.add(format!("{:#x} {}", hit.read_word(DATA.start).expect("data"), Some(caller) == hit.caller()));
+        Flow::Continue
+    });
+    engine.register_kprobe(&mut guest, &probe).expect("a function");
+    end(&mut guest, &mut engine);
+    assert_eq!(notes.take(), ["0x1122334455667788 true"]);
+    assert_eq!(guest.peek(DATA.start, 2), [0x11, 0x22], "the highest byte first");
+}
+
+/// KP-4, JP-2: a function is named by its descriptor; probes stand on the code, and a jprobe's handler finds its own data.
+#[test]
+fn descriptors_lead_to_code_and_to_a_handlers_data() {
+    let isa = &TOY_DESCRIPTORS;
+    let (mut guest, mut engine) = (start(isa), Engine::new(isa, 1));
+    let (code, descriptor) = (guest.address("work"), guest.symbol("work").expect("its descriptor").start);
+    assert!(code != descriptor && descriptor >= DESCRIPTORS);
+    for probe in [Kprobe::at("work"), Kprobe::at(".work"), Kprobe::at_address(code), Kprobe::at_address(descriptor)] {
+        engine.register_kprobe(&mut guest, &probe).expect("a function");
+        assert_eq!(probe.address(), Some(code), "{probe}");
+    }
+    let refusal = engine.register_kprobe(&mut guest, &Kprobe::at_address(DATA.start)).expect_err("data");
+    assert_eq!(refusal.errno, crate::Errno::EINVAL);
+
+    // Each function has a word of data of its own; the handler stores what it finds by it.
+    let data = guest.peek(guest.symbol("mirror").expect("its descriptor").start + 8, 8);
+    let data = isa.order.number(data);
+    guest.poke_word(data, 0xabcd);
+    let loaded = |guest: &ToyGuest| guest.cpus[0].registers[5];
+    for by_name in [true, false] {
+        let handler = Jprobe::at("work");
+        let pointer = guest.symbol("mirror").expect("its descriptor").start;
+        let handler = if by_name { handler.guest("mirror") } else { handler.guest_address(pointer) };
+        engine.register_jprobe(&mut guest, &handler).expect("a function, and a function");
+        guest.start(0, "main");
+        guest.cpus[0].registers[6] = 0x1234;
+        let end_of_handler = guest.address("mirror") + 9;
+        assert!(guest.run_to(&mut engine, 0, |pc| pc == end_of_handler), "the handler runs");
+        assert_eq!(loaded(&guest), 0xabcd, "its own data");
+        end(&mut guest, &mut engine);
+        assert_eq!(guest.cpus[0].registers[6], 0x1234, "and the function what its caller left");
+        engine.unregister_jprobe(&mut guest, &handler);
+    }
+}
+
+/// JP-2: what a guest handler does to a register that events have no name for does not reach the function either.
+#[test]
+fn a_jprobe_gives_back_hidden_state_too() {
+    const BRANCHES: &[Function<'static>] = &[
+        ("main", &[Mov(6, 0x6300), Mov(1, 0x6100), Mov(4, 0), Add(4, 1), Call("branches"), Halt]),
+        ("branches", &[Jz(3), Add(0, 64), Add(0, 8), Ret]),
+        ("mirror", FUNCTIONS[2].1),
+    ];
+    for (what, isa) in TOYS {
+        let run = |engine: &mut Engine, guest: &mut ToyGuest| {
+            end(guest, engine);
+            guest.cpus[0].registers
+        };
+        let plain = run(&mut Engine::new(isa, 1), &mut ToyGuest::new(isa, 1, BRANCHES));
+        assert_eq!(plain[0], 72, "the last sum was 1");
+        let (mut guest, mut engine) = (ToyGuest::new(isa, 1, BRANCHES), Engine::new(isa, 1));
+        let probe = Jprobe::at("branches").guest("mirror");
+        engine.register_jprobe(&mut guest, &probe).expect(what);
+        assert_eq!((run(&mut engine, &mut guest), probe.hits()), (plain, 1), "{what}");
+        assert_ne!(guest.peek(0x6100, 8), [0; 8], "{what}: the handler ran, and its last sum was 0");
+    }
+}
+
+/// KP-5: what is no multiple of the ISA's alignment is refused, whatever the longest instruction is.
+#[test]
+fn addresses_between_instructions_are_refused_by_the_isas_alignment() {
+    static ALIGNED: Isa = Isa { alignment: 4, variable_length: false, ..crate::toy::isa::BASE };
+    let mut guest = ToyGuest::new(&ALIGNED, 1, &[("main", &[Nop; 16])]);
+    let mut engine = Engine::new(&ALIGNED, 1);
+    let refused: Vec<u64> = (0..9)
+        .filter(|offset| {
+            let probe = Kprobe::at("main").offset(*offset as u32);
+            engine.register_kprobe(&mut guest, &probe).is_err_and(|refusal| refusal.why.contains("no multiple of 4"))
+        })
+        .collect();
+    assert_eq!(refused, [1, 2, 3, 5, 6, 7]);
+}

@@ -126,6 +126,11 @@ impl Engine {
         self.points.iter().next().is_none()
     }
 
+    /// Whether a probe stands at this address, armed or not.
+    pub fn is_probed(&self, address: u64) -> bool {
+        self.points.at(address).is_some()
+    }
+
     /// Its ISA.
     pub fn isa(&self) -> &'static Isa {
         self.isa

@@ -35,14 +35,14 @@ static ARM64: Facts = Facts {
     // brk #0 and the very instruction that is ours.
     breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
     // Its vectors are at 0, where there is nothing.
-    past_help: ("without end", "0x200"),
+    past_help: ("no time passes", "0x200"),
     return_pops: false,
 };
 static ARM: Facts = Facts {
     scratch: "ip",
     // udf of Linux's, and bkpt.
     breakpoints: &[(&[0xf8, 0x01, 0xf0, 0xe7], 1, 0), (&[0x70, 0x00, 0x20, 0xe1], 7, 0)],
-    past_help: ("without end", "0xc"),
+    past_help: ("no time passes", "0xc"),
     ..ARM64
 };
 

@@ -1,5 +1,6 @@
 //! What the CPU core calls: blocks that start, traps, port accesses. The road of a hit begins in `interrupt`.
 
+use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::At;
 use crate::clock::{Place, nanoseconds, ticks};
@@ -106,6 +107,7 @@ impl<L: Listener> Events for Inner<L> {
 
 impl<L: Listener> Inner<L> {
     fn trapped(&mut self, cpu: &TrapContext, trap: Trap) {
+        let (sign, pc) = (Sign::Trap(trap.kind, trap.exception.vector), trap.pc);
         match trap.kind {
             TrapKind::Breakpoint => self.breakpoint(cpu, trap),
             TrapKind::Exception => self.exception(cpu, trap),
@@ -115,6 +117,7 @@ impl<L: Listener> Inner<L> {
                 cpu.set_pc(trap.resume);
             }
         }
+        self.watch_trap(cpu, sign, pc);
     }
 
     /// The board answers as firmware does: function and arguments in the registers of a call, the result in that of a result.
@@ -173,9 +176,8 @@ impl<L: Listener> Inner<L> {
     /// A handler in guest code begins, or has ended.
     #[inline]
     fn freeze(&mut self, frozen: bool) {
-        self.frozen_blocks = 0;
         if self.frozen != frozen {
-            self.frozen = frozen;
+            (self.frozen, self.frozen_blocks) = (frozen, 0);
             self.set_gate();
         }
     }
@@ -236,24 +238,10 @@ impl<L: Listener> Inner<L> {
         self.fault_address = (self.view.model.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
-        } else if self.is_storm() {
-            self.shut_down(
-                cpu,
-                format!("it takes exception {} at {resume:#x} without end, executing nothing between", exception.vector),
-            );
         }
     }
 
-    /// Exceptions whose handlers fault at their first instruction, for ever: no time passes, so no limit would end them.
-    fn is_storm(&mut self) -> bool {
-        const STORM: u32 = 10_000;
-        let time = self.view.clock.time();
-        self.exceptions_now = if time == self.last_exception { self.exceptions_now + 1 } else { 0 };
-        self.last_exception = time;
-        self.exceptions_now > STORM
-    }
-
-    fn shut_down(&mut self, cpu: &TrapContext, why: String) {
+    pub(super) fn shut_down(&mut self, cpu: &TrapContext, why: String) {
         self.wish = Some(Wish::Shutdown(why));
         cpu.stop();
     }

@@ -8,6 +8,7 @@ mod gate;
 mod hooks;
 mod run;
 mod snapshot;
+mod watchdog;
 
 use crate::arches;
 use crate::boards::{Board, Spec};
@@ -28,6 +29,7 @@ pub use crate::snapshot::Counts;
 use fetched::Fetched;
 use gate::Gate;
 pub use run::Stop;
+use watchdog::Watchdog;
 
 /// Who may claim what happens in the machine.
 pub trait Listener: 'static {
@@ -92,6 +94,10 @@ pub trait Listener: 'static {
     fn arrived(&mut self, cpu: &mut View) -> bool {
         let _ = cpu;
         false
+    }
+    /// What people call an address, in a report.
+    fn name(&self, pc: u64) -> String {
+        format!("{pc:#x}")
     }
     /// Whether it is in the middle of something on that CPU. That changes in [`Listener::breakpoint`], [`Listener::fault`] and
     /// [`Listener::interrupted`] alone.
@@ -243,9 +249,7 @@ pub(crate) struct Inner<L> {
     pub(crate) console_watch: Option<Vec<u8>>,
     pub(crate) happenings: Option<Vec<Happening>>,
     pub(crate) counts: Counts,
-    /// When the last exception was delivered, and how many were at that very time.
-    pub(crate) last_exception: Ticks,
-    pub(crate) exceptions_now: u32,
+    pub(crate) watchdog: Watchdog,
     /// The function at whose entry the run is to end.
     pub(crate) arrival: Option<u64>,
 }
@@ -354,8 +358,7 @@ impl<L: Listener> Machine<L> {
             console_watch: None,
             happenings: config.record_events.then(Vec::new),
             counts: Counts::default(),
-            last_exception: 0,
-            exceptions_now: 0,
+            watchdog: Watchdog::default(),
             arrival: None,
         };
         Ok(Machine { core, inner })

@@ -61,6 +61,9 @@ impl<L: Listener> Machine<L> {
 
     /// One CPU runs until something is due.
     fn turn(&mut self) -> Result<(), Stop> {
+        if let Some(why) = self.inner.watch_turn((self.inner.view.model.pc)(&self.core.handle())) {
+            return Err(Stop::Dead(why));
+        }
         self.inner.next_look = self.inner.when_to_look();
         self.inner.set_gate();
         if let Some(wish) = self.inner.wish.take() {
@@ -143,11 +146,22 @@ impl<L: Listener> Machine<L> {
 
     /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
+        while !self.chooses_awake_cpu()? {
+            let pc = (self.inner.view.model.pc)(&self.core.handle());
+            if let Some(why) = self.inner.watch_turn(pc) {
+                return Err(Stop::Dead(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same; false: it was for nothing that it woke.
+    fn chooses_awake_cpu(&mut self) -> Result<bool, Stop> {
         let inner = &mut self.inner;
         let current = inner.view.current;
         let time = inner.view.clock.time();
         if !inner.cpus[current].halted && time < inner.slice_end {
-            return if time < inner.limit { Ok(()) } else { Err(Stop::Limit) };
+            return if time < inner.limit { Ok(true) } else { Err(Stop::Limit) };
         }
         inner.cpus[current].clock = inner.view.clock.clone();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
@@ -179,10 +193,10 @@ impl<L: Listener> Machine<L> {
                     self.deliver_interrupt();
                 }
             } else {
-                return self.choose_cpu();
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// When a CPU can next execute something; `None`: never, as things stand.

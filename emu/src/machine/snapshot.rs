@@ -2,6 +2,7 @@
 //!
 //! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a restored one.
 
+use super::watchdog::Watchdog;
 use super::{Config, Inner, Listener, Machine};
 use crate::boot::Kernel;
 use crate::cpu::WindowPlace;
@@ -46,7 +47,6 @@ impl<L: Listener> Machine<L> {
             current: inner.view.current,
             slice_end: inner.slice_end,
             counts: inner.counts,
-            last_exception: (inner.last_exception, inner.exceptions_now),
             console: inner.console.clone(),
             console_watch: inner.console_watch.clone(),
             devices: inner.board.save().map_err(SnapshotError::NotNow)?,
@@ -91,7 +91,7 @@ impl<L: Listener> Machine<L> {
         inner.arrival = None;
         inner.slice_end = state.slice_end;
         inner.counts = state.counts;
-        (inner.last_exception, inner.exceptions_now) = state.last_exception;
+        inner.watchdog = Watchdog::default();
         inner.console = state.console.clone();
         inner.console_watch = state.console_watch.clone();
         if let Some(log) = &mut inner.happenings {

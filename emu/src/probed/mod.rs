@@ -133,6 +133,13 @@ impl Listener for Probes {
         self.have_news() && !self.engine.is_empty()
     }
 
+    fn name(&self, pc: u64) -> String {
+        let origin = self.window.origin_of(pc).unwrap_or(pc);
+        let name = self.facts.kernel().symbols.describe(origin);
+        let copy = if origin == pc { "" } else { "the copy of " };
+        format!("{copy}{name}{}", if self.engine.is_probed(origin) { " (probed)" } else { "" })
+    }
+
     #[inline]
     fn is_busy(&self, cpu: usize) -> bool {
         self.engine.is_busy(cpu)

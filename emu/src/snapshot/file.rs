@@ -224,7 +224,6 @@ mod tests {
             current: 0,
             slice_end: u64::MAX,
             counts: Counts::default(),
-            last_exception: (3, 4),
             console: b"/ # \xff".to_vec(),
             console_watch: None,
             devices: serde_json::json!({"a": 1}),

@@ -42,8 +42,6 @@ pub struct State {
     pub slice_end: Ticks,
     /// How often things happened.
     pub counts: Counts,
-    /// When the last exception was delivered, and how many more at that very time.
-    pub last_exception: (Ticks, u32),
     /// What was printed and nobody has taken.
     pub console: Vec<u8>,
     /// The text at which a run is to end.

@@ -1,0 +1,132 @@
+//! Ends a run that goes round and round: traps, faults and turns that come again and again while no virtual time passes, however the loop
+//! comes about. Told where traps arrive and where turns begin, so code that runs pays nothing for it.
+
+use super::{Inner, Listener};
+use crate::clock::{Ticks, nanoseconds};
+use crate::cpu::TrapKind;
+use crate::unicorn::engine::TrapContext;
+
+/// So many at one time are no guest's business any more: a chain of a hundred thousand probes, each of which leads to the next, takes
+/// two for each.
+const MOST: u32 = 1_000_000;
+/// Of the last ones it is noted what they are.
+const NOTED: u32 = 64;
+/// So many different ones are named.
+const NAMED: usize = 6;
+
+/// How much has come since time last passed.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    time: Ticks,
+    count: u32,
+    noted: Vec<(Sign, u64)>,
+}
+
+/// What comes, at some pc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// A trap, with its vector.
+    Trap(TrapKind, u32),
+    /// A CPU goes on after the machine has looked after something, or wakes.
+    Turn,
+}
+
+impl Watchdog {
+    /// Something has come. True: so much at this time that it is to be [noted](Watchdog::note).
+    #[inline]
+    pub fn sees(&mut self, time: Ticks) -> bool {
+        if time != self.time {
+            (self.time, self.count) = (time, 0);
+            return false;
+        }
+        self.count = self.count.saturating_add(1);
+        self.count > MOST - NOTED
+    }
+
+    /// What it was. True: it is the last straw.
+    #[cold]
+    pub fn note(&mut self, sign: Sign, pc: u64) -> bool {
+        if self.count <= MOST - NOTED + 1 {
+            self.noted.clear();
+        }
+        if !self.noted.contains(&(sign, pc)) {
+            self.noted.push((sign, pc));
+        }
+        self.count >= MOST
+    }
+
+    /// In words, with those for an address.
+    fn words(&self, name: impl Fn(u64) -> String) -> String {
+        let sign = |(sign, pc): &(Sign, u64)| match sign {
+            Sign::Trap(TrapKind::Breakpoint, _) => format!("the breakpoint at {}", name(*pc)),
+            Sign::Trap(_, vector) => format!("exception {vector} at {}", name(*pc)),
+            Sign::Turn => format!("a turn that begins at {}", name(*pc)),
+        };
+        let mut signs: Vec<String> = self.noted.iter().take(NAMED).map(sign).collect();
+        if self.noted.len() > NAMED {
+            signs.push("others".into());
+        }
+        let (time, count) = (nanoseconds(self.time), self.count);
+        format!("it goes round and round and no time passes: {count} times at {time} ns it came to {}", signs.join(", then to "))
+    }
+}
+
+impl<L: Listener> Inner<L> {
+    /// A trap has been dealt with.
+    #[inline]
+    pub(super) fn watch_trap(&mut self, cpu: &TrapContext, sign: Sign, pc: u64) {
+        if self.watchdog.sees(self.view.clock.time())
+            && let Some(why) = self.bites(sign, pc)
+        {
+            self.shut_down(cpu, why);
+        }
+    }
+
+    /// A turn begins. What to say when it must not.
+    pub(super) fn watch_turn(&mut self, pc: u64) -> Option<String> {
+        if self.watchdog.sees(self.view.clock.time()) { self.bites(Sign::Turn, pc) } else { None }
+    }
+
+    #[cold]
+    fn bites(&mut self, sign: Sign, pc: u64) -> Option<String> {
+        self.watchdog.note(sign, pc).then(|| self.watchdog.words(|pc| self.listener.name(pc)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BREAKPOINT: Sign = Sign::Trap(TrapKind::Breakpoint, 3);
+
+    /// When it bites, of so many traps, each of which takes so much time.
+    fn bites(dog: &mut Watchdog, traps: u32, time: impl Fn(u32) -> Ticks) -> Option<u32> {
+        (0..traps).find(|number| dog.sees(time(*number)) && dog.note(BREAKPOINT, u64::from(number % 2)))
+    }
+
+    #[test]
+    fn it_bites_when_time_stands_still_and_not_before() {
+        let mut dog = Watchdog::default();
+        assert_eq!(bites(&mut dog, 10 * MOST, |number| 1 + u64::from(number)), None, "time passes");
+        assert_eq!(bites(&mut dog, 4 * MOST, |number| 1 + u64::from(number / 900_000)), None, "in steps");
+        assert_eq!(bites(&mut dog, 2 * MOST, |_| 7), Some(MOST));
+        assert_eq!(
+            dog.words(|pc| format!("f+{pc}")),
+            "it goes round and round and no time passes: 1000000 times at 1 ns it came to the breakpoint at f+1, then to the breakpoint at f+0"
+        );
+    }
+
+    #[test]
+    fn what_came_before_does_not_show_in_a_later_report() {
+        let mut dog = Watchdog::default();
+        bites(&mut dog, MOST - 10, |_| 1);
+        bites(&mut dog, MOST - 10, |_| 2);
+        for _ in 0..20 {
+            if dog.sees(2) {
+                dog.note(Sign::Turn, 9);
+            }
+        }
+        let words = dog.words(|pc| pc.to_string());
+        assert!(words.contains("breakpoint at 0") && words.contains("a turn that begins at 9"), "{words}");
+    }
+}

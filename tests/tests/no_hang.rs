@@ -1,0 +1,114 @@
+//! No hang: whatever goes round and round without virtual time ends the run, with a report that says what repeats.
+
+use trapline::clock::Place;
+use trapline::cpu::View;
+use trapline::machine::{Config, Listener, Machine, Stop};
+use trapline_probes::guest::{Answer, Resume};
+use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::{GUESTS, LONG, kernel, run, session};
+
+/// The report of a guest that has died so, or a failure.
+fn report(what: &str, stop: Stop) -> String {
+    match stop {
+        Stop::Dead(why) if why.contains("no time passes") => why,
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// KP-6: handlers that lead from one probe to the other and back.
+#[test]
+fn two_probes_that_lead_to_each_other_end_the_run() {
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        let address = |name: &str| session.kernel().symbols.address_of(name).expect("it is there");
+        let (here, there) = (address("vfs_read"), address("fibonacci"));
+        for (at, to) in [(here, there), (there, here)] {
+            let leads = Kprobe::at_address(at).pre(move |hit| {
+                hit.set_pc(to);
+                Flow::Redirected
+            });
+            session.register_kprobe(&leads).expect("it may be probed");
+        }
+        let why = report(name, session.run_until(LONG));
+        for words in ["1000000 times", "breakpoint at vfs_read (probed)", "breakpoint at fibonacci (probed)"] {
+            assert!(why.contains(words), "{name}: {words}: {why}");
+        }
+    }
+}
+
+/// KP-9: a fault handler that claims to have repaired what it has not.
+#[test]
+fn a_fault_that_is_repaired_by_nobody_ends_the_run() {
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        let sites: Vec<u64> = session.kernel().tables.exceptions.iter().map(|row| row.instruction).collect();
+        for site in sites {
+            let probe = Kprobe::at_address(site).pre(|_| Flow::Continue).fault(|_, _| true);
+            session.register_kprobe(&probe).expect("it may be probed");
+        }
+        let why = report(name, session.run_until(LONG));
+        for words in ["exception", "breakpoint at ", "(probed)"] {
+            assert!(why.contains(words), "{name}: {words}: {why}");
+        }
+    }
+}
+
+/// A listener that claims each breakpoint and changes nothing, or wants to be looked after without end.
+struct Stubborn {
+    frozen: bool,
+    wants: bool,
+}
+
+impl Listener for Stubborn {
+    fn place(&self, _: u64) -> Place {
+        Place::Guest
+    }
+    fn breakpoint(&mut self, _: &mut View) -> Answer {
+        Answer::Resume(Resume { counted: 0, falls_through: true, frozen: self.frozen })
+    }
+    fn fault(&mut self, _: &mut View, _: u32) -> Answer {
+        Answer::NotOurs
+    }
+    fn interrupted(&mut self, _: &mut View) {}
+    fn attention_at(&self) -> Option<u64> {
+        self.wants.then_some(0)
+    }
+}
+
+/// A listener's own mistakes: a breakpoint that traps for ever, in a handler in guest code too, and attention that is wanted for ever.
+#[test]
+fn a_listener_that_gets_nowhere_ends_the_run() {
+    for (_, name) in GUESTS {
+        for (frozen, wants) in [(false, false), (true, false), (false, true)] {
+            let what = format!("{name}, frozen: {frozen}, wants attention: {wants}");
+            let kernel = kernel(name);
+            let mut machine = Machine::new(&kernel, &Config::default(), |_| Stubborn { frozen, wants }).expect("a machine");
+            if !wants {
+                let at = kernel.symbols.address_of("vfs_read").expect("it is there");
+                let segment = kernel.segments.iter().find(|segment| segment.range().contains(&at)).expect("it is loaded");
+                let physical = segment.physical + (at - segment.virtual_address);
+                assert!(machine.write_physical(physical, kernel.arch.isa().breakpoint), "{what}");
+            }
+            let stop = loop {
+                match machine.run_until(LONG) {
+                    Stop::Attention => {}
+                    stop => break stop,
+                }
+            };
+            report(&what, stop);
+        }
+    }
+}
+
+/// What takes no time and is no loop: a thousand probes at one address.
+#[test]
+fn many_probes_at_one_place_are_no_loop() {
+    for (_, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut probed = session(name, 1);
+        let probes: Vec<Kprobe> = (0..1000).map(|_| Kprobe::at("vfs_read").pre(|_| Flow::Continue)).collect();
+        probed.with_engine(|engine, guest| engine.register_kprobes(guest, &probes)).expect("they may be registered");
+        trapline_tests::assert_same(name, &plain, &run(&mut probed));
+        assert!(probes.iter().all(|probe| probe.hits() > 10), "{name}");
+    }
+}

@@ -193,6 +193,10 @@ pub trait Cpu: Registers + Memory {
     fn now(&self) -> u64;
     /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt handler: for the trace's `d...` column.
     fn interrupts_off(&self) -> bool;
+    /// Whether the guest steps its own code, and a trap of its own comes behind the next instruction.
+    fn is_stepped(&self) -> bool {
+        false
+    }
     /// Changes kernel text, whatever its protection, and drops what was translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let _ = bytes;
@@ -220,6 +224,8 @@ pub struct Resume {
     pub counted: u8,
     /// The new pc continues the line of code: no interrupt is to be taken there that the unprobed guest would not take.
     pub falls_through: bool,
+    /// The guest steps its own code, and the engine itself has executed the instruction: the trap behind it is the machine's to raise.
+    pub stepped: bool,
     /// A guest-code handler runs now: no time passes and no interrupt is taken on this CPU until an answer says otherwise.
     pub frozen: bool,
 }

@@ -331,12 +331,17 @@ impl Engine {
             return self.resume(number, 0, true);
         }
         match &found.plan {
-            Plan::Emulate(what) if emulate(self.isa, what, found, cpu) => {
-                let length = found.insn.length() as u8;
-                return self.after(cpu, number, point, inside, length);
+            Plan::Emulate(what) => {
+                let stepped = cpu.is_stepped();
+                if emulate(self.isa, what, found, cpu) {
+                    let length = found.insn.length() as u8;
+                    return match self.after(cpu, number, point, inside, length) {
+                        Answer::Resume(resume) => Answer::Resume(Resume { stepped, ..resume }),
+                        Answer::NotOurs => Answer::NotOurs,
+                    };
+                }
+                // It would fault, and has changed nothing: the copy raises the fault.
             }
-            // It would fault, and has changed nothing: the copy raises the fault.
-            Plan::Emulate(_) => {}
             Plan::Boost if inside == Inside::AnotherHit || !found.has_post => {
                 cpu.set_pc(slot.boosted());
                 if inside == Inside::Nothing {
@@ -402,7 +407,7 @@ impl Engine {
 
     /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The probe is no
     /// longer being processed there. Gives the slot's point.
-    fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
+    pub(crate) fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;
         if pc >= slot.detour() {
@@ -457,7 +462,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
-        Answer::Resume(Resume { counted, falls_through, frozen: self.is_frozen(number) })
+        Answer::Resume(Resume { counted, falls_through, stepped: false, frozen: self.is_frozen(number) })
     }
 }
 

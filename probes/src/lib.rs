@@ -35,6 +35,7 @@ mod retprobe;
 #[cfg(test)]
 mod seams;
 mod slots;
+mod stepped;
 mod table;
 #[cfg(any(test, feature = "toy"))]
 pub mod toy;

@@ -64,7 +64,7 @@ impl Listener for Stubborn {
         Place::Guest
     }
     fn breakpoint(&mut self, _: &mut View) -> Answer {
-        Answer::Resume(Resume { counted: 0, falls_through: true, frozen: self.frozen })
+        Answer::Resume(Resume { falls_through: true, frozen: self.frozen, ..Resume::default() })
     }
     fn fault(&mut self, _: &mut View, _: u32) -> Answer {
         Answer::NotOurs

@@ -40,6 +40,8 @@ pub enum TrapKind {
     FirmwareCall,
     /// An instruction that only hints at something, and has run.
     Hint,
+    /// The guest steps its own code, and an instruction has run.
+    Step,
     /// Everything else.
     Exception,
 }
@@ -98,6 +100,10 @@ pub struct Model {
     pub forget: fn(&TrapContext, &mut Image, &Exception, before: u64),
     /// Whether an interrupt can be taken now.
     pub interruptible: fn(&Handle, &mut Image) -> bool,
+    /// The guest steps its own code: a trap comes behind the next instruction.
+    pub stepping: fn(&Handle) -> bool,
+    /// What is then to be given to it, where that instruction was not executed by the core.
+    pub step: fn(&TrapContext) -> Exception,
     /// Where a kernel address lies under the page tables in force.
     pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
     /// Where the probe window lies, and what it needs.
@@ -509,6 +515,10 @@ impl Cpu for View {
     }
     fn interrupts_off(&self) -> bool {
         (self.model.interrupts_off)(&self.trap.handle())
+    }
+    #[inline]
+    fn is_stepped(&self) -> bool {
+        (self.model.stepping)(&self.trap.handle())
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let handle = self.trap.handle();

@@ -110,7 +110,7 @@ impl<L: Listener> Inner<L> {
         let (sign, pc) = (Sign::Trap(trap.kind, trap.exception.vector), trap.pc);
         match trap.kind {
             TrapKind::Breakpoint => self.breakpoint(cpu, trap),
-            TrapKind::Exception => self.exception(cpu, trap),
+            TrapKind::Exception | TrapKind::Step => self.exception(cpu, trap),
             TrapKind::FirmwareCall => self.firmware_call(cpu, trap),
             TrapKind::Hint => {
                 self.view.clock.close_at(trap.resume);
@@ -158,6 +158,12 @@ impl<L: Listener> Inner<L> {
             Answer::Resume(resume) if !other => {
                 self.counts.claimed += 1;
                 self.freeze(resume.frozen);
+                if resume.stepped {
+                    self.view.clock.resume(resume.counted.into(), false);
+                    let exception = (self.view.model.step)(cpu);
+                    self.give(cpu, exception, pc);
+                    return self.look_at_listener();
+                }
                 self.view.clock.resume(resume.counted.into(), resume.falls_through);
                 self.show_window(cpu, pc);
                 cpu.set_pc(pc);
@@ -195,15 +201,20 @@ impl<L: Listener> Inner<L> {
             return;
         }
         let mut resume = trap.resume;
-        if exception.fetch {
+        if exception.fetch || trap.kind == TrapKind::Step {
             self.view.clock.close_whole()
         } else {
             self.view.clock.close_at(resume)
         };
         if self.window.holds(trap.pc) {
-            let (listener, view) = self.show(trap.pc);
-            let answer = listener.fault(view, exception.vector);
-            resume = view.pc();
+            let answer = match trap.kind {
+                TrapKind::Step => self.stepped(trap.pc),
+                _ => {
+                    let (listener, view) = self.show(trap.pc);
+                    listener.fault(view, exception.vector)
+                }
+            };
+            resume = self.view.pc();
             self.settle_gate();
             // It may want to be called at another time from now on.
             self.next_look = 0;
@@ -211,6 +222,7 @@ impl<L: Listener> Inner<L> {
                 self.view.clock.resume(how.counted.into(), how.falls_through);
                 self.freeze(how.frozen);
                 (self.view.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
+                self.show_window(cpu, resume);
                 cpu.set_pc(resume);
                 return;
             }
@@ -223,6 +235,16 @@ impl<L: Listener> Inner<L> {
             }
         }
         self.give(cpu, exception, resume);
+    }
+
+    /// A step has ended in the window. The jump that leads to a detour stands for what it displaces, and has been counted.
+    fn stepped(&mut self, pc: u64) -> Answer {
+        let place = self.listener.place(pc);
+        if let Place::Detour(_) | Place::Saving { .. } = place {
+            self.view.clock.enter(pc, 0, place);
+        }
+        let (listener, view) = self.show(pc);
+        listener.stepped(view)
     }
 
     /// Delivers, or notes that the guest is past help.

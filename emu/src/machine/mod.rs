@@ -39,6 +39,11 @@ pub trait Listener: 'static {
     fn breakpoint(&mut self, cpu: &mut View) -> Answer;
     /// An exception whose pc lies in the probe window; puts the pc back to where it belongs.
     fn fault(&mut self, cpu: &mut View, vector: u32) -> Answer;
+    /// The trap of a step that the guest takes through its own code, with the pc in the probe window; puts it back to where it belongs.
+    fn stepped(&mut self, cpu: &mut View) -> Answer {
+        let _ = cpu;
+        Answer::NotOurs
+    }
     /// An interrupt is about to be taken inside the probe window; puts the pc back to where it belongs.
     fn interrupted(&mut self, cpu: &mut View);
     /// The detour that starts so far behind the start of the probe window; one with [`Detour::NEVER`] for its end is none.
@@ -99,8 +104,8 @@ pub trait Listener: 'static {
     fn name(&self, pc: u64) -> String {
         format!("{pc:#x}")
     }
-    /// Whether it is in the middle of something on that CPU. That changes in [`Listener::breakpoint`], [`Listener::fault`] and
-    /// [`Listener::interrupted`] alone.
+    /// Whether it is in the middle of something on that CPU. That changes in [`Listener::breakpoint`], [`Listener::fault`],
+    /// [`Listener::stepped`] and [`Listener::interrupted`] alone.
     fn is_busy(&self, cpu: usize) -> bool {
         let _ = cpu;
         false

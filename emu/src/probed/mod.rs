@@ -62,6 +62,12 @@ impl Listener for Probes {
         self.engine.fault(cpu, vector)
     }
 
+    fn stepped(&mut self, cpu: &mut View) -> Answer {
+        let answer = self.engine.stepped(cpu);
+        self.settle_notes();
+        answer
+    }
+
     fn interrupted(&mut self, cpu: &mut View) {
         self.engine.interrupted(cpu);
     }

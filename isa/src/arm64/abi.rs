@@ -16,6 +16,8 @@ pub const SP: Reg = Reg(31);
 pub const PC: Reg = Reg(32);
 /// PSTATE as SPSR_EL1 would hold it: NZCV in bits 31 to 28, DAIF in bits 9 to 6.
 pub const PSTATE: Reg = Reg(33);
+/// Whether the top byte of an address is a tag, which branches drop: bit 0 for those of the lower half, bit 1 for the upper.
+pub const TAGS: Reg = Reg(34);
 /// The low half of v0. The low halves of v1 to v31 follow, then the high halves of all: [`vector`].
 pub const V0: Reg = Reg(64);
 
@@ -73,10 +75,10 @@ mod tests {
     #[test]
     fn every_register_has_a_number_of_its_own() {
         let vectors = (0..32).flat_map(vector);
-        let mut all: Vec<Reg> = AAPCS64.names.iter().map(|(_, reg)| *reg).chain(vectors).collect();
+        let mut all: Vec<Reg> = AAPCS64.names.iter().map(|(_, reg)| *reg).chain(vectors).chain([TAGS]).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
-        assert_eq!((all.len(), count), (98, 98));
+        assert_eq!((all.len(), count), (99, 99));
     }
 }

@@ -4,7 +4,7 @@
 //! writes are dropped. Memory is read before the first register changes, so a fault leaves all as it was. A target that cannot be
 //! executed faults where it is fetched.
 
-use super::abi::{LR, PSTATE, vector, x};
+use super::abi::{LR, PSTATE, TAGS, vector, x};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::plan::Emulation;
@@ -62,9 +62,9 @@ pub fn emulate(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mu
         BRANCH => either(holds(what.a, regs.get(PSTATE))),
         COMPARE => either((cut(read(regs, what.a), what.b) != 0) == (what.c != 0)),
         TEST => either((read(regs, what.a) >> (what.b & 63) & 1 != 0) == (what.c != 0)),
-        JUMP_REGISTER => read(regs, what.a),
+        JUMP_REGISTER => target(regs, what.a),
         CALL_REGISTER => {
-            let target = read(regs, what.a);
+            let target = target(regs, what.a);
             regs.set(LR, next);
             target
         }
@@ -120,6 +120,16 @@ pub fn emulate(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mu
 
 fn read(regs: &dyn Registers, number: u8) -> u64 {
     if number == ZERO { 0 } else { regs.get(x(number)) }
+}
+
+/// Where a branch to a register's value leads: without a tag, if it has one.
+fn target(regs: &dyn Registers, number: u8) -> u64 {
+    let value = read(regs, number);
+    let is_upper = value >> 55 & 1;
+    match regs.get(TAGS) >> is_upper & 1 != 0 {
+        true => ((value << 8).cast_signed() >> 8).cast_unsigned(),
+        false => value,
+    }
 }
 
 fn write(regs: &mut dyn Registers, number: u8, value: u64) {

@@ -2,6 +2,7 @@
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, HANDLERS, Outcome, PAGE_TABLES, PLACE, Piece, Reason, is_mapped,
+    steps,
 };
 use capstone::prelude::*;
 use proptest::prelude::*;
@@ -22,8 +23,8 @@ pub static BENCH: Bench = Bench {
     behind: |_| Vec::new(),
     blur: |_| (),
     not_general: &["pc", "pstate"],
-    // Everything masked, as in an exception's handler.
-    flags: ("pstate", 0xf000_0000, 0x3c0),
+    // Everything masked, as in an exception's handler; but for debugging in some, which step.
+    flags: ("pstate", |drawn| drawn & 0xf000_0000 | if steps(drawn) { 1 << 21 | 0x1c0 } else { 0x3c0 }),
     media: &MEDIA,
     ruined,
     fault_address: "far",
@@ -147,8 +148,10 @@ fn pieces() -> Vec<Piece> {
 }
 
 fn set_up() -> Vec<u8> {
-    /// 39 bits below, 48 above, pages of 4 KiB, 36 bits of physical addresses.
-    const TRANSLATION: u64 = 25 | 16 << 16 | 2 << 30 | 1 << 32;
+    /// 39 bits below, with tags, 48 above, pages of 4 KiB, 36 bits of physical addresses.
+    const TRANSLATION: u64 = 25 | 16 << 16 | 2 << 30 | 1 << 32 | 1 << 37;
+    /// Steps, and debug exceptions within EL1, as soon as PSTATE unmasks them.
+    const STEPS: u64 = 1 | 1 << 13;
     let mut code = Vec::new();
     // Registers by CRn, CRm and op2 of MSR.
     for (crn, crm, op2, value) in [
@@ -162,6 +165,8 @@ fn set_up() -> Vec<u8> {
         code.extend(load(value));
         code.push(0xd518_0000 | crn << 12 | crm << 8 | op2 << 5);
     }
+    code.extend(load(STEPS));
+    code.push(0xd510_0240); // msr mdscr_el1, x0
     code.extend([0xd538_1000, 0xb240_0000, 0xd518_1000, 0xd503_3fdf]); // SCTLR_EL1 |= M; isb
     let here = code.len() as u64 * 4;
     let there = load(SEEN_FROM + ENTRY + here + 5 * 4);

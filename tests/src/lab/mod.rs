@@ -83,8 +83,8 @@ pub struct Bench {
     pub blur: fn(&mut [u8]),
     /// Registers that a case does not set.
     pub not_general: &'static [&'static str],
-    /// The register of flags, which of them a case may set, and what is always set.
-    pub flags: (&'static str, u64, u64),
+    /// The register of flags, and what a case's random bits make of it.
+    pub flags: (&'static str, fn(u64) -> u64),
     /// Registers beside those with names.
     pub media: &'static [Reg],
     /// Whether the case went so far that the machine must not be used again.
@@ -105,6 +105,11 @@ pub struct Bench {
 
 /// The ISAs that have a bench.
 pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2];
+
+/// Whether a case with these random bits steps its code: one in eight.
+fn steps(drawn: u64) -> bool {
+    drawn >> 61 == 0
+}
 
 /// Where the guest sees the instruction.
 pub fn place(arch: Arch) -> u64 {
@@ -354,9 +359,9 @@ impl Lab {
                 view.set(*reg, case.seed.wrapping_mul(number).rotate_left(number as u32));
             }
             view.set(abi.sp, bench.seen_from + stack);
-            let (name, may, always) = bench.flags;
+            let (name, of_case) = bench.flags;
             if let Some(flags) = abi.register(name) {
-                view.set(flags, always | case.flags & may);
+                view.set(flags, of_case(case.flags));
             }
         });
     }

@@ -2,7 +2,7 @@
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, EXCEPTION_STACK, FREE, HANDLERS, MEDIA, PAGE_TABLES, PLACE, Piece, Reason,
-    is_mapped,
+    is_mapped, steps,
 };
 use proptest::prelude::*;
 use trapline::machine::What;
@@ -17,15 +17,15 @@ pub static BENCH: Bench = Bench {
     halt: &[HALT],
     set_up,
     pieces,
-    refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch))],
+    refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch)), (HANDLERS + 16, CLEAR_STEP.to_vec())],
     behind: save_media,
     blur: |media| {
         // The x87's note of where its last instruction stood names the slot, as it does under kprobes on hardware.
         media[8..16].fill(0);
     },
     not_general: &["orig_ax", "ip", "cs", "flags", "ss", "ds", "es", "fs", "gs"],
-    // Arithmetic ones and direction; one bit is always set.
-    flags: ("flags", 0xcd5, 2),
+    // Arithmetic ones, interrupts, direction, nested task, alignment and, in some, the trap; one bit is always set.
+    flags: ("flags", |drawn| drawn & 0x4_4ed5 | if steps(drawn) { 1 << 8 } else { 0 } | 2),
     media: &[],
     ruined,
     fault_address: "cr2",
@@ -41,6 +41,8 @@ pub static BENCH: Bench = Bench {
 };
 
 const HALT: u8 = 0xf4;
+/// What kernels do when they have seen a step: they clear its trace. Push ax; dr6 := as after a reset; pop ax; sleep.
+const CLEAR_STEP: [u8; 11] = [0x50, 0xb8, 0xf0, 0x0f, 0xff, 0xff, 0x0f, 0x23, 0xf0, 0x58, HALT];
 const DESCRIPTORS: u64 = FREE;
 const GATES: u64 = FREE + 0x1000;
 const TASK_STATE: u64 = FREE + 0x2000;
@@ -94,6 +96,8 @@ fn stores_x87_environment(bytes: &[u8]) -> bool {
 fn ruined(after: &After) -> bool {
     after.register("cr3") != Some(PAGE_TABLES)
         || after.register("cs") != Some(0x10)
+        // A step's trace that no handler has cleared.
+        || after.register("dr6") != Some(0xffff_0ff0)
         || after.happened.iter().any(|event| matches!(event.what, What::Exception(8, _)))
 }
 

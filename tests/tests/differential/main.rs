@@ -1,5 +1,6 @@
 //! Differential: an instruction run out of line leaves the same registers, flags, memory, faults and time as in place.
 
+mod addresses;
 mod conditions;
 
 use capstone::Capstone;

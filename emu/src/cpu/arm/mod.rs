@@ -11,7 +11,7 @@ pub mod state;
 pub mod tasks;
 pub mod trap;
 
-use super::{Instructions, Model, WindowRow};
+use super::{Exception, Instructions, Model, WindowRow};
 use trapline_isa::arch::Arch;
 
 /// Kernels in A32 code.
@@ -30,6 +30,9 @@ const fn model(arch: Arch) -> Model {
         deliver: deliver::deliver,
         forget: |cpu, _, _, _| trap::park(cpu),
         interruptible: |handle, _| !trap::interrupts_off(handle),
+        // Code of 32 bits is stepped by a debugger of 64 bits, or not at all.
+        stepping: |_| false,
+        step: |_| Exception::of(trap::UNDEFINED),
         translate: paging::translate,
         window: WindowRow {
             start: place::WINDOW_START,

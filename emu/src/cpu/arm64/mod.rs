@@ -23,8 +23,10 @@ pub static ARM64: Model = Model {
     invalid: trap::invalid,
     deliver: deliver::deliver,
     // The core keeps no trace of an exception that it has reported.
-    forget: |_, _, _, _| (),
+    forget: |cpu, _, exception, _| trap::forget(cpu, exception),
     interruptible: |handle, _| !trap::interrupts_off(handle),
+    stepping: trap::stepping,
+    step: trap::step,
     translate: paging::translate,
     window: WindowRow {
         start: place::WINDOW_START,

@@ -12,6 +12,11 @@ const TABLE: u64 = 1 << 1;
 const READ_ONLY: u64 = 1 << 7;
 const TABLE_READ_ONLY: u64 = 1 << 62;
 const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+// TCR_EL1: a half has no tables; the top byte of its addresses is a tag.
+const NO_LOWER: u64 = 1 << 7;
+const NO_UPPER: u64 = 1 << 23;
+const TAGGED_LOWER: u64 = 1 << 37;
+const TAGGED_UPPER: u64 = 1 << 38;
 
 /// Where a walk begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,18 +51,17 @@ pub fn start(handle: &Handle, address: u64) -> Option<Option<Start>> {
 
 /// The same from the registers' values.
 pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start> {
-    let (size, granule) = match upper {
-        true => (tcr >> 16 & 63, [0, 14, 12, 16][(tcr >> 30 & 3) as usize]),
-        false => (tcr & 63, [12, 16, 14, 0][(tcr >> 14 & 3) as usize]),
+    let (size, granule, tagged, disabled) = match upper {
+        true => (tcr >> 16 & 63, [0, 14, 12, 16][(tcr >> 30 & 3) as usize], tcr & TAGGED_UPPER, tcr & NO_UPPER),
+        false => (tcr & 63, [12, 16, 14, 0][(tcr >> 14 & 3) as usize], tcr & TAGGED_LOWER, tcr & NO_LOWER),
     };
-    if granule == 0 || !(16..=39).contains(&size) {
+    if granule == 0 || !(16..=39).contains(&size) || disabled != 0 {
         return None;
     }
     let bits = 64 - size as u32;
-    let high = (address as i64) >> bits;
-    // The top byte may be a tag; only what is between it and the address proper must fit.
-    let mask = (1i64 << (55u32.saturating_sub(bits))) - 1;
-    if high & mask != if upper { mask } else { 0 } {
+    // All bits above the address proper are as bit 55 is, but for the top byte where that is a tag.
+    let address = if tagged == 0 { address.cast_signed() } else { (address << 8).cast_signed() >> 8 };
+    if address >> bits != if upper { -1 } else { 0 } {
         return None;
     }
     let stride = granule - 3;
@@ -117,6 +121,13 @@ mod tests {
         let wide = start_of(TCR_64K_42, 0x4100_0000, true, 0xffff_fe00_0000_0000);
         assert_eq!(wide, Some(Start { table: 0x4100_0000, shift: 29, stride: 13, bits: 42 }));
         assert_eq!(start_of(TCR_4K_48, 0, true, 0xff00_8000_0800_0000 | 1 << 55), None, "between the halves");
+        let tagged = 0x5aff_8000_0800_0000;
+        assert_eq!(start_of(TCR_4K_48, 0, true, tagged), None, "a tag where there are none");
+        assert_eq!(start_of(TCR_4K_48 | TAGGED_LOWER, 0, true, tagged), None, "a tag where the other half has them");
+        assert!(start_of(TCR_4K_48 | TAGGED_UPPER, 0, true, tagged).is_some(), "a tag");
+        assert!(start_of(TCR_4K_48 | TAGGED_LOWER, 0, false, 0x5a00_0000_0040_0000).is_some(), "a tag below");
+        assert_eq!(start_of(TCR_4K_48 | NO_UPPER, 0, true, kernel), None, "no tables above");
+        assert_eq!(start_of(TCR_4K_48 | NO_LOWER, 0, false, 0x40_0000), None, "no tables below");
     }
 
     #[test]

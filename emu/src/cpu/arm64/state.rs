@@ -33,6 +33,8 @@ pub const TTBR0: usize = 776;
 pub const TTBR1: usize = 808;
 /// How both are laid out.
 pub const TCR: usize = 856;
+/// Where it says which half's addresses have tags.
+const TCR_TAGS: u32 = 37;
 /// The exception being reported: its syndrome, and the address 8 bytes further on.
 pub const SYNDROME: usize = 0xbd0;
 /// The address of the access that faulted.
@@ -40,12 +42,16 @@ pub const FAULT_ADDRESS: usize = SYNDROME + 8;
 
 /// Interrupts are masked.
 pub const PSTATE_IRQ_MASKED: u64 = 1 << 7;
+/// Debug exceptions are masked.
+pub const PSTATE_DEBUG_MASKED: u64 = 1 << 9;
+/// Of a step, the instruction has yet to run.
+pub const PSTATE_STEP: u32 = 1 << 21;
 /// The exception level.
 pub const PSTATE_EL: u64 = 3 << 2;
 /// The level's own stack pointer is in use.
 pub const PSTATE_SP_EL: u64 = 1;
-/// Condition flags and exception masks.
-const PSTATE_SETTABLE: u64 = 0xf000_03c0;
+/// Condition flags, exception masks, and whether the next instruction is stepped.
+const PSTATE_SETTABLE: u64 = 0xf000_03c0 | PSTATE_STEP as u64;
 /// As exceptions and boot loaders leave it: EL1 with its own stack pointer, everything masked.
 pub const PSTATE_ENTRY: u64 = 0x3c5;
 
@@ -57,6 +63,8 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
 pub const SCTLR_EL1: SystemRegister = system(3, 0, 1, 0, 0);
 /// Control of translation.
 pub const TCR_EL1: SystemRegister = system(3, 0, 2, 0, 2);
+/// Control of debugging.
+pub const MDSCR_EL1: SystemRegister = system(2, 0, 0, 2, 2);
 /// What ERET restores.
 pub const SPSR_EL1: SystemRegister = system(3, 0, 4, 0, 0);
 /// What EL2 may do, and how EL1 runs.
@@ -105,18 +113,23 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         Reg(number) if number < GENERAL => handle.live64(REGS + 8 * usize::from(number)),
         abi::PSTATE => pstate(handle),
         abi::PC => pc,
+        abi::TAGS => handle.live64(TCR) >> TCR_TAGS & 3,
         _ => vector_half(reg).map_or(0, |(number, half)| handle.vector(number)[half]),
     }
 }
 
-/// Sets a register of `isa`'s numbering; of PSTATE the flags and masks, and the pc not at all.
+/// Sets a register of `isa`'s numbering; of PSTATE the flags, the masks and the step, and the pc not at all.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     match reg {
         Reg(number) if number < GENERAL => cpu.set_live64(REGS + 8 * usize::from(number), value),
         abi::PSTATE => {
-            let kept = pstate(&cpu.handle()) & !PSTATE_SETTABLE;
-            cpu.write(RegisterARM64::PSTATE, kept | value & PSTATE_SETTABLE);
+            let before = pstate(&cpu.handle());
+            cpu.write(RegisterARM64::PSTATE, before & !PSTATE_SETTABLE | value & PSTATE_SETTABLE);
+            if (before ^ value) & PSTATE_DEBUG_MASKED != 0 || value & u64::from(PSTATE_STEP) != 0 {
+                // A write by this door makes the core see whether it steps.
+                cpu.set_system(SPSR_EL1, cpu.handle().system(SPSR_EL1));
+            }
         }
         _ => {
             if let Some((number, half)) = vector_half(reg) {

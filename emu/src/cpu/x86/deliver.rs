@@ -1,7 +1,7 @@
 //! Gives an exception or interrupt to the guest as the CPU would: gates, privilege and stack changes, error codes, and what
 //! happens when that fails.
 
-use super::paging::Paging;
+use super::paging::{Paging, is_canonical};
 use super::state::*;
 use super::trap::{DOUBLE_FAULT, NOT_PRESENT, PAGE_FAULT, PROTECTION, STACK_FAULT};
 use crate::cpu::{Exception, Shutdown};
@@ -119,6 +119,9 @@ impl Delivery<'_> {
         if !code.present() || target_privilege > privilege {
             return Err(protection(gate.selector & !3));
         }
+        if LONG && !is_canonical(gate.target) {
+            return Err(protection(0));
+        }
         if LONG {
             self.push_long(&gate, target_privilege, privilege)?
         } else {
@@ -231,6 +234,7 @@ impl Delivery<'_> {
         let mut bytes = [0; 8];
         for (offset, byte) in bytes.iter_mut().enumerate() {
             let at = self.mask(address.wrapping_add(offset as u64));
+            self.check_canonical(at, PROTECTION)?;
             let found = self.paging.walk(self.ram, at).ok_or(page_fault(at, 0))?;
             let mut one = [0];
             self.ram.read(found.physical, &mut one);
@@ -245,6 +249,7 @@ impl Delivery<'_> {
         let code = WRITE | if privilege == 3 { USER } else { 0 };
         for (offset, byte) in bytes.iter().enumerate() {
             let at = self.mask(address.wrapping_add(offset as u64));
+            self.check_canonical(at, STACK_FAULT)?;
             let found = self.paging.walk(self.ram, at).ok_or(page_fault(at, code))?;
             if !self.paging.may_write(&found) {
                 return Err(page_fault(at, code | 1));
@@ -253,6 +258,14 @@ impl Delivery<'_> {
             self.ram.write(found.physical, &[*byte]);
         }
         Ok(())
+    }
+
+    /// An address between the halves is no page fault.
+    fn check_canonical(&self, address: u64, vector: u32) -> Result<(), Nested> {
+        match self.paging.is_long() && !is_canonical(address) {
+            true => Err(Nested { vector, ..protection(0) }),
+            false => Ok(()),
+        }
     }
 
     fn mask(&self, address: u64) -> u64 {

@@ -31,6 +31,8 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         deliver: deliver::deliver::<LONG>,
         forget: place::forget,
         interruptible: trap::interruptible,
+        stepping: trap::stepping,
+        step: trap::step,
         translate: paging::translate::<LONG>,
         window: WindowRow {
             start: place::window_start(LONG),

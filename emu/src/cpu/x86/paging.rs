@@ -111,9 +111,18 @@ impl Paging {
     }
 }
 
+/// Whether an address of 64 bits is one: four levels look 48 bits up, and the others are copies of the last of these.
+#[inline]
+pub fn is_canonical(address: u64) -> bool {
+    (address << 16).cast_signed() >> 16 == address.cast_signed()
+}
+
 /// Four levels of entries of 8 bytes. Every access of a hit comes by here.
 #[inline]
 fn walk_four(ram: &Ram, top: u64, address: u64) -> Option<Found> {
+    if !is_canonical(address) {
+        return None;
+    }
     let (_, fourth) = present(ram, top, address, 39)?;
     let (at, third) = present(ram, fourth & ADDRESS, address, 30)?;
     if third & LARGE != 0 {

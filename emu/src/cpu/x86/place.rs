@@ -3,7 +3,7 @@
 use super::paging::{Kind, Paging};
 use super::state;
 use super::state::forget_exception;
-use super::trap::{FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
+use super::trap::{DEBUG, FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
 use crate::cpu::{Exception, Shown, View, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
@@ -124,9 +124,12 @@ pub fn window_fault<const LONG: bool>(
     Some(shown)
 }
 
-/// No exception is under delivery, and a page fault has left no trace in CR2.
+/// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear what they have seen).
 pub fn forget(cpu: &TrapContext, image: &mut Image, exception: &Exception, before: u64) {
     forget_exception(cpu, image);
+    if exception.vector == DEBUG {
+        cpu.set_live64(state::DEBUG_STATUS, cpu.handle().live64(state::DEBUG_STATUS) & !state::DEBUG_STEP);
+    }
     if exception.vector == PAGE_FAULT {
         cpu.set_live64(state::CR + 8 * 2, before);
     }

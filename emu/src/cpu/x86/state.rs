@@ -41,6 +41,10 @@ pub const ERROR_CODE: usize = 5384;
 pub const EXCEPTION_IS_INT: usize = 5388;
 /// dr0..dr7.
 pub const DR: usize = 5400;
+/// dr6.
+pub const DEBUG_STATUS: usize = DR + 6 * 8;
+/// In it: the trap came because the trap flag was set.
+pub const DEBUG_STEP: u64 = 1 << 14;
 /// The exception whose delivery was under way; -1 when none is. Never cleared by the core (docs/unicorn.md).
 pub const OLD_EXCEPTION: usize = 5496;
 /// Bytes in the image of the pinned version.
@@ -246,6 +250,7 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     {
         values.push((name, handle.read(register)));
     }
+    values.push(("dr6", handle.live64(DEBUG_STATUS)));
     values
 }
 

@@ -6,6 +6,8 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::surgery::Image;
 
 /// Vectors with names.
+pub const DEBUG: u32 = 1;
+/// INT3.
 pub const BREAKPOINT: u32 = 3;
 /// Invalid opcode.
 pub const INVALID_OPCODE: u32 = 6;
@@ -41,7 +43,21 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
     let error = (!software && has_error_code(vector)).then(|| image.get32(ERROR_CODE));
     let fetch = vector == PAGE_FAULT && error.is_some_and(|code| code & FAULT_FETCH != 0);
     let exception = Exception { vector, error, software, fetch, external: false };
-    Trap { kind: TrapKind::Exception, exception, pc: resume, resume }
+    let is_step = vector == DEBUG && handle.live64(DEBUG_STATUS) & DEBUG_STEP != 0;
+    let kind = if is_step { TrapKind::Step } else { TrapKind::Exception };
+    Trap { kind, exception, pc: resume, resume }
+}
+
+/// The trap flag is set.
+#[inline]
+pub fn stepping(handle: &Handle) -> bool {
+    handle.live64(EFLAGS) & FLAG_TRAP != 0
+}
+
+/// What the core does behind an instruction that it has executed itself with that flag set.
+pub fn step(cpu: &TrapContext) -> Exception {
+    cpu.set_live64(DEBUG_STATUS, cpu.handle().live64(DEBUG_STATUS) | DEBUG_STEP);
+    Exception::of(DEBUG)
 }
 
 /// The pc; the core lets that of 32-bit code overflow into its upper half.

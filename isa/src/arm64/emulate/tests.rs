@@ -66,6 +66,7 @@ fn toy() -> Toy {
         *value = 0x1111_0000_0000_0000 | number as u64;
     }
     regs[usize::from(PSTATE.0)] = EL1H;
+    regs[usize::from(TAGS.0)] = 0;
     Toy { regs, pc: HERE }
 }
 
@@ -92,6 +93,7 @@ fn goes(what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> i
 fn branches_go_where_the_cpu_would() {
     const X5: Reg = x(5);
     let target = HERE + 0x1000;
+    let tagged = target ^ 0xa5 << 56;
     #[rustfmt::skip]
     let cases: &[(&str, u32, &[(Reg, u64)], &[(Reg, u64)], i64)] = &[
         // what                                    word         before                     after                                 by
@@ -110,6 +112,8 @@ fn branches_go_where_the_cpu_would() {
         ("tbnz x5, #32, clear",                    0xb700_0085, &[(X5, !(1 << 32))],       &[],                                  4),
         ("tbnz xzr, #0",                           0x3700_009f, &[(SP, 1)],                &[],                                  4),
         ("br x5",                                  0xd61f_00a0, &[(X5, target)],           &[],                                  0x1000),
+        ("br x5, a tag is dropped",                0xd61f_00a0, &[(X5, tagged), (TAGS, 2)], &[],           0x1000),
+        ("br x5, no tags in this half",            0xd61f_00a0, &[(X5, tagged), (TAGS, 1)], &[],           0x5b00_0000_0000_1000),
         ("blr x5",                                 0xd63f_00a0, &[(X5, target)],           &[(LR, HERE + 4)],                    0x1000),
         ("blr x30: read before it is written",     0xd63f_03c0, &[(LR, target)],           &[(LR, HERE + 4)],                    0x1000),
         ("ret",                                    0xd65f_03c0, &[(LR, target)],           &[],                                  0x1000),

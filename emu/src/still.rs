@@ -22,7 +22,6 @@ pub struct StillGuest<'k> {
     window: Range<u64>,
     next: u64,
     free: HashMap<usize, Vec<u64>>,
-    log: Vec<String>,
     /// Its boot is done.
     booted: bool,
 }
@@ -37,17 +36,12 @@ impl<'k> StillGuest<'k> {
         };
         let text: Vec<Segment> = kernel.segments.iter().filter(has_text).cloned().collect();
         let window = window_of(kernel);
-        StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), log: Vec::new(), booted: false }
+        StillGuest { kernel, text, next: window.start, window, free: HashMap::new(), booted: false }
     }
 
     /// The kernel after its boot: what it needed for that only is freed. What it has patched is the caller's to write.
     pub fn booted(kernel: &'k Kernel) -> StillGuest<'k> {
         StillGuest { booted: true, ..StillGuest::new(kernel) }
-    }
-
-    /// What the engine has said.
-    pub fn take_log(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.log)
     }
 }
 
@@ -159,9 +153,5 @@ impl Guest for StillGuest<'_> {
 
     fn any_cpu_inside(&self, _range: Range<u64>) -> bool {
         false
-    }
-
-    fn log(&mut self, line: &str) {
-        self.log.push(line.to_string());
     }
 }

@@ -67,6 +67,18 @@ fn json_output_is_json_and_nothing_else() {
     assert!(records.iter().all(|record| record["time_ns"].is_u64() && record["args"].is_object()));
 }
 
+/// OP-10: what the engine has to say reaches whoever runs it: on standard error, and in the summary for programs.
+#[test]
+fn the_engines_log_is_shown() {
+    const KNOB: &str = "kprobe jump-optimization is disabled. All kprobes are based on software breakpoint.";
+    let args = ["-q", "--no-optimize", "--out", "/dev/null", "-e", "p vfs_read"];
+    let table = run(&args);
+    assert!(table.err.lines().any(|line| line == format!("engine: {KNOB}")), "{}", table.err);
+    let json = run(&[&args[..], &["--summary", "json"]].concat());
+    let summary: Value = serde_json::from_str(json.out.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["log"], serde_json::json!([KNOB]));
+}
+
 /// RP-3: a miss is in the summary with its cause.
 #[test]
 fn misses_are_told_with_their_cause() {

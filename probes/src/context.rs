@@ -104,6 +104,11 @@ impl<'a> Hit<'a> {
         }
     }
 
+    /// What Linux gives a post-handler as its third argument, and it is always 0.
+    pub fn flags(&self) -> u64 {
+        0
+    }
+
     /// The ISA's table.
     pub fn isa(&self) -> &'static Isa {
         self.scene.isa

@@ -5,15 +5,13 @@ use crate::guest::Blacklisted;
 use crate::hit::CpuState;
 use crate::instances::Instances;
 use crate::lifecycle::Dirty;
+use crate::log::Log;
 use crate::optimizer::Optimizer;
 use crate::paused::Paused;
 use crate::point::Points;
-use crate::probe::Kretprobe;
 use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::withdraw::Withdrawn;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::Policy;
@@ -59,6 +57,8 @@ pub struct Counts {
     pub faults: u64,
     /// Repeated instructions that went on after an interrupt without a second hit.
     pub continued: u64,
+    /// Repeated instructions that were interrupted while too many others were: their rest counts as another hit.
+    pub forgotten: u64,
     /// Returns to the pad that matched no followed call.
     pub mismatched_returns: u64,
     /// Followed calls that were left without a return.
@@ -79,7 +79,7 @@ impl Engine {
             policy: Policy::default(),
             boosting: true,
             points: Points::new(),
-            returns: Returns::new(),
+            returns: Returns::new(cpus),
             cpus: (0..cpus).map(|_| CpuState::new(isa)).collect(),
             paused: Paused::new(),
             blacklist: Vec::new(),
@@ -144,65 +144,6 @@ impl Engine {
             lost_lines: self.log.lost,
             postponed: self.optimizer.postponed,
             ..self.counts
-        }
-    }
-
-    /// Whether [`Engine::take_log_lines`] has something to give.
-    pub fn has_log_lines(&self) -> bool {
-        !self.log.lines.is_empty()
-    }
-
-    /// What hits had to say since the last call, for the guest's log.
-    pub fn take_log_lines(&mut self) -> Vec<String> {
-        self.log.lines.drain(..).map(Line::text).collect()
-    }
-}
-
-/// Lines from hits, which cannot allocate: kept as facts, made into text when they are taken.
-pub(crate) struct Log {
-    /// Never grows: lines for which there is no room are counted.
-    lines: Vec<Line>,
-    lost: u64,
-}
-
-const LOG_LINES: usize = 64;
-
-pub(crate) enum Line {
-    /// A followed call that does not fit the return that was seen.
-    Mismatch { probe: Option<Kretprobe>, address: u64 },
-    /// A return to the pad, and no followed call anywhere.
-    UnknownReturn { task: u64, sp: u64 },
-    /// A hit inside a hit inside a hit...
-    TooDeep { address: u64 },
-}
-
-impl Line {
-    fn text(self) -> String {
-        match self {
-            Line::Mismatch { probe: Some(probe), address } => {
-                format!("kretprobe BUG!: Processing kretprobe {} @ {address:016x}", probe.kprobe())
-            }
-            Line::Mismatch { probe: None, address } => {
-                format!("kretprobe BUG!: Processing kretprobe (unregistered) @ {address:016x}")
-            }
-            Line::UnknownReturn { task, sp } => {
-                format!("a return to the return pad at stack pointer {sp:#x} in task {task:#x} belongs to no followed call")
-            }
-            Line::TooDeep { address } => format!("unrecoverable: the probe at {address:#x} was reached inside too many others"),
-        }
-    }
-}
-
-impl Log {
-    fn new() -> Log {
-        Log { lines: Vec::with_capacity(LOG_LINES), lost: 0 }
-    }
-
-    pub fn push(&mut self, line: Line) {
-        if self.lines.len() < LOG_LINES {
-            self.lines.push(line);
-        } else {
-            self.lost += 1;
         }
     }
 }

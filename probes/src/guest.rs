@@ -72,8 +72,6 @@ pub trait Guest {
     fn drain(&mut self, range: Range<u64>) -> bool {
         !self.any_cpu_inside(range)
     }
-    /// A line for the engine's log.
-    fn log(&mut self, line: &str);
 }
 
 /// The grain of the probe window.

@@ -4,9 +4,10 @@
 //! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
 
 use crate::context::{Hit, Moment, Scene};
-use crate::engine::{Engine, Line};
+use crate::engine::Engine;
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
+use crate::log::Line;
 use crate::members::{Action, Member};
 use crate::optimizer::Jump;
 use crate::paused::Execution;
@@ -151,7 +152,7 @@ impl Engine {
         let Some(point) = self.leave_slot(cpu, number, pc) else { return };
         if let Some(found) = self.points.get(point).filter(|found| found.address() == cpu.pc()) {
             let execution = Execution::of(cpu, self.isa, &found.insn, point);
-            self.paused.add(execution);
+            self.counts.forgotten += u64::from(self.paused.add(execution));
         }
     }
 
@@ -462,7 +463,10 @@ impl Engine {
 
     #[inline]
     pub(crate) fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
-        Answer::Resume(Resume { counted, falls_through, stepped: false, frozen: self.is_frozen(number) })
+        let frozen = self.is_frozen(number);
+        // A computed instruction of a handler in guest code takes no time, like the handler's others.
+        let counted = if frozen { 0 } else { counted };
+        Answer::Resume(Resume { counted, falls_through, stepped: false, frozen })
     }
 }
 

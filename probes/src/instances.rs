@@ -193,6 +193,13 @@ impl Instances {
         Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
     }
 
+    /// A call whose instance has been given back and that nobody has used since, if it had its return address there: the last that is
+    /// known of a return that no call in flight fits.
+    pub fn given_back(&self, task: u64, key: u64) -> Option<&Instance> {
+        let fits = |call: &&Instance| call.frame == key && call.ret_addr != 0 && !self.is_pad(call.ret_addr);
+        self.all.iter().filter(fits).max_by_key(|call| call.task == task)
+    }
+
     fn in_flight(&self, call: &Instance) -> bool {
         self.of_task(call.task).any(|(_, other)| (other.pool, other.place) == (call.pool, call.place))
     }

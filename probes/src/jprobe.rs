@@ -7,6 +7,7 @@ use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
 use crate::lifecycle::refuse_none;
 use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
+use crate::retprobe::SPLIT_OFF;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -113,7 +114,18 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         self.refuse_twice(probe.kprobe())?;
+        if self.policy == crate::Policy::Best && place.symbol.name.ends_with(SPLIT_OFF) {
+            let why = format!(
+                "{} is a part split off a function: it is jumped to and has no arguments; mirror the function itself",
+                place.name()
+            );
+            return refused(Errno::EINVAL, why);
+        }
         let entry = self.guest_entry(guest, probe)?;
+        if let Some(range) = probe.wanted_returns_in().filter(|range| entry.is_some() && range.is_empty()) {
+            let why = format!("no breakpoint lies in {:#x}..{:#x}, so the handler would never end", range.start, range.end);
+            return refused(Errno::EINVAL, why);
+        }
         let (returns_in, by_return) = match (entry, probe.wanted_returns_in().or_else(|| guest_return(guest))) {
             (None, _) => (0..0, false),
             (Some(_), Some(range)) => (range, false),
@@ -187,6 +199,9 @@ impl Engine {
         };
         let callee = self.callee(guest, pointer);
         match callee.and_then(|callee| guest.symbol_at(callee.code)) {
+            Some(symbol) if callee.is_some_and(|callee| guest.text_kind(callee.code).is_none()) => {
+                refused(Errno::EINVAL, format!("the handler {} is no code of the guest's, or no longer there", symbol.name))
+            }
             Some(symbol) if callee.is_some_and(|callee| callee.code == symbol.start) => Ok(callee),
             _ => refused(Errno::EINVAL, format!("the handler at {pointer:#x} is not the first instruction of a function")),
         }

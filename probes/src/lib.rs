@@ -21,6 +21,7 @@ mod instances;
 mod jprobe;
 mod lifecycle;
 mod lift;
+mod log;
 mod members;
 #[cfg(test)]
 mod notes;

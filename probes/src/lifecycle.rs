@@ -141,7 +141,7 @@ impl Engine {
                 return refused(Errno::EINVAL, why);
             }
             (false, false) => {
-                guest.log(&format!("the guest has changed the text at {address:#x} under a probe; it stays as it is"))
+                self.log.say(format!("the guest has changed the text at {address:#x} under a probe; it stays as it is"))
             }
         }
         point.armed = wanted;
@@ -155,7 +155,7 @@ impl Engine {
     /// As [`Engine::settle`], where there is nobody to refuse.
     pub(crate) fn settle_or_log(&mut self, guest: &mut dyn Guest, number: u32) {
         if let Err(refusal) = self.settle(guest, number) {
-            guest.log(&format!("{refusal}"));
+            self.log.say(format!("{refusal}"));
         }
     }
 
@@ -200,7 +200,7 @@ impl Engine {
         }
         self.all_disarmed = !enabled;
         self.settle_all(guest);
-        guest.log(if enabled { "Kprobes globally enabled" } else { "Kprobes globally disabled" });
+        self.log.say(if enabled { "Kprobes globally enabled" } else { "Kprobes globally disabled" });
     }
 
     /// What debugfs `enabled` shows.

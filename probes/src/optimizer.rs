@@ -147,7 +147,7 @@ impl Engine {
         for number in self.points.numbers() {
             self.consider(guest, number);
         }
-        guest.log(if allowed {
+        self.log.say(if allowed {
             "kprobe jump-optimization is enabled. All kprobes are optimized if possible."
         } else {
             "kprobe jump-optimization is disabled. All kprobes are based on software breakpoint."
@@ -206,9 +206,8 @@ impl Engine {
 
     /// The worker's turn: all CPUs are stopped, and it is `now`.
     pub fn tick(&mut self, guest: &mut dyn Guest, now: u64) {
-        if now < self.optimizer.now {
-            self.start_over(now);
-        }
+        // CPUs have clocks of their own: one that is behind does not turn the time back.
+        let now = self.optimizer.now.max(now);
         self.optimizer.now = now;
         if self.optimizer.due.is_none_or(|due| now < due) {
             return;
@@ -228,8 +227,9 @@ impl Engine {
         self.optimizer.due = waiting.map(|point| point.postponed().not_before.max(now + LEAST_WAIT)).min();
     }
 
-    /// The guest has been put back to an earlier time: nobody waits for one that was counted from a later.
-    fn start_over(&mut self, now: u64) {
+    /// The guest has become one of another time: nobody waits for one that was counted from a later.
+    pub fn time_starts_over(&mut self, now: u64) {
+        self.optimizer.now = now;
         for number in self.points.numbers() {
             if let Some(point) = self.points.get_mut(number) {
                 let Postponed { not_before, tries } = point.postponed();
@@ -390,7 +390,7 @@ impl Engine {
         if core::mem::take(&mut point.jump) == Jump::Optimised
             && let Err(refusal) = take_jump_back(guest, table, (isa.breakpoint_over)(&point.insn), point)
         {
-            guest.log(&refusal.why);
+            self.log.say(refusal.why);
         }
     }
 

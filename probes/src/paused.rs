@@ -7,7 +7,7 @@ use crate::guest::Cpu;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::{Insn, Progress};
 
-/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again.
+/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again; that is counted.
 const MOST: usize = 64;
 
 /// One execution.
@@ -46,14 +46,17 @@ impl Paused {
         self.len == 0
     }
 
-    pub fn add(&mut self, execution: Execution) {
-        if self.len < MOST {
+    /// Whether an older one had to be forgotten for it.
+    pub fn add(&mut self, execution: Execution) -> bool {
+        let is_full = self.len == MOST;
+        if !is_full {
             self.executions[self.len] = execution;
             self.len += 1;
         } else {
             self.executions[self.oldest] = execution;
             self.oldest = (self.oldest + 1) % MOST;
         }
+        is_full
     }
 
     /// Whether this one was stopped; if so it is no more.
@@ -106,7 +109,7 @@ mod tests {
         };
         let stopped = of(1, 2, 3, 4);
         let mut paused = Paused::new();
-        paused.add(stopped);
+        assert!(!paused.add(stopped));
         for other in [of(9, 2, 3, 4), of(1, 9, 3, 4), of(1, 2, 9, 4), of(1, 2, 3, 9)] {
             assert!(!paused.take(&other), "{other:?}");
         }
@@ -121,7 +124,8 @@ mod tests {
             Execution::of(&mut guest.cpu(0), &TOY, &FILL, task as u32 % 2)
         };
         let mut paused = Paused::new();
-        (0..=MOST as u64).for_each(|task| paused.add(of(task)));
+        let forgotten = (0..=MOST as u64).filter(|task| paused.add(of(*task))).count();
+        assert_eq!(forgotten, 1);
         assert!(!paused.take(&of(0)) && paused.take(&of(1)));
         paused.forget_task(2);
         assert!(!paused.take(&of(2)) && paused.take(&of(3)));

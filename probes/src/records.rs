@@ -4,6 +4,7 @@
 //! together in a scratch area and then copied in whole, or dropped whole and counted.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -179,6 +180,19 @@ impl Ring {
         self.used -= FRAME + len;
         self.records -= 1;
         Some(Record { header, payload })
+    }
+
+    /// The events that the waiting records are of.
+    pub fn events(&self) -> BTreeSet<EventId> {
+        let mut at = 0;
+        let next = (0..self.records).map(|_| {
+            let mut frame = [0; FRAME];
+            copy_out(&self.bytes, self.wrapped(at), &mut frame);
+            let (header, len) = decode(&frame);
+            at += FRAME + len;
+            header.event
+        });
+        next.collect()
     }
 
     /// How many records wait to be read.

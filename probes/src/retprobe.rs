@@ -3,14 +3,16 @@
 //! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one returns.
 
 use crate::context::{Hit, Moment, ReturnHit, Scene};
-use crate::engine::{Engine, Line};
+use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
 use crate::instances::{Instance, Instances, Match, NONE};
 use crate::lifecycle::refuse_none;
+use crate::log::Line;
 use crate::members::Action;
 use crate::probe::{Flow, Kretprobe};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::call::{exchange_return_address, leave_return_address, return_address};
@@ -52,11 +54,14 @@ pub(crate) struct Returns {
     pub mismatches: u64,
     /// Calls that were left without a return.
     pub left_behind: u64,
+    /// For each CPU, the task that it runs for the last time, or ran last of those that have ended; 0: none.
+    dying: Vec<u64>,
 }
 
 impl Returns {
-    pub fn new() -> Returns {
-        Returns { pools: Vec::new(), free_pools: Vec::new(), ownerless: Vec::new(), mismatches: 0, left_behind: 0 }
+    pub fn new(cpus: usize) -> Returns {
+        let (pools, free_pools, ownerless) = (Vec::new(), Vec::new(), Vec::new());
+        Returns { pools, free_pools, ownerless, mismatches: 0, left_behind: 0, dying: vec![0; cpus] }
     }
 
     /// Makes a pool. Everything that a hit needs is allocated here.
@@ -146,10 +151,13 @@ impl Returns {
     /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
     /// declines.
     pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
+        let of = pool;
         let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
         let number = pool.free;
-        let Some(call) = scene.instances.all.get(number as usize) else { return owner.count_missed() };
+        let Some(call) = scene.instances.all.get(number as usize) else {
+            return self.enter_at_last(cpu, of, address, scene, moment);
+        };
         let (next, place) = (call.next, call.place);
         let Some(pad) = scene.instances.pad else { return owner.count_missed() };
         let isa = scene.isa;
@@ -170,6 +178,31 @@ impl Returns {
         scene.instances.push(number, task, frame, ret_addr);
     }
 
+    /// As [`Returns::enter`], where no instance is free: those of a task that this CPU will never run again are.
+    #[cold]
+    fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
+        let running = cpu.task();
+        let last = self.dying.get(cpu.number()).copied().filter(|dying| *dying != 0 && *dying != running);
+        if let Some(dead) = last {
+            self.task_exited(&mut scene.instances, dead);
+        }
+        match self.pools.get(pool as usize) {
+            Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, scene, moment),
+            Some(Some(Pool { owner: Some(owner), .. })) => owner.count_missed(),
+            _ => {}
+        }
+    }
+
+    /// The task ends on this CPU, but still runs there: what it is in will not return, and neither will something that it yet calls.
+    pub fn task_dies(&mut self, instances: &mut Instances, cpu: usize, task: u64) {
+        self.task_exited(instances, task);
+        let Some(before) = self.dying.get_mut(cpu).map(|dying| core::mem::replace(dying, task)) else { return };
+        // The one before it was left long ago.
+        if before != 0 && before != task {
+            self.task_exited(instances, before);
+        }
+    }
+
     /// Calls that have not returned.
     pub fn in_flight(&self) -> u64 {
         self.pools.iter().flatten().map(|pool| u64::from(pool.in_flight)).sum()
@@ -181,6 +214,7 @@ impl Returns {
         for task in tasks {
             self.task_exited(instances, task);
         }
+        self.dying.fill(0);
     }
 
     /// The task's calls will never return: their instances are free again, no handler runs.
@@ -188,6 +222,7 @@ impl Returns {
         while let Some(number) = instances.take(task, |_, _| true) {
             self.give_back(instances, number);
         }
+        self.dying.iter_mut().filter(|dying| **dying == task).for_each(|dying| *dying = 0);
     }
 }
 
@@ -203,12 +238,14 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         self.refuse_twice(probe.kprobe())?;
-        if self.isa.linux.no_return_probes.contains(&place.symbol.name.as_str()) {
+        let name = place.symbol.name.as_str();
+        let is_best = self.policy == crate::Policy::Best;
+        if self.isa.linux.no_return_probes.contains(&name) || is_best && self.isa.switches_stacks.contains(&name) {
             let why =
                 format!("{} returns on another stack than it was called on, so its return cannot be followed", place.name());
             return refused(Errno::EINVAL, why);
         }
-        if self.policy == crate::Policy::Best && place.symbol.name.ends_with(SPLIT_OFF) {
+        if is_best && name.ends_with(SPLIT_OFF) {
             let why = format!(
                 "{} is a part split off a function: it is jumped to and finds no return address; follow the function itself",
                 place.name()
@@ -270,6 +307,14 @@ impl Engine {
     /// Undoes [`Engine::disable_kretprobe`].
     pub fn enable_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
         self.enable_kprobe(guest, probe.kprobe())
+    }
+
+    /// A task runs for the last time, on this CPU: its calls in flight are forgotten, no handler runs for them. What it calls until it is
+    /// switched away from and does not return from is forgotten later: when the next task ends there, when an instance is wanted, or by
+    /// [`Engine::task_exited`].
+    pub fn task_dies(&mut self, cpu: usize, task: u64) {
+        self.returns.task_dies(&mut self.scene.instances, cpu, task);
+        self.paused.forget_task(task);
     }
 
     /// A task is no more. Its calls in flight are forgotten, no handler runs for them.
@@ -339,31 +384,45 @@ impl Engine {
 
     /// A trap at the return pad (core.md 7.3).
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
-        let (task, sp, key) = (cpu.task(), cpu.get(self.isa.abi.sp), self.return_key(cpu));
-        let Some(found) = self.scene.instances.find(task, key) else {
-            self.returns.mismatches += 1;
-            self.log.push(Line::UnknownReturn { task, sp });
-            return Answer::NotOurs;
-        };
+        let (task, key) = (cpu.task(), self.return_key(cpu));
+        let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
+        let true_address = self.scene.instances.real_return_address(found.task, found.frame);
+        let Some(true_address) = true_address else { return self.returned_again(cpu, task, key) };
         if !found.exact {
             self.returns.mismatches += 1;
             self.report_mismatch(found.task, |_, call| call.frame == found.frame);
         }
-        let true_address = self.scene.instances.real_return_address(found.task, found.frame);
-        let Some(true_address) = true_address else {
-            self.log.push(Line::UnknownReturn { task, sp });
-            return Answer::NotOurs;
-        };
-        match self.isa.abi.return_address {
-            ReturnAddress::OnStack if found.exact => {
-                // The popped word is as it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
-                let _ = cpu.write_number(found.frame, true_address, self.isa.word);
+        self.show_true_address(cpu, Some(found.frame).filter(|_| found.exact), true_address);
+        self.run_return_handlers(cpu, found, true_address);
+        Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
+    }
+
+    /// Puts the true address where the pad's was taken from: into the stack word that has been popped, or the register.
+    fn show_true_address(&self, cpu: &mut impl Cpu, popped: Option<u64>, true_address: u64) {
+        match (self.isa.abi.return_address, popped) {
+            (ReturnAddress::OnStack, Some(word)) => {
+                // As it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
+                let _ = cpu.write_number(word, true_address, self.isa.word);
             }
             // It may have come from the stack, and the register have been used for something else.
-            ReturnAddress::In(reg) if self.scene.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
+            (ReturnAddress::In(reg), _) if self.scene.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
             _ => {}
         }
-        self.run_return_handlers(cpu, found, true_address);
+    }
+
+    /// A return that no call in flight fits. It may be one of a call that was given up; then its address is known, and the guest goes on
+    /// there. Otherwise nobody knows where, and it gets its trap.
+    #[cold]
+    fn returned_again(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> Answer {
+        self.returns.mismatches += 1;
+        let Some(call) = self.scene.instances.given_back(task, key).copied() else {
+            let (pad, sp) = (cpu.pc(), cpu.get(self.isa.abi.sp));
+            self.log.push(Line::UnknownReturn { pad, task, sp });
+            return Answer::NotOurs;
+        };
+        self.report_call(&call);
+        self.show_true_address(cpu, Some(key), call.ret_addr);
+        cpu.set_pc(call.ret_addr & !self.isa.pointer_bits);
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
@@ -422,6 +481,11 @@ impl Engine {
     fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
         let instances = &self.scene.instances;
         let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };
+        let call = *call;
+        self.report_call(&call);
+    }
+
+    fn report_call(&mut self, call: &Instance) {
         if let Some(Some(pool)) = self.returns.pools.get(call.pool as usize) {
             self.log.push(Line::Mismatch { probe: pool.owner.clone(), address: pool.address });
         }

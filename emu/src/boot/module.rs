@@ -110,6 +110,10 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         let executable = section.sh_flags & u64::from(SHF_EXECINSTR) != 0;
         if executable {
             text.push(ModuleText { range: range.clone(), init: name.starts_with(INIT) });
+            if section.sh_type == SHT_NOBITS {
+                // Filled by the loader (ARM's tables of jumps are), and read when it is given up.
+                memory.charge(section.sh_size)?;
+            }
         }
         let bytes = if section.sh_type == SHT_NOBITS { Vec::new() } else { memory.section(section)? };
         segments.push(Segment { physical: 0, virtual_address: range.start, bytes, size: section.sh_size, executable });
@@ -152,8 +156,13 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    fn bytes(&mut self, at: u64, length: u64) -> Option<Vec<u8>> {
+    fn charge(&mut self, length: u64) -> Option<()> {
         self.left = self.left.checked_sub(length)?;
+        Some(())
+    }
+
+    fn bytes(&mut self, at: u64, length: u64) -> Option<Vec<u8>> {
+        self.charge(length)?;
         let mut bytes = vec![0; length as usize];
         (self.read)(at, &mut bytes).then_some(bytes)
     }
@@ -273,6 +282,10 @@ mod tests {
             ("no symbols",                  |memory| memory[1].1[4 * SECTION_BYTES + 4] = 1),
             ("strings in no section",       |memory| memory[1].1[4 * SECTION_BYTES + 40] = 99),
             ("text over the end",           |memory| memory[1].1[SECTION_BYTES + 16..][..8].fill(0xff)),
+            ("text without bytes, too much", |memory| {
+                memory[1].1[7 * SECTION_BYTES + 8] |= SHF_EXECINSTR as u8;
+                memory[1].1[7 * SECTION_BYTES + 32..][..8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+            }),
             ("more text than any module",   |memory| memory[1].1[SECTION_BYTES + 32..][..8].copy_from_slice(&(1u64 << 40).to_le_bytes())),
         ];
         for (what, change) in cases {

@@ -25,6 +25,9 @@ const SLICE: u64 = 10_000;
 /// The same where no records can come: only the console is waited for.
 const QUIET_SLICE: u64 = 2_000_000;
 
+/// So many lines of the engine's log stand in the summary; all are printed as they come.
+const MOST_LOGGED: usize = 1000;
+
 /// What Linux says last: before it resets the machine, and before it stops for good on one that it cannot switch off.
 const PANIC: &str = "Kernel panic - not syncing";
 const HALTED: &[&str] = &["reboot: System halted", "reboot: Power down"];
@@ -74,6 +77,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         request,
         typist,
         last_words: LastWords::default(),
+        log: Vec::new(),
         refused: 0,
         armed: BTreeMap::new(),
     };
@@ -101,6 +105,8 @@ struct Run {
     request: Request,
     typist: Option<Typist>,
     last_words: LastWords,
+    /// What the engine said, for the summary.
+    log: Vec<String>,
     /// Probes in modules that could not be made.
     refused: usize,
     /// When the probe of an event first stood in the text: by group and name.
@@ -249,10 +255,13 @@ impl Run {
     }
 
     fn take_records(&mut self) -> Result<(), Failure> {
-        let (events, records) = (&self.events, &mut self.records);
+        let (events, records, log) = (&self.events, &mut self.records, &mut self.log);
         self.session.with_engine(|engine, guest| {
             for line in engine.take_log_lines() {
                 eprintln!("engine: {line}");
+                if log.len() < MOST_LOGGED {
+                    log.push(line);
+                }
             }
             while let Some(record) = engine.records().pop() {
                 if let Some(fields) = events.format(record.header.event) {
@@ -284,12 +293,13 @@ impl Run {
             Count::new("returns that belonged to no followed call", counts.mismatched_returns),
             Count::new("followed calls left without a return", counts.left_behind),
             Count::new("lines of the engine's log lost", counts.lost_lines),
+            Count::new("interrupted instructions counted as two hits", counts.forgotten),
         ];
         let work = self.session.text_work().iter();
         let text_work = work
             .map(|(function, done)| TextWork { function: (*function).into(), times: done.times, virtual_ns: done.nanoseconds })
             .collect();
-        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses, text_work };
+        let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses, log: self.log, text_work };
         let mut text = if self.request.list { list } else { String::new() };
         text += &match self.request.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),

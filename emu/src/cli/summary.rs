@@ -19,6 +19,9 @@ pub struct Summary {
     pub records: u64,
     /// What was lost elsewhere than at a probe, such as `records for which the buffer had no room`.
     pub losses: Vec<Count>,
+    /// What the engine had to say, the first lines of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
     /// What the guest did to its own text where probes stood; they were out of its way meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub text_work: Vec<TextWork>,
@@ -191,6 +194,7 @@ mod tests {
             ],
             records: 7,
             losses: vec![Count::new("records for which the buffer had no room", 3), Count::new("log lines", 0)],
+            log: vec!["a line".into()],
             text_work: vec![work("a", 1, 10), work("b", 1_234, 3_000_000), work("c", 1, 20), work("d", 1, 9)],
         };
         let expected = "\

@@ -18,14 +18,13 @@ pub struct Facts {
     modules: Modules,
     /// The kernel's list, and those of the modules behind it.
     blacklist: Vec<Blacklisted>,
-    log: Vec<String>,
 }
 
 impl Facts {
     /// A kernel that has just been loaded.
     pub fn new(kernel: Kernel) -> Facts {
         let blacklist = kernel.tables.blacklist.clone();
-        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist, log: Vec::new() }
+        Facts { kernel, init_freed: false, modules: Modules::default(), blacklist }
     }
 
     /// Its modules.
@@ -64,11 +63,6 @@ impl Facts {
     /// All addresses that are given up with the init sections.
     pub fn init_range(&self) -> Option<Range<u64>> {
         self.kernel.tables.init.clone().or_else(|| self.kernel.tables.init_text.clone())
-    }
-
-    /// Lines that the engine has logged since the last call.
-    pub fn take_log(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.log)
     }
 
     fn text_kind(&self, address: u64) -> Option<Text> {
@@ -222,10 +216,6 @@ impl Guest for Live<'_> {
         let code: Vec<Range<u64>> =
             self.facts.kernel.segments.iter().filter(|segment| segment.executable).map(Segment::loaded).collect();
         memory::remembers(self.parts.ram, self.window.guest_memory(), self.parts.isa.word, &code, ranges)
-    }
-
-    fn log(&mut self, line: &str) {
-        self.facts.log.push(line.to_string());
     }
 }
 

@@ -29,9 +29,9 @@ use trapline_isa::mem::Memory;
 use trapline_isa::plan::{Policy, Refusal};
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
-use trapline_probes::guest::{Answer, Guest};
+use trapline_probes::guest::{Answer, Cpu, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
-use watch::Notes;
+use watch::{Exited, Notes};
 use window::Window;
 
 /// The engine as the machine's listener.
@@ -54,7 +54,7 @@ impl Listener for Probes {
             true => self.timed_breakpoint(cpu),
             false => self.engine.breakpoint(cpu),
         };
-        self.settle_notes();
+        self.settle_notes(cpu);
         answer
     }
 
@@ -64,7 +64,7 @@ impl Listener for Probes {
 
     fn stepped(&mut self, cpu: &mut View) -> Answer {
         let answer = self.engine.stepped(cpu);
-        self.settle_notes();
+        self.settle_notes(cpu);
         answer
     }
 
@@ -89,7 +89,7 @@ impl Listener for Probes {
         if let (Some(timing), Some(started)) = (&mut self.timing, started) {
             timing.note(pc, started, true);
         }
-        self.settle_notes();
+        self.settle_notes(cpu);
     }
 
     #[inline(always)]
@@ -118,13 +118,13 @@ impl Listener for Probes {
             // The engine has put the pc to the probed address.
             timing.note(cpu.pc(), started, true);
         }
-        self.settle_notes();
+        self.settle_notes(cpu);
     }
 
     #[inline(always)]
     fn returned(&mut self, cpu: &mut View) -> bool {
         let goes_on = self.engine.returned_to_pad(cpu);
-        self.settle_notes();
+        self.settle_notes(cpu);
         goes_on
     }
 
@@ -192,9 +192,11 @@ impl Probes {
 
     /// What internal probes have noted, and the engine is to know at once.
     #[inline]
-    fn settle_notes(&mut self) {
-        if let Some(task) = self.notes.take_exited() {
-            self.engine.task_exited(task);
+    fn settle_notes(&mut self, cpu: &View) {
+        match self.notes.take_exited() {
+            None => {}
+            Some(Exited::Dying(task)) => self.engine.task_dies(cpu.number(), task),
+            Some(Exited::Released(task)) => self.engine.task_exited(task),
         }
     }
 
@@ -360,8 +362,9 @@ impl Session {
         });
         match placed {
             Some(placed) => self.change_modules(|modules| modules.take_over(placed)),
-            None => self
-                .with_engine(|_, guest| guest.log(&format!("the module at {key:#x} cannot be read: its symbols stay unknown"))),
+            None => self.with_engine(|engine, _| {
+                engine.say(format!("the module at {key:#x} cannot be read: its symbols stay unknown"));
+            }),
         }
     }
 
@@ -375,7 +378,7 @@ impl Session {
                     .and_then(|()| guest.patch_text(range.start, &text))
                     .is_err()
                 {
-                    guest.log(&format!("the text at {:#x} could not be made what it was", range.start));
+                    engine.say(format!("the text at {:#x} could not be made what it was", range.start));
                 }
                 engine.kill_range(guest, range);
             });

@@ -50,8 +50,10 @@ impl Session {
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let restored = self.without_probes(|machine| {
             machine.restore(snapshot)?;
+            let now = machine.now();
             let (probes, _) = machine.parts();
             probes.engine.forget_calls();
+            probes.engine.time_starts_over(now);
             probes.notes.clear();
             probes.facts.change_modules(Modules::clear);
             probes.patchers.start_over();

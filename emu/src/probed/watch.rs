@@ -6,7 +6,7 @@
 use super::modules::{ModuleNotes, loader_probes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use trapline_probes::probe::{Flow, Kprobe};
+use trapline_probes::probe::{Flow, Hit, Kprobe};
 
 /// What the internal probes have seen.
 #[derive(Debug, Default)]
@@ -18,13 +18,17 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The task that has just exited.
-    pub fn take_exited(&self) -> Option<u64> {
+    /// What has just become of a task.
+    pub fn take_exited(&self) -> Option<Exited> {
         // The common case, nothing noted, costs a load.
         if self.exited.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        Some(self.exited.swap(0, Ordering::Relaxed)).filter(|task| *task != 0)
+        match self.exited.swap(0, Ordering::Relaxed) {
+            0 => None,
+            task if task & RELEASED != 0 => Some(Exited::Released(task & !RELEASED)),
+            task => Some(Exited::Dying(task)),
+        }
     }
 
     /// Init text has been given up and nobody has dealt with that yet.
@@ -45,24 +49,37 @@ impl Notes {
     }
 }
 
-/// Functions that a task calls last, in kernels that have them.
-const LAST_CALLS: &[&str] = &["do_task_dead"];
+/// How a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exited {
+    /// It is about to be switched away from for good.
+    Dying(u64),
+    /// It is no more: its number and its memory may be another's.
+    Released(u64),
+}
+
+/// Set in the note of a task that is no more: tasks are at even addresses.
+const RELEASED: u64 = 1;
+
+/// The function that a task calls last, in Linux 4.9 and later.
+const LAST_CALL: &str = "do_task_dead";
+/// What gives a task's own structure back, its argument: in every Linux. Long after the task has run for the last time.
+const RELEASES_TASK: &str = "__put_task_struct";
 /// Functions that give the init sections up.
 const FREES_INIT: &[&str] = &["free_initmem", "free_kernel_image_pages"];
 
 /// The probes to register, for the functions that `has` knows.
 pub fn internal_probes(notes: &Arc<Notes>, has: impl Fn(&str) -> bool) -> Vec<Kprobe> {
     let mut probes = loader_probes(&notes.modules, &has);
-    for name in LAST_CALLS.iter().filter(|name| has(name)) {
+    type Note = fn(&mut Hit<'_>) -> u64;
+    let tasks: [(&str, Note); 2] = [(LAST_CALL, |hit| hit.task()), (RELEASES_TASK, |hit| hit.arg(0) | RELEASED)];
+    for (name, note) in tasks.into_iter().filter(|(name, _)| has(name)) {
         let notes = Arc::clone(notes);
-        probes.push(
-            Kprobe::at(*name)
-                .pre(move |hit| {
-                    notes.exited.store(hit.task(), Ordering::Relaxed);
-                    Flow::Continue
-                })
-                .internal(),
-        );
+        let probe = Kprobe::at(name).pre(move |hit| {
+            notes.exited.store(note(hit), Ordering::Relaxed);
+            Flow::Continue
+        });
+        probes.push(probe.internal());
     }
     // One is enough: later ones of the list are called by the first.
     if let Some(name) = FREES_INIT.iter().find(|name| has(name)) {

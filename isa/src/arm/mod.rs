@@ -75,6 +75,7 @@ pub(crate) const A32: Isa = Isa {
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
     linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
+    switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::AAPCS,
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),

@@ -32,6 +32,7 @@ pub static ARM64: Isa = Isa {
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
     linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
+    switches_stacks: &["__switch_to", "cpu_switch_to"],
     abi: &abi::AAPCS64,
     decode: decode::decode,
     plan: rules::plan,

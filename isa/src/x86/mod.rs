@@ -83,6 +83,7 @@ const LONG: Isa = Isa {
         code_prefix: "",
         no_return_probes: &["__switch_to"],
     },
+    switches_stacks: &["__switch_to_asm"],
     abi: &abi::X86_64,
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),

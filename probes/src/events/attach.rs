@@ -43,6 +43,7 @@ impl EventSet {
     pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<usize, EventError> {
         let members = self.take(removal)?;
         unregister(engine, guest, &members);
+        self.forget_removed(|| engine.records().events());
         Ok(members.len())
     }
 
@@ -50,6 +51,7 @@ impl EventSet {
     pub fn clear(&mut self, engine: &mut Engine, guest: &mut dyn Guest) {
         let members = self.take_all();
         unregister(engine, guest, &members);
+        self.forget_removed(|| engine.records().events());
     }
 
     /// Enables or disables all probes of an event; those whose text is gone or not there yet are passed over. If one cannot be
@@ -61,7 +63,7 @@ impl EventSet {
             if let Err(refusal) = switch(engine, guest, probe, enabled) {
                 for undone in &probes[..done] {
                     if let Err(another) = switch(engine, guest, undone, !enabled) {
-                        guest.log(&alloc::format!("{undone} could not be put back: {another}"));
+                        engine.say(alloc::format!("{undone} could not be put back: {another}"));
                     }
                 }
                 return Err(refusal);

@@ -42,9 +42,13 @@ impl Bench {
         self.set.enable_all(&mut self.engine, &mut self.guest, enabled).expect("the events can be switched");
     }
 
-    fn run(&mut self) -> String {
+    fn hit(&mut self) {
         self.guest.start(0, "main");
         self.guest.run(&mut self.engine, 0);
+    }
+
+    fn run(&mut self) -> String {
+        self.hit();
         let mut text = String::new();
         while let Some(record) = self.engine.records().pop() {
             let format = self.set.format(record.header.event).expect("the event is known");
@@ -86,6 +90,28 @@ fn events_are_hit_printed_and_removed() {
     }
     assert_eq!(bench.run(), "");
     assert_eq!(bench.guest.text_bytes(), untouched);
+}
+
+/// DV-4: whoever makes and removes events for ever finds the last ones' formats, those of unread records, and no more.
+#[test]
+fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
+    let mut bench = Bench::new();
+    let mut ids = Vec::new();
+    for round in 0..1000 {
+        let id = bench.apply(&alloc::format!("p:ev{round} double")).expect("fine").expect("an event");
+        ids.push(id);
+        if round == 3 {
+            bench.enable(true);
+            bench.hit();
+            bench.enable(false);
+        }
+        bench.apply("-:kprobes/").expect("it exists");
+    }
+    let known = |bench: &Bench, id: &EventId| bench.set.format(*id).is_some();
+    assert!(known(&bench, &ids[3]) && known(&bench, &ids[999]) && !known(&bench, &ids[2]) && !known(&bench, &ids[4]));
+    let kept = ids.iter().filter(|id| known(&bench, id)).count();
+    assert!((200..300).contains(&kept), "{kept} formats are kept");
+    assert_eq!(bench.engine.records().pop().map(|record| record.header.event), Some(ids[3]));
 }
 
 /// DV-4: what the engine refuses is shown at the location, with Linux's rule.

@@ -9,6 +9,7 @@ use crate::guest::{Guest, Site};
 use crate::probe::{Kprobe, Kretprobe};
 use crate::records::EventId;
 use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -25,10 +26,21 @@ pub const DEFAULT_GROUP: &str = "kprobes";
 #[derive(Debug, Default)]
 pub struct EventSet {
     members: Vec<Member>,
-    /// By [`EventId`]; those of removed events stay for the records that are still to be read.
-    formats: Vec<Format>,
-    enabled: Vec<bool>,
+    /// Those of removed events stay for the records that are still to be read.
+    known: BTreeMap<EventId, Known>,
+    /// The next new event's.
+    next: u32,
 }
+
+/// An event that exists, or has been removed not long ago.
+#[derive(Debug)]
+struct Known {
+    format: Format,
+    enabled: bool,
+}
+
+/// The formats of so many removed events are kept, and of older ones while the ring has records of theirs.
+const MOST_REMOVED: usize = 256;
 
 /// One probe of an event.
 #[derive(Clone, Debug)]
@@ -113,14 +125,14 @@ impl EventSet {
         let format = Format { group, event, returns: definition.returns, fields: fields.collect() };
         let event = match self.find(&format.group, &format.event) {
             Some(existing) => self.joins(existing, &format, &definition).map(|()| existing)?,
-            None => EventId(self.formats.len() as u32),
+            None => EventId(self.next),
         };
         Ok(Prepared { event, definition, programs, is_there: target.is_there, format })
     }
 
     /// Whether a definition may become another probe of an existing event.
     fn joins(&self, existing: EventId, format: &Format, definition: &Definition) -> Result<(), EventError> {
-        let known = &self.formats[existing.0 as usize];
+        let Some(Known { format: known, .. }) = self.known.get(&existing) else { return Ok(()) };
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
         let name = format!("{}/{}", known.group, known.event);
         if known.returns != format.returns {
@@ -155,9 +167,9 @@ impl EventSet {
     /// Adds what has been prepared since the last change of the set, and its probe.
     pub(super) fn insert(&mut self, prepared: Prepared, probe: Attached) -> EventId {
         let Prepared { event, definition, programs, format, .. } = prepared;
-        if event.0 as usize == self.formats.len() {
-            self.formats.push(format);
-            self.enabled.push(false);
+        if event.0 == self.next {
+            self.known.insert(event, Known { format, enabled: false });
+            self.next += 1;
         }
         self.members.push(Member { event, definition, programs, probe, before: Before::default() });
         event
@@ -204,18 +216,33 @@ impl EventSet {
 
     /// How the records of an event are to be read, also after its removal.
     pub fn format(&self, event: EventId) -> Option<&Format> {
-        self.formats.get(event.0 as usize)
+        Some(&self.known.get(&event)?.format)
     }
 
     /// Whether the event's probes are enabled.
     pub fn is_enabled(&self, event: EventId) -> bool {
-        self.enabled.get(event.0 as usize).copied().unwrap_or(false)
+        self.known.get(&event).is_some_and(|known| known.enabled)
     }
 
     pub(super) fn set_enabled(&mut self, event: EventId, enabled: bool) {
-        if let Some(state) = self.enabled.get_mut(event.0 as usize) {
-            *state = enabled;
+        if let Some(known) = self.known.get_mut(&event) {
+            known.enabled = enabled;
         }
+    }
+
+    /// Forgets the events that were removed longest ago, but for those of which records are still to be read.
+    pub(super) fn forget_removed(&mut self, unread: impl FnOnce() -> BTreeSet<EventId>) {
+        let exist: BTreeSet<EventId> = self.members.iter().map(|member| member.event).collect();
+        let mut too_many = (self.known.len() - exist.len()).saturating_sub(MOST_REMOVED);
+        if too_many == 0 {
+            return;
+        }
+        let unread = unread();
+        self.known.retain(|event, _| {
+            let stays = too_many == 0 || exist.contains(event) || unread.contains(event);
+            too_many -= usize::from(!stays);
+            stays
+        });
     }
 
     /// The text of `kprobe_events`.

@@ -89,7 +89,6 @@ impl Guest for FakeKernel {
     fn any_cpu_inside(&self, _: Range<u64>) -> bool {
         false
     }
-    fn log(&mut self, _: &str) {}
 }
 
 /// A CPU with pages of memory, and nothing between them.

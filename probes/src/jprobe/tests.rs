@@ -3,7 +3,7 @@
 use crate::guest::Answer;
 use crate::notes::Notes;
 use crate::probe::{Jprobe, Kprobe};
-use crate::toy::guest::PAGE_FAULT;
+use crate::toy::guest::{DATA, PAGE_FAULT};
 use crate::toy::isa::TOY;
 use crate::toy::{Stop, ToyGuest, sample};
 use crate::{Engine, Errno};
@@ -94,6 +94,8 @@ fn a_jprobe_stands_at_an_entry_alone_of_its_kind_with_a_function_as_handler() {
         (Jprobe::at("vfs_read"), Errno::EINVAL, "without a handler"),
         (Jprobe::at("vfs_read").guest("no_such_handler"), Errno::EINVAL, "no symbol"),
         (Jprobe::at("vfs_read").guest_address(middle), Errno::EINVAL, "not the first instruction"),
+        (Jprobe::at("vfs_read").guest_address(DATA.start), Errno::EINVAL, "no code of the guest's"),
+        (Jprobe::at("vfs_read").guest("handler").returns_in(7..7), Errno::EINVAL, "would never end"),
         (Jprobe::at("probe_core").host(|_| {}), Errno::EINVAL, "blacklisted"),
         (Jprobe::at("vfs_raed").host(|_| {}), Errno::ENOENT, "did you mean"),
     ] {

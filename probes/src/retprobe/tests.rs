@@ -300,6 +300,33 @@ fn a_task_that_exits_gives_its_instances_back() {
     assert_eq!((notes.take().join(" "), probe.nmissed()), ("v(5) v(5) v(5)".into(), 0), "each found the one instance free");
 }
 
+/// RP-8: what a task calls when it has begun to end, and never returns from, is given back when its CPU runs another task.
+#[test]
+fn what_a_dying_task_still_calls_is_given_back_too() {
+    let (mut guest, mut engine) = new(1);
+    let notes = Notes::default();
+    let probe = noting(&notes, "v", "vfs_read").maxactive(1);
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    let helper = guest.address("helper");
+    for task in 0..4 {
+        guest.become_task(0, task);
+        engine.task_dies(0, 0x100 + task);
+        guest.start(0, "main");
+        assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
+        assert!(engine.resolve_pad(0x100 + task, 0).is_some(), "it is in the function, and stays there");
+    }
+    assert_eq!((probe.hits(), probe.nmissed()), (4, 0));
+    // A task that lives keeps what it has.
+    guest.become_task(0, 5);
+    guest.start(0, "main");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
+    guest.become_task(0, 6);
+    run(&mut guest, &mut engine, "main");
+    assert_eq!((probe.nmissed(), engine.calls_in_flight()), (1, 1));
+    engine.task_exited(0x105);
+    assert_eq!(engine.calls_in_flight(), 0);
+}
+
 /// RP-8: a longjmp over a followed call; the call that is left is noticed when an older one returns.
 #[test]
 fn a_call_that_was_left_is_reported_and_its_instance_is_free_again() {
@@ -359,8 +386,27 @@ fn a_return_that_fits_no_call_does_not_lose_the_guest() {
     }
     guest.cpus[0].pc = pad;
     assert_eq!(engine.breakpoint(&mut guest.cpu(0)), Answer::NotOurs, "nobody is in the function");
-    assert_eq!(engine.take_log_lines().len(), 1);
+    let bug = format!("kretprobe BUG!: Processing kretprobe (none) @ {pad:016x}: ");
+    let lines = engine.take_log_lines();
+    assert!(lines.len() == 1 && lines[0].starts_with(&bug), "{lines:?}");
     assert_eq!(engine.counts().mismatched_returns, 3);
+}
+
+/// RP-8: a call that was given up returns after all, as on a stack that was copied: where to is still known.
+#[test]
+fn a_return_of_a_call_that_was_given_up_finds_its_way() {
+    let (mut guest, mut engine) = new(1);
+    let notes = Notes::default();
+    let probe = noting(&notes, "v", "vfs_read");
+    engine.register_kretprobe(&mut guest, &probe).expect("a function");
+    let (helper, address) = (guest.address("helper"), guest.address("vfs_read"));
+    guest.start(0, "main");
+    assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
+    engine.forget_calls();
+    assert_eq!(guest.run(&mut engine, 0), Stop::Halted, "it goes on where it was called");
+    assert_eq!(notes.take().join(" "), "v(5)", "nobody is told of its return");
+    assert_eq!(engine.take_log_lines(), [format!("kretprobe BUG!: Processing kretprobe vfs_read @ {address:016x}")]);
+    assert_eq!(engine.counts().mismatched_returns, 1);
 }
 
 /// RP-9

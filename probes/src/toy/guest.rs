@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::guest::{Answer, Blacklisted, Cpu, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -102,8 +102,6 @@ pub struct ToyGuest {
     pub window: BTreeMap<u64, Window>,
     /// The CPUs.
     pub cpus: Vec<ToyCpu>,
-    /// The engine's lines.
-    pub lines: Vec<String>,
     /// How often somebody asked where the CPUs are.
     pub looks: Cell<usize>,
     /// Window places whose jump cache entries are taken.
@@ -127,7 +125,6 @@ impl ToyGuest {
             window_free: Vec::new(),
             window: BTreeMap::new(),
             cpus: Vec::new(),
-            lines: Vec::new(),
             looks: Cell::new(0),
             colliding: Vec::new(),
             around: |_| {},
@@ -521,9 +518,6 @@ impl Guest for ToyGuest {
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {
         let words: Vec<u64> = self.ram().chunks_exact(8).map(|word| self.isa.order.number(word)).collect();
         ranges.iter().map(|range| words.iter().any(|word| range.contains(word))).collect()
-    }
-    fn log(&mut self, line: &str) {
-        self.lines.push(line.to_string());
     }
 }
 

@@ -293,6 +293,7 @@ pub(crate) const BASE: Isa = Isa {
     },
     progress: |insn| if insn.bytes() == [FILL] { Progress::by(&[Reg(1), Reg(2)]) } else { Progress::NONE },
     linux: LINUX,
+    switches_stacks: &["__switch_to_asm"],
     abi: &ABI_STACK,
     decode: |address, bytes| decode(ByteOrder::Little, address, bytes),
     plan: |insn, _| plan(insn),

@@ -101,7 +101,6 @@ impl Guest for Stock {
     fn any_cpu_inside(&self, _: Range<u64>) -> bool {
         false
     }
-    fn log(&mut self, _: &str) {}
 }
 
 fn stock(arch: Arch, window: u64, symbols: &[(&str, u64, Option<&str>)]) -> Stock {

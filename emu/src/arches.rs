@@ -4,7 +4,9 @@
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
 use crate::boot::whole::{self, Decompressor};
-use goblin::elf::header::{ELFCLASS32, ELFCLASS64, ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64};
+use goblin::elf::header::{
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_PPC, EM_PPC64, EM_X86_64,
+};
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
@@ -156,6 +158,51 @@ static ARM64: Row = Row {
     disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
 };
 
+static PPC: Row = Row {
+    arch: Arch::Ppc,
+    elf: Identity { machine: EM_PPC, class: ELFCLASS32, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::none,
+    marks: &marks::ppc::BIG,
+    first_functions: &["start_kernel"],
+    debian: "powerpc",
+    #[cfg(feature = "cpu")]
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },
+};
+
+static PPC64: Row = Row {
+    arch: Arch::Ppc64,
+    elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::none,
+    marks: &marks::ppc::BIG,
+    first_functions: &["start_kernel"],
+    debian: "ppc64",
+    #[cfg(feature = "cpu")]
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
+};
+
+static PPC64LE: Row = Row {
+    arch: Arch::Ppc64le,
+    elf: Identity { machine: EM_PPC64, class: ELFCLASS64, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::none,
+    marks: &marks::ppc::LITTLE,
+    first_functions: &["start_kernel"],
+    debian: "ppc64el",
+    #[cfg(feature = "cpu")]
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
+};
+
 /// The row of an ISA.
 pub fn of(arch: Arch) -> &'static Row {
     match arch {
@@ -164,6 +211,9 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Arm => &ARM,
         Arch::Thumb2 => &THUMB2,
         Arch::Arm64 => &ARM64,
+        Arch::Ppc => &PPC,
+        Arch::Ppc64 => &PPC64,
+        Arch::Ppc64le => &PPC64LE,
     }
 }
 

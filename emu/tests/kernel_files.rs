@@ -211,3 +211,52 @@ proptest! {
         prop_assert!(trapline::symbols::pattern::matches("*", &name));
     }
 }
+
+/// A 64-bit big-endian PowerPC kernel of three words, with an exception table, whose entry is an address as the kernel sees it.
+fn big_endian_kernel() -> Vec<u8> {
+    const TEXT: u64 = 0xc000_0000_0000_0000;
+    const NAMES: &[u8] = b"\0.text\0__ex_table\0.symtab\0.strtab\0vfs_read\0";
+    let code: Vec<u8> = [0xe863_0000_u32, 0x7fe0_0008, 0x4e80_0020].iter().flat_map(|word| word.to_be_bytes()).collect();
+    // The load may fault, and execution goes on at the return.
+    let table: Vec<u8> = [-12_i32, -8].iter().flat_map(|distance| distance.to_be_bytes()).collect();
+    let symbol =
+        [&34_u32.to_be_bytes()[..], &[0x12, 0], &1_u16.to_be_bytes(), &TEXT.to_be_bytes(), &12_u64.to_be_bytes()].concat();
+    let symbols = [vec![0; 24], symbol].concat();
+    let starts = [0x1000, 0x100c, 0x1014, 0x1014 + symbols.len() as u64];
+    let header = |name: u32, kind: u32, flags: u64, address: u64, start: u64, size: usize, link: u32| {
+        let words = |values: &[u64]| values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>();
+        let entry_size = if kind == 2 { 24 } else { 0 };
+        let ends = [link.to_be_bytes(), 0_u32.to_be_bytes()].concat();
+        [[name, kind].map(u32::to_be_bytes).concat(), words(&[flags, address, start, size as u64]), ends, words(&[1, entry_size])]
+            .concat()
+    };
+    let sections = [
+        vec![0; 64],
+        header(1, 1, 6, TEXT, starts[0], code.len(), 0),
+        header(7, 1, 2, TEXT + 12, starts[1], table.len(), 0),
+        header(18, 2, 0, 0, starts[2], symbols.len(), 4),
+        header(26, 3, 0, 0, starts[3], NAMES.len(), 0),
+    ];
+    let sections_at = starts[3] + NAMES.len() as u64;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([2_u16, 21].map(u16::to_be_bytes).concat());
+    file.extend(1_u32.to_be_bytes());
+    file.extend([TEXT, 64, sections_at].map(u64::to_be_bytes).concat());
+    file.extend(1_u32.to_be_bytes());
+    file.extend([64_u16, 56, 1, 64, sections.len() as u16, 4].map(u16::to_be_bytes).concat());
+    file.extend([1_u32, 7].map(u32::to_be_bytes).concat());
+    file.extend([0x1000, TEXT, 0x2000, 20, 20, 0x1000].map(u64::to_be_bytes).concat());
+    file.resize(0x1000, 0);
+    [file, code, table, symbols, NAMES.to_vec(), sections.concat()].concat()
+}
+
+/// KP-15: numbers are read in the order that the file says, and an entry that no physical address is is where its segment lies.
+#[test]
+fn a_big_endian_kernel_is_read_in_its_own_order() {
+    const TEXT: u64 = 0xc000_0000_0000_0000;
+    let kernel = Kernel::from_bytes(&big_endian_kernel()).unwrap();
+    assert_eq!((kernel.arch, kernel.entry), (Arch::Ppc64, 0x2000));
+    assert_eq!(kernel.symbols.address_of("vfs_read"), Some(TEXT));
+    let found: Vec<_> = kernel.tables.exceptions.iter().map(|row| (row.instruction, row.fixup)).collect();
+    assert_eq!(found, [(TEXT, TEXT + 8)]);
+}

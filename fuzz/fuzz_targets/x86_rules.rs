@@ -141,7 +141,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
         Flow::Return => {
             assert_eq!(pc, cut(isa, mem.word(cut(isa, before.values[usize::from(abi::SP.0)]), isa.word)), "{insn:x?}")
         }
-        Flow::IndirectJump | Flow::Trap => {}
+        Flow::IndirectJump | Flow::IndirectBranch | Flow::Trap => {}
     }
 }
 

@@ -24,11 +24,20 @@ pub enum Arch {
     Thumb2,
     /// AArch64.
     Arm64,
+    /// 32-bit PowerPC.
+    Ppc,
+    /// 64-bit PowerPC, the high byte first (ELFv1).
+    Ppc64,
+    /// 64-bit PowerPC, the low byte first (ELFv2).
+    Ppc64le,
 }
 
 impl Arch {
     /// Every ISA that is built in.
-    pub const ALL: &'static [Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64];
+    #[rustfmt::skip]
+    pub const ALL: &'static [Arch] = &[
+        Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64, Arch::Ppc, Arch::Ppc64, Arch::Ppc64le,
+    ];
 
     /// The name that people type: `tiny/x86_64`.
     pub fn name(self) -> &'static str {
@@ -38,6 +47,9 @@ impl Arch {
             Arch::Arm => "arm",
             Arch::Thumb2 => "thumb2",
             Arch::Arm64 => "arm64",
+            Arch::Ppc => "ppc",
+            Arch::Ppc64 => "ppc64",
+            Arch::Ppc64le => "ppc64le",
         }
     }
 
@@ -54,6 +66,9 @@ impl Arch {
             Arch::Arm => &crate::arm::ARM,
             Arch::Thumb2 => &crate::arm::THUMB2,
             Arch::Arm64 => &crate::arm64::ARM64,
+            Arch::Ppc => &crate::ppc::PPC,
+            Arch::Ppc64 => &crate::ppc::PPC64,
+            Arch::Ppc64le => &crate::ppc::PPC64LE,
         }
     }
 }

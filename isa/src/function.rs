@@ -146,7 +146,7 @@ fn reached(insns: &[Insn], kind: fn(&Insn) -> Exclusive, mut from: Vec<u64>) -> 
 /// Where execution may go on in the same function.
 fn ways_on(insn: &Insn) -> impl Iterator<Item = u64> + use<> {
     let (behind, elsewhere) = match insn.flow {
-        Flow::Next | Flow::Call(_) | Flow::IndirectCall => (Some(insn.next()), None),
+        Flow::Next | Flow::Call(_) | Flow::IndirectCall | Flow::IndirectBranch => (Some(insn.next()), None),
         Flow::Branch(target) => (Some(insn.next()), Some(target)),
         Flow::Jump(target) => (None, Some(target)),
         Flow::IndirectJump | Flow::Return | Flow::Trap => (None, None),

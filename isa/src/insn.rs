@@ -82,6 +82,8 @@ pub enum Flow {
     Call(u64),
     /// To an address out of a register or memory.
     IndirectJump,
+    /// To such an address or to the next instruction.
+    IndirectBranch,
     /// Into a function whose address comes out of a register or memory, and back.
     IndirectCall,
     /// Back to the caller.

@@ -19,6 +19,7 @@ pub mod insn;
 pub mod linux;
 pub mod mem;
 pub mod plan;
+pub mod ppc;
 pub mod region;
 pub mod regs;
 pub mod x86;

@@ -269,7 +269,7 @@ impl Question<'_> {
             let flow = (self.table.flow)(&insn, self.policy);
             seen.targets.extend(flow.target().map(|target| (insn.address, target)));
             let rule = match flow {
-                Flow::IndirectJump => Rule::IndirectJump,
+                Flow::IndirectJump | Flow::IndirectBranch => Rule::IndirectJump,
                 Flow::Jump(target) if thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Branch(target) if self.policy == Policy::Linux61 && thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Jump(target) | Flow::Branch(target) if inside.contains(&target) => Rule::JumpInto,

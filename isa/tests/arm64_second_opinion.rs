@@ -128,6 +128,7 @@ proptest! {
                 prop_assert_eq!(second.target, Some(target), "{:08x} {:?}", word, second);
             }
             Flow::IndirectJump => prop_assert!(second.name.starts_with("br"), "{:08x} {:?}", word, second),
+            Flow::IndirectBranch => prop_assert!(false, "{:08x}: there is none on a condition", word),
             Flow::IndirectCall => prop_assert!(second.name.starts_with("blr"), "{:08x} {:?}", word, second),
             Flow::Return => prop_assert!(second.name.starts_with("ret"), "{:08x} {:?}", word, second),
             Flow::Trap => {

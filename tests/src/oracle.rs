@@ -15,8 +15,8 @@ pub struct Oracle {
     pub image: &'static str,
     /// The program for its initial file system, beside it.
     pub busybox: &'static str,
-    /// Its name in the catalogue.
-    pub stock: &'static str,
+    /// Its name in the catalogue; `None`: no machine boots it yet.
+    pub stock: Option<&'static str>,
 }
 
 /// All of them.
@@ -25,25 +25,31 @@ pub const ORACLES: &[Oracle] = &[
         name: "6.1.0-56-amd64",
         image: "6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64",
         busybox: "busybox/busybox-amd64",
-        stock: "debian/amd64",
+        stock: Some("debian/amd64"),
     },
     Oracle {
         name: "6.1.0-50-686",
         image: "6.1.0-50-686/vmlinuz-6.1.0-50-686",
         busybox: "busybox/busybox-i386",
-        stock: "debian/i386",
+        stock: Some("debian/i386"),
     },
     Oracle {
         name: "6.1.0-50-arm64",
         image: "6.1.0-50-arm64/vmlinuz-6.1.0-50-arm64",
         busybox: "busybox/busybox-arm64",
-        stock: "debian/arm64",
+        stock: Some("debian/arm64"),
     },
     Oracle {
         name: "6.1.0-50-armmp",
         image: "6.1.0-50-armmp/vmlinuz-6.1.0-50-armmp",
         busybox: "busybox/busybox-armhf",
-        stock: "debian/armhf",
+        stock: Some("debian/armhf"),
+    },
+    Oracle {
+        name: "6.1.0-50-powerpc64le",
+        image: "6.1.0-50-powerpc64le/vmlinux-6.1.0-50-powerpc64le",
+        busybox: "busybox/busybox-ppc64el",
+        stock: None,
     },
 ];
 
@@ -82,7 +88,7 @@ pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
 /// What it is in the catalogue, its image and its busybox.
 fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
     let Oracle { name, image, busybox, stock, .. } = oracle;
-    let stock = trapline_images::stocks().iter().find(|known| known.name == *stock)?;
+    let stock = trapline_images::stocks().iter().find(|known| Some(known.name) == *stock)?;
     match (file_of(image), file_of(busybox)) {
         (Some(image), Some(busybox)) => Some((stock, image, busybox)),
         _ => {

@@ -8,7 +8,7 @@ use crate::arches::{self, Identity};
 use crate::error::BootError;
 use crate::symbols::{self, Symbols};
 use goblin::container::{Container, Ctx, Endian};
-use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
+use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHT_SYMTAB};
 use goblin::elf::{Elf, ProgramHeader, SectionHeader, Sym, Symtab};
@@ -45,16 +45,14 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     kind_of(&header)?;
     let ctx = context(&header);
     let segments = segments(bytes, &header, ctx, arch)?;
-    if !segments.iter().any(|segment| (segment.physical..segment.physical + segment.size).contains(&header.e_entry)) {
-        return Err(BootError::EntryOutside { entry: header.e_entry });
-    }
+    let entry = entry(&segments, header.e_entry).ok_or(BootError::EntryOutside { entry: header.e_entry })?;
     let headers = section_headers(bytes, &header, ctx)?;
     let (symbols, arch) = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
         Some(table) => symbol_table(bytes, table, &headers, ctx, arch)?,
         None => (Symbols::default(), arch),
     };
     let sections = sections(bytes, &header, &headers);
-    Ok(Image { arch, entry: header.e_entry, segments, sections, symbols })
+    Ok(Image { arch, entry, segments, sections, symbols })
 }
 
 /// The error for a kernel of a machine that there is no ISA for.
@@ -76,6 +74,13 @@ fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
     same.into_iter().find(|other| symbols::elf::point_to_code_of(table, *other)).unwrap_or(arch)
 }
 
+/// Where execution starts, as a physical address. Some kernels say it as they see it themselves (PowerPC's).
+fn entry(segments: &[Segment], entry: u64) -> Option<u64> {
+    let physical = segments.iter().find(|segment| segment.loaded().contains(&entry)).map(|_| entry);
+    let seen = || segments.iter().find(|segment| segment.range().contains(&entry));
+    physical.or_else(|| seen().map(|segment| segment.physical + (entry - segment.virtual_address)))
+}
+
 fn kind_of(header: &Header) -> Result<(), BootError> {
     match header.e_type {
         ET_EXEC | ET_DYN => Ok(()),
@@ -87,7 +92,8 @@ fn kind_of(header: &Header) -> Result<(), BootError> {
 
 fn context(header: &Header) -> Ctx {
     let container = if header.e_ident[EI_CLASS] == ELFCLASS64 { Container::Big } else { Container::Little };
-    Ctx::new(container, Endian::Little)
+    let endian = if header.e_ident[EI_DATA] == ELFDATA2LSB { Endian::Little } else { Endian::Big };
+    Ctx::new(container, endian)
 }
 
 /// A piece of the file, or what is missing.

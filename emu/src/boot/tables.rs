@@ -223,22 +223,19 @@ impl<'a> Reader<'a> {
     /// The address that a field of a row stands for.
     fn field(&self, at: u64, row: &[u8], offset: usize, form: Form) -> Option<u64> {
         let mask = u64::MAX >> (64 - self.word * 8);
+        let order = self.kernel.arch.isa().order;
         Some(match form {
             Form::Relative => {
-                let distance = i32::from_le_bytes(row.get(offset..offset + 4)?.try_into().ok()?);
+                let distance = order.number(row.get(offset..offset + 4)?) as i32;
                 at.wrapping_add(offset as u64).wrapping_add_signed(distance.into()) & mask
             }
-            Form::Absolute => {
-                let mut word = [0; 8];
-                word[..self.word].copy_from_slice(row.get(offset..offset + self.word)?);
-                u64::from_le_bytes(word)
-            }
+            Form::Absolute => order.number(row.get(offset..offset + self.word)?),
         })
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {
         let form = self.marks.form;
-        let rows = self.rows(&EXCEPTIONS, form.exception_row());
+        let rows = self.rows(&EXCEPTIONS, self.marks.exception_row);
         let row = |(at, row): (u64, &[u8])| {
             let instruction = self.field(at, row, 0, form)?;
             let fixup = self.field(at, row, 4, form)?;

@@ -31,7 +31,7 @@ impl<'a> Finder<'a> {
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u8> = 1..32;
-        self.longest(self.marks.form.exception_row(), 4, |at, row| {
+        self.longest(self.marks.exception_row, 4, |at, row| {
             let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
             let goes_on = || self.field(at, row, 4).is_some_and(|address| self.is_code(address));
             let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&way[0]) && way[1] == 0);
@@ -58,7 +58,7 @@ impl<'a> Finder<'a> {
             let target = || self.field(at, row, 4).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
-                let value = signed(row.get(8..8 + self.word)?)?;
+                let value = self.signed(row.get(8..8 + self.word)?);
                 let from = if self.marks.form == Form::Relative { at + 8 } else { 0 };
                 let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
                 Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
@@ -155,7 +155,7 @@ impl<'a> Finder<'a> {
 
     /// The address that a 32-bit distance from itself stands for.
     fn relative(&self, at: u64, row: &[u8], offset: usize) -> Option<u64> {
-        let distance = signed(row.get(offset..offset + 4)?)?;
+        let distance = self.signed(row.get(offset..offset + 4)?);
         Some((at + offset as u64).wrapping_add_signed(distance) & self.mask())
     }
 
@@ -168,15 +168,13 @@ impl<'a> Finder<'a> {
     }
 
     fn absolute(&self, row: &[u8]) -> Option<u64> {
-        signed(row.get(..self.word)?).map(|value| value as u64 & self.mask())
+        row.get(..self.word).map(|word| self.signed(word) as u64 & self.mask())
     }
-}
 
-/// A number of 4 or 8 bytes.
-fn signed(bytes: &[u8]) -> Option<i64> {
-    match bytes.len() {
-        4 => bytes.try_into().ok().map(|bytes| i32::from_le_bytes(bytes).into()),
-        _ => bytes.try_into().ok().map(i64::from_le_bytes),
+    /// A number of 4 or 8 bytes.
+    fn signed(&self, bytes: &[u8]) -> i64 {
+        let number = self.kernel.arch.isa().order.number(bytes);
+        if bytes.len() == 4 { i64::from(number as i32) } else { number as i64 }
     }
 }
 

@@ -109,7 +109,8 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
                 stack.push(next);
                 pc = CALLEE;
             }
-            Flow::IndirectJump => pc = u64::from(registers[0]),
+            // x86 has none on a condition.
+            Flow::IndirectJump | Flow::IndirectBranch => pc = u64::from(registers[0]),
             Flow::Return => match stack.pop() {
                 Some(to) => pc = to,
                 None => {

@@ -8,6 +8,7 @@ pub static MARKS: Marks = Marks {
     listed_areas: &AREAS,
     unlisted_areas: &[],
     form: Form::Relative,
+    exception_row: 12,
     ftrace_adjustment: 4,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: true,

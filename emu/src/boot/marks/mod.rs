@@ -3,6 +3,7 @@
 
 pub mod arm;
 pub mod arm64;
+pub mod ppc;
 pub mod x86;
 
 mod literals;
@@ -22,6 +23,8 @@ pub struct Marks {
     /// How addresses stand in its tables: as distances where it has HAVE_ARCH_JUMP_LABEL_RELATIVE, GENERIC_BUG_RELATIVE_POINTERS and
     /// ARCH_HAS_RELATIVE_EXTABLE. (The table of ftrace holds addresses everywhere.)
     pub form: Form,
+    /// Bytes of a row of the exception table: two addresses; some have a word behind them that says what to do.
+    pub exception_row: usize,
     /// How far behind the address in the kernel's table an ftrace site is (ftrace_call_adjust).
     pub ftrace_adjustment: u64,
     /// Sites of which no kernel has a table.
@@ -56,16 +59,6 @@ pub enum Form {
     Relative,
     /// A word.
     Absolute,
-}
-
-impl Form {
-    /// Bytes of a row of the exception table: two addresses; the distances have a word behind them that says what to do.
-    pub fn exception_row(self) -> usize {
-        match self {
-            Form::Relative => 12,
-            Form::Absolute => 8,
-        }
-    }
 }
 
 /// Where a table or an area of code lies: its two symbols, or its section, or what is in it.

@@ -7,6 +7,7 @@ pub static MARKS: Marks = Marks {
     listed_areas: &[ENTRY_TEXT],
     unlisted_areas: &[],
     form: Form::Relative,
+    exception_row: 12,
     ftrace_adjustment: 0,
     never: &[],
     has_hidden_code: false,

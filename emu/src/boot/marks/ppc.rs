@@ -1,0 +1,56 @@
+//! What Linux's images for PowerPC look like: arch/powerpc's ftrace.h, jump_label.h, bug.h, extable.h of 6.1.
+
+use super::{Bounds, Form, Looks, Marks, bounds};
+use trapline_isa::ppc::{Set, slot};
+use trapline_probes::guest::Site;
+
+/// A call of `_mcount`, at first; a nop or `b`; a trap, of a condition or always.
+pub static BIG: Marks = Marks {
+    looks: Looks {
+        traced: |bytes| is_traced(Set::Big64, bytes),
+        jump_label: |bytes| is_jump_label(Set::Big64, bytes),
+        bug: |bytes| slot::is_breakpoint(Set::Big64, bytes),
+        ..LITTLE_BASE.looks
+    },
+    ..LITTLE_BASE
+};
+
+/// The same with the low byte first.
+pub static LITTLE: Marks = LITTLE_BASE;
+
+const LITTLE_BASE: Marks = Marks {
+    listed_areas: &[],
+    unlisted_areas: &AREAS,
+    form: Form::Relative,
+    exception_row: 8,
+    ftrace_adjustment: 0,
+    never: &[Site::StaticCall, Site::SmpLock],
+    has_hidden_code: false,
+    looks: Looks {
+        traced: |bytes| is_traced(Set::Little64, bytes),
+        jump_label: |bytes| is_jump_label(Set::Little64, bytes),
+        bug: |bytes| slot::is_breakpoint(Set::Little64, bytes),
+        may_fault: |_| true,
+        static_call: |_| None,
+    },
+    data_in_text: |_, _| Vec::new(),
+};
+
+/// What runs before the kernel's own addresses are in force, and the first instructions of its exceptions.
+static AREAS: [Bounds; 1] = [bounds("_stext", "__head_end", ".head.text")];
+
+const NOP: u32 = 0x6000_0000;
+
+fn first(set: Set, bytes: &[u8]) -> u32 {
+    set.word(bytes.get(..4).unwrap_or_default())
+}
+
+fn is_traced(set: Set, bytes: &[u8]) -> bool {
+    let word = first(set, bytes);
+    word == NOP || word & 0xfc00_0003 == 0x4800_0001
+}
+
+fn is_jump_label(set: Set, bytes: &[u8]) -> bool {
+    let word = first(set, bytes);
+    word == NOP || word & 0xfc00_0003 == 0x4800_0000
+}

@@ -1,0 +1,165 @@
+//! The three calling conventions as the kernel uses them, and the registers by number and name.
+
+use super::Set;
+use crate::abi::{Abi, ReturnAddress};
+use crate::entry::{Beginning, Pointers};
+use crate::plan::Policy;
+use crate::regs::Reg;
+
+/// The stack pointer. It and the other general registers are numbered as the hardware numbers them.
+pub const SP: Reg = Reg(1);
+/// The table of contents: a 64-bit function's own data. On 32 bits the running task.
+pub const TOC: Reg = Reg(2);
+/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+pub const NIP: Reg = Reg(32);
+/// The machine state.
+pub const MSR: Reg = Reg(33);
+/// The count register: of loops, and of indirect jumps.
+pub const CTR: Reg = Reg(34);
+/// The link register: a function's return address at its entry.
+pub const LR: Reg = Reg(35);
+/// Carry and overflow.
+pub const XER: Reg = Reg(36);
+/// The condition register: eight fields of four bits, field 0 the highest.
+pub const CR: Reg = Reg(37);
+/// Where Linux keeps whether interrupts are masked for itself; on 32 bits the register MQ, which no CPU has any more.
+pub const SOFTE: Reg = Reg(38);
+/// The number of the exception, in Linux's frame only.
+pub const TRAP: Reg = Reg(39);
+/// The address of the last access that failed.
+pub const DAR: Reg = Reg(40);
+/// Why it did.
+pub const DSISR: Reg = Reg(41);
+/// The target of bctar. Linux's frame does not have it.
+pub const TAR: Reg = Reg(42);
+
+/// The general register of that number.
+pub const fn r(number: u8) -> Reg {
+    Reg(number & 31)
+}
+
+/// 32 bits. Values of 64 have two registers, of which the first has an odd number: that of a first argument.
+pub static SYSV: Abi = Abi {
+    second_result: Some(r(4)),
+    stack_arguments: 8,
+    aligned_pairs: true,
+    pointers: Pointers::Code(None),
+    names: &NAMES_32,
+    stack_size: 8192,
+    ..ELF_V2_FACTS
+};
+
+/// 64 bits, the high byte first: eight doublewords above six of the caller's own are kept for arguments that came in registers.
+pub static ELF_V1: Abi = Abi { stack_arguments: 112, pointers: Pointers::Descriptor(&[TOC, r(11)]), ..ELF_V2_FACTS };
+
+/// 64 bits, the low byte first.
+pub static ELF_V2: Abi = ELF_V2_FACTS;
+
+const ELF_V2_FACTS: Abi = Abi {
+    sp: SP,
+    result: r(3),
+    second_result: None,
+    arguments: &[r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)],
+    stack_arguments: 96,
+    aligned_pairs: false,
+    return_address: ReturnAddress::In(LR),
+    // A function finds its own address in r12 if it was called through a pointer.
+    pointers: Pointers::Code(Some(r(12))),
+    names: &NAMES_64,
+    hidden: &[],
+    // The callee's stack arguments are its caller's to keep, and Linux copied none (JP-1).
+    jprobe_stack: 0,
+    stack_size: 16384,
+};
+
+static NAMES_64: [(&str, Reg); 42] = names("softe");
+static NAMES_32: [(&str, Reg); 42] = names("mq");
+
+/// Those of the kernel's own table, in its order.
+#[rustfmt::skip]
+const fn names(softe: &'static str) -> [(&'static str, Reg); 42] {
+    [
+        ("gpr0", r(0)), ("gpr1", SP), ("gpr2", TOC), ("gpr3", r(3)), ("gpr4", r(4)), ("gpr5", r(5)), ("gpr6", r(6)), ("gpr7", r(7)),
+        ("gpr8", r(8)), ("gpr9", r(9)), ("gpr10", r(10)), ("gpr11", r(11)), ("gpr12", r(12)), ("gpr13", r(13)), ("gpr14", r(14)),
+        ("gpr15", r(15)), ("gpr16", r(16)), ("gpr17", r(17)), ("gpr18", r(18)), ("gpr19", r(19)), ("gpr20", r(20)), ("gpr21", r(21)),
+        ("gpr22", r(22)), ("gpr23", r(23)), ("gpr24", r(24)), ("gpr25", r(25)), ("gpr26", r(26)), ("gpr27", r(27)), ("gpr28", r(28)),
+        ("gpr29", r(29)), ("gpr30", r(30)), ("gpr31", r(31)), ("nip", NIP), ("msr", MSR), ("ctr", CTR), ("link", LR), ("xer", XER),
+        ("ccr", CR), (softe, SOFTE), ("trap", TRAP), ("dar", DAR), ("dsisr", DSISR),
+    ]
+}
+
+/// The most bytes behind its symbol at which Linux 6.1 takes a place for a function's entry: ftrace's call is there at the latest.
+const LINUX_ENTRY: u64 = 16;
+
+/// The entry of an ELFv2 function. It may begin with two instructions that make its table of contents out of r12 or of a constant: calls
+/// through pointers come to the first, all others behind the second, to its local entry. A probe at either stands at the local one, which
+/// both come to, and where the return address is still in the link register: `mflr` may follow at once. (Linux 6.1 leaves a
+/// probe where its address says.)
+pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64> {
+    let word = |from: usize| Set::Little64.word(beginning.bytes.get(from..from + 4).unwrap_or_default());
+    let makes_toc = matches!(word(0) >> 16, 0x3c4c | 0x3c40) && word(4) >> 16 == 0x3842;
+    let entry = if makes_toc { 8 } else { 0 };
+    match policy {
+        Policy::Best => (asked == 0 || asked == entry).then_some(entry),
+        Policy::Linux61 => (asked <= LINUX_ENTRY).then_some(asked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Isa;
+    use alloc::vec::Vec;
+
+    /// DV-4: the names are those of `regs_query_register_offset`, in its order.
+    #[test]
+    fn registers_have_linux_names() {
+        for (abi, softe) in [(&SYSV, "mq"), (&ELF_V1, "softe"), (&ELF_V2, "softe")] {
+            let names: Vec<&str> = abi.names.iter().map(|(name, _)| *name).collect();
+            let general: Vec<_> = (0..32).map(|number| alloc::format!("gpr{number}")).collect();
+            assert_eq!(names[..32], general);
+            assert_eq!(names[32..], ["nip", "msr", "ctr", "link", "xer", "ccr", softe, "trap", "dar", "dsisr"]);
+            assert!(abi.names.iter().enumerate().all(|(number, (_, reg))| usize::from(reg.0) == number));
+        }
+    }
+
+    /// KP-4, RP-1: a function's two entries.
+    #[test]
+    fn a_function_is_entered_behind_what_makes_its_table_of_contents() {
+        #[rustfmt::skip]
+        let cases: &[(&str, [u32; 2], u64)] = &[
+            ("addis r2,r12; addi r2,r2",  [0x3c4c_0101, 0x3842_2660], 8),
+            ("lis r2; addi r2,r2",        [0x3c40_c154, 0x3842_8000], 8),
+            ("addis r3,r12; addi r2,r2",  [0x3c6c_0101, 0x3842_2660], 0),
+            ("addis r2,r12; addi r3,r2",  [0x3c4c_0101, 0x3862_2660], 0),
+            ("addis r2,r13; addi r2,r2",  [0x3c4d_0101, 0x3842_2660], 0),
+            ("mflr r0; std r0,16(r1)",    [0x7c08_02a6, 0xf801_0010], 0),
+        ];
+        for (what, words, expected) in cases {
+            let text = words.map(|word| Set::Little64.bytes(word)).concat();
+            let entry = |bytes, asked, policy| local_entry(&Beginning { bytes, is_ftrace: &|_| false }, asked, policy);
+            let best = [0, 4, 8, 12].map(|asked| entry(&text, asked, Policy::Best));
+            let second = (*expected == 8).then_some(8);
+            assert_eq!(best, [Some(*expected), None, second, None], "{what}");
+            assert_eq!(entry(&text[..7], 0, Policy::Best), Some(0), "{what}, cut");
+            let linux = [0, 4, 8, 16, 20].map(|asked| entry(&text, asked, Policy::Linux61));
+            assert_eq!(linux, [Some(0), Some(4), Some(8), Some(16), None], "{what}");
+        }
+        let plain = |isa: &Isa| (isa.entry)(&Beginning { bytes: &[], is_ftrace: &|_| false }, 8, Policy::Linux61);
+        assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(plain), [None, None], "their functions have one entry");
+    }
+
+    /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those that have one.
+    #[test]
+    fn arguments_on_the_stack_are_behind_the_frames_head() {
+        use crate::call::{Place, Type, argument};
+        let ninth = |set: Set| argument(set.isa(), &[], 8).low;
+        assert_eq!([Set::Big32, Set::Big64, Set::Little64].map(ninth), [8, 112, 96].map(Place::Stack));
+        assert_eq!(
+            [0, 7].map(|number| argument(&crate::ppc::PPC64, &[], number).low),
+            [3, 10].map(|reg| Place::Register(r(reg)))
+        );
+        let pair = argument(&crate::ppc::PPC, &[Type::Word, Type::Unsigned(8)], 1);
+        assert_eq!((pair.low, pair.high), (Place::Register(r(6)), Some(Place::Register(r(5)))), "r4 stays unused");
+    }
+}

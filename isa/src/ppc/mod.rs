@@ -1,0 +1,166 @@
+//! PowerPC, in 32 and 64 bits and both byte orders: words of 4 bytes, found in tables of (mask, value) rows that are the same for all three.
+//!
+//! What differs between the three is a [`Set`]; each has a table of its own: [`PPC`], [`PPC64`] and [`PPC64LE`].
+
+pub mod abi;
+pub mod decode;
+pub mod detour;
+pub mod emulate;
+pub mod linux;
+pub mod rules;
+pub mod slot;
+
+use crate::abi::Abi;
+use crate::arch::{Arch, Isa};
+use crate::detour::Detour;
+use crate::entry;
+use crate::insn::Progress;
+use crate::linux::Linux;
+use crate::mem::ByteOrder;
+use crate::plan::Errno;
+
+/// Bytes of an instruction, and of each half of a prefixed one.
+pub const LENGTH: usize = 4;
+
+/// How wide registers are, and in which order the bytes of a word stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// 32 bits, the high byte first.
+    Big32,
+    /// 64 bits, the high byte first; function pointers lead to descriptors (ELFv1).
+    Big64,
+    /// 64 bits, the low byte first; functions have a global and a local entry (ELFv2).
+    Little64,
+}
+
+impl Set {
+    /// Whether there are doublewords, and prefixed instructions.
+    pub const fn is_64(self) -> bool {
+        !matches!(self, Set::Big32)
+    }
+
+    /// In which order bytes lie in memory.
+    pub const fn order(self) -> ByteOrder {
+        match self {
+            Set::Big32 | Set::Big64 => ByteOrder::Big,
+            Set::Little64 => ByteOrder::Little,
+        }
+    }
+
+    /// The word in 4 bytes of memory; 0, which is no instruction, for any other number of bytes.
+    pub fn word(self, bytes: &[u8]) -> u32 {
+        let Ok(bytes) = bytes.try_into() else { return 0 };
+        match self.order() {
+            ByteOrder::Big => u32::from_be_bytes(bytes),
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+        }
+    }
+
+    /// A word as it stands in memory.
+    pub const fn bytes(self, word: u32) -> [u8; LENGTH] {
+        match self.order() {
+            ByteOrder::Big => word.to_be_bytes(),
+            ByteOrder::Little => word.to_le_bytes(),
+        }
+    }
+
+    /// An address as a register holds it.
+    pub const fn cut(self, address: u64) -> u64 {
+        if self.is_64() { address } else { address & 0xffff_ffff }
+    }
+
+    /// How far it is from one address to another; those of 32 bits wrap around.
+    pub const fn distance(self, from: u64, to: u64) -> i64 {
+        let distance = to.wrapping_sub(from) as i64;
+        if self.is_64() { distance } else { distance as i32 as i64 }
+    }
+
+    /// Its table.
+    pub const fn isa(self) -> &'static Isa {
+        match self {
+            Set::Big32 => &PPC,
+            Set::Big64 => &PPC64,
+            Set::Little64 => &PPC64LE,
+        }
+    }
+}
+
+/// 32-bit kernels.
+pub static PPC: Isa = isa::<Big32>();
+/// 64-bit big-endian kernels.
+pub static PPC64: Isa = isa::<Big64>();
+/// 64-bit little-endian kernels.
+pub static PPC64LE: Isa = isa::<Little64>();
+
+/// What the tables of the three are made of.
+trait Variant {
+    const SET: Set;
+    const ARCH: Arch;
+    const ABI: &'static Abi;
+    const BREAKPOINT: &'static [u8];
+    const DETOUR: &'static Detour;
+}
+
+struct Big32;
+
+impl Variant for Big32 {
+    const SET: Set = Set::Big32;
+    const ARCH: Arch = Arch::Ppc;
+    const ABI: &'static Abi = &abi::SYSV;
+    const BREAKPOINT: &'static [u8] = &slot::TRAP.to_be_bytes();
+    const DETOUR: &'static Detour = &detour::BIG_32;
+}
+
+struct Big64;
+
+impl Variant for Big64 {
+    const SET: Set = Set::Big64;
+    const ARCH: Arch = Arch::Ppc64;
+    const ABI: &'static Abi = &abi::ELF_V1;
+    const BREAKPOINT: &'static [u8] = &slot::TRAP.to_be_bytes();
+    const DETOUR: &'static Detour = &detour::BIG_64;
+}
+
+struct Little64;
+
+impl Variant for Little64 {
+    const SET: Set = Set::Little64;
+    const ARCH: Arch = Arch::Ppc64le;
+    const ABI: &'static Abi = &abi::ELF_V2;
+    const BREAKPOINT: &'static [u8] = &slot::TRAP.to_le_bytes();
+    const DETOUR: &'static Detour = &detour::LITTLE_64;
+}
+
+const fn isa<V: Variant>() -> Isa {
+    Isa {
+        arch: V::ARCH,
+        order: V::SET.order(),
+        word: if V::SET.is_64() { 8 } else { 4 },
+        longest: if V::SET.is_64() { 2 * LENGTH } else { LENGTH },
+        alignment: LENGTH as u64,
+        pointer_bits: 0,
+        breakpoint: V::BREAKPOINT,
+        breakpoint_over: |_| V::BREAKPOINT,
+        is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
+        variable_length: false,
+        entry: if matches!(V::SET, Set::Little64) { abi::local_entry } else { entry::at_symbol },
+        progress: |_| Progress::NONE,
+        linux: Linux {
+            pc_bias: 0,
+            boundary_errno: Errno::EINVAL,
+            ftrace_carries: true,
+            code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
+            no_return_probes: &[],
+        },
+        // With a dot in front it is the code and not its descriptor.
+        switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch"],
+        abi: V::ABI,
+        decode: |address, bytes| decode::decode(V::SET, address, bytes),
+        plan: |insn, policy| rules::plan(V::SET, insn, policy),
+        stands: |insn, policy, function, around| rules::stands(V::SET, insn, policy, function, around),
+        rules: rules::RULES,
+        copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
+        emulate: |what, insn, regs, mem| emulate::emulate(V::SET, what, insn, regs, mem),
+        detour: Some(V::DETOUR),
+    }
+}

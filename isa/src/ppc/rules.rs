@@ -1,0 +1,274 @@
+//! Which PowerPC instructions may be probed, and how each accepted one runs.
+//!
+//! One table for both policies and all three sets: the first row that matches decides, and a word that no row names may run anywhere. Where
+//! the two columns differ, Linux 6.1 accepts what a trap breaks, or what it steps with a second trap that is not needed.
+
+use super::decode::{is_prefix, signed, word};
+use super::{LENGTH, Set, emulate, slot};
+use crate::function::{Exclusive, between_exclusives};
+use crate::insn::Insn;
+use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::region::Surroundings;
+use Errno::EINVAL;
+use Verdict::{Boost, Compute, Refuse, Step};
+use core::ops::Range;
+
+#[rustfmt::skip]
+mod reasons {
+    use super::*;
+    pub static SECOND_WORD: Rule = Rule::new("second-word", EINVAL,
+        "it is the second word of a prefixed instruction, which has 8 bytes; probe its first word instead");
+    pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
+        "it stands between a load-and-reserve and its store-conditional, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
+        "a trap between a load-and-reserve and its store-conditional makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static TRAP: Rule = Rule::new("foreign-breakpoint", EINVAL,
+        "there is a breakpoint of someone else's here, or the trap of a BUG() or WARN(); probe the next instruction instead");
+    pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
+        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+    pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
+        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+    pub static WAIT: Rule = Rule::new("wait", EINVAL,
+        "it waits for an event or an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+    pub static STATE: Rule = Rule::new("system-state", EINVAL,
+        "it may change how everything behind it is translated, executed or trapped, the engine's own code included; probe the instruction before it instead");
+    pub static TRAP_STATE: Rule = Rule::new("trap-state", EINVAL,
+        "it uses a register that the probe's own trap overwrites; probe an instruction before the register is set, or behind its last use, instead");
+    pub static INVALID: Rule = Rule::new("invalid-form", EINVAL,
+        "CPUs differ in what this form of a branch does; probe another instruction instead");
+    pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
+        "it is there to raise an exception, or is data; probe the instruction before it instead");
+}
+pub(super) use reasons::*;
+
+/// Every reason there is.
+#[rustfmt::skip]
+pub static RULES: &[&Rule] = &[
+    &SECOND_WORD, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &TRAP, &EXCEPTION, &RETURN, &WAIT, &STATE, &TRAP_STATE, &INVALID, &UNDEFINED,
+    &slot::OUT_OF_REACH,
+];
+
+/// May it be probed, and how would it run?
+pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let word = word(set, insn);
+    let is_prefixed = insn.length() > LENGTH as u64;
+    let found = TABLE.iter().find(|row| word & row.mask == row.value && !is_prefixed);
+    let verdict = match policy {
+        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+    };
+    match verdict {
+        Compute(computation) => Ok(Plan::Emulate(computation(insn, word))),
+        Boost => Ok(Plan::Boost),
+        Step => Ok(Plan::Step),
+        Refuse(rule) => Err(rule.refusal()),
+    }
+}
+
+/// How an instruction runs, or why it may not be probed.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Compute(fn(&Insn, u32) -> Emulation),
+    Boost,
+    Step,
+    Refuse(&'static Rule),
+}
+
+/// Words with `word & mask == value`.
+struct Row {
+    mask: u32,
+    value: u32,
+    linux: Verdict,
+    best: Verdict,
+}
+
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
+    Row { mask, value, linux, best }
+}
+
+/// The two policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+    row(mask, value, verdict, verdict)
+}
+
+/// All of a word but its operands: the primary opcode and the ten bits of the extended one.
+const X: u32 = 0xfc00_07fe;
+/// And the number of a special register.
+const SPR: u32 = 0xfc1f_fffe;
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+    //   mask         value                      Linux 6.1              best
+    both(0xfc00_0000, 0x0800_0000,               Refuse(&TRAP)),                                 // tdi
+    both(0xfc00_0000, 0x0c00_0000,               Refuse(&TRAP)),                                 // twi
+    both(0xfc00_0000, 0x4400_0000,               Refuse(&EXCEPTION)),                            // sc, scv
+    both(X,           x(19, 18),                 Refuse(&RETURN)),                               // rfid
+    both(X,           x(19, 38),                 Refuse(&RETURN)),                               // rfmci
+    both(X,           x(19, 39),                 Refuse(&RETURN)),                               // rfdi
+    both(X,           x(19, 50),                 Refuse(&RETURN)),                               // rfi
+    both(X,           x(19, 51),                 Refuse(&RETURN)),                               // rfci
+    both(X,           x(19, 82),                 Refuse(&RETURN)),                               // rfscv
+    both(X,           x(19, 274),                Refuse(&RETURN)),                               // hrfid
+    both(X,           x(19, 306),                Refuse(&RETURN)),                               // urfid
+    both(X,           x(19, 370),                Refuse(&WAIT)),                                 // stop
+    both(X,           x(19, 402),                Refuse(&WAIT)),                                 // doze
+    both(X,           x(19, 434),                Refuse(&WAIT)),                                 // nap
+    both(X,           x(19, 466),                Refuse(&WAIT)),                                 // sleep
+    both(X,           x(19, 498),                Refuse(&WAIT)),                                 // rvwinkle
+    both(X,           x(31, 4),                  Refuse(&TRAP)),                                 // tw
+    both(X,           x(31, 68),                 Refuse(&TRAP)),                                 // td
+    both(X,           x(31, 146),                Refuse(&STATE)),                                // mtmsr
+    both(X,           x(31, 178),                Refuse(&STATE)),                                // mtmsrd
+    both(0xfc00_0000, 0x4800_0000,               Compute(branch)),                               // b, bl, ba, bla
+    both(0xfc00_0000, 0x4000_0000,               Compute(branch)),                               // bc, bcl, bca, bcla
+    both(X,           x(19, 16),                 Compute(branch_lr)),                            // bclr, bclrl
+    row (X | 4 << 21, x(19, 528),                Compute(branch_ctr),   Refuse(&INVALID)),       // bcctr that counts
+    both(X,           x(19, 528),                Compute(branch_ctr)),                           // bcctr, bcctrl
+    both(X,           x(19, 560),                Compute(branch_tar)),                           // bctar: no step of it would end behind it
+    both(0xfc00_003e, 0x4c00_0004,               Compute(address)),                              // addpcis
+    row (X,           x(19, 146),                Step,                  Refuse(&RETURN)),        // rfebb
+    row (X,           x(31, 20),                 Step,                  Refuse(&EXCLUSIVE)),     // lwarx
+    row (X,           x(31, 52),                 Step,                  Refuse(&EXCLUSIVE)),     // lbarx
+    row (X,           x(31, 84),                 Step,                  Refuse(&EXCLUSIVE)),     // ldarx
+    row (X,           x(31, 116),                Step,                  Refuse(&EXCLUSIVE)),     // lharx
+    row (X,           x(31, 276),                Step,                  Refuse(&EXCLUSIVE)),     // lqarx
+    row (X,           x(31, 150),                Step,                  Refuse(&EXCLUSIVE)),     // stwcx.
+    row (X,           x(31, 182),                Step,                  Refuse(&EXCLUSIVE)),     // stqcx.
+    row (X,           x(31, 214),                Step,                  Refuse(&EXCLUSIVE)),     // stdcx.
+    row (X,           x(31, 694),                Step,                  Refuse(&EXCLUSIVE)),     // stbcx.
+    row (X,           x(31, 726),                Step,                  Refuse(&EXCLUSIVE)),     // sthcx.
+    row (X,           x(31, 30),                 Step,                  Refuse(&WAIT)),          // wait
+    row (X,           x(31, 62),                 Step,                  Refuse(&WAIT)),          // wait, as it was before
+    both(SPR,         mfspr(1),                  Boost),                                         // mfxer
+    both(SPR,         mfspr(8),                  Boost),                                         // mflr
+    both(SPR,         mfspr(9),                  Boost),                                         // mfctr
+    both(SPR,         mtspr(1),                  Boost),                                         // mtxer
+    both(SPR,         mtspr(8),                  Boost),                                         // mtlr
+    both(SPR,         mtspr(9),                  Boost),                                         // mtctr
+    row (SPR,         mfspr(26),                 Step,                  Refuse(&TRAP_STATE)),    // mfsrr0
+    row (SPR,         mfspr(27),                 Step,                  Refuse(&TRAP_STATE)),    // mfsrr1
+    row (SPR,         mtspr(26),                 Step,                  Refuse(&TRAP_STATE)),    // mtsrr0
+    row (SPR,         mtspr(27),                 Step,                  Refuse(&TRAP_STATE)),    // mtsrr1
+    both(SPR,         mfspr(22),                 Step),                                          // mfdec: a place where time is read
+    both(SPR,         mfspr(268),                Step),                                          // mftb
+    both(SPR,         mfspr(269),                Step),                                          // mftbu
+    both(SPR,         mfspr(308),                Step),                                          // mfspurr
+    both(SPR,         mfspr(309),                Step),                                          // mfpurr
+    both(SPR,         mfspr(849),                Step),                                          // mfvtb
+    row (X,           x(31, 339),                Step,                  Boost),                  // mfspr of any other register
+    both(X,           x(31, 371),                Step),                                          // mftb as it was before
+    row (SPR,         mtspr(25),                 Step,                  Refuse(&STATE)),         // mtsdr1
+    row (SPR,         mtspr(313),                Step,                  Refuse(&STATE)),         // mthrmor
+    row (SPR,         mtspr(318),                Step,                  Refuse(&STATE)),         // mtlpcr
+    row (SPR,         mtspr(319),                Step,                  Refuse(&STATE)),         // mtlpidr
+    row (SPR,         mtspr(464),                Step,                  Refuse(&STATE)),         // mtptcr
+    row (SPR & !(15 << 16), mtspr(528),          Step,                  Refuse(&STATE)),         // mtibatu 0 .. mtdbatl 3
+    row (SPR & !(15 << 16), mtspr(560),          Step,                  Refuse(&STATE)),         // mtibatu 4 .. mtdbatl 7
+    both(X,           x(31, 467),                Step),                                          // mtspr of any other register
+    both(X,           x(31, 83),                 Boost),                                         // mfmsr
+    both(X,           x(31, 210),                Step),                                          // mtsr
+    both(X,           x(31, 242),                Step),                                          // mtsrin
+    both(X,           x(31, 274),                Step),                                          // tlbiel
+    both(X,           x(31, 306),                Step),                                          // tlbie
+    both(X,           x(31, 402),                Step),                                          // slbmte
+    both(X,           x(31, 434),                Step),                                          // slbie
+    both(X,           x(31, 466),                Step),                                          // slbieg
+    both(X,           x(31, 498),                Step),                                          // slbia
+    both(X,           x(31, 566),                Step),                                          // tlbsync
+    both(X,           x(31, 978),                Step),                                          // tlbld
+    both(X,           x(31, 1010),               Step),                                          // tlbli
+    both(X,           x(31, 755),                Step),                                          // darn: what it gives, the machine says
+    row (0xfc00_0000, 0x0000_0000,               Step,                  Refuse(&UNDEFINED)),     // attn, and what no CPU has
+    row (0xfc00_0000, 0x0400_0000,               Step,                  Refuse(&UNDEFINED)),     // a prefix where there are none
+];
+
+/// An instruction of that primary and that extended opcode.
+pub(super) const fn x(primary: u32, extended: u32) -> u32 {
+    primary << 26 | extended << 1
+}
+
+/// A read of a special register; its number stands there with its halves exchanged.
+pub(super) const fn mfspr(number: u32) -> u32 {
+    x(31, 339) | (number & 31) << 16 | number >> 5 << 11
+}
+
+/// A write of one.
+pub(super) const fn mtspr(number: u32) -> u32 {
+    x(31, 467) | (number & 31) << 16 | number >> 5 << 11
+}
+
+/// The condition of any branch, the bit of the condition register that it looks at, and whether it leaves a return address.
+fn branches(op: u8, word: u32, value: u64) -> Emulation {
+    Emulation { op, a: word as u8 & 1, b: (word >> 21) as u8 & 31, c: (word >> 16) as u8 & 31, value }
+}
+
+/// Where it goes stands in it. b is a bc that is always taken.
+fn branch(insn: &Insn, word: u32) -> Emulation {
+    let found = branches(emulate::BRANCH, word, insn.flow.target().unwrap_or(insn.address));
+    if word >> 26 == 18 { Emulation { b: emulate::ALWAYS, c: 0, ..found } } else { found }
+}
+
+fn branch_lr(_: &Insn, word: u32) -> Emulation {
+    branches(emulate::BRANCH_LR, word, 0)
+}
+
+fn branch_ctr(_: &Insn, word: u32) -> Emulation {
+    branches(emulate::BRANCH_CTR, word, 0)
+}
+
+fn branch_tar(_: &Insn, word: u32) -> Emulation {
+    branches(emulate::BRANCH_TAR, word, 0)
+}
+
+/// The number in an addpcis stands in three pieces.
+pub(super) fn pages(word: u32) -> i64 {
+    signed((word >> 6 & 0x3ff) << 6 | (word >> 16 & 31) << 1 | word & 1, 16)
+}
+
+fn address(insn: &Insn, word: u32) -> Emulation {
+    let value = insn.next().wrapping_add_signed(pages(word) << 16);
+    Emulation { op: emulate::ADDRESS, b: (word >> 21) as u8 & 31, value, ..Emulation::default() }
+}
+
+/// May it be probed where it stands?
+pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+    if is_second_word(set, insn.address, policy, &function, around) {
+        return Err(SECOND_WORD.refusal());
+    }
+    let read = |at: u64, into: &mut [u8]| around.read(at, into);
+    let kind: fn(&Insn) -> Exclusive = match set {
+        Set::Big32 => |insn| exclusive(Set::Big32, insn),
+        Set::Big64 => |insn| exclusive(Set::Big64, insn),
+        Set::Little64 => |insn| exclusive(Set::Little64, insn),
+    };
+    match policy {
+        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, read) => Err(BETWEEN_EXCLUSIVES.refusal()),
+        _ => Ok(()),
+    }
+}
+
+/// No prefixed instruction crosses a page, which has at least so many bytes; Linux looks no further.
+const PAGE: u64 = 4096;
+
+fn is_second_word(set: Set, address: u64, policy: Policy, function: &Range<u64>, around: &mut dyn Surroundings) -> bool {
+    let mut before = [0; LENGTH];
+    let at = address.wrapping_sub(LENGTH as u64);
+    let may_be = match policy {
+        Policy::Best => function.contains(&at),
+        Policy::Linux61 => !address.is_multiple_of(PAGE),
+    };
+    may_be && around.read(at, &mut before).is_ok() && is_prefix(set, set.word(&before))
+}
+
+/// What an instruction does to its CPU's reservation.
+fn exclusive(set: Set, insn: &Insn) -> Exclusive {
+    let word = word(set, insn);
+    match (word >> 26, word >> 1 & 0x3ff) {
+        (31, 20 | 52 | 84 | 116 | 276) => Exclusive::Load,
+        (31, 150 | 182 | 214 | 694 | 726) => Exclusive::Store,
+        _ => Exclusive::Neither,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The copy that runs out of line, and what stands behind it.
+
+use super::decode::word;
+use super::rules::pages;
+use super::{LENGTH, Set, detour};
+use crate::insn::Insn;
+use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
+
+/// `trap`: the probe, and the end of a step.
+pub const TRAP: u32 = 0x7fe0_0008;
+/// No instruction of any CPU.
+const UNDEFINED: u32 = 0;
+
+/// Any instruction that traps, always or on a condition, whoever's it is.
+pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
+    let word = set.word(bytes.get(..LENGTH).unwrap_or_default());
+    // tw, td; twi, tdi.
+    matches!(word & 0xfc00_07fe, 0x7c00_0008 | 0x7c00_0088) || matches!(word >> 26, 2 | 3)
+}
+
+/// The one refusal that depends on where the copy would lie.
+pub static OUT_OF_REACH: Rule = Rule::new(
+    "out-of-reach",
+    Errno::EINVAL,
+    "the copy of this instruction would be more than 32 MiB away from it; the probe window must lie nearer to the probed text",
+);
+
+/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+///
+/// What uses the pc is computed and not run here, but for two cases: in a detour, where it must mean what the original means, and
+/// prefixed loads and stores. If the copy cannot mean that from here, it is refused or an undefined instruction: never something else.
+pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
+    let displaced = insn.bytes().len();
+    let behind = at.wrapping_add(insn.length());
+    let moved = relocated(set, insn, at);
+    let (words, tail) = match tail {
+        Tail::Breakpoint => (moved.unwrap_or([UNDEFINED; 2]), TRAP),
+        Tail::JumpBack => moved.zip(detour::branch(set, behind, insn.next())).ok_or(OUT_OF_REACH.refusal())?,
+    };
+    let mut copy = Copy { bytes: [0; 32], len: displaced + LENGTH, displaced };
+    for (place, word) in copy.bytes.chunks_exact_mut(LENGTH).zip(words) {
+        place.copy_from_slice(&set.bytes(word));
+    }
+    copy.bytes[displaced..displaced + LENGTH].copy_from_slice(&set.bytes(tail));
+    Ok(copy)
+}
+
+/// How words with `word & mask == value` name a place.
+struct Row {
+    mask: u32,
+    value: u32,
+    names: fn(words: [u32; 2], moved_by: i64) -> Option<[u32; 2]>,
+}
+
+const fn row(mask: u32, value: u32, names: fn([u32; 2], i64) -> Option<[u32; 2]>) -> Row {
+    Row { mask, value, names }
+}
+
+#[rustfmt::skip]
+static RELATIVE: &[Row] = &[
+    //  mask         value
+    row(0xfc00_0002, 0x4800_0000, |[word, rest], by| Some([displaced(word, 26, by)?, rest])), // b, bl
+    row(0xfc00_0002, 0x4000_0000, |[word, rest], by| Some([displaced(word, 16, by)?, rest])), // bc, bcl
+    row(0xfc00_003e, 0x4c00_0004, |[word, rest], by| Some([with_pages(word, by)?, rest])),    // addpcis
+    row(0xff10_0000, 0x0410_0000, prefixed),                                                  // 8LS with R: plwa, pld, pstd..
+    row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
+];
+
+/// The words that mean at `at` what the original's mean; `None` if they name a place that is too far. The second one is one of a prefixed
+/// instruction only.
+fn relocated(set: Set, insn: &Insn, at: u64) -> Option<[u32; 2]> {
+    let words = [word(set, insn), set.word(insn.bytes().get(LENGTH..).unwrap_or_default())];
+    let is_it = |row: &&Row| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);
+    let Some(row) = RELATIVE.iter().find(is_it) else { return Some(words) };
+    (row.names)(words, set.distance(at, insn.address))
+}
+
+/// A branch's distance, whose two low bits are not its.
+fn displaced(word: u32, bits: u32, moved_by: i64) -> Option<u32> {
+    let mask = (1 << bits) - 4;
+    let old = i64::from(word & mask) << (64 - bits) >> (64 - bits);
+    let new = field(old.checked_add(moved_by)?, bits)?;
+    (new & 3 == 0).then_some(word & !mask | new)
+}
+
+/// The number of an addpcis counts 64 KiB.
+fn with_pages(word: u32, moved_by: i64) -> Option<u32> {
+    let new = field(pages(word).checked_add(moved_by >> 16)?, 16)?;
+    (moved_by & 0xffff == 0).then_some(word & !0x001f_ffc1 | (new >> 6) << 6 | (new >> 1 & 31) << 16 | new & 1)
+}
+
+/// 34 bits in two pieces.
+fn prefixed([prefix, suffix]: [u32; 2], moved_by: i64) -> Option<[u32; 2]> {
+    let old = (i64::from(prefix & 0x3_ffff) << 16 | i64::from(suffix & 0xffff)) << 30 >> 30;
+    let new = old.checked_add(moved_by)?;
+    let fits = new >> 33 == 0 || new >> 33 == -1;
+    fits.then_some([prefix & !0x3_ffff | (new >> 16) as u32 & 0x3_ffff, suffix & !0xffff | new as u32 & 0xffff])
+}
+
+/// A signed number in so many bits, if it fits.
+pub(super) fn field(value: i64, bits: u32) -> Option<u32> {
+    let fits = value >> (bits - 1) == 0 || value >> (bits - 1) == -1;
+    fits.then_some(value as u32 & ((1 << bits) - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode::decode;
+    use super::*;
+    use alloc::vec::Vec;
+
+    const TEXT: u64 = 0xc000_0000_0101_0ff0;
+
+    fn copied(set: Set, words: &[u32], from: u64, at: u64, tail: Tail) -> Result<Vec<u32>, Refusal> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();
+        let copy = copy(set, &decode(set, from, &bytes).expect("whole words"), at, tail)?;
+        assert_eq!((copy.displaced, copy.bytes().len()), (bytes.len(), bytes.len() + 4));
+        Ok(copy.bytes().chunks(4).map(|word| set.word(word)).collect())
+    }
+
+    /// KP-1: all that names a place by its distance names the same place from elsewhere.
+    #[test]
+    fn a_copy_names_the_place_that_the_original_names() {
+        #[rustfmt::skip]
+        let cases: &[(&str, &[u32], u64, &[u32])] = &[
+            // what                                       original                    moved to           copy
+            ("nothing to rewrite: std",                   &[0xf801_0010],              TEXT + 0x100_0000, &[0xf801_0010]),
+            ("b .",                                       &[0x4800_0000],              TEXT + 8,          &[0x4bff_fff8]),
+            ("b, the farthest that can be",               &[0x4800_0000],              TEXT + 0x200_0000, &[0x4a00_0000]),
+            ("b, too far",                                &[0x4800_0000],              TEXT + 0x200_0004, &[UNDEFINED]),
+            ("ba",                                        &[0x4800_0102],              TEXT + 0x200_0004, &[0x4800_0102]),
+            ("bl .+4",                                    &[0x4800_0005],              TEXT - 0x1ff_fff8, &[0x49ff_fffd]),
+            ("bne .+8",                                   &[0x4082_0008],              TEXT + 0x10,       &[0x4082_fff8]),
+            ("bne, too far",                              &[0x4082_0008],              TEXT + 0x800c,     &[UNDEFINED]),
+            ("bnea",                                      &[0x4082_000a],              TEXT + 0x800c,     &[0x4082_000a]),
+            ("addpcis r3, 0",                             &[0x4c60_0004],              TEXT + 0x2_0000,   &[0x4c7f_ffc4]),
+            ("addpcis r3, -2",                            &[0x4c7f_ffc4],              TEXT - 0x2_0000,   &[0x4c60_0004]),
+            ("addpcis: not a multiple of 64 KiB",         &[0x4c60_0004],              TEXT + 0x1_0004,   &[UNDEFINED]),
+            ("paddi r3,0,0,1",                            &[0x0610_0000, 0x3860_0000], TEXT + 0x2_0004,   &[0x0613_fffd, 0x3860_fffc]),
+            ("pld r3,-4(0),1",                            &[0x0413_ffff, 0xe460_fffc], TEXT - 0x1_0008,   &[0x0410_0001, 0xe460_0004]),
+            ("pld, too far",                              &[0x0410_0000, 0xe460_0000], TEXT + (2 << 32) + 4, &[UNDEFINED, UNDEFINED]),
+            ("pld r3,16(r4): no pc in it",                &[0x0400_0000, 0xe464_0010], TEXT + 0x8_0000,   &[0x0400_0000, 0xe464_0010]),
+            ("xxspltiw: bits that say nothing of the pc", &[0x0510_0000, 0x8006_0000], TEXT + 0x8_0000,   &[0x0510_0000, 0x8006_0000]),
+        ];
+        for (what, original, at, expected) in cases {
+            for set in [Set::Little64, Set::Big64] {
+                let expected = [*expected, &[TRAP]].concat();
+                assert_eq!(copied(set, original, TEXT, *at, Tail::Breakpoint), Ok(expected), "{what}");
+            }
+        }
+    }
+
+    /// KP-1: and where addresses have 32 bits, distances wrap around their end.
+    #[test]
+    fn a_copy_across_the_end_of_32_bits_names_the_same_place() {
+        let copy = copied(Set::Big32, &[0x4800_0010], 0xffff_fff0, 0x10, Tail::Breakpoint);
+        assert_eq!(copy, Ok([0x4bff_fff0, TRAP].to_vec()));
+        let prefix = copied(Set::Big32, &[0x0610_0000], 0x1000, 0x2000, Tail::Breakpoint);
+        assert_eq!(prefix, Ok([0x0610_0000, TRAP].to_vec()), "no prefix there");
+    }
+
+    /// KP-1
+    #[test]
+    fn the_way_back_leads_behind_the_original() {
+        let back = |words: &[u32], at| copied(Set::Little64, words, TEXT, at, Tail::JumpBack);
+        assert_eq!(back(&[0x6000_0000], TEXT + 0x100), Ok([0x6000_0000, 0x4bff_ff00].to_vec()));
+        assert_eq!(back(&[0x6000_0000], TEXT + 0x200_0000), Ok([0x6000_0000, 0x4a00_0000].to_vec()));
+        assert_eq!(back(&[0x6000_0000], TEXT - 0x1ff_fffc), Ok([0x6000_0000, 0x49ff_fffc].to_vec()));
+        assert_eq!(back(&[0x0600_0000, 0x3860_0010], TEXT + 0x100), Ok([0x0600_0000, 0x3860_0010, 0x4bff_ff00].to_vec()));
+    }
+
+    /// KP-1: only what needs a way back cares how far away it is.
+    #[test]
+    fn a_slot_out_of_reach_is_refused() {
+        #[rustfmt::skip]
+        let cases: &[(&str, u32, u64)] = &[
+            ("the way back",           0x6000_0000, TEXT + 0x200_0004),
+            ("the way back, forwards", 0x6000_0000, TEXT - 0x200_0000),
+            ("addpcis among others",   0x4c60_0004, TEXT + 0x20),
+        ];
+        for (what, word, at) in cases {
+            assert_eq!(copied(Set::Little64, &[*word], TEXT, *at, Tail::JumpBack), Err(OUT_OF_REACH.refusal()), "{what}");
+        }
+        let far = copied(Set::Little64, &[0x6000_0000], TEXT, TEXT ^ 1 << 47, Tail::Breakpoint);
+        assert_eq!(far, Ok([0x6000_0000, TRAP].to_vec()));
+    }
+
+    /// KP-2: whose a trap is must not matter where only its being one does.
+    #[test]
+    fn every_trap_is_a_breakpoint_and_nothing_else() {
+        for set in [Set::Big32, Set::Big64, Set::Little64] {
+            let is = |word: u32| is_breakpoint(set, &set.bytes(word));
+            assert!([TRAP, 0x7c83_2008, 0x7fe4_1888, 0x0fe3_0000, 0x0b03_0001].into_iter().all(is));
+            assert!(![0x7fe0_000a, 0x7fe0_0408, 0x6000_0000, 0x4400_0002, 0].into_iter().any(is));
+            assert!(!is_breakpoint(set, &set.bytes(TRAP)[..3]));
+        }
+    }
+}

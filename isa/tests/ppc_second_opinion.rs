@@ -1,0 +1,233 @@
+//! PowerPC tables and copies, held against random words, against capstone, and against themselves, in both byte orders.
+
+use capstone::{Arch, Capstone, Endian, Mode};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::plan::{Plan, Policy, Tail};
+use trapline_isa::ppc::{LENGTH, Set, emulate, slot};
+use trapline_isa::regs::{Reg, Registers};
+
+const HERE: u64 = 0xc000_0000_0101_0ff0;
+const NEAR: u64 = HERE + 0x7f0;
+const FAR: u64 = HERE - 0x140_0000;
+
+/// Random words are seldom branches; half of these have the opcode of branches, traps or system instructions.
+fn words() -> impl Strategy<Value = u32> {
+    const STARTS: &[(u32, u32)] = &[
+        (0xfc00_0000, 0x4800_0000),
+        (0xfc00_0000, 0x4000_0000),
+        (0xfc00_07fe, 0x4c00_0020),
+        (0xfc00_07fe, 0x4c00_0420),
+        (0xfc00_0000, 0x4c00_0000),
+        (0xfc00_003e, 0x4c00_0004),
+        (0xfc00_0000, 0x4400_0000),
+        (0xfc00_0000, 0x0800_0000),
+        (0xfc00_0000, 0x0c00_0000),
+        (0xfc00_07fe, 0x7c00_0008),
+        (0xfc00_07fe, 0x7c00_02a6),
+        (0xfc00_07fe, 0x7c00_03a6),
+        (0xfc00_0000, 0x7c00_0000),
+        (0xfc00_0000, 0x0400_0000),
+    ];
+    let shaped = (prop::sample::select(STARTS), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
+    prop_oneof![any::<u32>(), shaped]
+}
+
+fn sets() -> impl Strategy<Value = Set> {
+    prop_oneof![Just(Set::Big32), Just(Set::Big64), Just(Set::Little64)]
+}
+
+fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
+    (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
+}
+
+/// What capstone makes of a word: its name, its operands, and the number at their end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opinion {
+    name: String,
+    /// Without that number, which is written in more than one way.
+    operands: String,
+    target: Option<u64>,
+}
+
+/// Its opinion, if it knows the word.
+fn opinion(set: Set, word: u32, address: u64) -> Option<Opinion> {
+    let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
+    let mode = if set.is_64() { Mode::Mode64 } else { Mode::Mode32 };
+    let capstone = Capstone::new_raw(Arch::PPC, mode, std::iter::empty(), Some(endian)).expect("capstone knows PowerPC");
+    let found = capstone.disasm_count(&set.bytes(word), set.cut(address), 1).expect("capstone runs");
+    let first = found.iter().next()?;
+    let operands = first.op_str().unwrap_or_default();
+    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
+    let target = match last.strip_prefix("0x") {
+        Some(number) => u64::from_str_radix(number, 16).ok(),
+        None => last.parse().ok(),
+    };
+    let target = target.map(|target| set.cut(target));
+    let operands = operands[..operands.len() - last.len()].into();
+    Some(Opinion { name: first.mnemonic().unwrap_or_default().into(), operands, target })
+}
+
+fn config() -> ProptestConfig {
+    let regressions = FileFailurePersistence::Direct("tests/ppc_second_opinion.regressions");
+    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
+}
+
+/// Registers that hold anything, and memory that nothing may touch.
+struct Toy {
+    regs: [u64; 64],
+    pc: u64,
+}
+
+impl Registers for Toy {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs[usize::from(reg.0)]
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs[usize::from(reg.0)] = value;
+    }
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc;
+    }
+}
+
+struct Nothing(ByteOrder);
+
+impl Memory for Nothing {
+    fn order(&self) -> ByteOrder {
+        self.0
+    }
+    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: false })
+    }
+    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: true })
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// KP-2: where a word leads is where capstone says that it leads.
+    #[test]
+    fn words_lead_where_capstone_says(word in words(), set in sets()) {
+        let (insn, Some(second)) = (insn(set, [word, 0], HERE), opinion(set, word, HERE)) else { return Ok(()) };
+        let is_branch = second.name.starts_with('b') && !NO_BRANCHES.iter().any(|no| second.name.starts_with(no));
+        match insn.flow {
+            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
+                prop_assert!(is_branch, "{:08x} {:?}", word, second);
+                prop_assert_eq!(second.target, Some(target), "{:08x} {:?}", word, second);
+            }
+            Flow::Return | Flow::IndirectJump | Flow::IndirectBranch | Flow::IndirectCall => {
+                let name = second.name.trim_end_matches(['+', '-']);
+                let calls = name.ends_with("lrl") || name.ends_with("ctrl");
+                prop_assert!(is_branch && (calls || name.ends_with("lr") || name.ends_with("ctr")), "{:08x} {:?}", word, second);
+                prop_assert_eq!(calls, insn.flow == Flow::IndirectCall, "{:08x} {:?}", word, second);
+            }
+            Flow::Trap => prop_assert!(TRAPS.contains(&&*second.name), "{:08x} {:?}", word, second),
+            Flow::Next => prop_assert!(!is_branch && !ALWAYS_TRAP.contains(&&*second.name), "{:08x} {:?}", word, second),
+        }
+    }
+
+    /// KP-1: a copy is the same instruction elsewhere: same name, same operands, the same place named.
+    #[test]
+    fn a_copy_means_what_the_original_means(word in words(), rest in any::<u32>(), set in sets(), near in any::<bool>(), back in any::<bool>()) {
+        let (at, tail) = (set.cut(if near { NEAR } else { FAR }), if back { Tail::JumpBack } else { Tail::Breakpoint });
+        let original = insn(set, [word, rest], HERE);
+        let length = original.bytes().len();
+        let is_prefixed = length > LENGTH;
+        let names_a_place = (original.flow.target().is_some() && word & 2 == 0) || word & 0xfc00_003e == 0x4c00_0004;
+        let Ok(copy) = (set.isa().copy)(&original, at, tail) else {
+            prop_assert!((names_a_place || is_prefixed) && back, "{word:08x} is refused");
+            return Ok(());
+        };
+        let word_at = |from: usize| set.word(&copy.bytes()[from..from + LENGTH]);
+        prop_assert_eq!((copy.displaced, copy.bytes().len()), (length, length + LENGTH));
+        let moved = insn(set, [word_at(0), word_at(LENGTH)], at);
+        // Instead of what is too far away there is no instruction.
+        if names_a_place && word_at(0) != 0 {
+            prop_assert_eq!(moved.flow, original.flow, "{:08x} {:08x}", word, word_at(0));
+            if original.flow.target().is_some() {
+                prop_assert_eq!(opinion(set, word_at(0), at), opinion(set, word, HERE), "{:08x} {:08x}", word, word_at(0));
+            }
+        }
+        if is_prefixed && word_at(0) != 0 {
+            let relative = word & 0x0d10_0000 == 0x0410_0000;
+            let number = |words: [u32; 2]| (i64::from(words[0] & 0x3_ffff) << 16 | i64::from(words[1] & 0xffff)) << 30 >> 30;
+            let base = |address: u64| if relative { address } else { 0 };
+            let place = |words, address| base(address).wrapping_add_signed(number(words));
+            prop_assert_eq!(place([word_at(0), word_at(LENGTH)], at), place([word, rest], HERE), "{:08x}", word);
+            prop_assert_eq!((word_at(0) >> 18, word_at(LENGTH) >> 16), (word >> 18, rest >> 16));
+        }
+        if !names_a_place && !is_prefixed {
+            prop_assert_eq!(word_at(0), word);
+        }
+        match tail {
+            Tail::JumpBack => {
+                let behind = insn(set, [word_at(length), 0], at + length as u64);
+                prop_assert_eq!(behind.flow, Flow::Jump(set.cut(original.next())));
+            }
+            Tail::Breakpoint => prop_assert_eq!(word_at(length), slot::TRAP),
+        }
+    }
+
+    /// KP-2: a computed branch that is taken goes where capstone says.
+    #[test]
+    fn computed_places_are_capstones(word in words(), set in sets()) {
+        let original = insn(set, [word, 0], HERE);
+        let (Ok(Plan::Emulate(what)), Some(second)) = ((set.isa().plan)(&original, Policy::Best), opinion(set, word, HERE)) else { return Ok(()) };
+        if what.op == emulate::BRANCH {
+            prop_assert_eq!(second.target, Some(what.value), "{:08x} {:?}", word, second);
+        }
+    }
+
+    /// KP-1: whatever the words are, nothing panics; what is refused is refused by name, what leads away is not copied, what is computed
+    /// either says where it goes or changes nothing.
+    #[test]
+    fn any_word_is_planned_computed_and_copied(
+        word in words(), rest in any::<u32>(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),
+    ) {
+        let original = insn(set, [word, rest], address & !3);
+        for policy in [Policy::Best, Policy::Linux61] {
+            match (set.isa().plan)(&original, policy) {
+                Err(refusal) => prop_assert!(set.isa().rule_of(&refusal).is_some(), "{refusal}"),
+                Ok(Plan::Emulate(what)) => {
+                    let regs: [u64; 64] = std::array::from_fn(|number| set.cut(seed.rotate_left(number as u32)));
+                    let mut cpu = Toy { regs, pc: original.address };
+                    let done = (set.isa().emulate)(&what, &original, &mut cpu, &mut Nothing(set.order()));
+                    prop_assert!(done.is_ok());
+                    prop_assert!(cpu.pc == set.cut(cpu.pc) && cpu.regs.iter().all(|value| *value == set.cut(*value)));
+                }
+                Ok(_) if policy == Policy::Best => prop_assert_eq!(original.flow, Flow::Next, "{:08x}", word),
+                Ok(_) => {}
+            }
+        }
+        for tail in [Tail::Breakpoint, Tail::JumpBack] {
+            let _ = (set.isa().copy)(&original, at & !3, tail);
+        }
+    }
+}
+
+/// Names that begin with a b all the same.
+const NO_BRANCHES: &[&str] = &["bpermd", "brinc", "bcd"];
+/// What capstone calls that which leads into an exception handler, or comes back.
+const TRAPS: &[&str] = &[
+    "trap", "td", "tdi", "tdu", "tdui", "tw", "twi", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb",
+    "hrfid", "attn",
+];
+/// Those among them that are never passed by.
+const ALWAYS_TRAP: &[&str] =
+    &["trap", "tdu", "tdui", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb", "hrfid", "attn"];
+
+/// KP-1: the two would not agree on anything if one of them knew nothing.
+#[test]
+fn capstone_knows_much_of_what_is_computed_or_copied() {
+    let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
+    let known = words.filter(|word| opinion(Set::Little64, *word, HERE).is_some()).count();
+    assert!(known > 20_000, "{known} of 60,000");
+}

@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::insn::{Insn, Progress, Undecodable};
 use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
-use crate::plan::{Copy, Emulation, Plan, Policy, Refusal, Rule, Tail};
+use crate::plan::{Copy, Emulation, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
 use crate::regs::Registers;
 use core::ops::Range;
@@ -74,7 +74,7 @@ impl Arch {
 }
 
 /// The computation of one instruction on a stopped CPU.
-pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault>;
+pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<Then, Fault>;
 
 /// May an instruction of this function be probed among its neighbours?
 pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;

@@ -1,5 +1,6 @@
 //! The verdict on an instruction: how it runs when its probe is hit, or why it may not be probed.
 
+use crate::regs::Reg;
 use alloc::borrow::Cow;
 use alloc::string::String;
 
@@ -37,6 +38,19 @@ pub struct Emulation {
     pub c: u8,
     /// A target or an immediate.
     pub value: u64,
+}
+
+/// What is left to do of an instruction that has been computed; the pc is where execution goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing.
+    Onwards,
+    /// The copy in the slot runs first, which is that of the instruction in a delay slot; it begins as soon as all is computed. Should it
+    /// fault, nothing has happened, and a register that holds the way back for a callee already gets its value again.
+    Copy {
+        /// That register, and what it held.
+        undo: Option<(Reg, u64)>,
+    },
 }
 
 /// What stands behind the copy of an instruction.

@@ -17,7 +17,7 @@ use crate::slots::unit_of;
 use core::cell::RefCell;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::plan::Plan;
+use trapline_isa::plan::{Emulation, Plan, Then};
 use trapline_isa::regs::{Reg, Registers};
 
 /// Linux has room for one probe inside another; two more cost nothing.
@@ -41,12 +41,25 @@ struct Level {
     status: Status,
     /// The breakpoint behind the copy that runs; 0 while none does.
     end: u64,
+    /// The copy is that of an instruction in a delay slot: what the branch in front of it has done stands in [`CpuState::branches`].
+    delayed: bool,
+}
+
+/// A branch that has been computed, while the instruction in its delay slot runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Branch {
+    /// Where it leads.
+    to: u64,
+    /// What a register held before.
+    undo: Option<(Reg, u64)>,
 }
 
 /// What one CPU is doing.
 pub(crate) struct CpuState {
     levels: [Level; DEPTH],
     depth: usize,
+    /// One for each level that is a delayed one.
+    branches: [Branch; DEPTH],
     /// What a jprobe's guest handler must not change.
     pub mirror: Saved,
     /// The stack pointer when it last began to save registers in a faithful detour.
@@ -55,8 +68,8 @@ pub(crate) struct CpuState {
 
 impl CpuState {
     pub fn new(isa: &Isa) -> CpuState {
-        let none = Level { point: 0, status: Status::Active, end: 0 };
-        CpuState { levels: [none; DEPTH], depth: 0, mirror: Saved::new(isa), saving_at: 0 }
+        let none = Level { point: 0, status: Status::Active, end: 0, delayed: false };
+        CpuState { levels: [none; DEPTH], depth: 0, branches: [Branch::default(); DEPTH], mirror: Saved::new(isa), saving_at: 0 }
     }
 
     #[inline]
@@ -77,6 +90,11 @@ impl CpuState {
     #[inline]
     fn pop(&mut self) {
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// The branch of the topmost level.
+    fn branch(&mut self) -> Option<&mut Branch> {
+        self.branches.get_mut(self.depth.checked_sub(1)?)
     }
 
     /// Whether it has yet to come out of this point, or of a step that ends there.
@@ -240,7 +258,7 @@ impl Engine {
         if inside == Inside::AnotherHit {
             return self.execute(cpu, number, point, inside);
         }
-        self.cpus[number].push(Level { point, status: Status::Active, end: 0 });
+        self.cpus[number].push(Level { point, status: Status::Active, end: 0, delayed: false });
         if goes_on {
             return self.execute(cpu, number, point, inside);
         }
@@ -331,17 +349,22 @@ impl Engine {
             }
             return self.resume(number, 0, true);
         }
+        let mut branch = None;
         match &found.plan {
             Plan::Emulate(what) => {
                 let stepped = cpu.is_stepped();
-                if emulate(self.isa, what, found, cpu) {
-                    let length = found.insn.length() as u8;
-                    return match self.after(cpu, number, point, inside, length) {
-                        Answer::Resume(resume) => Answer::Resume(Resume { stepped, ..resume }),
-                        Answer::NotOurs => Answer::NotOurs,
-                    };
+                match emulate(self.isa, what, found, cpu) {
+                    Ok(Then::Onwards) => {
+                        let length = found.insn.length() as u8;
+                        return match self.after(cpu, number, point, inside, length) {
+                            Answer::Resume(resume) => Answer::Resume(Resume { stepped, ..resume }),
+                            Answer::NotOurs => Answer::NotOurs,
+                        };
+                    }
+                    Ok(Then::Copy { undo }) => branch = Some(Branch { to: cpu.pc(), undo }),
+                    // It would fault, and has changed nothing: the copy raises the fault.
+                    Err(_) => {}
                 }
-                // It would fault, and has changed nothing: the copy raises the fault.
             }
             Plan::Boost if inside == Inside::AnotherHit || !found.has_post => {
                 cpu.set_pc(slot.boosted());
@@ -357,9 +380,12 @@ impl Engine {
             state.pop();
         }
         let status = if inside == Inside::Nothing { Status::Stepping } else { Status::Reentered };
-        if !state.push(Level { point, status, end: slot.step_end() }) {
+        if !state.push(Level { point, status, end: slot.step_end(), delayed: branch.is_some() }) {
             self.log.push(Line::TooDeep { address: found.address() });
             return Answer::NotOurs;
+        }
+        if let (Some(branch), Some(place)) = (branch, state.branch()) {
+            *place = branch;
         }
         cpu.set_pc(slot.stepped());
         self.resume(number, 0, true)
@@ -368,12 +394,19 @@ impl Engine {
     /// The breakpoint behind a copy.
     fn step_ended(&mut self, cpu: &mut impl Cpu, number: usize, level: Level) -> Answer {
         let Some(found) = self.points.get(level.point) else { return Answer::NotOurs };
-        cpu.set_pc(found.insn.next());
+        let (mut onwards, mut counted) = (found.insn.next(), 0);
+        if level.delayed
+            && let Some(branch) = self.cpus.get_mut(number).and_then(CpuState::branch)
+        {
+            // The branch has not been counted: its copy might have faulted.
+            (onwards, counted) = (branch.to, found.insn.length().saturating_sub(found.displaced()) as u8);
+        }
+        cpu.set_pc(onwards);
         let inside = if level.status == Status::Reentered { Inside::AnotherHit } else { Inside::Nothing };
         if inside == Inside::AnotherHit {
             self.cpus[number].pop();
         }
-        self.after(cpu, number, level.point, inside, 0)
+        self.after(cpu, number, level.point, inside, counted)
     }
 
     /// The instruction has been executed.
@@ -423,6 +456,9 @@ impl Engine {
             if has_run {
                 self.step_ended(cpu, number, level);
             } else {
+                if let Some((reg, value)) = state.branch().filter(|_| level.delayed).and_then(|branch| branch.undo) {
+                    cpu.set(reg, value);
+                }
                 state.pop();
             }
         }
@@ -480,10 +516,10 @@ fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
     }
 }
 
-/// Computes the instruction. False: it would fault; nothing has changed.
-fn emulate(isa: &Isa, what: &trapline_isa::plan::Emulation, point: &Point, cpu: &mut dyn Cpu) -> bool {
+/// Computes the instruction. Where it would fault, nothing has changed.
+fn emulate(isa: &Isa, what: &Emulation, point: &Point, cpu: &mut dyn Cpu) -> Result<Then, Fault> {
     let halves = RefCell::new(cpu);
-    (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves)).is_ok()
+    (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves))
 }
 
 /// A CPU as registers here and as memory there, for functions that want both at once.

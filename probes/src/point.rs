@@ -114,6 +114,11 @@ impl Point {
         self.insn.address
     }
 
+    /// Bytes that its copy in the slot stands for; fewer than the instruction has where the copy is that of a delay slot alone.
+    pub fn displaced(&self) -> u64 {
+        self.slot.map_or(self.insn.length(), Slot::displaced)
+    }
+
     pub fn mode(&self) -> Mode {
         match self.plan {
             _ if self.jump == Jump::Optimised => Mode::Optimized,

@@ -5,8 +5,9 @@ use crate::guest::Guest;
 use crate::notes::Notes;
 use crate::point::Mode;
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
+use crate::toy::guest::PAGE_FAULT;
 use crate::toy::guest::{DATA, DESCRIPTORS};
-use crate::toy::isa::{TOY, TOY_BIG, TOY_DESCRIPTORS, TOY_LINK};
+use crate::toy::isa::{TOY, TOY_BIG, TOY_DELAYS, TOY_DESCRIPTORS, TOY_LINK};
 use crate::toy::program::{Function, Op::*};
 use crate::toy::{Op, Stop, ToyGuest};
 use alloc::format;
@@ -167,4 +168,95 @@ fn addresses_between_instructions_are_refused_by_the_isas_alignment() {
         })
         .collect();
     assert_eq!(refused, [1, 2, 3, 5, 6, 7]);
+}
+
+/// What leads elsewhere, and what is in its delay slot.
+#[rustfmt::skip]
+const DELAYED: &[&[Op]] = &[
+    &[Push(7)], &[Mov(2, 3)], &[Mov(3, 0x6100)],
+    // The slot changes what the branch has looked at.
+    &[Jnz(2, 6), Mov(2, 0)], &[Jnz(2, 9), Add(0, 1)], &[Mov(2, 1)],
+    // Not executed where this one does not jump, executed where it does.
+    &[JnzLikely(4, 64), Add(0, 2)], &[JnzLikely(2, 6), Add(0, 4)], &[Add(0, 128)],
+    // The slot sees the new return address.
+    &[Call("leaf"), Store(3, 7)], &[Pop(7)], &[Ret, Add(0, 8)],
+];
+
+fn delayed_guest() -> ToyGuest {
+    let work: Vec<Op> = DELAYED.concat();
+    let functions: [Function<'_>; 5] = [
+        ("main", &[Mov(0, 0), Call("work"), Nop, Halt]),
+        ("work", &work),
+        ("leaf", &[Ret, Add(0, 16)]),
+        ("faults", &[Call("leaf"), Load(5, 4), Halt]),
+        ("irq_handler", &[Push(0), Pop(0), Iret]),
+    ];
+    let mut guest = ToyGuest::new(&TOY_DELAYS, 1, &functions);
+    guest.interrupt(0, 20, Some(25));
+    guest
+}
+
+/// KP-1, KP-2, RP-1, BY-4: with delay slots, registers, memory and time are those of a run without probes, and each probe has its
+/// pre-handler before the branch and its post-handler where it has led to.
+#[test]
+fn branches_are_computed_and_their_delay_slots_run_out_of_line() {
+    let mut plain = delayed_guest();
+    end(&mut plain, &mut Engine::new(&TOY_DELAYS, 1));
+    assert_eq!(plain.cpus[0].registers[0], 1 + 4 + 8 + 16);
+    for optimise in [false, true] {
+        let (mut guest, mut engine) = (delayed_guest(), Engine::new(&TOY_DELAYS, 1));
+        let notes = Notes::default();
+        let mut at = guest.address("work");
+        for ops in DELAYED {
+            let seen = notes.clone();
+            let probe = Kprobe::at_address(at).pre(notes.pre("pre"));
+            // One with a post-handler is not optimised.
+            let probe = if optimise { probe } else { probe.post(move |hit| seen.add(format!("{:#x}", hit.pc()))) };
+            engine.register_kprobe(&mut guest, &probe).expect("no delay slot");
+            at += ops.iter().map(|op| op.length()).sum::<u64>();
+        }
+        engine.register_kretprobe(&mut guest, &Kretprobe::at("leaf").handler(|_| {})).expect("a function");
+        while let Some(due) = engine.wants_attention_at().filter(|_| optimise) {
+            engine.tick(&mut guest, due);
+        }
+        let optimised = engine.summary(&guest).iter().filter(|line| line.mode == Mode::Optimized).count();
+        assert!((optimised > 1) == optimise, "{optimised} by jumps");
+        end(&mut guest, &mut engine);
+        let notes = notes.take();
+        assert_eq!(guest.cpus, plain.cpus, "{notes:?}");
+        assert!(guest.ram() == plain.ram());
+        let hits = notes.iter().filter(|note| *note == "pre").count();
+        assert_eq!(hits, DELAYED.len() - 1, "each once, but for the one that is jumped over: {notes:?}");
+        if !optimise {
+            let leaf = format!("{:#x}", guest.address("leaf"));
+            assert_eq!(notes.iter().filter(|note| **note == leaf).count(), 1, "behind the call: {notes:?}");
+        }
+    }
+}
+
+/// KP-5: an instruction in a delay slot is part of the one in front of it.
+#[test]
+fn no_probe_stands_in_a_delay_slot() {
+    let (mut guest, mut engine) = (delayed_guest(), Engine::new(&TOY_DELAYS, 1));
+    let refusal = engine.register_kprobe(&mut guest, &Kprobe::at("faults").offset(5)).expect_err("a delay slot");
+    assert!(refusal.why.contains("inside the instruction at faults+0x0"), "{refusal}");
+}
+
+/// KP-9: what faults in a delay slot faults at the branch, and nothing has happened, the return address of a call included.
+#[test]
+fn a_fault_in_a_delay_slot_undoes_the_branch() {
+    let run = |engine: &mut Engine, guest: &mut ToyGuest| {
+        guest.start(0, "faults");
+        guest.cpus[0].registers[7] = 0x77;
+        let stop = guest.run(engine, 0);
+        guest.cpus[0].traps = 0;
+        (stop, guest.cpus.clone())
+    };
+    let plain = run(&mut Engine::new(&TOY_DELAYS, 1), &mut delayed_guest());
+    let (mut guest, mut engine) = (delayed_guest(), Engine::new(&TOY_DELAYS, 1));
+    let probe = Kprobe::at("faults").pre(|_| Flow::Continue);
+    engine.register_kprobe(&mut guest, &probe).expect("a call");
+    assert_eq!(run(&mut engine, &mut guest), plain);
+    assert_eq!(plain.0, Stop::Exception { trapnr: PAGE_FAULT, pc: guest.address("faults") });
+    assert_eq!((probe.hits(), engine.counts().faults), (1, 1));
 }

@@ -53,8 +53,9 @@ impl Slot {
         unit_of(self.word.get())
     }
 
+    /// Bytes that each copy stands for.
     #[inline]
-    fn displaced(self) -> u64 {
+    pub fn displaced(self) -> u64 {
         self.word.get() % UNIT
     }
 

@@ -14,7 +14,7 @@ use crate::entry;
 use crate::insn::Progress;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
+use crate::plan::{Errno, Then};
 
 /// Which of the two an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub static THUMB2: Isa = Isa {
     plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
     stands: |insn, policy, function, around| rules::stands(&THUMB2, insn, policy, function, around),
     copy: |insn, at, tail| slot::copy(Set::Thumb, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Set::Thumb, what, insn, regs, mem),
+    emulate: |what, insn, regs, mem| emulate::emulate(Set::Thumb, what, insn, regs, mem).map(|()| Then::Onwards),
     detour: None,
     ..A32
 };
@@ -82,6 +82,6 @@ pub(crate) const A32: Isa = Isa {
     stands: |insn, policy, function, around| rules::stands(&ARM, insn, policy, function, around),
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Set::A32, what, insn, regs, mem),
+    emulate: |what, insn, regs, mem| emulate::emulate(Set::A32, what, insn, regs, mem).map(|()| Then::Onwards),
     detour: Some(&detour::DETOUR),
 };

@@ -12,7 +12,7 @@ use crate::entry;
 use crate::insn::Progress;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
+use crate::plan::{Errno, Then};
 
 /// Bytes of every instruction.
 pub const LENGTH: usize = 4;
@@ -39,6 +39,6 @@ pub static ARM64: Isa = Isa {
     stands: rules::stands,
     rules: rules::RULES,
     copy: slot::copy,
-    emulate: emulate::emulate,
+    emulate: |what, insn, regs, mem| emulate::emulate(what, insn, regs, mem).map(|()| Then::Onwards),
     detour: Some(&detour::DETOUR),
 };

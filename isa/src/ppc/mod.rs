@@ -17,7 +17,7 @@ use crate::entry;
 use crate::insn::Progress;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
+use crate::plan::{Errno, Then};
 
 /// Bytes of an instruction, and of each half of a prefixed one.
 pub const LENGTH: usize = 4;
@@ -160,7 +160,7 @@ const fn isa<V: Variant>() -> Isa {
         stands: |insn, policy, function, around| rules::stands(V::SET, insn, policy, function, around),
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
-        emulate: |what, insn, regs, mem| emulate::emulate(V::SET, what, insn, regs, mem),
+        emulate: |what, insn, regs, mem| emulate::emulate(V::SET, what, insn, regs, mem).map(|()| Then::Onwards),
         detour: Some(V::DETOUR),
     }
 }

@@ -323,7 +323,7 @@ mod tests {
             let mut ram = Ram(&mut memory, self.unreachable.clone());
             let result = (isa.emulate)(&what, &insn, self, &mut ram);
             self.memory = memory;
-            result
+            result.map(|_| ())
         }
     }
 

@@ -14,7 +14,7 @@ use crate::arch::{Arch, Isa};
 use crate::insn::LONGEST;
 use crate::linux::Linux;
 use crate::mem::ByteOrder;
-use crate::plan::Errno;
+use crate::plan::{Errno, Then};
 
 /// Which of the two an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub static I386: Isa = Isa {
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem),
+    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
     detour: Some(&detour::BITS_32),
     ..LONG
 };
@@ -90,6 +90,6 @@ const LONG: Isa = Isa {
     stands: |_, _, _, _| Ok(()),
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem),
+    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem).map(|()| Then::Onwards),
     detour: Some(&detour::BITS_64),
 };

@@ -8,7 +8,7 @@ use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
 use trapline_isa::linux::Linux;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail};
+use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
 
 /// The stack pointer.
@@ -34,6 +34,7 @@ mod opcode {
     pub const FILL: u8 = 0x05; pub const LEA: u8 = 0x06; pub const JMP: u8 = 0x10; pub const CALL: u8 = 0x11;
     pub const RET: u8 = 0x12; pub const RET_POP: u8 = 0x13; pub const JNZ: u8 = 0x14; pub const MOV: u8 = 0x15;
     pub const PUSH: u8 = 0x16; pub const POP: u8 = 0x17; pub const JZ: u8 = 0x18;
+    pub const JNZ_LIKELY: u8 = 0x19;
     pub const TRAP: u8 = 0x20; pub const HALT: u8 = 0x21;
     pub const IRET: u8 = 0x22; pub const NOP: u8 = 0x90; pub const LANDING: u8 = 0xee;
 }
@@ -63,6 +64,7 @@ const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     (RET_POP,  2, Way::Emulate),   // imm8: and takes so many bytes of arguments off the stack
     (JNZ,      6, Way::Emulate),   // r, rel32
     (JZ,       5, Way::Emulate),   // rel32, on ZERO
+    (JNZ_LIKELY, 6, Way::Emulate), // r, rel32: as JNZ; where it does not jump, what is in its delay slot is not executed
     (MOV,      6, Way::Boost),     // r, imm32
     (PUSH,     2, Way::Boost),     // r
     (POP,      2, Way::Boost),     // r
@@ -87,7 +89,7 @@ pub enum Effect {
     Trap(u32),
 }
 
-/// Executes the instruction at `at`. On a fault nothing has changed.
+/// Executes the instruction at `at`, and the one in its delay slot if that belongs to it. On a fault nothing has changed.
 pub fn execute(
     bytes: &[u8],
     at: u64,
@@ -95,10 +97,43 @@ pub fn execute(
     mem: &mut dyn Memory,
     return_address: ReturnAddress,
 ) -> Result<Effect, Fault> {
-    let next = at + bytes.len() as u64;
+    let (own, slot) = with_slot(bytes);
+    let behind = at + bytes.len() as u64;
+    let (link, is_nullified) = (regs.get(LINK), nullifies(own, regs));
+    let effect = execute_one(own, at, behind, regs, mem, return_address)?;
+    if slot.is_empty() || is_nullified {
+        return Ok(effect);
+    }
+    let to = regs.pc();
+    let done = execute_one(slot, at + own.len() as u64, behind, regs, mem, return_address);
+    regs.set_pc(if done.is_ok() { to } else { at });
+    done.inspect_err(|_| regs.set(LINK, link))
+}
+
+/// An instruction, and the one in its delay slot.
+fn with_slot(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let row = INSTRUCTIONS.iter().find(|(code, ..)| Some(code) == bytes.first());
+    bytes.split_at(row.map_or(bytes.len(), |(_, length, _)| *length).min(bytes.len()))
+}
+
+/// Whether an instruction keeps the one in its delay slot from being executed.
+fn nullifies(own: &[u8], regs: &dyn Registers) -> bool {
+    matches!(own, [JNZ_LIKELY, reg, ..] if regs.get(Reg(reg & 7)) == 0)
+}
+
+/// Executes one instruction; `next` is where execution goes on behind it and what is in its delay slot.
+fn execute_one(
+    bytes: &[u8],
+    at: u64,
+    next: u64,
+    regs: &mut dyn Registers,
+    mem: &mut dyn Memory,
+    return_address: ReturnAddress,
+) -> Result<Effect, Fault> {
+    let behind = at + bytes.len() as u64;
     let reg = |index: usize| Reg(bytes.get(index).copied().unwrap_or(0) & 7);
     let order = mem.order();
-    let relative = || next.wrapping_add(displacement(order, bytes) as i64 as u64);
+    let relative = || behind.wrapping_add(displacement(order, bytes) as i64 as u64);
     let imm8 = bytes.last().copied().unwrap_or(0);
     let sp = regs.get(SP);
     let mut pc = next;
@@ -148,7 +183,7 @@ pub fn execute(
                 ReturnAddress::In(link) => regs.get(link),
             };
         }
-        JNZ if regs.get(reg(1)) != 0 => pc = relative(),
+        JNZ | JNZ_LIKELY if regs.get(reg(1)) != 0 => pc = relative(),
         JZ if regs.get(ZERO) != 0 => pc = relative(),
         MOV => regs.set(reg(1), displacement(order, bytes) as u32 as u64),
         PUSH => {
@@ -188,12 +223,47 @@ fn decode(order: ByteOrder, address: u64, bytes: &[u8]) -> Result<Insn, Undecoda
     let flow = match first {
         JMP => Flow::Jump(target),
         CALL => Flow::Call(target),
-        JNZ | JZ => Flow::Branch(target),
+        JNZ | JNZ_LIKELY | JZ => Flow::Branch(target),
         RET | RET_POP => Flow::Return,
         TRAP | HALT | IRET | BREAK => Flow::Trap,
         _ => Flow::Next,
     };
     Ok(Insn::new(address, bytes, flow))
+}
+
+/// What leads elsewhere, and what is in its delay slot, are one instruction.
+fn decode_delayed(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
+    let own = decode(ByteOrder::Little, address, bytes)?;
+    if matches!(own.flow, Flow::Next | Flow::Trap) {
+        return Ok(own);
+    }
+    let slot = decode(ByteOrder::Little, own.next(), &bytes[own.bytes().len()..])?;
+    match slot.flow {
+        Flow::Next => Ok(Insn::new(address, &bytes[..own.bytes().len() + slot.bytes().len()], own.flow)),
+        _ => Err(Undecodable { address: slot.address, truncated: false }),
+    }
+}
+
+/// The copy is that of the instruction in the delay slot; a jump back has a slot of its own.
+fn copy_delayed(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
+    let (own, slot) = with_slot(insn.bytes());
+    let of_slot = Insn::new(insn.address + own.len() as u64, slot, Flow::Next);
+    let mut copy = copy(ByteOrder::Little, if slot.is_empty() { insn } else { &of_slot }, at, tail)?;
+    if tail == Tail::JumpBack {
+        copy.bytes[copy.len] = NOP;
+        copy.len += 1;
+    }
+    Ok(copy)
+}
+
+fn emulate_delayed(insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<Then, Fault> {
+    let (own, slot) = with_slot(insn.bytes());
+    let (link, is_nullified) = (regs.get(LINK), nullifies(own, regs));
+    execute_one(own, insn.address, insn.next(), regs, mem, ReturnAddress::In(LINK))?;
+    Ok(match slot.is_empty() || is_nullified {
+        true => Then::Onwards,
+        false => Then::Copy { undo: (own.first() == Some(&CALL)).then_some((LINK, link)) },
+    })
 }
 
 fn plan(insn: &Insn) -> Result<Plan, Refusal> {
@@ -209,7 +279,7 @@ fn plan(insn: &Insn) -> Result<Plan, Refusal> {
 
 fn copy(order: ByteOrder, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let mut bytes: Vec<u8> = insn.bytes().to_vec();
-    if matches!(bytes.first(), Some(&(LEA | JMP | CALL | JNZ | JZ))) {
+    if matches!(bytes.first(), Some(&(LEA | JMP | CALL | JNZ | JNZ_LIKELY | JZ))) {
         let moved = insn.address.wrapping_sub(at) as i32;
         let displacement = displacement(order, &bytes).wrapping_add(moved);
         let from = bytes.len() - 4;
@@ -300,7 +370,7 @@ pub(crate) const BASE: Isa = Isa {
     stands: |_, _, _, _| Ok(()),
     rules: &[],
     copy: |insn, at, tail| copy(ByteOrder::Little, insn, at, tail),
-    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| ()),
+    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| Then::Onwards),
     detour: Some(&DETOUR),
 };
 
@@ -310,6 +380,17 @@ static DETOUR_BIG: Detour = Detour { jump: |over, to| Some(jump_to(ByteOrder::Bi
 fn jump_to(order: ByteOrder, over: &Insn, to: u64) -> [u8; 8] {
     jump(order, to.wrapping_sub(over.address + JUMP_LENGTH))
 }
+
+/// The jump has a delay slot too.
+static DETOUR_DELAYED: Detour = Detour {
+    jump_length: JUMP_LENGTH + 1,
+    jump: |over, to| {
+        let mut bytes = jump_to(ByteOrder::Little, over, to);
+        bytes[JUMP_LENGTH as usize] = NOP;
+        Some(bytes)
+    },
+    ..DETOURS
+};
 
 const DETOURS: Detour = Detour {
     in_linux: true,
@@ -328,7 +409,7 @@ pub static TOY: Isa = BASE;
 /// Calls leave it in a register.
 pub static TOY_LINK: Isa = Isa {
     abi: &ABI_LINK,
-    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::In(LINK)).map(|_| ()),
+    emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::In(LINK)).map(|_| Then::Onwards),
     ..BASE
 };
 /// Numbers have their highest byte first, those inside of instructions too.
@@ -337,6 +418,16 @@ pub static TOY_BIG: Isa = Isa {
     decode: |address, bytes| decode(ByteOrder::Big, address, bytes),
     copy: |insn, at, tail| copy(ByteOrder::Big, insn, at, tail),
     detour: Some(&DETOUR_BIG),
+    ..BASE
+};
+/// The instruction behind one that leads elsewhere is executed before execution goes there. Calls leave their return address in a register.
+pub static TOY_DELAYS: Isa = Isa {
+    abi: &ABI_LINK,
+    longest: 12,
+    decode: decode_delayed,
+    copy: copy_delayed,
+    emulate: |_, insn, regs, mem| emulate_delayed(insn, regs, mem),
+    detour: Some(&DETOUR_DELAYED),
     ..BASE
 };
 /// A function's name is that of its descriptor: the address of its code, and what it finds in [`DATA`]. The code's has a dot in front.

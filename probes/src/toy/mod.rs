@@ -10,5 +10,5 @@ pub mod program;
 pub mod sample;
 
 pub use guest::{Stop, ToyCpu, ToyGuest};
-pub use isa::{TOY, TOY_BIG, TOY_DESCRIPTORS, TOY_LINK};
+pub use isa::{TOY, TOY_BIG, TOY_DELAYS, TOY_DESCRIPTORS, TOY_LINK};
 pub use program::Op;

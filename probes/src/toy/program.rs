@@ -32,6 +32,8 @@ pub enum Op {
     RetPop(u8),
     /// If r is not 0, so far from the next instruction.
     Jnz(u8, i32),
+    /// As [`Op::Jnz`]; where it does not jump, what is in its delay slot is not executed.
+    JnzLikely(u8, i32),
     /// If the last sum was 0, so far from the next instruction.
     Jz(i32),
     /// r = value
@@ -92,6 +94,7 @@ impl Op {
             Op::Ret => [0x12].to_vec(),
             Op::RetPop(bytes) => [0x13, bytes].to_vec(),
             Op::Jnz(r, far) => with(&[0x14, r], far),
+            Op::JnzLikely(r, far) => with(&[0x19, r], far),
             Op::Jz(far) => with(&[0x18], far),
             Op::Mov(r, value) => with(&[0x15, r], value as i32),
             Op::Push(r) => [0x16, r].to_vec(),

@@ -82,7 +82,7 @@ fn run(isa: &Isa, policy: Policy, bytes: &[u8], flags: u32) -> (Toy, Ram, Result
     let insn = (isa.decode)(TEXT.into(), bytes).expect("a whole instruction");
     let Ok(Plan::Emulate(what)) = (isa.plan)(&insn, policy) else { panic!("{bytes:02x?} is not computed") };
     let done = (isa.emulate)(&what, &insn, &mut toy, &mut ram);
-    (toy, ram, done)
+    (toy, ram, done.map(|_| ()))
 }
 
 /// What is different behind an instruction: registers by number, 16 for the CPSR; the pc; words of memory.

@@ -73,7 +73,7 @@ fn toy() -> Toy {
 fn run(word: u32, toy: &mut Toy) -> Result<(), Fault> {
     let insn = (ARM64.decode)(HERE, &word.to_le_bytes()).expect("a whole word");
     let Ok(Plan::Emulate(what)) = (ARM64.plan)(&insn, Policy::Best) else { panic!("{word:08x} is computed") };
-    (ARM64.emulate)(&what, &insn, toy, &mut Text)
+    (ARM64.emulate)(&what, &insn, toy, &mut Text).map(|_| ())
 }
 
 /// Where it goes with these registers changed, and that nothing else has.

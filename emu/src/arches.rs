@@ -1,19 +1,19 @@
 //! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row missing, for
 //! otherwise this does not compile. Nobody else asks which ISA it is.
 
+use crate::boards::{Spec, bare, pc, virt};
+use crate::boot::Kernel;
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
-use crate::boot::whole::{self, Decompressor};
+use crate::boot::whole::{self, Decompressor, Whole};
+use crate::error::{BootError, MachineError};
 use goblin::elf::header::{
     ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_PPC, EM_PPC64, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    crate::boards::{Spec, bare, pc, virt},
-    crate::boot::Kernel,
     crate::cpu::{Model, arm, arm64, x86},
-    crate::error::MachineError,
     crate::unicorn::bare::Program,
     capstone::{Arch as Family, Mode},
 };
@@ -30,7 +30,7 @@ pub struct Row {
     /// How a raw image of its kernel is told and read, where there are such.
     pub raw_image: Option<&'static Format>,
     /// The decompressor in a kernel's file that unpacks itself.
-    pub decompressor: Decompressor,
+    decompressor: Decompressor,
     /// What is known of its kernels' own tables.
     pub marks: &'static Marks,
     /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that does so at other
@@ -39,7 +39,6 @@ pub struct Row {
     /// Debian's name for its packages.
     pub debian: &'static str,
     /// What runs it; `None`: no machine does yet.
-    #[cfg(feature = "cpu")]
     pub machine: Option<Machine>,
     /// Who writes its instructions as people read them.
     #[cfg(feature = "cpu")]
@@ -58,11 +57,12 @@ pub struct Identity {
 }
 
 /// What runs an ISA.
-#[cfg(feature = "cpu")]
 pub struct Machine {
     /// Its CPU.
+    #[cfg(feature = "cpu")]
     pub model: &'static Model,
     /// A loop of calls for a core without us, which benches compare with.
+    #[cfg(feature = "cpu")]
     pub program: &'static Program,
     /// The board for our tiny kernel.
     pub bare: &'static Spec,
@@ -91,8 +91,14 @@ static I386: Row = Row {
     marks: &marks::x86::MARKS,
     first_functions: &["i386_start_kernel"],
     debian: "i386",
-    #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &x86::I386, program: &x86::core::LOOP_32, bare: &bare::SPEC, stock: &pc::SPEC }),
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &x86::I386,
+        #[cfg(feature = "cpu")]
+        program: &x86::core::LOOP_32,
+        bare: &bare::SPEC,
+        stock: &pc::SPEC,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, has_syntaxes: true },
 };
@@ -106,8 +112,14 @@ static X86_64: Row = Row {
     marks: &marks::x86::MARKS,
     first_functions: &["x86_64_start_kernel"],
     debian: "amd64",
-    #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &x86::X86_64, program: &x86::core::LOOP_64, bare: &bare::SPEC, stock: &pc::SPEC }),
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &x86::X86_64,
+        #[cfg(feature = "cpu")]
+        program: &x86::core::LOOP_64,
+        bare: &bare::SPEC,
+        stock: &pc::SPEC,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, has_syntaxes: true },
 };
@@ -121,8 +133,14 @@ static ARM: Row = Row {
     marks: &marks::arm::MARKS,
     first_functions: &["__mmap_switched"],
     debian: "armhf",
-    #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm::ARM, program: &arm::core::LOOP, bare: &bare::ARM, stock: &virt::ARM }),
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &arm::ARM,
+        #[cfg(feature = "cpu")]
+        program: &arm::core::LOOP,
+        bare: &bare::ARM,
+        stock: &virt::ARM,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, has_syntaxes: false },
 };
@@ -137,8 +155,14 @@ static THUMB2: Row = Row {
     marks: &marks::arm::IN_THUMB,
     first_functions: &["__mmap_switched"],
     debian: "armhf",
-    #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm::THUMB2, program: &arm::core::LOOP_IN_THUMB, bare: &bare::ARM, stock: &virt::ARM }),
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &arm::THUMB2,
+        #[cfg(feature = "cpu")]
+        program: &arm::core::LOOP_IN_THUMB,
+        bare: &bare::ARM,
+        stock: &virt::ARM,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, has_syntaxes: false },
 };
@@ -152,8 +176,14 @@ static ARM64: Row = Row {
     marks: &marks::arm64::MARKS,
     first_functions: &["__primary_switched"],
     debian: "arm64",
-    #[cfg(feature = "cpu")]
-    machine: Some(Machine { model: &arm64::ARM64, program: &arm64::core::LOOP, bare: &bare::ARM, stock: &virt::ARM64 }),
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &arm64::ARM64,
+        #[cfg(feature = "cpu")]
+        program: &arm64::core::LOOP,
+        bare: &bare::ARM,
+        stock: &virt::ARM64,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
 };
@@ -167,7 +197,6 @@ static PPC: Row = Row {
     marks: &marks::ppc::BIG,
     first_functions: &["start_kernel"],
     debian: "powerpc",
-    #[cfg(feature = "cpu")]
     machine: None,
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },
@@ -182,7 +211,6 @@ static PPC64: Row = Row {
     marks: &marks::ppc::BIG,
     first_functions: &["start_kernel"],
     debian: "ppc64",
-    #[cfg(feature = "cpu")]
     machine: None,
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
@@ -197,7 +225,6 @@ static PPC64LE: Row = Row {
     marks: &marks::ppc::LITTLE,
     first_functions: &["start_kernel"],
     debian: "ppc64el",
-    #[cfg(feature = "cpu")]
     machine: None,
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
@@ -222,8 +249,17 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
     Arch::ALL.iter().map(|arch| of(*arch))
 }
 
-#[cfg(feature = "cpu")]
 impl Row {
+    /// Where the RAM of its boards starts: what is relative to that in files is made so by this.
+    pub fn ram_start(&self) -> u64 {
+        self.machine.as_ref().map_or(0, |machine| machine.stock.ram_start)
+    }
+
+    /// The decompressor in a kernel's file; `None`: there is none in it.
+    pub fn whole(&self, file: &[u8]) -> Result<Option<Whole>, BootError> {
+        (self.decompressor)(file, self.ram_start())
+    }
+
     /// What runs it, or a sentence.
     pub fn machine(&self) -> Result<&Machine, MachineError> {
         let none = || MachineError::Config(format!("no machine runs {} kernels yet", self.arch.name()));
@@ -231,7 +267,6 @@ impl Row {
     }
 }
 
-#[cfg(feature = "cpu")]
 impl Machine {
     /// The board that a kernel was made for.
     pub fn board(&self, kernel: &Kernel) -> &'static Spec {

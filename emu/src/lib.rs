@@ -3,8 +3,10 @@
 //! Without the feature `cpu` what reads files (boot, symbols, still) and the devices build alone, free of Unicorn.
 
 pub mod arches;
+pub mod boards;
 pub mod boot;
 pub mod clock;
+pub mod config;
 pub mod devices;
 pub mod error;
 pub mod snapshot;
@@ -12,8 +14,6 @@ pub mod still;
 pub mod symbols;
 pub mod unpacked;
 
-#[cfg(feature = "cpu")]
-pub mod boards;
 #[cfg(feature = "cpu")]
 pub mod booted;
 #[cfg(feature = "cpu")]

@@ -306,7 +306,7 @@ fn debian_armhf_boots_and_is_the_same_under_probes() {
 /// once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
     let Some(stock) = stock(name) else { return };
-    let whole = (arches::of(stock.kernel.arch).decompressor)(&stock.file).expect("it can be entered").expect("it unpacks itself");
+    let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
     let boot = |whole: Option<Whole>| {
         let mut session = stock.session_of(Some(SCRIPT), whole);
         let began = session.machine().now();

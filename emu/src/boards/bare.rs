@@ -3,15 +3,15 @@
 //!
 //! The contract with the kernel stands in images/tiny/README.md.
 
-use super::{At, Board, Boot, Spec};
-use crate::boot::image::RAM_START;
+use super::virt::RAM_START;
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
 use crate::clock::{Ticks, nanoseconds};
+use crate::config::Config;
+use crate::devices::arch_timer::Register;
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
 use crate::error::MachineError;
-use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
-use crate::unicorn::arm64::SystemRegister;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,16 +44,16 @@ pub const COMMAND_LINE_BYTES: usize = 0xe00;
 pub const MAGIC: u32 = 0x5041_5254;
 const VERSION: u32 = 1;
 
-const CONSOLE: u16 = 0xe9;
-const TIMER_PERIOD: u16 = 0x500;
-const TIME_LOW: u16 = 0x504;
-const TIME_HIGH: u16 = 0x508;
-const THIS_CPU: u16 = 0x50c;
-const CPUS: u16 = 0x510;
-const SEND_INTERRUPT: u16 = 0x514;
-const END_OF_INTERRUPT: u16 = 0x518;
-const IN_SERVICE: u16 = 0x51c;
-const POWER: u16 = 0x600;
+const CONSOLE: u64 = 0xe9;
+const TIMER_PERIOD: u64 = 0x500;
+const TIME_LOW: u64 = 0x504;
+const TIME_HIGH: u64 = 0x508;
+const THIS_CPU: u64 = 0x50c;
+const CPUS: u64 = 0x510;
+const SEND_INTERRUPT: u64 = 0x514;
+const END_OF_INTERRUPT: u64 = 0x518;
+const IN_SERVICE: u64 = 0x51c;
+const POWER: u64 = 0x600;
 
 const TIMER_VECTOR: u8 = 0x20;
 const OTHER_CPU_VECTOR: u8 = 0x21;
@@ -104,27 +104,27 @@ fn boot(start: u64, config: &Config) -> Result<Boot, MachineError> {
 }
 
 /// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's time.
-fn counter(register: SystemRegister, now: Ticks) -> Option<u64> {
+fn counter(register: u32, now: Ticks) -> Option<u64> {
     const NANOSECONDS: u64 = 1_000_000_000;
-    match register {
-        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 0, op2: 0 } => Some(NANOSECONDS),
-        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 0, op2: 1 | 2 } => Some(nanoseconds(now)),
+    match Register::of(register)? {
+        Register { op1: 3, crm: 0, op2: 0 } => Some(NANOSECONDS),
+        Register { op1: 3, crm: 0, op2: 1 | 2 } => Some(nanoseconds(now)),
         // No timer is set.
-        SystemRegister { op0: 3, op1: 3, crn: 14, crm: 2 | 3, op2: 0..=2 } => Some(0),
+        Register { op1: 3, crm: 2 | 3, op2: 0..=2 } => Some(0),
         _ => None,
     }
 }
 
 impl Board for Bare {
-    fn system_read(&mut self, at: At, register: SystemRegister) -> Option<u64> {
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
         counter(register, at.now)
     }
 
-    fn port_read(&mut self, at: At, port: u16, size: u32) -> u32 {
+    fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {
         let cpus = self.cpus.len() as u32;
-        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return u32::MAX };
-        match port {
-            CONSOLE => CONSOLE.into(),
+        let (Some(port), Some(cpu)) = (port(bus, address), self.cpus.get_mut(at.cpu)) else { return all_ones(size) };
+        let value = match port {
+            CONSOLE => CONSOLE as u32,
             TIME_LOW => {
                 let now = nanoseconds(at.now);
                 cpu.latched_high = (now >> 32) as u32;
@@ -134,16 +134,14 @@ impl Board for Bare {
             THIS_CPU => at.cpu as u32,
             CPUS => cpus,
             IN_SERVICE => cpu.interrupts.in_service().into(),
-            _ => match size {
-                1 => 0xff,
-                2 => 0xffff,
-                _ => u32::MAX,
-            },
-        }
+            _ => return all_ones(size),
+        };
+        value.into()
     }
 
-    fn port_write(&mut self, at: At, port: u16, _size: u32, value: u32) {
-        let Some(cpu) = self.cpus.get_mut(at.cpu) else { return };
+    fn write(&mut self, at: At, bus: Bus, address: u64, _size: u32, value: u64) {
+        let (Some(port), Some(cpu)) = (port(bus, address), self.cpus.get_mut(at.cpu)) else { return };
+        let value = value as u32;
         match port {
             CONSOLE => self.console.push(value as u8),
             TIMER_PERIOD => cpu.timer.set_period(value, at.now),
@@ -157,16 +155,6 @@ impl Board for Bare {
             }
             POWER => self.power_off = Some(value as u8),
             _ => {}
-        }
-    }
-
-    fn memory_read(&mut self, at: At, physical: u64, size: u32) -> u64 {
-        port_at(physical).map_or(u64::MAX, |port| self.port_read(at, port, size).into())
-    }
-
-    fn memory_write(&mut self, at: At, physical: u64, size: u32, value: u64) {
-        if let Some(port) = port_at(physical) {
-            self.port_write(at, port, size, value as u32);
         }
     }
 
@@ -185,8 +173,8 @@ impl Board for Bare {
         self.cpus.get(cpu)?.interrupts.deliverable()
     }
 
-    fn acknowledge(&mut self, cpu: usize) -> Option<u8> {
-        self.cpus.get_mut(cpu)?.interrupts.take()
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        self.cpus.get_mut(cpu)?.interrupts.take().map(|vector| Interrupt::of(vector.into()))
     }
 
     fn take_console(&mut self) -> Vec<u8> {
@@ -211,8 +199,12 @@ impl Board for Bare {
     }
 }
 
-fn port_at(physical: u64) -> Option<u16> {
-    physical.checked_sub(PORTS)?.try_into().ok()
+/// Which port lies there.
+fn port(bus: Bus, address: u64) -> Option<u64> {
+    match bus {
+        Bus::Ports => Some(address),
+        Bus::Memory => address.checked_sub(PORTS),
+    }
 }
 
 #[cfg(test)]
@@ -229,8 +221,8 @@ mod tests {
             for (write, port, cpu, value, later) in accesses {
                 now += u64::from(later);
                 let at = At { cpu, now };
-                let port = if port % 3 == 0 { 0x500 + port % 0x120 } else { port };
-                if write { board.port_write(at, port, 4, value) } else { board.port_read(at, port, 4); }
+                let port = u64::from(if port % 3 == 0 { 0x500 + port % 0x120 } else { port });
+                if write { board.write(at, Bus::Ports, port, 4, value.into()) } else { board.read(at, Bus::Ports, port, 4); }
                 board.advance(at);
                 if board.pending(cpu).is_some() && value % 2 == 0 { board.acknowledge(cpu); }
             }
@@ -242,27 +234,28 @@ mod tests {
     fn the_ports_are_in_memory_too() {
         let mut board = Bare::new(1);
         let at = At { cpu: 0, now: 4000 };
-        board.memory_write(at, PORTS + u64::from(CONSOLE), 1, u64::from(b'x'));
-        board.memory_write(at, PORTS + u64::from(SEND_INTERRUPT), 4, 1);
-        board.memory_write(at, PORTS + 0x1_0000 + u64::from(POWER), 1, 0);
+        board.write(at, Bus::Memory, PORTS + CONSOLE, 1, u64::from(b'x'));
+        board.write(at, Bus::Memory, PORTS + SEND_INTERRUPT, 4, 1);
+        board.write(at, Bus::Memory, PORTS + 0x1_0000 + POWER, 1, 0);
         assert_eq!(
             (board.take_console(), board.power_off(), board.acknowledge(0)),
-            (b"x".to_vec(), None, Some(OTHER_CPU_VECTOR))
+            (b"x".to_vec(), None, Some(Interrupt::of(OTHER_CPU_VECTOR.into())))
         );
         let ports = [(IN_SERVICE, OTHER_CPU_VECTOR.into()), (TIME_LOW, 1000), (THIS_CPU, 0)];
         for (port, value) in ports {
-            assert_eq!(board.memory_read(at, PORTS + u64::from(port), 4), value, "{port:#x}");
+            assert_eq!(board.read(at, Bus::Memory, PORTS + port, 4), value, "{port:#x}");
         }
-        assert_eq!(board.memory_read(at, 0, 4), u64::MAX);
+        assert_eq!(board.read(at, Bus::Memory, 0, 4), u64::from(u32::MAX));
     }
 
     #[test]
     fn the_timer_interrupts_its_own_cpu_and_an_ipi_the_other() {
         let mut board = Bare::new(2);
-        board.port_write(At { cpu: 0, now: 0 }, TIMER_PERIOD, 4, 1000);
-        board.port_write(At { cpu: 0, now: 10 }, SEND_INTERRUPT, 4, 0b10);
+        board.write(At { cpu: 0, now: 0 }, Bus::Ports, TIMER_PERIOD, 4, 1000);
+        board.write(At { cpu: 0, now: 10 }, Bus::Ports, SEND_INTERRUPT, 4, 0b10);
         board.advance(At { cpu: 0, now: 4000 });
         assert_eq!((board.pending(0), board.pending(1)), (Some(4000), Some(10)));
-        assert_eq!((board.acknowledge(0), board.acknowledge(1)), (Some(TIMER_VECTOR), Some(OTHER_CPU_VECTOR)));
+        let taken = [TIMER_VECTOR, OTHER_CPU_VECTOR].map(|vector| Some(Interrupt::of(vector.into())));
+        assert_eq!([board.acknowledge(0), board.acknowledge(1)], taken);
     }
 }

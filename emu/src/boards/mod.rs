@@ -1,16 +1,18 @@
-//! Boards: a memory map, devices and a boot protocol.
+//! Boards: a memory map, devices and a boot protocol. What a kernel finds in memory when it is entered is theirs to say, too: a device
+//! tree (`device_tree.rs`), x86's boot parameters (`zero_page.rs`).
 
 pub mod bare;
 pub mod pc;
 pub mod virt;
 
-use crate::clock::Ticks;
-use crate::error::MachineError;
-use crate::machine::Config;
-use crate::unicorn::arm64::SystemRegister;
-use serde_json::Value;
+mod device_tree;
+mod zero_page;
 
-pub use crate::boot::linux::Boot;
+use crate::clock::Ticks;
+use crate::config::Config;
+use crate::error::MachineError;
+use serde_json::Value;
+use trapline_isa::mem::Memory;
 
 /// What a board is, for the machine that is made around it.
 pub struct Spec {
@@ -32,6 +34,15 @@ pub struct Spec {
     pub devices: fn(cpus: usize) -> Box<dyn Board>,
 }
 
+/// Memory as a kernel is to find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boot {
+    /// Physical addresses and what lies there.
+    pub pieces: Vec<(u64, Vec<u8>)>,
+    /// The address that the kernel is given.
+    pub info: u64,
+}
+
 /// Who accesses a device, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
@@ -41,34 +52,61 @@ pub struct At {
     pub now: Ticks,
 }
 
-/// What the machine asks of a board.
-pub trait Board {
-    /// A read of a port; all ones where there is nothing.
-    fn port_read(&mut self, _at: At, _port: u16, size: u32) -> u32 {
-        u32::MAX >> (32 - 8 * size.clamp(1, 4))
+/// An address space in which devices are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// Physical memory where there is no RAM.
+    Memory,
+    /// Ports, on ISAs that have instructions for these.
+    Ports,
+}
+
+/// An interrupt, as a CPU takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interrupt {
+    /// Which; what numbers there are is a matter between the board and the CPU (`cpu/<arch>/deliver.rs`).
+    pub number: u32,
+    /// What else the CPU is told, where it is told more.
+    pub detail: u64,
+}
+
+impl Interrupt {
+    /// One of which the number says all.
+    pub const fn of(number: u32) -> Interrupt {
+        Interrupt { number, detail: 0 }
     }
-    /// A write to a port.
-    fn port_write(&mut self, _at: At, _port: u16, _size: u32, _value: u32) {}
-    /// A read of a physical address that is no RAM; all ones where there is nothing.
-    fn memory_read(&mut self, _at: At, _physical: u64, _size: u32) -> u64 {
-        u64::MAX
+}
+
+/// A call of the firmware.
+pub struct FirmwareCall<'a> {
+    /// What is in the registers of arguments, the function's number among them.
+    pub arguments: &'a [u64],
+    /// The guest's memory, by physical address.
+    pub memory: &'a mut dyn Memory,
+}
+
+/// What the machine asks of a board. A register is told by the number that the ISA's instructions have for it.
+pub trait Board {
+    /// A read of an address; all ones where there is nothing.
+    fn read(&mut self, _at: At, _bus: Bus, _address: u64, size: u32) -> u64 {
+        all_ones(size)
     }
     /// A write to one.
-    fn memory_write(&mut self, _at: At, _physical: u64, _size: u32, _value: u64) {}
-    /// A register behind MRS that this board answers for.
-    fn system_read(&mut self, _at: At, _register: SystemRegister) -> Option<u64> {
+    fn write(&mut self, _at: At, _bus: Bus, _address: u64, _size: u32, _value: u64) {}
+    /// A read of one of the CPU's own registers; `None`: this board does not answer for it.
+    fn register_read(&mut self, _at: At, _register: u32) -> Option<u64> {
         None
     }
-    /// Whether this board takes what MSR writes there.
-    fn system_write(&mut self, _at: At, _register: SystemRegister, _value: u64) -> bool {
+    /// Whether this board takes what is written to one.
+    fn register_write(&mut self, _at: At, _register: u32, _value: u64) -> bool {
         false
     }
-    /// A call of the firmware: function and arguments, the answer.
-    fn firmware_call(&mut self, _at: At, _call: [u64; 4]) -> u64 {
-        u64::MAX
+    /// A call of the firmware: what is put into the registers of results, from the first one on.
+    fn firmware_call(&mut self, _at: At, _call: FirmwareCall<'_>) -> Vec<u64> {
+        vec![u64::MAX]
     }
     /// What a read of this port takes beside the instruction's own time.
-    fn read_takes(&self, _port: u16) -> Ticks {
+    fn read_takes(&self, _port: u64) -> Ticks {
         0
     }
     /// Lets this CPU's timers move on.
@@ -78,7 +116,7 @@ pub trait Board {
     /// Since when this CPU has an interrupt to take.
     fn pending(&self, cpu: usize) -> Option<Ticks>;
     /// This CPU takes it.
-    fn acknowledge(&mut self, cpu: usize) -> Option<u8>;
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt>;
     /// What the guest has written to its console since the last call.
     fn take_console(&mut self) -> Vec<u8>;
     /// Somebody types on the console. What nobody reads yet waits, where the board has a console to read from.
@@ -99,4 +137,9 @@ pub trait Board {
     fn load(&mut self, _state: &Value) -> Result<(), String> {
         Err("this board does not know how to restore its devices".into())
     }
+}
+
+/// What is read where there is nothing.
+pub fn all_ones(size: u32) -> u64 {
+    u64::MAX >> (64 - 8 * size.clamp(1, 8))
 }

@@ -2,16 +2,15 @@
 //!
 //! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
 
-use super::{At, Board, Boot, Spec};
-use crate::boot::linux;
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, zero_page};
 use crate::clock::{Ticks, ticks};
+use crate::config::Config;
 use crate::devices::i8042::I8042;
 use crate::devices::pic::Pic;
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
 use crate::error::MachineError;
-use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,20 +65,22 @@ impl Pc {
 }
 
 impl Board for Pc {
-    fn port_read(&mut self, at: At, port: u16, size: u32) -> u32 {
+    fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {
+        let Some(port) = port(bus, address) else { return all_ones(size) };
         let value = match port {
             _ if Pic::has_port(port) => self.pic.read(port),
             _ if Pit::has_port(port) => self.pit.read(port, at.now),
             SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
             _ if Rtc::has_port(port) => self.rtc.read(port, at.now),
             _ if I8042::has_port(port) => self.keyboard.read(port),
-            _ => return u32::MAX >> (32 - 8 * size.clamp(1, 4)),
+            _ => return all_ones(size),
         };
         self.set_lines();
         value.into()
     }
 
-    fn port_write(&mut self, at: At, port: u16, _size: u32, value: u32) {
+    fn write(&mut self, at: At, bus: Bus, address: u64, _size: u32, value: u64) {
+        let Some(port) = port(bus, address) else { return };
         let value = value as u8;
         match port {
             _ if Pic::has_port(port) => self.pic.write(port, value),
@@ -93,8 +94,8 @@ impl Board for Pc {
         self.set_lines();
     }
 
-    fn read_takes(&self, port: u16) -> Ticks {
-        if Pit::has_port(port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
+    fn read_takes(&self, address: u64) -> Ticks {
+        if port(Bus::Ports, address).is_some_and(Pit::has_port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
     }
 
     fn advance(&mut self, at: At) {
@@ -118,8 +119,8 @@ impl Board for Pc {
         self.pic.asks().then_some(0)
     }
 
-    fn acknowledge(&mut self, _cpu: usize) -> Option<u8> {
-        self.pic.acknowledge()
+    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
+        self.pic.acknowledge().map(|vector| Interrupt::of(vector.into()))
     }
 
     fn take_console(&mut self) -> Vec<u8> {
@@ -156,10 +157,15 @@ impl Board for Pc {
     }
 }
 
+/// All devices are on ports.
+fn port(bus: Bus, address: u64) -> Option<u16> {
+    if bus == Bus::Ports { address.try_into().ok() } else { None }
+}
+
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let initrd = config.initrd.as_deref().unwrap_or_default();
     let header = config.whole.as_ref().map_or(&[][..], |whole| &whole.header);
-    linux::boot(&config.command_line, initrd, ram, kernel_end, header).map_err(MachineError::Config)
+    zero_page::boot(&config.command_line, initrd, ram, kernel_end, header).map_err(MachineError::Config)
 }
 
 #[cfg(test)]
@@ -169,7 +175,7 @@ mod tests {
 
     fn write(board: &mut Pc, now: Ticks, writes: &[(u16, u8)]) {
         for (port, value) in writes {
-            board.port_write(At { cpu: 0, now }, *port, 1, (*value).into());
+            board.write(At { cpu: 0, now }, Bus::Ports, (*port).into(), 1, (*value).into());
         }
     }
 
@@ -195,7 +201,7 @@ mod tests {
         board.advance(At { cpu: 0, now: at });
         assert_eq!(
             (board.pending(0), board.acknowledge(0), board.next_event(0)),
-            (Some(0), Some(0x30), None),
+            (Some(0), Some(Interrupt::of(0x30)), None),
             "none before the end"
         );
         write(&mut board, at, &[(0x20, 0x20)]);
@@ -203,8 +209,8 @@ mod tests {
         write(&mut board, at, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
         board.console_input(b"x");
         board.advance(At { cpu: 0, now: at });
-        assert_eq!(board.acknowledge(0), Some(0x34));
-        assert_eq!(board.port_read(At { cpu: 0, now: at }, SERIAL, 1), u32::from(b'x'));
+        assert_eq!(board.acknowledge(0), Some(Interrupt::of(0x34)));
+        assert_eq!(board.read(At { cpu: 0, now: at }, Bus::Ports, SERIAL.into(), 1), u64::from(b'x'));
     }
 
     #[test]
@@ -221,10 +227,10 @@ mod tests {
     #[test]
     fn there_is_no_pci_bus() {
         let mut board = Pc::default();
-        board.port_write(At { cpu: 0, now: 0 }, 0xcf8, 4, 0x8000_0000);
+        board.write(At { cpu: 0, now: 0 }, Bus::Ports, 0xcf8, 4, 0x8000_0000);
         let read = [(0xcf8, 4), (0xcfc, 4), (0xcfc, 2), (0x2f8, 1)]
-            .map(|(port, size)| board.port_read(At { cpu: 0, now: 0 }, port, size));
-        assert_eq!(read, [u32::MAX, u32::MAX, 0xffff, 0xff]);
+            .map(|(port, size)| board.read(At { cpu: 0, now: 0 }, Bus::Ports, port, size));
+        assert_eq!(read, [u32::MAX.into(), u32::MAX.into(), 0xffff, 0xff]);
     }
 
     proptest! {
@@ -240,8 +246,8 @@ mod tests {
                 let port = if port % 5 == 0 { port } else { PORTS[usize::from(port) % PORTS.len()] };
                 board.advance(at);
                 match what {
-                    0..4 => board.port_write(at, port, size, value),
-                    4..6 => { board.port_read(at, port, size); }
+                    0..4 => board.write(at, Bus::Ports, port.into(), size, value.into()),
+                    4..6 => { board.read(at, Bus::Ports, port.into(), size); }
                     6 => board.console_input(&value.to_le_bytes()),
                     _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
                 }

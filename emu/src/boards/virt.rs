@@ -3,24 +3,25 @@
 //! 32-bit ARM has an SP804 and its CPU no timer of its own, 64-bit ARM the architected timer behind MRS and MSR, whose answers come from
 //! here (lab/arm.md 6 and 8). Addresses with nothing behind them read as zero.
 
-use super::{At, Board, Boot, Spec};
-use crate::boot::fdt::{Device, Timer, Tree};
-use crate::boot::image::RAM_START;
+use super::device_tree::{Device, Timer, Tree};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones};
 use crate::clock::Ticks;
+use crate::config::Config;
 use crate::devices::arch_timer::{ArchTimer, Register};
 use crate::devices::gic::Gic;
 use crate::devices::pl011::Pl011;
 use crate::devices::psci::{self, Answer};
 use crate::devices::sp804::Sp804;
 use crate::error::MachineError;
-use crate::machine::Config;
 use crate::snapshot::LAST_TIME;
-use crate::unicorn::arm64::SystemRegister;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
+
+/// Where ARM's boards have their RAM.
+pub const RAM_START: u64 = 0x4000_0000;
 
 /// The board of 32-bit ARM.
 pub static ARM: Spec =
@@ -149,7 +150,10 @@ impl Virt {
 }
 
 impl Board for Virt {
-    fn memory_read(&mut self, at: At, physical: u64, size: u32) -> u64 {
+    fn read(&mut self, at: At, bus: Bus, physical: u64, size: u32) -> u64 {
+        if bus != Bus::Memory {
+            return all_ones(size);
+        }
         let offset = |device: &Range<u64>| physical - device.start;
         let value = match physical {
             _ if DISTRIBUTOR.contains(&physical) => self.gic.read(at.cpu, offset(&DISTRIBUTOR), size),
@@ -163,7 +167,10 @@ impl Board for Virt {
         value.into()
     }
 
-    fn memory_write(&mut self, at: At, physical: u64, size: u32, value: u64) {
+    fn write(&mut self, at: At, bus: Bus, physical: u64, size: u32, value: u64) {
+        if bus != Bus::Memory {
+            return;
+        }
         let offset = |device: &Range<u64>| physical - device.start;
         let value = value as u32;
         match physical {
@@ -177,25 +184,27 @@ impl Board for Virt {
         self.set_lines(at);
     }
 
-    fn system_read(&mut self, at: At, register: SystemRegister) -> Option<u64> {
-        self.cpus.get(at.cpu)?.timer.read(timer_register(register)?, at.now)
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        self.cpus.get(at.cpu)?.timer.read(Register::of(register)?, at.now)
     }
 
-    fn system_write(&mut self, at: At, register: SystemRegister, value: u64) -> bool {
-        let Some((register, cpu)) = timer_register(register).zip(self.cpus.get_mut(at.cpu)) else { return false };
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        let Some((register, cpu)) = Register::of(register).zip(self.cpus.get_mut(at.cpu)) else { return false };
         let taken = cpu.timer.write(register, value, at.now);
         self.set_lines(at);
         taken
     }
 
-    fn firmware_call(&mut self, _at: At, call: [u64; 4]) -> u64 {
-        match psci::call(call[0] as u32, call[1], self.cpus.len()) {
+    fn firmware_call(&mut self, _at: At, call: FirmwareCall<'_>) -> Vec<u64> {
+        let [function, argument, ..] = *call.arguments else { return vec![u64::MAX] };
+        let value = match psci::call(function as u32, argument, self.cpus.len()) {
             Answer::Value(value) => i64::from(value) as u64,
             Answer::Off | Answer::Reset => {
                 self.off = true;
                 0
             }
-        }
+        };
+        vec![value]
     }
 
     fn advance(&mut self, at: At) {
@@ -213,8 +222,8 @@ impl Board for Virt {
     }
 
     /// The CPU learns from the controller which one it is.
-    fn acknowledge(&mut self, cpu: usize) -> Option<u8> {
-        self.gic.asks(cpu).map(|_| 0)
+    fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
+        self.gic.asks(cpu).map(|_| Interrupt::default())
     }
 
     fn take_console(&mut self) -> Vec<u8> {
@@ -251,16 +260,11 @@ impl Board for Virt {
     }
 }
 
-/// The timer's registers have op0 3 and CRn 14.
-fn timer_register(register: SystemRegister) -> Option<Register> {
-    let SystemRegister { op0: 3, op1, crn: 14, crm, op2 } = register else { return None };
-    Some(Register { op1: op1 as u8, crm: crm as u8, op2: op2 as u8 })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
     const MICROSECOND: Ticks = 4000;
 
@@ -272,17 +276,41 @@ mod tests {
     fn board() -> Virt {
         let mut board = Virt::new(1);
         for (address, value) in [(0, 1), (0x800 + 32, 0x0101_0101), (0x800 + 36, 0x0101_0101), (0x100, 1 << 27), (0x104, 0x24)] {
-            board.memory_write(at(0), DISTRIBUTOR.start + address, 4, value);
+            board.write(at(0), Bus::Memory, DISTRIBUTOR.start + address, 4, value);
         }
         for (address, value) in [(4, 0xf0), (0, 1)] {
-            board.memory_write(at(0), CPU_INTERFACE.start + address, 4, value);
+            board.write(at(0), Bus::Memory, CPU_INTERFACE.start + address, 4, value);
         }
         board
     }
 
+    /// A register with op0 3, as MRS and MSR have it.
+    fn number(op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
+        3 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
+    }
+
+    /// PSCI wants none.
+    struct Nowhere;
+
+    impl Memory for Nowhere {
+        fn order(&self) -> ByteOrder {
+            ByteOrder::Little
+        }
+        fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { address, write: false })
+        }
+        fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+            Err(Fault { address, write: true })
+        }
+    }
+
+    fn call(board: &mut Virt, now: Ticks, arguments: [u64; 2]) -> Vec<u64> {
+        board.firmware_call(at(now), FirmwareCall { arguments: &arguments, memory: &mut Nowhere })
+    }
+
     fn interrupt(board: &mut Virt, now: Ticks) -> u64 {
-        let line = board.memory_read(at(now), CPU_INTERFACE.start + 0xc, 4);
-        board.memory_write(at(now), CPU_INTERFACE.start + 0x10, 4, line);
+        let line = board.read(at(now), Bus::Memory, CPU_INTERFACE.start + 0xc, 4);
+        board.write(at(now), Bus::Memory, CPU_INTERFACE.start + 0x10, 4, line);
         line
     }
 
@@ -292,47 +320,47 @@ mod tests {
         assert_eq!((board.pending(0), board.next_event(0)), (None, None));
 
         for (register, value) in [(0x30, 0x301), (0x38, 1 << 4)] {
-            board.memory_write(at(0), UART.start + register, 4, value);
+            board.write(at(0), Bus::Memory, UART.start + register, 4, value);
         }
         board.console_input(b"x");
         assert_eq!((board.pending(0), board.next_event(0), board.unread_input()), (None, Some(0), 1));
         board.advance(at(0));
-        assert_eq!((board.pending(0), board.acknowledge(0)), (Some(0), Some(0)));
+        assert_eq!((board.pending(0), board.acknowledge(0)), (Some(0), Some(Interrupt::default())));
         assert_eq!(interrupt(&mut board, 0), 32 + u64::from(UART_LINE));
-        assert_eq!((board.memory_read(at(0), UART.start, 4), board.pending(0)), (u64::from(b'x'), None));
+        assert_eq!((board.read(at(0), Bus::Memory, UART.start, 4), board.pending(0)), (u64::from(b'x'), None));
 
-        board.memory_write(at(0), SP804.start, 4, 9);
-        board.memory_write(at(0), SP804.start + 8, 4, 0xe2);
+        board.write(at(0), Bus::Memory, SP804.start, 4, 9);
+        board.write(at(0), Bus::Memory, SP804.start + 8, 4, 0xe2);
         assert_eq!(board.next_event(0), Some(9 * MICROSECOND));
         board.advance(at(9 * MICROSECOND));
         assert_eq!(interrupt(&mut board, 9 * MICROSECOND), 32 + u64::from(SP804_LINE));
-        board.memory_write(at(9 * MICROSECOND), SP804.start + 0xc, 4, 1);
+        board.write(at(9 * MICROSECOND), Bus::Memory, SP804.start + 0xc, 4, 1);
         assert_eq!((board.pending(0), board.next_event(0)), (None, Some(18 * MICROSECOND)));
     }
 
     #[test]
     fn the_timer_is_reached_by_its_system_registers_alone() {
         let mut board = board();
-        let register = |crm, op2| SystemRegister { op0: 3, op1: 3, crn: 14, crm, op2 };
-        assert_eq!(board.system_read(at(64), register(0, 2)), Some(1));
-        assert!(board.system_write(at(64), register(3, 2), 5) && board.system_write(at(64), register(3, 1), 1));
+        let register = |crm, op2| number(3, 14, crm, op2);
+        assert_eq!(board.register_read(at(64), register(0, 2)), Some(1));
+        assert!(board.register_write(at(64), register(3, 2), 5) && board.register_write(at(64), register(3, 1), 1));
         assert_eq!(board.next_event(0), Some(5 * 64));
         board.advance(at(5 * 64));
         assert_eq!(interrupt(&mut board, 5 * 64), 27);
-        let midr = SystemRegister { op0: 3, op1: 0, crn: 0, crm: 0, op2: 0 };
-        assert_eq!((board.system_read(at(0), midr), board.system_write(at(0), midr, 0)), (None, false));
+        let midr = number(0, 0, 0, 0);
+        assert_eq!((board.register_read(at(0), midr), board.register_write(at(0), midr, 0)), (None, false));
     }
 
     #[test]
     fn the_firmware_ends_the_machine_with_the_status_that_was_left() {
         for status in [0, 3] {
             let mut board = board();
-            board.memory_write(at(0), EXIT_STATUS, 1, status);
-            assert_eq!((board.firmware_call(at(0), [0x8400_0000, 0, 0, 0]), board.power_off()), (2, None));
-            board.firmware_call(at(0), [0x8400_0008, 0, 0, 0]);
+            board.write(at(0), Bus::Memory, EXIT_STATUS, 1, status);
+            assert_eq!((call(&mut board, 0, [0x8400_0000, 0]), board.power_off()), (vec![2], None));
+            call(&mut board, 0, [0x8400_0008, 0]);
             assert_eq!(board.power_off(), Some(status as u8));
         }
-        assert_eq!(board().firmware_call(at(0), [0x8400_000a, 0, 0, 0]), u64::MAX, "not supported");
+        assert_eq!(call(&mut self::board(), 0, [0x8400_000a, 0]), [u64::MAX], "not supported");
     }
 
     #[test]
@@ -375,13 +403,13 @@ mod tests {
                 now += u64::from(later);
                 let at = At { cpu, now };
                 let base = [DISTRIBUTOR, CPU_INTERFACE, UART, SP804][value as usize % 4].start;
-                let register = SystemRegister { op0: 3, op1: 3, crn: 14, crm: offset as u32 % 4, op2: size % 4 };
+                let register = number(3, 14, offset as u32 % 4, size % 4);
                 match what {
-                    0..3 => board.memory_write(at, base + offset, size, value >> 3),
-                    3..5 => { board.memory_read(at, base + offset, size); }
-                    5 => { board.system_write(at, register, value >> (value % 50)); }
-                    6 => { board.system_read(at, register); }
-                    7 => { board.firmware_call(at, [value, offset, 0, 0]); }
+                    0..3 => board.write(at, Bus::Memory, base + offset, size, value >> 3),
+                    3..5 => { board.read(at, Bus::Memory, base + offset, size); }
+                    5 => { board.register_write(at, register, value >> (value % 50)); }
+                    6 => { board.register_read(at, register); }
+                    7 => { call(&mut board, now, [value, offset]); }
                     _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
                 }
                 board.advance(at);

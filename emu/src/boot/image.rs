@@ -12,9 +12,6 @@ use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
 use trapline_isa::arch::Arch;
 
-/// Where the board `virt` has its RAM; what a raw image says of physical addresses is relative to it.
-pub const RAM_START: u64 = 0x4000_0000;
-
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 const TEXT_OFFSET: usize = 0x08;
 const IMAGE_SIZE: usize = 0x10;
@@ -111,7 +108,7 @@ impl Raw {
     /// Up to the end of its text it is code; init text lies in the rest.
     fn into_image(self, arch: Arch) -> Image {
         let Raw { mut bytes, size, text_offset, start, symbols } = self;
-        let physical = RAM_START + text_offset;
+        let physical = arches::of(arch).ram_start() + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
         let rest = bytes.split_off((code as usize).min(bytes.len()));
         let code = bytes.len() as u64;

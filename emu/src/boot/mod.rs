@@ -3,11 +3,9 @@
 //! A pure function of the bytes. Whatever they are, the answer is a kernel or a sentence, never a panic.
 
 pub mod elf;
-pub mod fdt;
 pub mod foreign;
 pub mod image;
 pub mod initramfs;
-pub mod linux;
 pub mod marks;
 pub mod module;
 pub mod payload;

@@ -3,7 +3,6 @@
 //! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up code in front of
 //! it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB (Documentation/arm/booting.rst).
 
-use super::image::RAM_START;
 use super::{payload, zimage};
 use crate::error::BootError;
 use payload::{byte, word};
@@ -21,8 +20,8 @@ const ROOM: usize = 0x260;
 const HAS_LONG_ENTRY: u32 = 1;
 const LONG_ENTRY: u64 = 0x200;
 
-/// Behind what a zImage unpacks, so that it need not move itself first.
-const ZIMAGE_AT: u64 = RAM_START + (64 << 20);
+/// Behind what a zImage unpacks, so that it need not move itself first: from the start of RAM.
+const ZIMAGE_AT: u64 = 64 << 20;
 /// The decompressor's own variables, stack and heap.
 const ZIMAGE_ROOM: u64 = 1 << 20;
 
@@ -41,30 +40,30 @@ pub struct Whole {
     pub header: Vec<u8>,
 }
 
-/// Finds the decompressor in a kernel's file; `None`: there is none in it.
-pub type Decompressor = fn(&[u8]) -> Result<Option<Whole>, BootError>;
+/// Finds the decompressor in a kernel's file, for a board whose RAM starts there; `None`: there is none in it.
+pub type Decompressor = fn(&[u8], ram_start: u64) -> Result<Option<Whole>, BootError>;
 
 /// For ISAs whose kernels' files do not unpack themselves, or not in a way that is known here.
-pub fn none(_: &[u8]) -> Result<Option<Whole>, BootError> {
+pub fn none(_: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     Ok(None)
 }
 
 /// That of a bzImage for 32 bits.
-pub fn bzimage_entered_at_its_start(file: &[u8]) -> Result<Option<Whole>, BootError> {
+pub fn bzimage_entered_at_its_start(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     bzimage(file, |_| Ok(0))
 }
 
 /// That of a bzImage for 64 bits.
-pub fn bzimage_entered_for_64_bits(file: &[u8]) -> Result<Option<Whole>, BootError> {
+pub fn bzimage_entered_for_64_bits(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
     bzimage(file, |flags| if flags & HAS_LONG_ENTRY != 0 { Ok(LONG_ENTRY) } else { Err("it has no entry for 64 bits") })
 }
 
 /// That of a zImage.
-pub fn zimage(file: &[u8]) -> Result<Option<Whole>, BootError> {
+pub fn zimage(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
     let whole = || Whole {
         bytes: file.to_vec(),
-        at: ZIMAGE_AT,
-        entry: ZIMAGE_AT,
+        at: ram_start + ZIMAGE_AT,
+        entry: ram_start + ZIMAGE_AT,
         room: file.len() as u64 + ZIMAGE_ROOM,
         header: Vec::new(),
     };
@@ -101,7 +100,7 @@ mod tests {
     use trapline_isa::arch::Arch;
 
     fn of(file: &[u8], arch: Arch) -> Result<Option<Whole>, BootError> {
-        (crate::arches::of(arch).decompressor)(file)
+        crate::arches::of(arch).whole(file)
     }
 
     fn bzimage_file(version: u16, flags: u8) -> Vec<u8> {

@@ -101,7 +101,7 @@ impl StockArgs {
 
 /// What unpacks itself in the file of that name.
 fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
-    let found = (arches::of(arch).decompressor)(&image::bytes(name)?);
+    let found = arches::of(arch).whole(&image::bytes(name)?);
     let found =
         found.map_err(|error| Failure::usage(format!("`{name}` cannot be booted whole: {error}")).advise(error.advice()))?;
     found.ok_or_else(|| {

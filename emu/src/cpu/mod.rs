@@ -6,6 +6,7 @@ pub mod arm64;
 pub mod tasks;
 pub mod x86;
 
+use crate::boards::Interrupt;
 use crate::boot::Kernel;
 use crate::clock::{Clock, nanoseconds};
 use crate::snapshot::registers::Values;
@@ -59,17 +60,19 @@ pub struct Exception {
     pub fetch: bool,
     /// An interrupt of a device.
     pub external: bool,
+    /// What else the CPU is told with it, as the ISA's `trap.rs` and `deliver.rs` agree.
+    pub detail: u64,
 }
 
 impl Exception {
     /// An interrupt of a device.
-    pub fn external(vector: u8) -> Exception {
-        Exception { external: true, ..Exception::of(vector.into()) }
+    pub fn external(interrupt: Interrupt) -> Exception {
+        Exception { external: true, detail: interrupt.detail, ..Exception::of(interrupt.number) }
     }
 
     /// One that an instruction has raised by what it did.
     pub const fn of(vector: u32) -> Exception {
-        Exception { vector, error: None, software: false, fetch: false, external: false }
+        Exception { vector, error: None, software: false, fetch: false, external: false, detail: 0 }
     }
 }
 
@@ -144,6 +147,8 @@ pub struct Model {
     pub current_task: fn(&mut View) -> u64,
     /// Instructions that the core leaves to us.
     pub instructions: Instructions,
+    /// How firmware is called.
+    pub firmware: Firmware,
     /// Where the running task is found, where neither symbols nor types say it.
     pub tasks_by_code: fn(&Kernel) -> TaskPlace,
     /// Register values for a report about a guest that has died.
@@ -195,6 +200,19 @@ pub struct Instructions {
 impl Instructions {
     /// For cores that never ask.
     pub const NONE: Instructions = Instructions { identify: |_| (), read_clock: |_, _| (), system_call: |_, _| () };
+}
+
+/// The registers of a call of the firmware, each in order.
+pub struct Firmware {
+    /// Of the function's number and what it is given.
+    pub arguments: &'static [Reg],
+    /// Of what it gives back.
+    pub results: &'static [Reg],
+}
+
+impl Firmware {
+    /// There is none that could be called.
+    pub const NONE: Firmware = Firmware { arguments: &[], results: &[] };
 }
 
 /// The probe window's place under an ISA.

@@ -26,6 +26,15 @@ pub struct Register {
     pub op2: u8,
 }
 
+impl Register {
+    /// By the number that MRS and MSR have for it: the fields op0, op1, CRn, CRm, op2, from the highest bits down.
+    pub fn of(number: u32) -> Option<Register> {
+        let field = |low: u32, bits: u32| (number >> low & ((1 << bits) - 1)) as u8;
+        let is_timer = number >> 14 == 3 && field(7, 4) == 14;
+        is_timer.then(|| Register { op1: field(11, 3), crm: field(3, 4), op2: field(0, 3) })
+    }
+}
+
 /// What a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {

@@ -2,10 +2,9 @@
 
 use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
-use crate::boards::At;
+use crate::boards::{At, Bus};
 use crate::clock::{Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
-use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
@@ -43,34 +42,34 @@ impl<L: Listener> Events for Inner<L> {
 
     fn memory_in(&mut self, _cpu: &InstructionContext, physical: u64, size: u32) -> u64 {
         let at = self.access_in_line();
-        self.board.memory_read(at, physical, size)
+        self.board.read(at, Bus::Memory, physical, size)
     }
 
     fn memory_out(&mut self, _cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
         let at = self.access_in_line();
-        self.board.memory_write(at, physical, size, value);
+        self.board.write(at, Bus::Memory, physical, size, value);
         self.after_access();
     }
 
-    fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32 {
+    fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64 {
         self.view.clock.add(self.board.read_takes(port));
         let at = self.access(&cpu.handle());
         self.board.advance(at);
-        self.board.port_read(at, port, size)
+        self.board.read(at, Bus::Ports, port, size)
     }
 
-    fn port_out(&mut self, cpu: &InstructionContext, port: u16, size: u32, value: u32) {
+    fn port_out(&mut self, cpu: &InstructionContext, port: u64, size: u32, value: u64) {
         let at = self.access(&cpu.handle());
         self.board.advance(at);
-        self.board.port_write(at, port, size, value);
+        self.board.write(at, Bus::Ports, port, size, value);
         self.after_access();
     }
 
-    fn cpuid(&mut self, cpu: &InstructionContext) {
+    fn identify(&mut self, cpu: &InstructionContext) {
         (self.view.model.instructions.identify)(cpu);
     }
 
-    fn rdtsc(&mut self, cpu: &InstructionContext) {
+    fn read_clock(&mut self, cpu: &InstructionContext) {
         self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         let pc = cpu.handle().pc();
         let time = self.view.clock.at(pc);
@@ -78,25 +77,25 @@ impl<L: Listener> Events for Inner<L> {
         self.record(What::ClockRead, self.origin_of(pc), time);
     }
 
-    fn syscall(&mut self, cpu: &SyscallContext) {
+    fn system_call(&mut self, cpu: &SyscallContext) {
         let pc = cpu.handle().pc();
         self.counts.system_calls += 1;
         self.record(What::SystemCall, pc, self.view.clock.at(pc));
         (self.view.model.instructions.system_call)(cpu, &mut self.scratch);
     }
 
-    fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64> {
+    fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64> {
         let pc = cpu.handle().pc();
         let at = At { cpu: self.view.current, now: self.view.clock.at(pc) };
-        let value = self.board.system_read(at, register)?;
+        let value = self.board.register_read(at, register)?;
         self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         self.record(What::ClockRead, self.origin_of(pc), at.now);
         Some(value)
     }
 
-    fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool {
+    fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool {
         let at = At { cpu: self.view.current, now: self.view.clock.at(cpu.handle().pc()) };
-        let taken = self.board.system_write(at, register, value);
+        let taken = self.board.register_write(at, register, value);
         if taken {
             self.next_look = 0;
             self.after_access();
@@ -118,22 +117,6 @@ impl<L: Listener> Inner<L> {
             }
         }
         self.watch_trap(cpu, sign, pc);
-    }
-
-    /// The board answers as firmware does: function and arguments in the registers of a call, the result in that of a result.
-    fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
-        self.view.clock.close_at(trap.resume);
-        self.next_look = 0;
-        let abi = self.view.isa.abi;
-        let at = At { cpu: self.view.current, now: self.view.clock.time() };
-        let mut call = [0; 4];
-        for (value, register) in call.iter_mut().zip(abi.arguments) {
-            *value = (self.view.model.get)(&cpu.handle(), *register, trap.pc);
-        }
-        let answer = self.board.firmware_call(at, call);
-        (self.view.model.set)(cpu, abi.result, answer);
-        cpu.set_pc(trap.resume);
-        self.after_access();
     }
 
     /// The listener, and the CPU as it is shown to it.
@@ -314,7 +297,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// What an access may have led to.
-    fn after_access(&mut self) {
+    pub(super) fn after_access(&mut self) {
         if (0..self.cpus.len()).any(|other| other != self.view.current && self.board.pending(other).is_some()) {
             // Whom this has woken gets a turn.
             self.slice_end = self.slice_end.min(self.view.clock.time() + super::slice());

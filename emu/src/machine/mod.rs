@@ -4,6 +4,7 @@
 
 mod blocks;
 mod fetched;
+mod firmware;
 mod gate;
 mod hooks;
 mod run;
@@ -21,10 +22,10 @@ use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{self, Image};
 use std::ops::Range;
-use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::guest::Answer;
 
+pub use crate::config::Config;
 pub use crate::snapshot::Counts;
 use fetched::Fetched;
 use gate::Gate;
@@ -146,39 +147,6 @@ impl Listener for () {
     fn interrupted(&mut self, _: &mut View) {}
 }
 
-/// What a machine is made of.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// How many CPUs.
-    pub cpus: usize,
-    /// The kernel's command line.
-    pub command_line: String,
-    /// Bytes of probe window; 64 hold one probe.
-    pub window: u64,
-    /// Keep a log of every interrupt, exception and system call.
-    pub record_events: bool,
-    /// Bytes of RAM that the guest is told of; `None`: as much as the board usually has.
-    pub ram: Option<u64>,
-    /// The initial file system, for kernels that take one.
-    pub initrd: Option<Arc<[u8]>>,
-    /// The kernel's own file, to unpack the kernel in the guest; `None`: it is loaded unpacked.
-    pub whole: Option<Arc<Whole>>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            cpus: 1,
-            command_line: String::new(),
-            window: 8 << 20,
-            record_events: false,
-            ram: None,
-            initrd: None,
-            whole: None,
-        }
-    }
-}
-
 /// Something that happened to a CPU, for comparing runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
@@ -195,8 +163,8 @@ pub struct Happening {
 /// Kinds of happenings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An interrupt was delivered.
-    Interrupt(u8),
+    /// An interrupt was delivered: its number.
+    Interrupt(u32),
     /// An exception was delivered: its vector, and its error code if it has one.
     Exception(u32, Option<u32>),
     /// A system call instruction ran.

@@ -112,12 +112,12 @@ impl<L: Listener> Machine<L> {
     fn deliver_interrupt(&mut self) {
         let cpu = self.core.stopped();
         let inner = &mut self.inner;
-        let Some(vector) = inner.board.acknowledge(inner.view.current) else { return };
+        let Some(interrupt) = inner.board.acknowledge(inner.view.current) else { return };
         inner.counts.interrupts += 1;
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
-        inner.record(What::Interrupt(vector), pc, inner.view.clock.time());
-        let answer = (inner.view.model.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(vector), pc);
+        inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
+        let answer = (inner.view.model.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
         }

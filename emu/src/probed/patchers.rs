@@ -4,7 +4,6 @@
 //! there to the function's return. Which functions: those that decide by what they read or write what others have read; what only
 //! changes a static key or a static call never meets a probe, for none may stand there.
 
-use crate::boot::linux;
 use crate::cpu::View;
 use crate::symbols::Symbols;
 use std::collections::{BTreeMap, HashMap};
@@ -141,10 +140,14 @@ pub struct Done {
     pub nanoseconds: u64,
 }
 
+/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
+/// alternatives, return thunks, static calls).
+const TEXT_IS_PATCHED: &str = "rest_init";
+
 impl Patchers {
     /// Those that a kernel has.
     pub fn of(symbols: &Symbols) -> Patchers {
-        let settles_at = linux::TEXT_IS_PATCHED.iter().find_map(|name| symbols.address_of(name));
+        let settles_at = symbols.address_of(TEXT_IS_PATCHED);
         let names: HashMap<&str, &(&'static str, Reach)> = PATCHERS.iter().map(|row| (row.0, row)).collect();
         let text = symbols.places().iter().filter(|entry| entry.is_text());
         let entries = text.filter_map(|entry| Some((entry.address, **names.get(&*entry.name)?))).collect();

@@ -47,6 +47,14 @@ pub struct SystemRegister {
     pub op2: u32,
 }
 
+impl SystemRegister {
+    /// As these instructions have it.
+    pub fn number(self) -> u32 {
+        let SystemRegister { op0, op1, crn, crm, op2 } = self;
+        op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
+    }
+}
+
 impl Handle {
     /// The two halves of an AArch64 vector register, the low one first.
     pub fn vector(&self, number: u8) -> [u64; 2] {
@@ -104,7 +112,7 @@ extern "C" fn system_in(_: *mut uc_engine, into: c_int, request: *const Register
     // SAFETY: see `whom`; the library gives a valid request.
     let ((handle, events), request) = unsafe { (whom(user), &*request) };
     let cpu = InstructionContext(handle);
-    let Some(value) = events.system_in(&cpu, system_register(request)) else { return 0 };
+    let Some(value) = events.register_in(&cpu, system_register(request).number()) else { return 0 };
     if into != RegisterARM64::XZR as c_int {
         cpu.write(Register(into), value);
     }
@@ -114,5 +122,5 @@ extern "C" fn system_in(_: *mut uc_engine, into: c_int, request: *const Register
 extern "C" fn system_out(_: *mut uc_engine, _from: c_int, request: *const RegisterARM64CP, user: *mut c_void) -> u32 {
     // SAFETY: see `whom`; the library gives a valid request.
     let ((handle, events), request) = unsafe { (whom(user), &*request) };
-    events.system_out(&InstructionContext(handle), system_register(request), request.val).into()
+    events.register_out(&InstructionContext(handle), system_register(request).number(), request.val).into()
 }

@@ -3,7 +3,6 @@
 //! Each kind of callback gets its own context type, because each allows different things (docs/unicorn.md, "who may
 //! write the pc"): the wrong call does not compile.
 
-use super::arm64::SystemRegister;
 use super::ffi::write_request;
 use super::kinds::{Kind, Register};
 use super::live::{self, Shape, Translations};
@@ -26,20 +25,20 @@ pub trait Events: 'static {
     fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64;
     /// A write where there is no RAM, inside a block. The pc is not known.
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64);
-    /// IN, inside a block.
-    fn port_in(&mut self, cpu: &InstructionContext, port: u16, size: u32) -> u32;
-    /// OUT, inside a block.
-    fn port_out(&mut self, cpu: &InstructionContext, port: u16, size: u32, value: u32);
-    /// CPUID: the handler fills the registers of the answer.
-    fn cpuid(&mut self, cpu: &InstructionContext);
-    /// RDTSC and RDTSCP: the handler fills the registers of the answer.
-    fn rdtsc(&mut self, cpu: &InstructionContext);
-    /// SYSCALL, which the core leaves entirely to us.
-    fn syscall(&mut self, cpu: &SyscallContext);
-    /// MRS: the value, if it is ours to give.
-    fn system_in(&mut self, cpu: &InstructionContext, register: SystemRegister) -> Option<u64>;
-    /// MSR: whether it was ours to take.
-    fn system_out(&mut self, cpu: &InstructionContext, register: SystemRegister, value: u64) -> bool;
+    /// A read of a port by an instruction for that, inside a block.
+    fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64;
+    /// A write to a port by an instruction for that, inside a block.
+    fn port_out(&mut self, cpu: &InstructionContext, port: u64, size: u32, value: u64);
+    /// An instruction asks which CPU this is (CPUID): the handler fills the registers of the answer.
+    fn identify(&mut self, cpu: &InstructionContext);
+    /// An instruction reads the clock (RDTSC): the handler fills the registers of the answer.
+    fn read_clock(&mut self, cpu: &InstructionContext);
+    /// A system call that the core leaves entirely to us (SYSCALL).
+    fn system_call(&mut self, cpu: &SyscallContext);
+    /// A read of one of the CPU's registers, by the number that the ISA's instructions have for it: the value, if it is ours to give.
+    fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64>;
+    /// A write to one: whether it was ours to take.
+    fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool;
 }
 
 /// A running engine as everyone may read it. Copying it is free; it lives as long as its [`Core`].

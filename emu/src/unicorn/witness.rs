@@ -1,6 +1,5 @@
 //! A listener for self-checks: does nothing but remember the last trap.
 
-use super::arm64::SystemRegister;
 use super::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
 
 /// What a core reported last.
@@ -35,17 +34,17 @@ impl Events for Witness {
         0
     }
     fn memory_out(&mut self, _: &InstructionContext, _: u64, _: u32, _: u64) {}
-    fn port_in(&mut self, _: &InstructionContext, _: u16, _: u32) -> u32 {
+    fn port_in(&mut self, _: &InstructionContext, _: u64, _: u32) -> u64 {
         0
     }
-    fn port_out(&mut self, _: &InstructionContext, _: u16, _: u32, _: u32) {}
-    fn cpuid(&mut self, _: &InstructionContext) {}
-    fn rdtsc(&mut self, _: &InstructionContext) {}
-    fn syscall(&mut self, _: &SyscallContext) {}
-    fn system_in(&mut self, _: &InstructionContext, _: SystemRegister) -> Option<u64> {
+    fn port_out(&mut self, _: &InstructionContext, _: u64, _: u32, _: u64) {}
+    fn identify(&mut self, _: &InstructionContext) {}
+    fn read_clock(&mut self, _: &InstructionContext) {}
+    fn system_call(&mut self, _: &SyscallContext) {}
+    fn register_in(&mut self, _: &InstructionContext, _: u32) -> Option<u64> {
         None
     }
-    fn system_out(&mut self, _: &InstructionContext, _: SystemRegister, _: u64) -> bool {
+    fn register_out(&mut self, _: &InstructionContext, _: u32, _: u64) -> bool {
         false
     }
 }

@@ -66,31 +66,31 @@ fn instructions() -> Vec<(c_int, *mut c_void)> {
 extern "C" fn port_in(_: *mut uc_engine, port: u32, size: c_int, user: *mut c_void) -> u32 {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.port_in(&InstructionContext(handle), port as u16, size as u32)
+    events.port_in(&InstructionContext(handle), port.into(), size as u32) as u32
 }
 
 extern "C" fn port_out(_: *mut uc_engine, port: u32, size: c_int, value: u32, user: *mut c_void) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.port_out(&InstructionContext(handle), port as u16, size as u32, value);
+    events.port_out(&InstructionContext(handle), port.into(), size as u32, value.into());
 }
 
 extern "C" fn cpuid(_: *mut uc_engine, user: *mut c_void) -> c_int {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.cpuid(&InstructionContext(handle));
+    events.identify(&InstructionContext(handle));
     1
 }
 
 extern "C" fn rdtsc(_: *mut uc_engine, user: *mut c_void) -> c_int {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.rdtsc(&InstructionContext(handle));
+    events.read_clock(&InstructionContext(handle));
     1
 }
 
 extern "C" fn syscall(_: *mut uc_engine, user: *mut c_void) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.syscall(&SyscallContext(handle));
+    events.system_call(&SyscallContext(handle));
 }

@@ -11,8 +11,9 @@ pub mod state;
 pub mod tasks;
 pub mod trap;
 
-use super::{Exception, Instructions, Model, WindowRow};
+use super::{Exception, Firmware, Instructions, Model, WindowRow};
 use trapline_isa::arch::Arch;
+use trapline_isa::arm::abi::AAPCS;
 
 /// Kernels in A32 code.
 pub static ARM: Model = model(Arch::Arm);
@@ -58,6 +59,7 @@ const fn model(arch: Arch) -> Model {
         set: state::set,
         current_task: place::current_task,
         instructions: Instructions::NONE,
+        firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
         tasks_by_code: tasks::by_code,
         dump: state::dump,
         named: named::NAMED,

@@ -10,8 +10,9 @@ pub mod place;
 pub mod state;
 pub mod trap;
 
-use super::{Instructions, Model, TaskPlace, WindowRow};
+use super::{Firmware, Instructions, Model, TaskPlace, WindowRow};
 use trapline_isa::arch::Arch;
+use trapline_isa::arm64::abi::AAPCS64;
 
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
@@ -52,6 +53,7 @@ pub static ARM64: Model = Model {
     set: state::set,
     current_task: place::current_task,
     instructions: Instructions::NONE,
+    firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     tasks_by_code: |_| TaskPlace::default(),
     dump: state::dump,
     named: named::NAMED,

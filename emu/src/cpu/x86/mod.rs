@@ -12,7 +12,7 @@ pub mod state;
 pub mod tasks;
 pub mod trap;
 
-use super::{Instructions, Model, WindowRow};
+use super::{Firmware, Instructions, Model, WindowRow};
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -61,6 +61,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             read_clock: cpuid::read_clock,
             system_call: deliver::system_call,
         },
+        firmware: Firmware::NONE,
         tasks_by_code: tasks::by_code,
         dump: state::dump,
         named: named::NAMED,

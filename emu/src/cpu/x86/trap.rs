@@ -42,7 +42,7 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
     let software = image.get32(EXCEPTION_IS_INT) != 0;
     let error = (!software && has_error_code(vector)).then(|| image.get32(ERROR_CODE));
     let fetch = vector == PAGE_FAULT && error.is_some_and(|code| code & FAULT_FETCH != 0);
-    let exception = Exception { vector, error, software, fetch, external: false };
+    let exception = Exception { error, software, fetch, ..Exception::of(vector) };
     let is_step = vector == DEBUG && handle.live64(DEBUG_STATUS) & DEBUG_STEP != 0;
     let kind = if is_step { TrapKind::Step } else { TrapKind::Exception };
     Trap { kind, exception, pc: resume, resume }

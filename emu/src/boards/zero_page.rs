@@ -1,21 +1,10 @@
 //! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file system.
 //!
 //! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so neither the set-up
-//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A bzImage that is booted whole (`whole.rs`) is
+//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A bzImage that is booted whole (`boot/whole.rs`) is
 //! given its own header in the parameters, as its decompressor wants it.
 
-/// Memory as a kernel is to find it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Boot {
-    /// Physical addresses and what lies there.
-    pub pieces: Vec<(u64, Vec<u8>)>,
-    /// The address that the kernel is given.
-    pub info: u64,
-}
-
-/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
-/// alternatives, return thunks, static calls).
-pub const TEXT_IS_PATCHED: &[&str] = &["rest_init"];
+use super::Boot;
 
 /// The longest command line, its end included.
 pub const COMMAND_LINE_BYTES: usize = 2048;

@@ -219,7 +219,15 @@ fn symbols_and_images_are_listed() {
             "debian/amd64",
             "debian/i386",
             "debian/arm64",
-            "debian/armhf"
+            "debian/armhf",
+            "debian/amd64-cloud",
+            "debian/amd64-rt",
+            "debian/i386-pae",
+            "debian/i386-rt",
+            "debian/arm64-cloud",
+            "debian/arm64-rt",
+            "debian/armhf-lpae",
+            "debian/armhf-rt",
         ]
     );
     let info = trapline(&["images", "info", "tiny/x86_64"]);

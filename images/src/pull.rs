@@ -120,7 +120,7 @@ impl PullError {
             PullError::Interrupted { .. } => "the next pull goes on where this one has ended",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
             PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
-            PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56; leave out @VERSION for the newest",
+            PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12 or debian/i386@6.1.0-50-686-pae; leave out @VERSION for the newest",
             PullError::Failed { .. } | PullError::Incomplete { .. } => "try it again; nothing half-made is left behind",
             PullError::Cache { .. } => "XDG_CACHE_HOME may name another place for caches",
         }
@@ -161,7 +161,7 @@ impl Puller {
         {
             return Ok(Pulled { local, was_there: true });
         }
-        let apt = Apt::new(self, wanted.stock)?;
+        let apt = Apt::new(self, wanted)?;
         apt.update(report)?;
         let version = apt.version(wanted)?;
         let exactly = Wanted { stock: wanted.stock, version: Some(version.clone()) };
@@ -229,7 +229,9 @@ struct Apt<'a> {
 }
 
 impl<'a> Apt<'a> {
-    fn new(puller: &'a Puller, stock: &Stock) -> Result<Apt<'a>, PullError> {
+    fn new(puller: &'a Puller, wanted: &Wanted) -> Result<Apt<'a>, PullError> {
+        let stock = wanted.stock;
+        let backport = wanted.version.as_deref().is_some_and(stock::is_backport);
         let home = puller.cache.join(".apt").join(stock.architecture);
         let apt = Apt { puller, configuration: home.join("apt.conf") };
         let proxy = apt.proxy()?;
@@ -238,7 +240,8 @@ impl<'a> Apt<'a> {
                 fs::create_dir_all(home.join(folder))?;
             }
             fs::write(home.join("state/status"), "")?;
-            fs::write(home.join("sources.list"), sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists()))?;
+            let sources = sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists(), backport);
+            fs::write(home.join("sources.list"), sources)?;
             fs::write(&apt.configuration, configuration(&home, stock.architecture) + &proxy)
         };
         write().map_err(|cause| puller.unusable(cause))?;
@@ -425,13 +428,15 @@ fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
     })
 }
 
-fn sources(mirror: &str, architecture: &str, has_keyring: bool) -> String {
+fn sources(mirror: &str, architecture: &str, has_keyring: bool, backport: bool) -> String {
     let keyring = if has_keyring { format!(" signed-by={KEYRING}") } else { String::new() };
     let line = |mirror: &str, suite: &str| format!("deb [arch={architecture}{keyring}] {mirror} {suite} main\n");
+    let backports = if backport { line(mirror, &format!("{SUITE}-backports")) } else { String::new() };
     [
         line(mirror, SUITE),
         line(mirror, &format!("{SUITE}-updates")),
         line(&format!("{mirror}-security"), &format!("{SUITE}-security")),
+        backports,
     ]
     .concat()
 }

@@ -1,4 +1,5 @@
-//! Stock kernels by name, `debian/amd64` or `debian/amd64@6.1.0-56`, and where they lie on this computer.
+//! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`, and where they lie on
+//! this computer.
 //!
 //! Folders listed in `TRAPLINE_IMAGES` are searched first, then the cache that `pull` fills; both have the same layout:
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
@@ -29,40 +30,37 @@ const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
 /// The tests of the ciphers are most of these kernels' boot (lab/arm.md 12).
 const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 panic=-1 cryptomgr.notests=1";
 
-static STOCKS: [Stock; 4] = [
-    Stock {
-        name: "debian/amd64",
-        description: "Debian 12's kernel for x86_64, with busybox",
-        architecture: "amd64",
-        newest: "linux-image-amd64",
-        flavour: "amd64",
-        command_line: COMMAND_LINE,
-    },
-    Stock {
-        name: "debian/i386",
-        description: "Debian 12's kernel for i386 (686, without PAE), with busybox",
-        architecture: "i386",
-        newest: "linux-image-686",
-        flavour: "686",
-        command_line: COMMAND_LINE,
-    },
-    Stock {
-        name: "debian/arm64",
-        description: "Debian 12's kernel for arm64, with busybox",
-        architecture: "arm64",
-        newest: "linux-image-arm64",
-        flavour: "arm64",
-        command_line: ARM_COMMAND_LINE,
-    },
-    Stock {
-        name: "debian/armhf",
-        description: "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox",
-        architecture: "armhf",
-        newest: "linux-image-armmp",
-        flavour: "armmp",
-        command_line: ARM_COMMAND_LINE,
-    },
+/// Of an architecture the first is the one that is meant where nothing else is said.
+#[rustfmt::skip]
+static STOCKS: [Stock; 12] = [
+    // name                     architecture    flavour             the package that depends on the newest      for people
+    stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
+    stock("debian/i386",        "i386",         "686",              "linux-image-686",          "Debian 12's kernel for i386 (686, without PAE), with busybox"),
+    stock("debian/arm64",       "arm64",        "arm64",            "linux-image-arm64",        "Debian 12's kernel for arm64, with busybox"),
+    stock("debian/armhf",       "armhf",        "armmp",            "linux-image-armmp",        "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox"),
+    stock("debian/amd64-cloud", "amd64",        "cloud-amd64",      "linux-image-cloud-amd64",  "the same for x86_64 in clouds: fewer drivers"),
+    stock("debian/amd64-rt",    "amd64",        "rt-amd64",         "linux-image-rt-amd64",     "the same for x86_64, PREEMPT_RT"),
+    stock("debian/i386-pae",    "i386",         "686-pae",          "linux-image-686-pae",      "the same for i386 with PAE and NX"),
+    stock("debian/i386-rt",     "i386",         "rt-686-pae",       "linux-image-rt-686-pae",   "the same for i386 with PAE and NX, PREEMPT_RT"),
+    stock("debian/arm64-cloud", "arm64",        "cloud-arm64",      "linux-image-cloud-arm64",  "the same for arm64 in clouds: fewer drivers"),
+    stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "the same for arm64, PREEMPT_RT"),
+    stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "the same for 32-bit ARM with the long format of page tables"),
+    stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "the same for 32-bit ARM, PREEMPT_RT"),
 ];
+
+const fn stock(
+    name: &'static str,
+    architecture: &'static str,
+    flavour: &'static str,
+    newest: &'static str,
+    description: &'static str,
+) -> Stock {
+    let command_line = match architecture.as_bytes() {
+        b"arm64" | b"armhf" => ARM_COMMAND_LINE,
+        _ => COMMAND_LINE,
+    };
+    Stock { name, description, architecture, newest, flavour, command_line }
+}
 
 /// All of them.
 pub fn stocks() -> &'static [Stock] {
@@ -79,15 +77,18 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a name stands for; `None` if it is no stock kernel's. The version may be written with its flavour.
+    /// What a name stands for; `None` if it is no stock kernel's. The version may be written with a flavour, which may be that of another
+    /// kernel of the architecture.
     pub fn parse(name: &str) -> Option<Wanted> {
         let (name, version) = match name.split_once('@') {
             Some((name, version)) => (name, Some(version)),
             None => (name, None),
         };
-        let stock = STOCKS.iter().find(|stock| stock.name == name)?;
-        let version = version.map(|version| stock.version_of(version).unwrap_or(version).to_string());
-        Some(Wanted { stock, version })
+        let named = STOCKS.iter().find(|stock| stock.name == name)?;
+        let Some(version) = version else { return Some(Wanted { stock: named, version: None }) };
+        let mut same = STOCKS.iter().filter(|stock| stock.architecture == named.architecture);
+        let (stock, version) = same.find_map(|stock| Some((stock, stock.version_of(version)?))).unwrap_or((named, version));
+        Some(Wanted { stock, version: Some(version.to_string()) })
     }
 
     /// As on the command line.
@@ -112,15 +113,23 @@ impl Stock {
     }
 }
 
-/// Digits, dots and dashes: nothing that could lead out of a folder or be taken for an option.
+/// Digits, dots and dashes, and what backports have in their names: nothing that could lead out of a folder or be taken for an option.
 pub(crate) fn is_version(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'))
+        && text.replacen(BACKPORT, "", 1).bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
+}
+
+/// `6.12.95+deb12`, `6.5.0-0.deb12.4`
+const BACKPORT: &str = "deb12";
+
+/// Whether a version is one that Debian 12 has got from a later Debian.
+pub(crate) fn is_backport(version: &str) -> bool {
+    version.contains(BACKPORT)
 }
 
 /// By number, part by part.
 pub(crate) fn order(version: &str) -> Vec<u64> {
-    version.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect()
+    version.split(['.', '-', '+']).map(|part| part.trim_start_matches("deb").parse().unwrap_or(0)).collect()
 }
 
 /// A stock kernel on this computer.
@@ -180,12 +189,13 @@ pub fn folders() -> Vec<PathBuf> {
     listed.chain(cache_folder()).collect()
 }
 
-/// The kernel that is wanted: in the first folder that has it, the newest version there unless one was named.
+/// The kernel that is wanted: in the first folder that has it, the newest version there that is no backport unless one was named.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
-    folders.iter().find_map(|folder| {
-        let versions = versions(wanted.stock, folder).into_iter();
-        versions.rev().find(|local| wanted.version.as_ref().is_none_or(|version| *version == local.version))
-    })
+    let is_it = |local: &Local| match &wanted.version {
+        Some(version) => *version == local.version,
+        None => !is_backport(&local.version),
+    };
+    folders.iter().find_map(|folder| versions(wanted.stock, folder).into_iter().rev().find(is_it))
 }
 
 /// All versions in a folder, the newest last.
@@ -223,7 +233,8 @@ pub fn remove(wanted: &Wanted, cache: &Path) -> io::Result<Vec<String>> {
         fs::rename(&folder, &going)?;
         fs::remove_dir_all(&going)?;
     }
-    if stays.is_empty() && !goes.is_empty() {
+    let needs_busybox = |stock: &&Stock| stock.architecture == wanted.stock.architecture && !versions(stock, cache).is_empty();
+    if stays.is_empty() && !goes.is_empty() && !STOCKS.iter().any(|stock| needs_busybox(&stock)) {
         let busybox = busybox(wanted.stock, cache);
         if busybox.exists() {
             fs::remove_file(busybox)?;

@@ -44,6 +44,13 @@ fn names_may_carry_a_version() {
         ("debian/i386@6.1.0-50-686",        Some("debian/i386"),    Some("6.1.0-50")),
         ("debian/armhf@6.1.0-50-armmp",     Some("debian/armhf"),   Some("6.1.0-50")),
         ("debian/arm64",                    Some("debian/arm64"),   None),
+        ("debian/i386-pae",                 Some("debian/i386-pae"), None),
+        ("debian/i386@6.1.0-50-686-pae",    Some("debian/i386-pae"), Some("6.1.0-50")),
+        ("debian/i386@6.1.0-50-rt-686-pae", Some("debian/i386-rt"), Some("6.1.0-50")),
+        ("debian/i386-pae@6.1.0-50-686",    Some("debian/i386"),    Some("6.1.0-50")),
+        ("debian/i386@6.5.0-0.deb12.4-686", Some("debian/i386"),    Some("6.5.0-0.deb12.4")),
+        ("debian/amd64@6.12.95+deb12",      Some("debian/amd64"),   Some("6.12.95+deb12")),
+        ("debian/i386@6.1.0-50-armmp",      Some("debian/i386"),    Some("6.1.0-50-armmp")),
         ("debian/m68k",                     None,                   None),
         ("debian",                          None,                   None),
         ("",                                None,                   None),
@@ -66,7 +73,10 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
     first.file("6.1.0-50-armmp/vmlinuz-6.1.0-50-armmp");
     first.file("6.1.0-51-armmp-lpae/vmlinuz-6.1.0-51-armmp-lpae");
     first.file("busybox/busybox-armhf");
+    first.file("6.12.95+deb12-amd64/vmlinuz-6.12.95+deb12-amd64");
     second.file("6.1.0-50-686/vmlinuz-6.1.0-50-686");
+    second.file("6.1.0-50-686-pae/vmlinuz-6.1.0-50-686-pae");
+    second.file("6.1.0-49-686-pae/vmlinuz-6.1.0-49-686-pae");
     second.file("6.1.0-56-amd64/vmlinuz-6.1.0-56-amd64");
     let folders = [first.0.clone(), second.0.clone()];
     #[rustfmt::skip]
@@ -78,6 +88,11 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
         ("debian/amd64@6.1.0-11",   None,                   &first,     false),
         ("debian/i386",             Some("6.1.0-50"),       &second,    false),
         ("debian/armhf",            Some("6.1.0-50"),       &first,     true),
+        ("debian/armhf-lpae",       Some("6.1.0-51"),       &first,     true),
+        ("debian/amd64@6.12.95+deb12", Some("6.12.95+deb12"), &first,   true),
+        ("debian/i386-pae",         Some("6.1.0-50"),       &second,    false),
+        ("debian/i386@6.1.0-49-686-pae", Some("6.1.0-49"),  &second,    false),
+        ("debian/i386@6.1.0-49",    None,                   &second,    false),
     ];
     for (name, version, folder, with_busybox) in cases {
         let found = locate(&wanted(name), &folders);

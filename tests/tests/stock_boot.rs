@@ -60,11 +60,14 @@ impl Stock {
     }
 
     fn session_of(&self, script: Option<&[u8]>, whole: Option<Whole>) -> Session {
+        Session::new(self.kernel.clone(), &self.config(script, whole)).expect("a machine")
+    }
+
+    fn config(&self, script: Option<&[u8]>, whole: Option<Whole>) -> Config {
         let initrd: Arc<[u8]> = initramfs::with_busybox(&self.busybox, script, &[]).into();
         let command_line = self.command_line.clone();
         let whole = whole.map(Arc::new);
-        let config = Config { command_line, initrd: Some(initrd), whole, record_events: true, ..Config::default() };
-        Session::new(self.kernel.clone(), &config).expect("a machine")
+        Config { command_line, initrd: Some(initrd), whole, record_events: true, ..Config::default() }
     }
 
     /// The functions that are probed.
@@ -250,6 +253,33 @@ fn debian_amd64_boots_and_is_the_same_under_probes() {
 #[test]
 fn debian_i386_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386", "i686", 20, true);
+}
+
+/// BY-4, OP-7: 32 bits with PAE and NX.
+#[test]
+fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
+}
+
+/// BY-4: with a gigabyte of memory, more of the address space is the guest's direct map than anywhere else.
+#[test]
+fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory() {
+    for name in ["debian/i386", "debian/i386-pae"] {
+        let Some(stock) = stock(name) else { continue };
+        let boot = |probes: &[Kprobe]| {
+            let config = Config { ram: Some(1 << 30), ..stock.config(Some(b"exit 7\n"), None) };
+            let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
+            for probe in probes {
+                session.register_kprobe(probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
+            }
+            run(&mut session)
+        };
+        let plain = boot(&[]);
+        assert_eq!(plain.stop, Stop::PowerOff(7), "{name}; console:\n{}", plain.console);
+        let probes = ["do_sys_openat2", "vfs_read", "schedule"].map(|name| Kprobe::at(name).pre(|_| Flow::Continue));
+        assert_same(name, &plain, &boot(&probes));
+        assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}: {probes:?}");
+    }
 }
 
 /// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. With `--nocapture` it shows

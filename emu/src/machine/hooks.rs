@@ -262,7 +262,22 @@ impl<L: Listener> Inner<L> {
             self.hide_window();
             self.shown = (self.view.model.show_window)(&cpu.handle(), &self.view.ram, &self.window, pc);
             self.set_gate();
+            if self.shown.is_none() {
+                self.has_no_room(cpu);
+            }
         }
+    }
+
+    #[cold]
+    fn has_no_room(&mut self, cpu: &TrapContext) {
+        let at = self.window.start..self.window.start + self.window.len;
+        self.shut_down(
+            cpu,
+            format!(
+                "a probe was hit where the guest's page tables have no room for the probe window ({at:#x?}): they map something of the \
+                 guest's own there, or have no table for that part of the address space"
+            ),
+        );
     }
 
     /// The CPU has left the window: its mapping goes before code of the guest's own can see it.

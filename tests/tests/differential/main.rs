@@ -231,7 +231,7 @@ fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Resu
 /// A fault in place at an address where the probe window lies.
 fn in_window(after: &After, fault_address: &str) -> bool {
     const WINDOWS: [Range<u64>; 4] = [
-        0xf000_0000..0xf100_0000,
+        0xfb00_0000..0xfc00_0000,
         0xffff_ffff_be00_0000..0xffff_ffff_c000_0000,
         0xbf60_0000..0xbfe0_0000,
         0xffff_8000_0700_0000..0xffff_8000_0800_0000,

@@ -13,9 +13,10 @@ use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
-/// text and modules), i386 directory entries that the kernel leaves empty.
+/// text and modules), i386 the middle of what is the kernel's area for vmalloc with any amount of memory: that is filled from its start,
+/// behind the 896 MiB of memory at most that are mapped below it, and by the per-CPU areas from its end.
 pub const fn window_start(long: bool) -> u64 {
-    if long { 0xffff_ffff_be00_0000 } else { 0xf000_0000 }
+    if long { 0xffff_ffff_be00_0000 } else { 0xfb00_0000 }
 }
 
 /// The most that the window may hold there.
@@ -32,7 +33,10 @@ const SMALL_ENTRY: u32 = 0x61;
 const DIRECTORY_ENTRY: u32 = 0x61;
 const PRESENT: u64 = 1;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const LARGE: u64 = 1 << 7;
 const LARGE_PAGE: u64 = 2 << 20;
+/// Where the top table of PAE lies, by CR3: it has four entries.
+const PAE_TOP: u64 = 0xffff_ffe0;
 const DIRECTORY_SPAN: u64 = 4 << 20;
 
 /// Fills the tables of our own, once: they map the window's pages for any directory that points at them.
@@ -49,8 +53,8 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
     let paging = Paging::of(handle, LONG);
     let offset = address.wrapping_sub(window.start);
     match paging.kind {
-        Kind::FourLevel => {
-            let at = directory_entry(ram, paging.top & ADDRESS, address)?;
+        Kind::FourLevel | Kind::Pae => {
+            let at = directory_entry(ram, &paging, address)?;
             let wanted = (window.physical + (offset & !(LARGE_PAGE - 1))) | LARGE_ENTRY;
             put_entry(ram, Shown { at, before: ram.word64(at), bytes: 8 }, wanted)
         }
@@ -59,7 +63,7 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
             let wanted = (window.tables + offset / DIRECTORY_SPAN * 4096) as u32 | DIRECTORY_ENTRY;
             put_entry(ram, Shown { at, before: ram.word32(at).into(), bytes: 4 }, wanted.into())
         }
-        Kind::Pae | Kind::Off => None,
+        Kind::Off => None,
     }
 }
 
@@ -92,11 +96,15 @@ fn write_entry(ram: &Ram, shown: &Shown, value: u64) {
 
 /// Where the entry of 2 MiB for an address lies.
 #[inline]
-fn directory_entry(ram: &Ram, top: u64, address: u64) -> Option<u64> {
-    let mut table = top;
-    for shift in [39, 30] {
+fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
+    let (mut table, upper) = match paging.kind {
+        Kind::Pae => (paging.top & PAE_TOP, &[30][..]),
+        _ => (paging.top & ADDRESS, &[39, 30][..]),
+    };
+    for shift in upper {
         let entry = ram.word64(table + (address >> shift & 511) * 8);
-        if entry & PRESENT == 0 {
+        // A page of 1 GiB is the guest's own, as any other is.
+        if entry & PRESENT == 0 || entry & LARGE != 0 {
             return None;
         }
         table = entry & ADDRESS;

@@ -177,3 +177,100 @@ fn records_are_the_same_in_both_forms_of_detours() {
         assert_eq!(records("lean"), records("faithful"), "{image}");
     }
 }
+
+/// The rows of the summary, by the probes' names.
+fn rows(said: &Said) -> Vec<(String, String, u64)> {
+    let summary: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
+    let row = |row: &Value| {
+        let text = |key: &str| row[key].as_str().unwrap().to_string();
+        (text("name"), text("mode"), row["hits"].as_u64().unwrap())
+    };
+    summary["probes"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// DV-2, DV-3, DV-4, OP-10: what debugfs, sysctl and kprobe_events do by hand is done at a guest time, in order, and the guest cannot tell.
+#[test]
+fn commands_are_carried_out_while_the_guest_runs() {
+    let events = ["-q", "--out", "/dev/null", "--summary", "json", "-e", "p:read vfs_read", "-e", "r:done do_fork"];
+    let plain = run(&events);
+    #[rustfmt::skip]
+    let said = run(&[&events[..], &[
+        "--at", "0ns",   "disable",
+        "--at", "200us", "profile",
+        "--at", "200us", "enable",
+        "--at", "300us", "p:late vfs_write",
+        "--at", "500us", "list",
+        "--at", "500us", "knob off",
+        "--at", "500us", "list",
+        "--at", "600us", "knob on",
+        "--at", "600us", "disable late",
+        "--at", "600us", "-:late",
+        "--at", "600us", "disable kprobes/read",
+        "--at", "600us", "list",
+    ]].concat());
+    assert_eq!(said.status, 0, "{}", said.err);
+    // With JSON on standard output, what is for people is on standard error.
+    let profile: Vec<Vec<&str>> =
+        said.err.lines().filter(|line| line.starts_with("  ")).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(profile, [["read", "0", "0"], ["done", "0", "0"]], "nothing was armed until then: {}", said.err);
+    let lists: Vec<&str> = said.err.lines().filter(|line| line.contains("  k  ") || line.contains("  r  ")).collect();
+    let of = |symbol: &str| lists.iter().copied().filter(|line| line.contains(symbol)).collect::<Vec<_>>();
+    assert_eq!((of("vfs_write").len(), of("vfs_read").len(), of("do_fork").len()), (2, 3, 3), "{lists:?}");
+    assert!(of("do_fork")[0].ends_with("[OPTIMIZED]") && !of("do_fork")[1].contains("OPTIMIZED"), "{lists:?}");
+    assert!(of("vfs_read")[2].ends_with("[DISABLED]"), "{lists:?}");
+    let (plain, rows) = (rows(&plain), rows(&said));
+    let names: Vec<&str> = rows.iter().map(|(name, _, _)| name.as_str()).collect();
+    assert_eq!(names, ["read", "done", "late"], "{rows:?}");
+    assert!(rows[2].1 == "removed" && rows[2].2 > 0, "what was removed is told of too: {rows:?}");
+    assert!(rows[0].2 > 0 && rows[0].2 < plain[0].2, "{rows:?}, {plain:?}");
+    let console = |args: &[&str]| {
+        let said = run(&[&["-e", "p vfs_read", "--out", "/dev/null"], args].concat());
+        said.out.split("\nthe guest powered off").next().unwrap().to_string()
+    };
+    assert_eq!(
+        console(&["--at", "100us", "disable", "--at", "300us", "enable", "--at", "400us", "j:one schedule"]),
+        console(&[])
+    );
+}
+
+/// DV-3, DV-4: blacklist and profile are printed on request.
+#[test]
+fn the_blacklist_and_the_profile_are_printed_at_the_end() {
+    let said = run(&["-q", "--profile", "--list-blacklist", "--summary", "none", "--out", "/dev/null", "-e", "p:read vfs_read"]);
+    assert_eq!(said.status, 0, "{}", said.err);
+    let (profile, blacklist) = said.out.split_once('\n').unwrap();
+    let words: Vec<&str> = profile.split_whitespace().collect();
+    assert!(words[0] == "read" && words[1].parse::<u64>().unwrap() > 100 && words[2] == "0", "{profile}");
+    assert!(blacklist.lines().all(|line| line.starts_with("0x") && line.contains('\t')), "{blacklist}");
+    assert!(blacklist.contains("\tcount_blacklisted_calls\n"), "{blacklist}");
+}
+
+/// JP-2: jprobes are events too, by a letter of our own.
+#[test]
+fn jprobe_events_record_arguments() {
+    let said = run(&["-q", "-e", "j:fork do_fork flags=$arg1 start=$arg2:u64"]);
+    assert_eq!(said.status, 0, "{}", said.err);
+    let records = said.out.lines().filter(|line| line.contains(": fork: (do_fork+0x0/") && line.ends_with("start=0")).count();
+    assert!(records > 10, "{}", said.out);
+}
+
+/// DV-4: a command that cannot be is refused before anything boots; one that the guest's state refuses is told, and the status tells it.
+#[test]
+fn commands_that_cannot_be_are_told() {
+    #[rustfmt::skip]
+    let cases: [(&str, &[&str], i32, &[&str]); 6] = [
+        ("no time",                 &["--at", "soon", "list"],                             2, &["`soon` is no guest time", "50ms"]),
+        ("no command",              &["--at", "1us", "reboot"],                            2, &["`reboot` is no command", "knob on"]),
+        ("a line that is wrong",    &["--at", "1us", "p:x vfs_read %nosuch:u99"],          2, &["--at 1us:1:", "BAD_TYPE"]),
+        ("an unknown event",        &["--at", "1us", "disable nosuch"],                    1, &["no such event", "`disable nosuch` was not done"]),
+        ("an event in use",         &["-e", "p:x vfs_read", "--at", "1us", "-:x"],         1, &["EBUSY", "disable it first"]),
+        ("later than the end",      &["--at", "900s", "list"],                             0, &["the run was over before `list`"]),
+    ];
+    for (what, args, status, expected) in cases {
+        let said = run(&[&["-q", "--out", "/dev/null"], args].concat());
+        assert_eq!(said.status, status, "{what}: {}", said.err);
+        for words in expected {
+            assert!(said.err.contains(words), "{what}: `{words}` is not in:\n{}", said.err);
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod assembly;
 mod bench;
 mod booted;
 mod check;
+mod commands;
 mod completions;
 mod console;
 mod disasm;

@@ -1,5 +1,6 @@
 //! `trapline run`: what is asked for, read and checked before anything boots.
 
+use super::commands::{Command, Timed, View};
 use super::console::Input;
 use super::event_error::{self, Script};
 use super::image::{self, SymbolsArg};
@@ -10,6 +11,7 @@ use super::{DetourName, Failure, PolicyName, place};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use clap::ValueEnum;
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -64,9 +66,19 @@ pub struct Args {
     /// Whose decisions about probes to make
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
+    /// Does this at a guest time: enable, disable ([GROUP/]EVENT, or all probes), knob on, knob off, list, profile, blacklist, or a line of
+    /// kprobe_events. What Linux refuses is refused: an event is disabled before `-:EVENT` removes it
+    #[arg(long, num_args = 2, value_names = ["TIME", "COMMAND"], allow_hyphen_values = true)]
+    at: Vec<String>,
     /// Prints the list of probes at the end, as debugfs shows it
     #[arg(long)]
     list: bool,
+    /// Prints the hits and misses of events at the end, as kprobe_profile shows them
+    #[arg(long)]
+    profile: bool,
+    /// Prints what may not be probed at the end, as debugfs shows it
+    #[arg(long)]
+    list_blacklist: bool,
     /// Refuses probes in this function, as NOKPROBE_SYMBOL does
     #[arg(long, value_name = "SYMBOL")]
     blacklist: Vec<String>,
@@ -93,6 +105,8 @@ Examples:
   trapline run debian/amd64 --whole                     the same, unpacked by its own decompressor
   trapline run debian/amd64 --module dummy.ko -e 'p:up dummy:dummy_dev_init'
   trapline run tiny/i386 -f probes.events --out trace.txt --quiet
+  trapline run -e 'p:read vfs_read' --at 100us 'disable read' --at 300us profile --at 300us 'enable read'
+  trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe: our own letter, as Linux has none for it
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
 /// How records are written.
@@ -134,17 +148,21 @@ impl Until {
                 false => Ok(Until::Console(wanted.into())),
             };
         }
-        const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = text.split_at(digits);
-        let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-        match (number.parse::<u64>(), factor) {
-            (Ok(number), Some(factor)) => {
-                number.checked_mul(factor).map(Until::Time).ok_or_else(|| "that is longer than any run".into())
-            }
-            _ => Err("a limit is a guest time with its unit (300ns, 20us, 50ms, 2s) or `console:TEXT`".into()),
+        match guest_time(text) {
+            None => Err("a limit is a guest time with its unit (300ns, 20us, 50ms, 2s) or `console:TEXT`".into()),
+            Some(None) => Err("that is longer than any run".into()),
+            Some(Some(time)) => Ok(Until::Time(time)),
         }
     }
+}
+
+/// A guest time with its unit, in nanoseconds; the inner `None` is one beyond all times.
+fn guest_time(text: &str) -> Option<Option<u64>> {
+    const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)?;
+    Some(number.parse::<u64>().ok()?.checked_mul(factor))
 }
 
 /// A run that is asked for; everything that can be wrong without booting has been found.
@@ -180,8 +198,10 @@ pub struct Request {
     pub summary: SummaryFormat,
     /// Whose decisions to make.
     pub policy: PolicyName,
-    /// Print the list at the end.
-    pub list: bool,
+    /// What is done with the probes on the way, in the order of time.
+    pub commands: VecDeque<Timed>,
+    /// What is printed at the end.
+    pub views: Vec<View>,
     /// Functions that must not be probed.
     pub blacklist: Vec<String>,
     /// No jumps.
@@ -240,7 +260,8 @@ impl Args {
             format: if self.json { Format::Json } else { self.format },
             summary: if self.json { SummaryFormat::Json } else { self.summary },
             policy: self.policy,
-            list: self.list,
+            commands: self.commands()?,
+            views: self.views(),
             blacklist: self.blacklist.clone(),
             no_optimize: self.no_optimize,
             detour: self.detour,
@@ -250,6 +271,27 @@ impl Args {
 }
 
 impl Args {
+    fn views(&self) -> Vec<View> {
+        let wanted = [(self.list, View::List), (self.profile, View::Profile), (self.list_blacklist, View::Blacklist)];
+        wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, view)| view).collect()
+    }
+
+    fn commands(&self) -> Result<VecDeque<Timed>, Failure> {
+        let mut commands = Vec::new();
+        for pair in self.at.chunks_exact(2) {
+            let [time, text] = pair else { continue };
+            let Some(Some(at)) = guest_time(time) else {
+                let why = format!("--at: `{time}` is no guest time");
+                return Err(Failure::usage(why).advise("write a number and its unit: 300ns, 20us, 50ms, 2s"));
+            };
+            let script = || Script { source: format!("--at {time}"), text: text.clone() };
+            let command = Command::parse(text, |_| Ok(read_events(script())?.pop()))?;
+            commands.push(Timed { at, text: text.clone(), command });
+        }
+        commands.sort_by_key(|command| command.at);
+        Ok(commands.into())
+    }
+
     /// A person types where a shell waits for one: on a stock kernel that has no script to run.
     fn input(&self, has_console: bool) -> Result<Input, Failure> {
         if let Some(file) = &self.console_input {

@@ -1,5 +1,6 @@
 //! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the probes saw.
 
+use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::records::Records;
 use super::run::{Event, Format, Request, SummaryFormat};
@@ -77,6 +78,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         request,
         typist,
         last_words: LastWords::default(),
+        removed: Vec::new(),
         log: Vec::new(),
         refused: 0,
         armed: BTreeMap::new(),
@@ -93,7 +95,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         End::Panicked => Err(Failure::failed("the guest's kernel panicked")),
         End::Stopped(Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
         End::Stopped(Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
-        _ if refused > 0 => Err(Failure::failed("a probe that waited for its module could not be made")),
+        _ if refused > 0 => Err(Failure::failed("something that was asked for while the guest ran could not be done")),
         End::Left | End::Halted | End::Stopped(_) => Ok(()),
     }
 }
@@ -105,9 +107,11 @@ struct Run {
     request: Request,
     typist: Option<Typist>,
     last_words: LastWords,
+    /// Probes that were removed on the way, with what they have counted.
+    removed: Vec<Member>,
     /// What the engine said, for the summary.
     log: Vec<String>,
-    /// Probes in modules that could not be made.
+    /// Probes in modules that could not be made, and commands that could not be carried out.
     refused: usize,
     /// When the probe of an event first stood in the text: by group and name.
     armed: BTreeMap<(String, String), u64>,
@@ -212,8 +216,9 @@ impl Run {
     fn until_the_end(&mut self, mut console: Console) -> Result<End, Failure> {
         let limit = self.request.time_limit.unwrap_or(u64::MAX);
         self.session.machine_mut().stop_at_console_text(self.request.console_text.as_deref());
-        let slice = if self.events.members().is_empty() { QUIET_SLICE } else { SLICE };
+        self.carry_out_due()?;
         loop {
+            let slice = if self.events.members().is_empty() { QUIET_SLICE } else { SLICE };
             match console.typed(self.session.machine().now()) {
                 Typed::Keys(keys) => self.session.machine_mut().console_input(&keys),
                 Typed::Leave => return Ok(End::Left),
@@ -221,7 +226,8 @@ impl Run {
             if let Some(typist) = &mut self.typist {
                 typist.look(self.session.machine_mut());
             }
-            let slice_end = self.session.machine().now().saturating_add(slice).min(limit);
+            let next = self.request.commands.front().map_or(u64::MAX, |command| command.at);
+            let slice_end = self.session.machine().now().saturating_add(slice).min(limit).min(next);
             let stop = self.session.run_until(slice_end);
             self.show_console()?;
             self.take_records()?;
@@ -229,10 +235,45 @@ impl Run {
                 self.attach_to_modules();
                 continue;
             }
+            self.carry_out_due()?;
             if stop != Stop::Limit || slice_end == limit {
                 return Ok(End::of(stop, &self.last_words));
             }
         }
+    }
+
+    /// What `--at` says about this moment, in front of whatever the guest does next.
+    fn carry_out_due(&mut self) -> Result<(), Failure> {
+        let now = self.session.machine().now();
+        while self.request.commands.front().is_some_and(|command| command.at <= now)
+            && let Some(Timed { text, command, .. }) = self.request.commands.pop_front()
+        {
+            match commands::carry_out(&command, &mut self.session, &mut self.events) {
+                Ok(done) => {
+                    self.removed.extend(done.removed);
+                    self.print(&done.text)?;
+                }
+                Err(failure) => {
+                    eprint!("{}", failure.render(output::Paint::for_errors()));
+                    eprintln!("{} `{text}` was not done", output::Paint::for_errors().error("error:"));
+                    self.refused += 1;
+                }
+            }
+            if let Command::Event(_) = command {
+                self.session.time_hits();
+                self.note_armed();
+            }
+        }
+        Ok(())
+    }
+
+    /// For people; where standard output is for programs, elsewhere.
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        let written = match self.prints_json() {
+            true => io::stderr().write_all(text.as_bytes()),
+            false => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
+        };
+        written.map_err(|error| Failure::output(&error))
     }
 
     fn show_console(&mut self) -> Result<(), Failure> {
@@ -274,12 +315,21 @@ impl Run {
 
     fn finish(mut self, end: &End, host_ns: u64) -> Result<(), Failure> {
         let virtual_ns = self.session.machine().now();
-        let (events, armed) = (&self.events, &self.armed);
-        let (probes, list, dropped, written) = self.session.with_engine(|engine, guest| {
+        for missed in std::mem::take(&mut self.request.commands) {
+            let note = output::Paint::for_errors().advice("note:");
+            eprintln!("{note} the run was over before `{}` was to be done", missed.text);
+        }
+        let (events, armed, removed, views) = (&self.events, &self.armed, &self.removed, &self.request.views);
+        let (probes, shown, dropped, written) = self.session.with_engine(|engine, guest| {
             let summaries = engine.summary(guest);
+            let gone = removed.iter().map(|member| {
+                let (address, row) = row(member, armed, &[]);
+                (address, ProbeRow { mode: "removed".into(), ..row })
+            });
             let rows: Vec<(Option<u64>, ProbeRow)> =
-                events.members().iter().map(|member| row(member, armed, &summaries)).collect();
-            (rows, engine.list(guest), engine.records().dropped(), engine.records().written())
+                events.members().iter().map(|member| row(member, armed, &summaries)).chain(gone).collect();
+            let shown: String = views.iter().map(|view| commands::show(*view, events, engine, guest)).collect();
+            (rows, shown, engine.records().dropped(), engine.records().written())
         });
         let with_time = |(address, row): (Option<u64>, ProbeRow)| ProbeRow {
             ns_per_hit: address.and_then(|address| self.session.host_ns_per_hit(address)),
@@ -300,7 +350,7 @@ impl Run {
             .map(|(function, done)| TextWork { function: (*function).into(), times: done.times, virtual_ns: done.nanoseconds })
             .collect();
         let summary = Summary { ended: end.reason(), virtual_ns, host_ns, probes, records, losses, log: self.log, text_work };
-        let mut text = if self.request.list { list } else { String::new() };
+        let mut text = shown;
         text += &match self.request.summary {
             SummaryFormat::Table => format!("\n{}", summary.render(output::Paint::for_output())),
             SummaryFormat::Json => output::json_line(&summary)?,
@@ -339,6 +389,7 @@ fn row(member: &Member, armed: &BTreeMap<(String, String), u64>, summaries: &[Pr
     let (kprobe, no_instance) = match &member.probe {
         Attached::Kprobe(probe) => (probe, 0),
         Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
+        Attached::Jprobe(probe) => (probe.kprobe(), 0),
         Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
     };
     let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());

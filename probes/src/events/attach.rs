@@ -6,7 +6,7 @@ use super::parse::{self, Definition, Line, Location, Removal};
 use super::set::{Attached, EventSet, Member};
 use crate::engine::Engine;
 use crate::guest::Guest;
-use crate::probe::{Flow, Kprobe, Kretprobe};
+use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -39,12 +39,12 @@ impl EventSet {
         Ok(self.insert(prepared, probe))
     }
 
-    /// Removes what the line names, and unregisters the probes. Gives how many there were.
-    pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<usize, EventError> {
+    /// Removes what the line names, and unregisters the probes. Gives them, with what they have counted.
+    pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let members = self.take(removal)?;
         unregister(engine, guest, &members);
         self.forget_removed(|| engine.records().events());
-        Ok(members.len())
+        Ok(members)
     }
 
     /// Removes all events, enabled or not, as when the kernel's file is emptied.
@@ -124,6 +124,11 @@ fn register(
             hit.emit(event, |cpu, payload| programs.run(cpu, payload));
         });
         engine.register_kretprobe(guest, &probe).map(|()| Attached::Kretprobe(probe))
+    } else if definition.mirrors {
+        let probe = Jprobe::on(place).host(move |hit| {
+            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+        });
+        engine.register_jprobe(guest, &probe).map(|()| Attached::Jprobe(probe))
     } else {
         let probe = place.pre(move |hit| {
             hit.emit(event, |cpu, payload| programs.run(cpu, payload));
@@ -155,6 +160,7 @@ fn probe_of(probe: &Attached) -> Option<Kprobe> {
     match probe {
         Attached::Kprobe(probe) => Some(probe.clone()),
         Attached::Kretprobe(probe) => Some(probe.kprobe().clone()),
+        Attached::Jprobe(probe) => Some(probe.kprobe().clone()),
         Attached::Pending => None,
     }
 }

@@ -114,6 +114,43 @@ fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
     assert_eq!(bench.engine.records().pop().map(|record| record.header.event), Some(ids[3]));
 }
 
+/// JP-2, JP-3, DV-4: a jprobe as an event: the arguments at a function's entry, behind other probes there; one of its kind at a function.
+#[test]
+fn a_jprobe_is_an_event_too() {
+    let mut bench = Bench::new();
+    let untouched = bench.guest.text_bytes();
+    for line in ["j:args double a=$arg1 b=$arg2:u32", "p:in double"] {
+        bench.apply(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    bench.enable(true);
+    let expected = ["in: (double+0x0/0x10)", "args: (double+0x0/0x10) a=0x0 b=5", "in: (double+0x0/0x10)"];
+    let seen = bench.run();
+    assert!(seen.starts_with(&expected.join("\n")), "{seen}");
+    assert!(bench.engine.list(&bench.guest).contains("  j  double+0x0"));
+    assert!(bench.set.text().starts_with("j:kprobes/args double a=$arg1 b=$arg2:u32\n"), "{}", bench.set.text());
+    let profile = bench.set.profile();
+    assert_eq!(
+        profile.lines().next().map(|line| line.split_whitespace().collect::<Vec<_>>()),
+        Some(Vec::from(["args", "2", "0"]))
+    );
+    #[rustfmt::skip]
+    let cases = [
+        ("j:two double",           "FAIL_REG_PROBE",  "EEXIST"),
+        ("j:mid double+1",         "BAD_JPROBE",      "EINVAL"),
+        ("j:back double%return",   "BAD_JPROBE",      "EINVAL"),
+        ("j7:many double",         "MAXACT_NO_KPROBE", "EINVAL"),
+        ("j:in double",            "DIFF_PROBE_TYPE", "EEXIST"),
+        ("j:ret double n=$retval", "RETVAL_ON_PROBE", "EINVAL"),
+    ];
+    for (line, rule, errno) in cases {
+        let error = bench.apply(line).expect_err(line);
+        assert_eq!((error.code.name(), error.errno.name()), (rule, errno), "{line}: {error}");
+    }
+    bench.enable(false);
+    bench.apply("-:kprobes/").expect("all of them");
+    assert_eq!(bench.guest.text_bytes(), untouched);
+}
+
 /// DV-4: what the engine refuses is shown at the location, with Linux's rule.
 #[test]
 fn a_refusal_of_the_engine_is_shown_at_the_location() {

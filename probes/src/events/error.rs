@@ -91,4 +91,6 @@ codes! {
     DIFF_ARG_TYPE, SAME_PROBE,
     // Linux refuses these without a word.
     BAD_COMMAND, NO_PROBE_ADDR, NO_SUCH_EVENT, EVENT_IN_USE,
+    // Linux has no such events.
+    BAD_JPROBE,
 }

@@ -14,6 +14,8 @@ pub struct Format {
     pub event: String,
     /// Its records are of returns.
     pub returns: bool,
+    /// They are of jprobes.
+    pub mirrors: bool,
     /// Its values, in order.
     pub fields: Vec<Field>,
 }

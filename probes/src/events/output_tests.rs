@@ -15,7 +15,7 @@ fn field(name: &str, stored: Stored, count: Option<u8>) -> Field {
 }
 
 fn format(returns: bool, fields: &[Field]) -> Format {
-    Format { group: "files".to_owned(), event: "open".to_owned(), returns, fields: fields.to_vec() }
+    Format { group: "files".to_owned(), event: "open".to_owned(), returns, mirrors: false, fields: fields.to_vec() }
 }
 
 fn record(ip: u64, return_ip: u64, payload: &[u8]) -> Record {

@@ -7,12 +7,12 @@ use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write};
 
 /// What a line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// `p...` or `r...`
+    /// `p...`, `r...` or `j...`
     Add(Definition),
     /// `-:...`
     Remove(Removal),
@@ -23,6 +23,8 @@ pub enum Line {
 pub struct Definition {
     /// At the return of a function.
     pub returns: bool,
+    /// A jprobe: at a function's entry, behind all other probes there. No line of Linux's; this one is ours.
+    pub mirrors: bool,
     /// How many calls are followed at a time; 0 leaves it to the engine.
     pub maxactive: u32,
     /// The group, if the line names one.
@@ -77,10 +79,10 @@ pub fn line(text: &str) -> Result<Option<Line>, EventError> {
     let mut words = Piece::of(code).words();
     let Some(command) = words.next() else { return Ok(None) };
     match command.text.as_bytes().first() {
-        Some(b'p' | b'r') => definition(command, words).map(|definition| Some(Line::Add(definition))),
+        Some(b'p' | b'r' | b'j') => definition(command, words).map(|definition| Some(Line::Add(definition))),
         Some(b'-') => removal(command, words).map(|removal| Some(Line::Remove(removal))),
         _ => {
-            let why = "a line begins with 'p' (probe), 'r' (return probe) or '-:' (remove an event)";
+            let why = "a line begins with 'p' (probe), 'r' (return probe), 'j' (jprobe, which Linux's lines do not have) or '-:' (remove an event)";
             Err(EventError::new(command, Code::BAD_COMMAND, why))
         }
     }
@@ -91,18 +93,22 @@ fn definition<'a>(command: Piece<'a>, mut words: impl Iterator<Item = Piece<'a>>
         Some((head, names)) => (head, Some(names)),
         None => (command, None),
     };
-    let mut returns = head.text.starts_with('r');
+    let (mut returns, mirrors) = (head.text.starts_with('r'), head.text.starts_with('j'));
     let maxactive = maxactive(head.skip(1), returns)?;
     let Some(place) = words.next() else {
         let why = "say where to probe: a symbol such as vfs_read, vfs_read+4, or an address";
         return Err(EventError::new(command.end(), Code::NO_PROBE_ADDR, why));
     };
     let (location, at_return) = parse_location(place)?;
+    if mirrors && at_return {
+        let why = "a jprobe sees a function's arguments: leave %return out, or write 'r'";
+        return Err(EventError::new(place, Code::BAD_JPROBE, why));
+    }
     returns |= at_return;
     let (group, event) = names.map_or(Ok((None, None)), parse_names)?;
     let arguments = args::parse(words, returns)?;
     let (command_at, location_at) = (Span::of(command), Span::of(place));
-    Ok(Definition { returns, maxactive, group, event, location, arguments, command_at, location_at })
+    Ok(Definition { returns, mirrors, maxactive, group, event, location, arguments, command_at, location_at })
 }
 
 fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
@@ -113,7 +119,7 @@ fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
         let (code, why) = if text.starts_with_digit() {
             (Code::MAXACT_NO_KPROBE, "only a return probe has a number of calls to follow: leave the number out, or write 'r'")
         } else {
-            (Code::BAD_COMMAND, "behind 'p' stands ':' and a name, or a space")
+            (Code::BAD_COMMAND, "behind 'p' or 'j' stands ':' and a name, or a space")
         };
         return Err(EventError::new(text, code, why));
     }
@@ -208,7 +214,7 @@ fn removal<'a>(command: Piece<'a>, words: impl Iterator<Item = Piece<'a>>) -> Re
 /// As it is read back: `p:kprobes/open do_sys_open+4 arg1=%di`.
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.returns { "r" } else { "p" })?;
+        f.write_char(self.letter())?;
         if self.returns && self.maxactive != 0 {
             write!(f, "{}", self.maxactive)?;
         }
@@ -235,9 +241,18 @@ impl fmt::Display for Location {
 }
 
 impl Definition {
+    /// By which its line begins.
+    pub fn letter(&self) -> char {
+        match self {
+            Definition { returns: true, .. } => 'r',
+            Definition { mirrors: true, .. } => 'j',
+            _ => 'p',
+        }
+    }
+
     /// The name of an event that was given none.
     pub fn default_event(&self) -> String {
-        let letter = if self.returns { 'r' } else { 'p' };
+        let letter = self.letter();
         let mut name = match &self.location {
             Location::Address(_) => format!("{letter}_{}", self.location),
             Location::Symbol { name, offset } => format!("{letter}_{name}_{offset}"),

@@ -6,7 +6,7 @@ use super::format::{Field, Format};
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
 use crate::guest::{Guest, Site};
-use crate::probe::{Kprobe, Kretprobe};
+use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -71,6 +71,8 @@ pub enum Attached {
     Kprobe(Kprobe),
     /// A return probe.
     Kretprobe(Kretprobe),
+    /// A jprobe.
+    Jprobe(Jprobe),
     /// Its module is not there yet.
     Pending,
 }
@@ -122,7 +124,7 @@ impl EventSet {
             stored: argument.kind.stored(guest.isa().word),
             count: argument.count,
         });
-        let format = Format { group, event, returns: definition.returns, fields: fields.collect() };
+        let format = Format { group, event, returns: definition.returns, mirrors: definition.mirrors, fields: fields.collect() };
         let event = match self.find(&format.group, &format.event) {
             Some(existing) => self.joins(existing, &format, &definition).map(|()| existing)?,
             None => EventId(self.next),
@@ -135,9 +137,10 @@ impl EventSet {
         let Some(Known { format: known, .. }) = self.known.get(&existing) else { return Ok(()) };
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
         let name = format!("{}/{}", known.group, known.event);
-        if known.returns != format.returns {
-            let why =
-                format!("the event {name} exists and its probes are of the other kind (entry or return): choose another name");
+        if (known.returns, known.mirrors) != (format.returns, format.mirrors) {
+            let why = format!(
+                "the event {name} exists and its probes are of another kind (probe, return probe or jprobe): choose another name"
+            );
             return refused(definition.command_at, Code::DIFF_PROBE_TYPE, why);
         }
         if known.fields != format.fields {
@@ -276,6 +279,7 @@ impl Member {
         self.before.hits
             + match &self.probe {
                 Attached::Kprobe(probe) => probe.hits(),
+                Attached::Jprobe(probe) => probe.hits(),
                 Attached::Kretprobe(probe) => probe.returns(),
                 Attached::Pending => 0,
             }
@@ -286,6 +290,7 @@ impl Member {
         self.before.misses
             + match &self.probe {
                 Attached::Kprobe(probe) => probe.nmissed(),
+                Attached::Jprobe(probe) => probe.kprobe().nmissed(),
                 Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
                 Attached::Pending => 0,
             }
@@ -358,6 +363,9 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
             }
         }
     };
+    if definition.mirrors && !target.entry {
+        return Err(at.error(Code::BAD_JPROBE, "a jprobe stands at a function's entry: name the function without an offset"));
+    }
     if definition.returns && !target.entry {
         return Err(
             at.error(Code::BAD_RETPROBE, "a return probe stands at a function's entry: name the function without an offset")

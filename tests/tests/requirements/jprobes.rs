@@ -1,9 +1,10 @@
 //! Jprobes: registration and its end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use trapline::machine::Stop;
 use trapline::probed::Session;
+use trapline_isa::call::Type;
 use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Jprobe, Kprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, run, session};
@@ -85,5 +86,31 @@ fn jprobes_refuse_what_they_must() {
             assert!(refusal.errno == errno && refusal.why.contains(words), "{name}, {what}: {refusal}");
         }
         assert!(session.with_engine(|engine, guest| engine.list(guest)).is_empty(), "{name}");
+    }
+}
+
+/// JP-2: arguments by their types: 64 bits in two words where a word has 32, and what a sign is.
+#[test]
+fn a_host_handler_gets_typed_arguments_by_the_calling_convention() {
+    // exit_inside(u32 depth, u64 sum, int for_good)
+    const TYPES: &[Type] = &[Type::Unsigned(4), Type::Unsigned(8), Type::Signed(4)];
+    let mut first: Option<Vec<[u64; 3]>> = None;
+    for (_, name) in GUESTS {
+        let mut session = session(name, 1);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&seen);
+        let probe = Jprobe::at("exit_inside").host(move |hit| {
+            let arguments = [0, 1, 2].map(|number| hit.typed_arg(TYPES, number));
+            notes.lock().expect("no handler panics").push(arguments);
+        });
+        session.register_jprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert_eq!(run(&mut session).stop, Stop::PowerOff(0), "{name}");
+        let mut seen = std::mem::take(&mut *seen.lock().expect("no handler panics"));
+        // Tasks have their turns in another order on another ISA.
+        seen.sort_unstable();
+        assert!(seen.len() > 8 && seen.iter().any(|[_, sum, _]| *sum >> 32 != 0), "{name}: {seen:x?}");
+        assert!(seen.iter().all(|[depth, _, for_good]| *depth < 4 && *for_good < 2), "{name}: {seen:x?}");
+        let expected = first.get_or_insert_with(|| seen.clone());
+        assert_eq!(seen, *expected, "{name}: the same arguments as on the first ISA");
     }
 }

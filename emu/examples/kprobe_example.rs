@@ -1,0 +1,62 @@
+//! A kprobe: each time the guest makes a task, where that was and what the registers were, before the probed instruction and after it.
+//!
+//!     cargo run -p trapline --example kprobe_example [KERNEL [SYMBOL]]
+//!
+//! It shows what samples/kprobes/kprobe_example.c of Linux shows on the machine that it is loaded into, here for a kernel in a machine.
+
+use std::error::Error;
+use std::io::{Write, stdout};
+use std::sync::mpsc;
+use trapline::boot::Kernel;
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_probes::probe::{Flow, Hit, Kprobe};
+
+/// More guest time than the tiny kernels take.
+const LONGEST: u64 = 1_000_000_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let kernel = arguments.next().unwrap_or("tiny/x86_64".into());
+    let symbol = arguments.next().unwrap_or("do_fork".into());
+    show(&kernel, &symbol, &mut stdout().lock())
+}
+
+/// Probes that function in that kernel, built in or a file, and writes what the handlers see.
+pub fn show(kernel: &str, symbol: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let kernel = match trapline_images::find(kernel) {
+        Some(builtin) => Kernel::from_bytes(builtin.bytes)?,
+        None => Kernel::from_bytes(&std::fs::read(kernel)?)?,
+    };
+    let mut session = Session::new(kernel, &Config::default())?;
+
+    // Handlers run while the guest stands still between two instructions: they leave lines, and others print them.
+    let (lines, said) = mpsc::channel();
+    let before = lines.clone();
+    let probe = Kprobe::at(symbol)
+        .pre(move |hit| {
+            let _ = before.send(format!("pre_handler:  {}", state(hit)));
+            Flow::Continue
+        })
+        .post(move |hit| {
+            let _ = lines.send(format!("post_handler: {}, handler flags {:#x}", state(hit), hit.flags()));
+        });
+    session.register_kprobe(&probe)?;
+    writeln!(out, "planted kprobe at {symbol} ({:#x})", probe.address().unwrap_or_default())?;
+
+    let stop = session.run_until(LONGEST);
+    said.try_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    session.unregister_kprobe(&probe);
+    writeln!(out, "kprobe at {symbol} unregistered after {} hits, {} missed", probe.hits(), probe.nmissed())?;
+    match stop {
+        Stop::PowerOff(0) => Ok(()),
+        stop => Err(format!("the guest did not end by itself: {stop:?}").into()),
+    }
+}
+
+/// The probe's address, the pc and the flags, which have a name of its own on each ISA.
+fn state(hit: &Hit<'_>) -> String {
+    let flags = ["flags", "cpsr", "pstate"].iter().find_map(|name| Some((name, hit.reg(name)?)));
+    let flags = flags.map_or(String::new(), |(name, value)| format!(", {name} = {value:#x}"));
+    format!("<{}> address = {:#x}, pc = {:#x}{flags}", hit.probe(), hit.address(), hit.pc())
+}

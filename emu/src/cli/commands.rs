@@ -1,0 +1,216 @@
+//! `--at TIME COMMAND`: what is done with the probes while the guest runs, as a person would do it by debugfs, sysctl and kprobe_events.
+
+use super::Failure;
+use super::run::Event;
+use crate::probed::Session;
+use trapline_probes::events::error::EventError;
+use trapline_probes::events::parse::Line;
+use trapline_probes::events::set::{EventSet, Member};
+use trapline_probes::guest::Guest;
+use trapline_probes::records::EventId;
+use trapline_probes::{Engine, Refusal};
+
+/// A command and its time.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// Guest time, in nanoseconds.
+    pub at: u64,
+    /// As it was written.
+    pub text: String,
+    /// What it means.
+    pub command: Command,
+}
+
+/// What can be asked for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// debugfs `kprobes/enabled`.
+    Global(bool),
+    /// `events/GROUP/EVENT/enable`.
+    Switch(Chosen, bool),
+    /// The sysctl `debug.kprobes-optimization`.
+    Knob(bool),
+    /// A file is read.
+    Show(View),
+    /// A line of kprobe_events.
+    Event(Event),
+}
+
+/// Some of the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    group: Option<String>,
+    /// None: all of the group.
+    name: Option<String>,
+}
+
+/// What can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// debugfs `kprobes/list`.
+    List,
+    /// `kprobe_profile`.
+    Profile,
+    /// debugfs `kprobes/blacklist`.
+    Blacklist,
+}
+
+const COMMANDS: &str = "a command is `enable` or `disable`, alone or with [GROUP/]EVENT, `knob on`, `knob off`, `list`, `profile`, \
+                        `blacklist`, or a line of kprobe_events (p:..., r:..., j:..., -:...)";
+
+impl Command {
+    /// Reads one; `event` reads a line of kprobe_events.
+    pub fn parse(text: &str, event: impl FnOnce(&str) -> Result<Option<Event>, Failure>) -> Result<Command, Failure> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_event = |word: &str| {
+            let head = word.split(':').next().unwrap_or_default();
+            word.starts_with('-') || ["p", "r", "j"].iter().any(|kind| head.strip_prefix(kind).is_some_and(all_digits))
+        };
+        match words[..] {
+            ["enable"] => Ok(Command::Global(true)),
+            ["disable"] => Ok(Command::Global(false)),
+            ["enable", event] => Ok(Command::Switch(Chosen::parse(event), true)),
+            ["disable", event] => Ok(Command::Switch(Chosen::parse(event), false)),
+            ["knob", "on"] => Ok(Command::Knob(true)),
+            ["knob", "off"] => Ok(Command::Knob(false)),
+            ["list"] => Ok(Command::Show(View::List)),
+            ["profile"] => Ok(Command::Show(View::Profile)),
+            ["blacklist"] => Ok(Command::Show(View::Blacklist)),
+            [first, ..] if is_event(first) => match event(text)? {
+                Some(event) => Ok(Command::Event(event)),
+                None => Err(unknown(text)),
+            },
+            _ => Err(unknown(text)),
+        }
+    }
+}
+
+fn all_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn unknown(text: &str) -> Failure {
+    Failure::usage(format!("--at: `{text}` is no command")).advise(COMMANDS)
+}
+
+impl Chosen {
+    fn parse(text: &str) -> Chosen {
+        let (group, name) = match text.split_once('/') {
+            Some((group, name)) => (Some(group.to_string()), name),
+            None => (None, text),
+        };
+        Chosen { group, name: Some(name.to_string()).filter(|name| !name.is_empty()) }
+    }
+
+    /// The events that are meant, each once.
+    fn of(&self, events: &EventSet) -> Vec<EventId> {
+        let is_meant = |member: &&Member| {
+            self.group.as_deref().is_none_or(|group| group == member.group())
+                && self.name.as_deref().is_none_or(|name| name == member.name())
+        };
+        let mut ids: Vec<EventId> = events.members().iter().filter(is_meant).map(|member| member.event).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+/// What a command has done.
+#[derive(Default)]
+pub struct Done {
+    /// To be printed.
+    pub text: String,
+    /// Probes that are no more, with all that they have counted.
+    pub removed: Vec<Member>,
+}
+
+/// Does what a command says. New events are enabled at once, as those that a run begins with.
+pub fn carry_out(command: &Command, session: &mut Session, events: &mut EventSet) -> Result<Done, Failure> {
+    session.with_engine(|engine, guest| match command {
+        Command::Global(enabled) => {
+            engine.set_enabled(guest, *enabled);
+            Ok(Done::default())
+        }
+        Command::Knob(allowed) => {
+            engine.set_optimization(guest, *allowed);
+            Ok(Done::default())
+        }
+        Command::Show(view) => Ok(Done { text: show(*view, events, engine, guest), ..Done::default() }),
+        Command::Switch(chosen, enabled) => {
+            let ids = chosen.of(events);
+            if ids.is_empty() {
+                return Err(
+                    Failure::failed("there is no such event").advise("`--at TIME list` and `profile` show those that there are")
+                );
+            }
+            let switched: Result<(), Refusal> = ids.into_iter().try_for_each(|id| events.enable(engine, guest, id, *enabled));
+            switched.map(|()| Done::default()).map_err(|refusal| Failure::failed(refusal.to_string()))
+        }
+        Command::Event(event) => {
+            let removed = apply(event, events, engine, guest).map_err(|error| event.failed(&error))?;
+            Ok(Done { removed, ..Done::default() })
+        }
+    })
+}
+
+fn apply(event: &Event, events: &mut EventSet, engine: &mut Engine, guest: &mut dyn Guest) -> Result<Vec<Member>, EventError> {
+    match &event.line {
+        Line::Remove(removal) => events.remove(engine, guest, removal),
+        Line::Add(definition) => {
+            let id = events.add(engine, guest, definition.clone())?;
+            if let Err(refusal) = events.enable(engine, guest, id, true) {
+                engine.say(format!("the event of `{definition}` cannot be enabled: {refusal}"));
+            }
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// What such a file says.
+pub fn show(view: View, events: &EventSet, engine: &Engine, guest: &dyn Guest) -> String {
+    match view {
+        View::List => engine.list(guest),
+        View::Profile => events.profile(),
+        View::Blacklist => engine.blacklist_view(guest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-2, DV-3, DV-4: what is a command, and what is not.
+    #[test]
+    fn commands_are_read() {
+        #[rustfmt::skip]
+        let cases = [
+            ("enable",            Some("Global(true)")),
+            ("disable",           Some("Global(false)")),
+            ("disable open",      Some("Switch(Chosen { group: None, name: Some(\"open\") }, false)")),
+            ("enable files/open", Some("Switch(Chosen { group: Some(\"files\"), name: Some(\"open\") }, true)")),
+            ("enable files/",     Some("Switch(Chosen { group: Some(\"files\"), name: None }, true)")),
+            (" knob  off ",       Some("Knob(false)")),
+            ("knob",              None),
+            ("knob maybe",        None),
+            ("list",              Some("Show(List)")),
+            ("profile",           Some("Show(Profile)")),
+            ("blacklist",         Some("Show(Blacklist)")),
+            ("list all",          None),
+            ("reboot",            None),
+            ("",                  None),
+            ("# nothing",         None),
+        ];
+        for (text, expected) in cases {
+            let command = Command::parse(text, |_| Ok(None));
+            assert_eq!(command.ok().map(|command| format!("{command:?}")).as_deref(), expected, "{text:?}");
+        }
+        for text in ["p:open do_sys_open", "r7:done vfs_read n=$retval", "j vfs_read", "-:open", "p vfs_read"] {
+            let mut asked = None;
+            let _ = Command::parse(text, |line| {
+                asked = Some(line.to_string());
+                Ok(None)
+            });
+            assert_eq!(asked.as_deref(), Some(text), "a line of kprobe_events");
+        }
+    }
+}

@@ -34,6 +34,11 @@ test: ## all tests
 	$(CARGO) test --locked --doc --workspace
 	$(CARGO) nextest run --locked $(TESTS)
 
+.PHONY: recorded
+recorded: ## writes down anew what guests do (tests/recorded.tsv), where that has changed for a reason
+	@scripts/setup.sh test
+	TRAPLINE_RECORD_RUNS=1 $(CARGO) test --locked --package trapline-tests --test recorded -- --test-threads=1
+
 .PHONY: lint
 lint: ## format, clippy with warnings denied, and the rules between the crates
 	@scripts/setup.sh build

@@ -18,6 +18,8 @@ pub struct Config {
     pub ram: Option<u64>,
     /// The initial file system, for kernels that take one.
     pub initrd: Option<Arc<[u8]>>,
+    /// Every block is told to the machine and none counts itself: slow, and the same run. For tests.
+    pub every_block: bool,
     /// The kernel's own file, to unpack the kernel in the guest; `None`: it is loaded unpacked.
     pub whole: Option<Arc<Whole>>,
 }
@@ -31,6 +33,7 @@ impl Default for Config {
             record_events: false,
             ram: None,
             initrd: None,
+            every_block: false,
             whole: None,
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trapline::machine::Stop;
+use trapline::machine::{Config, Stop};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session};
+use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session, session_with};
 
 /// BY-4: with no, one and all probes every interrupt, exception, system call and clock read has the same pc and time, on one CPU and on two.
 #[test]
@@ -90,6 +90,52 @@ fn memory_is_the_same_after_the_probes_are_gone() {
             .filter(|(_, value)| (value & !0xfff) < window || *value > window + (16 << 20))
             .collect();
         assert!(differing.is_empty(), "{name}: words that differ: {:x?}", &differing[..differing.len().min(20)]);
+    }
+}
+
+/// Where a run of a few steps stood, wherever it was stopped, and all that happened.
+fn stopped_at(name: &str, cpus: usize, every_block: bool, probed: bool, steps: &[u64]) -> (Vec<String>, trapline_tests::Run) {
+    let mut session = session_with(name, &Config { cpus, every_block, record_events: true, ..Config::default() });
+    if probed {
+        for (number, (_, start, _)) in functions(&kernel(name)).into_iter().enumerate() {
+            // Refusals are another family's business.
+            let _ = match number % 3 {
+                0 => session.register_kprobe(&Kprobe::at_address(start).pre(|_| Flow::Continue)),
+                1 => session.register_kretprobe(&Kretprobe::at_address(start).handler(|_| ())),
+                _ => Ok(()),
+            };
+        }
+        session.with_engine(|engine, _| engine.set_optimization_delay(0));
+    }
+    let mut stops = Vec::new();
+    for step in steps {
+        let stop = session.run_until(session.machine().now() + step);
+        let machine = session.machine_mut();
+        stops.push(format!("{stop:?} at {} of CPU {}: {:x?}", machine.time(), machine.current_cpu(), machine.pcs()));
+    }
+    (stops, run(&mut session))
+}
+
+/// BY-4: wherever a run is stopped, time stands where it stands when every block is told, and the CPUs stand at the same instructions.
+#[test]
+fn blocks_that_count_themselves_leave_time_as_it_was() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for (_, name) in GUESTS {
+        for (cpus, probed) in [(1, false), (2, false), (1, true), (2, true)] {
+            // Tiny and large: from a few instructions to most of the run.
+            let steps: Vec<u64> = (0..300).map(|_| 1 << next(15)).collect::<Vec<_>>().into_iter().map(&mut next).collect();
+            let [(told, expected), (counted, seen)] =
+                [true, false].map(|every_block| stopped_at(name, cpus, every_block, probed, &steps));
+            let what = format!("{name}, {cpus} CPUs, probes: {probed}");
+            for (number, (told, counted)) in told.iter().zip(&counted).enumerate() {
+                assert_eq!(told, counted, "{what}: stop {number}");
+            }
+            assert_same(&what, &expected, &seen);
+        }
     }
 }
 

@@ -8,10 +8,12 @@ pub mod x86;
 
 use crate::boards::Interrupt;
 use crate::boot::Kernel;
-use crate::clock::{Clock, nanoseconds};
+use crate::clock::nanoseconds;
+use crate::clock::running::Clock;
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::Kind;
+use crate::unicorn::line::Line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use trapline_isa::arch::{Arch, Isa};
@@ -300,10 +302,10 @@ pub struct View {
 
 impl View {
     /// Of a core on which nothing has run.
-    pub(crate) fn new(trap: TrapContext, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
+    pub(crate) fn new(trap: TrapContext, line: Line, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
         let isa = model.arch.isa();
         let mask = u64::MAX >> (64 - 8 * isa.word);
-        View { pc: 0, trap, model, isa, mask, ram, tasks, current: 0, clock: Clock::default() }
+        View { pc: 0, trap, model, isa, mask, ram, tasks, current: 0, clock: Clock::new(line) }
     }
 }
 

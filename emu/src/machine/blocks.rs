@@ -4,7 +4,7 @@
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};
 use crate::boards::At;
-use crate::clock::Place;
+use crate::clock::{Place, Ticks};
 use crate::unicorn::engine::BlockContext;
 
 impl<L: Listener> Inner<L> {
@@ -35,7 +35,8 @@ impl<L: Listener> Inner<L> {
     /// A block in the probe window that is no detour, or where these take no short way.
     #[inline(never)]
     fn at_another(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
-        if self.listener.returns_at(pc) && self.view.clock.enter_nothing(pc) {
+        if self.listener.returns_at(pc) {
+            self.view.clock.enter_nothing(pc);
             return self.returned(pc, size, cpu);
         }
         if let Some((origin, len)) = self.listener.copy(pc)
@@ -46,25 +47,38 @@ impl<L: Listener> Inner<L> {
         self.odd_block(pc, size, cpu, offset);
     }
 
-    /// A block of the guest's own that the clock has to think about: the first one behind a trap, one that starts inside the one before.
+    /// A block of the guest's own that has not counted itself: something may be due, or its address is special.
     #[inline(never)]
-    pub(super) fn near_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
+    pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
         let falls_through = self.view.clock.enter(pc, size.into(), Place::Guest);
-        if !falls_through && (self.view.clock.time() >= self.next_look || self.listener.watches(pc)) {
+        if !falls_through && self.is_to_look(pc) {
             self.look_up(cpu, pc);
         }
     }
 
-    /// A block start at which something may be due.
-    #[inline(never)]
-    pub(super) fn look(&mut self, pc: u64, _size: u32, cpu: BlockContext<'_>) {
-        self.look_up(cpu, pc);
+    /// Whether something may have to be done at this block start.
+    fn is_to_look(&self, pc: u64) -> bool {
+        self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)
+    }
+
+    /// Something may be due: the next block that starts is looked at.
+    #[inline]
+    pub(super) fn look_soon(&mut self) {
+        self.set_next_look(0);
+    }
+
+    /// From that time on block starts are looked at.
+    pub(super) fn set_next_look(&mut self, time: Ticks) {
+        self.next_look = time;
+        // While the gate is wide all blocks are told, whatever the time is.
+        self.view.clock.look_at(if self.gate.is_wide() { 0 } else { time });
     }
 
     /// What the gate is to catch and what is done with that, after a change of what that depends on.
     pub(super) fn set_gate(&mut self) {
-        let wide = self.frozen || self.shown.is_some() || self.arrival.is_some() || self.listener.follows();
+        let wide = self.every_block || self.frozen || self.shown.is_some() || self.listener.follows();
         self.gate = if wide { Gate::wide() } else { Gate::round(&self.window) };
+        self.set_next_look(self.next_look);
         self.set_at_gate();
     }
 
@@ -105,10 +119,7 @@ impl<L: Listener> Inner<L> {
         };
         let counts_as = if self.frozen { Place::Nothing } else { place };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
-        if !falls_through
-            && (self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc))
-            && self.look_up(cpu, pc)
-        {
+        if !falls_through && self.is_to_look(pc) && self.look_up(cpu, pc) {
             return;
         }
         if self.listener.follows() {
@@ -136,6 +147,8 @@ impl<L: Listener> Inner<L> {
             if listener.arrived(view) {
                 self.wish = Some(Wish::Attention);
             }
+            // It may follow blocks from now on, or no more.
+            self.set_gate();
         }
         if self.wish.is_none()
             && self.board.pending(self.view.current).is_some()
@@ -157,7 +170,7 @@ impl<L: Listener> Inner<L> {
             cpu.stop();
             true
         } else {
-            self.next_look = self.when_to_look();
+            self.set_next_look(self.when_to_look());
             false
         }
     }

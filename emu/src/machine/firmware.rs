@@ -12,7 +12,7 @@ impl<L: Listener> Inner<L> {
     /// The board answers as firmware does.
     pub(super) fn firmware_call(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.resume);
-        self.next_look = 0;
+        self.look_soon();
         let model = self.view.model;
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
         let get = |register: &Reg| (model.get)(&cpu.handle(), *register, trap.pc);
@@ -23,7 +23,7 @@ impl<L: Listener> Inner<L> {
             (model.set)(cpu, *register, value);
         }
         cpu.set_pc(trap.resume);
-        self.after_access();
+        self.after_access(at);
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::{At, Bus};
 use crate::clock::{Place, nanoseconds, ticks};
 use crate::cpu::{Exception, Trap, TrapKind, View};
-use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
 
@@ -15,19 +15,19 @@ const CLOCK_READ_NANOSECONDS: u64 = 20;
 impl<L: Listener> Events for Inner<L> {
     #[inline]
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
-        // Every call below is the last thing done: so this needs no registers of its caller's, nor a stack.
+        // Each call is the last thing done: so this needs no registers of its caller's, nor a stack.
         if let Some(offset) = self.gate.catches(pc) {
             return (self.at_gate)(self, pc, size, cpu, offset);
         }
-        if self.view.clock.goes_on(pc, size) {
-            return;
-        }
-        if !self.view.clock.enter_guest(pc, size) {
-            return self.near_block(pc, size, cpu);
-        }
-        if self.view.clock.time() >= self.next_look || self.listener.watches(pc) {
-            self.look(pc, size, cpu);
-        }
+        self.guest_block(pc, size, cpu)
+    }
+
+    fn always_wants(&self, pc: u64) -> bool {
+        self.window.holds(pc) || self.arrival == Some(pc) || self.listener.watches(pc)
+    }
+
+    fn no_memory(&mut self) {
+        self.look_soon();
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
@@ -40,29 +40,27 @@ impl<L: Listener> Events for Inner<L> {
         self.trapped(cpu, trap);
     }
 
-    fn memory_in(&mut self, _cpu: &InstructionContext, physical: u64, size: u32) -> u64 {
-        let at = self.access_in_line();
+    fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64 {
+        let at = self.access(cpu.device_access_pc());
         self.board.read(at, Bus::Memory, physical, size)
     }
 
-    fn memory_out(&mut self, _cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
-        let at = self.access_in_line();
+    fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
+        let at = self.access(cpu.device_access_pc());
         self.board.write(at, Bus::Memory, physical, size, value);
-        self.after_access();
+        self.after_access(at);
     }
 
     fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64 {
         self.view.clock.add(self.board.read_takes(port));
-        let at = self.access(&cpu.handle());
-        self.board.advance(at);
+        let at = self.access(Some(cpu.handle().pc()));
         self.board.read(at, Bus::Ports, port, size)
     }
 
     fn port_out(&mut self, cpu: &InstructionContext, port: u64, size: u32, value: u64) {
-        let at = self.access(&cpu.handle());
-        self.board.advance(at);
+        let at = self.access(Some(cpu.handle().pc()));
         self.board.write(at, Bus::Ports, port, size, value);
-        self.after_access();
+        self.after_access(at);
     }
 
     fn identify(&mut self, cpu: &InstructionContext) {
@@ -97,8 +95,8 @@ impl<L: Listener> Events for Inner<L> {
         let at = At { cpu: self.view.current, now: self.view.clock.at(cpu.handle().pc()) };
         let taken = self.board.register_write(at, register, value);
         if taken {
-            self.next_look = 0;
-            self.after_access();
+            self.look_soon();
+            self.after_access(at);
         }
         taken
     }
@@ -142,12 +140,12 @@ impl<L: Listener> Inner<L> {
                 self.counts.claimed += 1;
                 self.freeze(resume.frozen);
                 if resume.stepped {
-                    self.view.clock.resume(resume.counted.into(), false);
+                    self.view.clock.resume(resume.counted.into(), None);
                     let exception = (self.view.model.step)(cpu);
                     self.give(cpu, exception, pc);
                     return self.look_at_listener();
                 }
-                self.view.clock.resume(resume.counted.into(), resume.falls_through);
+                self.view.clock.resume(resume.counted.into(), resume.falls_through.then_some(pc));
                 self.show_window(cpu, pc);
                 cpu.set_pc(pc);
                 self.look_at_listener();
@@ -156,7 +154,7 @@ impl<L: Listener> Inner<L> {
             Answer::NotOurs if self.window.holds(trap.pc) => self.exception(cpu, trap),
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
-                self.view.clock.resume(trap.resume - trap.pc, false);
+                self.view.clock.resume(trap.resume - trap.pc, None);
                 self.give(cpu, trap.exception, resume);
             }
         }
@@ -200,9 +198,9 @@ impl<L: Listener> Inner<L> {
             resume = self.view.pc();
             self.settle_gate();
             // It may want to be called at another time from now on.
-            self.next_look = 0;
+            self.look_soon();
             if let Answer::Resume(how) = answer {
-                self.view.clock.resume(how.counted.into(), how.falls_through);
+                self.view.clock.resume(how.counted.into(), how.falls_through.then_some(resume));
                 self.freeze(how.frozen);
                 (self.view.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 self.show_window(cpu, resume);
@@ -211,7 +209,7 @@ impl<L: Listener> Inner<L> {
             }
             if exception.fetch && !self.window.holds(resume) {
                 // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
-                self.view.clock.resume(0, false);
+                self.view.clock.resume(0, None);
                 (self.view.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
@@ -292,30 +290,24 @@ impl<L: Listener> Inner<L> {
     pub(super) fn look_at_listener(&mut self) {
         if self.wish.is_none() && self.listener.wants_attention() {
             self.wish = Some(Wish::Attention);
-            self.next_look = 0;
+            self.look_soon();
         }
     }
 
-    /// A device access: timers move on to exactly now, and the next block start looks again.
-    fn access(&mut self, handle: &Handle) -> At {
-        self.next_look = 0;
-        At { cpu: self.view.current, now: self.view.clock.at(handle.pc()) }
-    }
-
-    /// The same where the core does not say at which instruction it is: as of the start of its line of code, which is the same place
-    /// whether something in it is displaced or not.
-    fn access_in_line(&mut self) -> At {
-        self.next_look = 0;
-        let at = At { cpu: self.view.current, now: self.view.clock.line() };
+    /// A device access by the instruction at `pc`: timers move on to exactly now, and the next block start looks again.
+    fn access(&mut self, pc: Option<u64>) -> At {
+        self.look_soon();
+        let clock = &self.view.clock;
+        let at = At { cpu: self.view.current, now: pc.map_or_else(|| clock.time(), |pc| clock.at(pc)) };
         self.board.advance(at);
         at
     }
 
     /// What an access may have led to.
-    pub(super) fn after_access(&mut self) {
+    pub(super) fn after_access(&mut self, at: At) {
         if (0..self.cpus.len()).any(|other| other != self.view.current && self.board.pending(other).is_some()) {
             // Whom this has woken gets a turn.
-            self.slice_end = self.slice_end.min(self.view.clock.time() + super::slice());
+            self.slice_end = self.slice_end.min(at.now + super::slice());
         }
         self.collect_console();
         if let Some(status) = self.board.power_off() {

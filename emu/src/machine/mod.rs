@@ -15,7 +15,7 @@ use crate::arches;
 use crate::boards::{Board, Spec};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
-use crate::clock::{Clock, Detour, Place, Ticks, ticks};
+use crate::clock::{Detour, Place, Stopped, Ticks, ticks};
 use crate::cpu::{Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::unicorn::engine::{BlockContext, Core, Handle};
@@ -90,7 +90,8 @@ pub trait Listener: 'static {
         let _ = cpu;
         true
     }
-    /// Whether the CPU's coming to this address is to be told. Asked at every place where a run may be ended.
+    /// Whether the CPU's coming to this address is to be told. Asked when its code is translated, and at places where a run may be ended; so
+    /// while more addresses are told than when the machine was made, [`Listener::follows`] says yes.
     fn watches(&self, pc: u64) -> bool {
         let _ = pc;
         false
@@ -115,7 +116,7 @@ pub trait Listener: 'static {
     fn times(&self) -> bool {
         false
     }
-    /// Whether every piece of code that runs is to be told.
+    /// Whether every piece of code that runs is to be told. That changes in [`Listener::arrived`] and between runs alone.
     fn follows(&self) -> bool {
         false
     }
@@ -213,8 +214,10 @@ pub(crate) struct Inner<L> {
     /// A handler in guest code runs; no time passes.
     pub(crate) frozen: bool,
     pub(crate) frozen_blocks: u64,
-    /// The time at which a block start must be looked at.
+    /// The time at which a block start must be looked at; [`Inner::set_next_look`] sets it.
     pub(crate) next_look: Ticks,
+    /// Every block is told, as the configuration says.
+    pub(crate) every_block: bool,
     pub(crate) wish: Option<Wish>,
     pub(crate) limit: Ticks,
     pub(crate) slice_end: Ticks,
@@ -230,7 +233,7 @@ pub(crate) struct Inner<L> {
 /// A CPU's state while another one runs, and what the core's saved state does not hold.
 pub(crate) struct SleepingCpu {
     pub(crate) state: Image,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Stopped,
     pub(crate) fault_address: u64,
     pub(crate) halted: bool,
     pub(crate) frozen: bool,
@@ -299,13 +302,13 @@ impl<L: Listener> Machine<L> {
             reset.restore(core.handle());
             (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
             let state = snapshot::image(core.handle())?;
-            cpus.push(SleepingCpu { state, clock: Clock::default(), fault_address: 0, halted: false, frozen: false });
+            cpus.push(SleepingCpu { state, clock: Stopped::default(), fault_address: 0, halted: false, frozen: false });
         }
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
         let inner = Inner {
-            view: View::new(core.stopped(), model, ram, TaskPlace::of(kernel, model)),
+            view: View::new(core.stopped(), core.line(), model, ram, TaskPlace::of(kernel, model)),
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
             told,
@@ -324,6 +327,7 @@ impl<L: Listener> Machine<L> {
             frozen: false,
             frozen_blocks: 0,
             next_look: 0,
+            every_block: config.every_block,
             wish: None,
             limit: Ticks::MAX,
             slice_end: 0,
@@ -448,7 +452,7 @@ impl<L: Listener> Machine<L> {
     /// Puts the running CPU elsewhere.
     pub fn set_pc(&mut self, pc: u64) {
         self.core.stopped().set_pc(pc);
-        self.inner.view.clock.resume(0, false);
+        self.inner.view.clock.resume(0, None);
         let current = self.inner.view.current;
         self.inner.cpus[current].halted = false;
         self.inner.wish = None;

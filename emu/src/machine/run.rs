@@ -163,7 +163,7 @@ impl<L: Listener> Machine<L> {
         if !inner.cpus[current].halted && time < inner.slice_end {
             return if time < inner.limit { Ok(true) } else { Err(Stop::Limit) };
         }
-        inner.cpus[current].clock = inner.view.clock.clone();
+        inner.cpus[current].clock = inner.view.clock.stopped();
         let ready: Vec<Option<Ticks>> = (0..inner.cpus.len()).map(|number| self.ready_at(number)).collect();
         let next = (0..ready.len()).filter_map(|number| ready[number].map(|at| (at, number))).min();
         let Some((at, number)) = next else {
@@ -203,7 +203,7 @@ impl<L: Listener> Machine<L> {
     fn ready_at(&self, number: usize) -> Option<Ticks> {
         let inner = &self.inner;
         let cpu = &inner.cpus[number];
-        let time = cpu.clock.time();
+        let time = cpu.clock.time;
         if !cpu.halted {
             return Some(time);
         }
@@ -230,7 +230,7 @@ impl<L: Listener> Machine<L> {
         (leaving.fault_address, leaving.frozen) = (inner.fault_address, inner.frozen);
         let entering = &inner.cpus[number];
         entering.state.restore(handle);
-        inner.view.clock = entering.clock.clone();
+        inner.view.clock.go_on(&entering.clock);
         (inner.fault_address, inner.frozen) = (entering.fault_address, entering.frozen);
         inner.view.current = number;
         self.core.flush_tlb();

@@ -132,11 +132,11 @@ impl<L: Listener> Machine<L> {
         for (number, cpu) in inner.cpus.iter().enumerate() {
             cpu.state.restore(core.handle());
             let (clock, fault_address) = match number == current {
-                true => (&inner.view.clock, inner.fault_address),
-                false => (&cpu.clock, cpu.fault_address),
+                true => (inner.view.clock.stopped(), inner.fault_address),
+                false => (cpu.clock.clone(), cpu.fault_address),
             };
             match (named.save)(&core.stopped(), &mut inner.scratch, &inner.reset) {
-                Ok(registers) => cpus.push(Cpu { registers, clock: clock.clone(), fault_address, halted: cpu.halted }),
+                Ok(registers) => cpus.push(Cpu { registers, clock, fault_address, halted: cpu.halted }),
                 Err(why) => failed = Some(format!("CPU {number}: {why}")),
             }
         }
@@ -162,7 +162,7 @@ impl<L: Listener> Machine<L> {
         let running = &inner.cpus[state.current];
         running.state.restore(core.handle());
         inner.view.current = state.current;
-        inner.view.clock = running.clock.clone();
+        inner.view.clock.go_on(&running.clock);
         inner.fault_address = running.fault_address;
         core.flush_translations();
         core.flush_tlb();

@@ -130,7 +130,7 @@ impl Listener for Probes {
 
     #[inline]
     fn watches(&self, pc: u64) -> bool {
-        self.patchers.may_watch(pc)
+        self.patchers.watch(pc)
     }
 
     fn arrived(&mut self, cpu: &mut View) -> bool {
@@ -157,7 +157,7 @@ impl Listener for Probes {
 
     #[inline]
     fn follows(&self) -> bool {
-        !self.engine.withdrawn().is_empty()
+        !self.engine.withdrawn().is_empty() || self.patchers.are_at_work()
     }
 
     fn passed(&mut self, range: Range<u64>) {

@@ -163,10 +163,21 @@ impl Patchers {
         patchers
     }
 
-    /// Whether something may have to be done at this address; sometimes said of one at which nothing is.
+    /// Whether something may have to be done at this address.
     #[inline]
-    pub fn may_watch(&self, pc: u64) -> bool {
-        self.filter.may_hold(pc)
+    pub fn watch(&self, pc: u64) -> bool {
+        self.filter.may_hold(pc) && self.is_watched(pc)
+    }
+
+    #[cold]
+    fn is_watched(&self, pc: u64) -> bool {
+        let returns = || self.calls.iter().any(|call| call.returns_to == pc);
+        self.entries.contains_key(&pc) || self.settles_at == Some(pc) || returns()
+    }
+
+    /// Whether the guest is in one of them: then where it returns to is watched, too.
+    pub fn are_at_work(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     /// What of the text is the guest's alone.

@@ -194,7 +194,7 @@ mod tests {
     use super::super::registers::Values;
     use super::super::{Counts, Cpu, Shape};
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::Stopped;
     use proptest::prelude::*;
 
     const MOST: u64 = 1 << 20;
@@ -215,7 +215,7 @@ mod tests {
     fn snapshot() -> Snapshot {
         let mut registers = Values::default();
         registers.put("ax", u128::MAX);
-        let cpu = Cpu { registers, clock: Clock::default(), fault_address: 7, halted: true };
+        let cpu = Cpu { registers, clock: Stopped::default(), fault_address: 7, halted: true };
         let shape = Shape { arch: "x".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
         let state = State {
             shape,

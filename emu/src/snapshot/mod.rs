@@ -10,7 +10,7 @@ pub mod file;
 pub mod memory;
 pub mod registers;
 
-use crate::clock::{Clock, Ticks};
+use crate::clock::{Stopped, Ticks};
 use memory::Memory;
 use registers::Values;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub struct Cpu {
     /// Its registers.
     pub registers: Values,
     /// Its clock.
-    pub clock: Clock,
+    pub clock: Stopped,
     /// The fault address that its guest knows of.
     pub fault_address: u64,
     /// It sleeps.

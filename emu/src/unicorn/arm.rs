@@ -2,6 +2,7 @@
 
 use super::engine::{Handle, TrapContext};
 use super::kinds::{Library, Register};
+use super::line;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -10,6 +11,8 @@ use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterARM, RegisterARMCP};
 unsafe extern "C" {
     fn tb_invalidate_phys_range_arm(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_arm(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_arm"]
+    safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_arm(cpu: *mut c_void, host: usize, len: usize);
 }
 
@@ -24,6 +27,7 @@ pub static LIBRARY: Library = Library {
     live: OnceLock::new(),
     live_translations: 176,
     stores: Layout { modes: 12, smallest_page_bits: 10, address_bytes: 4, guard: tlb_reset_dirty_arm, place: OnceLock::new() },
+    layout: &LAYOUT,
 };
 
 /// A register behind 32-bit ARM's MRC and MCR, by the fields of these instructions.

@@ -2,6 +2,7 @@
 
 use super::engine::{Handle, InstructionContext, TrapContext, whom};
 use super::kinds::{Library, Register};
+use super::line;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -10,6 +11,8 @@ use unicorn_engine_sys::{self as sys, Arch, Arm64Insn, Mode, RegisterARM64, Regi
 unsafe extern "C" {
     fn tb_invalidate_phys_range_aarch64(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_aarch64(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_aarch64"]
+    safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_aarch64(cpu: *mut c_void, host: usize, len: usize);
 }
 
@@ -30,6 +33,7 @@ pub static LIBRARY: Library = Library {
         guard: tlb_reset_dirty_aarch64,
         place: OnceLock::new(),
     },
+    layout: &LAYOUT,
 };
 
 /// A register behind AArch64's MRS and MSR, by the fields of these instructions.

@@ -5,6 +5,7 @@
 
 use super::ffi::write_request;
 use super::kinds::{Kind, Register};
+use super::line::{self, Line};
 use super::live::{self, Shape, Translations};
 use super::ram::Ram;
 use super::stores::{self, Stores};
@@ -15,15 +16,19 @@ use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
 
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events: 'static {
-    /// A block of guest code is about to run. It may be offered again after a stop.
+    /// A block of guest code is about to run, and has not counted itself in the core's [`Line`]. It may be offered again after a stop.
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
+    /// Whether the block that starts there is always to call: asked when it is translated, and not again.
+    fn always_wants(&self, pc: u64) -> bool;
+    /// An access where there is neither RAM nor a device: the run has failed and ends at the next block that calls.
+    fn no_memory(&mut self);
     /// An exception, a trap or a software interrupt, between two instructions.
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32);
     /// Bytes that are no instruction, or one that this CPU has not.
     fn invalid_instruction(&mut self, cpu: &TrapContext);
-    /// A read where there is no RAM, inside a block. The pc is not known.
+    /// A read where there is no RAM, inside a block.
     fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64;
-    /// A write where there is no RAM, inside a block. The pc is not known.
+    /// A write where there is no RAM, inside a block.
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64);
     /// A read of a port by an instruction for that, inside a block.
     fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64;
@@ -63,6 +68,7 @@ pub(super) struct Engine {
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
     shape: Shape,
+    cpu: *mut c_void,
 }
 
 impl Handle {
@@ -241,6 +247,10 @@ impl InstructionContext {
     pub fn handle(&self) -> Handle {
         self.0
     }
+    /// In the answer to a read or write where there is no RAM: the instruction that makes it.
+    pub fn device_access_pc(&self) -> Option<u64> {
+        line::device_access_pc(&self.0, self.0.engine().cpu)
+    }
     /// Sets a register other than the pc.
     pub fn write(&self, register: impl Into<Register>, value: u64) {
         self.0.write(register.into(), value);
@@ -274,6 +284,7 @@ pub struct Core<E: Events> {
     callbacks: Box<Callbacks<E>>,
     engine: Box<Engine>,
     stores: *mut Stores,
+    line: Line,
     _ram: Ram,
 }
 
@@ -284,7 +295,10 @@ struct Callbacks<E> {
     events: *mut E,
 }
 
+#[repr(C)]
 struct Shared {
+    /// `struct trapline_machine` of `translator/loop.c`.
+    always_wants: extern "C" fn(*mut c_void, u64) -> bool,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -311,6 +325,7 @@ impl<E: Events> Core<E> {
                     pc: null_mut(),
                     translations: null(),
                     shape: Shape::of(&library.stores),
+                    cpu: null_mut(),
                 },
                 ram,
             );
@@ -328,6 +343,7 @@ impl<E: Events> Core<E> {
             core.hook(sys::HookType::INTR, interrupt::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::INSN_INVALID, invalid::<E> as *mut c_void, 0)?;
             core.hook(sys::HookType::MEM_FETCH_PROT, fetch_refused as *mut c_void, 0)?;
+            core.hook(sys::HookType::MEM_UNMAPPED, no_memory as *mut c_void, 0)?;
             for (instruction, callback) in (library.instructions)() {
                 core.hook(sys::HookType::INSN, callback, instruction)?;
             }
@@ -339,6 +355,8 @@ impl<E: Events> Core<E> {
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
             core.engine.translations = Translations::before(cpu.state, library.live_translations)?;
+            let (cpu_itself, line) = line::find(core.handle, &cpu)?;
+            (core.engine.cpu, core.line) = (cpu_itself, line);
             core.handle = Handle { engine: NonNull::from(&*core.engine) };
             core.callbacks.shared.handle = core.handle;
             core.stores = stores::watch(core.handle, ram, &cpu)?;
@@ -364,8 +382,9 @@ impl<E: Events> Core<E> {
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
-        let callbacks = Box::new(Callbacks { shared: Shared { handle, high: ram.end(), events: None }, events: null_mut() });
-        Core { handle, callbacks, engine, stores: null_mut(), _ram: ram.clone() }
+        let shared = Shared { always_wants, handle, high: ram.end(), events: None };
+        let callbacks = Box::new(Callbacks { shared, events: null_mut() });
+        Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _ram: ram.clone() }
     }
 
     /// # Safety
@@ -398,6 +417,11 @@ impl<E: Events> Core<E> {
     /// Reading, between runs.
     pub fn handle(&self) -> Handle {
         self.handle
+    }
+
+    /// The words in which its code counts time. Until somebody changes them every block calls.
+    pub fn line(&self) -> Line {
+        self.line
     }
 
     /// Writing, between runs: as in an exception's callback.
@@ -479,6 +503,19 @@ extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, use
     // SAFETY: see `who`.
     let (handle, events) = unsafe { who::<E>(user) };
     events.block(pc, size, BlockContext(handle));
+}
+
+extern "C" fn always_wants(user: *mut c_void, pc: u64) -> bool {
+    // SAFETY: see `whom`: code is translated in runs only.
+    let (_, events) = unsafe { whom(user) };
+    events.always_wants(pc)
+}
+
+extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {
+    // SAFETY: see `whom`.
+    let (_, events) = unsafe { whom(user) };
+    events.no_memory();
+    false
 }
 
 extern "C" fn interrupt<E: Events>(_: *mut uc_engine, vector: u32, user: *mut c_void) {

@@ -1,6 +1,7 @@
 //! What a kind of core is: what the library was built with for a family of CPUs, and which of them is wanted.
 
 use super::engine::Handle;
+use super::line;
 use super::live;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
@@ -47,6 +48,8 @@ pub struct Library {
     pub(super) live_translations: usize,
     /// Where its cached address translations lie.
     pub(super) stores: Layout,
+    /// Where things are that translated code counts in.
+    pub(super) layout: &'static line::Layout,
 }
 
 /// A kind of core, as the machine asks for it.

@@ -9,6 +9,10 @@ pub struct Witness {
     pub last: Option<(Option<u32>, u64)>,
     /// After the trap the run ends.
     pub stops: bool,
+    /// How many blocks have called.
+    pub blocks: u64,
+    /// In front of that one the run ends, if it is not 0.
+    pub ends_at_blocks: u64,
 }
 
 impl Witness {
@@ -23,7 +27,16 @@ impl Witness {
 }
 
 impl Events for Witness {
-    fn block(&mut self, _: u64, _: u32, _: BlockContext<'_>) {}
+    fn block(&mut self, _: u64, _: u32, cpu: BlockContext<'_>) {
+        self.blocks += 1;
+        if self.blocks == self.ends_at_blocks {
+            cpu.stop();
+        }
+    }
+    fn always_wants(&self, _: u64) -> bool {
+        false
+    }
+    fn no_memory(&mut self) {}
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
         self.note(cpu, Some(vector));
     }

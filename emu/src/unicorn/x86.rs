@@ -2,6 +2,7 @@
 
 use super::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
 use super::kinds::Library;
+use super::line;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -10,6 +11,8 @@ use unicorn_engine_sys::{self as sys, Arch, Mode, RegisterX86, X86Insn, uc_engin
 unsafe extern "C" {
     fn tb_invalidate_phys_range_x86_64(uc: *mut c_void, start: usize, end: usize);
     fn qemu_ram_addr_from_host_x86_64(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_x86_64"]
+    safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_x86_64(cpu: *mut c_void, host: usize, len: usize);
 }
 
@@ -24,6 +27,7 @@ pub static LIBRARY: Library = Library {
     live: OnceLock::new(),
     live_translations: 32,
     stores: Layout { modes: 3, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_x86_64, place: OnceLock::new() },
+    layout: &LAYOUT,
 };
 
 /// How the library is asked for a model-specific register (`uc_x86_msr` of its header).

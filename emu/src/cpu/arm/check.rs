@@ -4,6 +4,7 @@ use super::core::CORE;
 use super::state::{self, CPSR_THUMB, FAULT_ADDRESS, SUPERVISOR, SYNDROME};
 use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
 use crate::unicorn::engine::Core;
+use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
@@ -88,6 +89,15 @@ fn check() -> Result<(), String> {
     let forgotten = core.handle().cached_physical(&ram, WRITTEN, 4, true);
     if shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
         return Err(unfit("where the core has last found a page"));
+    }
+    // add r0, r0, #1; b back: in A32 and in Thumb code.
+    for (mode, bytes, words) in [(0, 8, [0xe280_0001_u32, 0xeaff_fffd]), (CPSR_THUMB, 4, [0xe7fd_3001, 0])] {
+        ram.write(CODE, &words.map(u32::to_le_bytes).concat());
+        drop_translations(core.handle(), &ram, CODE, 8);
+        core.stopped().write(RegisterARM::CPSR, SUPERVISOR | mode);
+        core.stopped().write(RegisterARM::R0, 0);
+        core.stopped().set_pc(CODE);
+        line::self_check(&mut core, CODE, bytes, |cpu| cpu.read(RegisterARM::R0))?;
     }
     Ok(())
 }

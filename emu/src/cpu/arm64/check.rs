@@ -5,6 +5,7 @@ use super::state::{self, PSTATE_ENTRY, SPSR_EL1, SYNDROME};
 use super::trap::{BREAKPOINT, DATA_ABORT, SYSTEM_CALL};
 use super::{boot, state::FAULT_ADDRESS};
 use crate::unicorn::engine::Core;
+use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
@@ -89,7 +90,11 @@ fn check() -> Result<(), String> {
     if shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
         return Err(unfit("where the core has last found a page"));
     }
-    Ok(())
+    // add x0, x0, #1; b back.
+    ram.write(CODE, &[0x9100_0400_u32, 0x17ff_ffff].map(u32::to_le_bytes).concat());
+    drop_translations(core.handle(), &ram, CODE, 8);
+    core.stopped().set_pc(CODE);
+    line::self_check(&mut core, CODE, 8, |cpu| cpu.read(RegisterARM64::X0))
 }
 
 #[cfg(test)]

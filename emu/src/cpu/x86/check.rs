@@ -3,6 +3,7 @@
 use super::core::CORE;
 use super::state;
 use crate::unicorn::engine::{Core, Ended};
+use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{Image, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
@@ -66,6 +67,23 @@ fn check() -> Result<(), String> {
     if !ran || (core.handle().read(RegisterX86::RAX), core.handle().read(RegisterX86::RBX)) != (2, 2) {
         return Err(unfit("stores over translated code"));
     }
+
+    // inc eax; jmp back.
+    ram.write(CODE, &[0x40, 0xeb, 0xfd]);
+    drop_translations(core.handle(), &ram, CODE, 3);
+    core.stopped().set_pc(CODE);
+    line::self_check(&mut core, CODE, 3, |cpu| cpu.read(RegisterX86::RAX))?;
+
+    // mov byte [CODE + 8], nop; inc eax; inc ecx; hlt: a block that writes into itself, of 10 bytes.
+    let write_itself = [&[0xc6, 0x05][..], &(CODE as u32 + 8).to_le_bytes(), &[0x90, 0x40, 0x41, 0xf4]].concat();
+    ram.write(CODE, &write_itself);
+    drop_translations(core.handle(), &ram, CODE, write_itself.len());
+    let (before, mut line) = (core.handle().read(RegisterX86::RCX), core.line());
+    line.set_count(-1000);
+    if !run(&mut core) || core.handle().read(RegisterX86::RCX) != before || line.count() != -990 {
+        return Err(unfit("that a block which writes into itself counts once"));
+    }
+    line.set_count(0);
 
     // int3; its pc must be the address behind it.
     ram.write(CODE, &[0xcc, 0xf4]);

@@ -1,5 +1,8 @@
 //! Tells the program what it was built from: a hash of the sources of the three floors. Snapshots of booted guests carry it, so that one made
-//! by other sources is never taken for this one's.
+//! by other sources is never taken for this one's. And compiles the CPU core's translator (`translator.rs`).
+
+#[cfg(feature = "cpu")]
+mod translator;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -18,6 +21,8 @@ fn main() -> io::Result<()> {
         }
     }
     println!("cargo::rustc-env=TRAPLINE_SOURCES={:016x}", hasher.finish());
+    #[cfg(feature = "cpu")]
+    translator::compile(&root)?;
     Ok(())
 }
 

@@ -1,0 +1,88 @@
+//! Compiles `src/unicorn/translator/loop.c` once for each kind of CPU that Unicorn is built with, against Unicorn's own headers.
+//!
+//! Each object defines the two functions that one object of Unicorn's does; a library of ours stands in front of Unicorn's on every link line,
+//! so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a block").
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+const UNICORN: &str = "unicorn-engine-sys";
+
+/// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
+type Target = (&'static str, &'static str, &'static [&'static str]);
+
+#[rustfmt::skip]
+const TARGETS: &[Target] = &[
+    ("x86_64",   "i386",  &["TARGET_X86_64", "TARGET_I386"]),
+    ("arm",      "arm",   &["TARGET_ARM"]),
+    ("aarch64",  "arm",   &["TARGET_AARCH64", "TARGET_ARM"]),
+    ("ppc",      "ppc",   &["TARGET_PPC", BIG_ENDIAN]),
+    ("ppc64",    "ppc",   &["TARGET_PPC64", "TARGET_PPC", BIG_ENDIAN]),
+    ("mips",     "mips",  &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
+    ("mipsel",   "mips",  &["TARGET_ABI_MIPSO32", "TARGET_MIPS", ALIGNED]),
+    ("mips64",   "mips",  &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED, BIG_ENDIAN]),
+    ("mips64el", "mips",  &["TARGET_ABI_MIPSN64", "TARGET_MIPS64", "TARGET_MIPS", ALIGNED]),
+    ("s390x",    "s390x", &["TARGET_S390X", BIG_ENDIAN]),
+    ("sparc",    "sparc", &["TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
+    ("sparc64",  "sparc", &["TARGET_SPARC64", "TARGET_SPARC", ALIGNED, BIG_ENDIAN]),
+];
+const BIG_ENDIAN: &str = "TARGET_WORDS_BIGENDIAN";
+const ALIGNED: &str = "TARGET_ALIGNED_ONLY";
+
+/// Of what Unicorn finds out about the host, what its headers ask for.
+const HOST: &[&str] =
+    &["CONFIG_POSIX", "CONFIG_LINUX", "CONFIG_TCG", "CONFIG_SOFTMMU", "CONFIG_INT128", "CONFIG_CMPXCHG128", "CONFIG_ATOMIC64"];
+
+/// Files that Unicorn's build writes and its headers include; what would stand in them is defined on the command line.
+const WRITTEN: [&str; 2] = ["config-host.h", "config-target.h"];
+
+pub fn compile(root: &Path) -> io::Result<()> {
+    let unicorn = headers(root)?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    for name in WRITTEN {
+        fs::write(out.join(name), "")?;
+    }
+    let backend = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("aarch64") => "aarch64",
+        _ => "i386",
+    };
+    for (target, folder, defines) in TARGETS {
+        let mut build = cc::Build::new();
+        // Beside each other: the objects of all have one name.
+        build.out_dir(out.join(target)).file(root.join("src/unicorn/translator/loop.c"));
+        build.include(&out);
+        for folder in ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"] {
+            build.include(unicorn.join(folder));
+        }
+        build.include(unicorn.join("qemu/tcg").join(backend)).include(unicorn.join("qemu/target").join(folder));
+        build.define("NEED_CPU_H", None).define("_GNU_SOURCE", None).define("NDEBUG", None);
+        for define in HOST.iter().chain(*defines) {
+            build.define(define, "1");
+        }
+        // Gives every function of the library the name that it has in this kind of CPU.
+        build.flag("-include").flag(format!("{target}.h"));
+        build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
+        // The warnings are those of the library's headers.
+        build.std("gnu11").pic(true).opt_level(2).debug(false).warnings(false).flag_if_supported("-mcx16");
+        build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Where the sources of the Unicorn are that this is built with.
+fn headers(root: &Path) -> io::Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version", "1", "--offline", "--manifest-path"]).arg(root.join("Cargo.toml"));
+    let answer = command.output()?;
+    if !answer.status.success() {
+        return Err(io::Error::other(format!("cargo metadata: {}", String::from_utf8_lossy(&answer.stderr))));
+    }
+    let metadata: Value = serde_json::from_slice(&answer.stdout)?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let unicorn = packages.find(|package| package["name"] == UNICORN).and_then(|package| package["manifest_path"].as_str());
+    let folder = unicorn.and_then(|manifest| Path::new(manifest).parent());
+    folder.map(Path::to_path_buf).ok_or_else(|| io::Error::other(format!("cargo metadata knows no {UNICORN}")))
+}

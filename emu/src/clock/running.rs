@@ -1,0 +1,443 @@
+//! A clock that runs: time from three words, most of which translated code writes by itself.
+//!
+//! A line of code is what runs from one taken branch to the next; blocks are pieces of it. The words are of the block that runs now:
+//!
+//! ```text
+//!             start               pc                    start + size
+//!   ------------[==================|=======================[=========>  the line of code
+//!             time()             at(pc)                  the end
+//! ```
+//!
+//! `count` is the time at that end, less `look`: the time from which on the start of a block is to be told to the machine. So at the start of
+//! the next block, which is at that very time, the code has only to look at the sign, and to add the block's size (`translator/loop.c`).
+//! A block that calls is entered here instead.
+//!
+//! While no block runs, the words are of a block of no bytes: at the place where the line would go on, or at [`NOWHERE`].
+//!
+//! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of our own says.
+
+use super::{Detour, Place, Stopped, Ticks};
+use crate::unicorn::line::Line;
+
+/// The clock of the CPU that is on the core, told of every block that has not counted itself and of everything that leaves one early.
+#[derive(Debug)]
+pub struct Clock {
+    line: Line,
+    look: Ticks,
+    /// The block in the window that was entered last: where it starts, and where its line goes on.
+    copy: (u64, u64),
+}
+
+/// No instruction stands there, on any ISA: x86-64 has no such address, and the others have none that is odd.
+const NOWHERE: u64 = 1 << 63 | 1;
+/// A time so far away does not come.
+const FAR: Ticks = 1 << 62;
+
+impl Clock {
+    /// One that counts in these words; it is 0, and every block is told.
+    pub fn new(line: Line) -> Clock {
+        let mut clock = Clock { line, look: 0, copy: (NOWHERE, NOWHERE) };
+        clock.go_on(&Stopped::default());
+        clock
+    }
+
+    /// The time at the end of the block.
+    #[inline(always)]
+    fn end(&self) -> Ticks {
+        self.look.wrapping_add_signed(self.line.count())
+    }
+
+    #[inline(always)]
+    fn add_signed(&mut self, ticks: i64) {
+        self.line.set_count(self.line.count().wrapping_add(ticks));
+    }
+
+    /// The time at the start of the block.
+    #[inline]
+    pub fn time(&self) -> Ticks {
+        self.end().wrapping_sub(self.line.size())
+    }
+
+    /// The time at an instruction of the block.
+    #[inline]
+    pub fn at(&self, pc: u64) -> Ticks {
+        self.end().wrapping_sub(self.rest_from(pc))
+    }
+
+    /// Bytes of the block from an instruction on; all of them if it is not in the block.
+    #[inline(always)]
+    fn rest_from(&self, pc: u64) -> u64 {
+        let (into, size) = (pc.wrapping_sub(self.line.start()), self.line.size());
+        if into <= size { size - into } else { size }
+    }
+
+    /// Where the line goes on behind the block.
+    #[inline]
+    fn next(&self) -> u64 {
+        let start = self.line.start();
+        if start == self.copy.0 { self.copy.1 } else { start.wrapping_add(self.line.size()) }
+    }
+
+    /// From this time on the start of a block is told; one that is told always is told before that, too.
+    pub fn look_at(&mut self, time: Ticks) {
+        let end = self.end();
+        self.look = time.min(end.saturating_add(FAR));
+        self.line.set_count(end.wrapping_sub(self.look).cast_signed());
+    }
+
+    /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it is not so, nothing
+    /// has changed.
+    #[inline(always)]
+    pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
+        let (end, len, jump) = (u32::from(detour.end), u64::from(detour.len), u64::from(detour.jump));
+        // The jump has been counted where it stands, in the block before; what it stands for is counted here. Two signs together are one
+        // branch.
+        if (i64::from(size) - i64::from(end)) | self.line.size().wrapping_sub(jump).cast_signed() < 0 {
+            return false;
+        }
+        let copy = pc.wrapping_add(end.into()).wrapping_sub(len);
+        self.add_signed(len.wrapping_sub(jump).cast_signed());
+        self.line.set_block(copy, len);
+        self.copy = (copy, detour.origin.wrapping_add(len));
+        true
+    }
+
+    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Place::Copy`]. False: a block runs, nothing has changed.
+    #[inline(always)]
+    pub fn enter_copy(&mut self, pc: u64, size: u32, origin: u64, len: u8) -> bool {
+        let is_new = self.line.size() == 0;
+        if is_new {
+            let counted = u64::from(len).min(size.into());
+            self.add_signed(counted.cast_signed());
+            self.line.set_block(pc, counted);
+            self.copy = (pc, origin.wrapping_add(counted));
+        }
+        is_new
+    }
+
+    /// A block that counts nothing and is no copy: [`Clock::enter`] for [`Place::ReturnPad`].
+    #[inline(always)]
+    pub fn enter_nothing(&mut self, pc: u64) {
+        self.line.set_block(pc, 0);
+    }
+
+    /// A block starts that has not counted itself. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
+    pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {
+        let again = self.line.size() != 0 && pc == self.line.start();
+        let mut falls_through = pc == self.next();
+        // Where it starts, how much of it counts, and as what the guest would see it.
+        let (mut start, mut counted, mut shown) = (pc, 0, pc);
+        match place {
+            Place::Guest => counted = size,
+            Place::Copy { origin, len } => {
+                // A repeated instruction comes back to its start: a place for interrupts, as in the original.
+                falls_through = !again;
+                // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
+                (shown, counted) = (origin, u64::from(len).min(size));
+            }
+            Place::WayBack { next } => {
+                falls_through = true;
+                shown = next;
+            }
+            Place::Detour(detour) => {
+                let Detour { origin, len, jump, .. } = detour;
+                let lead = u64::from(detour.lead());
+                falls_through = true;
+                self.add_signed(-i64::from(jump));
+                start = pc.wrapping_add(lead);
+                (shown, counted) = (origin, u64::from(len).min(size.saturating_sub(lead)));
+            }
+            Place::Saving { jump } => {
+                falls_through = true;
+                self.add_signed(-i64::from(jump));
+            }
+            // Where the core ends the block in front of the displaced instructions, they are offered by themselves.
+            Place::Restoring { origin, len, lead } if size > u64::from(lead) => {
+                falls_through = true;
+                start = pc.wrapping_add(lead.into());
+                (shown, counted) = (origin, u64::from(len).min(size - u64::from(lead)));
+            }
+            Place::Nothing | Place::ReturnPad | Place::Trampoline | Place::Restoring { .. } => falls_through = true,
+        }
+        self.add_signed(counted.cast_signed());
+        self.line.set_block(start, counted);
+        self.copy = match place {
+            Place::Guest => (NOWHERE, NOWHERE),
+            _ => (start, shown.wrapping_add(counted)),
+        };
+        falls_through
+    }
+
+    /// The block was left at `pc`, which has not run. Elsewhere than in it: the exception came while the next block was looked for, so it is
+    /// complete.
+    #[inline]
+    pub fn close_at(&mut self, pc: u64) {
+        let into = pc.wrapping_sub(self.line.start());
+        self.close(if into <= self.line.size() { self.line.size() - into } else { 0 });
+    }
+
+    /// The block ran to its end.
+    pub fn close_whole(&mut self) {
+        self.close(0);
+    }
+
+    /// The block that was just entered is not going to run now; it will be offered again.
+    pub fn take_back(&mut self) {
+        self.close(self.line.size());
+    }
+
+    #[inline]
+    fn close(&mut self, not_run: u64) {
+        self.add_signed(-not_run.cast_signed());
+        self.line.set_block(NOWHERE, 0);
+    }
+
+    /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line, at this place.
+    #[inline]
+    pub fn resume(&mut self, counted: u64, goes_on_at: Option<u64>) {
+        self.add_signed(counted.wrapping_sub(self.line.size()).cast_signed());
+        self.line.set_block(goes_on_at.unwrap_or(NOWHERE), 0);
+    }
+
+    /// An instruction costs more than its length.
+    pub fn add(&mut self, ticks: Ticks) {
+        self.add_signed(ticks.cast_signed());
+    }
+
+    /// Sleeps until then.
+    pub fn sleep_until(&mut self, time: Ticks) {
+        self.add(time.saturating_sub(self.time()));
+    }
+
+    /// What goes on when this CPU is on the core again. No block runs.
+    pub fn stopped(&self) -> Stopped {
+        let goes_on_at = Some(self.line.start()).filter(|at| self.line.size() == 0 && *at != NOWHERE);
+        Stopped { time: self.time(), goes_on_at }
+    }
+
+    /// This CPU is on the core now.
+    pub fn go_on(&mut self, from: &Stopped) {
+        self.line.set_block(from.goes_on_at.unwrap_or(NOWHERE), 0);
+        self.line.set_count(from.time.wrapping_sub(self.look).cast_signed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn clock() -> Clock {
+        Clock::new(Line::of_no_core())
+    }
+
+    /// BY-4: breakpoint, slot and way back count as the one instruction that they stand for.
+    #[test]
+    fn a_probed_instruction_takes_the_time_of_the_instruction() {
+        let mut plain = clock();
+        plain.enter(0x100, 16, Place::Guest);
+        let plain_falls = plain.enter(0x110, 4, Place::Guest);
+
+        for boosted in [false, true] {
+            let mut probed = clock();
+            probed.enter(0x100, 9, Place::Guest); // ends with the breakpoint at 0x108
+            probed.close_at(0x108);
+            probed.resume(0, Some(0x9000));
+            assert!(probed.enter(0x9000, 4, Place::Copy { origin: 0x108, len: 3 }), "no interrupt in front of the copy");
+            if boosted {
+                assert!(probed.enter(0x9003, 5, Place::WayBack { next: 0x10b }));
+            } else {
+                probed.close_at(0x9003);
+                probed.resume(0, Some(0x10b));
+            }
+            assert!(probed.enter(0x10b, 5, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x110, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "boosted: {boosted}");
+        }
+    }
+
+    /// BY-4, OP-4: jump, detour and way back count as the instructions that the jump has taken the place of, also where the core cuts
+    /// the detour in two, or something in it faults.
+    #[test]
+    fn an_optimised_region_takes_the_time_of_its_instructions() {
+        let mut plain = clock();
+        plain.enter(0x100, 24, Place::Guest);
+        let plain_falls = plain.enter(0x118, 4, Place::Guest);
+        const DETOUR: Place = Place::Detour(Detour { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
+        for cut in [false, true] {
+            let mut probed = clock();
+            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
+            assert!(probed.enter(0x9000, if cut { 4 } else { 13 }, DETOUR), "no interrupt in front of the detour");
+            assert_eq!((probed.time(), probed.at(0x9001 + 2)), (8, 10), "the time of what stands there");
+            if cut {
+                assert!(probed.enter(0x9004, 9, Place::Copy { origin: 0x10b, len: 4 }));
+            }
+            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
+        }
+        let mut faulted = clock();
+        faulted.enter(0x100, 13, Place::Guest);
+        faulted.enter(0x9000, 13, DETOUR);
+        faulted.close_at(0x9001 + 3);
+        assert_eq!(faulted.time(), 11);
+    }
+
+    /// BY-4: a faithful detour saves, calls and restores in no time, be the displaced instructions a block of their own or not.
+    #[test]
+    fn a_faithful_detour_takes_the_time_of_its_instructions() {
+        let mut plain = clock();
+        plain.enter(0x100, 24, Place::Guest);
+        let plain_falls = plain.enter(0x118, 4, Place::Guest);
+        for cut in [false, true] {
+            let mut probed = clock();
+            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
+            assert!(probed.enter(0x9000, 50, Place::Saving { jump: 5 }), "no interrupt in front of the detour");
+            assert_eq!((probed.time(), probed.at(0x9010)), (8, 8));
+            assert!(probed.enter(0xa000, 1, Place::Trampoline));
+            assert_eq!((probed.time(), probed.at(0xa000)), (8, 8), "what handlers see");
+            assert!(probed.enter(0x9032, if cut { 44 } else { 56 }, Place::Restoring { origin: 0x108, len: 7, lead: 44 }));
+            if cut {
+                assert!(probed.enter(0x905e, 12, Place::Copy { origin: 0x108, len: 7 }), "no interrupt in front of them");
+            }
+            assert_eq!((probed.time(), probed.at(0x905e + 2)), (8, 10));
+            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
+        }
+        let mut full = clock();
+        full.enter(0x100, 13, Place::Guest);
+        full.enter(0x9000, 50, Place::Saving { jump: 5 });
+        full.close_at(0x9004);
+        assert_eq!(full.time(), 8, "a stack that is full is found out in no time");
+    }
+
+    /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.
+    #[test]
+    fn a_repeated_instruction_counts_every_turn() {
+        let turns = |place: fn() -> Place, first: u64| {
+            let mut clock = clock();
+            clock.resume(0, Some(first));
+            let falls: Vec<bool> = (0..3).map(|_| clock.enter(first, 2, place())).collect();
+            clock.close_whole();
+            (clock.time(), falls)
+        };
+        let in_place = turns(|| Place::Guest, 0x200);
+        let in_slot = turns(|| Place::Copy { origin: 0x200, len: 2 }, 0x9000);
+        assert_eq!(in_place, in_slot);
+        assert_eq!(in_slot, (6, vec![true, false, false]));
+    }
+
+    /// BY-4: a block that writes into itself starts over in a shorter one; what had run counts once, be it nothing.
+    #[test]
+    fn a_block_that_writes_into_itself_counts_once() {
+        for left_at in [0x100, 0x104] {
+            let mut clock = clock();
+            clock.enter(0x100, 16, Place::Guest);
+            clock.line.cut_short_as_code_does(left_at);
+            assert!(clock.enter(left_at, 3, Place::Guest), "left at {left_at:#x}");
+            assert!(clock.enter(left_at + 3, 0x110 - left_at - 3, Place::Guest));
+            clock.close_whole();
+            assert_eq!(clock.time(), 16, "left at {left_at:#x}");
+        }
+        let mut looping = clock();
+        looping.enter(0x100, 16, Place::Guest);
+        assert!(!looping.enter(0x100, 16, Place::Guest), "a true jump back is a place for interrupts");
+        assert_eq!(looping.time(), 16);
+    }
+
+    #[test]
+    fn a_block_that_is_taken_back_counts_once() {
+        let mut clock = clock();
+        clock.enter(0x100, 8, Place::Guest);
+        clock.enter(0x300, 8, Place::Guest);
+        clock.take_back();
+        assert!(!clock.enter(0x300, 8, Place::Guest));
+        clock.close_whole();
+        assert_eq!(clock.time(), 16);
+    }
+
+    #[test]
+    fn time_is_exact_inside_a_block_and_after_a_fault() {
+        let mut clock = clock();
+        clock.enter(0x100, 8, Place::Guest);
+        assert_eq!(clock.at(0x103), 3);
+        clock.close_at(0x105);
+        assert_eq!((clock.time(), clock.at(0x105)), (5, 5));
+    }
+
+    /// What happens to a block.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// It starts behind the one before, or so far behind an address.
+        On(u16),
+        Jump(u8, u16),
+        /// An exception at so many bytes of it.
+        Trap(u16),
+        /// The clock is asked at so many bytes of it.
+        Ask(u16),
+        /// An instruction costs more.
+        Cost(u8),
+        /// From so far on blocks are told.
+        Look(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (1..300u16).prop_map(Step::On),
+            (any::<u8>(), 1..300u16).prop_map(|(to, size)| Step::Jump(to, size)),
+            any::<u16>().prop_map(Step::Trap),
+            any::<u16>().prop_map(Step::Ask),
+            any::<u8>().prop_map(Step::Cost),
+            (0..2000u16).prop_map(Step::Look),
+        ]
+    }
+
+    proptest! {
+        /// BY-4: whether blocks count themselves or are told, and from when on, the time is the same everywhere.
+        #[test]
+        fn blocks_that_count_themselves_take_the_same_time(steps in proptest::collection::vec(step(), 1..200)) {
+            let (mut told, mut counting) = (clock(), clock());
+            let (mut next, mut start, mut size) = (0x1000_u64, 0x1000_u64, 0_u64);
+            for step in steps {
+                let block = match step {
+                    Step::On(bytes) => Some((next, u64::from(bytes))),
+                    Step::Jump(to, bytes) => Some((0x10_0000 + 0x1000 * u64::from(to), u64::from(bytes))),
+                    Step::Trap(into) => {
+                        let pc = start + u64::from(into) % (size + 1);
+                        told.close_at(pc);
+                        counting.close_at(pc);
+                        (next, start, size) = (pc, pc, 0);
+                        None
+                    }
+                    Step::Ask(into) => {
+                        let pc = start + u64::from(into) % (size + 1);
+                        prop_assert_eq!(told.at(pc), counting.at(pc));
+                        None
+                    }
+                    Step::Cost(ticks) => {
+                        told.add(ticks.into());
+                        counting.add(ticks.into());
+                        None
+                    }
+                    Step::Look(ahead) => {
+                        counting.look_at(counting.time() + u64::from(ahead));
+                        None
+                    }
+                };
+                if let Some((pc, bytes)) = block {
+                    let due = told.end() >= counting.look;
+                    let falls_through = told.enter(pc, bytes, Place::Guest);
+                    let calls = counting.line.count_as_code_does(pc, bytes);
+                    prop_assert_eq!(calls, due);
+                    if calls {
+                        prop_assert_eq!(counting.enter(pc, bytes, Place::Guest), falls_through);
+                    }
+                    (start, size, next) = (pc, bytes, pc + bytes);
+                }
+                prop_assert_eq!(told.time(), counting.time());
+                prop_assert_eq!(told.end(), counting.end());
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+/*
+ * How a block of guest code is translated, in place of the library's own loop (docs/unicorn.md, "Our own start of a block").
+ *
+ * The library calls a callback at the start of every block and a helper behind every load and store. All that a clock which counts bytes of
+ * code needs of the first is an addition, and nothing of ours needs the second. So a block begins here with the addition, and calls only
+ * when its time has come; the call stands behind the block, out of the way:
+ *
+ *          count >= 0 ? ----------------> slow:  call the block callback
+ *          count += bytes of the block           told to stop? ---> leave
+ *          start = its address                   else back to `body`
+ *          size  = bytes of the block                  |
+ *   body:  the block  <--------------------------------+
+ *
+ * The three words belong to the machine's clock (unicorn/line.rs). Whoever is called counts; where nobody is called, the code has counted.
+ * A block that the machine always wants to hear of has the call in place of the counting.
+ *
+ * An engine without a block callback is nobody's machine: its code is what the library would make of it.
+ */
+#include "qemu/osdep.h"
+#include "cpu.h"
+#include "tcg/tcg.h"
+#include "tcg/tcg-op.h"
+#include "exec/exec-all.h"
+#include "exec/gen-icount.h"
+#include "exec/helper-proto.h"
+#include "exec/translator.h"
+#include <uc_priv.h>
+
+/* The three words take the place of three of the CPU's that count instructions and seed random numbers, which this library never does. */
+#define START offsetof(CPUState, icount_budget)
+#define COUNT offsetof(CPUState, icount_extra)
+#define SIZE offsetof(CPUState, random_seed)
+QEMU_BUILD_BUG_ON(COUNT != START + 8 || SIZE != START + 16);
+
+/* Translated code reaches all of the CPU from its architectural state. */
+#define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
+#define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
+
+/* What the block callback is given begins with this (unicorn/engine.rs). */
+struct trapline_machine {
+    bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
+};
+
+static struct trapline_machine *machine_of(struct uc_struct *uc)
+{
+    struct list_item *first = uc->hook[UC_HOOK_BLOCK_IDX].head;
+    return first ? ((struct hook *)first->data)->user_data : NULL;
+}
+
+/*
+ * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The translators leave it
+ * out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the compiler is told that the helper has no
+ * effects, too, and drops calls of it.
+ */
+struct helper {
+    void *function;
+    const char *name;
+    unsigned flags;
+    unsigned arguments;
+};
+
+static void drop_checks(TCGContext *s)
+{
+    void *key = HELPER(check_exit_request);
+    struct helper *known = g_hash_table_lookup(s->helper_table, key);
+    if (known && known->function == key && !(known->flags & TCG_CALL_NO_SIDE_EFFECTS)) {
+        struct helper *without = g_malloc(sizeof(*without));
+        *without = *known;
+        without->name = g_strdup(known->name);
+        without->flags |= TCG_CALL_NO_RWG_SE;
+        /* The second table frees it with the engine. */
+        g_hash_table_insert(s->helper_table, key, without);
+        g_hash_table_insert(s->custom_helper_infos, key, without);
+    }
+}
+
+/* Calls the block callback with the pc at the block's start, and leaves if it says so. */
+static TCGOp *call(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, TCGLabel *leave)
+{
+    TCGv_i32 request;
+    TCGOp *before, *size;
+
+    ops->pc_sync(db, cpu);
+    before = tcg_last_op(s);
+    gen_uc_tracecode(s, 0, UC_HOOK_BLOCK_IDX, cpu->uc, db->pc_first);
+    /* The first argument that it prepares. */
+    size = before ? QTAILQ_NEXT(before, link) : QTAILQ_FIRST(&s->ops);
+    request = tcg_temp_new_i32(s);
+    tcg_gen_ld_i32(s, request, s->cpu_env, FROM_STATE(LEAVE));
+    tcg_gen_brcondi_i32(s, TCG_COND_LT, request, 0, leave);
+    tcg_temp_free_i32(s, request);
+    return size;
+}
+
+static TCGv_i64 load_count(TCGContext *s)
+{
+    TCGv_i64 count = tcg_temp_new_i64(s);
+    tcg_gen_ld_i64(s, count, s->cpu_env, FROM_STATE(COUNT));
+    return count;
+}
+
+/* Adds the block to the three words; the operation that holds its size. */
+static TCGOp *count_inline(TCGContext *s, uint64_t pc)
+{
+    TCGv_i64 count = load_count(s);
+    TCGv_i64 size = tcg_const_i64(s, 0);
+    TCGOp *constant = tcg_last_op(s);
+    TCGv_i64 start;
+
+    tcg_gen_add_i64(s, count, count, size);
+    tcg_gen_st_i64(s, count, s->cpu_env, FROM_STATE(COUNT));
+    tcg_gen_st_i64(s, size, s->cpu_env, FROM_STATE(SIZE));
+    start = tcg_const_i64(s, pc);
+    tcg_gen_st_i64(s, start, s->cpu_env, FROM_STATE(START));
+    tcg_temp_free_i64(s, start);
+    tcg_temp_free_i64(s, size);
+    tcg_temp_free_i64(s, count);
+    return constant;
+}
+
+/*
+ * With a block of one instruction the CPU goes on where a block has written into itself, at the instruction that did so, which is done again:
+ * less of that block has run than was counted. Nothing changes if it does not lie in the block before it.
+ */
+static void cut_short(TCGContext *s, uint64_t pc)
+{
+    TCGv_i64 run = tcg_temp_new_i64(s), size = tcg_temp_new_i64(s), count = load_count(s);
+
+    tcg_gen_ld_i64(s, run, s->cpu_env, FROM_STATE(START));
+    tcg_gen_ld_i64(s, size, s->cpu_env, FROM_STATE(SIZE));
+    tcg_gen_subfi_i64(s, run, pc, run);
+    tcg_gen_umin_i64(s, run, run, size);
+    tcg_gen_sub_i64(s, size, run, size);
+    tcg_gen_add_i64(s, count, count, size);
+    tcg_gen_st_i64(s, count, s->cpu_env, FROM_STATE(COUNT));
+    tcg_gen_st_i64(s, run, s->cpu_env, FROM_STATE(SIZE));
+    tcg_temp_free_i64(s, count);
+    tcg_temp_free_i64(s, size);
+    tcg_temp_free_i64(s, run);
+}
+
+/* Puts the operations behind `before`, up to `last`, behind all others. */
+static void move_to_end(TCGContext *s, TCGOp *before, TCGOp *last)
+{
+    TCGOp *op;
+
+    do {
+        op = QTAILQ_NEXT(before, link);
+        QTAILQ_REMOVE(&s->ops, op, link);
+        QTAILQ_INSERT_TAIL(&s->ops, op, link);
+    } while (op != last);
+}
+
+static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu)
+{
+    CPUBreakpoint *breakpoint;
+
+    QTAILQ_FOREACH(breakpoint, &cpu->breakpoints, entry) {
+        if (breakpoint->pc == db->pc_next && ops->breakpoint_check(db, cpu, breakpoint)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, bool checks)
+{
+    struct uc_struct *uc = cpu->uc;
+
+    ops->tb_start(db, cpu);
+    do {
+        db->num_insns++;
+        ops->insn_start(db, cpu);
+        /* The guest's own debug registers: the instruction's translation may be the exception. */
+        if (!db->singlestep_enabled) {
+            meets_breakpoint(ops, db, cpu);
+            if (db->is_jmp > DISAS_TOO_MANY) {
+                break;
+            }
+        }
+        if (!checks) {
+            uc->no_exit_request = true;
+        }
+        ops->translate_insn(db, cpu);
+        if (db->is_jmp == DISAS_NEXT && (tcg_op_buf_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
+            db->is_jmp = DISAS_TOO_MANY;
+        }
+    } while (db->is_jmp == DISAS_NEXT);
+    ops->tb_stop(db, cpu);
+    uc->no_exit_request = false;
+    db->tb->size = db->pc_next - db->pc_first;
+    db->tb->icount = db->num_insns;
+}
+
+void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, TranslationBlock *tb, int max_insns)
+{
+    struct uc_struct *uc = cpu->uc;
+    TCGContext *s = uc->tcg_ctx;
+    struct trapline_machine *machine = machine_of(uc);
+    TCGLabel *slow, *body, *leave;
+    TCGOp *told, *counted = NULL, *branch = NULL, *slow_end = NULL;
+    TCGv_i64 count;
+
+    *db = (DisasContextBase){
+        .tb = tb,
+        .pc_first = tb->pc,
+        .pc_next = tb->pc,
+        .is_jmp = DISAS_NEXT,
+        .max_insns = max_insns,
+        .singlestep_enabled = cpu->singlestep_enabled,
+    };
+    ops->init_disas_context(db, cpu);
+
+    if (machine == NULL) {
+        gen_tb_start(s, tb);
+        translate(ops, db, cpu, true);
+        gen_tb_end(s, tb, db->num_insns);
+        hooked_regions_check(uc, tb->pc, tb->size);
+        return;
+    }
+
+    drop_checks(s);
+    leave = gen_new_label(s);
+    if (max_insns == 1) {
+        cut_short(s, tb->pc);
+    }
+    if (machine->always_wants(machine, tb->pc)) {
+        told = call(s, ops, db, cpu, leave);
+    } else {
+        slow = gen_new_label(s);
+        body = gen_new_label(s);
+        count = load_count(s);
+        tcg_gen_brcondi_i64(s, TCG_COND_GE, count, 0, slow);
+        tcg_temp_free_i64(s, count);
+        branch = tcg_last_op(s);
+        /* Written here, where the translator's state is that of the block's start; moved when the block is behind it. */
+        gen_set_label(s, slow);
+        told = call(s, ops, db, cpu, leave);
+        tcg_gen_br(s, body);
+        slow_end = tcg_last_op(s);
+        counted = count_inline(s, tb->pc);
+        gen_set_label(s, body);
+    }
+    translate(ops, db, cpu, false);
+    told->args[1] = tb->size;
+    if (counted) {
+        counted->args[1] = tb->size;
+        move_to_end(s, branch, slow_end);
+    }
+    /* In front of the block, which has not run. */
+    gen_set_label(s, leave);
+    gen_tb_end(s, tb, db->num_insns);
+    hooked_regions_check(uc, tb->pc, tb->size);
+}
+
+void translator_loop_temp_check(DisasContextBase *db)
+{
+    /* Temporaries are all forgotten when the block is done. */
+}
+
+/* A number of the table behind a block's code that says which of it belongs to which instruction: seven bits a byte, the sign in the last. */
+static int64_t next_number(const uint8_t **at)
+{
+    uint64_t value = 0;
+    unsigned bits = 0;
+    uint8_t byte;
+
+    do {
+        byte = *(*at)++;
+        value |= (uint64_t)(byte & 0x7f) << bits;
+        bits += 7;
+    } while (byte & 0x80);
+    if (bits < 64 && byte & 0x40) {
+        value |= ~UINT64_C(0) << bits;
+    }
+    return value;
+}
+
+/*
+ * Whether the address of the instruction is known whose access to a device is being answered; if so, that. The library can put the whole
+ * CPU back to that instruction, but on ARM that overwrites the syndrome of the last exception.
+ */
+static bool device_access_pc(CPUState *cpu, uint64_t *pc)
+{
+    TCGContext *s = cpu->uc->tcg_ctx;
+    uintptr_t wanted = cpu->mem_io_pc - GETPC_ADJ;
+    TranslationBlock *tb;
+    const uint8_t *table;
+    uintptr_t end;
+    uint64_t address;
+
+    if (cpu->mem_io_pc - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size) {
+        return false;
+    }
+    tb = tcg_tb_lookup(s, cpu->mem_io_pc);
+    if (tb == NULL) {
+        return false;
+    }
+    table = (const uint8_t *)tb->tc.ptr + tb->tc.size;
+    end = (uintptr_t)tb->tc.ptr;
+    address = tb->pc;
+    for (int insn = 0; insn < tb->icount; insn++) {
+        address += next_number(&table);
+        for (int other = 1; other < TARGET_INSN_START_WORDS; other++) {
+            next_number(&table);
+        }
+        end += next_number(&table);
+        if (end > wanted) {
+            *pc = (target_ulong)address;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where things are in this target's CPU, for unicorn/line.rs. */
+const struct {
+    size_t engine_to_cpu;
+    size_t cpu_to_engine;
+    size_t cpu_to_state;
+    size_t cpu_to_line;
+    bool (*device_access_pc)(CPUState *cpu, uint64_t *pc);
+} TRAPLINE_LAYOUT = {
+    offsetof(struct uc_struct, cpu),
+    offsetof(CPUState, uc),
+    offsetof(ArchCPU, env),
+    START,
+    device_access_pc,
+};

@@ -1,0 +1,162 @@
+//! Recorded runs: what guests did when this was last written down, they still do: the same console, the same interrupts at the same places
+//! and times, the same records.
+//!
+//! The other families compare two runs of one build; this one compares builds, so that time itself may be counted otherwise and nobody in
+//! the guest can tell. Where a guest's run changes for a reason, `make recorded` writes the file anew, and whoever does it says why.
+
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+use trapline::boot::initramfs;
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline::snapshot::file::Key;
+use trapline_images::Wanted;
+use trapline_probes::events::set::EventSet;
+use trapline_tests::{GUESTS, LONG, session};
+
+/// One line for each run; see [`HEAD`].
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/recorded.tsv");
+const HEAD: &str = "guest\tcpus\tprobes\tended\tconsole\thappenings\trecords";
+/// Set: the file is written and nothing compared.
+const WRITE: &str = "TRAPLINE_RECORD_RUNS";
+
+const SCRIPT: &[u8] = b"
+echo hello from $(uname -m)
+i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done
+cat /tmp/out | md5sum
+sleep 1
+exit 7
+";
+const LONGEST_BOOT: u64 = 60_000_000_000;
+/// Records are taken out of the ring after so much guest time, in nanoseconds.
+const SLICE: u64 = 5_000_000;
+
+/// In the tiny kernels: entries, which become jumps, and a place that stays a breakpoint.
+const TINY_EVENTS: &[&str] = &["p:read vfs_read", "r:back vfs_read n=$retval", "p:tick vfs_write", "r vfs_open n=$retval"];
+const STOCK_EVENTS: &[&str] =
+    &["p:open do_sys_openat2 file=+0($arg2):ustring flags=$arg3", "r:ret vfs_read n=$retval", "p __schedule"];
+
+/// One run as a line of the file.
+fn line(name: &str, cpus: usize, events: &[&str], session: &mut Session, longest: u64) -> String {
+    let mut set = EventSet::default();
+    session.with_engine(|engine, guest| {
+        for event in events {
+            // Not every kernel has every function; what is left is the same in each run of it.
+            let _ = set.apply(engine, guest, event);
+        }
+        set.enable_all(engine, guest, true).expect("they can be enabled");
+        engine.set_optimization_delay(0);
+    });
+    let mut records = String::new();
+    let mut count = 0;
+    let stop = loop {
+        let stop = session.run_until(session.machine().now().saturating_add(SLICE).min(longest));
+        session.with_engine(|engine, _| {
+            for record in std::iter::from_fn(|| engine.records().pop()) {
+                let _ = writeln!(records, "{record:?}");
+                count += 1;
+            }
+        });
+        if stop != Stop::Limit || session.machine().now() >= longest {
+            break stop;
+        }
+    };
+    let text_work = format!("{:?}", session.text_work());
+    let machine = session.machine_mut();
+    let console = machine.take_console();
+    let happenings = machine.happenings();
+    let probes = if events.is_empty() { "none" } else { "some" };
+    format!(
+        "{name}\t{cpus}\t{probes}\t{stop:?} at {}\t{}\t{}\t{}",
+        machine.time(),
+        hashed(console.iter().filter(|byte| **byte == b'\n').count(), &console),
+        hashed(happenings.len(), all(happenings).as_bytes()),
+        hashed(count, (records + &text_work).as_bytes()),
+    )
+}
+
+fn all<T: Debug>(things: &[T]) -> String {
+    things.iter().fold(String::new(), |mut text, thing| {
+        let _ = writeln!(text, "{thing:x?}");
+        text
+    })
+}
+
+/// So many of them, and a hash of all.
+fn hashed(count: usize, bytes: &[u8]) -> String {
+    format!("{count} {:.16}", Key::hash(bytes))
+}
+
+/// Compares with the file's lines, or writes them.
+fn compare(lines: &[String]) {
+    let known = std::fs::read_to_string(FILE).unwrap_or_default();
+    let about = |line: &str| line.splitn(4, '\t').take(3).map(str::to_string).collect::<Vec<_>>();
+    if std::env::var_os(WRITE).is_some() {
+        let replaced = |old: &&str| *old != HEAD && lines.iter().all(|new| about(new) != about(old));
+        let mut rows: Vec<String> = known.lines().filter(replaced).map(str::to_string).chain(lines.iter().cloned()).collect();
+        rows.sort();
+        std::fs::write(FILE, format!("{HEAD}\n{}\n", rows.join("\n"))).expect("the file can be written");
+        return;
+    }
+    for line in lines {
+        let recorded = known.lines().find(|row| about(row) == about(line));
+        let recorded = recorded.unwrap_or_else(|| panic!("no line of {FILE} begins like {line}: `make recorded` writes it"));
+        assert_eq!(recorded, line, "the columns: {HEAD}");
+    }
+}
+
+/// BY-4: the tiny kernels, on one CPU and on two, with probes and without.
+#[test]
+fn tiny_kernels_do_what_they_did() {
+    let mut lines = Vec::new();
+    for (_, name) in GUESTS {
+        for cpus in [1, 2] {
+            for events in [&[], TINY_EVENTS] {
+                lines.push(line(name, cpus, events, &mut session(name, cpus), LONG));
+            }
+        }
+    }
+    compare(&lines);
+}
+
+/// BY-4: a stock kernel from its entry to a script's end.
+fn stock_kernel_does_what_it_did(name: &str) {
+    let wanted = Wanted::parse(name).expect("a name of the catalogue");
+    let local = trapline_images::locate(&wanted, &trapline_images::folders());
+    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
+        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
+        return;
+    };
+    let [file, busybox] = [&local.kernel, &busybox].map(|path| std::fs::read(path).expect("a file that was found"));
+    let kernel = trapline::boot::Kernel::from_bytes(&file).expect("a kernel");
+    // Which of its versions is here decides what it does.
+    let release = local.kernel.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let run = |events| {
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&busybox, Some(SCRIPT), &[]).into();
+        let command_line = wanted.stock.command_line.to_string();
+        let config = Config { command_line, initrd: Some(initrd), record_events: true, ..Config::default() };
+        let mut session = Session::new(kernel.clone(), &config).expect("a machine");
+        line(&release, 1, events, &mut session, LONGEST_BOOT)
+    };
+    compare(&[run(&[]), run(STOCK_EVENTS)]);
+}
+
+#[test]
+fn debian_amd64_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/amd64");
+}
+
+#[test]
+fn debian_i386_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/i386");
+}
+
+#[test]
+fn debian_arm64_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/arm64");
+}
+
+#[test]
+fn debian_armhf_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/armhf");
+}

@@ -8,7 +8,7 @@ use trapline_isa::regs::{Reg, Registers};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToyRegisters {
     /// By number.
-    pub values: [u64; 32],
+    pub values: [u64; 64],
     /// The pc.
     pub pc: u64,
 }

@@ -99,6 +99,10 @@ impl Guest for StillGuest<'_> {
         self.kernel.tables.sites.get(&address).copied()
     }
 
+    fn is_traced(&self, function: Range<u64>) -> Option<bool> {
+        self.kernel.tables.is_traced(function)
+    }
+
     fn blacklist(&self) -> &[Blacklisted] {
         &self.kernel.tables.blacklist
     }

@@ -25,6 +25,11 @@ pub trait Guest {
     fn text_kind(&self, address: u64) -> Option<Text>;
     /// A place that the kernel itself patches or depends on, at exactly this address.
     fn site_at(&self, address: u64) -> Option<Site>;
+    /// Whether the kernel's own tracer has a site in a function; `None`: it has none anywhere, or nobody knows where.
+    fn is_traced(&self, function: Range<u64>) -> Option<bool> {
+        let _ = function;
+        None
+    }
     /// What the kernel says must not be probed, in the order of its own list.
     fn blacklist(&self) -> &[Blacklisted];
 

@@ -82,6 +82,12 @@ const SITES: &[(Bounds, Site, [usize; 2])] = &[
 ];
 
 impl Tables {
+    /// Whether the kernel's tracer has a site in this range; `None` where none is known.
+    pub fn is_traced(&self, range: Range<u64>) -> Option<bool> {
+        let is_one = |(_, site): (&u64, &Site)| *site == Site::Ftrace;
+        self.sites.iter().any(is_one).then(|| self.sites.range(range).any(is_one))
+    }
+
     /// What this kernel's tables say.
     pub fn of(kernel: &Kernel) -> Tables {
         let marks = arches::of(kernel.arch).marks;

@@ -146,6 +146,13 @@ impl Guest for Live<'_> {
         self.facts.kernel.tables.sites.get(&address).copied().or_else(|| self.facts.modules.site_at(address))
     }
 
+    fn is_traced(&self, function: Range<u64>) -> Option<bool> {
+        match self.facts.modules.image_around(function.start) {
+            Some(image) => image.tables.is_traced(function),
+            None => self.facts.kernel.tables.is_traced(function),
+        }
+    }
+
     fn blacklist(&self) -> &[Blacklisted] {
         &self.facts.blacklist
     }

@@ -3,6 +3,7 @@
 //! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before the loader can go
 //! far. Text of modules lies in pages that are not next to one another in memory, so where they are is remembered page by page.
 
+use crate::boot::Kernel;
 use crate::boot::module::{Module, ModuleText};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -195,6 +196,11 @@ impl Modules {
     /// What the guest patches itself at an address.
     pub fn site_at(&self, address: u64) -> Option<Site> {
         self.around(address)?.module.image.tables.sites.get(&address).copied()
+    }
+
+    /// The module that this address lies in.
+    pub fn image_around(&self, address: u64) -> Option<&Kernel> {
+        Some(&self.around(address)?.module.image)
     }
 
     /// What must not be probed in them.

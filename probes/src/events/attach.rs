@@ -5,12 +5,13 @@ use super::fetch::Programs;
 use super::parse::{self, Definition, Line, Location, Removal};
 use super::set::{Attached, EventSet, Member};
 use crate::engine::Engine;
-use crate::guest::Guest;
+use crate::guest::{Guest, Symbol};
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use trapline_isa::plan::{Errno, Refusal};
+use trapline_isa::plan::{Errno, Policy, Refusal};
 
 impl EventSet {
     /// Carries out one line of `kprobe_events`; gives the event that it added to, if it added one.
@@ -25,6 +26,9 @@ impl EventSet {
     /// Adds a probe to its event; disabled, unless the event is there and enabled.
     pub fn add(&mut self, engine: &mut Engine, guest: &mut dyn Guest, definition: Definition) -> Result<EventId, EventError> {
         let prepared = self.prepare(guest, &|at, into| engine.read_original(guest, at, into), definition)?;
+        if engine.policy() == Policy::Linux61 && prepared.is_there {
+            refuse_notrace(guest, &prepared.definition)?;
+        }
         let probe = match prepared.is_there {
             true => register(
                 engine,
@@ -144,6 +148,28 @@ fn register(
         };
         definition.location_at.error(code, refusal.why).with_errno(refusal.errno)
     })
+}
+
+/// Linux's events, unlike its kprobes, stand in no function that its tracer has no site in; one whose name has a suffix counts as the
+/// function without it.
+fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), EventError> {
+    let symbol = match &definition.location {
+        Location::Address(address) => guest.symbol_at(*address),
+        Location::Symbol { name, offset } => {
+            guest.symbol(name).and_then(|symbol| guest.symbol_at(symbol.start.wrapping_add(u64::from(*offset))))
+        }
+    };
+    let Some(symbol) = symbol else { return Ok(()) };
+    let is_traced = |symbol: &Symbol| guest.is_traced(symbol.start..symbol.start.wrapping_add(symbol.size));
+    let whole = symbol.name.split_once('.').and_then(|(whole, _)| guest.symbol(whole));
+    if is_traced(&symbol) != Some(false) || whole.is_some_and(|whole| is_traced(&whole) != Some(false)) {
+        return Ok(());
+    }
+    let why = format!(
+        "{} is a notrace function, where Linux 6.1 makes no events: --policy best probes it, and so does a kprobe of a module",
+        symbol.name
+    );
+    Err(definition.location_at.error(Code::FAIL_REG_PROBE, why))
 }
 
 fn unregister(engine: &mut Engine, guest: &mut dyn Guest, members: &[Member]) {

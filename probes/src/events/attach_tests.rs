@@ -4,12 +4,13 @@ use super::error::EventError;
 use super::set::EventSet;
 use super::trace;
 use crate::engine::Engine;
-use crate::guest::Guest;
+use crate::guest::{Guest, Site};
 use crate::records::EventId;
 use crate::toy::isa::TOY;
 use crate::toy::{Op, ToyGuest};
 use alloc::string::String;
 use alloc::vec::Vec;
+use trapline_isa::plan::Policy;
 
 const FUNCTIONS: &[(&str, &[Op])] = &[
     ("main", &[Op::Mov(1, 5), Op::Call("double"), Op::Mov(1, 7), Op::Call("double"), Op::Halt]),
@@ -112,6 +113,30 @@ fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
     let kept = ids.iter().filter(|id| known(&bench, id)).count();
     assert!((200..300).contains(&kept), "{kept} formats are kept");
     assert_eq!(bench.engine.records().pop().map(|record| record.header.event), Some(ids[3]));
+}
+
+/// DV-4: as Linux 6.1 decides, an event stands in no function that its tracer has no site in; suffixes do not count, and where there are no
+/// sites at all there is no such rule.
+#[test]
+fn events_in_notrace_functions_are_refused_as_by_linux() {
+    let functions: &[(&str, &[Op])] = &[FUNCTIONS, &[("double.isra.0", &[Op::Nop, Op::Ret])]].concat();
+    let guest = || ToyGuest::new(&TOY, 1, functions);
+    let inside = guest().address("double") + 1;
+    for (policy, sites, refused) in [(Policy::Linux61, true, true), (Policy::Linux61, false, false), (Policy::Best, true, false)]
+    {
+        let mut bench = Bench { guest: guest(), engine: Engine::new(&TOY, 1).with_policy(policy), ..Bench::new() };
+        if sites {
+            bench.guest.sites.insert(inside, Site::Ftrace);
+        }
+        for line in ["p:a double", "p:b double.isra.0"] {
+            bench.apply(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+        let answer = bench.apply("p:c main").map_err(|error| (error.code.name(), error.errno.name(), error.column));
+        match refused {
+            true => assert_eq!(answer, Err(("FAIL_REG_PROBE", "EINVAL", 4))),
+            false => assert!(answer.is_ok(), "{answer:?}"),
+        }
+    }
 }
 
 /// JP-2, JP-3, DV-4: a jprobe as an event: the arguments at a function's entry, behind other probes there; one of its kind at a function.

@@ -476,6 +476,11 @@ impl Guest for ToyGuest {
     fn site_at(&self, address: u64) -> Option<Site> {
         self.sites.get(&address).copied()
     }
+    fn is_traced(&self, function: Range<u64>) -> Option<bool> {
+        let mut sites = self.sites.iter().filter(|(_, site)| **site == Site::Ftrace).map(|(at, _)| *at).peekable();
+        sites.peek()?;
+        Some(sites.any(|at| function.contains(&at)))
+    }
     fn blacklist(&self) -> &[Blacklisted] {
         &self.blacklist
     }

@@ -127,7 +127,7 @@ fn what_is_reached_meanwhile_is_missed_and_counted() {
     assert_eq!(probes.each_ref().map(Kprobe::passed), [1, 0, 1], "neither a disabled one nor one that is armed is missed");
 }
 
-/// KP-12: init text that is given up is left as the guest made it.
+/// KP-13: init text that is given up is left as the guest made it.
 #[test]
 fn text_that_is_given_up_gets_its_bytes_back_first() {
     let (mut guest, mut engine) = new();

@@ -261,6 +261,12 @@ fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
 }
 
+/// BY-4, OP-7: a PREEMPT_RT kernel, whose interrupts are threads; it interrupts itself by its local APIC.
+#[test]
+fn debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/amd64-rt", "x86_64", 20, false);
+}
+
 /// BY-4: with a gigabyte of memory, more of the address space is the guest's direct map than anywhere else.
 #[test]
 fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory() {

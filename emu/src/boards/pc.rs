@@ -1,4 +1,4 @@
-//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU, a serial console.
+//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU with a local APIC, a serial console.
 //!
 //! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
 
@@ -6,6 +6,7 @@ use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, zero_page};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::i8042::I8042;
+use crate::devices::lapic::Lapic;
 use crate::devices::pic::Pic;
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
@@ -14,6 +15,7 @@ use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
 
@@ -33,6 +35,9 @@ const TIMER_LINE: u8 = 0;
 const KEYBOARD_LINE: u8 = 1;
 const SERIAL_LINE: u8 = 4;
 
+/// Where the local APIC lies, in memory; no firmware says so, it is there.
+const LAPIC: Range<u64> = 0xfee0_0000..0xfee0_0000 + Lapic::BYTES;
+
 const SERIAL: u16 = 0x3f8;
 const SERIAL_END: u16 = SERIAL + 8;
 /// A byte written here is the status with which the machine ends, as on other simulated PCs.
@@ -45,6 +50,7 @@ const TIMER_READ_NANOSECONDS: u64 = 500;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pc {
+    lapic: Lapic,
     pic: Pic,
     pit: Pit,
     serial: Uart,
@@ -55,7 +61,7 @@ pub struct Pc {
 
 impl Pc {
     fn is_sound(&self) -> bool {
-        self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
+        self.lapic.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound()
     }
 
     fn set_lines(&mut self) {
@@ -66,6 +72,9 @@ impl Pc {
 
 impl Board for Pc {
     fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {
+        if bus == Bus::Memory && LAPIC.contains(&address) {
+            return self.lapic.read(address - LAPIC.start, at.now).into();
+        }
         let Some(port) = port(bus, address) else { return all_ones(size) };
         let value = match port {
             _ if Pic::has_port(port) => self.pic.read(port),
@@ -80,6 +89,9 @@ impl Board for Pc {
     }
 
     fn write(&mut self, at: At, bus: Bus, address: u64, _size: u32, value: u64) {
+        if bus == Bus::Memory && LAPIC.contains(&address) {
+            return self.lapic.write(address - LAPIC.start, value as u32, at.now);
+        }
         let Some(port) = port(bus, address) else { return };
         let value = value as u8;
         match port {
@@ -99,6 +111,7 @@ impl Board for Pc {
     }
 
     fn advance(&mut self, at: At) {
+        self.lapic.advance(at.now);
         if self.pit.advance(at.now) {
             self.pic.pulse(TIMER_LINE);
         }
@@ -111,16 +124,18 @@ impl Board for Pc {
     /// A timer that nobody would hear of is no event: its request is made up for at the access that lets it through.
     fn next_event(&self, _cpu: usize) -> Option<Ticks> {
         let timer = self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE));
-        [timer, self.serial.next()].into_iter().flatten().min()
+        [timer, self.serial.next(), self.lapic.next()].into_iter().flatten().min()
     }
 
     /// Since when does not matter where there is one CPU.
     fn pending(&self, _cpu: usize) -> Option<Ticks> {
-        self.pic.asks().then_some(0)
+        (self.lapic.asks() || self.lapic.lets_external_through() && self.pic.asks()).then_some(0)
     }
 
     fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
-        self.pic.acknowledge().map(|vector| Interrupt::of(vector.into()))
+        let own = self.lapic.acknowledge();
+        let of_controllers = || self.pic.acknowledge();
+        own.or_else(of_controllers).map(|vector| Interrupt::of(vector.into()))
     }
 
     fn take_console(&mut self) -> Vec<u8> {

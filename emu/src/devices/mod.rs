@@ -5,6 +5,7 @@ pub mod gic;
 pub mod i8042;
 pub mod interrupts;
 pub mod interval;
+pub mod lapic;
 pub mod pic;
 pub mod pit;
 pub mod pl011;

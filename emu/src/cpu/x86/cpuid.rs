@@ -36,8 +36,9 @@ fn answer(leaf: u32) -> [u32; 4] {
 
 const FAMILY_15: u32 = 0x0f61;
 const CACHE_LINE: u32 = 8 << 8;
-/// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no APIC, MTRR or SYSENTER: nobody models them.
-const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 13, 15, 16, 19, 23, 24, 25, 26];
+/// FPU DE PSE TSC MSR PAE CX8 APIC PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them. Without an APIC kernels
+/// have no way to interrupt themselves, put off till the next tick what they would do then, and some of them trip over that.
+const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 9, 13, 15, 16, 19, 23, 24, 25, 26];
 const NAME: &[u8; 48] = b"trapline virtual CPU\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 fn bits(numbers: &[u32]) -> u32 {

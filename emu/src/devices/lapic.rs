@@ -1,0 +1,336 @@
+//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the pin by which those of the 8259 come.
+//!
+//! One CPU, so a message goes to itself or to nobody. It starts as firmware leaves it: switched on, the 8259 on its first pin.
+
+use crate::clock::{Ticks, ticks};
+use serde::{Deserialize, Serialize};
+
+/// A tick of its timer before it is divided, in nanoseconds.
+const TIMER_NANOSECONDS: u64 = 1;
+/// Integrated, with six entries in its local table.
+const VERSION: u32 = 0x0005_0014;
+
+const ENABLED: u32 = 1 << 8;
+const MASKED: u32 = 1 << 16;
+const PERIODIC: u32 = 1 << 17;
+const MODE: u32 = 7 << 8;
+const EXTERNAL: u32 = 7 << 8;
+/// What may be written of an entry of the local table.
+const ENTRY: u32 = 0x0003_a7ff;
+const FIXED: u32 = 0;
+
+/// Entries of the local table.
+const TIMER: usize = 0;
+const PIN_0: usize = 3;
+const ENTRIES: usize = 6;
+
+/// A set of vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Vectors([u32; 8]);
+
+impl Vectors {
+    fn set(&mut self, vector: u8, is_in: bool) {
+        let (word, bit) = (usize::from(vector >> 5), 1 << (vector & 31));
+        self.0[word] = if is_in { self.0[word] | bit } else { self.0[word] & !bit };
+    }
+
+    /// The one of the highest priority.
+    fn highest(&self) -> Option<u8> {
+        let word = self.0.iter().rposition(|word| *word != 0)?;
+        Some(word as u8 * 32 + (31 - self.0[word].leading_zeros()) as u8)
+    }
+}
+
+/// Its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lapic {
+    id: u32,
+    priority: u8,
+    logical: u32,
+    format: u32,
+    spurious: u32,
+    command: [u32; 2],
+    table: [u32; ENTRIES],
+    requested: Vectors,
+    in_service: Vectors,
+    initial: u32,
+    divide: u32,
+    /// When the timer began to count, while it counts.
+    began: Option<Ticks>,
+}
+
+impl Default for Lapic {
+    fn default() -> Lapic {
+        const NON_MASKABLE: u32 = 4 << 8;
+        Lapic {
+            id: 0,
+            priority: 0,
+            logical: 0,
+            format: u32::MAX,
+            spurious: ENABLED | 0xff,
+            command: [0; 2],
+            table: [MASKED, MASKED, MASKED, EXTERNAL, NON_MASKABLE, MASKED],
+            requested: Vectors::default(),
+            in_service: Vectors::default(),
+            initial: 0,
+            divide: 0,
+            began: None,
+        }
+    }
+}
+
+impl Lapic {
+    /// Bytes of its registers.
+    pub const BYTES: u64 = 0x1000;
+
+    /// A read of the register that lies there.
+    pub fn read(&self, offset: u64, now: Ticks) -> u32 {
+        let word = |vectors: &Vectors| vectors.0[(offset >> 4 & 7) as usize];
+        match offset & 0xff0 {
+            0x20 => self.id,
+            0x30 => VERSION,
+            0x80 => self.priority.into(),
+            0xa0 => self.threshold().into(),
+            0xd0 => self.logical,
+            0xe0 => self.format,
+            0xf0 => self.spurious,
+            0x100..=0x170 => word(&self.in_service),
+            0x200..=0x270 => word(&self.requested),
+            0x300 => self.command[0],
+            0x310 => self.command[1],
+            0x320..=0x370 => self.table[Self::entry(offset)],
+            0x380 => self.initial,
+            0x390 => self.count(now),
+            0x3e0 => self.divide,
+            _ => 0,
+        }
+    }
+
+    /// A write to it.
+    pub fn write(&mut self, offset: u64, value: u32, now: Ticks) {
+        match offset & 0xff0 {
+            0x20 => self.id = value & 0xff00_0000,
+            0x80 => self.priority = value as u8,
+            0xb0 => {
+                if let Some(vector) = self.in_service.highest() {
+                    self.in_service.set(vector, false);
+                }
+            }
+            0xd0 => self.logical = value & 0xff00_0000,
+            0xe0 => self.format = value | 0x0fff_ffff,
+            0xf0 => {
+                self.spurious = value & 0x1ff;
+                if !self.is_enabled() {
+                    self.table.iter_mut().for_each(|entry| *entry |= MASKED);
+                }
+            }
+            0x300 => {
+                self.command[0] = value & 0x000c_cfff;
+                self.send();
+            }
+            0x310 => self.command[1] = value & 0xff00_0000,
+            0x320..=0x370 => {
+                let forced = if self.is_enabled() { 0 } else { MASKED };
+                self.table[Self::entry(offset)] = value & ENTRY | forced;
+            }
+            0x380 => {
+                self.initial = value;
+                self.began = (value != 0).then_some(now);
+            }
+            0x3e0 => self.divide = value & 0xb,
+            _ => {}
+        }
+    }
+
+    fn entry(offset: u64) -> usize {
+        ((offset >> 4 & 0xf) as usize).saturating_sub(2).min(ENTRIES - 1)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.spurious & ENABLED != 0
+    }
+
+    /// A message: to this CPU, or to nobody.
+    fn send(&mut self) {
+        let [low, high] = self.command;
+        let to_itself = match low >> 18 & 3 {
+            0 if low & 1 << 11 != 0 => high & self.logical != 0,
+            0 => high == self.id || high == 0xff00_0000,
+            1 | 2 => true,
+            _ => false,
+        };
+        if to_itself && low & MODE == FIXED {
+            self.request(low as u8);
+        }
+    }
+
+    fn request(&mut self, vector: u8) {
+        // Those below are no interrupts.
+        if self.is_enabled() && vector >= 16 {
+            self.requested.set(vector, true);
+        }
+    }
+
+    /// Ticks of the machine's clock in one of the timer's.
+    fn timer_tick(&self) -> Ticks {
+        let by = (self.divide & 3 | self.divide >> 1 & 4).wrapping_add(1) & 7;
+        ticks(TIMER_NANOSECONDS) << by
+    }
+
+    fn is_periodic(&self) -> bool {
+        self.table[TIMER] & PERIODIC != 0
+    }
+
+    fn period(&self) -> Ticks {
+        self.timer_tick().saturating_mul(self.initial.into())
+    }
+
+    fn count(&self, now: Ticks) -> u32 {
+        let Some(began) = self.began else { return 0 };
+        let gone = now.saturating_sub(began) / self.timer_tick();
+        match u64::from(self.initial) {
+            0 => 0,
+            initial if self.is_periodic() => (initial - gone % initial) as u32,
+            initial => initial.saturating_sub(gone) as u32,
+        }
+    }
+
+    /// Lets the timer move on.
+    pub fn advance(&mut self, now: Ticks) {
+        let Some(due) = self.due().filter(|due| *due <= now) else { return };
+        let period = self.period().max(1);
+        self.began = self.is_periodic().then(|| due + (now - due) / period * period);
+        let entry = self.table[TIMER];
+        if entry & MASKED == 0 {
+            self.request(entry as u8);
+        }
+    }
+
+    fn due(&self) -> Option<Ticks> {
+        Some(self.began?.saturating_add(self.period()))
+    }
+
+    /// When the timer is next heard of.
+    pub fn next(&self) -> Option<Ticks> {
+        self.due().filter(|_| self.table[TIMER] & MASKED == 0)
+    }
+
+    /// Whether the 8259 is heard.
+    pub fn lets_external_through(&self) -> bool {
+        self.table[PIN_0] & (MASKED | MODE) == EXTERNAL
+    }
+
+    /// What an interrupt must be above.
+    fn threshold(&self) -> u8 {
+        let served = self.in_service.highest().unwrap_or(0);
+        if self.priority >> 4 >= served >> 4 { self.priority } else { served & 0xf0 }
+    }
+
+    fn highest(&self) -> Option<u8> {
+        self.requested.highest().filter(|vector| vector >> 4 > self.threshold() >> 4)
+    }
+
+    /// Whether the CPU is being asked to take an interrupt of its own.
+    pub fn asks(&self) -> bool {
+        self.highest().is_some()
+    }
+
+    /// The CPU takes it: its vector.
+    pub fn acknowledge(&mut self) -> Option<u8> {
+        let vector = self.highest()?;
+        self.requested.set(vector, false);
+        self.in_service.set(vector, true);
+        Some(vector)
+    }
+
+    /// Whether it could be in this state before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        self.began.is_none_or(|began| began < last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: u64 = 0xb0;
+    const COMMAND: u64 = 0x300;
+    const ITSELF: u32 = 1 << 18;
+
+    #[test]
+    fn a_cpu_interrupts_itself_by_priority() {
+        let mut lapic = Lapic::default();
+        for vector in [0x35, 0xf6, 0x41] {
+            lapic.write(COMMAND, ITSELF | vector, 0);
+        }
+        assert_eq!(lapic.read(0x270, 0), 1 << 22);
+        assert_eq!((lapic.acknowledge(), lapic.acknowledge()), (Some(0xf6), None), "nothing above it");
+        lapic.write(END, 0, 0);
+        assert_eq!((lapic.acknowledge(), lapic.read(0xa0, 0), lapic.asks()), (Some(0x41), 0x40, false));
+        lapic.write(0x80, 0x30, 0);
+        lapic.write(END, 0, 0);
+        assert!(!lapic.asks(), "its priority is that of the task");
+        lapic.write(0x80, 0x20, 0);
+        assert_eq!(lapic.acknowledge(), Some(0x35));
+    }
+
+    #[test]
+    fn messages_go_to_this_cpu_or_to_nobody() {
+        #[rustfmt::skip]
+        let cases = [
+            // what                 to              command             arrives
+            ("itself",              0,              ITSELF | 0x50,      true),
+            ("all",                 0,              2 << 18 | 0x50,     true),
+            ("all others",          0,              3 << 18 | 0x50,     false),
+            ("the first CPU",       0,              0x50,               true),
+            ("another CPU",         1 << 24,        0x50,               false),
+            ("a logical name",      1 << 24,        1 << 11 | 0x50,     true),
+            ("another one",         2 << 24,        1 << 11 | 0x50,     false),
+            ("no interrupt",        0,              ITSELF | 5 << 8,    false),
+            ("no vector",           0,              ITSELF | 7,         false),
+        ];
+        for (what, to, command, arrives) in cases {
+            let mut lapic = Lapic::default();
+            lapic.write(0xd0, 1 << 24, 0);
+            lapic.write(0x310, to, 0);
+            lapic.write(COMMAND, command, 0);
+            assert_eq!(lapic.asks(), arrives, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_timer_counts_down_once_or_for_ever() {
+        const MICROSECOND: Ticks = 4000;
+        for periodic in [false, true] {
+            let mut lapic = Lapic::default();
+            lapic.write(0x3e0, 0b1011, 0);
+            lapic.write(0x320, 0xec | if periodic { PERIODIC } else { 0 }, 0);
+            lapic.write(0x380, 1000, 0);
+            assert_eq!((lapic.read(0x390, MICROSECOND / 4), lapic.next()), (750, Some(MICROSECOND)));
+            lapic.advance(MICROSECOND - 1);
+            assert!(!lapic.asks());
+            lapic.advance(MICROSECOND + 40);
+            assert_eq!((lapic.acknowledge(), lapic.next()), (Some(0xec), periodic.then_some(2 * MICROSECOND)));
+            assert_eq!(lapic.read(0x390, MICROSECOND + 40), if periodic { 990 } else { 0 });
+        }
+        let mut divided = Lapic::default();
+        divided.write(0x3e0, 0b0011, 0);
+        divided.write(0x320, 0xec, 0);
+        divided.write(0x380, 1000, 0);
+        assert_eq!(divided.next(), Some(16 * MICROSECOND));
+    }
+
+    #[test]
+    fn the_8259_is_heard_unless_its_pin_is_masked() {
+        let mut lapic = Lapic::default();
+        assert!(lapic.lets_external_through());
+        lapic.write(0xf0, 0xff, 0);
+        assert!(!lapic.lets_external_through(), "switched off");
+        lapic.write(0xf0, 0x1ff, 0);
+        lapic.write(0x350, EXTERNAL, 0);
+        assert!(lapic.lets_external_through());
+        lapic.write(0x350, EXTERNAL | MASKED, 0);
+        assert!(!lapic.lets_external_through());
+    }
+}

@@ -1,4 +1,4 @@
-//! What exact virtual time costs: the share of host instructions that go into the one callback which every block of code begins with.
+//! What exact virtual time costs: the share of host instructions that go into the callback of blocks of code that do not count themselves.
 //!
 //! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind, twice: once counting all
 //! host instructions, once those inside the callback (it counts time, finds what the block stands for, and sees whether anything is due).

@@ -37,7 +37,7 @@ fn stock_kernels_tell_where_the_running_task_is() {
         let Some(kernel) = kernel(name) else { continue };
         let place = TaskPlace::of(&kernel, model);
         assert!(place.current.is_some() && place.pid.is_some() && place.comm.is_some(), "{name}: {place:x?}");
-        assert_eq!((model.tasks_by_code)(&kernel), place, "{name}: the code's own words");
+        assert_eq!((model.tasks.by_code)(&kernel), place, "{name}: the code's own words");
         let types = Btf::of(&kernel);
         assert_eq!(types.is_some(), has_types, "{name}");
         if let Some(types) = types {

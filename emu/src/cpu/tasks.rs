@@ -1,6 +1,6 @@
 //! Where the running task is found: by symbols, by the kernel's types, or by what its code does.
 
-use super::{Model, TaskPlace};
+use super::Model;
 use crate::boot::Kernel;
 use crate::symbols::btf::Btf;
 
@@ -15,6 +15,17 @@ pub fn printing_code(kernel: &Kernel) -> Option<(u64, Vec<u8>)> {
     let mut bytes = vec![0; function.size.min(MOST_BYTES) as usize];
     kernel.read(function.start, &mut bytes).ok()?;
     Some((function.start, bytes))
+}
+
+/// Where the running task is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskPlace {
+    /// Offset of the pointer to it in the per-CPU area.
+    pub current: Option<u64>,
+    /// Offsets in the task structure.
+    pub pid: Option<u64>,
+    /// Its name, 16 bytes.
+    pub comm: Option<u64>,
 }
 
 impl TaskPlace {
@@ -33,7 +44,7 @@ impl TaskPlace {
         if let TaskPlace { current: Some(_), pid: Some(_), comm: Some(_) } = known {
             return known;
         }
-        let shown = (model.tasks_by_code)(kernel);
+        let shown = (model.tasks.by_code)(kernel);
         TaskPlace { current: known.current.or(shown.current), pid: known.pid.or(shown.pid), comm: known.comm.or(shown.comm) }
     }
 }

@@ -15,12 +15,12 @@ impl<L: Listener> Inner<L> {
         self.look_soon();
         let model = self.view.model;
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
-        let get = |register: &Reg| (model.get)(&cpu.handle(), *register, trap.pc);
+        let get = |register: &Reg| (model.registers.get)(&cpu.handle(), *register, trap.pc);
         let arguments: Vec<u64> = model.firmware.arguments.iter().map(get).collect();
         let mut memory = Physical { ram: &self.view.ram, order: self.view.isa.order };
         let results = self.board.firmware_call(at, FirmwareCall { arguments: &arguments, memory: &mut memory });
         for (register, value) in model.firmware.results.iter().zip(results) {
-            (model.set)(cpu, *register, value);
+            (model.registers.set)(cpu, *register, value);
         }
         cpu.set_pc(trap.resume);
         self.after_access(at);

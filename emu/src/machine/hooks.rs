@@ -4,7 +4,7 @@ use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::{At, Bus};
 use crate::clock::{Place, nanoseconds, ticks};
-use crate::cpu::{Exception, Trap, TrapKind, View};
+use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
@@ -31,12 +31,12 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
-        let trap = (self.view.model.trap)(cpu, &mut self.scratch, vector);
+        let trap = (self.view.model.exceptions.arrived)(cpu, &mut self.scratch, vector);
         self.trapped(cpu, trap);
     }
 
     fn invalid_instruction(&mut self, cpu: &TrapContext) {
-        let trap = (self.view.model.invalid)(cpu);
+        let trap = (self.view.model.exceptions.arrived_invalid)(cpu);
         self.trapped(cpu, trap);
     }
 
@@ -141,7 +141,7 @@ impl<L: Listener> Inner<L> {
                 self.freeze(resume.frozen);
                 if resume.stepped {
                     self.view.clock.resume(resume.counted.into(), None);
-                    let exception = (self.view.model.step)(cpu);
+                    let exception = (self.view.model.exceptions.step)(cpu);
                     self.give(cpu, exception, pc);
                     return self.look_at_listener();
                 }
@@ -172,9 +172,7 @@ impl<L: Listener> Inner<L> {
     fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
         let exception = trap.exception;
         let known = self.fault_address;
-        if let Some(shown) =
-            (self.view.model.window_fault)(cpu, &mut self.scratch, &self.view.ram, &exception, &self.window, known)
-        {
+        if let Some(shown) = self.show_missed(cpu, &exception, known) {
             self.counts.window_faults += 1;
             self.hide_window();
             self.shown = Some(shown);
@@ -202,7 +200,7 @@ impl<L: Listener> Inner<L> {
             if let Answer::Resume(how) = answer {
                 self.view.clock.resume(how.counted.into(), how.falls_through.then_some(resume));
                 self.freeze(how.frozen);
-                (self.view.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
+                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 self.show_window(cpu, resume);
                 cpu.set_pc(resume);
                 return;
@@ -210,7 +208,7 @@ impl<L: Listener> Inner<L> {
             if exception.fetch && !self.window.holds(resume) {
                 // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
                 self.view.clock.resume(0, None);
-                (self.view.model.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
+                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
             }
@@ -228,17 +226,26 @@ impl<L: Listener> Inner<L> {
         listener.stepped(view)
     }
 
+    /// Shows what could not be fetched of the window; then that exception never happened.
+    fn show_missed(&mut self, cpu: &TrapContext, exception: &Exception, fault_address: u64) -> Option<Shown> {
+        let (model, handle) = (self.view.model, cpu.handle());
+        let address = (model.window.missed)(&handle, exception, &self.window)?;
+        let shown = (model.window.show)(&handle, &self.view.ram, &self.window, address)?;
+        (model.exceptions.forget)(cpu, &mut self.scratch, exception, fault_address);
+        Some(shown)
+    }
+
     /// Delivers, or notes that the guest is past help.
     pub(super) fn give(&mut self, cpu: &TrapContext, exception: Exception, resume: u64) {
-        if Some(exception.vector) == self.view.model.system_call_vector {
+        if Some(exception.vector) == self.view.model.exceptions.system_call {
             self.counts.system_calls += 1;
             self.record(What::SystemCall, resume, self.view.clock.time());
         } else {
             self.counts.exceptions += 1;
             self.record(What::Exception(exception.vector, exception.error), resume, self.view.clock.time());
         }
-        let answer = (self.view.model.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
-        self.fault_address = (self.view.model.fault_address)(&cpu.handle());
+        let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
+        self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle());
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
         }
@@ -252,13 +259,13 @@ impl<L: Listener> Inner<L> {
     /// Before the CPU goes to the window: it must be mapped there under the page tables in force.
     fn show_window(&mut self, cpu: &TrapContext, pc: u64) {
         if self.window.holds(pc) {
-            if let Some(tables) = self.view.model.tables_in_force
+            if let Some(tables) = self.view.model.window.tables_in_force
                 && self.fetched.again(tables(&cpu.handle()), pc)
             {
                 return;
             }
             self.hide_window();
-            self.shown = (self.view.model.show_window)(&cpu.handle(), &self.view.ram, &self.window, pc);
+            self.shown = (self.view.model.window.show)(&cpu.handle(), &self.view.ram, &self.window, pc);
             self.set_gate();
             if self.shown.is_none() {
                 self.has_no_room(cpu);
@@ -282,7 +289,7 @@ impl<L: Listener> Inner<L> {
     #[inline]
     pub(super) fn hide_window(&mut self) {
         if let Some(shown) = self.shown.take() {
-            (self.view.model.hide_window)(&self.view.ram, &shown);
+            (self.view.model.window.hide)(&self.view.ram, &shown);
             self.set_gate();
         }
     }

@@ -286,7 +286,7 @@ impl<L: Listener> Machine<L> {
         let hidden = spec.ram_start + told;
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);
-        let total = (entry_tables + model.entry_tables - spec.ram_start).next_multiple_of(LARGE_PAGE);
+        let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
         let ram = Ram::at(spec.ram_start, total as usize)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
@@ -300,7 +300,7 @@ impl<L: Listener> Machine<L> {
         let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
+            (model.entry.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
             let state = snapshot::image(core.handle())?;
             cpus.push(SleepingCpu { state, clock: Stopped::default(), fault_address: 0, halted: false, frozen: false });
         }
@@ -419,7 +419,7 @@ impl<L: Listener> Machine<L> {
     /// The registers of the running CPU, for a report.
     pub fn registers(&self) -> Vec<(&'static str, u64)> {
         let mask = self.inner.view.mask;
-        let values = (self.inner.view.model.dump)(&self.core.handle());
+        let values = (self.inner.view.model.registers.dump)(&self.core.handle());
         values.into_iter().map(|(name, value)| (name, value & mask)).collect()
     }
 
@@ -430,7 +430,7 @@ impl<L: Listener> Machine<L> {
 
     /// Whether the running CPU stands in code of the kernel's privilege.
     pub fn in_kernel(&self) -> bool {
-        (self.inner.view.model.in_kernel)(&self.core.handle())
+        (self.inner.view.model.registers.in_kernel)(&self.core.handle())
     }
 
     /// The pc of every CPU, as the core has it.
@@ -467,7 +467,7 @@ impl<L: Listener> Machine<L> {
 
     /// Looks at the running CPU as a handler would.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
-        let pc = (self.inner.view.model.pc)(&self.core.handle());
+        let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
         let (_, view) = self.inner.show(pc);
         with(view)
     }
@@ -486,8 +486,8 @@ pub struct Parts<'a> {
 impl Parts<'_> {
     pub(crate) fn pcs(&self) -> Vec<u64> {
         let pc = |(number, cpu): (usize, &SleepingCpu)| match number == self.current {
-            true => (self.model.pc)(&self.handle),
-            false => (self.model.saved_pc)(&cpu.state),
+            true => (self.model.registers.pc)(&self.handle),
+            false => (self.model.registers.saved_pc)(&cpu.state),
         };
         self.cpus.iter().enumerate().map(pc).collect()
     }

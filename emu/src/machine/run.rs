@@ -61,7 +61,7 @@ impl<L: Listener> Machine<L> {
 
     /// One CPU runs until something is due.
     fn turn(&mut self) -> Result<(), Stop> {
-        if let Some(why) = self.inner.watch_turn((self.inner.view.model.pc)(&self.core.handle())) {
+        if let Some(why) = self.inner.watch_turn((self.inner.view.model.registers.pc)(&self.core.handle())) {
             return Err(Stop::Dead(why));
         }
         self.inner.next_look = self.inner.when_to_look();
@@ -93,7 +93,7 @@ impl<L: Listener> Machine<L> {
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
             Wish::PowerOff(status) => {
-                self.inner.view.clock.close_at((self.inner.view.model.pc)(&self.core.handle()));
+                self.inner.view.clock.close_at((self.inner.view.model.registers.pc)(&self.core.handle()));
                 Err(Stop::PowerOff(status))
             }
             Wish::Shutdown(why) => Err(Stop::Dead(why)),
@@ -104,7 +104,7 @@ impl<L: Listener> Machine<L> {
     fn halt(&mut self) {
         let inner = &mut self.inner;
         inner.view.clock.close_whole();
-        let pc = (inner.view.model.pc)(&self.core.handle());
+        let pc = (inner.view.model.registers.pc)(&self.core.handle());
         inner.record(What::Halt, pc, inner.view.clock.time());
         inner.cpus[inner.view.current].halted = true;
     }
@@ -117,7 +117,8 @@ impl<L: Listener> Machine<L> {
         let pc = self.pc_outside_window();
         let inner = &mut self.inner;
         inner.record(What::Interrupt(interrupt.number), pc, inner.view.clock.time());
-        let answer = (inner.view.model.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
+        let answer =
+            (inner.view.model.exceptions.deliver)(&cpu, &mut inner.scratch, &inner.view.ram, Exception::external(interrupt), pc);
         if let Err(shutdown) = answer {
             inner.wish = Some(Wish::Shutdown(shutdown.why));
         }
@@ -126,7 +127,7 @@ impl<L: Listener> Machine<L> {
     /// The pc as the guest may see it: a repeated instruction in its slot goes back to where it belongs.
     fn pc_outside_window(&mut self) -> u64 {
         let cpu = self.core.stopped();
-        let pc = (self.inner.view.model.pc)(&cpu.handle());
+        let pc = (self.inner.view.model.registers.pc)(&cpu.handle());
         if !self.inner.window.holds(pc) {
             return pc;
         }
@@ -138,7 +139,7 @@ impl<L: Listener> Machine<L> {
     /// Between runs no CPU stands in the window: so text may be changed and slots given back.
     fn leave_window(&mut self) {
         let pc = self.pc_outside_window();
-        if pc != (self.inner.view.model.pc)(&self.core.handle()) {
+        if pc != (self.inner.view.model.registers.pc)(&self.core.handle()) {
             self.core.stopped().set_pc(pc);
         }
         self.inner.hide_window();
@@ -147,7 +148,7 @@ impl<L: Listener> Machine<L> {
     /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         while !self.chooses_awake_cpu()? {
-            let pc = (self.inner.view.model.pc)(&self.core.handle());
+            let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
             if let Some(why) = self.inner.watch_turn(pc) {
                 return Err(Stop::Dead(why));
             }
@@ -189,7 +190,7 @@ impl<L: Listener> Machine<L> {
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
-                if !(inner.view.model.interrupts_off)(&self.core.handle()) {
+                if !(inner.view.model.interrupts.are_off)(&self.core.handle()) {
                     self.deliver_interrupt();
                 }
             } else {
@@ -208,10 +209,10 @@ impl<L: Listener> Machine<L> {
             return Some(time);
         }
         let off = match number == inner.view.current {
-            true => (inner.view.model.interrupts_off)(&self.core.handle()),
-            false => (inner.view.model.saved_interrupts_off)(&cpu.state),
+            true => (inner.view.model.interrupts.are_off)(&self.core.handle()),
+            false => (inner.view.model.interrupts.were_off)(&cpu.state),
         };
-        if off && !inner.view.model.wakes_masked {
+        if off && !inner.view.model.interrupts.wake_though_off {
             return None;
         }
         let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;

@@ -6,12 +6,13 @@ pub mod core;
 pub mod deliver;
 pub mod named;
 pub mod paging;
-pub mod place;
 pub mod state;
 pub mod tasks;
 pub mod trap;
+pub mod window;
 
-use super::{Exception, Firmware, Instructions, Model, WindowRow};
+use super::{Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
 
@@ -25,43 +26,46 @@ const fn model(arch: Arch) -> Model {
         arch,
         core: &core::CORE,
         self_check: check::self_check,
-        trap: trap::trap,
-        system_call_vector: Some(trap::SYSTEM_CALL),
-        invalid: trap::invalid,
-        deliver: deliver::deliver,
-        forget: |cpu, _, _, _| trap::park(cpu),
-        interruptible: |handle, _| !trap::interrupts_off(handle),
-        // Code of 32 bits is stepped by a debugger of 64 bits, or not at all.
-        stepping: |_| false,
-        step: |_| Exception::of(trap::UNDEFINED),
+        exceptions: Exceptions {
+            arrived: trap::trap,
+            arrived_invalid: trap::invalid,
+            system_call: Some(trap::SYSTEM_CALL),
+            stepping: |_| false,
+            step: |_| Exception::of(trap::UNDEFINED),
+            deliver: deliver::deliver,
+            forget: |cpu, _, _, _| trap::park(cpu),
+            fault_address: window::fault_address,
+        },
+        interrupts: Interrupts {
+            can_be_taken: |handle, _| !trap::interrupts_off(handle),
+            are_off: trap::interrupts_off,
+            were_off: state::saved_interrupts_off,
+            wake_though_off: true,
+        },
         translate: paging::translate,
-        window: WindowRow {
-            start: place::WINDOW_START,
-            most: place::WINDOW_MOST,
+        window: Window {
+            start: window::WINDOW_START,
+            most: window::WINDOW_MOST,
             // Sections of 1 MiB in the guest's own first-level table.
             table_bytes: |_| 0,
             prepare: |_, _| (),
+            show: window::show_window,
+            hide: window::hide_window,
+            tables_in_force: Some(window::tables_in_force),
+            missed: window::missed,
         },
-        show_window: place::show_window,
-        tables_in_force: Some(place::tables_in_force),
-        hide_window: place::hide_window,
-        window_fault: place::window_fault,
-        fault_address: place::fault_address,
-        in_kernel: trap::in_kernel,
-        wakes_masked: true,
-        interrupts_off: trap::interrupts_off,
-        pc: crate::unicorn::engine::Handle::pc,
-        saved_pc: state::saved_pc,
-        saved_interrupts_off: state::saved_interrupts_off,
-        entry_tables: 0,
-        enter: boot::enter,
-        get: state::get,
-        set: state::set,
-        current_task: place::current_task,
+        entry: Entry { table_bytes: 0, enter: boot::enter },
+        registers: Registers {
+            pc: Handle::pc,
+            saved_pc: state::saved_pc,
+            in_kernel: trap::in_kernel,
+            get: state::get,
+            set: state::set,
+            dump: state::dump,
+        },
+        tasks: Tasks { current: tasks::current, by_code: tasks::by_code },
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
-        tasks_by_code: tasks::by_code,
-        dump: state::dump,
         named: named::NAMED,
     }
 }

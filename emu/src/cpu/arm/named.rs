@@ -5,7 +5,7 @@
 
 use super::state::*;
 use super::trap;
-use crate::cpu::Named;
+use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -115,24 +115,15 @@ const STATUS: usize = 13 + HIGH.len() + MODES.len() * BANKED.len();
 
 fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
     let handle = cpu.handle();
-    let (mut now, mut again) = (vec![0; image.len()], vec![0; image.len()]);
     // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting back does.
     let (status, pc) = (handle.read(RegisterARM::CPSR), handle.pc());
     let banks = banks(cpu, status);
     image.save(handle);
-    image.read(0, &mut now);
     let mut values = Values::default();
     for ((name, _), value) in WANTED.iter().zip(all(&handle, banks, status, pc)) {
         values.put(name.as_str(), value);
     }
-    load(cpu, image, reset, &values)?;
-    image.save(handle);
-    image.read(0, &mut again);
-    let differs = |at: &usize| now[*at] != again[*at] && !OWN.iter().any(|own| own.contains(at));
-    match (0..now.len()).find(differs) {
-        Some(at) => Err(format!("the CPU holds something that has no name, in byte {at} of its state")),
-        None => Ok(values),
-    }
+    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
 
 /// The present registers of the modes: r0 to r12 as user code has them, r8 to r12 of fast interrupts, then those of each mode.

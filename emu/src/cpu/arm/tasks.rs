@@ -1,10 +1,16 @@
-//! Where a task's number and its name are, out of the code that prints them (`cpu/tasks.rs` says which).
+//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says which).
 //!
 //! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it
 //! (CONFIG_CURRENT_POINTER_IN_TPIDRURO); it loads the number and takes the address of the name. Debian's kernel has no types.
 
+use super::state::THREAD;
 use crate::boot::Kernel;
-use crate::cpu::{TaskPlace, tasks};
+use crate::cpu::{TaskPlace, View, tasks};
+
+/// The running task: in a register that user code can only read.
+pub fn current(view: &mut View) -> u64 {
+    view.trap.handle().live32(THREAD).into()
+}
 
 /// What that code tells; nothing if it is of another form.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {

@@ -6,11 +6,13 @@ pub mod core;
 pub mod deliver;
 pub mod named;
 pub mod paging;
-pub mod place;
 pub mod state;
+pub mod tasks;
 pub mod trap;
+pub mod window;
 
-use super::{Firmware, Instructions, Model, TaskPlace, WindowRow};
+use super::{Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
 
@@ -19,42 +21,46 @@ pub static ARM64: Model = Model {
     arch: Arch::Arm64,
     core: &core::CORE,
     self_check: check::self_check,
-    trap: trap::trap,
-    system_call_vector: Some(trap::SYSTEM_CALL),
-    invalid: trap::invalid,
-    deliver: deliver::deliver,
-    // The core keeps no trace of an exception that it has reported.
-    forget: |cpu, _, exception, _| trap::forget(cpu, exception),
-    interruptible: |handle, _| !trap::interrupts_off(handle),
-    stepping: trap::stepping,
-    step: trap::step,
+    exceptions: Exceptions {
+        arrived: trap::trap,
+        arrived_invalid: trap::invalid,
+        system_call: Some(trap::SYSTEM_CALL),
+        stepping: trap::stepping,
+        step: trap::step,
+        deliver: deliver::deliver,
+        // The core keeps no trace of an exception that it has reported.
+        forget: |cpu, _, exception, _| trap::forget(cpu, exception),
+        fault_address: window::fault_address,
+    },
+    interrupts: Interrupts {
+        can_be_taken: |handle, _| !trap::interrupts_off(handle),
+        are_off: trap::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        wake_though_off: true,
+    },
     translate: paging::translate,
-    window: WindowRow {
-        start: place::WINDOW_START,
-        most: place::WINDOW_MOST,
+    window: Window {
+        start: window::WINDOW_START,
+        most: window::WINDOW_MOST,
         // Blocks of 2 MiB in a table of the guest's own.
         table_bytes: |_| 0,
         prepare: |_, _| (),
+        show: window::show_window,
+        hide: window::hide_window,
+        tables_in_force: Some(window::tables_in_force),
+        missed: window::missed,
     },
-    show_window: place::show_window,
-    tables_in_force: Some(place::tables_in_force),
-    hide_window: place::hide_window,
-    window_fault: place::window_fault,
-    fault_address: place::fault_address,
-    in_kernel: trap::in_kernel,
-    wakes_masked: true,
-    interrupts_off: trap::interrupts_off,
-    pc: crate::unicorn::engine::Handle::pc,
-    saved_pc: state::saved_pc,
-    saved_interrupts_off: state::saved_interrupts_off,
-    entry_tables: 0,
-    enter: boot::enter,
-    get: state::get,
-    set: state::set,
-    current_task: place::current_task,
+    entry: Entry { table_bytes: 0, enter: boot::enter },
+    registers: Registers {
+        pc: Handle::pc,
+        saved_pc: state::saved_pc,
+        in_kernel: trap::in_kernel,
+        get: state::get,
+        set: state::set,
+        dump: state::dump,
+    },
+    tasks: Tasks { current: tasks::current, by_code: |_| TaskPlace::default() },
     instructions: Instructions::NONE,
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
-    tasks_by_code: |_| TaskPlace::default(),
-    dump: state::dump,
     named: named::NAMED,
 };

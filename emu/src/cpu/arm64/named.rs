@@ -4,7 +4,7 @@
 //! that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
-use crate::cpu::Named;
+use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -95,9 +95,7 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
 
 fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
     let handle = cpu.handle();
-    let (mut now, mut again) = (vec![0; image.len()], vec![0; image.len()]);
     image.save(handle);
-    image.read(0, &mut now);
     let mut values = Values::default();
     for ((name, bits), value) in WANTED.iter().zip(all(&handle)) {
         if value & !bits != 0 {
@@ -105,14 +103,7 @@ fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, S
         }
         values.put(name.as_str(), value);
     }
-    load(cpu, image, reset, &values)?;
-    image.save(handle);
-    image.read(0, &mut again);
-    let differs = |at: &usize| now[*at] != again[*at] && !OWN.iter().any(|own| own.contains(at));
-    match (0..now.len()).find(differs) {
-        Some(at) => Err(format!("the CPU holds something that has no name, in byte {at} of its state")),
-        None => Ok(values),
-    }
+    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
 
 /// Every register, in the order of [`WANTED`].

@@ -7,12 +7,12 @@ pub mod cpuid;
 pub mod deliver;
 pub mod named;
 pub mod paging;
-pub mod place;
 pub mod state;
 pub mod tasks;
 pub mod trap;
+pub mod window;
 
-use super::{Firmware, Instructions, Model, WindowRow};
+use super::{Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -25,45 +25,49 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         arch,
         core: &core::CORE,
         self_check: check::self_check,
-        trap: trap::trap::<LONG>,
-        system_call_vector: None,
-        invalid: trap::invalid::<LONG>,
-        deliver: deliver::deliver::<LONG>,
-        forget: place::forget,
-        interruptible: trap::interruptible,
-        stepping: trap::stepping,
-        step: trap::step,
-        translate: paging::translate::<LONG>,
-        window: WindowRow {
-            start: place::window_start(LONG),
-            most: place::WINDOW_MOST,
-            table_bytes: place::table_bytes,
-            prepare: place::prepare_tables,
+        exceptions: Exceptions {
+            arrived: trap::trap::<LONG>,
+            arrived_invalid: trap::invalid::<LONG>,
+            system_call: None,
+            stepping: trap::stepping,
+            step: trap::step,
+            deliver: deliver::deliver::<LONG>,
+            forget: window::forget,
+            fault_address: window::fault_address,
         },
-        show_window: place::show_window::<LONG>,
-        tables_in_force: Some(place::tables_in_force),
-        hide_window: place::hide_window,
-        window_fault: place::window_fault::<LONG>,
-        fault_address: place::fault_address,
-        in_kernel: trap::in_kernel,
-        wakes_masked: false,
-        interrupts_off: trap::interrupts_off,
-        pc: trap::pc::<LONG>,
-        saved_pc: state::saved_pc,
-        saved_interrupts_off: state::saved_interrupts_off,
-        entry_tables: boot::TABLE_BYTES,
-        enter: boot::enter::<LONG>,
-        get: state::get,
-        set: state::set,
-        current_task: place::current_task::<LONG>,
+        interrupts: Interrupts {
+            can_be_taken: trap::interruptible,
+            are_off: trap::interrupts_off,
+            were_off: state::saved_interrupts_off,
+            wake_though_off: false,
+        },
+        translate: paging::translate::<LONG>,
+        window: Window {
+            start: window::window_start(LONG),
+            most: window::WINDOW_MOST,
+            table_bytes: window::table_bytes,
+            prepare: window::prepare_tables,
+            show: window::show_window::<LONG>,
+            hide: window::hide_window,
+            tables_in_force: Some(window::tables_in_force),
+            missed: window::missed::<LONG>,
+        },
+        entry: Entry { table_bytes: boot::TABLE_BYTES, enter: boot::enter::<LONG> },
+        registers: Registers {
+            pc: trap::pc::<LONG>,
+            saved_pc: state::saved_pc,
+            in_kernel: trap::in_kernel,
+            get: state::get,
+            set: state::set,
+            dump: state::dump,
+        },
+        tasks: Tasks { current: tasks::current::<LONG>, by_code: tasks::by_code },
         instructions: Instructions {
             identify: cpuid::identify,
             read_clock: cpuid::read_clock,
             system_call: deliver::system_call,
         },
         firmware: Firmware::NONE,
-        tasks_by_code: tasks::by_code,
-        dump: state::dump,
         named: named::NAMED,
     }
 }

@@ -3,9 +3,22 @@
 //! That code (`cpu/tasks.rs` says which) takes the running task from the per-CPU area, reads the number out of it and takes the address of
 //! its name. So one function tells all three where the kernel has neither types nor names for its data, as Debian's for i386.
 
+use super::state;
 use crate::boot::Kernel;
-use crate::cpu::{TaskPlace, tasks};
+use crate::cpu::{TaskPlace, View, tasks};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use trapline_isa::mem::Memory;
+use trapline_isa::regs::Registers;
+
+/// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
+pub fn current<const LONG: bool>(view: &mut View) -> u64 {
+    let segment = if LONG { state::GS } else { state::FS };
+    let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
+    let place = view.tasks.current;
+    let word = if LONG { 8 } else { 4 };
+    let found = place.and_then(|offset| view.read_number(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
+    found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
 
 /// No task structure is larger.
 const LARGEST_TASK: u64 = 64 << 10;

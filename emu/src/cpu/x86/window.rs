@@ -1,16 +1,14 @@
-//! Where things are on x86: the row of the probe window, the running task.
+//! The probe window on x86: where it lies, and the entries by which the guest's tables show it.
 
 use super::paging::{Kind, Paging};
 use super::state;
 use super::state::forget_exception;
 use super::trap::{DEBUG, FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
-use crate::cpu::{Exception, Shown, View, WindowPlace};
+use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::Image;
 use trapline_isa::insn::LONGEST;
-use trapline_isa::mem::Memory;
-use trapline_isa::regs::Registers;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
 /// text and modules), i386 the middle of what is the kernel's area for vmalloc with any amount of memory: that is filled from its start,
@@ -112,24 +110,15 @@ fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
     Some(table + (address >> 21 & 511) * 8)
 }
 
-/// A fetch from the window under tables that do not show it: shown now, and the fault's trace in CR2 is taken back.
-pub fn window_fault<const LONG: bool>(
-    cpu: &TrapContext,
-    image: &mut Image,
-    ram: &Ram,
-    exception: &Exception,
-    window: &WindowPlace,
-    before: u64,
-) -> Option<Shown> {
-    let (address, pc) = (fault_address(&cpu.handle()), pc::<LONG>(&cpu.handle()));
-    let inside = [address, pc].iter().all(|address| address.wrapping_sub(window.start) < window.len);
+/// The fetch that has failed, if it was one of the window's.
+pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
+    let (address, pc) = (fault_address(handle), pc::<LONG>(handle));
     // Without no-execute the error code does not tell fetches, but their address does: it is the instruction's own.
     let is_fetch = |code| code & FAULT_FETCH != 0 || code & FAULT_WRITE == 0 && address.wrapping_sub(pc) < LONGEST as u64;
     let is_absent = |code| code & FAULT_PRESENT == 0;
+    let inside = window.holds(address) && window.holds(pc);
     let ours = inside && exception.vector == PAGE_FAULT && exception.error.is_some_and(|code| is_absent(code) && is_fetch(code));
-    let shown = ours.then(|| show_window::<LONG>(&cpu.handle(), ram, window, address))??;
-    forget(cpu, image, exception, before);
-    Some(shown)
+    ours.then_some(address)
 }
 
 /// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear what they have seen).
@@ -146,14 +135,4 @@ pub fn forget(cpu: &TrapContext, image: &mut Image, exception: &Exception, befor
 /// CR2.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.live64(state::CR + 8 * 2)
-}
-
-/// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
-pub fn current_task<const LONG: bool>(view: &mut View) -> u64 {
-    let segment = if LONG { state::GS } else { state::FS };
-    let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
-    let place = view.tasks.current;
-    let word = if LONG { 8 } else { 4 };
-    let found = place.and_then(|offset| view.read_number(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
-    found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }

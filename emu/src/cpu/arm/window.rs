@@ -1,12 +1,10 @@
-//! Where things are on 32-bit ARM: the row of the probe window, the running task.
+//! The probe window on 32-bit ARM: where it lies, and the entry by which the guest's tables show it.
 
 use super::paging::Table;
-use super::state::{ADDRESS_SPACE, FAULT_ADDRESS, FAULT_REGISTER, TABLES_LOW, THREAD};
-use super::trap::FETCH_ABORT;
-use crate::cpu::{Exception, Shown, View, WindowPlace};
-use crate::unicorn::engine::{Handle, TrapContext};
+use super::state::{ADDRESS_SPACE, FAULT_ADDRESS, FAULT_REGISTER, TABLES_LOW};
+use crate::cpu::{Exception, Shown, WindowPlace, window};
+use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
 
 /// The upper half of the modules' area, which is filled from its start: within branch reach (32 MiB) of the first 24 MiB of RAM.
 pub const WINDOW_START: u64 = 0xbf60_0000;
@@ -40,30 +38,12 @@ pub fn hide_window(ram: &Ram, shown: &Shown) {
     ram.write(shown.at, &(shown.before as u32).to_le_bytes());
 }
 
-/// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
-pub fn window_fault(
-    cpu: &TrapContext,
-    _image: &mut Image,
-    ram: &Ram,
-    exception: &Exception,
-    window: &WindowPlace,
-    _before: u64,
-) -> Option<Shown> {
-    let handle = cpu.handle();
-    let inside = |address: u64| address.wrapping_sub(window.start) < window.len;
-    if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
-        return None;
-    }
-    let address = handle.live64(FAULT_ADDRESS) & 0xffff_ffff;
-    if inside(address) { show_window(&handle, ram, window, address) } else { None }
+/// The fetch that has failed, if it was one of the window's. The core has written nothing that the guest could see.
+pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
+    window::missed(handle, exception, window, handle.live64(FAULT_ADDRESS) & 0xffff_ffff)
 }
 
 /// DFAR.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.live32(FAULT_REGISTER).into()
-}
-
-/// The running task: in a register that user code can only read.
-pub fn current_task(view: &mut View) -> u64 {
-    view.trap.handle().live32(THREAD).into()
 }

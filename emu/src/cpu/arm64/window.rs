@@ -1,12 +1,10 @@
-//! Where things are on AArch64: the row of the probe window, the running task.
+//! The probe window on AArch64: where it lies, and the entry by which the guest's tables show it.
 
 use super::paging::{self, Start};
-use super::state::{FAULT_ADDRESS, STACK_EL0, TTBR0, TTBR1};
-use super::trap::FETCH_ABORT;
-use crate::cpu::{Exception, Shown, View, WindowPlace};
-use crate::unicorn::engine::{Handle, TrapContext};
+use super::state::{FAULT_ADDRESS, TTBR0, TTBR1};
+use crate::cpu::{Exception, Shown, WindowPlace, window};
+use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
 use unicorn_engine_sys::RegisterARM64;
 
 /// The end of the modules' area, which is filled from its start: within branch reach (128 MiB) of the first 112 MiB of the kernel, and
@@ -66,30 +64,12 @@ fn directory_entry(ram: &Ram, start: Start, address: u64) -> Option<u64> {
     Some(table + index(DIRECTORY))
 }
 
-/// A fetch from the window under tables that do not show it: shown now. The core has written nothing that the guest could see.
-pub fn window_fault(
-    cpu: &TrapContext,
-    _image: &mut Image,
-    ram: &Ram,
-    exception: &Exception,
-    window: &WindowPlace,
-    _before: u64,
-) -> Option<Shown> {
-    let handle = cpu.handle();
-    let inside = |address: u64| address.wrapping_sub(window.start) < window.len;
-    if exception.vector != FETCH_ABORT || !inside(handle.pc()) {
-        return None;
-    }
-    let address = handle.live64(FAULT_ADDRESS);
-    if inside(address) { show_window(&handle, ram, window, address) } else { None }
+/// The fetch that has failed, if it was one of the window's. The core has written nothing that the guest could see.
+pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
+    window::missed(handle, exception, window, handle.live64(FAULT_ADDRESS))
 }
 
 /// FAR_EL1.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.read(RegisterARM64::FAR_EL1)
-}
-
-/// The running task: in the kernel, the register that is the user's stack pointer outside it.
-pub fn current_task(view: &mut View) -> u64 {
-    view.trap.handle().live64(STACK_EL0)
 }

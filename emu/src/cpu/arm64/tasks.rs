@@ -1,0 +1,9 @@
+//! The running task on AArch64.
+
+use super::state::STACK_EL0;
+use crate::cpu::View;
+
+/// The running task: in the kernel, the register that is the user's stack pointer outside it.
+pub fn current(view: &mut View) -> u64 {
+    view.trap.handle().live64(STACK_EL0)
+}

@@ -1,0 +1,185 @@
+//! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are asked for.
+
+use super::{Access, Exception, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
+use crate::boot::Kernel;
+use crate::snapshot::registers::Values;
+use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::kinds::Kind;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::Image;
+use trapline_isa::arch::Arch;
+use trapline_isa::mem::Fault;
+use trapline_isa::regs::Reg;
+
+/// One ISA.
+pub struct Model {
+    /// Which ISA.
+    pub arch: Arch,
+    /// The kind of core that runs it.
+    pub core: &'static Kind,
+    /// Proves, once, that such a core can be operated on as it is done here.
+    pub self_check: fn() -> Result<(), String>,
+    /// What arrives, and how it is given to the guest.
+    pub exceptions: Exceptions,
+    /// When a CPU takes interrupts.
+    pub interrupts: Interrupts,
+    /// Where a kernel address lies under the page tables in force.
+    pub translate: fn(&Handle, &Ram, address: u64, Access) -> Result<u64, Fault>,
+    /// The probe window.
+    pub window: Window,
+    /// From reset to a kernel's entry.
+    pub entry: Entry,
+    /// What the CPU holds.
+    pub registers: Registers,
+    /// The running task.
+    pub tasks: Tasks,
+    /// Instructions that the core leaves to us.
+    pub instructions: Instructions,
+    /// How firmware is called.
+    pub firmware: Firmware,
+    /// The architectural state by names, for snapshots.
+    pub named: Named,
+}
+
+/// What arrives, and how it is given to the guest.
+pub struct Exceptions {
+    /// What arrived, in an exception's callback.
+    pub arrived: fn(&TrapContext, &mut Image, vector: u32) -> Trap,
+    /// What arrived, in the callback of an invalid instruction.
+    pub arrived_invalid: fn(&TrapContext) -> Trap,
+    /// The vector with which system calls arrive, if they do.
+    pub system_call: Option<u32>,
+    /// The guest steps its own code: a trap comes behind the next instruction.
+    pub stepping: fn(&Handle) -> bool,
+    /// What is then to be given to it, where that instruction was not executed by the core.
+    pub step: fn(&TrapContext) -> Exception,
+    /// Gives an exception or interrupt to the guest, as the CPU would.
+    pub deliver: fn(&TrapContext, &mut Image, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
+    /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it was before.
+    pub forget: fn(&TrapContext, &mut Image, &Exception, before: u64),
+    /// The address register of the last memory fault.
+    pub fault_address: fn(&Handle) -> u64,
+}
+
+/// When a CPU takes interrupts.
+pub struct Interrupts {
+    /// Whether one can be taken now.
+    pub can_be_taken: fn(&Handle, &mut Image) -> bool,
+    /// Whether they are switched off.
+    pub are_off: fn(&Handle) -> bool,
+    /// Whether they are in a saved state.
+    pub were_off: fn(&Image) -> bool,
+    /// A sleeping CPU wakes for one that it has switched off, too, and goes on without taking it.
+    pub wake_though_off: bool,
+}
+
+/// The probe window under an ISA.
+pub struct Window {
+    /// Guest-virtual start: within branch reach of the kernel's text.
+    pub start: u64,
+    /// The most that it may hold there.
+    pub most: u64,
+    /// Bytes of page tables of our own for a window of that size.
+    pub table_bytes: fn(u64) -> u64,
+    /// Fills these, once.
+    pub prepare: fn(&Ram, &WindowPlace),
+    /// Makes an address of it visible under the page tables in force; `None` when they have no room for it.
+    pub show: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
+    /// Takes it out again.
+    pub hide: fn(&Ram, &Shown),
+    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch that it has forgotten all
+    /// the same faults, and is shown then. `None`: the window is shown for every hit.
+    pub tables_in_force: Option<fn(&Handle) -> u64>,
+    /// The address in it whose fetch has raised this exception because those page tables do not show it; `None`: it was something else.
+    pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
+}
+
+/// From reset to a kernel's entry.
+pub struct Entry {
+    /// Bytes of tables that `enter` needs.
+    pub table_bytes: u64,
+    /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of the CPU, boot information.
+    pub enter: fn(&TrapContext, &mut Image, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+}
+
+/// What the CPU holds.
+pub struct Registers {
+    /// The pc.
+    pub pc: fn(&Handle) -> u64,
+    /// The pc in a saved state.
+    pub saved_pc: fn(&Image) -> u64,
+    /// Whether code of the kernel's privilege runs.
+    pub in_kernel: fn(&Handle) -> bool,
+    /// A register by the numbers of `isa`; the pc is the one given.
+    pub get: fn(&Handle, Reg, pc: u64) -> u64,
+    /// Sets one, where that is possible.
+    pub set: fn(&TrapContext, Reg, u64),
+    /// Values for a report about a guest that has died.
+    pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
+}
+
+/// The running task.
+pub struct Tasks {
+    /// Its address.
+    pub current: fn(&mut View) -> u64,
+    /// Where it is found, where neither symbols nor types say it.
+    pub by_code: fn(&Kernel) -> TaskPlace,
+}
+
+/// The architectural state by names. Everything that a CPU holds is in it, or it is not given.
+pub struct Named {
+    /// What the CPU on the core holds; the images are room for a state, and the core's state after a reset.
+    pub save: fn(&TrapContext, &mut Image, reset: &Image) -> Result<Values, String>,
+    /// Whether [`Named::load`] would take them.
+    pub check: fn(&Values) -> Result<(), String>,
+    /// Puts them on the core.
+    pub load: fn(&TrapContext, &mut Image, reset: &Image, &Values) -> Result<(), String>,
+    /// What the core holds once for all its CPUs.
+    pub save_shared: fn(&Handle) -> Values,
+    /// Whether [`Named::load_shared`] would take them.
+    pub check_shared: fn(&Values) -> Result<(), String>,
+    /// Puts them on the core.
+    pub load_shared: fn(&TrapContext, &Values) -> Result<(), String>,
+}
+
+impl Named {
+    /// For an ISA without such a table: no snapshot is taken or restored.
+    pub const NONE: Named = Named {
+        save: |_, _, _| Err(NO_NAMES.into()),
+        check: |_| Err(NO_NAMES.into()),
+        load: |_, _, _, _| Err(NO_NAMES.into()),
+        save_shared: |_| Values::default(),
+        check_shared: |_| Err(NO_NAMES.into()),
+        load_shared: |_, _| Err(NO_NAMES.into()),
+    };
+}
+
+const NO_NAMES: &str = "CPUs of this ISA cannot be saved yet";
+
+/// Instructions that the core leaves to us; a core that never asks has functions here that do nothing.
+pub struct Instructions {
+    /// Which CPU this is.
+    pub identify: fn(&InstructionContext),
+    /// The clock is read: nanoseconds.
+    pub read_clock: fn(&InstructionContext, u64),
+    /// A system call that the core does nothing of.
+    pub system_call: fn(&SyscallContext, &mut Image),
+}
+
+impl Instructions {
+    /// For cores that never ask.
+    pub const NONE: Instructions = Instructions { identify: |_| (), read_clock: |_, _| (), system_call: |_, _| () };
+}
+
+/// The registers of a call of the firmware, each in order.
+pub struct Firmware {
+    /// Of the function's number and what it is given.
+    pub arguments: &'static [Reg],
+    /// Of what it gives back.
+    pub results: &'static [Reg],
+}
+
+impl Firmware {
+    /// There is none that could be called.
+    pub const NONE: Firmware = Firmware { arguments: &[], results: &[] };
+}

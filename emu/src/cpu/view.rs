@@ -1,0 +1,279 @@
+//! The CPU that runs, as the engine and its handlers see it while it stands still.
+
+use super::{Access, Model, TaskPlace};
+use crate::clock::nanoseconds;
+use crate::clock::running::Clock;
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::line::Line;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::drop_translations;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+use trapline_probes::guest::Cpu;
+
+/// The CPU that runs, as the engine and its handlers see it while it stands still.
+pub struct View {
+    /// The pc as it is shown to them, and where they leave it.
+    pub(crate) pc: u64,
+    pub(super) trap: TrapContext,
+    pub(crate) model: &'static Model,
+    pub(crate) isa: &'static Isa,
+    /// The bits that an address or a register has.
+    pub(crate) mask: u64,
+    pub(crate) ram: Ram,
+    pub(crate) tasks: TaskPlace,
+    /// The number of the CPU.
+    pub(crate) current: usize,
+    /// Its clock.
+    pub(crate) clock: Clock,
+}
+
+impl View {
+    /// Of a core on which nothing has run.
+    pub(crate) fn new(trap: TrapContext, line: Line, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
+        let isa = model.arch.isa();
+        let mask = u64::MAX >> (64 - 8 * isa.word);
+        View { pc: 0, trap, model, isa, mask, ram, tasks, current: 0, clock: Clock::new(line) }
+    }
+}
+
+impl View {
+    fn page_by_page(
+        &mut self,
+        address: u64,
+        len: usize,
+        access: Access,
+        mut each: impl FnMut(&Ram, u64, usize, usize),
+    ) -> Result<(), Fault> {
+        // Two passes over more than one page, so that a fault leaves nothing half done.
+        let crosses = !in_one_page(address, len);
+        for dry in if crosses { &[true, false][..] } else { &[false] } {
+            let mut done = 0;
+            while done < len {
+                let at = address.wrapping_add(done as u64) & self.mask;
+                let part = (len - done).min((PAGE - at % PAGE) as usize);
+                let physical = (self.model.translate)(&self.trap.handle(), &self.ram, at, access)?;
+                if !self.ram.holds(physical, part) {
+                    return Err(Fault { address: at, write: access == Access::Write });
+                }
+                if !dry {
+                    each(&self.ram, physical, done, part);
+                }
+                done += part;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an address of the kernel lies in memory.
+    pub(crate) fn physical(&mut self, address: u64) -> Option<u64> {
+        (self.model.translate)(&self.trap.handle(), &self.ram, address, Access::Look).ok()
+    }
+
+    /// Whether the ISA's breakpoint stands there.
+    pub(crate) fn holds_breakpoint(&mut self, pc: u64) -> bool {
+        let breakpoint = self.isa.breakpoint;
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..breakpoint.len().min(8)];
+        self.read(pc, bytes).is_ok() && bytes == breakpoint
+    }
+}
+
+/// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the long way.
+impl View {
+    #[inline(always)]
+    fn word(&self, address: u64, size: usize) -> Option<u64> {
+        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
+        match size {
+            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?).map(|word| in_order64(order, word)),
+            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(|word| in_order32(order, word).into()),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
+        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
+        match size {
+            8 => {
+                let physical = handle.cached_physical(ram, address, 8, true)?;
+                let before = ram.get64(physical)?;
+                ram.set_word64(physical, in_order64(order, value));
+                Some(in_order64(order, before))
+            }
+            4 => {
+                let physical = handle.cached_physical(ram, address, 4, true)?;
+                let before = ram.get32(physical)?;
+                ram.set_word32(physical, in_order32(order, value as u32));
+                Some(in_order32(order, before).into())
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..size.min(8)];
+        self.read(address, bytes)?;
+        Ok(self.isa.order.number(bytes))
+    }
+
+    #[inline(never)]
+    fn exchange_slowly(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+        let before = self.read_slowly(address, size)?;
+        self.write_slowly(address, value, size)?;
+        Ok(before)
+    }
+
+    #[inline(never)]
+    fn write_slowly(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..size.min(8)];
+        self.isa.order.put(value, bytes);
+        self.write(address, bytes)
+    }
+}
+
+/// A little-endian word of RAM as the guest means it, or the other way round.
+#[inline(always)]
+fn in_order64(order: ByteOrder, word: u64) -> u64 {
+    if order == ByteOrder::Big { word.swap_bytes() } else { word }
+}
+
+/// The same of 4 bytes.
+#[inline(always)]
+fn in_order32(order: ByteOrder, word: u32) -> u32 {
+    if order == ByteOrder::Big { word.swap_bytes() } else { word }
+}
+
+const PAGE: u64 = 4096;
+
+#[inline]
+fn in_one_page(address: u64, len: usize) -> bool {
+    address % PAGE + len as u64 <= PAGE
+}
+
+impl Memory for View {
+    #[inline]
+    fn order(&self) -> ByteOrder {
+        self.isa.order
+    }
+
+    #[inline]
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if in_one_page(address, into.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), &self.ram, address & self.mask, Access::Read)?;
+            return if self.ram.read(physical, into) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: false })
+            };
+        }
+        self.page_by_page(address, into.len(), Access::Read, |ram, physical, done, part| {
+            ram.read(physical, &mut into[done..done + part]);
+        })
+    }
+
+    #[inline]
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if in_one_page(address, bytes.len()) {
+            let physical = (self.model.translate)(&self.trap.handle(), &self.ram, address & self.mask, Access::Write)?;
+            return if self.ram.write(physical, bytes) {
+                Ok(())
+            } else {
+                Err(Fault { address: address & self.mask, write: true })
+            };
+        }
+        self.page_by_page(address, bytes.len(), Access::Write, |ram, physical, done, part| {
+            ram.write(physical, &bytes[done..done + part]);
+        })
+    }
+
+    #[inline]
+    fn read_number(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
+        match self.word(address, size) {
+            Some(value) => Ok(value),
+            None => self.read_slowly(address, size),
+        }
+    }
+
+    #[inline]
+    fn write_number(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
+        match self.exchange_word(address, value, size) {
+            Some(_) => Ok(()),
+            None => self.write_slowly(address, value, size),
+        }
+    }
+
+    #[inline]
+    fn exchange_number(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
+        match self.exchange_word(address, value, size) {
+            Some(before) => Ok(before),
+            None => self.exchange_slowly(address, value, size),
+        }
+    }
+}
+
+impl Registers for View {
+    #[inline]
+    fn get(&self, reg: Reg) -> u64 {
+        if let Some(value) = self.trap.handle().general(reg.0) {
+            return value & self.mask;
+        }
+        (self.model.registers.get)(&self.trap.handle(), reg, self.pc) & self.mask
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        (self.model.registers.set)(&self.trap, reg, value & self.mask);
+    }
+    #[inline]
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    #[inline]
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc & self.mask;
+    }
+}
+
+impl Cpu for View {
+    #[inline]
+    fn number(&self) -> usize {
+        self.current
+    }
+    fn task(&mut self) -> u64 {
+        (self.model.tasks.current)(self)
+    }
+    fn pid(&mut self) -> u32 {
+        let task = self.task();
+        let place = self.tasks.pid;
+        place.and_then(|at| self.read_number(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        let mut name = [0; 16];
+        let task = self.task();
+        if let Some(at) = self.tasks.comm {
+            // A task that cannot be read has no name: the zeros stay.
+            let _ = self.read(task.wrapping_add(at), &mut name);
+        }
+        name
+    }
+    fn now(&self) -> u64 {
+        nanoseconds(self.clock.time())
+    }
+    fn interrupts_off(&self) -> bool {
+        (self.model.interrupts.are_off)(&self.trap.handle())
+    }
+    #[inline]
+    fn is_stepped(&self) -> bool {
+        (self.model.exceptions.stepping)(&self.trap.handle())
+    }
+    fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let handle = self.trap.handle();
+        self.page_by_page(address, bytes.len(), Access::Look, |ram, physical, done, part| {
+            ram.write(physical, &bytes[done..done + part]);
+            drop_translations(handle, ram, physical, part);
+        })
+    }
+}

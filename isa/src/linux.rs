@@ -15,4 +15,37 @@ pub struct Linux {
     pub code_prefix: &'static str,
     /// Functions that switch stacks, where return probes are refused.
     pub no_return_probes: &'static [&'static str],
+    /// How programs' system calls come to the kernel's functions.
+    pub system_calls: SystemCalls,
+}
+
+/// How programs' system calls come to the kernel's functions.
+#[derive(Debug)]
+pub struct SystemCalls {
+    /// In front of a call's name is the name of its function.
+    pub prefix: &'static str,
+    /// Where the arguments lie in the registers that the function is given a pointer to; `None`: it is given the arguments themselves.
+    pub arguments: Option<[u16; 6]>,
+    /// Where the number of the call lies there.
+    pub number: Option<u16>,
+    /// The function through which all calls go, where that may be probed.
+    pub dispatcher: Option<Dispatcher>,
+}
+
+/// A function through which all system calls go.
+#[derive(Debug)]
+pub struct Dispatcher {
+    /// Its name.
+    pub name: &'static str,
+    /// Which of its arguments points to the saved registers.
+    pub registers: u8,
+    /// Which is the call's number.
+    pub number: u8,
+    /// It returns what the call did.
+    pub returns: bool,
+}
+
+impl SystemCalls {
+    /// Functions that are given the arguments as they are.
+    pub const PLAIN: SystemCalls = SystemCalls { prefix: "sys_", arguments: None, number: None, dispatcher: None };
 }

@@ -4,6 +4,7 @@ use crate::guest::Cpu;
 use crate::instances::Instances;
 use crate::probe::Kprobe;
 use crate::records::{EventId, Flags, Header, Payload, Ring};
+use crate::script::attach::Scripts;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -61,6 +62,7 @@ pub(crate) struct Scene {
     /// The calls that return probes follow.
     pub instances: Instances,
     pub records: Ring,
+    pub scripts: Scripts,
 }
 
 /// Phases, and how the probe was come to.
@@ -248,6 +250,12 @@ impl<'a> Hit<'a> {
     /// Virtual time in nanoseconds.
     pub fn now(&self) -> u64 {
         self.cpu.now()
+    }
+
+    /// The scripts that run.
+    #[inline]
+    pub(crate) fn scripts(&mut self) -> &mut Scripts {
+        &mut self.scene.scripts
     }
 
     /// Leaves a record of this hit, whose payload `fill` writes. False: the ring was full; the drop is counted.

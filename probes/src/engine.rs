@@ -11,6 +11,7 @@ use crate::paused::Paused;
 use crate::point::Points;
 use crate::records::Ring;
 use crate::retprobe::Returns;
+use crate::script::attach::Scripts;
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
@@ -89,7 +90,12 @@ impl Engine {
             stub: None,
             optimizer: Optimizer::new(),
             log: Log::new(),
-            scene: Scene { isa, instances: Instances::new(isa), records: Ring::with_capacity(RECORD_BYTES) },
+            scene: Scene {
+                isa,
+                instances: Instances::new(isa),
+                records: Ring::with_capacity(RECORD_BYTES),
+                scripts: Scripts::default(),
+            },
             counts: Counts::default(),
         }
     }

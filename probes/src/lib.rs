@@ -33,6 +33,7 @@ pub mod probe;
 pub mod records;
 mod register;
 mod retprobe;
+pub mod script;
 #[cfg(test)]
 mod seams;
 mod slots;

@@ -12,7 +12,7 @@ pub mod slot;
 use crate::arch::{Arch, Isa};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::Linux;
+use crate::linux::{Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -74,7 +74,14 @@ pub(crate) const A32: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
-    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
+    linux: Linux {
+        pc_bias: 0,
+        boundary_errno: Errno::EINVAL,
+        ftrace_carries: false,
+        code_prefix: "",
+        no_return_probes: &[],
+        system_calls: SystemCalls::PLAIN,
+    },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::AAPCS,
     decode: decode::a32,

@@ -10,7 +10,7 @@ pub mod slot;
 use crate::arch::{Arch, Isa};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::Linux;
+use crate::linux::{Dispatcher, Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -31,7 +31,19 @@ pub static ARM64: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
-    linux: Linux { pc_bias: 0, boundary_errno: Errno::EINVAL, ftrace_carries: false, code_prefix: "", no_return_probes: &[] },
+    linux: Linux {
+        pc_bias: 0,
+        boundary_errno: Errno::EINVAL,
+        ftrace_carries: false,
+        code_prefix: "",
+        no_return_probes: &[],
+        system_calls: SystemCalls {
+            prefix: "__arm64_sys_",
+            arguments: Some([0, 8, 16, 24, 32, 40]),
+            number: Some(280),
+            dispatcher: Some(Dispatcher { name: "invoke_syscall", registers: 0, number: 1, returns: false }),
+        },
+    },
     switches_stacks: &["__switch_to", "cpu_switch_to"],
     abi: &abi::AAPCS64,
     decode: decode::decode,

@@ -12,7 +12,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Isa};
 use crate::insn::LONGEST;
-use crate::linux::Linux;
+use crate::linux::{Dispatcher, Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -59,6 +59,15 @@ pub static I386: Isa = Isa {
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
     detour: Some(&detour::BITS_32),
+    linux: Linux {
+        system_calls: SystemCalls {
+            prefix: "__ia32_sys_",
+            arguments: Some([0, 4, 8, 12, 16, 20]),
+            number: Some(44),
+            dispatcher: None,
+        },
+        ..LONG.linux
+    },
     ..LONG
 };
 
@@ -82,6 +91,12 @@ const LONG: Isa = Isa {
         ftrace_carries: true,
         code_prefix: "",
         no_return_probes: &["__switch_to"],
+        system_calls: SystemCalls {
+            prefix: "__x64_sys_",
+            arguments: Some([112, 104, 96, 56, 72, 64]),
+            number: Some(120),
+            dispatcher: Some(Dispatcher { name: "x64_sys_call", registers: 0, number: 1, returns: true }),
+        },
     },
     switches_stacks: &["__switch_to_asm"],
     abi: &abi::X86_64,

@@ -6,7 +6,7 @@ use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::detour::Detour;
 use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
-use trapline_isa::linux::Linux;
+use trapline_isa::linux::{Linux, SystemCalls};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
@@ -343,6 +343,7 @@ const LINUX: Linux = Linux {
     ftrace_carries: true,
     code_prefix: "",
     no_return_probes: &["__switch_to"],
+    system_calls: SystemCalls::PLAIN,
 };
 
 pub(crate) const BASE: Isa = Isa {

@@ -1,0 +1,368 @@
+//! Where scripts meet the engine: attach points become probes whose handlers run a block of the script.
+//!
+//! A running script belongs to the engine, as its ring of records does: a hit reaches it through what it reaches anyway, with no lock.
+
+use super::program::{PointKind, Program};
+use super::run::{Moment, Settings, State};
+use crate::context::{Frame, Hit};
+use crate::engine::Engine;
+use crate::guest::{Cpu, Guest};
+use crate::probe::{Flow, Kprobe, Kretprobe, ReturnHit};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+use trapline_isa::abi::ReturnAddress;
+use trapline_isa::call;
+use trapline_isa::plan::Refusal;
+use trapline_isa::regs::Reg;
+
+/// A script that is attached, by a number that is never given to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptId(usize);
+
+/// A script that runs.
+pub struct Running {
+    program: Program,
+    state: State,
+    /// Where code may stand that a stack leads back to.
+    text: Vec<Range<u64>>,
+}
+
+/// All scripts of an engine. One that is running has been taken out of its place.
+#[derive(Default)]
+pub(crate) struct Scripts(Vec<Option<Box<Running>>>);
+
+/// A probe of a script.
+#[derive(Clone, Debug)]
+pub enum Attached {
+    /// At an instruction.
+    Kprobe(Kprobe),
+    /// At a function's return.
+    Kretprobe(Kretprobe),
+}
+
+/// Arguments that a typed return probe keeps from the entry.
+const KEPT: usize = 10;
+
+impl Running {
+    /// The compiled script.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Its maps and output.
+    pub fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// Prints all maps: the last thing that a script does.
+    pub fn print_maps(&mut self) {
+        self.state.print_maps(&self.program);
+    }
+
+    /// Values that found no room, by map.
+    pub fn lost(&self) -> Vec<(&str, u64)> {
+        self.state.lost(&self.program).collect()
+    }
+
+    /// Runs the blocks of points of this kind outside of any hit: at the beginning, at the end, at a tick of a clock.
+    pub fn run_at(&mut self, kind: &PointKind, guest: &mut Outside<'_>) {
+        for number in 0..self.program.blocks.len() {
+            let block = &self.program.blocks[number];
+            if let Some(point) = block.points.iter().position(|point| point.kind == *kind) {
+                run(&self.program, &mut self.state, number, point, guest);
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Takes a script in; its probes are attached by [`Engine::attach_script`].
+    pub fn add_script(&mut self, program: Program, settings: Settings, text: Vec<Range<u64>>) -> ScriptId {
+        let state = State::new(&program, settings);
+        let scripts = &mut self.scene.scripts.0;
+        scripts.push(Some(Box::new(Running { program, state, text })));
+        ScriptId(scripts.len() - 1)
+    }
+
+    /// A script that was taken in.
+    pub fn script(&mut self, id: ScriptId) -> Option<&mut Running> {
+        self.scene.scripts.0.get_mut(id.0)?.as_deref_mut()
+    }
+
+    /// Takes a script out for as long as somebody runs it outside of the engine; meanwhile its probes do nothing.
+    pub fn take_script(&mut self, id: ScriptId) -> Option<Box<Running>> {
+        self.scene.scripts.0.get_mut(id.0)?.take()
+    }
+
+    /// Puts it back.
+    pub fn give_script_back(&mut self, id: ScriptId, running: Box<Running>) {
+        if let Some(place) = self.scene.scripts.0.get_mut(id.0) {
+            *place = Some(running);
+        }
+    }
+
+    /// Registers the probe of an attach point: a block's number and a point's in it. `None`: this point needs none.
+    pub fn attach_script(
+        &mut self,
+        guest: &mut dyn Guest,
+        id: ScriptId,
+        block: usize,
+        point: usize,
+    ) -> Result<Option<Attached>, Refusal> {
+        let Some(running) = self.scene.scripts.0.get(id.0).and_then(Option::as_deref) else { return Ok(None) };
+        let Some(found) = running.program.blocks.get(block).and_then(|block| block.points.get(point)) else { return Ok(None) };
+        let overrides = running.program.blocks[block].overrides;
+        let is_typed = found.is_typed;
+        let entry = |place: Kprobe| {
+            let probe = place.pre(move |hit| run_entry(hit, id, block, point));
+            // A jump cannot lead elsewhere than on.
+            if overrides { probe.post(|_| {}) } else { probe }
+        };
+        let kprobe = match &found.kind {
+            PointKind::Kprobe(name, offset) => {
+                entry(Kprobe::at(name.as_str()).offset(u32::try_from(*offset).unwrap_or(u32::MAX)))
+            }
+            PointKind::Address(address) => entry(Kprobe::at_address(*address)),
+            PointKind::Kretprobe(name) => {
+                let mut probe = Kretprobe::at(name.as_str()).maxactive(MOST_CALLS);
+                if is_typed {
+                    probe = probe.data_size(KEPT * 8).entry(keep_arguments);
+                }
+                let probe = probe.handler(move |hit| run_return(hit, id, block, point, is_typed));
+                self.register_kretprobe(guest, &probe)?;
+                return Ok(Some(Attached::Kretprobe(probe)));
+            }
+            PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
+        };
+        self.register_kprobe(guest, &kprobe)?;
+        Ok(Some(Attached::Kprobe(kprobe)))
+    }
+}
+
+/// As many calls of one function as a script follows at a time: as many tasks as a small guest has.
+const MOST_CALLS: i32 = 1024;
+
+fn run_entry(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
+    let Some(mut running) = take(hit, id) else { return Flow::Continue };
+    let Running { program, state, text } = &mut *running;
+    let mut moment = Entry { hit, text, redirected: false };
+    run(program, state, block, point, &mut moment);
+    let redirected = moment.redirected;
+    put_back(hit, id, running);
+    if redirected { Flow::Redirected } else { Flow::Continue }
+}
+
+fn run_return(hit: &mut ReturnHit<'_>, id: ScriptId, block: usize, point: usize, is_typed: bool) {
+    let Some(mut running) = take(hit, id) else { return };
+    let mut kept = [0; KEPT];
+    if is_typed {
+        for (number, bytes) in kept.iter_mut().zip(hit.data().chunks_exact(8)) {
+            *number = bytes.try_into().map_or(0, u64::from_le_bytes);
+        }
+    }
+    let Running { program, state, text } = &mut *running;
+    run(program, state, block, point, &mut Return { hit, text, kept });
+    put_back(hit, id, running);
+}
+
+fn run(program: &Program, state: &mut State, block: usize, point: usize, moment: &mut dyn Moment) {
+    let Some(block) = program.blocks.get(block) else { return };
+    let Some(point) = block.points.get(point) else { return };
+    state.run(program, block, &point.name, moment);
+}
+
+fn keep_arguments(hit: &mut ReturnHit<'_>) -> Flow {
+    let mut kept = [0; KEPT * 8];
+    for (number, bytes) in kept.chunks_exact_mut(8).enumerate() {
+        bytes.copy_from_slice(&hit.arg(number).to_le_bytes());
+    }
+    let data = hit.data();
+    let size = data.len().min(kept.len());
+    data[..size].copy_from_slice(&kept[..size]);
+    Flow::Continue
+}
+
+fn take(hit: &mut Hit<'_>, id: ScriptId) -> Option<Box<Running>> {
+    hit.scripts().0.get_mut(id.0)?.take()
+}
+
+fn put_back(hit: &mut Hit<'_>, id: ScriptId, running: Box<Running>) {
+    if let Some(place) = hit.scripts().0.get_mut(id.0) {
+        *place = Some(running);
+    }
+}
+
+/// The frames of a hit, innermost first.
+fn frames(hit: &mut Hit<'_>, text: &[Range<u64>], into: &mut [u64]) -> usize {
+    let mut found = [Frame::default(); 128];
+    let most = into.len().min(found.len());
+    let count = hit.backtrace(&mut found[..most], |address| text.iter().any(|range| range.contains(&address)));
+    for (address, frame) in into.iter_mut().zip(&found[..count]) {
+        *address = frame.address;
+    }
+    count
+}
+
+/// A hit of a kprobe.
+struct Entry<'a, 'b> {
+    hit: &'a mut Hit<'b>,
+    text: &'a [Range<u64>],
+    redirected: bool,
+}
+
+/// A hit of a return probe.
+struct Return<'a, 'b> {
+    hit: &'a mut ReturnHit<'b>,
+    text: &'a [Range<u64>],
+    kept: [u64; KEPT],
+}
+
+/// A moment between two instructions that is no hit: what runs there, if anything is known of it.
+pub struct Outside<'a> {
+    /// The CPU; before the guest runs, and after it, there is none.
+    pub cpu: Option<&'a mut dyn Cpu>,
+    /// Guest time in nanoseconds.
+    pub now: u64,
+    /// What the task is called that is none.
+    pub name: &'static str,
+}
+
+/// What both kinds of hit answer alike.
+macro_rules! of_the_hit {
+    () => {
+        fn register(&mut self, register: Reg) -> u64 {
+            self.hit.machine().get(register)
+        }
+        fn pid(&mut self) -> u32 {
+            self.hit.pid()
+        }
+        fn comm(&mut self) -> [u8; 16] {
+            self.hit.comm()
+        }
+        fn task(&mut self) -> u64 {
+            self.hit.task()
+        }
+        fn cpu(&mut self) -> usize {
+            self.hit.cpu()
+        }
+        fn now(&self) -> u64 {
+            self.hit.now()
+        }
+        fn address(&self) -> u64 {
+            self.hit.address()
+        }
+        fn in_user(&mut self) -> bool {
+            false
+        }
+        fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+            let cpu = self.hit.machine();
+            cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok()
+        }
+        fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
+            if user { 0 } else { frames(self.hit, self.text, into) }
+        }
+    };
+}
+
+impl Moment for Entry<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        self.hit.arg(number)
+    }
+    fn stack_word(&mut self, number: usize) -> u64 {
+        let isa = self.hit.isa();
+        let at = self.hit.sp().wrapping_add_signed(isa.abi.stack_arguments).wrapping_add((number * isa.word) as u64);
+        self.hit.read_word(at).unwrap_or(0)
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn skip(&mut self, value: u64) -> bool {
+        let isa = self.hit.isa();
+        let Some(caller) = self.hit.caller() else { return false };
+        self.hit.set_return_value(value);
+        if isa.abi.return_address == ReturnAddress::OnStack {
+            let sp = call::stack_behind_return(isa, self.hit.sp());
+            self.hit.machine().set(isa.abi.sp, sp);
+        }
+        self.hit.set_pc(caller);
+        self.redirected = true;
+        true
+    }
+    of_the_hit!();
+}
+
+impl Moment for Return<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        self.kept.get(number).copied().unwrap_or(0)
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        self.hit.return_value()
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+    of_the_hit!();
+}
+
+impl Moment for Outside<'_> {
+    fn argument(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn register(&mut self, register: Reg) -> u64 {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.get(register))
+    }
+    fn pid(&mut self) -> u32 {
+        self.cpu.as_mut().map_or(0, |cpu| cpu.pid())
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        match &mut self.cpu {
+            Some(cpu) => cpu.comm(),
+            None => {
+                let mut comm = [0; 16];
+                let length = self.name.len().min(15);
+                comm[..length].copy_from_slice(&self.name.as_bytes()[..length]);
+                comm
+            }
+        }
+    }
+    fn task(&mut self) -> u64 {
+        self.cpu.as_mut().map_or(0, |cpu| cpu.task())
+    }
+    fn cpu(&mut self) -> usize {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.number())
+    }
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn address(&self) -> u64 {
+        0
+    }
+    fn in_user(&mut self) -> bool {
+        false
+    }
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        self.cpu.as_mut().is_some_and(|cpu| cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok())
+    }
+    fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
+        match (&mut self.cpu, into.first_mut()) {
+            (Some(cpu), Some(first)) if !user => {
+                *first = cpu.pc();
+                1
+            }
+            _ => 0,
+        }
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+}

@@ -1,0 +1,535 @@
+//! The functions that a script may call: values, actions, and what maps collect.
+
+use super::ast::{Expr, Kind};
+use super::compile::Compiler;
+use super::error::{ScriptError, Span};
+use super::format::Format;
+use super::map::linear_buckets;
+use super::program::{Act, Any, Bytes, Num, Printf, Stream};
+use super::run::MOST_VALUES;
+use super::types::{Aggregate, StackForm, Type};
+use super::values::{Typed, cut, literal, number_of};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// As many buckets as equal steps may make.
+const MOST_BUCKETS: usize = 1000;
+
+impl Compiler<'_> {
+    fn arguments<'e, const N: usize>(&self, name: &str, arguments: &'e [Expr], at: Span) -> Result<&'e [Expr; N], ScriptError> {
+        arguments.try_into().map_err(|_| {
+            at.error(format!("{name}() takes {N} argument{}, not {}", if N == 1 { "" } else { "s" }, arguments.len()))
+        })
+    }
+
+    fn between(&self, name: &str, arguments: &[Expr], least: usize, most: usize, at: Span) -> Result<(), ScriptError> {
+        if (least..=most).contains(&arguments.len()) {
+            return Ok(());
+        }
+        Err(at.error(format!("{name}() takes {least} to {most} arguments, not {}", arguments.len())))
+    }
+
+    /// What a map is to collect, if this call says so.
+    pub fn aggregate(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<(Aggregate, Num)>, ScriptError> {
+        if !matches!(name, "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries") {
+            return Ok(None);
+        }
+        if name == "count" {
+            self.arguments::<0>(name, arguments, at)?;
+            return Ok(Some((Aggregate::Count, Num::Const(0))));
+        }
+        let Some(first) = arguments.first() else { return Err(at.error(format!("{name}() takes the value that is collected"))) };
+        let (num, kind) = self.number(first)?;
+        let signed = kind.is_signed();
+        let aggregate = match name {
+            "sum" => Aggregate::Sum(signed),
+            "min" => Aggregate::Min(signed),
+            "max" => Aggregate::Max(signed),
+            "avg" => Aggregate::Average(signed),
+            "stats" => Aggregate::Stats(signed),
+            "hist" => {
+                self.between(name, arguments, 1, 2, at)?;
+                let parts = match arguments.get(1) {
+                    Some(parts) => self.constant(parts, "the number of parts of each power of two, from 0 to 5,")?,
+                    None => 0,
+                };
+                if parts > 5 {
+                    return Err(at.error("hist() splits each power of two into at most 2^5 parts: give a number from 0 to 5"));
+                }
+                Aggregate::Histogram(parts as u8)
+            }
+            "lhist" => {
+                let [_, min, max, step] = self.arguments::<4>(name, arguments, at)?;
+                let (min, max, step) = (self.constant(min, "min")?, self.constant(max, "max")?, self.constant(step, "step")?);
+                if (min as i64) < 0 {
+                    return Err(at.error("lhist() min must be non-negative"));
+                }
+                if min >= max || max > i64::MAX as u64 {
+                    return Err(at.error(format!("lhist() min must be less than max (provided min {min} and max {max})")));
+                }
+                if step == 0 || step > max - min {
+                    return Err(at.error("lhist() step must be at least 1 and at most max - min"));
+                }
+                let needed = (max - min) / step;
+                if needed > MOST_BUCKETS as u64 || linear_buckets(min, max, step) > MOST_BUCKETS + 2 {
+                    return Err(at.error(format!("lhist() too many buckets, must be <= 1000 (would need {needed})")));
+                }
+                return Ok(Some((Aggregate::Linear { min, max, step }, num)));
+            }
+            _ => return Err(at.error("tseries() is not there: collect by avg() or sum(), and print at an interval")),
+        };
+        if name != "hist" {
+            self.arguments::<1>(name, arguments, at)?;
+        }
+        Ok(Some((aggregate, num)))
+    }
+
+    /// Something that a call does and that has no value; `None`: it has one, or is no function at all.
+    pub fn action(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Act>, ScriptError> {
+        Ok(Some(match name {
+            "printf" | "debugf" => self.printf(name, arguments, Stream::Output, at)?,
+            "errorf" | "warnf" => self.printf(name, arguments, Stream::Warnings, at)?,
+            "fail" => self.printf(name, arguments, Stream::Failure, at)?,
+            "assert" => {
+                let [condition, message] = self.arguments::<2>(name, arguments, at)?;
+                let condition = self.number(condition)?.0;
+                let fail = self.printf(name, core::slice::from_ref(message), Stream::Failure, at)?;
+                Act::If(condition, Box::default(), Box::new([fail]))
+            }
+            "print" => self.print(arguments, at)?,
+            "clear" | "zero" => {
+                let [map] = self.arguments::<1>(name, arguments, at)?;
+                let map = self.whole_map(name, map)?;
+                if name == "clear" { Act::Clear(map) } else { Act::Zero(map) }
+            }
+            "delete" => Act::Eval(self.delete(arguments, at)?),
+            "exit" => {
+                self.between(name, arguments, 0, 1, at)?;
+                let status = match arguments.first() {
+                    Some(status) => self.number(status)?.0,
+                    None => Num::Const(0),
+                };
+                Act::Exit(status)
+            }
+            "time" => {
+                self.between(name, arguments, 0, 1, at)?;
+                let format = match arguments.first() {
+                    Some(Expr { kind: Kind::Text(format), .. }) => format.clone(),
+                    Some(other) => {
+                        return Err(other.at.error("time() takes a format of strftime in quotes: time(\"%H:%M:%S\\n\")"));
+                    }
+                    None => b"%H:%M:%S\n".to_vec(),
+                };
+                Act::Time(format.into())
+            }
+            "join" => {
+                self.between(name, arguments, 1, 2, at)?;
+                let (num, _) = self.number(&arguments[0])?;
+                let separator = match arguments.get(1) {
+                    Some(Expr { kind: Kind::Text(separator), .. }) => separator.clone(),
+                    Some(other) => return Err(other.at.error("join() takes its separator in quotes: join(argv, \",\")")),
+                    None => b" ".to_vec(),
+                };
+                Act::Join { at: num, separator: separator.into() }
+            }
+            "override" => {
+                let [value] = self.arguments::<1>(name, arguments, at)?;
+                if !self.options.allows_unsafe {
+                    return Err(at.error("override() is an unsafe function being used in safe mode: it changes what the guest does; allow it by --unsafe"));
+                }
+                if !self.block.kinds.entries || self.block.kinds.others || self.block.kinds.returns {
+                    return Err(at.error("override() is for kprobes at a function's entry: elsewhere there is no call to answer"));
+                }
+                self.block.overrides = true;
+                Act::Override(self.number(value)?.0)
+            }
+            "system" | "signal" | "write_user" | "cat" | "cgroupid" | "skboutput" | "unwatch" => {
+                let why = match name {
+                    "system" => "it would run a program on this computer: let the guest's own script do what is needed",
+                    "signal" | "write_user" => "it would make the guest do what it does not do by itself",
+                    "cat" | "cgroupid" => "the guest's files are out of reach: let the guest's own script print them",
+                    _ => "there is nothing here that it could act on",
+                };
+                return Err(at.error(format!("{name}() is refused: {why}")));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn printf(&mut self, name: &str, arguments: &[Expr], stream: Stream, at: Span) -> Result<Act, ScriptError> {
+        let Some((Expr { kind: Kind::Text(text), at: format_at }, values)) = arguments.split_first() else {
+            return Err(at.error(format!("{name}() begins with its format, in quotes: {name}(\"%d %s\\n\", pid, comm)")));
+        };
+        let format = Format::parse(text).map_err(|why| format_at.error(why))?;
+        let wanted = format.conversions().count();
+        if wanted != values.len() {
+            let which = if values.len() < wanted { "Not enough" } else { "Too many" };
+            return Err(
+                at.error(format!("{name}: {which} arguments for format string ({} supplied, {wanted} expected)", values.len()))
+            );
+        }
+        if wanted > MOST_VALUES {
+            return Err(at.error(format!("{name}() takes at most {MOST_VALUES} values: print the others by another one")));
+        }
+        let mut made = Vec::new();
+        for (conversion, value) in format.conversions().zip(values) {
+            let (any, kind) = self.value(value)?;
+            conversion.takes(&kind, self.options.old).map_err(|why| value.at.error(format!("{name}: {why}")))?;
+            made.push((any, kind));
+        }
+        Ok(Act::Printf(Box::new(Printf { format, values: made.into() }), stream))
+    }
+
+    fn print(&mut self, arguments: &[Expr], at: Span) -> Result<Act, ScriptError> {
+        self.between("print", arguments, 1, 3, at)?;
+        if let Kind::Map(name, keys) = &arguments[0].kind {
+            let map = self.map(name);
+            if !keys.is_empty() {
+                let key = self.key(map, keys, at)?;
+                if self.options.old {
+                    return Err(arguments[0].at.error("The map passed to print() should not be indexed by a key"));
+                }
+                return Ok(Act::PrintEntry { map, key });
+            }
+            let mut number = |at: usize| match arguments.get(at) {
+                Some(number) => self.number(number).map(|(num, _)| num),
+                None => Ok(Num::Const(if at == 1 { 0 } else { 1 })),
+            };
+            return Ok(Act::PrintMap { map, top: number(1)?, div: number(2)? });
+        }
+        if arguments.len() > 1 {
+            return Err(at.error("print() takes the number of entries and a divisor for a map only"));
+        }
+        let (any, kind) = self.value(&arguments[0])?;
+        if let Type::Object(of) = &kind {
+            return Err(arguments[0].at.error(format!("a whole {} is not printed: print its fields", of.name())));
+        }
+        Ok(Act::PrintValue(Box::new((any, kind))))
+    }
+
+    fn whole_map(&mut self, function: &str, expr: &Expr) -> Result<u16, ScriptError> {
+        match &expr.kind {
+            Kind::Map(name, keys) if keys.is_empty() => Ok(self.map(name)),
+            Kind::Map(..) => Err(expr.at.error(format!("The map passed to {function}() should not be indexed by a key"))),
+            _ => Err(expr.at.error(format!("{function}() takes a map: {function}(@name)"))),
+        }
+    }
+
+    /// `delete(@m[k])`, `delete(@m, k)`, `delete(@m)`
+    fn delete(&mut self, arguments: &[Expr], at: Span) -> Result<Num, ScriptError> {
+        self.between("delete", arguments, 1, 2, at)?;
+        let Kind::Map(name, keys) = &arguments[0].kind else {
+            return Err(arguments[0].at.error("delete() takes an entry of a map: delete(@name, key)"));
+        };
+        let map = self.map(name);
+        let keys = match (arguments.get(1), keys.is_empty()) {
+            (Some(key), true) => core::slice::from_ref(key),
+            (None, _) => keys.as_slice(),
+            (Some(_), false) => return Err(at.error("the key stands in one place: delete(@name, key)")),
+        };
+        let key = self.key(map, keys, at)?;
+        Ok(Num::Delete(map, key))
+    }
+
+    /// The value of a call.
+    pub fn call(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        let truth = Type::Int(1, false);
+        let text = |bytes, capacity| Ok((Any::Bytes(bytes), Type::Text(capacity)));
+        match name {
+            "str" | "kstr" => self.text(arguments, at),
+            "buf" => self.buffer(arguments, at),
+            "kptr" | "uptr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                self.value(of)
+            }
+            "ksym" | "usym" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let num = self.number(of)?.0;
+                Ok((Any::Num(num), if name == "ksym" { Type::Symbol } else { Type::UserSymbol }))
+            }
+            "kaddr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let symbol = literal(of).ok_or_else(|| of.at.error("kaddr() takes a symbol's name in quotes"))?;
+                let address = self.knowledge.address(&symbol);
+                let address = address.ok_or_else(|| {
+                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
+                })?;
+                Ok((Any::Num(Num::Const(address)), Type::U64))
+            }
+            "reg" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let wanted = literal(of).ok_or_else(|| of.at.error("reg() takes a register's name in quotes: reg(\"ip\")"))?;
+                let isa = self.knowledge.isa();
+                let register = isa.abi.register(&wanted);
+                let register = register.ok_or_else(|| {
+                    of.at.error(format!("'{wanted}' is not a valid register on this architecture ({})", isa.arch.name()))
+                })?;
+                Ok((Any::Num(Num::Register(register)), Type::U64))
+            }
+            "ntop" => self.inet(arguments, at),
+            "macaddr" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let num = self.number(of)?.0;
+                Ok((Any::Bytes(Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(6)) }), Type::Mac))
+            }
+            "bswap" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let (num, kind) = self.number(of)?;
+                let size = if let Type::Int(size, _) = kind { size } else { 8 };
+                Ok((Any::Num(Num::Swap(Box::new(num), size)), Type::Int(size, false)))
+            }
+            "strncmp" => {
+                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
+                let most = self.constant(most, "the length that strncmp() compares")?;
+                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
+                let same = Num::SameText(Box::new([one, other]), Some(most.min(u64::from(u32::MAX)) as u32));
+                Ok((Any::Num(Num::Not(Box::new(same))), Type::I64))
+            }
+            "memcmp" => {
+                let [one, other, most] = self.arguments::<3>(name, arguments, at)?;
+                let most = self.constant(most, "the length that memcmp() compares")?;
+                let (one, other) = (self.bytes(one)?.0, self.bytes(other)?.0);
+                Ok((Any::Num(Num::Compare(Box::new([one, other]), most.min(u64::from(u32::MAX)) as u32)), Type::I64))
+            }
+            "strcontains" | "strstr" => {
+                let [one, other] = self.arguments::<2>(name, arguments, at)?;
+                let found = Num::Find(Box::new([self.bytes(one)?.0, self.bytes(other)?.0]));
+                Ok(match name {
+                    "strstr" => (Any::Num(found), Type::I64),
+                    _ => (
+                        Any::Num(Num::Not(Box::new(Num::Binary(
+                            super::program::Op::Equal,
+                            Box::new([found, Num::Const(u64::MAX)]),
+                        )))),
+                        truth,
+                    ),
+                })
+            }
+            "strlen" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                Ok((Any::Num(Num::Length(Box::new(self.bytes(of)?.0))), Type::U64))
+            }
+            "str_concat" => {
+                let [one, other] = self.arguments::<2>(name, arguments, at)?;
+                text(Bytes::Join(Box::new([self.bytes(one)?.0, self.bytes(other)?.0])), 0)
+            }
+            "strerror" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                text(Bytes::Error(Box::new(self.number(of)?.0)), 0)
+            }
+            "strftime" => {
+                let [format, when] = self.arguments::<2>(name, arguments, at)?;
+                let Kind::Text(format) = &format.kind else {
+                    return Err(format.at.error("strftime() begins with its format, in quotes"));
+                };
+                let num = self.number(when)?.0;
+                Ok((Any::Num(num), Type::Moment(format.as_slice().into())))
+            }
+            "kstack" | "ustack" => self.stack(name, arguments, at),
+            "has_key" => {
+                let [map, key] = self.arguments::<2>(name, arguments, at)?;
+                let map = self.whole_map(name, map)?;
+                let key = self.key(map, core::slice::from_ref(key), at)?;
+                Ok((Any::Num(Num::HasKey(map, key)), truth))
+            }
+            "delete" => Ok((Any::Num(self.delete(arguments, at)?), truth)),
+            "len" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                if matches!(&of.kind, Kind::Map(_, keys) if keys.is_empty()) {
+                    let map = self.whole_map(name, of)?;
+                    return Ok((Any::Num(Num::Keys(map)), Type::U64));
+                }
+                match self.bytes(of)? {
+                    (stack, Type::Stack(_)) => Ok((Any::Num(Num::Frames(Box::new(stack))), Type::U64)),
+                    _ => Err(of.at.error("len() takes a map or a stack; strlen() takes a string")),
+                }
+            }
+            "sizeof" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let size = match self.value(of)?.1 {
+                    Type::Int(size, _) => size.into(),
+                    Type::Text(capacity) => capacity.into(),
+                    Type::Object(kind) => self.known.size_of(&kind).unwrap_or(0),
+                    _ => 8,
+                };
+                Ok(number_of(size))
+            }
+            "is_err" => {
+                let [of] = self.arguments::<1>(name, arguments, at)?;
+                let num = self.number(of)?.0;
+                let least = Num::Const((-4095_i64) as u64);
+                Ok((Any::Num(Num::Binary(super::program::Op::LessEqual, Box::new([least, num]))), truth))
+            }
+            "getopt" => self.option(arguments, at),
+            "pid" | "tid" | "comm" | "ppid" | "cpu" | "nsecs" | "elapsed" | "rand" | "uid" | "gid" | "func" | "probe"
+                if arguments.is_empty() =>
+            {
+                self.value(&Expr { at, kind: Kind::Name(name.to_owned()) })
+            }
+            "nsecs" => self.value(&Expr { at, kind: Kind::Name(name.to_owned()) }),
+            "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries" => {
+                Err(at.error(format!("{name}() should be assigned to a map: @name = {name}(...)")))
+            }
+            "uaddr" | "path" | "cgroup_path" | "username" | "syscall_name" | "signal_name" | "pton" | "percpu_kaddr"
+            | "container_of" | "find" => {
+                Err(at.error(format!("{name}() is not there yet: what the guest has in memory can be read by casts and fields")))
+            }
+            _ => {
+                if self.action(name, arguments, at)?.is_some() {
+                    return Err(at.error(format!("{name}() has no value: write it as a statement of its own")));
+                }
+                Err(at.error(format!("Unknown function: {name}")))
+            }
+        }
+    }
+
+    fn text(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between("str", arguments, 1, 2, at)?;
+        // A parameter's text, or its end: str($1), str($1 + 2).
+        let (of, skipped) = match &arguments[0].kind {
+            Kind::Binary(super::ast::Binary::Add, left, right) => (&**left, Some(&**right)),
+            _ => (&arguments[0], None),
+        };
+        if let Kind::Positional(number) = of.kind {
+            let text = (number as usize)
+                .checked_sub(1)
+                .and_then(|number| self.options.parameters.get(number))
+                .cloned()
+                .unwrap_or_default();
+            let from = match skipped {
+                Some(skipped) => self.constant(skipped, "the number of letters that are left out")? as usize,
+                None => 0,
+            };
+            let rest = text.as_bytes().get(from..).unwrap_or_default();
+            return Ok((Any::Bytes(Bytes::Literal(rest.into())), Type::Text(rest.len() as u32 + 1)));
+        }
+        let limit = match arguments.get(1) {
+            Some(limit) => Some(self.number(limit)?.0),
+            None => None,
+        };
+        match self.value(&arguments[0])? {
+            (Any::Num(num), _) => {
+                let capacity = self.longest_text;
+                let bytes = Bytes::Text { at: Box::new(num), limit: limit.map(Box::new), capacity };
+                Ok((Any::Bytes(bytes), Type::Text(capacity)))
+            }
+            (Any::Bytes(bytes), kind @ (Type::Text(_) | Type::Buffer)) => {
+                let capacity = if let Type::Text(capacity) = kind { capacity } else { 0 };
+                Ok((
+                    Any::Bytes(match limit {
+                        Some(limit) => {
+                            let letters = super::values::fold(super::program::Op::Subtract, limit, Num::Const(1));
+                            Bytes::Front(Box::new(bytes), Box::new(letters))
+                        }
+                        None => bytes,
+                    }),
+                    Type::Text(capacity),
+                ))
+            }
+            (_, kind) => {
+                Err(arguments[0].at.error(format!("str() takes an address or a string, not a value of type {}", kind.name())))
+            }
+        }
+    }
+
+    fn buffer(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between("buf", arguments, 1, 2, at)?;
+        let length = match arguments.get(1) {
+            Some(length) => Some(self.number(length)?.0),
+            None => None,
+        };
+        match (self.value(&arguments[0])?, length) {
+            ((Any::Num(num), Type::Object(kind)), None) => {
+                let size = self.known.size_of(&kind).unwrap_or(0);
+                Ok((Any::Bytes(Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(size)) }), Type::Buffer))
+            }
+            ((Any::Num(num), _), Some(length)) => {
+                Ok((Any::Bytes(Bytes::Raw { at: Box::new(num), length: Box::new(length) }), Type::Buffer))
+            }
+            ((Any::Bytes(bytes), _), Some(length)) => {
+                Ok((Any::Bytes(Bytes::Front(Box::new(bytes), Box::new(length))), Type::Buffer))
+            }
+            ((Any::Bytes(bytes), _), None) => Ok((Any::Bytes(bytes), Type::Buffer)),
+            ((Any::Num(_), _), None) => Err(at.error("buf() takes a length behind an address: buf(arg1, 16)")),
+        }
+    }
+
+    /// `ntop([family,] address)`
+    fn inet(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between("ntop", arguments, 1, 2, at)?;
+        let Some(of) = arguments.last() else { return Err(at.error("ntop() takes an address")) };
+        let bytes = match self.value(of)? {
+            (Any::Num(num), Type::Object(kind)) => {
+                let size = self.known.size_of(&kind).filter(|size| matches!(size, 4 | 16));
+                let size = size.ok_or_else(|| of.at.error("ntop() takes 4 or 16 bytes"))?;
+                Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(size)) }
+            }
+            (Any::Num(num), _) => Bytes::Inet(Box::new(cut(num, 4, false))),
+            (Any::Bytes(bytes), Type::Buffer) => bytes,
+            // char[4] and char[16] are strings elsewhere; here they are bytes.
+            (Any::Bytes(Bytes::Text { at: address, capacity, .. }), _) => {
+                Bytes::Raw { at: address, length: Box::new(Num::Const(u64::from(capacity) - 1)) }
+            }
+            (_, kind) => {
+                return Err(of
+                    .at
+                    .error(format!("ntop() takes a number or an array of 4 or 16 bytes, not a value of type {}", kind.name())));
+            }
+        };
+        Ok((Any::Bytes(bytes), Type::Inet))
+    }
+
+    /// `kstack(mode, limit)`, each of them left out or not.
+    fn stack(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between(name, arguments, 0, 2, at)?;
+        let (mut form, mut limit) = (StackForm::Bpftrace, 127);
+        for argument in arguments {
+            match literal(argument).as_deref() {
+                Some("bpftrace") => form = StackForm::Bpftrace,
+                Some("perf") => form = StackForm::Perf,
+                Some("raw" | "build_id") => form = StackForm::Raw,
+                _ => {
+                    let wanted = self.constant(argument, "a stack's limit")?;
+                    if wanted > 1024 {
+                        return Err(argument
+                            .at
+                            .error(format!("{name}([int limit]): limit shouldn't exceed 1024, {wanted} given")));
+                    }
+                    limit = wanted.min(127) as u16;
+                }
+            }
+        }
+        Ok((Any::Bytes(Bytes::Stack { user: name == "ustack", form, limit }), Type::Stack(form)))
+    }
+
+    /// `getopt("name", default)`: what `--name=value` says behind the script's own parameters.
+    fn option(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between("getopt", arguments, 1, 3, at)?;
+        let name =
+            literal(&arguments[0]).ok_or_else(|| arguments[0].at.error("getopt() begins with the option's name, in quotes"))?;
+        let given: Option<String> = self.options.named.iter().find(|(is, _)| *is == name).map(|(_, value)| value.clone());
+        let truth = |value: bool| (Any::Num(Num::Const(value.into())), Type::Int(1, false));
+        let default = arguments.get(1);
+        match default.map(|default| &default.kind) {
+            Some(Kind::Text(default)) => {
+                let text = given.map_or_else(|| default.clone(), String::into_bytes);
+                let capacity = text.len() as u32 + 1;
+                Ok((Any::Bytes(Bytes::Literal(text.into())), Type::Text(capacity)))
+            }
+            Some(_) if default.is_some_and(|default| !matches!(default.kind, Kind::Number(_))) => {
+                Ok(truth(given.is_some_and(|value| value != "false")))
+            }
+            Some(Kind::Number(default)) => match given {
+                None => Ok(number_of(*default)),
+                Some(value) if matches!(value.as_str(), "true" | "" | "false") => Ok(truth(value != "false")),
+                Some(value) => super::lex::time(&value)
+                    .map(number_of)
+                    .ok_or_else(|| at.error(format!("--{name} takes a number, not '{value}'"))),
+            },
+            _ => Ok(truth(given.is_some_and(|value| value != "false"))),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Expressions, by climbing precedences: C's order, loosest first.
+
+use super::ast::*;
+use super::error::{ScriptError, Span};
+use super::lex::Word;
+use super::parse::{Parser, shown};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How tightly each operator binds; all group from the left.
+const BINARY: &[(&str, u8, Binary)] = &[
+    ("||", 1, Binary::Or),
+    ("&&", 2, Binary::And),
+    ("|", 3, Binary::BitOr),
+    ("^", 4, Binary::BitXor),
+    ("&", 5, Binary::BitAnd),
+    ("==", 6, Binary::Equal),
+    ("!=", 6, Binary::Unequal),
+    ("<", 7, Binary::Less),
+    ("<=", 7, Binary::LessEqual),
+    (">", 7, Binary::Greater),
+    (">=", 7, Binary::GreaterEqual),
+    ("<<", 8, Binary::ShiftLeft),
+    (">>", 8, Binary::ShiftRight),
+    ("+", 9, Binary::Add),
+    ("-", 9, Binary::Subtract),
+    ("*", 10, Binary::Multiply),
+    ("/", 10, Binary::Divide),
+    ("%", 10, Binary::Modulo),
+];
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Result<Expr, ScriptError> {
+        self.deeper(Self::choice)
+    }
+
+    /// `c ? a : b`
+    fn choice(&mut self) -> Result<Expr, ScriptError> {
+        let condition = self.binary(1)?;
+        if !self.take("?")? {
+            return Ok(condition);
+        }
+        let then = if self.is(":")? { None } else { Some(Box::new(self.expression()?)) };
+        self.expect(":", "a choice is written c ? a : b")?;
+        let otherwise = self.expression()?;
+        let at = condition.at.to(otherwise.at);
+        Ok(Expr { at, kind: Kind::Choice(Box::new(condition), then, Box::new(otherwise)) })
+    }
+
+    fn binary(&mut self, least: u8) -> Result<Expr, ScriptError> {
+        let mut left = self.deeper(Self::unary)?;
+        loop {
+            let Word::Sign(sign) = *self.peek()? else { return Ok(left) };
+            let Some((_, binds, binary)) = BINARY.iter().find(|(name, binds, _)| *name == sign && *binds >= least) else {
+                return Ok(left);
+            };
+            // The end of a filter looks like a division.
+            if sign == "/" && matches!(self.peek_at(1)?, Word::Sign("{")) {
+                return Ok(left);
+            }
+            self.next()?;
+            let right = self.deeper(|parser| parser.binary(binds + 1))?;
+            let at = left.at.to(right.at);
+            left = Expr { at, kind: Kind::Binary(*binary, Box::new(left), Box::new(right)) };
+        }
+    }
+
+    fn unary(&mut self) -> Result<Expr, ScriptError> {
+        let start = self.place()?;
+        let Word::Sign(sign) = *self.peek()? else { return self.postfix() };
+        let unary = match sign {
+            "!" => Unary::Not,
+            "~" => Unary::Complement,
+            "-" => Unary::Negate,
+            "*" => Unary::Load,
+            "++" | "--" => {
+                self.next()?;
+                let operand = self.deeper(Self::unary)?;
+                return step(operand, sign == "++", false, start);
+            }
+            "&" => return Err(start.error("addresses of variables and maps cannot be taken here: nothing takes them")),
+            "(" if self.is_cast()? => {
+                self.next()?;
+                let kind = self.type_name()?;
+                self.expect(")", "a cast is written (type)value")?;
+                let of = self.deeper(Self::unary)?;
+                return Ok(Expr { at: start.to(of.at), kind: Kind::Cast(kind, Box::new(of)) });
+            }
+            _ => return self.postfix(),
+        };
+        self.next()?;
+        let operand = self.deeper(Self::unary)?;
+        Ok(Expr { at: start.to(operand.at), kind: Kind::Unary(unary, Box::new(operand)) })
+    }
+
+    /// Whether the bracket that comes next holds a type: `(struct ...`, or a name that is no builtin in front of a value.
+    fn is_cast(&mut self) -> Result<bool, ScriptError> {
+        let Word::Name(name) = self.peek_at(1)?.clone() else { return Ok(false) };
+        if matches!(name.as_str(), "struct" | "union" | "enum" | "unsigned" | "signed" | "const") {
+            return Ok(true);
+        }
+        if is_builtin(&name) {
+            return Ok(false);
+        }
+        let mut at = 2;
+        while is_type_word(self.peek_at(at)?) {
+            at += 1;
+        }
+        let mut stars = false;
+        while matches!(self.peek_at(at)?, Word::Sign("*")) {
+            stars = true;
+            at += 1;
+        }
+        if matches!(self.peek_at(at)?, Word::Sign("[")) {
+            while !matches!(self.peek_at(at)?, Word::Sign("]") | Word::End) && at < 6 {
+                at += 1;
+            }
+            return Ok(matches!(self.peek_at(at)?, Word::Sign("]"))
+                && matches!(self.peek_at(at + 1)?, Word::Sign(")"))
+                && is_integer(&name));
+        }
+        if !matches!(self.peek_at(at)?, Word::Sign(")")) {
+            return Ok(false);
+        }
+        let begins_a_value = match self.peek_at(at + 1)? {
+            Word::Sign(sign) => *sign == "(" || is_integer(&name) && matches!(*sign, "-" | "!" | "~" | "*" | "++" | "--"),
+            Word::End => false,
+            _ => true,
+        };
+        Ok(stars || begins_a_value)
+    }
+
+    fn postfix(&mut self) -> Result<Expr, ScriptError> {
+        let mut expr = self.primary()?;
+        loop {
+            let Word::Sign(sign) = *self.peek()? else { return Ok(expr) };
+            match sign {
+                "." | "->" => {
+                    self.next()?;
+                    let token = self.next()?;
+                    let at = expr.at.to(token.at);
+                    let kind = match token.word {
+                        Word::Name(name) => Kind::Field(Box::new(expr), name, token.at),
+                        Word::Number(number) if sign == "." => Kind::Part(Box::new(expr), number),
+                        other => {
+                            return Err(token
+                                .at
+                                .error(format!("unexpected {}: a field's name stands behind {sign}", shown(&other))));
+                        }
+                    };
+                    expr = Expr { at, kind };
+                }
+                "[" => {
+                    self.next()?;
+                    let index = self.expression()?;
+                    let end = self.expect("]", "it ends an index")?;
+                    expr = Expr { at: expr.at.to(end), kind: Kind::Index(Box::new(expr), Box::new(index)) };
+                }
+                "++" | "--" => {
+                    self.next()?;
+                    let at = expr.at.to(self.last);
+                    expr = step(expr, sign == "++", true, at)?;
+                }
+                _ => return Ok(expr),
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Expr, ScriptError> {
+        let token = self.next()?;
+        let start = token.at;
+        let kind = match token.word {
+            Word::Number(number) => Kind::Number(number),
+            Word::Text(text) => Kind::Text(text),
+            Word::Positional(number) => Kind::Positional(number),
+            Word::PositionalCount => Kind::PositionalCount,
+            Word::Variable(name) => Kind::Variable(name),
+            Word::Map(name) => {
+                let keys = if self.take("[")? { self.list("]")? } else { Vec::new() };
+                Kind::Map(name, keys)
+            }
+            Word::Name(name) => self.named(name, start)?,
+            Word::Sign("(") => {
+                let first = self.expression()?;
+                if self.take(",")? {
+                    let mut parts = alloc::vec![first];
+                    parts.extend(self.list(")")?);
+                    Kind::Tuple(parts)
+                } else {
+                    self.expect(")", "a bracket is still open")?;
+                    return Ok(Expr { at: start.to(self.last), kind: first.kind });
+                }
+            }
+            Word::Sign("{") => {
+                // The block reads its own brace.
+                return self.deeper(|parser| parser.block_behind_brace(start));
+            }
+            other => return Err(start.error(format!("syntax error, unexpected {}: a value stands here", shown(&other)))),
+        };
+        Ok(Expr { at: start.to(self.last), kind })
+    }
+
+    /// A call, or a name alone.
+    fn named(&mut self, name: String, at: Span) -> Result<Kind, ScriptError> {
+        if matches!(name.as_str(), "sizeof" | "offsetof") && self.take("(")? {
+            let kind = if name == "sizeof" {
+                if !self.is_type()? {
+                    let of = self.expression()?;
+                    self.expect(")", "sizeof is written sizeof(type)")?;
+                    return Ok(Kind::Call(name, alloc::vec![of]));
+                }
+                Kind::SizeOf(self.type_name()?)
+            } else {
+                let of = self.type_name()?;
+                self.expect(",", "offsetof is written offsetof(struct name, field)")?;
+                let mut path = Vec::new();
+                loop {
+                    path.push(self.expect_name("a field's name")?.0);
+                    if !self.take(".")? {
+                        break;
+                    }
+                }
+                Kind::OffsetOf(of, path)
+            };
+            self.expect(")", "it ends what is asked about")?;
+            return Ok(kind);
+        }
+        if matches!(name.as_str(), "true" | "false") {
+            return Ok(Kind::Number(u64::from(name == "true")));
+        }
+        if name == "if" {
+            return Err(at.error("`if` is a statement here: write c ? a : b for a value"));
+        }
+        Ok(match self.take("(")? {
+            true => Kind::Call(name, self.list(")")?),
+            false => Kind::Name(name),
+        })
+    }
+
+    fn is_type(&mut self) -> Result<bool, ScriptError> {
+        let Word::Name(name) = self.peek()?.clone() else { return Ok(false) };
+        Ok(matches!(name.as_str(), "struct" | "union" | "enum") || is_type_word(&Word::Name(name.clone())) || is_integer(&name))
+    }
+
+    /// Expressions with commas between them, up to this sign.
+    fn list(&mut self, end: &'static str) -> Result<Vec<Expr>, ScriptError> {
+        let mut list = Vec::new();
+        while !self.is(end)? {
+            list.push(self.expression()?);
+            if !self.take(",")? {
+                break;
+            }
+        }
+        self.expect(end, "a list is still open")?;
+        Ok(list)
+    }
+}
+
+fn step(operand: Expr, up: bool, value_before: bool, start: Span) -> Result<Expr, ScriptError> {
+    let at = start.to(operand.at);
+    let target = match operand.kind {
+        Kind::Variable(name) => Target::Variable(name),
+        Kind::Map(name, keys) => Target::Map(name, keys),
+        _ => return Err(operand.at.error("++ and -- change a variable ($name) or a map (@name)")),
+    };
+    Ok(Expr { at, kind: Kind::Step(Box::new(target), up, value_before) })
+}
+
+fn is_type_word(word: &Word) -> bool {
+    matches!(word, Word::Name(name) if matches!(name.as_str(), "unsigned" | "signed" | "long" | "short" | "int" | "char" | "const"))
+}
+
+/// `uint8`, `int64_t`, `u32` and the like.
+pub(super) fn is_integer(name: &str) -> bool {
+    super::types::integer_named(name).is_some()
+}
+
+/// Names that are values, so that `(pid) * 2` is no cast.
+pub(super) fn is_builtin(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "pid",
+        "tid",
+        "comm",
+        "uid",
+        "gid",
+        "username",
+        "curtask",
+        "cpu",
+        "nsecs",
+        "elapsed",
+        "rand",
+        "args",
+        "retval",
+        "func",
+        "probe",
+        "kstack",
+        "ustack",
+        "ctx",
+        "cgroup",
+        "numaid",
+        "cpid",
+        "ppid",
+        "pcomm",
+        "jiffies",
+        "ncpus",
+        "probetype",
+        "usermode",
+    ];
+    let numbered = |prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    NAMES.contains(&name) || numbered("arg") || numbered("sarg")
+}

@@ -1,0 +1,412 @@
+//! A script's bytes as words, numbers and signs; what stands in `#` lines is dealt with on the way.
+//!
+//! Words are read when the parser asks for them, because an attach point is not made of the language's words: `kprobe:vfs_*` is read
+//! as it stands ([`Lexer::attach_part`]). A `#define`d name gives the words of its definition in its place.
+
+use super::error::{ScriptError, Span};
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A word of the language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A name or a keyword.
+    Name(String),
+    /// `$name`
+    Variable(String),
+    /// `@name`; the name of `@` is empty.
+    Map(String),
+    /// `$1`
+    Positional(u32),
+    /// `$#`
+    PositionalCount,
+    /// A number, and whether it was written as unsigned (`u`).
+    Number(u64),
+    /// A string, its escapes read.
+    Text(Vec<u8>),
+    /// An operator or a bracket.
+    Sign(&'static str),
+    /// The end of the script.
+    End,
+}
+
+/// A word and where it stands.
+#[derive(Clone, Debug)]
+pub struct Token {
+    pub word: Word,
+    pub at: Span,
+}
+
+/// Longest first, so that the first that fits is the right one.
+const SIGNS: &[&str] = &[
+    "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=", "&=",
+    "|=", "^=", "..", "{", "}", "(", ")", "[", "]", ",", ";", ":", "?", ".", "=", "<", ">", "+", "-", "*", "/", "%", "&", "|",
+    "^", "!", "~",
+];
+
+/// More words than any definition has: one that names itself ends here.
+const MOST_EXPANDED: usize = 10_000;
+
+/// Reads a script's words, one after the other.
+pub struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    /// Only white space has been seen in this line.
+    line_starts: bool,
+    defined: BTreeMap<String, Vec<Word>>,
+    /// Words of a definition that are still to be given.
+    expanded: VecDeque<Token>,
+    budget: usize,
+    /// For each `#if` that is open: whether what follows counts.
+    conditions: Vec<bool>,
+}
+
+impl<'a> Lexer<'a> {
+    /// At the start of a script. `defined`: names that have a value from the start.
+    pub fn new(text: &'a str, defined: &[(&str, u64)]) -> Lexer<'a> {
+        let defined = defined.iter().map(|(name, value)| ((*name).to_owned(), alloc::vec![Word::Number(*value)])).collect();
+        let mut lexer = Lexer {
+            text,
+            at: 0,
+            line_starts: true,
+            defined,
+            expanded: VecDeque::new(),
+            budget: MOST_EXPANDED,
+            conditions: Vec::new(),
+        };
+        if text.starts_with("#!") {
+            lexer.skip_line();
+        }
+        lexer
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek_byte(&self) -> u8 {
+        self.text.as_bytes().get(self.at).copied().unwrap_or(0)
+    }
+
+    fn here(&self) -> Span {
+        Span { start: self.at, end: self.at }
+    }
+
+    fn since(&self, start: usize) -> Span {
+        Span { start, end: self.at }
+    }
+
+    fn skip_line(&mut self) {
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+    }
+
+    fn counts(&self) -> bool {
+        self.conditions.iter().all(|counts| *counts)
+    }
+
+    /// To the next byte that is neither white space nor a comment nor a `#` line.
+    pub fn skip_space(&mut self) -> Result<(), ScriptError> {
+        loop {
+            let rest = self.rest();
+            match self.peek_byte() {
+                b'\n' => {
+                    self.line_starts = true;
+                    self.at += 1;
+                }
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                _ if rest.starts_with("//") => self.skip_line(),
+                _ if rest.starts_with("/*") => {
+                    let start = self.at;
+                    let Some(length) = rest.find("*/") else {
+                        self.at = self.text.len();
+                        return Err(self.since(start).error("this comment does not end: write */ behind it"));
+                    };
+                    self.at += length + 2;
+                }
+                b'#' if self.line_starts => self.directive()?,
+                0 if rest.is_empty() => {
+                    if !self.conditions.is_empty() {
+                        self.conditions.clear();
+                        return Err(self.here().error("an #if or #ifdef is open at the end of the script: write #endif"));
+                    }
+                    return Ok(());
+                }
+                _ if !self.counts() => {
+                    self.skip_line();
+                }
+                _ => {
+                    self.line_starts = false;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn directive(&mut self) -> Result<(), ScriptError> {
+        let start = self.at;
+        self.skip_line();
+        let whole = self.since(start);
+        let line = self.text[start + 1..self.at].trim();
+        let (command, rest) = line.split_at(line.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(line.len()));
+        let rest = rest.trim();
+        let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
+        let is_defined = self.defined.contains_key(name);
+        match command {
+            "ifdef" => self.conditions.push(is_defined),
+            "ifndef" => self.conditions.push(!is_defined),
+            "if" => {
+                let (turned, asked) = rest.strip_prefix('!').map_or((false, rest), |rest| (true, rest.trim()));
+                let asked = asked.strip_prefix("defined").map(|name| name.trim().trim_matches(['(', ')']).trim());
+                match asked {
+                    Some(name) => self.conditions.push(self.defined.contains_key(name) != turned),
+                    None if matches!(rest, "0" | "1") => self.conditions.push(rest == "1"),
+                    None => return Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
+                }
+            }
+            "else" => match self.conditions.last_mut() {
+                Some(counts) => *counts = !*counts,
+                None => return Err(whole.error("this #else has no #if: take it away")),
+            },
+            "endif" => {
+                if self.conditions.pop().is_none() {
+                    return Err(whole.error("this #endif has no #if: take it away"));
+                }
+            }
+            _ if !self.counts() => {}
+            // The guest's own types stand in for headers.
+            "include" | "pragma" | "" => {}
+            "undef" => {
+                self.defined.remove(name);
+            }
+            "define" => {
+                if name.is_empty() {
+                    return Err(whole.error("#define is followed by a name and what it stands for"));
+                }
+                let body = &rest[name.len()..];
+                if body.starts_with('(') {
+                    return Err(whole.error("a #define with parameters is not read: write the expression where it is needed"));
+                }
+                let mut words = Vec::new();
+                let mut inner = Lexer::new(body, &[]);
+                loop {
+                    match inner.next() {
+                        Ok(Token { word: Word::End, .. }) => break,
+                        Ok(token) => words.push(token.word),
+                        Err(error) => return Err(whole.error(error.message)),
+                    }
+                }
+                self.defined.insert(name.to_owned(), words);
+            }
+            _ => {
+                return Err(
+                    whole.error(format!("there is no #{command} here: #include, #define, #undef and #if to #endif are read"))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The next word; of a defined name, the first word of its definition.
+    pub fn next(&mut self) -> Result<Token, ScriptError> {
+        loop {
+            let token = match self.expanded.pop_front() {
+                Some(token) => token,
+                None => self.written()?,
+            };
+            let Word::Name(name) = &token.word else { return Ok(token) };
+            let Some(words) = self.defined.get(name) else { return Ok(token) };
+            self.budget = match self.budget.checked_sub(words.len() + 1) {
+                Some(left) => left,
+                None => return Err(token.at.error(format!("the definition of '{name}' comes back to itself"))),
+            };
+            for word in words.iter().rev() {
+                self.expanded.push_front(Token { word: word.clone(), at: token.at });
+            }
+        }
+    }
+
+    /// The next word as it stands in the text.
+    fn written(&mut self) -> Result<Token, ScriptError> {
+        self.skip_space()?;
+        let start = self.at;
+        let first = self.peek_byte();
+        let word = match first {
+            0 if self.rest().is_empty() => Word::End,
+            b'"' => Word::Text(self.string()?),
+            b'0'..=b'9' => self.number()?,
+            b'$' => {
+                self.at += 1;
+                if self.peek_byte() == b'#' {
+                    self.at += 1;
+                    Word::PositionalCount
+                } else if self.peek_byte().is_ascii_digit() {
+                    let digits = self.take_while(|byte| byte.is_ascii_digit());
+                    Word::Positional(digits.parse().map_err(|_| self.since(start).error("there is no such parameter"))?)
+                } else {
+                    let name = self.name();
+                    if name.is_empty() {
+                        return Err(self.since(start).error("a name follows the $ of a variable, a number that of a parameter"));
+                    }
+                    Word::Variable(name)
+                }
+            }
+            b'@' => {
+                self.at += 1;
+                Word::Map(self.name())
+            }
+            byte if byte.is_ascii_alphabetic() || byte == b'_' => Word::Name(self.name()),
+            _ => {
+                let sign = SIGNS.iter().find(|sign| self.rest().starts_with(**sign));
+                let Some(sign) = sign else {
+                    let strange = self.rest().chars().next().unwrap_or(' ');
+                    self.at += strange.len_utf8();
+                    return Err(self.since(start).error(format!("'{strange}' has no meaning here")));
+                };
+                self.at += sign.len();
+                Word::Sign(sign)
+            }
+        };
+        Ok(Token { word, at: self.since(start) })
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a str {
+        let length = self.rest().bytes().take_while(|byte| wanted(*byte)).count();
+        let taken = &self.rest()[..length];
+        self.at += length;
+        taken
+    }
+
+    fn name(&mut self) -> String {
+        self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_').to_owned()
+    }
+
+    fn number(&mut self) -> Result<Word, ScriptError> {
+        let start = self.at;
+        let written = self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let at = self.since(start);
+        let plain: String = written.chars().filter(|c| *c != '_').collect();
+        time(&plain).map(Word::Number).ok_or_else(|| {
+            at.error(format!("'{written}' is no number: write it decimal, 0x.., 0b.., 1e6, or as a time such as 10ms"))
+        })
+    }
+
+    fn string(&mut self) -> Result<Vec<u8>, ScriptError> {
+        let start = self.at;
+        self.at += 1;
+        let mut bytes = Vec::new();
+        loop {
+            match self.peek_byte() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(bytes);
+                }
+                b'\n' | 0 => return Err(self.since(start).error("this string does not end in its line: write \" behind it")),
+                b'\\' => bytes.push(self.escape()?),
+                byte => {
+                    bytes.push(byte);
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<u8, ScriptError> {
+        let start = self.at;
+        self.at += 1;
+        let letter = self.rest().chars().next().unwrap_or('"');
+        self.at += letter.len_utf8();
+        let wrong = |lexer: &Self, why: String| Err(lexer.since(start).error(why));
+        match letter {
+            'n' => Ok(b'\n'),
+            't' => Ok(b'\t'),
+            'r' => Ok(b'\r'),
+            '"' => Ok(b'"'),
+            '\\' => Ok(b'\\'),
+            'x' => {
+                let rest = self.rest();
+                let digits = rest.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
+                let value = u8::from_str_radix(&rest[..digits], 16);
+                self.at += digits;
+                value.or_else(|_| wrong(self, "one or two hexadecimal digits follow \\x".into()))
+            }
+            '0'..='7' => {
+                self.at -= 1;
+                let rest = self.rest();
+                let digits = rest.bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+                let value = u8::from_str_radix(&rest[..digits], 8);
+                self.at += digits;
+                value.or_else(|_| wrong(self, "an octal escape is at most \\377".into()))
+            }
+            other => {
+                wrong(self, format!("invalid escape character '\\{other}': \\n \\t \\r \\\" \\\\ \\x41 and \\101 are known"))
+            }
+        }
+    }
+
+    /// A part of an attach point as it stands: to the next `:`, `,`, `{` or white space; to a `/` too unless it stands first (a path).
+    /// In quotes anything may stand.
+    pub fn attach_part(&mut self) -> Result<(String, Span), ScriptError> {
+        let start = self.at;
+        if self.peek_byte() == b'"' {
+            let text = self.string()?;
+            return Ok((String::from_utf8_lossy(&text).into_owned(), self.since(start)));
+        }
+        let is_path = self.peek_byte() == b'/';
+        let part = self.take_while(|byte| {
+            !matches!(byte, b':' | b',' | b'{' | b'}' | b';' | b'(' | b'"')
+                && !byte.is_ascii_whitespace()
+                && (is_path || byte != b'/')
+        });
+        Ok((part.to_owned(), self.since(start)))
+    }
+
+    /// Whether this byte comes next; then it is taken.
+    pub fn take_byte(&mut self, byte: u8) -> bool {
+        let is = self.peek_byte() == byte;
+        self.at += usize::from(is);
+        is
+    }
+
+    /// What follows, unread.
+    pub fn ahead(&self) -> &'a str {
+        self.rest()
+    }
+}
+
+/// A number as C and bpftrace write them: suffixes of C are ignored, those of time are nanoseconds.
+pub(super) fn time(text: &str) -> Option<u64> {
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let binary = text.strip_prefix("0b").or_else(|| text.strip_prefix("0B"));
+    let unsigned = |text: &str| text.trim_end_matches(['u', 'U', 'l', 'L']).to_owned();
+    if let Some(digits) = hex {
+        return u64::from_str_radix(&unsigned(digits), 16).ok();
+    }
+    if let Some(digits) = binary {
+        return u64::from_str_radix(&unsigned(digits), 2).ok();
+    }
+    const TIMES: [(&str, u64); 7] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ];
+    for (unit, factor) in TIMES {
+        if let Some(count) = text.strip_suffix(unit).and_then(|digits| digits.parse::<u64>().ok()) {
+            return count.checked_mul(factor);
+        }
+    }
+    let plain = unsigned(text);
+    if let Some((mantissa, exponent)) = plain.split_once('e') {
+        return mantissa.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(exponent.parse().ok()?)?);
+    }
+    match plain.strip_prefix('0') {
+        Some(digits) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
+        _ => plain.parse().ok(),
+    }
+}

@@ -1,0 +1,286 @@
+//! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is said about bad ones.
+
+use super::compile::{Knowledge, Options, compile};
+use super::program::PointKind;
+use super::run::{Moment, Settings, State};
+use super::show::{Names, Style};
+use super::types::Types;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use std::string::ToString;
+use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::regs::Reg;
+
+/// A guest without types.
+struct Plain;
+
+impl Knowledge for Plain {
+    fn isa(&self) -> &'static Isa {
+        Arch::X86_64.isa()
+    }
+    fn types(&self) -> Option<&dyn Types> {
+        None
+    }
+    fn address(&self, name: &str) -> Option<u64> {
+        (name == "vfs_read").then_some(0x1000)
+    }
+    fn functions(&self, _: &str, _: bool) -> Vec<String> {
+        std::vec!["vfs_read".into(), "vfs_write".into()]
+    }
+}
+
+struct NoNames;
+
+impl Names for NoNames {
+    fn symbol(&self, _: u64) -> Option<(&str, u64)> {
+        None
+    }
+}
+
+/// A moment outside of any hit, whose task is bpftrace itself.
+struct Outside;
+
+impl Moment for Outside {
+    fn argument(&mut self, number: usize) -> u64 {
+        number as u64
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn register(&mut self, _: Reg) -> u64 {
+        0
+    }
+    fn pid(&mut self) -> u32 {
+        1
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        *b"bpftrace\0\0\0\0\0\0\0\0"
+    }
+    fn task(&mut self) -> u64 {
+        0
+    }
+    fn cpu(&mut self) -> usize {
+        0
+    }
+    fn now(&self) -> u64 {
+        1_500_000_000
+    }
+    fn address(&self) -> u64 {
+        0
+    }
+    fn in_user(&mut self) -> bool {
+        false
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn stack(&mut self, _: bool, _: &mut [u64]) -> usize {
+        0
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+}
+
+fn options(old: bool) -> Options {
+    Options { old, parameters: std::vec!["7".into(), "word".into()], ..Options::default() }
+}
+
+/// All that a script prints that has no other probes than BEGIN and END.
+fn printed(text: &str, style: Style) -> String {
+    let program = compile(text, &Plain, &options(style.old)).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"));
+    let settings = Settings { style, started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+    let mut state = State::new(&program, settings);
+    let points = program.blocks.iter().map(|block| block.points.len()).sum();
+    state.announce(points);
+    for kind in [PointKind::Begin, PointKind::End] {
+        for block in &program.blocks {
+            if let Some(point) = block.points.iter().find(|point| point.kind == kind) {
+                state.run(&program, block, &point.name, &mut Outside);
+            }
+        }
+    }
+    state.print_maps(&program);
+    String::from_utf8_lossy(&state.take_output()).into_owned()
+}
+
+/// Entries of equal value stand in no order in bpftrace, so neighbours of equal value are put in one.
+fn sorted_among_equals(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(ToString::to_string).collect();
+    let value = |line: &String| {
+        line.split_once("]: ").map(|(name, value)| (name.split('[').next().unwrap_or("").to_string(), value.to_string()))
+    };
+    let mut start = 0;
+    while start < lines.len() {
+        let same =
+            lines[start..].iter().take_while(|line| value(line).is_some() && value(line) == value(&lines[start])).count().max(1);
+        lines[start..start + same].sort();
+        start += same;
+    }
+    lines
+}
+
+/// BY-1
+#[test]
+fn the_golden_scripts_print_what_bpftrace_printed() {
+    let cases = [
+        ("arith", include_str!("golden/arith.bt"), include_str!("golden/arith.txt"), Some(include_str!("golden/arith.json"))),
+        ("maps", include_str!("golden/maps.bt"), include_str!("golden/maps.txt"), None),
+        ("print", include_str!("golden/print.bt"), include_str!("golden/print.txt"), Some(include_str!("golden/print.json"))),
+        ("flow", include_str!("golden/flow.bt"), include_str!("golden/flow.txt"), None),
+        ("hists", include_str!("golden/hists.bt"), include_str!("golden/hists.txt"), Some(include_str!("golden/hists.json"))),
+    ];
+    for (name, script, text, json) in cases {
+        let style = Style { json: false, old: true };
+        assert_eq!(sorted_among_equals(&printed(script, style)).join("\n"), sorted_among_equals(text).join("\n"), "{name}");
+        if let Some(json) = json {
+            let lines = printed(script, Style { json: true, old: true });
+            assert_eq!(lines, json, "{name} as JSON");
+        }
+    }
+}
+
+/// BY-1
+#[test]
+fn constructs_mean_what_they_mean_in_bpftrace() {
+    #[rustfmt::skip]
+    let cases = [
+        ("division is unsigned",          "print(-7 / 2)",                                     "9223372036854775804"),
+        ("a shift is logical",            "printf(\"%lx\", -1 >> 60)",                         "f"),
+        ("precedence",                    "print(1 + 2 * 3 == 7 && 4 | 1)",                    "1"),
+        ("unary binds first",             "print(-2 * -3)",                                    "6"),
+        ("a choice",                      "print(1 ? 2 : 3)",                                  "2"),
+        ("a choice of strings",           "print(0 ? \"a\" : \"b\")",                          "b"),
+        ("either",                        "print(0 ?: 5)",                                     "5"),
+        ("a short circuit",               "$a = 0; 0 && $a++; 1 || $a++; print($a)",           "0"),
+        ("a cast cuts",                   "print((uint8)300); print((int8)200)",               "44\n-56"),
+        ("a cast of a bracket",           "print((int64)(1 + 2))",                             "3"),
+        ("a name in brackets is no cast", "print((cpu)*2)",                                    "0"),
+        ("a tuple",                       "$t = (1, (\"a\", 3)); print($t.1.1); print($t.1.0); print($t)", "3\na\n(1, (a, 3))"),
+        ("a tuple by index",              "$t = (4, 5); print($t[1])",                         "5"),
+        ("if and else",                   "if (0) { print(1) } else if 1 { print(2) } else { print(3) }", "2"),
+        ("a loop over numbers",           "for ($i : 0..3) { if ($i == 1) { continue; } print($i) }", "0\n2"),
+        ("a loop over a map",             "@m[2] = 5; @m[1] = 6; for ($kv : @m) { printf(\"%d=%d \", $kv.0, $kv.1) } clear(@m)", "1=6 2=5 "),
+        ("a loop over two keys",          "@m[1, \"a\"] = 5; for ($kv : @m) { print($kv.0.1) } clear(@m)", "a"),
+        ("keys are there or not",         "@m[1] = 0; print(has_key(@m, 1)); print(has_key(@m, 2)); print(delete(@m, 1)); print(len(@m))", "1\n0\n1\n0"),
+        ("a map counts from nothing",     "@++; @ += 2; print(@); clear(@)",                   "@: 3\n"),
+        ("an aggregate is a number too",  "@c = count(); @c = count(); print((int64)@c + 1); clear(@c)", "3"),
+        ("parameters",                    "print($1 + 1); print(str($2)); print(str($2 + 2)); print($#)", "8\nword\nrd\n2"),
+        ("a missing parameter",           "print($9); print(str($9))",                         "0\n"),
+        ("strings",                       "print(strlen(\"abc\")); print(strcontains(\"abc\", \"bc\")); print(strstr(\"abc\", \"c\"))", "3\n1\n2"),
+        ("strings compare",               "print(\"a\" == \"a\"); print(\"a\" != \"b\"); print(\"ab\" == \"a\")", "1\n1\n0"),
+        ("a string cut",                  "print(str(\"abcdef\", 4))",                         "abc"),
+        ("a time",                        "print(strftime(\"%H:%M:%S.%f\", 3661000002000))",   "01:01:01.000002"),
+        ("now",                           "print(nsecs); time(\"%S\\n\")",                     "1500000000\n01"),
+        ("durations",                     "print(2ms)",                                        "2000000"),
+        ("sizes",                         "print(sizeof(uint32)); print(sizeof(struct two)); print(offsetof(struct two, c))", "4\n16\n8"),
+        ("a macro",                       "$x = 4; print(twice($x + 1)); bump($x); print($x)", "10\n5"),
+        ("a define",                      "print(LIMIT)",                                      "12"),
+        ("an enumerator",                 "print(THIRD)",                                      "8"),
+        ("ifdef",                         "print(TWO)",                                        "2"),
+        ("a variable keeps its width",    "$p = (uint16)0x9210; $p = bswap($p); printf(\"%x\", $p)", "1092"),
+        ("the network",                   "print(ntop(0x0100007f)); print(bswap((uint16)0x1234) == 0x3412)", "127.0.0.1\n1"),
+        ("an unreadable address is 0",    "print(*16); print(str(16)); print(((struct two *)16)->a)", "0\n\n0"),
+        ("a block has a value",           "$x = { $y = 2; $y + 1 }; print($x)",                "3"),
+        ("let",                           "let $x: uint8 = 5; let $y; $y = 2; print($x + $y)", "7"),
+        ("the parts of powers of two",    "@ = hist(5, 1); print(@); clear(@)",                "@:\n[4, 6)                 1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n\n"),
+        ("stats",                         "@ = stats(4); @ = stats(10); print(@); clear(@)",   "@: { .count = 2, .average = 7, .total = 14 }"),
+        ("a printed entry",               "@m[1] = 5; print(@m[1]); clear(@m)",                "5"),
+        ("flags of printf",               "printf(\"[%+d] [% d] [%#x] [%-6s] [%6.2s] [%05d]\", 1, 1, 255, \"ab\", \"abc\", -42)", "[+1] [ 1] [0xff] [ab    ] [    ab] [-0042]"),
+    ];
+    let before = "#define LIMIT (3 * 4)\n#ifdef LIMIT\n#define TWO 2\n#else\n#define TWO 3\n#endif\nstruct two { int a; char b[4]; long c; };\nenum e { FIRST, SECOND = 7, THIRD };\nmacro twice(e) { e * 2 }\nmacro bump($v) { $v++; }\n";
+    for (what, script, expected) in cases {
+        let whole = std::format!("{before}BEGIN {{ {script} }}");
+        let said = printed(&whole, Style::default());
+        let said = said.strip_suffix("\n\n").unwrap_or(&said);
+        assert_eq!(said.trim_end_matches('\n'), expected.trim_end_matches('\n'), "{what}: {script}");
+    }
+}
+
+/// BY-1
+#[test]
+fn what_is_wrong_is_said_about_the_right_word() {
+    #[rustfmt::skip]
+    let cases = [
+        ("BEGIN { printf(\"%d\\n\"); }",             "printf(\"%d\\n\")",  "Not enough arguments for format string (0 supplied, 1 expected)"),
+        ("BEGIN { printf(\"%d\", 1, 2) }",           "printf(\"%d\", 1, 2)", "Too many arguments"),
+        ("BEGIN { print($y) }",                      "$y",                 "Undefined or undeclared variable"),
+        ("BEGIN { foo(1) }",                         "foo(1)",             "Unknown function: foo"),
+        ("BEGIN { $x = 1; $x = \"a\"; }",            "$x = \"a\"",         "Type mismatch for $x"),
+        ("BEGIN { @x = count(); @x = 5; }",          "@x = 5",             "Type mismatch for @x: trying to assign value of type 'int64' when map already contains a value of type 'count'"),
+        ("BEGIN { @[1] = 1; @[\"a\"] = 1; }",        "@[\"a\"] = 1",       "Argument mismatch for @: trying to access with arguments: [string[2]] when map expects arguments: [int64]"),
+        ("BEGIN { print(@b) }",                      "BEGIN",              "Undefined map: @b"),
+        ("BEGIN { system(\"ls\") }",                 "system(\"ls\")",     "refused"),
+        ("BEGIN { retval }",                         "retval",             "retval builtin can only be used"),
+        ("BEGIN { (1, 2).0 = 3 }",                   "(1, 2).0",           "Tuples are immutable"),
+        ("BEGIN { unroll(101) { } }",                "unroll(101) { }",    "from 1 to 100"),
+        ("BEGIN { break; }",                         "break",              "outside of a loop"),
+        ("BEGIN { $x = ((struct nosuch *)0)->a }",   "struct nosuch *",    "Unknown struct/union: 'struct nosuch'"),
+        ("BEGIN { @ = lhist(1, 0, 5000, 1) }",       "lhist(1, 0, 5000, 1)", "too many buckets, must be <= 1000 (would need 5000)"),
+        ("kprobe:nosuch { }",                        "kprobe:nosuch",      "No matches for kprobe:nosuch"),
+        ("foo:bar { }",                              "foo:bar",            "Invalid provider: 'foo'"),
+        ("interval:x:1 { }",                         "interval:x:1",       "not an accepted unit of time"),
+        ("BEGIN { ",                                 "",                   "unexpected end of file, expecting }"),
+        ("BEGIN { print(\"a) }",                     "\"a) }",             "does not end in its line"),
+        ("BEGIN { print(\"\\q\") }",                 "\\q",                "invalid escape character '\\q'"),
+        ("BEGIN { print(0xg) }",                     "0xg",                "is no number"),
+        ("/* ",                                      "/* ",                "does not end"),
+        ("",                                         "",                   "no probe"),
+        ("config = { no_such = 1 } BEGIN { }",       "no_such = 1",        "no setting"),
+        ("BEGIN { print(arg0) }",                    "arg0",               "only be used with kprobes"),
+        ("BEGIN { count() }",                        "count()",            "should be assigned to a map"),
+        ("#define A A\nBEGIN { print(A) }",          "A",                  "comes back to itself"),
+        ("macro m() { m() } BEGIN { m() }",          "m()",                "comes back to itself"),
+        ("BEGIN { print($2) }",                      "$2",                 "used numerically but given \"word\""),
+    ];
+    for (script, about, wanted) in cases {
+        let errors = compile(script, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{script} is compiled"));
+        let error = &errors[0];
+        assert!(error.message.contains(wanted), "{script}: {errors:?}");
+        assert_eq!(script.get(error.at.start..error.at.end), Some(about), "{script}: {error:?}");
+    }
+}
+
+/// BY-1
+#[test]
+fn a_loop_without_end_ends_with_a_sentence() {
+    let program = compile("BEGIN { while (1) { @++ } }", &Plain, &options(false)).expect("compiled");
+    let settings = Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+    let mut state = State::new(&program, settings);
+    state.run(&program, &program.blocks[0], "begin", &mut Outside);
+    assert_eq!(state.exit(), Some(1));
+    assert!(state.failure().is_some_and(|why| why.contains("1,000,000 turns")));
+}
+
+/// BY-1
+#[test]
+fn attach_points_are_read_as_written() {
+    let of = |text: &str| {
+        let program = compile(text, &Plain, &options(false)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+        program
+            .blocks
+            .iter()
+            .flat_map(|block| block.points.iter().map(|point| (point.kind.clone(), point.name.clone())))
+            .collect::<Vec<_>>()
+    };
+    #[rustfmt::skip]
+    let cases = [
+        ("kprobe:vfs_read { }",              PointKind::Kprobe("vfs_read".into(), 0),    "kprobe:vfs_read"),
+        ("k:vmlinux:vfs_read+4 /1/ { }",     PointKind::Kprobe("vfs_read".into(), 4),    "kprobe:vfs_read+4"),
+        ("kprobe:0x10 { }",                  PointKind::Address(16),                     "kprobe:0x10"),
+        ("kr:vfs_read/arg0 == 1/{ }",        PointKind::Kretprobe("vfs_read".into()),    "kretprobe:vfs_read"),
+        ("interval:hz:99 { }",               PointKind::Interval(10_101_010),            "interval:hz:99"),
+        ("i:5s { }",                         PointKind::Interval(5_000_000_000),         "interval:5s"),
+        ("profile:ms:$1 { }",                PointKind::Profile(7_000_000),              "profile:ms:7"),
+        ("END { }",                          PointKind::End,                             "end"),
+    ];
+    for (text, kind, name) in cases {
+        let text = text.replace("/arg0 == 1/", "/pid == 1/");
+        assert_eq!(of(&text), [(kind, name.to_string())], "{text}");
+    }
+    assert_eq!(of("kprobe:vfs_* , END, { }").len(), 3);
+}

@@ -3,6 +3,7 @@
 use super::output::Paint;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::ops::Range;
 use trapline_probes::events::error::EventError;
 
 /// Lines of kprobe_events.
@@ -22,6 +23,16 @@ pub fn draw(script: &Script, line_start: usize, error: &EventError, paint: Paint
     let annotation = AnnotationKind::Primary.span(start..end.max(start)).label(error.message.as_ref());
     let snippet = Snippet::source(script.text.as_str()).path(script.source.as_str()).annotation(annotation);
     let report = &[Level::ERROR.primary_title(title).element(snippet)];
+    let renderer = if paint.has_colours() { Renderer::styled() } else { Renderer::plain() };
+    renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
+}
+
+/// The drawing of what is wrong with a part of a script in bpftrace's language.
+pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Range<usize>, paint: Paint) -> String {
+    let (start, end) = (boundary(&script.text, part.start), boundary(&script.text, part.end));
+    let annotation = AnnotationKind::Primary.span(start..end.max(start));
+    let snippet = Snippet::source(script.text.as_str()).path(script.source.as_str()).annotation(annotation);
+    let report = &[level.primary_title(title).element(snippet)];
     let renderer = if paint.has_colours() { Renderer::styled() } else { Renderer::plain() };
     renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
 }

@@ -24,6 +24,7 @@ mod summary;
 mod symbols;
 mod terminal;
 mod totals;
+mod trace;
 mod tsv;
 mod typist;
 mod verdict;
@@ -57,6 +58,7 @@ Exit status: 0 fine, 1 the guest or a probe failed, 2 usage";
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Trace(Box<trace::Args>),
     Check(check::Args),
     Disasm(disasm::Args),
     Symbols(symbols::Args),
@@ -77,6 +79,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Trace(args) => trace::main(args),
         Command::Check(args) => check::main(args),
         Command::Disasm(args) => disasm::main(args),
         Command::Symbols(args) => symbols::main(args),

@@ -141,7 +141,7 @@ pub enum Until {
 }
 
 impl Until {
-    fn parse(text: &str) -> Result<Until, String> {
+    pub(super) fn parse(text: &str) -> Result<Until, String> {
         if let Some(wanted) = text.strip_prefix("console:") {
             return match wanted.is_empty() {
                 true => Err("the text to wait for is missing behind `console:`".into()),
@@ -343,7 +343,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     super::session::run(args.request()?)
 }
 
-fn read_script(path: &PathBuf) -> Result<Script, Failure> {
+pub(super) fn read_script(path: &PathBuf) -> Result<Script, Failure> {
     let (source, text) = if path.as_os_str() == "-" {
         let mut text = String::new();
         ("standard input".to_string(), io::stdin().read_to_string(&mut text).map(|_| text))

@@ -5,6 +5,7 @@ mod memory;
 pub mod modules;
 pub mod patchers;
 pub mod report;
+pub mod scripts;
 mod snapshot;
 pub mod timing;
 pub mod watch;

@@ -3,6 +3,8 @@
 //! Format: Documentation/bpf/btf.rst, version 1. Only what leads to a member's offset is read: structures, unions, and the types
 //! without a name that stand inside them. Whatever the bytes are, the answer is an offset or none.
 
+pub mod types;
+
 use crate::boot::Kernel;
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,0 +1,380 @@
+//! `trapline trace`: scripts in bpftrace's language on a guest.
+
+use super::event_error::{self, Script as Text};
+use super::image::{self, SymbolsArg};
+use super::output::{self, Paint};
+use super::run::{Until, read_script};
+use super::stock_guest::StockArgs;
+use super::typist::Typist;
+use super::{Failure, booted};
+use crate::boot::Kernel;
+use crate::machine::{Config, Stop};
+use crate::probed::Session;
+use crate::probed::scripts::{Facts, How, Script, Tracing};
+use crate::symbols::btf::Btf;
+use annotate_snippets::Level;
+use clap::ValueEnum;
+use signal_hook::consts::SIGINT;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use trapline_probes::script::attach::Attached;
+use trapline_probes::script::show::Style;
+use trapline_probes::script::{Knowledge, Options, ScriptError};
+
+/// Runs scripts in bpftrace's language on a guest
+///
+/// The scripts that people have for bpftrace, on a kernel of any architecture: no root and no BPF in the guest, no verifier, no limits, and the
+/// same output every time. Times are the guest's. What the guest prints goes to standard error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A kernel's file, a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
+    image: String,
+    /// A script's file (`-` is standard input), and behind it what the script knows as $1, $2 and so on; with -e all of these are parameters
+    #[arg(value_name = "SCRIPT")]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    symbols: SymbolsArg,
+    /// A script, as 'kprobe:vfs_read { @[comm] = count(); }'; may be repeated: all run together
+    #[arg(short = 'e', long = "program", value_name = "PROGRAM")]
+    programs: Vec<String>,
+    /// How output is written
+    #[arg(short = 'f', long, value_enum, default_value_t)]
+    format: Format,
+    /// Where output goes, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Lists the attach points that match, with their arguments where the kernel has types; runs nothing
+    #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
+    list: Option<String>,
+    /// Compiles the scripts and says how many probes they have; runs nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Allows override(), which changes what the guest does
+    #[arg(long = "unsafe")]
+    allows_unsafe: bool,
+    /// Whose output to print where versions of bpftrace differ
+    #[arg(long, value_enum, default_value_t, value_name = "VERSION")]
+    bpftrace_output: Version,
+    /// Takes the kernel's types from this file (as /sys/kernel/btf/vmlinux), not from the image
+    #[arg(long, value_name = "FILE")]
+    btf: Option<PathBuf>,
+    /// Where rand begins
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What getopt(NAME) gives
+    #[arg(long = "option", value_name = "NAME=VALUE")]
+    options: Vec<String>,
+    #[command(flatten)]
+    stock: StockArgs,
+    /// Added to the kernel's command line
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    append: String,
+    /// How many CPUs the machine has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    cpus: u8,
+    /// Stops at a guest time (50ms, 2s) or when the console prints a text (console:TEXT)
+    #[arg(long, value_name = "LIMIT", value_parser = Until::parse)]
+    until: Vec<Until>,
+    /// Does not show the guest's console
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  trapline trace tiny/x86_64 -e 'kprobe:vfs_read { @bytes = hist(arg2); }'
+  trapline trace tiny/x86_64 -e 'kretprobe:vfs_read /retval > 0/ { @[comm] = sum(retval); }' --quiet
+  trapline trace debian/amd64 vfscount.bt --script work.sh
+  trapline trace debian/amd64 --from-boot --script work.sh -e 'fentry:vfs_open { printf(\"%s\\n\", comm); }' -f json
+  trapline trace debian/amd64 -l 'kprobe:vfs_*'
+
+Exit status: 0 fine, 1 the guest or a probe failed, 2 the command line or a script was wrong";
+
+/// How output is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// As bpftrace prints it
+    #[default]
+    Text,
+    /// As its lines of JSON
+    Json,
+}
+
+/// Whose output to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Version {
+    /// The present one
+    #[default]
+    Current,
+    /// That of Debian 12
+    #[value(name = "0.17")]
+    Old,
+}
+
+/// Between two looks at the output, in nanoseconds of guest time.
+const SLICE: u64 = 100_000;
+
+pub(super) fn main(args: &Args) -> Result<(), Failure> {
+    let kernel = image::load(&args.image, &args.symbols)?;
+    let types = args
+        .btf
+        .as_ref()
+        .map(|file| fs::read(file).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", file.display()))));
+    let types = types.transpose()?;
+    let facts = match &types {
+        None => Facts::of(&kernel),
+        Some(bytes) => {
+            let btf = Btf::parse(bytes).ok_or_else(|| {
+                Failure::usage("the file given with --btf holds no types: it is written as /sys/kernel/btf/vmlinux is")
+            })?;
+            Facts::with_types(&kernel, btf)
+        }
+    };
+    if let Some(pattern) = &args.list {
+        return list(&facts, pattern);
+    }
+    let (texts, parameters) = args.texts()?;
+    let options = Options {
+        parameters,
+        named: args
+            .options
+            .iter()
+            .map(|option| option.split_once('=').unwrap_or((option, "true")))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        allows_unsafe: args.allows_unsafe,
+        old: args.bpftrace_output == Version::Old,
+    };
+    let mut scripts = Vec::new();
+    for text in &texts {
+        match Script::compile(&text.text, &facts, &options) {
+            Ok(script) => scripts.push(script),
+            Err(errors) => return Err(Failure::drawn(drawn(text, &errors, Level::ERROR))),
+        }
+    }
+    drop(facts);
+    for (text, script) in texts.iter().zip(&scripts) {
+        eprint!("{}", drawn(text, &script.program().warnings, Level::WARNING));
+    }
+    if args.dry_run {
+        let count: usize = scripts.iter().flat_map(|script| &script.program().blocks).map(|block| block.points.len()).sum();
+        return output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }));
+    }
+    Run::begin(args, &kernel, &texts, scripts)?.until_the_end()
+}
+
+fn drawn(text: &Text, errors: &[ScriptError], level: Level<'static>) -> String {
+    let paint = Paint::for_errors();
+    errors
+        .iter()
+        .map(|error| event_error::draw_part(text, level.clone(), &error.message, error.at.start..error.at.end, paint))
+        .collect()
+}
+
+impl Args {
+    /// The scripts, and what is behind them.
+    fn texts(&self) -> Result<(Vec<Text>, Vec<String>), Failure> {
+        if !self.programs.is_empty() {
+            let texts = self.programs.iter().map(|program| Text { source: "-e".into(), text: program.clone() });
+            return Ok((texts.collect(), self.arguments.clone()));
+        }
+        let Some((file, parameters)) = self.arguments.split_first() else {
+            return Err(Failure::usage("there is no script to run")
+                .advise("give a file, or a program: -e 'kprobe:vfs_read { @ = count(); }'"));
+        };
+        Ok((vec![read_script(&PathBuf::from(file))?], parameters.to_vec()))
+    }
+}
+
+/// A guest under scripts.
+struct Run<'a> {
+    args: &'a Args,
+    session: Session,
+    scripts: Vec<Tracing>,
+    typist: Option<Typist>,
+    out: Box<dyn Write>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(args: &'a Args, kernel: &Kernel, texts: &[Text], scripts: Vec<Script>) -> Result<Run<'a>, Failure> {
+        let builtin = trapline_images::find(&args.image);
+        let stock = args.stock.guest(&args.image, kernel)?;
+        let own = match &stock {
+            Some(stock) => stock.command_line,
+            None => builtin.map_or("", |builtin| builtin.command_line),
+        };
+        let config = Config {
+            cpus: args.cpus.into(),
+            command_line: [own, &args.append].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" "),
+            initrd: stock.as_ref().map(|stock| stock.initrd.clone()),
+            whole: stock.as_ref().and_then(|stock| stock.whole.clone()),
+            ..Config::default()
+        };
+        let typed = stock.and_then(|stock| stock.from_boot);
+        let cannot = |error| Failure::failed(format!("the machine cannot be made: {error}"));
+        let mut session = match &typed {
+            None => Session::new(kernel.clone(), &config).map_err(cannot)?,
+            Some(_) => {
+                let snapshot = booted::fetch(&args.image, kernel, &config, !args.quiet)?;
+                Session::from_snapshot(kernel.clone(), &config, Default::default(), &snapshot).map_err(cannot)?
+            }
+        };
+        let typist = typed.map(|typed| Typist::new(typed.load, typed.script.as_deref()));
+        let out: Box<dyn Write> = match &args.output {
+            None => Box::new(io::stdout()),
+            Some(file) => Box::new(BufWriter::new(
+                File::create(file).map_err(|error| Failure::usage(format!("`{}` cannot be written: {error}", file.display())))?,
+            )),
+        };
+        let interrupted = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
+            .map_err(|error| Failure::failed(format!("Ctrl-C cannot be watched for: {error}")))?;
+        let how = How {
+            style: Style { json: args.format == Format::Json, old: args.bpftrace_output == Version::Old },
+            seed: args.seed,
+        };
+        let mut tracings = Vec::new();
+        for (text, script) in texts.iter().zip(scripts) {
+            let tracing = session.start_script(script, &how).map_err(|error| {
+                let title = format!("{}: {}", error.name, error.refusal);
+                let part = error.at.start..error.at.end;
+                Failure::probe_drawn(event_error::draw_part(text, Level::ERROR, &title, part, Paint::for_errors()))
+            })?;
+            tracings.push(tracing);
+        }
+        let attached: usize = tracings.iter().map(Tracing::attached).sum();
+        let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();
+        if args.bpftrace_output == Version::Current {
+            eprintln!("Attached {attached} probe{}", if attached == 1 { "" } else { "s" });
+        }
+        if refused > 0 {
+            let first = tracings.iter().flat_map(Tracing::refused).next();
+            let why = first.map_or(String::new(), |(name, refusal)| format!("; the first is {name}: {refusal}"));
+            eprintln!(
+                "{} {refused} of the functions that patterns stand for may not be probed{why}",
+                Paint::for_errors().advice("note:")
+            );
+        }
+        Ok(Run { args, session, scripts: tracings, typist, out, interrupted })
+    }
+
+    fn until_the_end(mut self) -> Result<(), Failure> {
+        let times = self.args.until.iter().filter_map(|until| if let Until::Time(ns) = until { Some(*ns) } else { None });
+        let limit = times.min().unwrap_or(u64::MAX);
+        let text =
+            self.args.until.iter().find_map(|until| if let Until::Console(text) = until { Some(text.as_str()) } else { None });
+        self.session.machine_mut().stop_at_console_text(text);
+        // What ran at the beginning may have ended everything.
+        let mut stop = Stop::Limit;
+        let mut status = None;
+        while !self.is_over(&mut status) && stop == Stop::Limit && self.session.machine().now() < limit {
+            if let Some(typist) = &mut self.typist {
+                typist.look(self.session.machine_mut());
+            }
+            let slice_end = self.session.machine().now().saturating_add(SLICE).min(limit);
+            stop = self.session.trace_until(&mut self.scripts, slice_end);
+            self.show()?;
+        }
+        for number in 0..self.scripts.len() {
+            self.session.end_script(&mut self.scripts[number]);
+        }
+        self.show()?;
+        self.out.flush().map_err(|error| Failure::output(&error))?;
+        self.say_losses();
+        for script in &self.scripts {
+            if let Some(why) = self.session.script_failure(script) {
+                return Err(Failure::failed(why));
+            }
+        }
+        match (status, stop) {
+            (Some(1..), _) => Err(Failure::failed(format!("the script ended with status {}", status.unwrap_or(1)))),
+            (None, Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
+            (None, Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a script has ended tracing, or the person at the keyboard has.
+    fn is_over(&mut self, status: &mut Option<u64>) -> bool {
+        for script in &self.scripts {
+            *status = status.or(self.session.script_exit(script));
+        }
+        status.is_some() || self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn show(&mut self) -> Result<(), Failure> {
+        let console = self.session.machine_mut().take_console();
+        if !self.args.quiet && !console.is_empty() {
+            io::stderr().write_all(&console).map_err(|error| Failure::output(&error))?;
+        }
+        for script in &self.scripts {
+            let (output, warnings) = self.session.take_script_output(script);
+            io::stderr().write_all(&warnings).map_err(|error| Failure::output(&error))?;
+            if !output.is_empty() {
+                self.out.write_all(&output).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No miss is silent.
+    fn say_losses(&mut self) {
+        let note = Paint::for_errors().advice("note:");
+        for script in &self.scripts {
+            for (name, probe) in script.probes() {
+                let missed = match probe {
+                    Attached::Kprobe(probe) => probe.nmissed(),
+                    Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
+                };
+                if missed > 0 {
+                    eprintln!("{note} {name} missed {missed} hits");
+                }
+            }
+        }
+        for number in 0..self.scripts.len() {
+            for (map, lost) in self.session.script_losses(&self.scripts[number]) {
+                eprintln!("{note} {lost} values found no room in {map}: give it more keys, or none at all as a limit");
+            }
+        }
+    }
+}
+
+/// `-l`: attach points by a pattern such as `kprobe:vfs_*`.
+fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
+    let (provider, function) = wanted.split_once(':').unwrap_or((if wanted == "*" { "kprobe" } else { wanted }, "*"));
+    let (name, typed) = match provider {
+        "kprobe" | "k" | "*" => ("kprobe", false),
+        "kretprobe" | "kr" => ("kretprobe", false),
+        "fentry" | "f" | "kfunc" => ("fentry", true),
+        "fexit" | "fr" | "kretfunc" => ("fexit", true),
+        _ => {
+            return Err(Failure::usage(format!("nothing can be listed for `{provider}`"))
+                .advise("kprobe, kretprobe, fentry and fexit are listed: -l 'kprobe:vfs_*'"));
+        }
+    };
+    let mut text = String::new();
+    for function in facts.functions(function, name.ends_with("exit") || name == "kretprobe") {
+        let prototype = facts.types().and_then(|types| types.function(&function));
+        if typed && prototype.is_none() {
+            continue;
+        }
+        text += &format!("{name}:{function}\n");
+        if let (true, Some(prototype)) = (typed, prototype) {
+            for (parameter, kind) in prototype.parameters {
+                text += &format!("    {} {parameter}\n", kind.name());
+            }
+            if name == "fexit" {
+                text += &format!("    {} retval\n", prototype.result.name());
+            }
+        }
+    }
+    if text.is_empty() {
+        return Err(Failure::failed(format!("nothing matches `{wanted}`")));
+    }
+    output::emit(&text)
+}

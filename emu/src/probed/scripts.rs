@@ -1,0 +1,323 @@
+//! Scripts in bpftrace's language on a session: compiled by what the kernel's image says, attached, run at clocks, ended (BY-1).
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use trapline::{boot::Kernel, machine::Config, probed::{Session, scripts::{Facts, How, Script}}};
+//! # let bytes = trapline_images::find("tiny/x86_64").ok_or("not built in")?.bytes;
+//! let kernel = Kernel::from_bytes(bytes)?;
+//! let script = Script::compile("kprobe:vfs_read { @[comm] = count(); }", &Facts::of(&kernel), &Default::default())
+//!     .map_err(|errors| errors[0].clone())?;
+//! let mut session = Session::new(kernel, &Config::default())?;
+//! let mut tracing = session.start_script(script, &How::default())?;
+//! session.trace_until(std::slice::from_mut(&mut tracing), 2_000_000_000);
+//! session.end_script(&mut tracing);
+//! print!("{}", String::from_utf8_lossy(&session.take_script_output(&tracing).0));
+//! # Ok(())
+//! # }
+//! ```
+
+use super::Session;
+use crate::boot::Kernel;
+use crate::machine::Stop;
+use crate::symbols::btf::Btf;
+use crate::symbols::btf::types::GuestTypes;
+use crate::symbols::{Symbols, pattern};
+use std::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_probes::Refusal;
+use trapline_probes::guest::Cpu;
+use trapline_probes::script::attach::{Attached, Outside, ScriptId};
+use trapline_probes::script::run::Settings;
+use trapline_probes::script::show::{Names, Style};
+use trapline_probes::script::types::Types;
+use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, compile};
+
+/// What a kernel's image tells a script.
+pub struct Facts<'a> {
+    kernel: &'a Kernel,
+    types: Option<GuestTypes<'a>>,
+}
+
+impl<'a> Facts<'a> {
+    /// By the types in the image, where there are any.
+    pub fn of(kernel: &'a Kernel) -> Facts<'a> {
+        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new) }
+    }
+
+    /// By types out of a file.
+    pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
+        Facts { kernel, types: Some(GuestTypes::new(types)) }
+    }
+}
+
+impl Knowledge for Facts<'_> {
+    fn isa(&self) -> &'static Isa {
+        self.kernel.arch.isa()
+    }
+
+    fn types(&self) -> Option<&dyn Types> {
+        self.types.as_ref().map(|types| types as &dyn Types)
+    }
+
+    fn address(&self, name: &str) -> Option<u64> {
+        self.kernel.symbols.address_of(name)
+    }
+
+    fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
+        let texts = texts(&self.kernel.symbols);
+        let is_code = |address: u64| texts.iter().any(|text| text.contains(&address));
+        let named = self.kernel.symbols.places().iter().filter(|entry| entry.is_text() && is_code(entry.address));
+        let mut names: Vec<String> =
+            named.filter(|entry| pattern::matches(wanted, &entry.name)).map(|entry| entry.name.to_string()).collect();
+        names.sort();
+        // A name that several functions have names none of them.
+        let mut unique: Vec<String> = Vec::new();
+        for same in names.chunk_by(|one, other| one == other) {
+            if let [name] = same {
+                unique.push(name.clone());
+            }
+        }
+        unique
+    }
+}
+
+/// The kernel's own code.
+fn texts(symbols: &Symbols) -> Vec<Range<u64>> {
+    let range = |start, end| Some(symbols.address_of(start)?..symbols.address_of(end)?);
+    [range("_stext", "_etext"), range("_sinittext", "_einittext")].into_iter().flatten().collect()
+}
+
+/// The kernel's symbols, for output.
+struct KernelNames(Symbols);
+
+impl Names for KernelNames {
+    fn symbol(&self, address: u64) -> Option<(&str, u64)> {
+        let places = self.0.places();
+        let at = places.partition_point(|entry| entry.address <= address).checked_sub(1)?;
+        let start = places[at].address;
+        // What lies outside of the kernel has no name, whatever the table ends with.
+        self.0.containing(address)?;
+        let first = places.partition_point(|entry| entry.address < start);
+        Some((&places[first].name, address - start))
+    }
+}
+
+/// A compiled script.
+#[derive(Debug)]
+pub struct Script {
+    program: Program,
+}
+
+impl Script {
+    /// Compiles it for one kernel; all that is wrong with it otherwise.
+    pub fn compile(text: &str, facts: &Facts<'_>, options: &Options) -> Result<Script, Vec<ScriptError>> {
+        compile(text, facts, options).map(|program| Script { program })
+    }
+
+    /// What it came to.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+/// How a script runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// How its output is written.
+    pub style: Style,
+    /// Where `rand` begins.
+    pub seed: u64,
+}
+
+/// What the guest's clock on the wall says at its start, in nanoseconds since 1970: 2026-01-01, as `devices/rtc.rs` has it.
+const EPOCH: u64 = 1_767_225_600_000_000_000;
+
+/// A script on a session.
+#[derive(Debug)]
+pub struct Tracing {
+    id: ScriptId,
+    probes: Vec<(String, Attached)>,
+    refused: Vec<(String, Refusal)>,
+    clocks: Vec<Clock>,
+    points: usize,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Clock {
+    kind: PointKind,
+    period: u64,
+    next: u64,
+}
+
+impl Tracing {
+    /// Its probes, by the names of their attach points.
+    pub fn probes(&self) -> &[(String, Attached)] {
+        &self.probes
+    }
+
+    /// Of what a pattern stood for, what may not be probed, and why.
+    pub fn refused(&self) -> &[(String, Refusal)] {
+        &self.refused
+    }
+
+    /// How many attach points it has, without those that were refused.
+    pub fn attached(&self) -> usize {
+        self.points - self.refused.len()
+    }
+
+    /// The next moment at which one of its clocks ticks.
+    pub fn next_tick(&self) -> Option<u64> {
+        self.clocks.iter().map(|clock| clock.next).min()
+    }
+}
+
+/// A probe that a script names is refused.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{name}: {refusal}")]
+pub struct Unattached {
+    /// The attach point.
+    pub name: String,
+    /// Where it stands in the script.
+    pub at: trapline_probes::script::error::Span,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+impl Session {
+    /// Runs a script's beginning and attaches its probes. When one that is named is refused, none stays.
+    pub fn start_script(&mut self, script: Script, how: &How) -> Result<Tracing, Unattached> {
+        let program = script.program;
+        let now = self.machine().now();
+        let settings = Settings {
+            style: how.style,
+            started: now,
+            epoch: EPOCH,
+            seed: how.seed,
+            cpus: self.with_engine(|_, guest| guest.cpus()),
+            names: Box::new(KernelNames(self.kernel().symbols.clone())),
+        };
+        let text = texts(&self.kernel().symbols);
+        let points: Vec<_> = program.blocks.iter().map(|block| block.points.clone()).collect();
+        let id = self.with_engine(|engine, _| engine.add_script(program, settings, text));
+        let count = points.iter().map(Vec::len).sum();
+        let mut tracing =
+            Tracing { id, probes: Vec::new(), refused: Vec::new(), clocks: Vec::new(), points: count, has_ended: false };
+        self.with_engine(|engine, _| {
+            if let Some(running) = engine.script(id) {
+                running.state().announce(count);
+                running.run_at(&PointKind::Begin, &mut outside(None, now));
+            }
+        });
+        for (block, points) in points.iter().enumerate() {
+            for (number, point) in points.iter().enumerate() {
+                if let PointKind::Interval(period) | PointKind::Profile(period) = point.kind {
+                    if tracing.clocks.iter().all(|clock| clock.kind != point.kind) {
+                        tracing.clocks.push(Clock { kind: point.kind.clone(), period, next: now.saturating_add(period) });
+                    }
+                    continue;
+                }
+                match self.with_engine(|engine, guest| engine.attach_script(guest, id, block, number)) {
+                    Ok(Some(attached)) => tracing.probes.push((point.name.clone(), attached)),
+                    Ok(None) => {}
+                    Err(refusal) if point.of_pattern => tracing.refused.push((point.name.clone(), refusal)),
+                    Err(refusal) => {
+                        self.detach(&mut tracing);
+                        return Err(Unattached { name: point.name.clone(), at: point.at, refusal });
+                    }
+                }
+            }
+        }
+        Ok(tracing)
+    }
+
+    /// Runs until a moment, with the scripts' clocks; ends early when a script ends tracing or the machine stops for another reason.
+    pub fn trace_until(&mut self, scripts: &mut [Tracing], nanoseconds: u64) -> Stop {
+        loop {
+            let next = scripts.iter().filter_map(Tracing::next_tick).min().unwrap_or(u64::MAX);
+            let stop = self.run_until(next.min(nanoseconds));
+            self.tick_scripts(scripts);
+            let ended = scripts.iter().any(|script| self.script_exit(script).is_some());
+            if stop != Stop::Limit || ended || self.machine().now() >= nanoseconds {
+                return stop;
+            }
+        }
+    }
+
+    /// Runs what the scripts' clocks are due for, each tick once.
+    pub fn tick_scripts(&mut self, scripts: &mut [Tracing]) {
+        let now = self.machine().now();
+        for script in scripts {
+            while let Some(clock) = script.clocks.iter_mut().filter(|clock| clock.next <= now).min_by_key(|clock| clock.next) {
+                clock.next = clock.next.saturating_add(clock.period);
+                let kind = clock.kind.clone();
+                self.run_script_at(script.id, &kind, now);
+            }
+        }
+    }
+
+    fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
+        // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the other.
+        let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
+        self.machine.look(|view| running.run_at(kind, &mut outside(Some(view), now)));
+        self.machine.parts().0.engine.give_script_back(id, running);
+    }
+
+    /// The status with which a script has ended tracing, if it has.
+    pub fn script_exit(&mut self, script: &Tracing) -> Option<u64> {
+        self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().exit()))
+    }
+
+    /// Why a script was ended, if it did something that no script may.
+    pub fn script_failure(&mut self, script: &Tracing) -> Option<&'static str> {
+        self.with_engine(|engine, _| engine.script(script.id).and_then(|running| running.state().failure()))
+    }
+
+    /// What a script has written, and its warnings, since the last call.
+    pub fn take_script_output(&mut self, script: &Tracing) -> (Vec<u8>, Vec<u8>) {
+        self.with_engine(|engine, _| {
+            engine.script(script.id).map_or_else(Default::default, |running| {
+                let state = running.state();
+                (state.take_output(), state.take_warnings())
+            })
+        })
+    }
+
+    /// Values that found no room in a script's maps.
+    pub fn script_losses(&mut self, script: &Tracing) -> Vec<(String, u64)> {
+        self.with_engine(|engine, _| {
+            let lost = engine.script(script.id).map(|running| running.lost()).unwrap_or_default();
+            lost.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
+        })
+    }
+
+    /// Takes a script's probes back, runs its end and prints its maps.
+    pub fn end_script(&mut self, script: &mut Tracing) {
+        if std::mem::replace(&mut script.has_ended, true) {
+            return;
+        }
+        self.detach(script);
+        let now = self.machine().now();
+        self.with_engine(|engine, _| {
+            if let Some(running) = engine.script(script.id) {
+                running.state().forget_exit();
+                running.run_at(&PointKind::End, &mut outside(None, now));
+                running.print_maps();
+            }
+        });
+    }
+
+    fn detach(&mut self, script: &mut Tracing) {
+        for (_, probe) in &script.probes {
+            match probe {
+                Attached::Kprobe(probe) => self.unregister_kprobe(probe),
+                Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
+            }
+        }
+        script.clocks.clear();
+    }
+}
+
+fn outside(cpu: Option<&mut dyn Cpu>, now: u64) -> Outside<'_> {
+    Outside { cpu, now, name: "trapline" }
+}

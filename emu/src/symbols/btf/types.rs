@@ -1,0 +1,220 @@
+//! A kernel's own types as scripts ask for them: structures' fields, functions' parameters, enumerators.
+
+use super::{BEHIND, Btf, DEEPEST, MEMBER, MOST_MEMBERS, STRUCTURE, Structure, TYPE, UNION};
+use std::collections::HashMap;
+use trapline_probes::script::types::{CType, Field, Prototype, Tag, Types};
+
+const INT: u32 = 1;
+const POINTER: u32 = 2;
+const ARRAY: u32 = 3;
+const ENUM: u32 = 6;
+const TYPEDEF: u32 = 8;
+const VOLATILE: u32 = 9;
+const CONST: u32 = 10;
+const RESTRICT: u32 = 11;
+const FUNCTION: u32 = 12;
+const PROTOTYPE: u32 = 13;
+const TYPE_TAG: u32 = 18;
+const ENUM64: u32 = 19;
+
+/// Types of types inside one another: real ones go ten deep.
+const MOST_STEPS: usize = 64;
+
+/// A kernel's types by name.
+pub struct GuestTypes<'a> {
+    btf: Btf<'a>,
+    /// Typedefs, integers and enums.
+    plain: HashMap<&'a [u8], u32>,
+    enums: HashMap<&'a [u8], u32>,
+    functions: HashMap<&'a [u8], u32>,
+    enumerators: HashMap<&'a [u8], u64>,
+}
+
+impl<'a> GuestTypes<'a> {
+    /// The names of all types in it.
+    pub fn new(btf: Btf<'a>) -> GuestTypes<'a> {
+        let (mut plain, mut enums, mut functions, mut enumerators) =
+            (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        for number in 1..=btf.starts.len() as u32 {
+            let Some((kind, at, info)) = btf.head(number) else { continue };
+            let name = btf.word(at).map_or(&b""[..], |name| btf.name(name));
+            match kind {
+                INT | TYPEDEF if !name.is_empty() => {
+                    plain.entry(name).or_insert(number);
+                }
+                FUNCTION if !name.is_empty() => {
+                    functions.entry(name).or_insert(number);
+                }
+                ENUM | ENUM64 => {
+                    if !name.is_empty() {
+                        enums.entry(name).or_insert(number);
+                    }
+                    let size = BEHIND[kind as usize].1;
+                    for index in 0..info as usize & 0xffff {
+                        let at = at + TYPE + index * size;
+                        let (Some(name), Some(low)) = (btf.word(at), btf.word(at + 4)) else { break };
+                        let value = match kind {
+                            ENUM64 => u64::from(low) | u64::from(btf.word(at + 8).unwrap_or(0)) << 32,
+                            _ if info >> 31 != 0 => low as i32 as u64,
+                            _ => low.into(),
+                        };
+                        enumerators.entry(btf.name(name)).or_insert(value);
+                    }
+                }
+                _ => {}
+            }
+        }
+        GuestTypes { btf, plain, enums, functions, enumerators }
+    }
+
+    fn c_type(&self, mut number: u32) -> CType {
+        for _ in 0..MOST_STEPS {
+            if number == 0 {
+                return CType::Void;
+            }
+            let Some((kind, at, info)) = self.btf.head(number) else { return CType::Void };
+            let name = self.btf.word(at).map_or(&b""[..], |name| self.btf.name(name));
+            let behind = |word: usize| self.btf.word(at + TYPE + 4 * word).unwrap_or(0);
+            let size_or_type = self.btf.word(at + 8).unwrap_or(0);
+            let size = size_or_type.clamp(1, 8) as u8;
+            number = match kind {
+                INT if name == b"char" => return CType::Char(behind(0) >> 24 & 1 != 0),
+                INT => return CType::Int(size, behind(0) >> 24 & 1 != 0),
+                ENUM | ENUM64 => return CType::Enum(size, info >> 31 != 0),
+                STRUCTURE | UNION => return CType::Struct(number, String::from_utf8_lossy(name).into_owned()),
+                POINTER => return CType::Pointer(Box::new(self.pointed_at(size_or_type))),
+                ARRAY => return CType::Array(Box::new(self.element(behind(0))), behind(2).into()),
+                TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => size_or_type,
+                FUNCTION | PROTOTYPE => return CType::Function,
+                _ => return CType::Void,
+            };
+        }
+        CType::Void
+    }
+
+    /// What a pointer leads to. Chains of pointers and arrays are followed as far as anybody writes them.
+    fn pointed_at(&self, number: u32) -> CType {
+        self.bounded(number, DEEPEST)
+    }
+
+    fn element(&self, number: u32) -> CType {
+        self.bounded(number, DEEPEST)
+    }
+
+    fn bounded(&self, number: u32, depth: usize) -> CType {
+        let mut at = number;
+        for _ in 0..MOST_STEPS {
+            let Some((kind, start, _)) = self.btf.head(at) else { return CType::Void };
+            let inner = self.btf.word(start + 8).unwrap_or(0);
+            match kind {
+                POINTER if depth == 0 => return CType::Pointer(Box::new(CType::Void)),
+                POINTER => return CType::Pointer(Box::new(self.bounded(inner, depth - 1))),
+                ARRAY if depth == 0 => return CType::Void,
+                ARRAY => {
+                    let (of, count) = (self.btf.word(start + TYPE).unwrap_or(0), self.btf.word(start + TYPE + 8).unwrap_or(0));
+                    return CType::Array(Box::new(self.bounded(of, depth - 1)), count.into());
+                }
+                TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => at = inner,
+                _ => return self.c_type(at),
+            }
+        }
+        CType::Void
+    }
+
+    fn find(&self, structure: Structure, wanted: &[u8], depth: usize, left: &mut usize) -> Option<Field> {
+        for index in 0..structure.members {
+            *left = left.checked_sub(1)?;
+            let at = structure.at + index * MEMBER;
+            let (name, kind, offset) = (self.btf.name(self.btf.word(at)?), self.btf.word(at + 4)?, self.btf.word(at + 8)?);
+            let (bit, bits) = if structure.bit_fields { (offset & 0x00ff_ffff, offset >> 24) } else { (offset, 0) };
+            if name == wanted {
+                let kind = self.bounded(kind, DEEPEST);
+                return Some(Field { kind, bit: bit.into(), width: (bits != 0).then_some(bits.min(64) as u8) });
+            }
+            if name.is_empty()
+                && depth > 0
+                && let Some(inner) = self.btf.structure(kind)
+                && let Some(inside) = self.find(inner, wanted, depth - 1, left)
+            {
+                return Some(Field { bit: inside.bit + u64::from(bit), ..inside });
+            }
+        }
+        None
+    }
+}
+
+impl Btf<'_> {
+    /// A type's kind, where it begins, and its second word.
+    fn head(&self, number: u32) -> Option<(u32, usize, u32)> {
+        let start = *self.starts.get((number as usize).checked_sub(1)?)? as usize;
+        let info = self.word(start + 4)?;
+        Some((info >> 24 & 0x1f, start, info))
+    }
+}
+
+impl Types for GuestTypes<'_> {
+    fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
+        let name = name.as_bytes();
+        let number = match tag {
+            Some(Tag::Struct | Tag::Union) => self.btf.structures.get(name),
+            Some(Tag::Enum) => self.enums.get(name),
+            None => self.plain.get(name).or_else(|| self.btf.structures.get(name)),
+        };
+        number.map(|number| self.bounded(*number, DEEPEST))
+    }
+
+    fn field(&self, structure: u32, name: &str) -> Option<Field> {
+        let mut left = MOST_MEMBERS;
+        self.find(self.btf.structure(structure)?, name.as_bytes(), DEEPEST, &mut left)
+    }
+
+    fn size(&self, structure: u32) -> Option<u64> {
+        let (kind, at, _) = self.btf.head(structure)?;
+        matches!(kind, STRUCTURE | UNION).then_some(())?;
+        self.btf.word(at + 8).map(u64::from)
+    }
+
+    fn enumerator(&self, name: &str) -> Option<u64> {
+        self.enumerators.get(name.as_bytes()).copied()
+    }
+
+    fn function(&self, name: &str) -> Option<Prototype> {
+        let (_, at, _) = self.btf.head(*self.functions.get(name.as_bytes())?)?;
+        let (kind, at, info) = self.btf.head(self.btf.word(at + 8)?)?;
+        if kind != PROTOTYPE {
+            return None;
+        }
+        let result = self.bounded(self.btf.word(at + 8)?, DEEPEST);
+        let mut parameters = Vec::new();
+        for index in 0..info as usize & 0xffff {
+            let at = at + TYPE + index * 8;
+            let (name, kind) = (self.btf.name(self.btf.word(at)?), self.btf.word(at + 4)?);
+            if kind != 0 {
+                parameters.push((String::from_utf8_lossy(name).into_owned(), self.bounded(kind, DEEPEST)));
+            }
+        }
+        Some(Prototype { parameters, result })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BY-1
+    #[test]
+    fn types_that_hold_themselves_end() {
+        // A typedef of itself, a pointer to itself, an array of itself.
+        for (kind, words) in [(TYPEDEF, &[][..]), (POINTER, &[]), (CONST, &[]), (ARRAY, &[1, 1, 4])] {
+            let mut types: Vec<u8> = [1, kind << 24, 1].into_iter().flat_map(u32::to_le_bytes).collect();
+            types.extend(words.iter().copied().flat_map(u32::to_le_bytes));
+            let strings = b"\0me\0";
+            let header = [24, 0, types.len() as u32, types.len() as u32, strings.len() as u32];
+            let bytes: Vec<u8> =
+                [&[0x9f, 0xeb, 1, 0][..], &header.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>(), &types, strings]
+                    .concat();
+            let types = GuestTypes::new(Btf::parse(&bytes).expect("types"));
+            let _ = (types.named(None, "me"), types.c_type(1), types.function("me"), types.field(1, "x"));
+        }
+    }
+}

@@ -49,6 +49,7 @@ lint: ## format, clippy with warnings denied, and the rules between the crates
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
 	scripts/check-floors.sh
+	scripts/check-references.sh
 
 .PHONY: docs
 docs: ## the API documentation, warnings denied

@@ -39,6 +39,7 @@ forbid() {
 
 expect_ours trapline-isa
 expect_ours trapline-probes trapline-isa
+expect_ours trapline-images
 expect_ours trapline trapline-isa trapline-probes trapline-images
 
 for package in trapline-isa trapline-probes; do
@@ -56,6 +57,42 @@ done
 while IFS= read -r place; do
     fail "unsafe outside emu/src/unicorn: $place"
 done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
+
+# code DIR...: the source of these folders without tests and comments, `file:line:text`.
+code() {
+    find "$@" -name '*.rs' ! -path '*/tests/*' ! -name 'tests.rs' ! -name 'testing.rs' | sort | xargs awk '
+        FNR == 1 { in_tests = 0; before = "" }
+        before == "#[cfg(test)]" && /^(pub )?mod / { in_tests = 1 }
+        { before = $0; sub(/(^|[[:space:]])\/\/.*/, "") }
+        !in_tests && /[^[:space:]]/ { print FILENAME ":" FNR ":" $0 }'
+}
+
+# apart ROOM FORBIDDEN: nothing in this room of emu/ names those.
+apart() {
+    local found
+    found=$(code "emu/src/$1" | grep -E "crate::($2)\b" || true)
+    [[ -z $found ]] || fail "emu/src/$1 is below what it names:"$'\n'"$found"
+}
+
+# Inside of emu arrows point down, too.
+apart unicorn 'arches|boards|boot|booted|cli|clock|cpu|devices|machine|overhead|probed|snapshot|symbols'
+apart devices 'arches|boards|boot|booted|cli|cpu|machine|overhead|probed|symbols|unicorn'
+apart boards 'arches|booted|cli|cpu|machine|overhead|probed|symbols|unicorn'
+apart boot 'boards|booted|cli|cpu|devices|machine|overhead|probed|unicorn'
+apart symbols 'boards|booted|cli|cpu|devices|machine|overhead|probed|unicorn'
+apart cpu 'arches|booted|cli|devices|machine|overhead|probed'
+apart machine 'booted|cli|overhead|probed'
+apart probed 'booted|cli|overhead'
+
+# What differs between ISAs stands in their own rooms, and in the tables that docs/adding-an-isa.md lists.
+isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
+rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
+# Beside them two tables about foreign machines and other people's figures name some.
+tables=$(sed -nE 's/^\| `([a-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
+[[ -n $isas && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
+named=$(code isa/src probes/src emu/src images/src | grep -E "\bArch::[A-Z][a-z]|\"($isas)\"|\b(cpu|isa)::($rooms)\b" |
+    grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
+[[ -z $named ]] || fail "an ISA is named outside of its rooms and of the tables in docs/adding-an-isa.md:"$'\n'"$named"
 
 [[ $failed -eq 0 ]] && echo "the floors hold: isa, probes, emu"
 exit "$failed"

@@ -27,7 +27,7 @@ pub struct Stock {
 }
 
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
-/// The tests of the ciphers are most of these kernels' boot (lab/arm.md 12).
+/// The tests of the ciphers are most of these kernels' boot.
 const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 panic=-1 cryptomgr.notests=1";
 
 /// Of an architecture the first is the one that is meant where nothing else is said.

@@ -3,7 +3,7 @@
 //! A lean detour is one instruction that does nothing, the displaced instructions, and a jump back. The first is there so that
 //! coming to the detour and coming back to the first displaced instruction are two places, and one hit is not counted twice.
 //!
-//! A faithful one has in front of them what Linux's has (spec/isa-x86.md 8.2): all registers go to the guest's stack, as a breakpoint's
+//! A faithful one has in front of them what Linux's has: all registers go to the guest's stack, as a breakpoint's
 //! trap would lay them there, a trampoline is called, and the registers come back as they stand there by then.
 
 use crate::arch::Isa;

@@ -74,7 +74,7 @@ pub enum Boundary {
     Unknown(Undecodable),
 }
 
-/// Decodes from the function's start until `address` is reached or passed, as Linux does (spec/isa-x86.md 2).
+/// Decodes from the function's start until `address` is reached or passed, as Linux does.
 pub fn boundary<R>(isa: &'static Isa, start: u64, address: u64, mut read: R) -> Boundary
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,

@@ -1,5 +1,5 @@
 //! The region of an optimised probe: the whole instructions that its jump overwrites, and the proof that nothing can come out in
-//! the middle of that jump (spec/isa-x86.md 8.1). Written once for all ISAs; what an instruction does is the ISA's to say.
+//! the middle of that jump. Written once for all ISAs; what an instruction does is the ISA's to say.
 //!
 //! Pure: the guest is a [`Surroundings`]. Each reason is a [`Rule`] with a name, and a refusal says which instruction or site it is about.
 

@@ -135,7 +135,7 @@ proptest! {
             let behind = SLOT + copy.displaced as u64;
             let to_the_tail = insn.flow.target().is_some() && elsewhere.near_branch_target() == behind;
             let sixteen_bits = insn.flow.target().is_some() && insn.bytes().contains(&0x66);
-            // Linux 6.1 accepts xbegin and copies it as it is (spec/isa-x86.md 3).
+            // Linux 6.1 accepts xbegin and copies it as it is.
             let is_xbegin = original.mnemonic() == iced_x86::Mnemonic::Xbegin;
             if accepted && !to_the_tail && !sixteen_bits && !is_xbegin {
                 prop_assert_eq!(elsewhere, original, "{:x?} {:x?}", bytes, copy.bytes());

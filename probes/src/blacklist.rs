@@ -1,4 +1,4 @@
-//! What must not be probed: the guest's own list, and what the user adds to it (core.md 10).
+//! What must not be probed: the guest's own list, and what the user adds to it.
 
 use crate::engine::Engine;
 use crate::guest::{Blacklisted, Guest};

@@ -12,7 +12,7 @@ use trapline_isa::call::{self, Place, Type};
 use trapline_isa::mem::Fault;
 
 /// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86 and s390
-/// number it (spec/core.md 8).
+/// number it.
 pub const PAGE_FAULT: u32 = 14;
 
 /// Where in a hit a handler runs.
@@ -337,7 +337,7 @@ impl<'a> Hit<'a> {
         real.unwrap_or(raw)
     }
 
-    /// spec/core.md 8: a probe's fault handler is asked about its handlers' own accesses, and each is counted as a miss.
+    /// A probe's fault handler is asked about its handlers' own accesses, and each is counted as a miss.
     fn handled(&mut self, fault: Fault) -> bool {
         let Some(handler) = self.probe.fault_handler().filter(|_| !self.in_fault_handler) else { return false };
         self.probe.count_missed();

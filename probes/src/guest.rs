@@ -152,7 +152,7 @@ pub enum Text {
     Init,
 }
 
-/// Places that are not free to be patched (spec/core.md 2, rows 7 and 11 to 14; spec/isa-x86.md 3).
+/// Places that are not free to be patched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// An ftrace call site.

@@ -1,4 +1,4 @@
-//! What happens on a hit: a state machine for each CPU (core.md 6).
+//! What happens on a hit: a state machine for each CPU.
 //!
 //! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is being
 //! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
@@ -423,7 +423,7 @@ impl Engine {
         self.resume(number, counted, falls_through)
     }
 
-    /// No probe stands there (core.md 6, "Trap at an address with no probe").
+    /// No probe stands there.
     fn unknown_breakpoint(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Answer {
         // A step's end that was not waited for: the CPU was put into the slot by something that forgot the rest.
         if let Some((point, slot)) = self.slot_around(pc)
@@ -472,7 +472,7 @@ impl Engine {
         members.any(|member| Hit::new(cpu, &member.probe, found.address(), scene, Moment::Before).ask_about(trapnr))
     }
 
-    /// spec/core.md 8, 9: a fault in a jprobe's guest handler is one of status HIT_ACTIVE.
+    /// A fault in a jprobe's guest handler is one of status HIT_ACTIVE.
     fn fault_in_guest_handler(&mut self, cpu: &mut impl Cpu, number: usize, trapnr: u32) -> Answer {
         let point = match self.cpus.get(number) {
             Some(state) if state.mirror.is_active() => state.levels[0].point,
@@ -509,7 +509,7 @@ impl Engine {
 #[inline]
 fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
-        // A return probe's is not used (core.md 1.3).
+        // A return probe's is not used.
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
             handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Moment::After));
         }

@@ -1,4 +1,4 @@
-//! Jprobes: the mirror. The handler sees the function's registers and stack; when it ends, both are as they were (core.md 9).
+//! Jprobes: the mirror. The handler sees the function's registers and stack; when it ends, both are as they were.
 
 use crate::context::{Hit, Moment, Scene};
 use crate::engine::Engine;

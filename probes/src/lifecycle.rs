@@ -1,4 +1,4 @@
-//! What becomes of registered probes: joined at one address, enabled and disabled, gone, unregistered (core.md 3, 4, 5).
+//! What becomes of registered probes: joined at one address, enabled and disabled, gone, unregistered.
 //!
 //! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on, its text
 //! exists, and one of its probes is enabled. Every change of state ends there.
@@ -36,7 +36,7 @@ impl Engine {
         is_member.then_some(number)
     }
 
-    /// Row 5 of core.md 2.
+    /// A probe object stands in one place at a time, as in Linux.
     pub(crate) fn refuse_twice(&self, probe: &Kprobe) -> Result<(), Refusal> {
         match self.find(probe) {
             Some(_) => refused(Errno::EINVAL, format!("{probe} is registered already; register another probe object there")),
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// The second half of every registration: rows 5 to 19 of core.md 2, from the address on.
+    /// The second half of every registration: all checks from the address on.
     pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
         self.collect(guest);
         self.refuse_twice(probe)?;

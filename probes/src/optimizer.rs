@@ -1,4 +1,4 @@
-//! Jump optimisation: which points get a jump in place of their breakpoint, when, and when they lose it again (core.md 11).
+//! Jump optimisation: which points get a jump in place of their breakpoint, when, and when they lose it again.
 //!
 //! A point is plain, optimising or optimised ([`Jump`]). The worker is [`Engine::tick`], driven by virtual time: after a delay it
 //! writes the jumps of all that wait, unless a CPU or an interrupted task stands under one of them; that one waits on. Linux's

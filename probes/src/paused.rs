@@ -1,7 +1,7 @@
 //! Repeated instructions that an interrupt has stopped half-way in their slot.
 //!
 //! They come back to the breakpoint; the same task with the same stack pointer and the same progress is the same execution, which
-//! goes on in the slot and is no second hit (exact-clock.md, "REP").
+//! goes on in the slot and is no second hit.
 
 use crate::guest::Cpu;
 use trapline_isa::arch::Isa;

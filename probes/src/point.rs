@@ -1,4 +1,4 @@
-//! A probed address: the instruction that stood there, how it runs now, and the probes that share it (core.md 3).
+//! A probed address: the instruction that stood there, how it runs now, and the probes that share it.
 
 use crate::guest::WINDOW_UNIT;
 use crate::index::Index;

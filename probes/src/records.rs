@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The largest payload of one record, as in Linux (spec/core.md 13).
+/// The largest payload of one record, as in Linux.
 pub const LARGEST_PAYLOAD: usize = 3072;
 
 /// Which event a record belongs to: an index that is never given to another one.

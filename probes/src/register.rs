@@ -1,4 +1,4 @@
-//! Registration: every check of core.md 2 in Linux's order, each refusal with its errno and a sentence for the person.
+//! Registration: every check in Linux's order, each refusal with its errno and a sentence for the person.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
@@ -190,7 +190,7 @@ impl Engine {
         Ok((insn, plan, slot))
     }
 
-    /// The original instruction; the address must be on its boundary (core.md 2, isa-x86.md 2).
+    /// The original instruction; the address must be on its boundary.
     fn instruction_at(&self, guest: &dyn Guest, place: &Place) -> Result<Insn, Refusal> {
         let errno = self.isa.linux.boundary_errno;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);

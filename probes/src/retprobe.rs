@@ -1,4 +1,4 @@
-//! Return probes: registration, a function's entry, where its return address is taken, and the trap at the return pad (core.md 7).
+//! Return probes: registration, a function's entry, where its return address is taken, and the trap at the return pad.
 //!
 //! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one returns.
 
@@ -19,7 +19,7 @@ use trapline_isa::call::{exchange_return_address, leave_return_address, return_a
 
 /// How compilers name what they split off a function.
 pub(crate) const SPLIT_OFF: &str = ".cold";
-/// The most private data of a call (core.md 1.3).
+/// The most private data of a call.
 const MOST_DATA: usize = 4096;
 
 /// The instances of one return probe.
@@ -227,7 +227,7 @@ impl Returns {
 }
 
 impl Engine {
-    /// Registers a return probe; the checks are those of core.md 7.1, in that order.
+    /// Registers a return probe; the checks come in Linux's order.
     pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
         let place = self.resolve(guest, probe.kprobe())?;
         if !place.on_entry {
@@ -382,7 +382,7 @@ impl Engine {
         }
     }
 
-    /// A trap at the return pad (core.md 7.3).
+    /// A trap at the return pad.
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, key) = (cpu.task(), self.return_key(cpu));
         let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
@@ -439,7 +439,7 @@ impl Engine {
                 break;
             }
         }
-        // As little a return handler's to change as the stack pointer (spec/isa-x86.md 6).
+        // As little a return handler's to change as the stack pointer.
         cpu.set_pc(true_address & !self.isa.pointer_bits);
     }
 
@@ -477,7 +477,7 @@ impl Engine {
         }
     }
 
-    /// The line by which Linux reports a return that does not fit (core.md 7.4).
+    /// The line by which Linux reports a return that does not fit.
     fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
         let instances = &self.scene.instances;
         let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };

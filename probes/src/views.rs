@@ -1,4 +1,4 @@
-//! What debugfs shows of the probes, byte for byte (core.md 12), and the summary that it does not have.
+//! What debugfs shows of the probes, byte for byte, and the summary that it does not have.
 
 use crate::engine::Engine;
 use crate::guest::Guest;

@@ -63,12 +63,12 @@ fn a_kernel_probed_everywhere_does_the_same_work() {
     }
 }
 
-/// The rule behind a refusal: one of the ISA's, or one of registration's (spec/core.md 2, rows 10 and 13; spec/isa-x86.md 3).
+/// The rule behind a refusal: one of the ISA's, or one of registration's.
 fn rule(refusal: &Refusal) -> String {
     const OF_REGISTRATION: &[(&str, &str)] = &[
-        ("is blacklisted as part of", "blacklisted (spec/core.md 2, row 10)"),
-        ("is the trap of a BUG() or WARN()", "the trap of BUG() or WARN() (spec/core.md 2, row 13)"),
-        ("there is a breakpoint of someone else's", "another's breakpoint (spec/isa-x86.md 3)"),
+        ("is blacklisted as part of", "blacklisted"),
+        ("is the trap of a BUG() or WARN()", "the trap of BUG() or WARN()"),
+        ("there is a breakpoint of someone else's", "another's breakpoint"),
     ];
     let of_isa = Arch::ALL.iter().find_map(|arch| arch.isa().rule_of(refusal)).map(|rule| rule.name.to_string());
     let of_registration =

@@ -184,7 +184,7 @@ mod tests {
         bytes
     }
 
-    /// KP-4: where stock kernels are linked and are to lie is read from them (lab/arm.md 2, trap 5, and 7).
+    /// KP-4: where stock kernels are linked and are to lie is read from them.
     #[test]
     fn stock_kernels_say_where_they_belong() {
         #[rustfmt::skip]

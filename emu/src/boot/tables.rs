@@ -2,7 +2,7 @@
 //!
 //! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose, or, where an image
 //! has neither, by what is in them. A table that is not there is empty. Formats: Linux 6.1 (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h,
-//! static_call_types.h); blacklist: spec/core.md 10.
+//! static_call_types.h); what must not be probed: kernel/kprobes.c's populate_kprobe_blacklist.
 
 use super::Kernel;
 use super::marks::{Bounds, Form, Marks, bounds};

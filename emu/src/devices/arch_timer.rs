@@ -1,6 +1,6 @@
 //! The architected timer of arm64: a counter that all see and two comparators for each CPU, reached by MRS and MSR.
 //!
-//! The core's own answers with host time and never interrupts (lab/arm.md 6), so each access comes here. The virtual count is the
+//! The core's own answers with host time and never interrupts, so each access comes here. The virtual count is the
 //! physical one: there is no hypervisor to shift it.
 
 use crate::clock::{Ticks, ticks};

@@ -1,4 +1,4 @@
-//! The guest's modules: followed from the moment their loader has placed them until they are unloaded (spec/core.md 5, COMING, LIVE, GOING).
+//! The guest's modules: followed from the moment their loader has placed them until they are unloaded.
 //!
 //! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before the loader can go
 //! far. Text of modules lies in pages that are not next to one another in memory, so where they are is remembered page by page.

@@ -1,4 +1,4 @@
-//! The guest's own readers and writers of its text, and how our bytes keep out of their way (design.md).
+//! The guest's own readers and writers of its text, and how our bytes keep out of their way.
 //!
 //! Nothing is planted: the machine tells when the CPU comes to the entry of one of these functions, and the text is the guest's alone from
 //! there to the function's return. Which functions: those that decide by what they read or write what others have read; what only

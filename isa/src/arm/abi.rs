@@ -1,4 +1,4 @@
-//! AAPCS as the kernel uses it, and the registers by number and name (spec/isa-arm.md 6).
+//! AAPCS as the kernel uses it, and the registers by number and name.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;

@@ -19,7 +19,7 @@ pub fn thumb(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     Ok(Insn::new(address, bytes, flow(rows, address, word_of(Set::Thumb, bytes))))
 }
 
-/// From this first halfword on there is a second one (spec/isa-arm.md 4).
+/// From this first halfword on there is a second one.
 const WIDE: u32 = 0xe800;
 
 /// An instruction's value as the tables have it; 0 for what is none of ours.

@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: one `b` in place of one instruction, on its condition (spec/isa-arm.md 7). None in Thumb code.
+//! The jump of an optimised probe: one `b` in place of one instruction, on its condition. None in Thumb code.
 
 use super::decode::word;
 use super::{LENGTH, Set, rules};

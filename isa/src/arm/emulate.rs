@@ -1,6 +1,6 @@
 //! Instructions that are computed, never executed: those that use the pc, and those that look at or change what probing needs.
 //!
-//! What is computed is what an ARMv7 CPU does (spec/isa-arm.md 2). Many Thumb instructions are given as the A32 word that means the same. Memory is
+//! What is computed is what an ARMv7 CPU does. Many Thumb instructions are given as the A32 word that means the same. Memory is
 //! read and written before the first register changes, so a fault leaves all as it was. A branch to the other instruction set sets or
 //! clears the CPSR's T; the pc is always the address alone.
 

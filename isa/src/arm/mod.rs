@@ -1,4 +1,4 @@
-//! 32-bit ARM: A32 and Thumb (T16, T32), found in tables of (mask, value) rows in the order of spec/isa-arm.md.
+//! 32-bit ARM: A32 and Thumb (T16, T32), found in tables of (mask, value) rows, group by group.
 //!
 //! A kernel's code is A32 throughout or Thumb throughout, so each set has a table of its own: [`ARM`] and [`THUMB2`].
 
@@ -38,7 +38,7 @@ impl Set {
 /// Bytes of every A32 instruction, and of the longest Thumb one.
 pub const LENGTH: usize = 4;
 
-/// Kernels in A32 code: spec/isa-arm.md 1 and 6.
+/// Kernels in A32 code.
 pub static ARM: Isa = A32;
 
 /// Kernels in Thumb code (CONFIG_THUMB2_KERNEL). Addresses are those of halfwords, without the bit that says Thumb.

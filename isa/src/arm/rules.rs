@@ -1,6 +1,6 @@
 //! Which ARM instructions may be probed, and how each accepted one runs.
 //!
-//! A table for each instruction set in the order of spec/isa-arm.md 3 and 4, for both policies: the first row that matches decides. Where the two
+//! A table for each instruction set, group by group, for both policies: the first row that matches decides. Where the two
 //! columns differ, Linux 6.1 refuses what can be copied or computed after all, or accepts what breaks. What Linux calls "emulated", by a copy with
 //! other registers, runs out of line unmodified here; what names the pc is computed.
 
@@ -62,7 +62,7 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is, in the order of spec/isa-arm.md 3.
+/// Every reason there is.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &REGISTERS, &UNKNOWN, &UNDEFINED, &EXCEPTION, &RETURN, &EXCLUSIVE, &BETWEEN_EXCLUSIVES, &STATE, &TRAP_STATE, &COPROCESSOR, &BARRIER,
@@ -97,7 +97,7 @@ pub fn stands(
 ) -> Result<(), Refusal> {
     let kind = if isa.variable_length { exclusive_thumb } else { exclusive_a32 };
     let read = |at: u64, into: &mut [u8]| around.read(at, into);
-    // Linux 6.1 does not look (spec/isa-arm.md 3.4).
+    // Linux 6.1 does not look.
     if policy == Policy::Best && between_exclusives(isa, kind, &function, insn.address, read) {
         return Err(BETWEEN_EXCLUSIVES.refusal());
     }
@@ -192,7 +192,7 @@ impl Row {
         self.registers.iter().copied().zip([16, 12, 8, 0]).map(move |(class, low)| (class, word >> low & 15))
     }
 
-    /// spec/isa-arm.md 2: `-` no register, `a` any, `p` not the pc, `s` not the stack pointer, `x` neither, `S` and `P` nothing else, `w` not the pc if it
+    /// Classes of register fields: `-` no register, `a` any, `p` not the pc, `s` not the stack pointer, `x` neither, `S` and `P` nothing else, `w` not the pc if it
     /// is written back, `=` the same register as in bits 19 to 16.
     fn allows(&self, word: u32) -> bool {
         self.fields(word).all(|(class, number)| match class {

@@ -1,4 +1,4 @@
-//! The breakpoints, and the copy that runs out of line with what stands behind it (spec/isa-arm.md 1 and 2).
+//! The breakpoints, and the copy that runs out of line with what stands behind it.
 
 use super::decode::word;
 use super::{LENGTH, Set, detour, rules};

@@ -1,4 +1,4 @@
-//! AAPCS64 as the kernel uses it, and the registers by number and name (spec/isa-arm64.md 5 and 6).
+//! AAPCS64 as the kernel uses it, and the registers by number and name.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;

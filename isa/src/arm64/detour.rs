@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: one `b` in place of one instruction (spec/isa-arm64.md 7). Linux 6.1 has none on this ISA.
+//! The jump of an optimised probe: one `b` in place of one instruction. Linux 6.1 has none on this ISA.
 
 use super::slot::field;
 use super::{LENGTH, decode, rules};

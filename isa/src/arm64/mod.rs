@@ -1,4 +1,4 @@
-//! AArch64: 4-byte little-endian instructions, found in tables of (mask, value) rows in the order of spec/isa-arm64.md.
+//! AArch64: 4-byte little-endian instructions, found in tables of (mask, value) rows, group by group.
 
 pub mod abi;
 pub mod decode;
@@ -17,7 +17,7 @@ use crate::plan::{Errno, Then};
 /// Bytes of every instruction.
 pub const LENGTH: usize = 4;
 
-/// spec/isa-arm64.md 1, 2 and 6.
+/// What is so of it, and what Linux makes of that.
 pub static ARM64: Isa = Isa {
     arch: Arch::Arm64,
     word: 8,

@@ -1,6 +1,6 @@
 //! Which AArch64 instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies, in the order of spec/isa-arm64.md 2.1: the first row that matches decides, and a word that no row names may
+//! One table for both policies, group by group: the first row that matches decides, and a word that no row names may
 //! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts what breaks.
 
 use super::decode::{address_of, target_19, word};
@@ -50,7 +50,7 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is, in the order of spec/isa-arm64.md 2.
+/// Every reason there is.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &EXPECTED_FAULT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &AUTHENTICATED, &RETURN, &BREAKPOINT, &EXCEPTION, &STATE, &MASKING, &TRAP_STATE, &HINT,
@@ -293,7 +293,7 @@ fn exclusive(insn: &Insn) -> Exclusive {
     if is(0xffff_f0ff, 0xd503_305f) { Exclusive::Clear } else { Exclusive::Neither }
 }
 
-/// Linux looks back at most so many instructions (spec/isa-arm64.md 2).
+/// Linux looks back at most so many instructions.
 const LINUX_LOOKS_BACK: u64 = 32;
 
 /// Linux 6.1's scan: backwards from the instruction before, not past the function's start; what comes first decides. Bit 23 is not looked

@@ -1,4 +1,4 @@
-//! The copy that runs out of line, and what stands behind it (spec/isa-arm64.md 1 and 4).
+//! The copy that runs out of line, and what stands behind it.
 
 use super::decode::{address_of, word};
 use super::{LENGTH, detour};
@@ -126,7 +126,7 @@ mod tests {
         Ok([word(0), word(4)])
     }
 
-    /// KP-1: spec/isa-arm64.md 2.1: all that names a place by its distance.
+    /// KP-1: all that names a place by its distance.
     #[test]
     fn a_copy_names_the_place_that_the_original_names() {
         #[rustfmt::skip]
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(copied(0xd503_201f, TEXT ^ 1 << 47, Tail::Breakpoint), Ok([0xd503_201f, STEP_END]));
     }
 
-    /// KP-2: spec/isa-arm64.md 1: whose a `brk` is must not matter where only its being one does.
+    /// KP-2: whose a `brk` is must not matter where only its being one does.
     #[test]
     fn every_brk_is_a_breakpoint_and_nothing_else() {
         let is = |word: u32| is_breakpoint(&word.to_le_bytes());

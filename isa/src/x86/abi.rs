@@ -1,4 +1,4 @@
-//! The kernel's calling conventions, and the registers by number and name (spec/isa-x86.md 7).
+//! The kernel's calling conventions, and the registers by number and name.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::{Beginning, Pointers};

@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: how long it is, how far it reaches, and what may stand under it (spec/isa-x86.md 8).
+//! The jump of an optimised probe: how long it is, how far it reaches, and what may stand under it.
 
 use super::shape::{Map, Shape};
 use super::{Mode, faithful, linux, rules};
@@ -52,7 +52,7 @@ pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     }
 }
 
-/// What is right: only what may be boosted, so that the detour is one straight line. Linux: spec/isa-x86.md 8.1, 3.
+/// What is right: only what may be boosted, so that the detour is one straight line. Linux's way stands in `linux.rs`.
 fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     match policy {
         Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
@@ -67,7 +67,7 @@ fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     }
 }
 
-/// Linux looks at the first opcode byte only, also at a vector instruction's (spec/isa-x86.md 3, "Defect in 6.1").
+/// Linux looks at the first opcode byte only, also at a vector instruction's.
 fn linux_flow(mode: Mode, insn: &Insn) -> Flow {
     let Ok(shape) = Shape::of(mode, insn.bytes()) else { return Flow::Next };
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];

@@ -1,7 +1,7 @@
 //! Instructions that are computed, never executed: branches, and those that look at or change the flags that probing needs.
 //!
 //! What is computed is what the CPU does, at privilege level 0 and with flat segments (fs and gs excepted), not what Linux 6.1's
-//! emulation does (spec/isa-x86.md 4.1 lists where that is wrong). Everything is read and written before the first register changes, so a
+//! emulation does where the two differ. Everything is read and written before the first register changes, so a
 //! fault leaves all as it was. A target that is not canonical faults where it is fetched.
 
 use super::Mode;

@@ -1,7 +1,7 @@
 //! What Linux 6.1 decides about an x86 instruction, its defects included: for conformance, not for use.
 //!
 //! Linux looks at the first opcode byte and ModRM. It does not see that a vector instruction's opcode is not a legacy one's
-//! (spec/isa-x86.md 3, "Defect in 6.1"), and neither do these rows: `vpor` is taken for a jump.
+//!, and neither do these rows: `vpor` is taken for a jump.
 
 use super::Mode;
 use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, THROUGH_MEMORY, TOO_LONG, UNKNOWN};
@@ -20,7 +20,7 @@ const fn row(matches: fn(&Shape) -> bool, rule: &'static Rule) -> Row {
     Row { matches, rule }
 }
 
-/// spec/isa-x86.md 3, in its order.
+/// What can_probe and __copy_instruction refuse, in the order in which they look.
 #[rustfmt::skip]
 static REFUSED: &[Row] = &[
     row(|s| s.marker,                                                                      &MARKER),
@@ -60,7 +60,7 @@ fn far_return(shape: &Shape) -> Option<Emulation> {
     matches!(shape.first_opcode(), 0xca | 0xcb).then(|| Emulation { op: super::emulate::RETURN, ..Emulation::default() })
 }
 
-/// spec/isa-x86.md 4.3, exception table apart.
+/// can_boost, exception table apart.
 fn may_boost(shape: &Shape) -> bool {
     match shape.map {
         Map::Two => bit(&BOOSTED_0F, shape.opcode),
@@ -73,7 +73,7 @@ fn may_boost(shape: &Shape) -> bool {
     }
 }
 
-/// Whether it may stand in the region of an optimised probe: what may be copied (the first rows of spec/isa-x86.md 3) and boosted.
+/// Whether it may stand in the region of an optimised probe: what may be copied (the first rows above) and boosted.
 pub(super) fn may_move(mode: Mode, insn: &Insn) -> bool {
     const COPYING: [&Rule; 3] = [&MARKER, &BREAKPOINT, &MASKING];
     let Ok(shape) = Shape::of(mode, insn.bytes()) else { return false };
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// OP-3: the list of spec/isa-x86.md 4.3, as it stands there.
+    /// OP-3: twobyte_is_boostable, as a list.
     #[test]
     fn the_boosted_two_byte_opcodes_are_those_of_the_list() {
         const LIST: &str = "02 03 06 08 09 1F 20-23 31 40-4F 60-6B 6E 6F 74-77 7E 7F 90-9F A0 A1 A3 A4 A5 A8 A9 AB AC AD AF \

@@ -71,7 +71,7 @@ pub static I386: Isa = Isa {
     ..LONG
 };
 
-/// spec/isa-x86.md 1, 2 and 6.
+/// What is so of 64-bit x86, and what Linux makes of that.
 const LONG: Isa = Isa {
     arch: Arch::X86_64,
     word: Mode::Bits64.word(),

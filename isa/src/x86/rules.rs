@@ -1,6 +1,6 @@
 //! Which x86 instructions may be probed, and how each accepted one runs.
 //!
-//! Rows are tried from the top, in the order of spec/isa-x86.md 3; what no row names has a copy that may run anywhere.
+//! Rows are tried from the top; what no row names has a copy that may run anywhere.
 //! This file is what is right; what Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken
 //! for the legacy one with its opcode.
 
@@ -47,7 +47,7 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is, in the order of spec/isa-x86.md 3.
+/// Every reason there is.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &MARKER, &BREAKPOINT, &MASKING, &super::slot::OUT_OF_REACH, &FAR, &RETURN, &HYPERVISOR, &THROUGH_MEMORY, &TOO_LONG,
@@ -134,7 +134,7 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     Ok(if steps { Plan::Step } else { Plan::Boost })
 }
 
-/// What is computed instead of an instruction that Linux emulates too: by its first opcode byte, as in spec/isa-x86.md 4.1.
+/// What is computed instead of an instruction that Linux emulates too: by its first opcode byte.
 pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Emulation> {
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
     let target = insn.next().wrapping_add_signed(sign_extended(immediate)) & mode.mask();
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// KP-1: spec/isa-x86.md 3, row by row.
+    /// KP-1: the rules, row by row.
     #[test]
     fn what_cannot_run_elsewhere_is_refused_by_a_named_rule() {
         #[rustfmt::skip]
@@ -292,7 +292,7 @@ mod tests {
         ]);
     }
 
-    /// KP-2: spec/isa-x86.md 4.1: what is computed.
+    /// KP-2: what is computed.
     #[test]
     fn branches_and_what_touches_the_interrupt_flag_are_computed() {
         #[rustfmt::skip]
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// KP-2: spec/isa-x86.md 3, "Defect in 6.1", and why `best` never looks at a vector instruction's opcode byte alone.
+    /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; and why `best` never looks at a vector instruction's opcode byte alone.
     #[test]
     fn a_vector_instruction_is_not_taken_for_the_legacy_one_with_its_opcode() {
         #[rustfmt::skip]
@@ -336,7 +336,7 @@ mod tests {
         ]);
     }
 
-    /// KP-2: spec/isa-x86.md 4.2 and 4.3: the rest runs as a copy, with one trap a hit where that will do.
+    /// KP-2: the rest runs as a copy, with one trap a hit where that will do.
     #[test]
     fn the_rest_is_boosted_or_stepped() {
         #[rustfmt::skip]

@@ -1,6 +1,6 @@
 //! The outer form of an instruction: prefixes, opcode, ModRM, and where its displacement and immediate lie.
 //!
-//! The rules of spec/isa-x86.md are about these bytes, and Linux looks at nothing else. Linux walks over bytes of the
+//! The rules are about these bytes, and Linux looks at nothing else. Linux walks over bytes of the
 //! right shape that no CPU executes (`lea` of a register, reserved opcodes); so must a walk that is to agree with it,
 //! and for that the lengths of such bytes are known here too.
 
@@ -62,7 +62,7 @@ impl Prefixes {
     }
 }
 
-/// What Xen and KVM write in front of an instruction that they are to emulate (spec/isa-x86.md 3).
+/// What Xen and KVM write in front of an instruction that they are to emulate.
 pub const MARKERS: [[u8; 5]; 2] = [[0x0f, 0x0b, 0x78, 0x65, 0x6e], [0x0f, 0x0b, 0x6b, 0x76, 0x6d]];
 
 /// The bytes end before the shape does.
@@ -102,7 +102,7 @@ impl Shape {
     }
 
     /// The byte by which Linux 6.1 knows the instruction: the first one behind the prefixes, and the only one of a
-    /// vector instruction, which it therefore takes for a legacy one (spec/isa-x86.md 3, "Defect in 6.1").
+    /// vector instruction, which it therefore takes for a legacy one.
     pub fn first_opcode(&self) -> u8 {
         match self.map {
             Map::One | Map::Vector(_) => self.opcode,

@@ -1,4 +1,4 @@
-//! The copy that runs out of line: distances rewritten, and the way back behind it (spec/isa-x86.md 4.2 to 4.4).
+//! The copy that runs out of line: distances rewritten, and the way back behind it.
 
 use super::Mode;
 use super::detour::{JUMP, JUMP_LENGTH};
@@ -107,7 +107,7 @@ mod tests {
         copy(mode, &insn, at, tail)
     }
 
-    /// KP-1: spec/isa-x86.md 4.2 to 4.4.
+    /// KP-1: what a copy must have mended, by its bytes.
     #[test]
     fn a_copy_refers_to_what_the_original_refers_to() {
         #[rustfmt::skip]

@@ -167,7 +167,7 @@ fn fits_type(fetch: &Fetch, kind: Type, count: Option<u8>, about: Piece<'_>) -> 
     Ok(())
 }
 
-/// Storing, cutting out bits and counting through an array are operations too (spec/core.md 13: 16 with the end mark).
+/// Storing, cutting out bits and counting through an array are operations too.
 fn operations_of_type(fetch: &Fetch, kind: Type, count: Option<u8>) -> usize {
     let is_string = matches!(kind, Type::String | Type::UserString);
     let own_store = fetch.hops.is_empty() || kind == Type::SymbolString || (is_string && count.is_some());

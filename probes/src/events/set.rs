@@ -317,7 +317,7 @@ impl Member {
     }
 }
 
-/// Names, then the location and the first arguments where the line gives them (spec/core.md 13, "Deleting").
+/// Names, then the location and the first arguments where the line gives them.
 fn is_named_by(member: &Member, removal: &Removal) -> bool {
     let agrees = |asked: &Option<String>, is: &str| asked.as_deref().is_none_or(|asked| asked == is);
     if !agrees(&removal.group, member.group()) || !agrees(&removal.event, member.name()) {

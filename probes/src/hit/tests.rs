@@ -393,7 +393,7 @@ fn a_breakpoint_of_the_guests_own_is_the_guests() {
     assert_eq!(guest.run(&mut engine, 0), Stop::Exception { trapnr: BREAKPOINT, pc });
 }
 
-/// core.md 6: the breakpoint was taken out between the trap and our look.
+/// The breakpoint was taken out between the trap and our look.
 #[test]
 fn a_stale_breakpoint_is_run_again() {
     let (mut guest, mut engine) = new(1);

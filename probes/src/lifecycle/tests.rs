@@ -175,7 +175,7 @@ fn a_jprobe_that_goes_while_its_guest_handler_runs_leaves_the_slot_to_it() {
     assert_eq!(engine.slots_in_use_by_leavers(), 0);
 }
 
-/// core.md 5: a probe that is gone while its handler runs in the guest; the CPU goes on with what is there now.
+/// A probe that is gone while its handler runs in the guest; the CPU goes on with what is there now.
 #[test]
 fn text_that_goes_while_a_guest_handler_runs_is_the_guests_business() {
     let (mut guest, mut engine) = new();
@@ -204,7 +204,7 @@ fn a_probe_that_is_disabled_in_the_middle_of_a_hit_runs_no_more_handlers() {
     assert_eq!(notes.take(), ["pre it"]);
 }
 
-/// DV-2; and core.md 4's quirk, done right: what is enabled while all is off is enabled when all is on again.
+/// DV-2; and what Linux does otherwise: what is enabled while all is off is enabled when all is on again.
 #[test]
 fn the_global_switch_keeps_each_probes_own_state() {
     let (mut guest, mut engine) = new();
@@ -234,7 +234,7 @@ fn the_global_switch_keeps_each_probes_own_state() {
     assert_eq!(guest.text_bytes(), original, "those that went while all was off do not come back");
 }
 
-/// core.md 5
+/// What is gone stays registered, and is never armed again.
 #[test]
 fn probes_in_freed_text_are_gone_and_nothing_is_written_there() {
     let (mut guest, mut engine) = new();
@@ -263,7 +263,7 @@ fn probes_in_freed_text_are_gone_and_nothing_is_written_there() {
     assert!(!engine.list(&guest).contains("[GONE]"));
 }
 
-/// core.md 3: "Adding to a GONE aggregate".
+/// A probe joins others at an address whose text is gone.
 #[test]
 fn a_gone_point_lives_again_for_a_new_probe_and_not_for_the_old_one() {
     let (mut guest, mut engine) = new();

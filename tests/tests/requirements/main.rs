@@ -247,7 +247,7 @@ fn a_block_that_jumps_to_itself_is_probed_and_released_at_once() {
     }
 }
 
-/// KP-13, and the GONE of spec/core.md 5: a probe in init text works, is gone with the text, and its removal writes nothing there.
+/// KP-13, and what is GONE: a probe in init text works, is gone with the text, and its removal writes nothing there.
 #[test]
 fn probes_in_init_text_are_gone_when_it_is_freed() {
     for (_, name) in GUESTS {

@@ -1,4 +1,4 @@
-//! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1; spec/isa-arm.md.
+//! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1.
 
 use super::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, literals, words};
 use trapline_probes::guest::Site;
@@ -38,7 +38,7 @@ pub static IN_THUMB: Marks = Marks {
 /// `nop`, and `mov r0, r0` where a kernel is for CPUs that do not know it.
 const NOPS: [u32; 2] = [0xe320_f000, 0xe1a0_0000];
 
-/// A32: loads and stores by their group (spec/isa-arm.md 3.1), exclusive and halfword ones too, but none of the kernel's own stack, with
+/// A32: loads and stores by their group, exclusive and halfword ones too, but none of the kernel's own stack, with
 /// which functions begin; and what is done to the caches at an address.
 fn accesses_memory(word: u32) -> bool {
     const SP: u32 = 13;

@@ -1,4 +1,4 @@
-//! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1; spec/isa-arm64.md.
+//! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1.
 
 use super::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
 use trapline_probes::guest::Site;

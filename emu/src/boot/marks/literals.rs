@@ -34,7 +34,7 @@ const fn field(word: u32, low: u32) -> u32 {
     word >> low & 15
 }
 
-/// What a load relative to the pc reads (spec/isa-arm.md 3.7, 3.12; VLDR).
+/// What a load relative to the pc reads (LDR, LDRB, LDRH, LDRD, VLDR).
 fn loaded(word: u32, pc: u64) -> Option<Range<u64>> {
     let byte = || u64::from(field(word, 8) << 4 | field(word, 0));
     let (distance, bytes) = match () {

@@ -1,4 +1,4 @@
-//! What Linux's images for x86 look like: arch/x86's jump_label.h, static_call_types.h, nops.h of 4.19 to 6.12; spec/core.md 10.
+//! What Linux's images for x86 look like: arch/x86's jump_label.h, static_call_types.h, nops.h of 4.19 to 6.12.
 
 use super::{ENTRY_TEXT, Form, Looks, Marks};
 

@@ -52,7 +52,7 @@ fn address_of_member(word: u32, task: u32) -> Option<u64> {
     (word & 0x0ff0_0000 == 0x0280_0000 && field(word, 16) == task).then(|| (word & 0xff).rotate_right(2 * field(word, 8)).into())
 }
 
-/// Gives the register another value: loads and computations by their groups (spec/isa-arm.md 3.1), calls where the called may.
+/// Gives the register another value: loads and computations by their groups, calls where the called may.
 fn overwrites(word: u32, task: u32) -> bool {
     let is_result = field(word, 12) == task;
     let is_load = word & 1 << 20 != 0;

@@ -14,7 +14,7 @@ fn answer(policy: Policy, words: &[u32], at: usize) -> Result<Region, Refusal> {
     region(&ARM, policy, function, START + 4 * at as u64, &mut text)
 }
 
-/// OP-3, OP-11: spec/isa-arm.md 7: Linux optimises all that it accepts; what is not one straight line goes on by its breakpoint here.
+/// OP-3, OP-11: Linux optimises all that it accepts; what is not one straight line goes on by its breakpoint here.
 #[test]
 fn one_instruction_gives_way() {
     const OK: Option<Rule> = None;

@@ -102,7 +102,7 @@ fn check(isa: &Isa, what: &str, bytes: &[u8], flags: u32, after: &After) {
     }
 }
 
-/// KP-2: spec/isa-arm.md 2: the pc as an operand is 8 ahead; loads and ALU writes of the pc may lead to Thumb code.
+/// KP-2: the pc as an operand is 8 ahead; loads and ALU writes of the pc may lead to Thumb code.
 #[test]
 fn a32_with_the_pc_is_computed() {
     const NEXT: u32 = TEXT + 4;

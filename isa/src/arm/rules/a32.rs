@@ -1,4 +1,4 @@
-//! A32: spec/isa-arm.md 3.2 to 3.13, row by row; the last row of a group refuses what no other row of the group names.
+//! A32, group by group; the last row of a group refuses what no other row of the group names.
 
 use super::*;
 use crate::arm::emulate;

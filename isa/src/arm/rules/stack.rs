@@ -1,4 +1,4 @@
-//! Linux's frame lies below the stack pointer, with 64 bytes between: what may store into it is refused (spec/isa-arm.md 3.14 and 4).
+//! Linux's frame lies below the stack pointer, with 64 bytes between: what may store into it is refused.
 
 use crate::arm::Set;
 

@@ -1,4 +1,4 @@
-//! A row or more for each row of spec/isa-arm.md 3 and 4: what the words are is for capstone to say.
+//! A row or more for each row of the rules: what the words are is for capstone to say.
 
 use super::*;
 use crate::arm::decode;
@@ -49,7 +49,7 @@ fn check(set: Set, mode: ArchMode, cases: &[Case], bytes: fn(u32) -> Vec<u8>) {
     }
 }
 
-/// KP-1, KP-2, KP-5: spec/isa-arm.md 3.
+/// KP-1, KP-2, KP-5: A32.
 #[test]
 fn every_row_of_a32_decides_as_the_specification_says() {
     #[rustfmt::skip]
@@ -229,7 +229,7 @@ fn every_row_of_a32_decides_as_the_specification_says() {
     check(Set::A32, ArchMode::Arm, cases, |word| word.to_le_bytes().to_vec());
 }
 
-/// KP-1, KP-2, KP-5: spec/isa-arm.md 4.1.
+/// KP-1, KP-2, KP-5: 16-bit Thumb.
 #[test]
 fn every_row_of_t16_decides_as_the_specification_says() {
     #[rustfmt::skip]
@@ -280,7 +280,7 @@ fn every_row_of_t16_decides_as_the_specification_says() {
     check(Set::Thumb, ArchMode::Thumb, cases, |word| (word as u16).to_le_bytes().to_vec());
 }
 
-/// KP-1, KP-2, KP-5: spec/isa-arm.md 4.2.
+/// KP-1, KP-2, KP-5: 32-bit Thumb.
 #[test]
 fn every_row_of_t32_decides_as_the_specification_says() {
     #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Thumb: spec/isa-arm.md 4.1 and 4.2, row by row; the last row of a group refuses what no other row of the group names.
+//! Thumb, first the 16-bit, then the 32-bit groups; the last row of a group refuses what no other row of the group names.
 
 use super::a32::{NONE, nothing, whole};
 use super::*;

@@ -11,7 +11,7 @@ fn insn(isa: &Isa, bytes: &[u8]) -> Insn {
     (isa.decode)(TEXT, bytes).expect("a whole instruction")
 }
 
-/// KP-1: spec/isa-arm.md 1: a false condition is no hit.
+/// KP-1: a false condition is no hit.
 #[test]
 fn a_breakpoint_has_the_condition_of_the_instruction_under_it() {
     #[rustfmt::skip]

@@ -88,7 +88,7 @@ fn goes(what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> i
     cpu.pc.wrapping_sub(HERE) as i64
 }
 
-/// KP-2: spec/isa-arm64.md 3: branches.
+/// KP-2: branches.
 #[test]
 fn branches_go_where_the_cpu_would() {
     const X5: Reg = x(5);

@@ -1,4 +1,4 @@
-//! spec/isa-arm64.md 2.1, row by row, for both policies; and what stands between exclusives.
+//! The rules, row by row, for both policies; and what stands between exclusives.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -256,7 +256,7 @@ fn refused(words: &[u32], at: usize, faults: &[usize], policy: Policy) -> Option
     Some(ARM64.rule_of(&refusal).expect("every refusal is a named rule").name)
 }
 
-/// KP-1: spec/isa-arm64.md 2: Linux's scan and the true rule.
+/// KP-1: Linux's scan and the true rule.
 #[test]
 fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
     const INSIDE: Option<&str> = Some("between-exclusives");

@@ -40,7 +40,7 @@ fn answer(isa: &'static Isa, policy: Policy, bytes: &[u8], at: u64, around: Arou
     region(isa, policy, start..end, start + at, &mut text).map_err(|refusal| Rule::of(&refusal).expect("a rule with a name"))
 }
 
-/// OP-2, OP-3: spec/isa-x86.md 8.1, rule by rule, as Linux 6.1 decides and as is right.
+/// OP-2, OP-3: rule by rule, as Linux 6.1 decides and as is right.
 #[test]
 fn each_rule_has_its_case() {
     use Around::*;

@@ -134,7 +134,7 @@ fn decoded(mode: Mode, bytes: &[u8], at: u64) -> Vec<Instruction> {
 /// comes back, flags and stack pointer included.
 #[test]
 fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
-    // spec/isa-x86.md 6.
+    // `struct pt_regs` of either width, from its end.
     let orders = [
         "ss sp flags cs ip orig_ax di si dx cx ax r8 r9 r10 r11 bx bp r12 r13 r14 r15",
         "ss sp flags cs ip orig_ax gs fs es ds ax bp di si dx cx bx",

@@ -2,6 +2,10 @@
 //!
 //! apt gets a configuration, a state and a cache of its own, so that the computer's own are neither read (its proxy apart) nor
 //! changed. apt checks signatures and checksums. A kernel appears in the cache by one rename, when all of it is there.
+//!
+//! Packages are fetched by an installation that ends with the download, everything that they depend on provided by a made-up record, because
+//! `apt-get download` begins each file anew: so a pull that was interrupted goes on inside the package. A second pull waits for the apt of
+//! the first.
 
 use crate::stock::{self, Local, Stock, Wanted, is_version};
 use std::fs;

@@ -1,4 +1,8 @@
 //! What is typed on the guest's console: by a person at a terminal, out of a file, or nothing.
+//!
+//! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and come at 115200 baud: none is lost, and the same input is
+//! the same run. When a person types, virtual time is held to the clock on the wall; two threads read keys and mind signals
+//! (`cli/terminal.rs`).
 
 use super::Failure;
 use super::terminal::{Terminal, Typed};

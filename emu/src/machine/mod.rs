@@ -1,6 +1,8 @@
 //! The machine: a CPU core, a board, RAM and a clock, and one listener that may claim traps.
 //!
-//! `hooks.rs` is called by the core, and by it `blocks.rs` where code starts; `run.rs` decides what runs next; nothing here knows about probes.
+//! `hooks.rs` is called by the core, and by it `blocks.rs` where code starts; `run.rs` decides what runs next;
+//! what a probe is nobody here knows. What the listener keeps in the probe window they do: copies, detours and the pad take no time of the
+//! guest's, so the machine asks what each address there stands for.
 
 mod blocks;
 mod fetched;
@@ -32,7 +34,7 @@ use gate::Gate;
 pub use run::Stop;
 use watchdog::Watchdog;
 
-/// Who may claim what happens in the machine.
+/// A probe engine as the machine sees it: whose breakpoints these are, what stands in the window, and who is told when a CPU comes there.
 pub trait Listener: 'static {
     /// What an address of the probe window stands for.
     fn place(&self, pc: u64) -> Place;

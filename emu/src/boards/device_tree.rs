@@ -3,6 +3,7 @@
 //! Bindings: Documentation/devicetree/bindings of Linux 6.1 (arm/cpus.yaml, psci.yaml, arm,gic.yaml, arm,pl011.yaml, arm,sp804.yaml,
 //! arm,arch_timer.yaml). A root that no machine code of Linux claims gets the generic one.
 
+use super::RANDOM_SEED;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
@@ -100,6 +101,7 @@ impl Tree<'_> {
             fdt.property_u64("linux,initrd-start", self.initrd.start)?;
             fdt.property_u64("linux,initrd-end", self.initrd.end)?;
         }
+        fdt.property("rng-seed", RANDOM_SEED)?;
         fdt.end_node(chosen)
     }
 
@@ -265,6 +267,7 @@ mod tests {
             ("/chosen/stdout-path",                             b"/serial@9000000\0".to_vec()),
             ("/chosen/linux,initrd-start",                      cells(&[0, 0x4900_0000])),
             ("/chosen/linux,initrd-end",                        cells(&[0, 0x4912_3456])),
+            ("/chosen/rng-seed",                                RANDOM_SEED.to_vec()),
             ("/memory@40000000/reg",                            cells(&[0, 0x4000_0000, 0, 0x2000_0000])),
             ("/cpus/cpu@1/reg",                                 cells(&[1])),
             ("/psci/method",                                    b"hvc\0".to_vec()),

@@ -14,6 +14,10 @@ use crate::error::MachineError;
 use serde_json::Value;
 use trapline_isa::mem::Memory;
 
+/// What guests begin their random numbers with, the same in each run. A kernel without one waits for something to happen by chance, which nothing
+/// does here, and until then makes each number by the long way: arm64 needs one for each system call.
+pub const RANDOM_SEED: &[u8] = b"trapline: the same numbers in every run, and enough of them for a start.";
+
 /// What a board is, for the machine that is made around it.
 pub struct Spec {
     /// What people call it.

@@ -4,7 +4,7 @@
 //! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A bzImage that is booted whole (`boot/whole.rs`) is
 //! given its own header in the parameters, as its decompressor wants it.
 
-use super::Boot;
+use super::{Boot, RANDOM_SEED};
 
 /// The longest command line, its end included.
 pub const COMMAND_LINE_BYTES: usize = 2048;
@@ -12,6 +12,7 @@ pub const COMMAND_LINE_BYTES: usize = 2048;
 const PARAMETERS: u64 = 0x1_0000;
 const PARAMETERS_BYTES: usize = 4096;
 const COMMAND_LINE: u64 = 0x2_0000;
+const SETUP_DATA: u64 = 0x2_1000;
 const PAGE: u64 = 4096;
 
 /// Where the memory of the first PCs ended, and where theirs went on.
@@ -34,6 +35,7 @@ const COMMAND_LINE_ADDRESS: usize = 0x228;
 const INITRD_HIGHEST: usize = 0x22c;
 const KERNEL_ALIGNMENT: usize = 0x230;
 const COMMAND_LINE_MOST: usize = 0x238;
+const SETUP_DATA_ADDRESS: usize = 0x250;
 const E820_TABLE: usize = 0x2d0;
 const E820_ROW: usize = 20;
 
@@ -44,6 +46,9 @@ const LOADED_HIGH: u8 = 1;
 const ALIGNMENT: u32 = 0x20_0000;
 const LINKED_AT: u32 = 0x100_0000;
 const HIGHEST: u32 = 0x7fff_ffff;
+
+/// What a piece of set-up data is, which the parameters point to.
+const SETUP_RNG_SEED: u32 = 9;
 
 const USABLE: u32 = 1;
 const RESERVED: u32 = 2;
@@ -81,9 +86,17 @@ pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header
         parameters.put_word(INITRD_BYTES, initrd.len() as u32);
     }
     parameters.memory(&[(0, LOW_END, USABLE), (LOW_END, HIGH_START, RESERVED), (HIGH_START, ram, USABLE)]);
+    parameters.put(SETUP_DATA_ADDRESS, &SETUP_DATA.to_le_bytes());
     let line = [command_line.as_bytes(), &[0]].concat();
-    let pieces = vec![(PARAMETERS, parameters.0), (COMMAND_LINE, line), (initrd_at, initrd.to_vec())];
+    let pieces =
+        vec![(PARAMETERS, parameters.0), (COMMAND_LINE, line), (SETUP_DATA, random_seed()), (initrd_at, initrd.to_vec())];
     Ok(Boot { pieces, info: PARAMETERS })
+}
+
+/// The one piece of set-up data: the address of the next, which there is not, what it is, its length, and itself.
+fn random_seed() -> Vec<u8> {
+    let length = RANDOM_SEED.len() as u32;
+    [&0_u64.to_le_bytes()[..], &SETUP_RNG_SEED.to_le_bytes(), &length.to_le_bytes(), RANDOM_SEED].concat()
 }
 
 struct Parameters(Vec<u8>);
@@ -117,10 +130,13 @@ mod tests {
     fn the_parameters_tell_where_everything_is() {
         let ram = 64 << 20;
         let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000, &[]).expect("it fits");
-        let [(at, parameters), (line_at, line), (initrd_at, initrd)] = &boot.pieces[..] else { panic!("three pieces") };
+        let [(at, parameters), (line_at, line), (seed_at, seed), (initrd_at, initrd)] = &boot.pieces[..] else {
+            panic!("four pieces")
+        };
         assert_eq!((*at, line.as_slice(), initrd.len()), (boot.info, &b"quiet\0"[..], 5000));
         let word = |at: usize| u64::from(u32::from_le_bytes(parameters[at..at + 4].try_into().expect("4 bytes")));
         assert_eq!((word(COMMAND_LINE_ADDRESS), word(INITRD_ADDRESS), word(INITRD_BYTES)), (*line_at, *initrd_at, 5000));
+        assert_eq!((word(SETUP_DATA_ADDRESS), &seed[..8], &seed[16..]), (*seed_at, &[0; 8][..], RANDOM_SEED), "and no more");
         assert_eq!((initrd_at % PAGE, initrd_at + 8192), (0, ram), "at the top");
         assert_eq!((parameters[E820_ENTRIES], word(E820_TABLE + 40), word(E820_TABLE + 48)), (3, HIGH_START, ram - HIGH_START));
     }

@@ -16,15 +16,28 @@ pub struct Contest {
     qemu: &'static str,
     /// What it needs besides, to be the machine that the kernel finds in trapline.
     arguments: &'static [&'static str],
+    /// The same on the kernel's command line.
+    appended: &'static str,
 }
 
 /// A further kernel is a further row.
 pub const CONTESTS: &[Contest] = &[
-    Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[] },
-    Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[] },
+    Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[], appended: "" },
+    Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[], appended: "" },
     // It has no Cortex-A8 on this board.
-    Contest { kernel: "debian/armhf", qemu: "qemu-system-arm", arguments: &["-M", "virt,highmem=off", "-cpu", "cortex-a15"] },
-    Contest { kernel: "debian/arm64", qemu: "qemu-system-aarch64", arguments: &["-M", "virt", "-cpu", "cortex-a72"] },
+    Contest {
+        kernel: "debian/armhf",
+        qemu: "qemu-system-arm",
+        arguments: &["-M", "virt,highmem=off", "-cpu", "cortex-a15"],
+        appended: "",
+    },
+    // It offers a seed for moving the kernel, which the kernel answers with page tables of its own for the user's side.
+    Contest {
+        kernel: "debian/arm64",
+        qemu: "qemu-system-aarch64",
+        arguments: &["-M", "virt", "-cpu", "cortex-a72"],
+        appended: "nokaslr",
+    },
 ];
 
 impl Contest {
@@ -73,7 +86,7 @@ impl Contest {
         let mut command = Command::new(self.qemu);
         command.args(self.arguments).args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]);
         command.arg("-kernel").arg(prepared.folder.join(guest::KERNEL)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
-        command.args(["-append", prepared.stock.command_line]);
+        command.args(["-append", &format!("{} {}", prepared.stock.command_line, self.appended)]);
         command
     }
 }

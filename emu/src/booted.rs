@@ -66,6 +66,7 @@ impl Recipe<'_> {
             image: Key::hash(self.image),
             initrd: self.config.initrd.as_deref().map(Key::hash).unwrap_or_default(),
             command_line: self.config.command_line.clone(),
+            cpu: self.config.cpu.clone().unwrap_or_default(),
             cpus: self.config.cpus,
             ram: self.config.ram,
             window: self.config.window,

@@ -51,6 +51,7 @@ fn nobody() -> Key {
         image: String::new(),
         initrd: String::new(),
         command_line: String::new(),
+        cpu: String::new(),
         cpus: 0,
         ram: None,
         window: 0,

@@ -111,12 +111,11 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
         let rows = rows(&table);
         let mut guest = StillGuest::booted(&kernel);
         patch_returns(&kernel, &mut guest);
-        let other_loads = device_loads(&kernel);
-        for (place, load) in &other_loads {
-            guest.patch_text(*place, &load.to_le_bytes()).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
+        for (place, load) in device_loads(&kernel) {
+            guest.patch_text(place, &load.to_le_bytes()).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
         }
         write_live(&mut guest, &rows);
-        let differences = differences(name, &kernel, &mut guest, &rows, &other_loads);
+        let differences = differences(name, &kernel, &mut guest, &rows);
         let unpatched = |row: &Row| row.live == row.image;
         found.add(name, &rows, &differences, unpatched);
         let share = share(&differences);
@@ -141,13 +140,11 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         let oracle = ORACLES.iter().find(|oracle| oracle.name == name);
         let Some(live) = oracle.and_then(|oracle| oracle::live(oracle, &kernel)) else { continue };
         let rows = rows(&table);
-        let other_loads = device_loads(&kernel);
         let same = |row: &Row| {
             let mut bytes = vec![0; row.live.len()];
-            let as_there = !follows_other_load(row, &other_loads);
-            as_there && live.read(row.address, &mut bytes).is_ok() && bytes == row.live
+            live.read(row.address, &mut bytes).is_ok() && bytes == row.live
         };
-        let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows, &other_loads);
+        let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows);
         found.add(name, &rows, &differences, same);
         // Where the guest has made the same of its text, the same is decided.
         assert!(rows.iter().zip(&differences).all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
@@ -163,13 +160,7 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
 }
 
 /// For each row nothing, or what is different.
-fn differences(
-    name: &str,
-    kernel: &Kernel,
-    guest: &mut StillGuest<'_>,
-    rows: &[Row],
-    other_loads: &[(u64, u32)],
-) -> Vec<Option<Difference>> {
+fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[Row]) -> Vec<Option<Difference>> {
     rows.iter()
         .map(|row| {
             let answer = answer(kernel, guest, row);
@@ -181,7 +172,7 @@ fn differences(
                     None
                 }
                 _ if said == row.result => None,
-                answer => Some(difference(kernel, row, said, answer.err().as_ref(), other_loads)),
+                answer => Some(difference(kernel, row, said, answer.err().as_ref())),
             }
         })
         .collect()
@@ -264,7 +255,7 @@ fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// The CPU of arm64's tables has Cortex-A57's defect 832075, for which the kernel makes load-acquires of its loads from devices: `ldar`
+/// A Cortex-A57, as that of arm64's tables, has the defect 832075, for which the kernel makes load-acquires of its loads from devices: `ldar`
 /// in place of `ldr`, by rows of a place, its replacement, a number and two lengths (struct alt_instr). Nothing names that table; its rows
 /// are found by what they are. Gives the places and what stands there then.
 fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
@@ -288,13 +279,6 @@ fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
             (load & 0x3fff_fc00 == 0x08df_fc00).then_some((place, load))
         })
         .collect()
-}
-
-/// Whether one of these loads is near enough before a row's address: Linux looks back so far for a load-exclusive, for which it takes them.
-fn follows_other_load(row: &Row, other_loads: &[(u64, u32)]) -> bool {
-    const LOOKS_BACK: u64 = 128;
-    let looked_at = row.address.saturating_sub(LOOKS_BACK)..row.address;
-    other_loads.iter().any(|(place, _)| looked_at.contains(place))
 }
 
 /// How a probe stands in the text, as the kernel's list says it, and why not otherwise.
@@ -362,37 +346,19 @@ struct Difference {
     all: String,
 }
 
-/// The instructions by which a guest calls its hypervisor: the kernel writes that of the CPU's make.
-const VMCALL: [u8; 3] = [0x0f, 0x01, 0xc1];
-const VMMCALL: [u8; 3] = [0x0f, 0x01, 0xd9];
-
-fn difference(
-    kernel: &Kernel,
-    row: &Row,
-    said: &'static str,
-    refusal: Option<&Refusal>,
-    other_loads: &[(u64, u32)],
-) -> Difference {
+fn difference(kernel: &Kernel, row: &Row, said: &'static str, refusal: Option<&Refusal>) -> Difference {
     let site: Option<&Site> = kernel.tables.sites.get(&row.address);
     let mut all = format!("{:#x} {} {}+{:#x}: theirs {}, ours {said}", row.address, row.kind, row.symbol, row.offset, row.result);
     let _ = write!(all, "; {:02x?} `{}`, {}, {}", &row.live[..row.live.len().min(8)], row.insn, row.category, row.status);
     let _ = write!(all, "; site {site:?}; {}", refusal.map_or("", |refusal| &refusal.why));
-    let mut here = [0; 3];
-    let calls_otherwise = row.live.starts_with(&VMMCALL) && kernel.read(row.address, &mut here).is_ok() && here == VMCALL;
     let symbol = kernel.symbols.containing(row.address).map_or(0..0, |symbol| symbol.start..symbol.start + symbol.size);
     let text = |at, into: &mut [u8]| kernel.read(at, into);
     let is_boundary = function::walk(kernel.arch.isa(), symbol.start, symbol.end, text)
         .map_while(Result::ok)
         .any(|insn| insn.address == row.address);
     let reason = match () {
-        () if calls_otherwise => Some(
-            "the oracle's CPU is of AMD's make, where the kernel writes `vmmcall`; ours is of Intel's, and `vmcall` stays, which Linux refuses too",
-        ),
         () if said == "EILSEQ" && !is_boundary && row.live != row.image => Some(
             "the kernel has replaced an instruction of the image by shorter ones; where they begin is before the row, in bytes that no row tells",
-        ),
-        () if said == "ok" && follows_other_load(row, other_loads) => Some(
-            "the oracle's CPU is a Cortex-A57, for whose defect 832075 the kernel makes `ldar` of loads from devices, and Linux takes `ldar` for a load-exclusive; ours is a Cortex-A72",
         ),
         () if row.result == "crash" => Some(
             "Linux accepts it, and the oracle's guest died: it lies between a load-and-reserve and its store-conditional, which the policy `best` refuses",

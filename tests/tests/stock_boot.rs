@@ -381,6 +381,43 @@ fn debian_armhf_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/armhf", ["kernel_init", "kernel_init_freeable"], "devtmpfs: initialized");
 }
 
+/// DV-4: the guest finds the CPU that was asked for, and does what its kernel does for it: page-table isolation on Intel's alone.
+#[test]
+fn the_guest_finds_the_cpu_that_was_asked_for() {
+    const SCRIPT: &[u8] = b"dmesg | grep random:; cat /proc/cpuinfo /sys/devices/system/cpu/vulnerabilities/meltdown";
+    #[rustfmt::skip]
+    let cases = [
+        ("debian/amd64", None,               &["AuthenticAMD", "Not affected"]),
+        ("debian/amd64", Some("intel"),      &["GenuineIntel", "Mitigation: PTI"]),
+        ("debian/i386",  None,               &["AuthenticAMD", "Not affected"]),
+        ("debian/arm64", None,               &["0xd07", "Not affected"]),
+        ("debian/arm64", Some("cortex-a72"), &["0xd08", "Not affected"]),
+    ];
+    for (name, cpu, expected) in cases {
+        let Some(stock) = stock(name) else { continue };
+        let initrd: Arc<[u8]> = initramfs::with_busybox(&stock.busybox, Some(SCRIPT), &[]).into();
+        let command_line = stock.command_line.replace("mitigations=off", "");
+        let config = Config { command_line, initrd: Some(initrd), cpu: cpu.map(String::from), ..Config::default() };
+        let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
+        let run = run(&mut session);
+        for words in expected {
+            assert!(run.console.contains(words), "{name}, {cpu:?}: {words}: {}", run.console);
+        }
+        assert!(run.console.contains("random: crng init done"), "{name}: {}", run.console);
+    }
+}
+
+/// DV-4: and one that there is not is refused, with those that there are.
+#[test]
+fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
+    for (name, names) in [("tiny/x86_64", "amd, intel"), ("tiny/arm64", "cortex-a57, cortex-a72"), ("tiny/arm", "cortex-a8")] {
+        let kernel = Kernel::from_bytes(trapline_images::find(name).expect("built in").bytes).expect("a kernel");
+        let config = Config { cpu: Some("68000".into()), ..Config::default() };
+        let refusal = Session::new(kernel, &config).err().expect("no such CPU").to_string();
+        assert!(refusal.contains("`68000`") && refusal.contains(names), "{name}: {refusal}");
+    }
+}
+
 /// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
 #[test]
 fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {

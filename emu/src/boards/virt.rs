@@ -59,14 +59,15 @@ const COMMAND_LINE_BYTES: usize = 1024;
 
 /// What the two widths do not share.
 struct Width {
+    /// The usual CPU.
     cpu: &'static str,
     firmware: &'static str,
     timer: fn() -> Timer,
 }
 
 static A32: Width =
-    Width { cpu: "arm,cortex-a8", firmware: "smc", timer: || Timer::Sp804(Device { registers: SP804, line: SP804_LINE }) };
-static A64: Width = Width { cpu: "arm,cortex-a72", firmware: "hvc", timer: || Timer::Architected };
+    Width { cpu: "cortex-a8", firmware: "smc", timer: || Timer::Sp804(Device { registers: SP804, line: SP804_LINE }) };
+static A64: Width = Width { cpu: "cortex-a57", firmware: "hvc", timer: || Timer::Architected };
 
 fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     if config.command_line.len() >= COMMAND_LINE_BYTES {
@@ -84,7 +85,7 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
         )));
     }
     let tree = Tree {
-        cpu: width.cpu,
+        cpu: &format!("arm,{}", config.cpu.as_deref().unwrap_or(width.cpu)),
         cpus: config.cpus,
         firmware: width.firmware,
         memory: RAM_START..RAM_START + ram,

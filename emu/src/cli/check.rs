@@ -1,6 +1,7 @@
 //! `trapline check`: may it be probed, how would it run, and if not, why not.
 
 use super::assembly::{Syntax, Writer};
+use super::cpu::CpuArg;
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
@@ -24,6 +25,8 @@ pub struct Args {
     /// snapshot is kept in the user's cache (each time where its CPUs cannot be saved)
     #[arg(long)]
     booted: bool,
+    #[command(flatten)]
+    cpu: CpuArg,
     /// SYMBOL, SYMBOL+0x10, SYMBOL+* (every instruction), 0xADDRESS, or a pattern such as 'vfs_*' (the entries)
     #[arg(value_name = "WHERE")]
     places: Vec<String>,
@@ -87,6 +90,9 @@ impl Args {
     /// The kernel as its file has it, or as it has become when it has booted.
     fn kernel(&self) -> Result<Kernel, Failure> {
         let kernel = self.image.load()?;
+        if !self.booted && self.cpu.is_given() {
+            return Err(Failure::usage("--cpu asks about the text that a guest makes of itself on that CPU: give --booted too"));
+        }
         if !self.booted {
             return Ok(kernel);
         }
@@ -95,7 +101,8 @@ impl Args {
             Failure::usage(format!("`{name}` is no stock kernel: nothing in its text changes while it boots"))
                 .advise("leave out --booted")
         })?;
-        let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), ..Config::default() };
+        let cpu = self.cpu.of(kernel.arch)?;
+        let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), cpu, ..Config::default() };
         booted::live(name, &kernel, &config)
     }
 

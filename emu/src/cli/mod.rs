@@ -7,6 +7,7 @@ mod check;
 mod commands;
 mod completions;
 mod console;
+mod cpu;
 mod disasm;
 mod event_error;
 mod failure;

@@ -2,6 +2,7 @@
 
 use super::commands::{Command, Timed, View};
 use super::console::Input;
+use super::cpu::CpuArg;
 use super::event_error::{self, Script};
 use super::image::{self, SymbolsArg};
 use super::output::Paint;
@@ -45,6 +46,8 @@ pub struct Args {
     /// Types this file on the console of a stock kernel, and Ctrl-D behind it; `-` is standard input
     #[arg(long, value_name = "FILE")]
     console_input: Option<PathBuf>,
+    #[command(flatten)]
+    cpu: CpuArg,
     /// How many CPUs the machine has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     cpus: u8,
@@ -180,6 +183,8 @@ pub struct Request {
     pub whole: Option<Arc<Whole>>,
     /// It has booted already, and this is typed at its shell.
     pub from_boot: Option<Typed>,
+    /// Which CPU the guest finds.
+    pub cpu: Option<String>,
     /// CPUs of the machine.
     pub cpus: usize,
     /// What is typed on its console.
@@ -220,6 +225,7 @@ impl Args {
         if let Some(Err(refusal)) = kernel.arch.isa().detour.map(|table| table.room(self.detour.into())) {
             return Err(Failure::usage(format!("--detour: {refusal}")));
         }
+        let cpu = self.cpu.of(kernel.arch)?;
         for name in &self.blacklist {
             place::find(&kernel.symbols, name)?;
         }
@@ -252,6 +258,7 @@ impl Args {
             whole: stock.as_ref().and_then(|stock| stock.whole.clone()),
             from_boot,
             input,
+            cpu,
             cpus: self.cpus.into(),
             events: scripts.into_iter().map(read_events).collect::<Result<Vec<_>, _>>()?.concat(),
             time_limit: times.min(),

@@ -41,6 +41,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         cpus: request.cpus,
         command_line: request.command_line.clone(),
         initrd: request.initrd.clone(),
+        cpu: request.cpu.clone(),
         whole: request.whole.clone(),
         ..Config::default()
     };

@@ -2,6 +2,7 @@
 
 use super::{Access, Exception, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
 use crate::boot::Kernel;
+use crate::error::MachineError;
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
 use crate::unicorn::kinds::Kind;
@@ -15,8 +16,8 @@ use trapline_isa::regs::Reg;
 pub struct Model {
     /// Which ISA.
     pub arch: Arch,
-    /// The kind of core that runs it.
-    pub core: &'static Kind,
+    /// The CPUs that its guests can find here; the first is the usual one.
+    pub choices: &'static [Choice],
     /// Proves, once, that such a core can be operated on as it is done here.
     pub self_check: fn() -> Result<(), String>,
     /// What arrives, and how it is given to the guest.
@@ -126,6 +127,38 @@ pub struct Tasks {
     pub by_code: fn(&Kernel) -> TaskPlace,
 }
 
+/// A CPU that guests can find.
+pub struct Choice {
+    /// What it is called on the command line. Behind `arm,` it is what device trees say.
+    pub name: &'static str,
+    /// The kind of core that is it.
+    pub core: &'static Kind,
+    /// What it answers when it is asked which CPU it is, where the core leaves that to us.
+    pub identify: fn(&InstructionContext),
+}
+
+impl Choice {
+    /// A core that says itself what it is.
+    pub const fn of(name: &'static str, core: &'static Kind) -> Choice {
+        Choice { name, core, identify: |_| () }
+    }
+}
+
+impl Model {
+    /// The CPU of that name, or the usual one.
+    pub fn choice(&self, name: Option<&str>) -> Result<&'static Choice, MachineError> {
+        let found = match name {
+            None => self.choices.first(),
+            Some(name) => self.choices.iter().find(|choice| choice.name == name),
+        };
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.choices.iter().map(|choice| choice.name).collect();
+            let (isa, wanted, names) = (self.arch.name(), name.unwrap_or("none"), names.join(", "));
+            MachineError::Config(format!("`{wanted}` is no CPU for {isa} kernels; there is: {names}"))
+        })
+    }
+}
+
 /// The architectural state by names. Everything that a CPU holds is in it, or it is not given.
 pub struct Named {
     /// What the CPU on the core holds; the images are room for a state, and the core's state after a reset.
@@ -158,8 +191,6 @@ const NO_NAMES: &str = "CPUs of this ISA cannot be saved yet";
 
 /// Instructions that the core leaves to us; a core that never asks has functions here that do nothing.
 pub struct Instructions {
-    /// Which CPU this is.
-    pub identify: fn(&InstructionContext),
     /// The clock is read: nanoseconds.
     pub read_clock: fn(&InstructionContext, u64),
     /// A system call that the core does nothing of.
@@ -168,7 +199,7 @@ pub struct Instructions {
 
 impl Instructions {
     /// For cores that never ask.
-    pub const NONE: Instructions = Instructions { identify: |_| (), read_clock: |_, _| (), system_call: |_, _| () };
+    pub const NONE: Instructions = Instructions { read_clock: |_, _| (), system_call: |_, _| () };
 }
 
 /// The registers of a call of the firmware, each in order.

@@ -64,7 +64,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn identify(&mut self, cpu: &InstructionContext) {
-        (self.view.model.instructions.identify)(cpu);
+        (self.cpu.identify)(cpu);
     }
 
     fn read_clock(&mut self, cpu: &InstructionContext) {

@@ -18,7 +18,7 @@ use crate::boards::{Board, Spec};
 use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use crate::clock::{Detour, Place, Stopped, Ticks, ticks};
-use crate::cpu::{Model, Shown, TaskPlace, View, WindowPlace};
+use crate::cpu::{Choice, Model, Shown, TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::unicorn::engine::{BlockContext, Core, Handle};
 use crate::unicorn::ram::Ram;
@@ -192,6 +192,8 @@ pub(crate) struct Inner<L> {
     pub(crate) view: View,
     pub(crate) board: Box<dyn Board>,
     pub(crate) board_name: &'static str,
+    /// Which CPU the guest finds.
+    pub(crate) cpu: &'static Choice,
     /// Bytes of RAM that the guest knows of.
     pub(crate) told: u64,
     /// Where the tables begin that CPUs are started with; nothing is behind them.
@@ -282,6 +284,7 @@ impl<L: Listener> Machine<L> {
     ) -> Result<Machine<L>, MachineError> {
         let machine = arches::of(kernel.arch).machine()?;
         let (model, spec) = (machine.model, machine.board(kernel));
+        let cpu = model.choice(config.cpu.as_deref())?;
         (model.self_check)().map_err(MachineError::Core)?;
         let told = checked_ram(spec, config)?;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);
@@ -295,7 +298,7 @@ impl<L: Listener> Machine<L> {
         let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
-        let core = Core::new(model.core, &ram).map_err(MachineError::Core)?;
+        let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
         let mut scratch = Image::new(core.handle()).map_err(MachineError::Core)?;
         let mut cpus = Vec::new();
         let reset = snapshot::image(core.handle())?;
@@ -313,6 +316,7 @@ impl<L: Listener> Machine<L> {
             view: View::new(core.stopped(), core.line(), model, ram, TaskPlace::of(kernel, model)),
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
+            cpu,
             told,
             entry_tables,
             reset,

@@ -174,6 +174,7 @@ impl<L> Inner<L> {
     /// What a snapshot of this machine fits.
     fn shape(&self) -> Shape {
         Shape {
+            cpu: self.cpu.name.into(),
             arch: self.isa_name().into(),
             board: self.board_name.into(),
             cpus: self.cpus.len(),

@@ -38,6 +38,9 @@ pub struct Key {
     pub initrd: String,
     /// The kernel's command line.
     pub command_line: String,
+    /// Which CPU the guest finds; empty: the usual one.
+    #[serde(default)]
+    pub cpu: String,
     /// CPUs of the machine.
     pub cpus: usize,
     /// Bytes of RAM, if they were asked for.
@@ -66,6 +69,7 @@ impl Key {
             () if self.image != other.image => Some("another kernel"),
             () if self.initrd != other.initrd => Some("another initial file system"),
             () if self.command_line != other.command_line => Some("another command line"),
+            () if self.cpu != other.cpu => Some("another CPU"),
             () if (self.cpus, self.ram, self.window) != (other.cpus, other.ram, other.window) => Some("another machine"),
             () if self.moment != other.moment => Some("another moment"),
             () if self.trapline != other.trapline => Some("another trapline"),
@@ -205,6 +209,7 @@ mod tests {
             image: Key::hash(b"kernel"),
             initrd: String::new(),
             command_line: "quiet".into(),
+            cpu: "z".into(),
             cpus: 1,
             ram: None,
             window: 0,
@@ -216,7 +221,8 @@ mod tests {
         let mut registers = Values::default();
         registers.put("ax", u128::MAX);
         let cpu = Cpu { registers, clock: Stopped::default(), fault_address: 7, halted: true };
-        let shape = Shape { arch: "x".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
+        let shape =
+            Shape { arch: "x".into(), cpu: "z".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
         let state = State {
             shape,
             cpus: vec![cpu],
@@ -268,6 +274,7 @@ mod tests {
             (|key| key.image = Key::hash(b"other"),     "another kernel"),
             (|key| key.initrd = Key::hash(b""),         "another initial file system"),
             (|key| key.command_line.push('x'),          "another command line"),
+            (|key| key.cpu.push('x'),                   "another CPU"),
             (|key| key.cpus = 2,                        "another machine"),
             (|key| key.ram = Some(1),                   "another machine"),
             (|key| key.moment.clear(),                  "another moment"),

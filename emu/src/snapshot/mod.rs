@@ -62,6 +62,9 @@ pub struct State {
 pub struct Shape {
     /// Its ISA.
     pub arch: String,
+    /// Which CPU the guest finds.
+    #[serde(default)]
+    pub cpu: String,
     /// Its board.
     pub board: String,
     /// How many CPUs.
@@ -160,6 +163,7 @@ impl State {
         };
         match () {
             () if own.arch != machine.arch => differs("the ISA", &own.arch, &machine.arch),
+            () if own.cpu != machine.cpu => differs("the CPU", &own.cpu, &machine.cpu),
             () if own.board != machine.board => differs("the board", &own.board, &machine.board),
             () if own.cpus != machine.cpus => differs("the number of CPUs", &own.cpus, &machine.cpus),
             () if own.ram_start != machine.ram_start => differs("the start of RAM", &own.ram_start, &machine.ram_start),

@@ -35,7 +35,7 @@ pub const CONTESTS: &[Contest] = &[
     Contest {
         kernel: "debian/arm64",
         qemu: "qemu-system-aarch64",
-        arguments: &["-M", "virt", "-cpu", "cortex-a72"],
+        arguments: &["-M", "virt", "-cpu", "cortex-a57"],
         appended: "nokaslr",
     },
 ];

@@ -11,7 +11,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm::abi::AAPCS;
@@ -21,10 +21,12 @@ pub static ARM: Model = model(Arch::Arm);
 /// Kernels in Thumb code, on the same core.
 pub static THUMB2: Model = model(Arch::Thumb2);
 
+const CHOICES: &[Choice] = &[Choice::of("cortex-a8", &core::CORE)];
+
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
-        core: &core::CORE,
+        choices: CHOICES,
         self_check: check::self_check,
         exceptions: Exceptions {
             arrived: trap::trap,

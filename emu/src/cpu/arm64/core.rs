@@ -6,19 +6,23 @@ use crate::unicorn::bare::Program;
 use crate::unicorn::kinds::Kind;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM64};
 
-/// Cortex-A72 in the library's list.
-const MODEL: i32 = 2;
+/// A 64-bit core, a Cortex-A57; its generic timer is answered by us.
+pub static CORE: Kind = kind(0);
+/// The same as a Cortex-A72.
+pub static CORTEX_A72: Kind = kind(2);
 
-/// A 64-bit core; its generic timer is answered by us.
-pub static CORE: Kind = Kind {
-    library: &LIBRARY,
-    model: MODEL,
-    physical_bits: 32,
-    encode_pc: |_, pc| pc,
-    live_pc: state::PC,
-    live_general: (state::REGS, state::GENERAL),
-    pc: || RegisterARM64::PC.into(),
-};
+/// By the number in the library's list.
+const fn kind(model: i32) -> Kind {
+    Kind {
+        library: &LIBRARY,
+        model,
+        physical_bits: 32,
+        encode_pc: |_, pc| pc,
+        live_pc: state::PC,
+        live_general: (state::REGS, state::GENERAL),
+        pc: || RegisterARM64::PC.into(),
+    }
+}
 
 /// Calls for a core without us.
 pub static LOOP: Program = Program {

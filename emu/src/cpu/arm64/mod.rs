@@ -11,7 +11,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 use trapline_isa::arm64::abi::AAPCS64;
@@ -19,7 +19,8 @@ use trapline_isa::arm64::abi::AAPCS64;
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
-    core: &core::CORE,
+    // Debian 6.1 does for both the same in each system call: nothing that another CPU would spare it. The first is QEMU's usual one.
+    choices: &[Choice::of("cortex-a57", &core::CORE), Choice::of("cortex-a72", &core::CORTEX_A72)],
     self_check: check::self_check,
     exceptions: Exceptions {
         arrived: trap::trap,

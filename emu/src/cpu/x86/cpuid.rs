@@ -1,12 +1,39 @@
 //! What CPUID answers: a plain x86-64-v1 CPU, and nothing that the core does not execute.
+//!
+//! The usual one is of AMD's make, as QEMU's: Linux takes those not to leak its memory. One of Intel's make, of these features, it takes to, and keeps
+//! its page tables apart from those of programs: each system call changes them twice.
 
 use crate::unicorn::engine::InstructionContext;
 use unicorn_engine_sys::RegisterX86;
 
-/// CPUID.
-pub fn identify(cpu: &InstructionContext) {
+/// CPUID of a CPU of AMD's make.
+pub fn amd(cpu: &InstructionContext) {
+    identify(cpu, &AMD);
+}
+
+/// CPUID of a CPU of Intel's make.
+pub fn intel(cpu: &InstructionContext) {
+    identify(cpu, &INTEL);
+}
+
+/// Who has made it, and what it says of itself.
+struct Maker {
+    /// In ebx, ecx, edx.
+    vendor: [u32; 3],
+    /// Family, model and stepping.
+    signature: u32,
+    /// Whether the vendor stands in front of the extended leaves too, and the signature in them.
+    extended: bool,
+}
+
+/// Family 15, model 107, stepping 1: as QEMU's own.
+const AMD: Maker = Maker { vendor: [word(b"Auth"), word(b"cAMD"), word(b"enti")], signature: 0x0006_0fb1, extended: true };
+/// Family 15, model 6, stepping 1.
+const INTEL: Maker = Maker { vendor: [word(b"Genu"), word(b"ntel"), word(b"ineI")], signature: 0x0f61, extended: false };
+
+fn identify(cpu: &InstructionContext, maker: &Maker) {
     const ANSWER: [RegisterX86; 4] = [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX];
-    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32);
+    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32, maker);
     for (register, value) in ANSWER.into_iter().zip(values) {
         cpu.write(register, value.into());
     }
@@ -19,22 +46,23 @@ pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
 }
 
 /// eax, ebx, ecx, edx for a leaf.
-fn answer(leaf: u32) -> [u32; 4] {
+fn answer(leaf: u32, maker: &Maker) -> [u32; 4] {
+    let [ebx, ecx, edx] = maker.vendor;
     match leaf {
-        0 => [7, word(b"Genu"), word(b"ntel"), word(b"ineI")],
-        1 => [FAMILY_15, CACHE_LINE, bits(&[0, 13]), bits(FEATURES)],
+        0 => [7, ebx, ecx, edx],
+        1 => [maker.signature, CACHE_LINE, bits(&[0, 13]), bits(FEATURES)],
+        0x8000_0000 if maker.extended => [0x8000_0008, ebx, ecx, edx],
         0x8000_0000 => [0x8000_0008, 0, 0, 0],
-        0x8000_0001 => [0, 0, bits(&[0]), bits(&[11, 20, 29])], // LAHF; SYSCALL, NX, LM
+        0x8000_0001 => [if maker.extended { maker.signature } else { 0 }, 0, bits(&[0]), bits(&[11, 20, 29])], // LAHF; SYSCALL, NX, LM
         0x8000_0002..=0x8000_0004 => {
             let at = (leaf - 0x8000_0002) as usize * 16;
-            core::array::from_fn(|part| word(&NAME[at + 4 * part..at + 4 * part + 4]))
+            core::array::from_fn(|part| word(&core::array::from_fn(|byte| NAME[at + 4 * part + byte])))
         }
         0x8000_0008 => [48 << 8 | 40, 0, 0, 0], // bits of virtual and physical addresses
         _ => [0; 4],
     }
 }
 
-const FAMILY_15: u32 = 0x0f61;
 const CACHE_LINE: u32 = 8 << 8;
 /// FPU DE PSE TSC MSR PAE CX8 APIC PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them. Without an APIC kernels
 /// have no way to interrupt themselves, put off till the next tick what they would do then, and some of them trip over that.
@@ -45,6 +73,6 @@ fn bits(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |word, bit| word | 1 << bit)
 }
 
-fn word(text: &[u8]) -> u32 {
-    text.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+const fn word(text: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*text)
 }

@@ -12,7 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::{Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
 /// 64-bit x86.
@@ -20,10 +20,15 @@ pub static X86_64: Model = model::<true>(Arch::X86_64);
 /// 32-bit x86.
 pub static I386: Model = model::<false>(Arch::I386);
 
+const CHOICES: &[Choice] = &[
+    Choice { name: "amd", core: &core::CORE, identify: cpuid::amd },
+    Choice { name: "intel", core: &core::CORE, identify: cpuid::intel },
+];
+
 const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
-        core: &core::CORE,
+        choices: CHOICES,
         self_check: check::self_check,
         exceptions: Exceptions {
             arrived: trap::trap::<LONG>,
@@ -62,11 +67,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             dump: state::dump,
         },
         tasks: Tasks { current: tasks::current::<LONG>, by_code: tasks::by_code },
-        instructions: Instructions {
-            identify: cpuid::identify,
-            read_clock: cpuid::read_clock,
-            system_call: deliver::system_call,
-        },
+        instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call },
         firmware: Firmware::NONE,
         named: named::NAMED,
     }

@@ -17,6 +17,7 @@ use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
 use trapline_probes::events::parse::{self, Definition, Line};
+use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::{json, trace};
 use trapline_probes::guest::{Cpu, Guest};
@@ -95,8 +96,9 @@ fn prints(events: &EventSet, id: EventId, guest: &dyn Guest, choice: u8) {
     let record = ring.pop().expect("it was pushed");
     let symbol_at = |address| guest.symbol_at(address);
     let (mut shown, mut lines) = (String::new(), String::new());
-    trace::write(&mut shown, &record, format, &symbol_at).expect("a String takes all");
-    json::write(&mut lines, &record, format, &symbol_at).expect("a String takes all");
+    let mut places = Places::default();
+    trace::write(&mut shown, &record, format, &mut places, &symbol_at);
+    json::write(&mut lines, &record, format, &mut places, &symbol_at);
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(&lines);
     assert!(parsed.is_ok() && lines.trim_end().lines().count() == 1, "not one line of JSON: {lines:?}");
 }

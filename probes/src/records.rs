@@ -12,11 +12,11 @@ use alloc::vec::Vec;
 pub const LARGEST_PAYLOAD: usize = 3072;
 
 /// Which event a record belongs to: an index that is never given to another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u32);
 
 /// What every record says, whatever its event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The event.
     pub event: EventId,
@@ -61,7 +61,7 @@ impl Flags {
 }
 
 /// One record as the reader gets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// What every record says.
     pub header: Header,
@@ -168,18 +168,25 @@ impl Ring {
 
     /// Takes the oldest record.
     pub fn pop(&mut self) -> Option<Record> {
+        let mut record = Record::default();
+        self.pop_into(&mut record).then_some(record)
+    }
+
+    /// The same, into the room of one that is done with. False: there is none.
+    pub fn pop_into(&mut self, record: &mut Record) -> bool {
         if self.records == 0 {
-            return None;
+            return false;
         }
         let mut frame = [0; FRAME];
         copy_out(&self.bytes, self.read_at, &mut frame);
         let (header, len) = decode(&frame);
-        let mut payload = vec![0; len];
-        copy_out(&self.bytes, self.wrapped(FRAME), &mut payload);
+        record.header = header;
+        record.payload.resize(len, 0);
+        copy_out(&self.bytes, self.wrapped(FRAME), &mut record.payload);
         self.read_at = self.wrapped(FRAME + len);
         self.used -= FRAME + len;
         self.records -= 1;
-        Some(Record { header, payload })
+        true
     }
 
     /// The events that the waiting records are of.

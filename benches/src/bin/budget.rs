@@ -17,11 +17,14 @@ use std::process::{Command, ExitCode};
 use std::{env, fs};
 use trapline::overhead::bench_loop::BenchLoop;
 use trapline::overhead::many::{self, Many, loops};
+use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::{Mechanism, SHAPE};
 
 /// Guest time of the two runs, in nanoseconds.
 const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
+/// In front of a guest: what its records cost when they are written.
+const RECORDS: &str = "records/";
 /// Before them: what has to be translated is, and what has to be optimised.
 const WARM: u64 = 20_000;
 
@@ -51,6 +54,20 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
             asked.ok_or_else(|| format!("`{text}` is no number of probes; {guest} takes 1 to {}", many.most))
         };
         return rest.iter().try_for_each(|text| measure_among(many, number(text)?));
+    }
+    if let Some(guest) = guest.strip_prefix(RECORDS) {
+        let wanted = FORMATS.iter().filter(|(name, _)| rest.is_empty() || rest.contains(name));
+        return wanted.into_iter().try_for_each(|(name, format)| {
+            let mut recorded = Recorded::new(guest, *format)?;
+            recorded.make(WARM)?;
+            recorded.take()?;
+            [SHORT, LONG].into_iter().try_for_each(|nanoseconds| {
+                let made = recorded.make(nanoseconds)?;
+                counted(&mut || recorded.take())?;
+                println!("{name} {made}");
+                Ok(())
+            })
+        });
     }
     if let Some(loops) = loops::of(guest) {
         return loops.all.iter().filter(|chosen| rest.is_empty() || rest.contains(&chosen.what)).try_for_each(|chosen| {
@@ -85,7 +102,7 @@ fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) ->
     bench.run(WARM)?;
     for nanoseconds in [SHORT, LONG] {
         let before = hits(bench);
-        counted(bench, nanoseconds)?;
+        counted(&mut || bench.run(nanoseconds))?;
         println!("{name} {}", hits(bench) - before);
     }
     Ok(())
@@ -93,8 +110,8 @@ fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) ->
 
 /// Callgrind knows it by its name, and must see it return.
 #[inline(never)]
-fn counted(bench: &mut BenchLoop, nanoseconds: u64) -> Result<(), String> {
-    std::hint::black_box(bench.run(nanoseconds))
+fn counted(work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
+    std::hint::black_box(work())
 }
 
 /// Host instructions added per hit, by the letters of the mechanism.

@@ -305,12 +305,7 @@ impl Run {
                     log.push(line);
                 }
             }
-            while let Some(record) = engine.records().pop() {
-                if let Some(fields) = events.format(record.header.event) {
-                    records.add(&record, fields, &|address| guest.symbol_at(address))?;
-                }
-            }
-            Ok(())
+            records.take(events, engine, guest)
         })
     }
 

@@ -6,6 +6,7 @@ pub mod arming;
 pub mod bench_loop;
 pub mod document;
 pub mod many;
+pub mod records;
 pub mod table;
 
 use trapline_isa::arch::Arch;

@@ -1,6 +1,7 @@
 //! Events on a guest that runs: from a line to a line of trace, and back to untouched text.
 
 use super::error::EventError;
+use super::places::Places;
 use super::set::EventSet;
 use super::trace;
 use crate::engine::Engine;
@@ -53,8 +54,7 @@ impl Bench {
         let mut text = String::new();
         while let Some(record) = self.engine.records().pop() {
             let format = self.set.format(record.header.event).expect("the event is known");
-            trace::write(&mut text, &record, format, &|address| self.guest.symbol_at(address))
-                .expect("a String takes everything");
+            trace::write(&mut text, &record, format, &mut Places::default(), &|address| self.guest.symbol_at(address));
         }
         // What comes before the function is the toy's time and tasks.
         text.lines().map(|line| line.split_once(": ").map_or(line, |(_, what)| what)).collect::<Vec<_>>().join("\n")

@@ -3,80 +3,99 @@
 //! Numbers that an event shows in hexadecimal, and addresses, are strings (`"0x1f"`); a string that could not be read is `null`;
 //! bytes that are not UTF-8 are replaced by U+FFFD.
 
+use super::digits;
 use super::format::{Format, Reader, Value};
-use super::trace::{Symbols, comm, write_symbol};
+use super::places::{Places, Symbols};
+use super::trace::comm;
 use crate::records::{Flags, Record};
 use alloc::string::String;
-use core::fmt::{Result, Write};
+use core::fmt::Write;
 
 /// Writes one record and the line's end.
-pub fn write(out: &mut dyn Write, record: &Record, format: &Format, symbols: Symbols<'_>) -> Result {
+pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Places, symbols: Symbols<'_>) {
     let header = &record.header;
-    write!(out, "{{\"time_ns\":{},\"cpu\":{},\"pid\":{},\"comm\":", header.time, header.cpu, header.pid)?;
-    write_string(out, &comm(header))?;
-    out.write_str(",\"group\":")?;
-    write_string(out, &format.group)?;
-    out.write_str(",\"event\":")?;
-    write_string(out, &format.event)?;
-    write!(out, ",\"ip\":\"{:#x}\",\"symbol\":", header.ip)?;
-    write_place(out, header.ip, symbols)?;
+    out.push_str("{\"time_ns\":");
+    digits::decimal(out, header.time);
+    out.push_str(",\"cpu\":");
+    digits::decimal(out, header.cpu.into());
+    out.push_str(",\"pid\":");
+    digits::decimal(out, header.pid.into());
+    out.push_str(",\"comm\":");
+    write_string(out, &comm(header));
+    out.push_str(",\"group\":");
+    write_string(out, &format.group);
+    out.push_str(",\"event\":");
+    write_string(out, &format.event);
+    out.push_str(",\"ip\":");
+    write_hexadecimal(out, header.ip);
+    out.push_str(",\"symbol\":");
+    write_string(out, places.text(header.ip, symbols));
     if format.returns {
-        write!(out, ",\"return_ip\":\"{:#x}\",\"return_symbol\":", header.return_ip)?;
-        write_place(out, header.return_ip, symbols)?;
+        out.push_str(",\"return_ip\":");
+        write_hexadecimal(out, header.return_ip);
+        out.push_str(",\"return_symbol\":");
+        write_string(out, places.text(header.return_ip, symbols));
     }
-    write!(out, ",\"interrupts_off\":{}", header.flags.contains(Flags::INTERRUPTS_OFF))?;
+    out.push_str(",\"interrupts_off\":");
+    out.push_str(if header.flags.contains(Flags::INTERRUPTS_OFF) { "true" } else { "false" });
     if header.flags.contains(Flags::TRUNCATED) {
-        out.write_str(",\"truncated\":true")?;
+        out.push_str(",\"truncated\":true");
     }
-    out.write_str(",\"args\":{")?;
+    out.push_str(",\"args\":{");
     let mut values = Reader::new(&record.payload);
     for (index, field) in format.fields.iter().enumerate() {
-        out.write_str(if index == 0 { "" } else { "," })?;
-        write_string(out, &field.name)?;
-        out.write_char(':')?;
+        out.push_str(if index == 0 { "" } else { "," });
+        write_string(out, &field.name);
+        out.push(':');
         match field.count {
-            None => write_value(out, values.next(field.stored), symbols)?,
+            None => write_value(out, values.next(field.stored), places, symbols),
             Some(count) => {
                 for index in 0..count {
-                    out.write_char(if index == 0 { '[' } else { ',' })?;
-                    write_value(out, values.next(field.stored), symbols)?;
+                    out.push(if index == 0 { '[' } else { ',' });
+                    write_value(out, values.next(field.stored), places, symbols);
                 }
-                out.write_char(']')?;
+                out.push(']');
             }
         }
     }
-    out.write_str("}}\n")
+    out.push_str("}}\n");
 }
 
-fn write_value(out: &mut dyn Write, value: Value<'_>, symbols: Symbols<'_>) -> Result {
+fn write_value(out: &mut String, value: Value<'_>, places: &mut Places, symbols: Symbols<'_>) {
     match value {
-        Value::Unsigned(number) => write!(out, "{number}"),
-        Value::Signed(number) => write!(out, "{number}"),
-        Value::Hex(number) => write!(out, "\"{number:#x}\""),
-        Value::Symbol(address) | Value::SymbolString(address) => write_place(out, address, symbols),
+        Value::Unsigned(number) => digits::decimal(out, number),
+        Value::Signed(number) => digits::signed(out, number),
+        Value::Hex(number) => write_hexadecimal(out, number),
+        Value::Symbol(address) | Value::SymbolString(address) => write_string(out, places.text(address, symbols)),
         Value::String(Some(text)) => write_string(out, &String::from_utf8_lossy(text)),
-        Value::String(None) => out.write_str("null"),
+        Value::String(None) => out.push_str("null"),
     }
 }
 
-fn write_place(out: &mut dyn Write, address: u64, symbols: Symbols<'_>) -> Result {
-    let mut place = String::new();
-    write_symbol(&mut place, address, symbols)?;
-    write_string(out, &place)
+fn write_hexadecimal(out: &mut String, number: u64) {
+    out.push('"');
+    digits::hexadecimal(out, number);
+    out.push('"');
 }
 
-fn write_string(out: &mut dyn Write, text: &str) -> Result {
-    out.write_char('"')?;
-    for c in text.chars() {
-        match c {
-            '"' => out.write_str("\\\"")?,
-            '\\' => out.write_str("\\\\")?,
-            '\n' => out.write_str("\\n")?,
-            '\r' => out.write_str("\\r")?,
-            '\t' => out.write_str("\\t")?,
-            c if c.is_control() => write!(out, "\\u{:04x}", u32::from(c))?,
-            c => out.write_char(c)?,
-        }
+fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    match text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+        true => out.push_str(text),
+        false => text.chars().for_each(|letter| write_letter(out, letter)),
     }
-    out.write_char('"')
+    out.push('"');
+}
+
+fn write_letter(out: &mut String, letter: char) {
+    match letter {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        // Writing to a String cannot fail.
+        letter if letter.is_control() => drop(write!(out, "\\u{:04x}", u32::from(letter))),
+        letter => out.push(letter),
+    }
 }

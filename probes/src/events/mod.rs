@@ -5,11 +5,13 @@
 
 pub mod args;
 mod attach;
+mod digits;
 pub mod error;
 pub mod fetch;
 pub mod format;
 pub mod json;
 pub mod parse;
+pub mod places;
 pub mod set;
 mod text;
 pub mod trace;

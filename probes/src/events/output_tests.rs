@@ -1,6 +1,7 @@
 //! Records as text and as JSON, to the byte.
 
 use super::format::{Field, Format};
+use super::places::Places;
 use super::testing::{JIFFIES, OPEN, symbol_at};
 use super::types::{Stored, Style};
 use super::{json, trace};
@@ -34,13 +35,13 @@ fn record(ip: u64, return_ip: u64, payload: &[u8]) -> Record {
 
 fn as_text(record: &Record, format: &Format) -> String {
     let mut text = String::new();
-    trace::write(&mut text, record, format, &symbols).expect("a String takes everything");
+    trace::write(&mut text, record, format, &mut Places::default(), &symbols);
     text
 }
 
 fn as_json(record: &Record, format: &Format) -> String {
     let mut text = String::new();
-    json::write(&mut text, record, format, &symbols).expect("a String takes everything");
+    json::write(&mut text, record, format, &mut Places::default(), &symbols);
     text
 }
 

@@ -1,14 +1,12 @@
 //! Records as the text of ftrace's `trace` file, as Linux 6.1 writes it.
 
+use super::digits;
 use super::format::{Format, Reader, Value};
-use crate::guest::Symbol;
+use super::places::{Places, Symbols};
 use crate::records::{Flags, Header, Record};
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
-use core::fmt::{Result, Write};
-
-/// Says which symbol covers an address.
-pub type Symbols<'a> = &'a dyn Fn(u64) -> Option<Symbol>;
 
 /// What stands above the lines: how many records there are, how many were made (the rest was lost), how many CPUs.
 pub fn header(shown: u64, made: u64, cpus: usize) -> String {
@@ -28,79 +26,78 @@ const COLUMNS: &str = "\
 ";
 
 /// Writes one record and the line's end.
-pub fn write(out: &mut dyn Write, record: &Record, format: &Format, symbols: Symbols<'_>) -> Result {
-    write_context(out, &record.header)?;
-    write!(out, "{}: (", format.event)?;
+pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Places, symbols: Symbols<'_>) {
+    write_context(out, &record.header);
+    out.push_str(&format.event);
+    out.push_str(": (");
     if format.returns {
-        write_symbol(out, record.header.return_ip, symbols)?;
-        out.write_str(" <- ")?;
-        write_name(out, record.header.ip, symbols)?;
+        out.push_str(places.text(record.header.return_ip, symbols));
+        out.push_str(" <- ");
+        out.push_str(places.name(record.header.ip, symbols));
     } else {
-        write_symbol(out, record.header.ip, symbols)?;
+        out.push_str(places.text(record.header.ip, symbols));
     }
-    out.write_char(')')?;
+    out.push(')');
     let mut values = Reader::new(&record.payload);
     for field in &format.fields {
-        write!(out, " {}=", field.name)?;
+        out.push(' ');
+        out.push_str(&field.name);
+        out.push('=');
         match field.count {
-            None => write_value(out, values.next(field.stored), symbols)?,
+            None => write_value(out, values.next(field.stored), places, symbols),
             Some(count) => {
                 for index in 0..count {
-                    out.write_char(if index == 0 { '{' } else { ',' })?;
-                    write_value(out, values.next(field.stored), symbols)?;
+                    out.push(if index == 0 { '{' } else { ',' });
+                    write_value(out, values.next(field.stored), places, symbols);
                 }
-                out.write_char('}')?;
+                out.push('}');
             }
         }
     }
-    out.write_char('\n')
+    out.push('\n');
 }
 
-fn write_context(out: &mut dyn Write, header: &Header) -> Result {
+fn write_context(out: &mut String, header: &Header) {
     let comm = comm(header);
-    let interrupts = if header.flags.contains(Flags::INTERRUPTS_OFF) { 'd' } else { '.' };
     let microseconds = header.time / 1000 + u64::from(header.time % 1000 >= 500);
-    let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
-    write!(out, "{comm:>16}-{:<7} [{:03}] {interrupts}.... {seconds:>5}.{fraction:06}: ", header.pid, header.cpu)
+    digits::fill(out, 16_usize.saturating_sub(comm.chars().count()), ' ');
+    out.push_str(&comm);
+    out.push('-');
+    digits::left(out, header.pid.into(), 7);
+    out.push_str(" [");
+    digits::right(out, header.cpu.into(), 3, '0');
+    out.push_str(if header.flags.contains(Flags::INTERRUPTS_OFF) { "] d.... " } else { "] ..... " });
+    digits::right(out, microseconds / 1_000_000, 5, ' ');
+    out.push('.');
+    digits::right(out, microseconds % 1_000_000, 6, '0');
+    out.push_str(": ");
 }
 
 /// The task's name as ftrace shows it.
-pub(super) fn comm(header: &Header) -> String {
+pub(super) fn comm(header: &Header) -> Cow<'_, str> {
     let name = header.comm.split(|byte| *byte == 0).next().unwrap_or_default();
     match header.pid {
         // The machine cannot tell, or Linux could not.
-        _ if name.is_empty() => String::from("<...>"),
-        0 => String::from("<idle>"),
-        _ => String::from_utf8_lossy(name).into_owned(),
+        _ if name.is_empty() => "<...>".into(),
+        0 => "<idle>".into(),
+        _ => String::from_utf8_lossy(name),
     }
 }
 
-fn write_value(out: &mut dyn Write, value: Value<'_>, symbols: Symbols<'_>) -> Result {
+fn write_value(out: &mut String, value: Value<'_>, places: &mut Places, symbols: Symbols<'_>) {
     match value {
-        Value::Unsigned(number) => write!(out, "{number}"),
-        Value::Signed(number) => write!(out, "{number}"),
-        Value::Hex(number) => write!(out, "{number:#x}"),
-        Value::Symbol(address) => write_symbol(out, address, symbols),
-        Value::SymbolString(address) => {
-            out.write_char('"')?;
-            write_symbol(out, address, symbols)?;
-            out.write_char('"')
-        }
-        Value::String(Some(text)) => write!(out, "\"{}\"", String::from_utf8_lossy(text)),
-        Value::String(None) => out.write_str("(fault)"),
+        Value::Unsigned(number) => digits::decimal(out, number),
+        Value::Signed(number) => digits::signed(out, number),
+        Value::Hex(number) => digits::hexadecimal(out, number),
+        Value::Symbol(address) => out.push_str(places.text(address, symbols)),
+        Value::SymbolString(address) => quoted(out, places.text(address, symbols)),
+        Value::String(Some(text)) => quoted(out, &String::from_utf8_lossy(text)),
+        Value::String(None) => out.push_str("(fault)"),
     }
 }
 
-/// `vfs_read+0x4/0x1a0 [module]`
-pub(super) fn write_symbol(out: &mut dyn Write, address: u64, symbols: Symbols<'_>) -> Result {
-    let Some(symbol) = symbols(address) else { return write!(out, "{address:#x}") };
-    write!(out, "{}+{:#x}/{:#x}", symbol.name, address.wrapping_sub(symbol.start), symbol.size)?;
-    symbol.module.map_or(Ok(()), |module| write!(out, " [{module}]"))
-}
-
-fn write_name(out: &mut dyn Write, address: u64, symbols: Symbols<'_>) -> Result {
-    match symbols(address) {
-        Some(symbol) => out.write_str(&symbol.name),
-        None => write!(out, "{address:#x}"),
-    }
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
 }

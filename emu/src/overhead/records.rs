@@ -1,0 +1,47 @@
+//! What a record costs from the ring to the text: an event with two arguments on the benchmark loop, written where nobody reads it.
+
+use super::bench_loop::{BenchLoop, TARGET};
+use crate::cli::records::Records;
+use crate::cli::run::Format;
+use std::path::Path;
+use trapline_probes::events::parse::{self, Line};
+use trapline_probes::events::set::EventSet;
+
+/// The ways in which records are written.
+pub const FORMATS: &[(&str, Format)] = &[("trace", Format::Trace), ("json", Format::Json)];
+
+/// See the file's text.
+pub struct Recorded {
+    bench: BenchLoop,
+    events: EventSet,
+    records: Records,
+}
+
+impl Recorded {
+    /// The guest of that name, with the event.
+    pub fn new(guest: &str, format: Format) -> Result<Recorded, String> {
+        let mut bench = BenchLoop::tiny(guest)?;
+        let mut events = EventSet::default();
+        let line = parse::line(&format!("p:target {TARGET} one=$arg1 two=$arg2"));
+        let Ok(Some(Line::Add(definition))) = line else { return Err("the event cannot be read".into()) };
+        bench.session().with_engine(|engine, guest| {
+            events.add(engine, guest, definition).map_err(|error| error.to_string())?;
+            events.enable_all(engine, guest, true).map_err(|refusal| refusal.to_string())
+        })?;
+        let records = Records::new(format, Some(Path::new("/dev/null"))).map_err(|_| "/dev/null cannot be written")?;
+        Ok(Recorded { bench, events, records })
+    }
+
+    /// Lets the guest run for so many nanoseconds of its time; how many records then wait.
+    pub fn make(&mut self, nanoseconds: u64) -> Result<u64, String> {
+        self.bench.run(nanoseconds)?;
+        Ok(self.bench.session().with_engine(|engine, _| engine.records().len()) as u64)
+    }
+
+    /// Takes and writes them.
+    pub fn take(&mut self) -> Result<(), String> {
+        let (events, records) = (&self.events, &mut self.records);
+        let taken = self.bench.session().with_engine(|engine, guest| records.take(events, engine, guest));
+        taken.map_err(|_| "the records cannot be written".into())
+    }
+}

@@ -1,0 +1,88 @@
+//! Numbers as records show them, without the machinery of `format!`: there are several in each.
+
+use alloc::string::String;
+
+/// As many digits as a number has at most.
+const MOST: usize = 20;
+
+/// The digits of a number in front of the end of the room for them.
+fn digits<const BASE: u64>(mut value: u64, room: &mut [u8; MOST]) -> &str {
+    let mut at = MOST;
+    for digit in room.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value % BASE) as usize];
+        value /= BASE;
+        at -= 1;
+        if value == 0 {
+            break;
+        }
+    }
+    core::str::from_utf8(&room[at..]).unwrap_or_default()
+}
+
+/// `{}`
+pub(super) fn decimal(out: &mut String, value: u64) {
+    out.push_str(digits::<10>(value, &mut [0; MOST]));
+}
+
+/// `{}` of a number that may be negative.
+pub(super) fn signed(out: &mut String, value: i64) {
+    if value < 0 {
+        out.push('-');
+    }
+    decimal(out, value.unsigned_abs());
+}
+
+/// `{:#x}`
+pub(super) fn hexadecimal(out: &mut String, value: u64) {
+    out.push_str("0x");
+    out.push_str(digits::<16>(value, &mut [0; MOST]));
+}
+
+/// `{:0WIDTH}`, or with blanks `{:>WIDTH}`.
+pub(super) fn right(out: &mut String, value: u64, width: usize, filler: char) {
+    let mut room = [0; MOST];
+    let digits = digits::<10>(value, &mut room);
+    fill(out, width.saturating_sub(digits.len()), filler);
+    out.push_str(digits);
+}
+
+/// `{:<WIDTH}`
+pub(super) fn left(out: &mut String, value: u64, width: usize) {
+    let mut room = [0; MOST];
+    let digits = digits::<10>(value, &mut room);
+    out.push_str(digits);
+    fill(out, width.saturating_sub(digits.len()), ' ');
+}
+
+/// The same character so many times.
+pub(super) fn fill(out: &mut String, count: usize, filler: char) {
+    out.extend(core::iter::repeat_n(filler, count));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use proptest::prelude::*;
+
+    fn written(with: impl Fn(&mut String)) -> String {
+        let mut text = String::new();
+        with(&mut text);
+        text
+    }
+
+    proptest! {
+        /// DV-4: numbers are what `format!` writes, to the character.
+        #[test]
+        fn numbers_are_what_format_writes(value in any::<u64>(), shift in 0_u32..64) {
+            for value in [value >> shift, 0, u64::MAX] {
+                prop_assert_eq!(written(|out| decimal(out, value)), format!("{value}"));
+                prop_assert_eq!(written(|out| signed(out, value as i64)), format!("{}", value as i64));
+                prop_assert_eq!(written(|out| hexadecimal(out, value)), format!("{value:#x}"));
+                prop_assert_eq!(written(|out| right(out, value, 6, '0')), format!("{value:06}"));
+                prop_assert_eq!(written(|out| right(out, value, 5, ' ')), format!("{value:>5}"));
+                prop_assert_eq!(written(|out| left(out, value, 7)), format!("{value:<7}"));
+            }
+        }
+    }
+}

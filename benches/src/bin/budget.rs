@@ -223,7 +223,7 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
     }
     guests.retain(|guest| of.is_empty() || of.contains(guest));
     let mut over = String::new();
-    println!("{:<14}{:<12}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
+    println!("{:<20}{:<12}{:>10}{:>10}{:>10}", "guest", "what", "measured", "at most", "goal");
     for guest in guests {
         let rows = || budgets.iter().filter(|budget| budget.guest == guest);
         let mut numbers: Vec<String> = rows().flat_map(Budget::numbers).map(String::from).collect();
@@ -232,7 +232,7 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
         let added = added(guest, &numbers)?;
         for budget in rows() {
             let value = value_of(&added, &budget.what).ok_or(format!("{guest}: nothing measures {}", budget.what))?;
-            println!("{guest:<14}{:<12}{value:>10.2}{:>10}{:>10}", budget.what, budget.most, budget.goal);
+            println!("{guest:<20}{:<12}{value:>10.2}{:>10}{:>10}", budget.what, budget.most, budget.goal);
             if value > budget.most {
                 let _ = write!(over, "\n  {guest} {}: {value:.2}, at most {}", budget.what, budget.most);
             }

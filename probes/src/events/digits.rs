@@ -39,7 +39,7 @@ pub(super) fn hexadecimal(out: &mut String, value: u64) {
 }
 
 /// `{:0WIDTH}`, or with blanks `{:>WIDTH}`.
-pub(super) fn right(out: &mut String, value: u64, width: usize, filler: char) {
+pub(super) fn right(out: &mut String, value: u64, width: usize, filler: &str) {
     let mut room = [0; MOST];
     let digits = digits::<10>(value, &mut room);
     fill(out, width.saturating_sub(digits.len()), filler);
@@ -51,13 +51,18 @@ pub(super) fn left(out: &mut String, value: u64, width: usize) {
     let mut room = [0; MOST];
     let digits = digits::<10>(value, &mut room);
     out.push_str(digits);
-    fill(out, width.saturating_sub(digits.len()), ' ');
+    fill(out, width.saturating_sub(digits.len()), BLANKS);
 }
 
-/// The same character so many times.
-pub(super) fn fill(out: &mut String, count: usize, filler: char) {
-    out.extend(core::iter::repeat_n(filler, count));
+/// Blanks or zeros, as many as are asked for and there are.
+pub(super) fn fill(out: &mut String, count: usize, filler: &str) {
+    out.push_str(filler.get(..count).unwrap_or(filler));
 }
+
+/// For `fill`: more than any column is wide.
+pub(super) const BLANKS: &str = "                    ";
+/// The same of zeros.
+pub(super) const ZEROS: &str = "00000000000000000000";
 
 #[cfg(test)]
 mod tests {
@@ -79,8 +84,8 @@ mod tests {
                 prop_assert_eq!(written(|out| decimal(out, value)), format!("{value}"));
                 prop_assert_eq!(written(|out| signed(out, value as i64)), format!("{}", value as i64));
                 prop_assert_eq!(written(|out| hexadecimal(out, value)), format!("{value:#x}"));
-                prop_assert_eq!(written(|out| right(out, value, 6, '0')), format!("{value:06}"));
-                prop_assert_eq!(written(|out| right(out, value, 5, ' ')), format!("{value:>5}"));
+                prop_assert_eq!(written(|out| right(out, value, 6, ZEROS)), format!("{value:06}"));
+                prop_assert_eq!(written(|out| right(out, value, 5, BLANKS)), format!("{value:>5}"));
                 prop_assert_eq!(written(|out| left(out, value, 7)), format!("{value:<7}"));
             }
         }

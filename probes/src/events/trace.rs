@@ -60,16 +60,16 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
 fn write_context(out: &mut String, header: &Header) {
     let comm = comm(header);
     let microseconds = header.time / 1000 + u64::from(header.time % 1000 >= 500);
-    digits::fill(out, 16_usize.saturating_sub(comm.chars().count()), ' ');
+    digits::fill(out, 16_usize.saturating_sub(comm.chars().count()), digits::BLANKS);
     out.push_str(&comm);
     out.push('-');
     digits::left(out, header.pid.into(), 7);
     out.push_str(" [");
-    digits::right(out, header.cpu.into(), 3, '0');
+    digits::right(out, header.cpu.into(), 3, digits::ZEROS);
     out.push_str(if header.flags.contains(Flags::INTERRUPTS_OFF) { "] d.... " } else { "] ..... " });
-    digits::right(out, microseconds / 1_000_000, 5, ' ');
+    digits::right(out, microseconds / 1_000_000, 5, digits::BLANKS);
     out.push('.');
-    digits::right(out, microseconds % 1_000_000, 6, '0');
+    digits::right(out, microseconds % 1_000_000, 6, digits::ZEROS);
     out.push_str(": ");
 }
 

@@ -261,6 +261,12 @@ fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
 }
 
+/// BY-4: 32 bits of ARM with the long format of page tables, on another core.
+#[test]
+fn debian_armhf_with_long_tables_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/armhf-lpae", "armv7l", 8, false);
+}
+
 /// BY-4, OP-7: a PREEMPT_RT kernel, whose interrupts are threads; it interrupts itself by its local APIC.
 #[test]
 fn debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes() {

@@ -7,7 +7,8 @@ use trapline_isa::arch::Arch;
 /// On the command line.
 #[derive(clap::Args, Default)]
 pub struct CpuArg {
-    /// Which CPU the guest finds: `amd` or `intel` for x86, `cortex-a57` or `cortex-a72` for arm64, the first of which are the usual ones. On Intel's,
+    /// Which CPU the guest finds: `amd` or `intel` for x86, `cortex-a57` or `cortex-a72` for arm64, the first of which are the usual ones;
+    /// `cortex-a8` or `cortex-a15` for 32-bit ARM, by what the kernel is made for. On Intel's,
     /// Linux keeps its page tables apart from those of programs
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
@@ -16,8 +17,8 @@ pub struct CpuArg {
 impl CpuArg {
     /// The name, if there is such a CPU for these kernels.
     pub fn of(&self, arch: Arch) -> Result<Option<String>, Failure> {
-        if self.is_given() {
-            let chosen = arches::of(arch).machine().and_then(|machine| machine.model.choice(self.cpu.as_deref()));
+        if let Some(name) = &self.cpu {
+            let chosen = arches::of(arch).machine().and_then(|machine| machine.model.named_choice(name));
             chosen.map_err(|error| Failure::usage(format!("--cpu: {error}")))?;
         }
         Ok(self.cpu.clone())

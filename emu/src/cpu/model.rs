@@ -16,8 +16,10 @@ use trapline_isa::regs::Reg;
 pub struct Model {
     /// Which ISA.
     pub arch: Arch,
-    /// The CPUs that its guests can find here; the first is the usual one.
+    /// The CPUs that its guests can find here.
     pub choices: &'static [Choice],
+    /// The name of the one that a kernel finds unless somebody chooses.
+    pub usual: fn(&Kernel) -> &'static str,
     /// Proves, once, that such a core can be operated on as it is done here.
     pub self_check: fn() -> Result<(), String>,
     /// What arrives, and how it is given to the guest.
@@ -145,16 +147,18 @@ impl Choice {
 }
 
 impl Model {
-    /// The CPU of that name, or the usual one.
-    pub fn choice(&self, name: Option<&str>) -> Result<&'static Choice, MachineError> {
-        let found = match name {
-            None => self.choices.first(),
-            Some(name) => self.choices.iter().find(|choice| choice.name == name),
-        };
+    /// The CPU of that name, or the usual one of this kernel.
+    pub fn choice(&self, name: Option<&str>, kernel: &Kernel) -> Result<&'static Choice, MachineError> {
+        self.named_choice(name.unwrap_or_else(|| (self.usual)(kernel)))
+    }
+
+    /// The CPU of that name.
+    pub fn named_choice(&self, name: &str) -> Result<&'static Choice, MachineError> {
+        let found = self.choices.iter().find(|choice| choice.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.choices.iter().map(|choice| choice.name).collect();
-            let (isa, wanted, names) = (self.arch.name(), name.unwrap_or("none"), names.join(", "));
-            MachineError::Config(format!("`{wanted}` is no CPU for {isa} kernels; there is: {names}"))
+            let (isa, names) = (self.arch.name(), names.join(", "));
+            MachineError::Config(format!("`{name}` is no CPU for {isa} kernels; there is: {names}"))
         })
     }
 }

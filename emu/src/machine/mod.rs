@@ -284,7 +284,7 @@ impl<L: Listener> Machine<L> {
     ) -> Result<Machine<L>, MachineError> {
         let machine = arches::of(kernel.arch).machine()?;
         let (model, spec) = (machine.model, machine.board(kernel));
-        let cpu = model.choice(config.cpu.as_deref())?;
+        let cpu = model.choice(config.cpu.as_deref(), kernel)?;
         (model.self_check)().map_err(MachineError::Core)?;
         let told = checked_ram(spec, config)?;
         let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);

@@ -1,25 +1,60 @@
 //! The kind of core that 32-bit ARM runs on.
 
 use super::state::{self, CPSR_THUMB};
+use crate::boot::Kernel;
 use crate::unicorn::arm::LIBRARY;
 use crate::unicorn::bare::Program;
 use crate::unicorn::engine::Handle;
 use crate::unicorn::kinds::Kind;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM};
 
-/// Cortex-A8 in the library's list.
-const MODEL: i32 = 15;
+/// Cortex-A8 in the library's list, and what it says it is.
+const CORTEX_A8: (i32, u32) = (15, 0x410f_c080);
+/// Cortex-A15.
+const CORTEX_A15: (i32, u32) = (17, 0x410f_c0f0);
 
 /// A core without a generic timer: that of the library reads the host's clock.
-pub static CORE: Kind = Kind {
-    library: &LIBRARY,
-    model: MODEL,
-    physical_bits: 32,
-    encode_pc: pc_with_mode,
-    live_pc: state::PC,
-    live_general: (state::REGS, state::GENERAL),
-    pc: || RegisterARM::PC.into(),
-};
+pub static CORE: Kind = Kind::cortex(CORTEX_A8.0);
+/// One that knows page tables in the long format. It has such a timer; no device tree of ours tells of it.
+pub static CORE_WITH_LONG_TABLES: Kind = Kind::cortex(CORTEX_A15.0);
+
+/// The core that a kernel is made for: it has a table of CPUs, of which the first that is one of these is taken. (Its last row takes any CPU of the
+/// seventh architecture, also where it needs what not every one has.)
+pub fn of(kernel: &Kernel) -> &'static str {
+    let knows = |(_, number): (i32, u32)| rows(kernel).any(|(value, mask)| mask.count_ones() > 16 && number & mask == value);
+    match !knows(CORTEX_A8) && knows(CORTEX_A15) {
+        true => "cortex-a15",
+        false => "cortex-a8",
+    }
+}
+
+/// Number and mask of each row of that table.
+fn rows(kernel: &Kernel) -> impl Iterator<Item = (u32, u32)> {
+    const ROW: usize = 52;
+    let address = |name| kernel.symbols.address_of(name).unwrap_or(0);
+    let (start, end) = (address("__proc_info_begin"), address("__proc_info_end"));
+    let numbers = move |at| {
+        let mut row = [0; 8];
+        kernel.read(at, &mut row).ok()?;
+        let [value, mask] = [0, 4].map(|at| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]));
+        Some((value, mask))
+    };
+    (start..end).step_by(ROW).map_while(numbers)
+}
+
+impl Kind {
+    const fn cortex(model: i32) -> Kind {
+        Kind {
+            model,
+            library: &LIBRARY,
+            physical_bits: 32,
+            encode_pc: pc_with_mode,
+            live_pc: state::PC,
+            live_general: (state::REGS, state::GENERAL),
+            pc: || RegisterARM::PC.into(),
+        }
+    }
+}
 
 /// Bit 0 says that it is Thumb code; what the flags say now goes on.
 fn pc_with_mode(handle: &Handle, pc: u64) -> u64 {

@@ -1,9 +1,10 @@
-//! 32-bit ARM: the same rooms as every ISA, and `boot.rs`, `check.rs` and `paging.rs` of their own.
+//! 32-bit ARM: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `long.rs` (page tables of two formats) of their own.
 
 pub mod boot;
 pub mod check;
 pub mod core;
 pub mod deliver;
+pub mod long;
 pub mod named;
 pub mod paging;
 pub mod state;
@@ -21,12 +22,14 @@ pub static ARM: Model = model(Arch::Arm);
 /// Kernels in Thumb code, on the same core.
 pub static THUMB2: Model = model(Arch::Thumb2);
 
-const CHOICES: &[Choice] = &[Choice::of("cortex-a8", &core::CORE)];
+const CHOICES: &[Choice] =
+    &[Choice::of("cortex-a8", &core::CORE), Choice::of("cortex-a15", &core::CORE_WITH_LONG_TABLES)];
 
 const fn model(arch: Arch) -> Model {
     Model {
         arch,
         choices: CHOICES,
+        usual: core::of,
         self_check: check::self_check,
         exceptions: Exceptions {
             arrived: trap::trap,
@@ -48,7 +51,7 @@ const fn model(arch: Arch) -> Model {
         window: Window {
             start: window::WINDOW_START,
             most: window::WINDOW_MOST,
-            // Sections of 1 MiB in the guest's own first-level table.
+            // Sections of 1 MiB, or blocks of 2 MiB, in the guest's own tables.
             table_bytes: |_| 0,
             prepare: |_, _| (),
             show: window::show_window,

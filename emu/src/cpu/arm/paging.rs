@@ -1,5 +1,6 @@
 //! Walks of the guest's page tables in the short format: sections of 1 MiB and 16 MiB, pages of 4 KiB and 64 KiB.
 
+use super::long;
 use super::state::{CONTROL, PARTED, TABLES_HIGH, TABLES_LOW};
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;
@@ -22,16 +23,14 @@ pub struct Found {
 }
 
 impl Table {
-    /// The one for an address; `None`: the MMU is off.
-    pub fn of(handle: &Handle, address: u64) -> Option<Table> {
-        (handle.live32(CONTROL) & MMU_ON != 0).then(|| {
-            let parted = handle.live32(PARTED) & 7;
-            let low = parted == 0 || address >> (32 - parted) == 0;
-            match low {
-                true => Table(u64::from(handle.live32(TABLES_LOW) & !((1 << (14 - parted)) - 1))),
-                false => Table(u64::from(handle.live32(TABLES_HIGH) & 0xffff_c000)),
-            }
-        })
+    /// The one for an address.
+    pub fn of(handle: &Handle, address: u64) -> Table {
+        let parted = handle.live32(PARTED) & 7;
+        let low = parted == 0 || address >> (32 - parted) == 0;
+        match low {
+            true => Table(u64::from(handle.live32(TABLES_LOW) & !((1 << (14 - parted)) - 1))),
+            false => Table(u64::from(handle.live32(TABLES_HIGH) & 0xffff_c000)),
+        }
     }
 
     /// Where the entry of 1 MiB for an address lies.
@@ -67,11 +66,22 @@ impl Table {
     }
 }
 
+/// Whether addresses are translated at all.
+pub fn is_on(handle: &Handle) -> bool {
+    handle.live32(CONTROL) & MMU_ON != 0
+}
+
 /// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let fault = Fault { address, write: access == Access::Write };
-    let Some(table) = Table::of(handle, address) else { return Ok(address) };
-    let found = table.walk(ram, address).ok_or(fault)?;
+    if !is_on(handle) {
+        return Ok(address);
+    }
+    let found = match long::is_in_force(handle) {
+        true => long::Table::of(handle, address).and_then(|table| table.walk(ram, address)),
+        false => Table::of(handle, address).walk(ram, address),
+    };
+    let found = found.ok_or(fault)?;
     if access == Access::Write && !found.writable { Err(fault) } else { Ok(found.physical) }
 }
 

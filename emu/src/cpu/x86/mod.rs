@@ -29,6 +29,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
     Model {
         arch,
         choices: CHOICES,
+        usual: |_| "amd",
         self_check: check::self_check,
         exceptions: Exceptions {
             arrived: trap::trap::<LONG>,

@@ -154,7 +154,7 @@ impl<L: Listener> Inner<L> {
             Answer::NotOurs if self.window.holds(trap.pc) => self.exception(cpu, trap),
             _ => {
                 let resume = if pc == trap.pc { trap.resume } else { pc };
-                self.view.clock.resume(trap.resume - trap.pc, None);
+                self.view.clock.resume(trap.resume.wrapping_sub(trap.pc) & self.view.mask, None);
                 self.give(cpu, trap.exception, resume);
             }
         }
@@ -185,7 +185,9 @@ impl<L: Listener> Inner<L> {
         } else {
             self.view.clock.close_at(resume)
         };
-        if self.window.holds(trap.pc) {
+        let in_window = self.window.holds(trap.pc);
+        // A handler in guest code is asked about wherever it faults.
+        if in_window || self.frozen {
             let answer = match trap.kind {
                 TrapKind::Step => self.stepped(trap.pc),
                 _ => {
@@ -205,7 +207,7 @@ impl<L: Listener> Inner<L> {
                 cpu.set_pc(resume);
                 return;
             }
-            if exception.fetch && !self.window.holds(resume) {
+            if in_window && exception.fetch && !self.window.holds(resume) {
                 // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
                 self.view.clock.resume(0, None);
                 (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &exception, self.fault_address);

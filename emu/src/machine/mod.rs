@@ -40,7 +40,7 @@ pub trait Listener: 'static {
     fn place(&self, pc: u64) -> Place;
     /// A breakpoint in kernel code: ours?
     fn breakpoint(&mut self, cpu: &mut View) -> Answer;
-    /// An exception whose pc lies in the probe window; puts the pc back to where it belongs.
+    /// An exception whose pc lies in the probe window, or of a handler in guest code; puts the pc back to where it belongs.
     fn fault(&mut self, cpu: &mut View, vector: u32) -> Answer;
     /// The trap of a step that the guest takes through its own code, with the pc in the probe window; puts it back to where it belongs.
     fn stepped(&mut self, cpu: &mut View) -> Answer {

@@ -184,7 +184,7 @@ impl<L: Listener> Machine<L> {
         self.switch_to(number);
         let inner = &mut self.inner;
         let others = (0..ready.len()).filter(|other| *other != number).filter_map(|other| ready[other]).min();
-        inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at) + slice());
+        inner.slice_end = others.map_or(Ticks::MAX, |other| other.max(at).saturating_add(slice()));
         if inner.cpus[number].halted {
             inner.view.clock.sleep_until(at);
             inner.board.advance(At { cpu: number, now: at });

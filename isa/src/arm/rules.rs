@@ -145,6 +145,20 @@ pub fn reads_pc(set: Set, insn: &Insn) -> bool {
     }
 }
 
+/// Whether what it does in memory depends on where it stands; of what reads the pc and does not, a fault is the same anywhere.
+pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
+    let Ok(Plan::Emulate(what)) = plan(set, insn, Policy::Best) else { return false };
+    let word = what.value as u32;
+    let is_based = word >> 16 & 15 == 15;
+    match what.op {
+        emulate::TABLE => what.a == 15 || what.b == 15,
+        emulate::TRANSFER => is_based || word >> 25 & 1 != 0 && word & 15 == 15,
+        emulate::EXTRA => is_based || word >> 22 & 1 == 0 && word & 15 == 15,
+        emulate::BLOCK => is_based,
+        _ => reads_pc(set, insn),
+    }
+}
+
 /// How an instruction runs, or why it may not be probed.
 #[derive(Clone, Copy)]
 enum Verdict {

@@ -77,22 +77,23 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// The copy that runs at `at` instead of at its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and runs here only when its computation faults, to fault itself. If it reads the pc it would fault
-/// elsewhere or not at all, so then it is an undefined instruction: never a load of something else.
+/// What uses the pc is computed and runs here only when its computation faults, to fault itself: a store of the pc faults before it stores.
+/// If its address counts from the pc it would fault elsewhere or not at all, so then it is an undefined instruction: never a load of
+/// something else.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };
     copy.bytes[..displaced].copy_from_slice(insn.bytes());
-    let reads_pc = rules::reads_pc(set, insn);
+    let counts_from_pc = rules::counts_from_pc(set, insn);
     match set {
         Set::A32 => {
-            if reads_pc {
+            if counts_from_pc {
                 copy.bytes[..LENGTH].copy_from_slice(&UNDEFINED.to_le_bytes());
             }
             let behind = at.wrapping_add(LENGTH as u64);
             let tail = match tail {
                 Tail::Breakpoint => BREAKPOINT,
-                Tail::JumpBack if reads_pc => return Err(OUT_OF_REACH.refusal()),
+                Tail::JumpBack if rules::reads_pc(set, insn) => return Err(OUT_OF_REACH.refusal()),
                 Tail::JumpBack => detour::branch(detour::ALWAYS, behind, insn.next()).ok_or(OUT_OF_REACH.refusal())?,
             };
             copy.bytes[LENGTH..2 * LENGTH].copy_from_slice(&tail.to_le_bytes());
@@ -104,7 +105,7 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
             if tail == Tail::JumpBack {
                 return Err(NO_WAY_BACK.refusal());
             }
-            if reads_pc {
+            if counts_from_pc {
                 let undefined = THUMB_UNDEFINED.to_le_bytes();
                 copy.bytes[..2].copy_from_slice(&undefined);
                 copy.bytes[2..displaced].copy_from_slice(&undefined[..displaced - 2]);

@@ -85,6 +85,8 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("addeq pc, pc, r2, lsl #2",        Arch::Arm, &0x008f_f102_u32.to_le_bytes()),
     ("adds r0, pc, r2, ror #3",         Arch::Arm, &0xe09f_01e2_u32.to_le_bytes()),
     ("adr r1",                          Arch::Arm, &0xe28f_1018_u32.to_le_bytes()),
+    ("str pc that may fault",           Arch::Arm, &0xe583_f000_u32.to_le_bytes()),
+    ("stmdb {fp, ip, lr, pc}, likewise", Arch::Arm, &0xe923_d800_u32.to_le_bytes()),
     ("ldr r2, literal",                 Arch::Arm, &0xe59f_2040_u32.to_le_bytes()),
     ("ldr pc, literal",                 Arch::Arm, &0xe59f_f040_u32.to_le_bytes()),
     ("ldr pc, [r3], #4",                Arch::Arm, &0xe493_f004_u32.to_le_bytes()),
@@ -128,8 +130,8 @@ const LEFT_OUT: &[Reason] = &[
 #[rustfmt::skip]
 const NO_PROMISE: &[Outcome] = &[
     ("a load of the instruction itself sees the breakpoint on it, and a store overwrites that", |case, _| touches_itself(case)),
-    ("what reads the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
-        |case, after| reads_pc(&case.bytes) && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == SEEN_FROM + PLACE)),
+    ("what counts from the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+        |case, after| counts_from_pc(&case.bytes) && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == SEEN_FROM + PLACE)),
 ];
 
 /// A memory fault, as this kind of core numbers it.
@@ -150,8 +152,8 @@ fn touches_itself(case: &Before) -> bool {
     word >> 16 & 15 == 15 && (NEAR.contains(&offset) || NEAR.contains(&offset.wrapping_neg()))
 }
 
-fn reads_pc(bytes: &[u8]) -> bool {
-    (Arch::Arm.isa().decode)(SEEN_FROM + PLACE, bytes).is_ok_and(|insn| rules::reads_pc(Set::A32, &insn))
+fn counts_from_pc(bytes: &[u8]) -> bool {
+    (Arch::Arm.isa().decode)(SEEN_FROM + PLACE, bytes).is_ok_and(|insn| rules::counts_from_pc(Set::A32, &insn))
 }
 
 fn word(bytes: &[u8]) -> u32 {
@@ -222,10 +224,10 @@ const THUMB_LEFT_OUT: &[Reason] = &[
 
 #[rustfmt::skip]
 const THUMB_NO_PROMISE: &[Outcome] = &[
-    ("what reads the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+    ("what counts from the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
         |case, after| {
             let at = SEEN_FROM + PLACE;
-            let reads = (Arch::Thumb2.isa().decode)(at, &case.bytes).is_ok_and(|insn| rules::reads_pc(Set::Thumb, &insn));
+            let reads = (Arch::Thumb2.isa().decode)(at, &case.bytes).is_ok_and(|insn| rules::counts_from_pc(Set::Thumb, &insn));
             reads && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == at)
         }),
     ("a load of the instruction itself sees the breakpoint on it", |case, _| {

@@ -1,8 +1,8 @@
 //! The bench of i386 and x86_64: page tables, descriptors, gates, and what is known to be hard.
 
 use super::{
-    After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, EXCEPTION_STACK, FREE, HANDLERS, MEDIA, PAGE_TABLES, PLACE, Piece, Reason,
-    is_mapped, steps,
+    After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, EXCEPTION_STACK, FREE, HANDLERS, LAST_PAGE, MEDIA, PAGE_TABLES, PLACE,
+    Piece, Reason, is_mapped, steps,
 };
 use proptest::prelude::*;
 use trapline::machine::What;
@@ -179,10 +179,11 @@ fn task_state() -> Vec<u8> {
 }
 
 /// The places above at their own addresses and nothing else, so that a stray jump ends soon; on x86_64 a directory for the kernel's
-/// end of the address space too, where the window appears.
+/// end of the address space too, where the window appears. The last page of all is there as well.
 fn page_tables(arch: Arch) -> Vec<u8> {
     const TABLE: u64 = 0x1000;
     const PRESENT_WRITABLE: u64 = 3;
+    let last = LAST_PAGE | PRESENT_WRITABLE;
     let table = |number: u64| (PAGE_TABLES + number * TABLE) | PRESENT_WRITABLE;
     let pages = (0..4096u64).map(|page| page << 12).map(|at| if is_mapped(at) { at | PRESENT_WRITABLE } else { 0 });
     match arch {
@@ -195,6 +196,10 @@ fn page_tables(arch: Arch) -> Vec<u8> {
             }
             words[3 * 512 + 510] = table(4);
             words.extend(pages);
+            words.resize(15 * 512, 0);
+            words[3 * 512 + 511] = table(13);
+            words[13 * 512 + 511] = table(14);
+            words[14 * 512 + 511] = last;
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
         _ => {
@@ -203,6 +208,9 @@ fn page_tables(arch: Arch) -> Vec<u8> {
                 *word = table(1 + directory as u64) as u32;
             }
             words.extend(pages.map(|word| word as u32));
+            words[1023] = table(5) as u32;
+            words.resize(6 * 1024, 0);
+            words[5 * 1024 + 1023] = last as u32;
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
     }

@@ -317,6 +317,47 @@ fn jprobes_run_in_guest_code_and_on_the_host() {
     }
 }
 
+/// KP-9, JP-3: a handler in guest code that copies from and to where nothing is: the fault handler is asked, ends it, and the function
+/// runs as if nothing had happened.
+#[test]
+fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
+    for (arch, name) in GUESTS {
+        let plain = run(&mut session(name, 1));
+        let mut session = session(name, 1);
+        let end = session.kernel().symbols.address_of("jprobe_return").expect("a symbol");
+        let copies = session.kernel().symbols.find("memcpy").expect("a symbol");
+        let faults = Arc::new(Mutex::new(Vec::new()));
+        let seen_faults = Arc::clone(&faults);
+        let probe = Kprobe::at("do_fork").fault(move |hit, _| {
+            if let Ok(mut faults) = seen_faults.lock() {
+                faults.push(hit.pc());
+            }
+            hit.set_pc(end);
+            true
+        });
+        let jprobe = Jprobe::on(probe).guest("memcpy");
+        // For the handler, and the function's first instruction, the first argument leads nowhere.
+        let (first, true_value) = (argument(*arch, 0), Arc::new(AtomicU64::new(0)));
+        let before = Arc::clone(&true_value);
+        let misleading = Kprobe::at("do_fork")
+            .pre(move |hit| {
+                before.store(hit.reg(first).unwrap_or_default(), Ordering::Relaxed);
+                hit.set_reg(first, !0x1fff);
+                Flow::Continue
+            })
+            .post(move |hit| {
+                hit.set_reg(first, true_value.load(Ordering::Relaxed));
+            });
+        session.register_kprobe(&misleading).unwrap_or_else(|why| panic!("{name}: {why}"));
+        session.register_jprobe(&jprobe).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let seen = run(&mut session);
+        assert_same(name, &plain, &seen);
+        let faults = faults.lock().map(|faults| faults.clone()).unwrap_or_default();
+        assert!(jprobe.hits() > 10 && faults.len() as u64 == jprobe.hits(), "{name}: {} hits, {faults:x?}", jprobe.hits());
+        assert!(faults.iter().all(|pc| (copies.start..copies.start + copies.size).contains(pc)), "{name}: {faults:x?}");
+    }
+}
+
 fn seen_by_guest(session: &Session, symbol: &str) -> u32 {
     let kernel = session.kernel();
     let at = kernel.symbols.address_of(symbol).expect("a symbol");

@@ -149,7 +149,7 @@ impl Delivery<'_> {
         if vector * bytes + bytes - 1 > self.image.get32(IDT + SEGMENT_LIMIT) {
             return Err(bad);
         }
-        let at = self.image.get64(IDT + SEGMENT_BASE) + u64::from(vector * bytes);
+        let at = self.image.get64(IDT + SEGMENT_BASE).wrapping_add(u64::from(vector * bytes));
         let low = self.read64(at)?;
         let kind = (low >> 40) as u32 & 15;
         if kind & 0xe != 0xe || (self.exception.software && ((low >> 45) as u32 & 3) < privilege) {
@@ -158,7 +158,7 @@ impl Delivery<'_> {
         if low >> 47 & 1 == 0 {
             return Err(Nested { vector: NOT_PRESENT, ..bad });
         }
-        let high = if LONG { self.read64(at + 8)? } else { 0 };
+        let high = if LONG { self.read64(at.wrapping_add(8))? } else { 0 };
         Ok(Gate {
             target: low & 0xffff | (low >> 32) & 0xffff_0000 | high << 32,
             selector: (low >> 16) as u32 & 0xffff,
@@ -172,7 +172,7 @@ impl Delivery<'_> {
         if offset == 0 || offset + 7 > self.image.get32(GDT + SEGMENT_LIMIT) {
             return Err(protection(offset));
         }
-        Ok(Descriptor::of(self.read64(self.image.get64(GDT + SEGMENT_BASE) + u64::from(offset))?))
+        Ok(Descriptor::of(self.read64(self.image.get64(GDT + SEGMENT_BASE).wrapping_add(offset.into()))?))
     }
 
     fn push_long(&mut self, gate: &Gate, target: u32, privilege: u32) -> Result<(), Nested> {
@@ -180,9 +180,9 @@ impl Delivery<'_> {
         let old = self.image.general(SP);
         let changes = target < privilege;
         let mut sp = match gate.stack_entry {
-            0 if changes => self.read64(tss + 4 + 8 * u64::from(target))?,
+            0 if changes => self.read64(tss.wrapping_add(4 + 8 * u64::from(target)))?,
             0 => old,
-            entry => self.read64(tss + 36 + 8 * (entry - 1))?,
+            entry => self.read64(tss.wrapping_add(36 + 8 * (entry - 1)))?,
         };
         sp &= !15;
         let frame = [
@@ -211,7 +211,7 @@ impl Delivery<'_> {
         if target < privilege {
             outer = [Some(u64::from(self.image.selector(SS))), Some(old)];
             let tss = self.image.get64(TR + SEGMENT_BASE);
-            let stack = self.read64(tss + 4 + 8 * u64::from(target))?;
+            let stack = self.read64(tss.wrapping_add(4 + 8 * u64::from(target)))?;
             let selector = (stack >> 32) as u32 & 0xffff;
             sp = stack & 0xffff_ffff;
             let segment = self.descriptor(selector).map_err(|nested| Nested { vector: 10, ..nested })?;

@@ -36,7 +36,8 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32)
     if vector == BREAKPOINT && in_kernel(&handle) {
         // The saved pc is behind the byte; `CD 03` also arrives here, and is told apart by the listener not knowing its address.
         let exception = Exception { software: true, ..Exception::of(BREAKPOINT) };
-        return Trap { kind: TrapKind::Breakpoint, exception, pc: resume.wrapping_sub(1), resume };
+        let pc = resume.wrapping_sub(1) & if LONG { u64::MAX } else { 0xffff_ffff };
+        return Trap { kind: TrapKind::Breakpoint, exception, pc, resume };
     }
     image.save(handle);
     let software = image.get32(EXCEPTION_IS_INT) != 0;

@@ -45,6 +45,10 @@ fn a_copy_is_the_instruction_itself_unless_it_reads_the_pc() {
         ("ldr of a literal",       0xe59f_0004, SLOT,                Tail::Breakpoint, Some([UNDEFINED, BREAKPOINT])),
         ("pop {pc}: it may fault", 0xe8bd_8010, SLOT,                Tail::Breakpoint, Some([0xe8bd_8010, BREAKPOINT])),
         ("bl never runs there",    0xebff_fffe, SLOT,                Tail::Breakpoint, Some([UNDEFINED, BREAKPOINT])),
+        ("str pc: it may fault",   0xe581_f000, SLOT,                Tail::Breakpoint, Some([0xe581_f000, BREAKPOINT])),
+        ("push {pc}: likewise",    0xe92d_d800, SLOT,                Tail::Breakpoint, Some([0xe92d_d800, BREAKPOINT])),
+        ("str pc, off the pc",     0xe58f_f000, SLOT,                Tail::Breakpoint, Some([UNDEFINED, BREAKPOINT])),
+        ("str pc, and back",       0xe581_f000, SLOT,                Tail::JumpBack,   None),
     ];
     for (what, word, at, tail, expected) in cases {
         let copy = copy(Set::A32, &insn(&ARM, &word.to_le_bytes()), *at, *tail);

@@ -8,7 +8,7 @@ use trapline_isa::regs::{Reg, Registers};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToyRegisters {
     /// By number.
-    pub values: [u64; 64],
+    pub values: [u64; 128],
     /// The pc.
     pub pc: u64,
 }
@@ -56,6 +56,7 @@ impl ToyMemory {
     }
 
     /// What a read would give, holes or not.
+    #[allow(dead_code)] // not every target asks
     pub fn word(&self, address: u64, size: usize) -> u64 {
         (0..size as u64).fold(0, |word, k| word | u64::from(self.byte(address.wrapping_add(k))) << (8 * k))
     }

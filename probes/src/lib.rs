@@ -10,6 +10,7 @@ extern crate std;
 
 mod blacklist;
 pub mod context;
+mod counter;
 mod engine;
 mod errno;
 pub mod events;

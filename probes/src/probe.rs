@@ -11,11 +11,12 @@ pub use jprobe::Jprobe;
 pub(crate) use jprobe::MirrorHandler;
 pub use kretprobe::Kretprobe;
 
+use crate::counter::Counter;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// What a handler wants to happen next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,17 +111,17 @@ impl Wanted {
 /// What the engine keeps about it. Atomic so that a handle can be read from anywhere; only the engine writes.
 #[derive(Default)]
 struct State {
-    address: AtomicU64,
+    address: Counter,
     flags: AtomicU32,
-    hits: AtomicU64,
-    nmissed: AtomicU64,
-    skipped: AtomicU64,
-    passed: AtomicU64,
+    hits: Counter,
+    nmissed: Counter,
+    skipped: Counter,
+    passed: Counter,
 }
 
 impl Object {
     fn new(wanted: Wanted) -> Object {
-        let state = State { address: AtomicU64::new(wanted.address), ..State::default() };
+        let state = State { address: Counter::new(wanted.address), ..State::default() };
         Object { wanted, state }
     }
 }
@@ -131,7 +132,7 @@ const INTERNAL: u32 = 4;
 
 /// One writer, so no read-modify-write is needed.
 #[inline]
-fn bump(counter: &AtomicU64) {
+fn bump(counter: &Counter) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 

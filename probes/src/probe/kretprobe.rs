@@ -1,10 +1,11 @@
 //! [`Kretprobe`]: the handle of a return probe.
 
 use super::{Flow, Kind, Kprobe, ReturnHit, bump};
+use crate::counter::Counter;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 type EntryHandler = dyn Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync;
 type ReturnHandler = dyn Fn(&mut ReturnHit<'_>) + Send + Sync;
@@ -20,8 +21,8 @@ struct ReturnObject {
     maxactive: i32,
     data_size: usize,
     active: AtomicU32,
-    nmissed: AtomicU64,
-    returns: AtomicU64,
+    nmissed: Counter,
+    returns: Counter,
 }
 
 /// A copy is another probe.
@@ -34,8 +35,8 @@ impl Clone for ReturnObject {
             maxactive: self.maxactive,
             data_size: self.data_size,
             active: AtomicU32::new(0),
-            nmissed: AtomicU64::new(0),
-            returns: AtomicU64::new(0),
+            nmissed: Counter::new(0),
+            returns: Counter::new(0),
         }
     }
 }
@@ -61,8 +62,8 @@ impl Kretprobe {
             maxactive: 0,
             data_size: 0,
             active: AtomicU32::new(0),
-            nmissed: AtomicU64::new(0),
-            returns: AtomicU64::new(0),
+            nmissed: Counter::new(0),
+            returns: Counter::new(0),
         }))
     }
 

@@ -22,8 +22,7 @@ pub static ARM: Model = model(Arch::Arm);
 /// Kernels in Thumb code, on the same core.
 pub static THUMB2: Model = model(Arch::Thumb2);
 
-const CHOICES: &[Choice] =
-    &[Choice::of("cortex-a8", &core::CORE), Choice::of("cortex-a15", &core::CORE_WITH_LONG_TABLES)];
+const CHOICES: &[Choice] = &[Choice::of("cortex-a8", &core::CORE), Choice::of("cortex-a15", &core::CORE_WITH_LONG_TABLES)];
 
 const fn model(arch: Arch) -> Model {
     Model {

@@ -12,7 +12,7 @@
 //! the next block, which is at that very time, the code has only to look at the sign, and to add the block's size (`translator/loop.c`).
 //! A block that calls is entered here instead.
 //!
-//! While no block runs, the words are of a block of no bytes: at the place where the line would go on, or at [`NOWHERE`].
+//! While no block runs, the words are of a block of no bytes: at the place where the line would go on, or at `NOWHERE`.
 //!
 //! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of our own says.
 

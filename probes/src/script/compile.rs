@@ -1,5 +1,5 @@
-//! A script to a program: names are resolved, types found, attach points expanded. Expressions are compiled in [`super::values`],
-//! calls in [`super::calls`].
+//! A script to a program: names are resolved, types found, attach points expanded. Expressions are compiled in `values`,
+//! calls in `calls`.
 //!
 //! What a map holds may be said behind the place where it is read, so the script is gone over until nothing new is learnt of its maps.
 

@@ -36,7 +36,7 @@ pub enum Type {
     Mac,
     /// A moment, shown as this format says.
     Moment(Box<[u8]>),
-    /// What a map collects: see [`super::map`].
+    /// What a map collects: see `map`.
     Aggregate(Aggregate),
 }
 

@@ -341,7 +341,7 @@ impl Surroundings for PlainText {
         let fault = |address| Fault { address, write: false };
         let from = address.checked_sub(self.start).ok_or(fault(address))? as usize;
         let end = from.checked_add(into.len()).ok_or(fault(address))?;
-        let bytes = self.bytes.get(from..end).ok_or(fault(self.start + self.bytes.len() as u64))?;
+        let bytes = self.bytes.get(from..end).ok_or(fault(self.start.wrapping_add(self.bytes.len() as u64)))?;
         into.copy_from_slice(bytes);
         Ok(())
     }

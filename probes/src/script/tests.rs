@@ -284,3 +284,32 @@ fn attach_points_are_read_as_written() {
     }
     assert_eq!(of("kprobe:vfs_* , END, { }").len(), 3);
 }
+
+/// BY-1: whatever is written, the answer is a program or an error; what compiles also runs.
+#[test]
+fn no_damage_to_a_script_makes_it_panic() {
+    let scripts = [
+        include_str!("golden/arith.bt"),
+        include_str!("golden/maps.bt"),
+        include_str!("golden/print.bt"),
+        include_str!("golden/flow.bt"),
+        "config = { max_strlen = 64 } struct s { int a : 3; struct { char b[4]; } ; int (*f)(int); }; macro m($a, @b, c) { $a + c }
+        kprobe:vfs_*+4, kr:vfs_read, i:ms:5 /pid == 1 && comm == \"a\"/ { for ($i : 0..$1) { @[$i, (1, \"x\")] = lhist($i, 0, 10, 1); } @s[kstack(3)] = avg(1); }",
+    ];
+    for text in scripts {
+        for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
+            for change in ["", "(", "}", "*", "@", "$9", "\"", "-", "[", "0x", " if ", "99999999999999999999", "/"] {
+                let end = (at + 1).min(text.len());
+                let damaged = std::format!("{}{change}{}", &text[..at], &text[end..]);
+                let Ok(program) = compile(&damaged, &Plain, &options(false)) else { continue };
+                let settings =
+                    Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
+                let mut state = State::new(&program, settings);
+                for block in &program.blocks {
+                    state.run(&program, block, "x", &mut Outside);
+                }
+                state.print_maps(&program);
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::guest::{Blacklisted, Guest};
-use crate::register::Place;
+use crate::place::Place;
 use alloc::string::String;
 use core::ops::Range;
 

@@ -176,6 +176,9 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn interrupts_off(&self) -> bool {
         self.cpu.interrupts_off()
     }
+    fn stopped_in_delay_slot(&mut self) {
+        self.cpu.stopped_in_delay_slot();
+    }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.cpu.patch_text(address, bytes)
     }

@@ -200,6 +200,8 @@ pub trait Cpu: Registers + Memory {
     fn is_stepped(&self) -> bool {
         false
     }
+    /// The exception that has stopped it is that of the instruction in the delay slot of the branch at the pc.
+    fn stopped_in_delay_slot(&mut self) {}
     /// Changes kernel text, whatever its protection, and drops what was translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let _ = bytes;

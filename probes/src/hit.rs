@@ -456,8 +456,11 @@ impl Engine {
             if has_run {
                 self.step_ended(cpu, number, level);
             } else {
-                if let Some((reg, value)) = state.branch().filter(|_| level.delayed).and_then(|branch| branch.undo) {
-                    cpu.set(reg, value);
+                if let Some(branch) = state.branch().filter(|_| level.delayed) {
+                    if let Some((reg, value)) = branch.undo {
+                        cpu.set(reg, value);
+                    }
+                    cpu.stopped_in_delay_slot();
                 }
                 state.pop();
             }

@@ -29,6 +29,7 @@ mod notes;
 mod optimizer;
 mod order;
 mod paused;
+mod place;
 pub mod point;
 pub mod probe;
 pub mod records;

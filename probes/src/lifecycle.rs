@@ -1,4 +1,4 @@
-//! What becomes of registered probes: joined at one address, enabled and disabled, gone, unregistered.
+//! What becomes of registered probes: armed and disarmed, enabled and disabled, gone, unregistered.
 //!
 //! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on, its text
 //! exists, and one of its probes is enabled. Every change of state ends there.
@@ -6,11 +6,10 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
 use crate::guest::Guest;
-use crate::members::{Action, Member};
-use crate::optimizer::{Jump, Obstacle, Under};
+use crate::members::Action;
+use crate::optimizer::{Jump, Obstacle};
 use crate::point::Point;
 use crate::probe::Kprobe;
-use crate::register::Place;
 use crate::slots::Slot;
 use alloc::format;
 use alloc::vec::Vec;
@@ -23,11 +22,6 @@ pub(crate) struct Dirty {
     pub(crate) point: u32,
 }
 
-/// An empty array is refused, as by Linux.
-pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
-    if count == 0 { refused(Errno::EINVAL, "there is nothing to register".into()) } else { Ok(()) }
-}
-
 impl Engine {
     /// The point that a probe is registered at.
     pub(crate) fn find(&self, probe: &Kprobe) -> Option<u32> {
@@ -36,64 +30,8 @@ impl Engine {
         is_member.then_some(number)
     }
 
-    /// A probe object stands in one place at a time, as in Linux.
-    pub(crate) fn refuse_twice(&self, probe: &Kprobe) -> Result<(), Refusal> {
-        match self.find(probe) {
-            Some(_) => refused(Errno::EINVAL, format!("{probe} is registered already; register another probe object there")),
-            None => Ok(()),
-        }
-    }
-
-    /// The second half of every registration: all checks from the address on.
-    pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
-        self.collect(guest);
-        self.refuse_twice(probe)?;
-        let uses_ftrace = self.check_place(guest, &place)?;
-        let number = match self.points.at(place.address) {
-            Some(number) => {
-                self.make_joinable(guest, number, action, &place)?;
-                number
-            }
-            None => {
-                let (insn, plan, slot) = self.prepare(guest, &place)?;
-                self.points.insert(Point::new(insn, plan, slot, uses_ftrace))
-            }
-        };
-        probe.begin(place.address);
-        if let Some(point) = self.points.get_mut(number) {
-            let member = Member { probe: probe.clone(), action };
-            // Newest first; a jprobe runs last.
-            let at = if action == Action::Mirror { point.members.len() } else { 0 };
-            point.members.insert(at, member);
-        }
-        if let Err(refusal) = self.settle(guest, number) {
-            self.leave(guest, number, probe);
-            self.collect(guest);
-            return Err(refusal);
-        }
-        Ok(())
-    }
-
-    /// A point that exists takes another probe: not a second jprobe; one whose text was gone is made anew.
-    fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: Action, place: &Place) -> Result<(), Refusal> {
-        let Some(point) = self.points.get(number) else { return Ok(()) };
-        if action == Action::Mirror && point.has_mirror() {
-            return refused(Errno::EEXIST, format!("{} has a jprobe already, and one function takes one", place.name()));
-        }
-        if point.gone {
-            let (insn, plan, slot) = self.prepare(guest, place)?;
-            self.points.set_slot(number, Some(slot));
-            if let Some(point) = self.points.get_mut(number) {
-                (point.insn, point.plan, point.gone, point.shared) = (insn, plan, false, false);
-                (point.region, point.covers) = (Under::NOTHING, 0);
-                point.set_waits(None);
-            }
-        }
-        Ok(())
-    }
-
     /// Makes the text what the state of things wants it to be.
-    fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
+    pub(crate) fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
         let (address, was_armed) = (point.address(), point.armed);
         match self.may_stand(point) {
@@ -244,7 +182,7 @@ impl Engine {
     }
 
     /// Takes a member out of its point; a point without members leaves the table.
-    fn leave(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe) {
+    pub(crate) fn leave(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe) {
         let Some(point) = self.points.get_mut(number) else { return };
         let Some(at) = point.members.iter().position(|member| member.probe.is(probe)) else { return };
         let Some(member) = point.members.remove(at) else { return };

@@ -7,8 +7,8 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Cpu, Guest, Site, WINDOW_UNIT, Window};
+use crate::place::forgets_lock_prefixes;
 use crate::point::{Point, Postponed};
-use crate::register::forgets_lock_prefixes;
 use crate::retprobe::SPLIT_OFF;
 use crate::slots::{Detours, FULL, Slot};
 use alloc::format;

@@ -258,5 +258,6 @@ fn a_fault_in_a_delay_slot_undoes_the_branch() {
     engine.register_kprobe(&mut guest, &probe).expect("a call");
     assert_eq!(run(&mut engine, &mut guest), plain);
     assert_eq!(plain.0, Stop::Exception { trapnr: PAGE_FAULT, pc: guest.address("faults") });
+    assert!(plain.1[0].in_slot, "and the guest is told that it was in the slot");
     assert_eq!((probe.hits(), engine.counts().faults), (1, 1));
 }

@@ -11,6 +11,7 @@ use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
 use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
 
 const ARM64_MAGIC: (usize, &[u8]) = (0x38, b"ARM\x64");
 const TEXT_OFFSET: usize = 0x08;
@@ -95,7 +96,7 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
 
 /// The image's symbols, and where its text begins.
 fn symbols(bytes: &[u8], word: usize, size: u64) -> Result<(u64, Symbols), BootError> {
-    let symbols = kallsyms::find_raw(bytes, word).ok_or(BootError::NoLinkAddress)?;
+    let symbols = kallsyms::find_raw(bytes, word, ByteOrder::Little).ok_or(BootError::NoLinkAddress)?;
     let text = symbols.address_of("_stext").ok_or(BootError::NoLinkAddress)?;
     let last = u64::MAX >> (64 - 8 * word);
     match text.checked_add(size) {

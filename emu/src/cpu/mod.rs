@@ -60,6 +60,8 @@ pub struct Exception {
     pub external: bool,
     /// What else the CPU is told with it, as the ISA's `trap.rs` and `deliver.rs` agree.
     pub detail: u64,
+    /// The instruction stands in the delay slot of the branch at the pc.
+    pub delayed: bool,
 }
 
 impl Exception {
@@ -70,7 +72,7 @@ impl Exception {
 
     /// One that an instruction has raised by what it did.
     pub const fn of(vector: u32) -> Exception {
-        Exception { vector, error: None, software: false, fetch: false, external: false, detail: 0 }
+        Exception { vector, error: None, software: false, fetch: false, external: false, detail: 0, delayed: false }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct View {
     pub(super) trap: TrapContext,
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
+    /// The engine has put the pc to a branch in whose delay slot the exception has come.
+    pub(crate) delayed: bool,
     /// The bits that an address or a register has.
     pub(crate) mask: u64,
     pub(crate) ram: Ram,
@@ -34,7 +36,7 @@ impl View {
     pub(crate) fn new(trap: TrapContext, line: Line, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
         let isa = model.arch.isa();
         let mask = u64::MAX >> (64 - 8 * isa.word);
-        View { pc: 0, trap, model, isa, mask, ram, tasks, current: 0, clock: Clock::new(line) }
+        View { pc: 0, trap, model, isa, delayed: false, mask, ram, tasks, current: 0, clock: Clock::new(line) }
     }
 }
 
@@ -268,6 +270,9 @@ impl Cpu for View {
     #[inline]
     fn is_stepped(&self) -> bool {
         (self.model.exceptions.stepping)(&self.trap.handle())
+    }
+    fn stopped_in_delay_slot(&mut self) {
+        self.delayed = true;
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let handle = self.trap.handle();

@@ -170,7 +170,7 @@ impl<L: Listener> Inner<L> {
     }
 
     fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
-        let exception = trap.exception;
+        let mut exception = trap.exception;
         let known = self.fault_address;
         if let Some(shown) = self.show_missed(cpu, &exception, known) {
             self.counts.window_faults += 1;
@@ -196,6 +196,7 @@ impl<L: Listener> Inner<L> {
                 }
             };
             resume = self.view.pc();
+            exception.delayed |= core::mem::take(&mut self.view.delayed);
             self.settle_gate();
             // It may want to be called at another time from now on.
             self.look_soon();

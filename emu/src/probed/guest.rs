@@ -222,7 +222,7 @@ impl Guest for Live<'_> {
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {
         let code: Vec<Range<u64>> =
             self.facts.kernel.segments.iter().filter(|segment| segment.executable).map(Segment::loaded).collect();
-        memory::remembers(self.parts.ram, self.window.guest_memory(), self.parts.isa.word, &code, ranges)
+        memory::remembers(self.parts.ram, self.window.guest_memory(), self.parts.isa, &code, ranges)
     }
 }
 

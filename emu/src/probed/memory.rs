@@ -2,13 +2,16 @@
 
 use crate::unicorn::ram::Ram;
 use std::ops::Range;
+use trapline_isa::arch::Isa;
+use trapline_isa::mem::ByteOrder;
 
 /// Read at a time.
 const CHUNK: usize = 64 << 10;
 
 /// For each range, whether an aligned word of RAM below the physical address `end`, `code` apart, has a value in it. The ranges do
 /// not overlap; one pass for all.
-pub fn remembers(ram: &Ram, end: u64, word: usize, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
+pub fn remembers(ram: &Ram, end: u64, isa: &Isa, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
+    let (word, byte_order) = (isa.word, isa.order);
     let mut found = vec![false; ranges.len()];
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_by_key(|index| ranges[*index].start);
@@ -22,15 +25,18 @@ pub fn remembers(ram: &Ram, end: u64, word: usize, code: &[Range<u64>], ranges: 
         if code.iter().any(|code| code.start <= at && at + len as u64 <= code.end) || !ram.read(at, &mut chunk[..len]) {
             continue;
         }
-        let any = match word {
-            4 => any_in::<4>(&chunk[..len], least, most),
-            _ => any_in::<8>(&chunk[..len], least, most),
+        let bytes = &chunk[..len];
+        let any = match (word, byte_order) {
+            (4, ByteOrder::Little) => any_in(bytes, least, most, |word| u32::from_le_bytes(*word).into()),
+            (4, ByteOrder::Big) => any_in(bytes, least, most, |word| u32::from_be_bytes(*word).into()),
+            (_, ByteOrder::Little) => any_in(bytes, least, most, |word| u64::from_le_bytes(*word)),
+            (_, ByteOrder::Big) => any_in(bytes, least, most, |word| u64::from_be_bytes(*word)),
         };
         if !any {
             continue;
         }
         for (index, bytes) in chunk[..len].chunks_exact(word).enumerate() {
-            let value = value(bytes);
+            let value = byte_order.number(bytes);
             let place = at + (index * word) as u64;
             if value < least || value >= most || code.iter().any(|code| code.contains(&place)) {
                 continue;
@@ -47,23 +53,16 @@ pub fn remembers(ram: &Ram, end: u64, word: usize, code: &[Range<u64>], ranges: 
 }
 
 /// Whether a word may be of interest at all: most of memory is told apart here, as fast as it can be read.
-fn any_in<const WORD: usize>(bytes: &[u8], least: u64, most: u64) -> bool {
+fn any_in<const WORD: usize>(bytes: &[u8], least: u64, most: u64, value: impl Fn(&[u8; WORD]) -> u64) -> bool {
     let (words, _) = bytes.as_chunks::<WORD>();
     let inside = |word: &[u8; WORD]| (value(word).wrapping_sub(least) < most - least) as u8;
     words.chunks(64).any(|words| words.iter().fold(0, |any, word| any | inside(word)) != 0)
 }
 
-#[inline]
-fn value(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
-        _ => bytes.try_into().map_or(0, u64::from_le_bytes),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::arch::Arch;
 
     /// OP-7
     #[test]
@@ -72,7 +71,7 @@ mod tests {
         let told = 3 << 20;
         let ranges = [0x8100_0001..0x8100_0005, 0x9000_0001..0x9000_0005, 0x8000_0001..0x8000_0005];
         let code = [0x20_0000..0x20_1000, 0x28_0000..0x28_1000];
-        assert_eq!(remembers(&ram, told, 4, &code, &ranges), [false; 3]);
+        assert_eq!(remembers(&ram, told, Arch::Arm.isa(), &code, &ranges), [false; 3]);
         #[rustfmt::skip]
         let cases: [(&str, u64, u32, [bool; 3]); 7] = [
             // what                         where        value        found
@@ -85,9 +84,13 @@ mod tests {
             ("memory of our own",           told,        0x8000_0002, [false; 3]),
         ];
         for (what, at, word, expected) in cases {
-            ram.write(at, &word.to_le_bytes());
-            assert_eq!(remembers(&ram, told, 4, &code, &ranges), expected, "{what}");
-            ram.write(at, &[0; 4]);
+            for isa in [Arch::Arm, Arch::Ppc].map(Arch::isa) {
+                let mut bytes = [0; 4];
+                isa.order.put(word.into(), &mut bytes);
+                ram.write(at, &bytes);
+                assert_eq!(remembers(&ram, told, isa, &code, &ranges), expected, "{what} on {isa:?}");
+                ram.write(at, &[0; 4]);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{Entry, Symbols};
 use crate::boot::Kernel;
+use trapline_isa::mem::ByteOrder;
 
 /// The tokens for the digits: each stands for itself.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
@@ -19,23 +20,23 @@ const MOST_NAME_BYTES: usize = 64 << 20;
 
 /// The symbols in an image's own tables, in their order; `None` if it has none (CONFIG_KALLSYMS off, or a layout unknown here).
 pub fn find(kernel: &Kernel) -> Option<Symbols> {
-    let word = kernel.arch.isa().word;
+    let (word, order) = (kernel.arch.isa().word, kernel.arch.isa().order);
     let fits = |addresses: &[u64]| {
         let inside = |address: &&u64| kernel.segments.iter().any(|segment| segment.range().contains(*address));
         addresses.iter().filter(inside).count() * 2 > addresses.len()
     };
-    let entries = kernel.segments.iter().find_map(|segment| Image { bytes: &segment.bytes, word }.tables(&fits))?;
+    let entries = kernel.segments.iter().find_map(|segment| Image { bytes: &segment.bytes, word, order }.tables(&fits))?;
     Some(Symbols::in_table_order(entries))
 }
 
 /// The symbols of an image in one piece that does not say where it is linked: most lie close to each other.
-pub fn find_raw(bytes: &[u8], word: usize) -> Option<Symbols> {
+pub fn find_raw(bytes: &[u8], word: usize, order: ByteOrder) -> Option<Symbols> {
     let fits = |addresses: &[u64]| {
         let middle = addresses.get(addresses.len() / 2).copied().unwrap_or(0);
         let near = |address: &&u64| address.abs_diff(middle) < bytes.len() as u64;
         addresses.iter().filter(near).count() * 2 > addresses.len()
     };
-    Some(Symbols::in_table_order(Image { bytes, word }.tables(&fits)?))
+    Some(Symbols::in_table_order(Image { bytes, word, order }.tables(&fits)?))
 }
 
 /// Whether addresses are where symbols of this image may be.
@@ -49,6 +50,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 struct Image<'a> {
     bytes: &'a [u8],
     word: usize,
+    order: ByteOrder,
 }
 
 /// What each byte of a compressed name stands for.
@@ -117,9 +119,9 @@ impl<'a> Image<'a> {
         let first = tokens / self.word * self.word;
         let last = first.saturating_sub(MOST_NAME_BYTES);
         (last..first).rev().step_by(self.word).map(|at| at / self.word * self.word).find_map(|count_at| {
-            let count = self.u32(count_at)? as usize;
+            let count = usize::try_from(self.number(count_at, self.word)?).ok()?;
             let plausible = (1..=MOST_SYMBOLS).contains(&count) && 2 * count <= tokens - count_at;
-            if !plausible || self.word == 8 && self.u32(count_at + 4)? != 0 {
+            if !plausible {
                 return None;
             }
             let start = count_at + self.word;
@@ -202,9 +204,7 @@ impl<'a> Image<'a> {
     }
 
     fn number(&self, at: usize, size: usize) -> Option<u64> {
-        let mut bytes = [0; 8];
-        bytes.get_mut(..size)?.copy_from_slice(self.bytes.get(at..at.checked_add(size)?)?);
-        Some(u64::from_le_bytes(bytes))
+        self.bytes.get(at..at.checked_add(size)?).map(|bytes| self.order.number(bytes))
     }
 
     fn u32(&self, at: usize) -> Option<u32> {

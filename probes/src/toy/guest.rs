@@ -78,6 +78,8 @@ pub struct ToyCpu {
     pub interrupts: Vec<(u64, u64)>,
     /// Breakpoint traps that this CPU took.
     pub traps: u64,
+    /// The last exception was that of an instruction in a delay slot.
+    pub in_slot: bool,
     frozen: bool,
     /// A repeated instruction has begun and not ended.
     repeating: bool,
@@ -140,6 +142,7 @@ impl ToyGuest {
                 interrupt_period: None,
                 interrupts: Vec::new(),
                 traps: 0,
+                in_slot: false,
                 frozen: false,
                 repeating: false,
             });
@@ -305,7 +308,10 @@ impl ToyGuest {
         let outcome = isa::execute(insn.bytes(), pc, &mut state, &mut self.cpu(number), return_address);
         let repeating = outcome == Ok(Effect::Again);
         match outcome {
-            Err(_) => return self.exception(engine, number, PAGE_FAULT),
+            Err(_) => {
+                self.cpus[number].in_slot = isa::has_slot(insn.bytes());
+                return self.exception(engine, number, PAGE_FAULT);
+            }
             Ok(Effect::Trap(trapnr)) => return self.exception(engine, number, trapnr),
             Ok(Effect::Halt) => return Some(Stop::Halted),
             Ok(Effect::Done | Effect::Again) => {}
@@ -593,6 +599,9 @@ impl Cpu for ToyView<'_> {
     }
     fn now(&self) -> u64 {
         self.guest.cpus[self.number].time
+    }
+    fn stopped_in_delay_slot(&mut self) {
+        self.guest.cpus[self.number].in_slot = true;
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.guest.patch_text(address, bytes)

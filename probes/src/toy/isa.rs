@@ -116,6 +116,11 @@ fn with_slot(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(row.map_or(bytes.len(), |(_, length, _)| *length).min(bytes.len()))
 }
 
+/// Whether there is one in its delay slot.
+pub fn has_slot(bytes: &[u8]) -> bool {
+    !with_slot(bytes).1.is_empty()
+}
+
 /// Whether an instruction keeps the one in its delay slot from being executed.
 fn nullifies(own: &[u8], regs: &dyn Registers) -> bool {
     matches!(own, [JNZ_LIKELY, reg, ..] if regs.get(Reg(reg & 7)) == 0)

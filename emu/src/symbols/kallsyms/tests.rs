@@ -62,25 +62,31 @@ fn pad(bytes: &mut Vec<u8>, to: usize) {
 
 fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
     const VFS: u8 = 0x80;
-    let word = layout.arch.isa().word;
+    let (word, order) = (layout.arch.isa().word, layout.arch.isa().order);
+    let put = |into: &mut Vec<u8>, value: u64, size: usize| {
+        into.resize(into.len() + size, 0);
+        let from = into.len() - size;
+        order.put(value, &mut into[from..]);
+    };
+    let base = base(layout.arch);
     let mut addresses = Vec::new();
     for (address, _) in rows {
         match layout.addresses {
-            Addresses::Words => addresses.extend_from_slice(&address.to_le_bytes()[..word]),
-            Addresses::Offsets => addresses.extend_from_slice(&(address.wrapping_sub(base(layout.arch)) as u32).to_le_bytes()),
-            Addresses::Signed if *address < 1 << 30 => addresses.extend_from_slice(&(*address as u32).to_le_bytes()),
-            Addresses::Signed => addresses.extend_from_slice(&((BASE - 1).wrapping_sub(*address) as u32).to_le_bytes()),
+            Addresses::Words => put(&mut addresses, *address, word),
+            Addresses::Offsets => put(&mut addresses, address.wrapping_sub(base), 4),
+            Addresses::Signed if *address < 1 << 30 => put(&mut addresses, *address, 4),
+            Addresses::Signed => put(&mut addresses, (base - 1).wrapping_sub(*address), 4),
         }
     }
     pad(&mut addresses, word);
     if layout.addresses != Addresses::Words {
-        addresses.extend_from_slice(&base(layout.arch).to_le_bytes()[..word]);
+        put(&mut addresses, base, word);
     }
 
     let (mut names, mut markers) = (Vec::new(), Vec::new());
     for (number, (_, name)) in rows.iter().enumerate() {
         if number % 256 == 0 {
-            markers.extend_from_slice(&(names.len() as u64).to_le_bytes()[..layout.marker]);
+            put(&mut markers, names.len() as u64, layout.marker);
         }
         let compressed = name.replace("vfs_", "\u{1}").bytes().map(|byte| if byte == 1 { VFS } else { byte }).collect::<Vec<_>>();
         match compressed.len() {
@@ -92,7 +98,7 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
 
     let (mut text, mut index) = (Vec::new(), Vec::new());
     for token in 0..=255u8 {
-        index.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        put(&mut index, text.len() as u64, 2);
         match token {
             VFS => text.extend_from_slice(b"vfs_"),
             b'0'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z' => text.push(token),
@@ -107,7 +113,7 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
     if before {
         bytes.extend_from_slice(tail);
     }
-    bytes.extend_from_slice(&(rows.len() as u64).to_le_bytes()[..word]);
+    put(&mut bytes, rows.len() as u64, word);
     for part in [names, markers] {
         bytes.extend_from_slice(&part);
         pad(&mut bytes, word);
@@ -161,6 +167,9 @@ fn every_layout_from_4_19_on_is_read() {
         ("6.12, one CPU",       ARCH,           BehindTokens,       Offsets,    4,      true),
         ("6.12, 686",           Arch::I386,     BehindTokens,       Offsets,    4,      true),
         ("6.4, words",          ARCH,           BehindTokens,       Words,      4,      true),
+        ("6.1, ppc64",          Arch::Ppc64,    BeforeNames,        Signed,     4,      true),
+        ("6.1, ppc",            Arch::Ppc,      BeforeNames,        Words,      4,      true),
+        ("6.12, ppc",           Arch::Ppc,      BehindTokens,       Offsets,    4,      true),
     ];
     for (what, arch, place, addresses, marker, sequence) in cases {
         let layout = Layout { arch, place, addresses, marker, sequence };

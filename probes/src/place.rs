@@ -1,0 +1,245 @@
+//! The place that a registration asks for: every check of it in Linux's order, each refusal with its errno and a sentence
+//! for the person, and what is to run there.
+
+use crate::engine::Engine;
+use crate::errno::{Errno, Refusal, place, refused};
+use crate::guest::{Guest, Site, Symbol};
+use crate::optimizer::Jump;
+use crate::probe::Kprobe;
+use crate::slots::{self, Slot};
+use alloc::format;
+use alloc::string::String;
+use trapline_isa::entry::{self, BEGINNING, Beginning, Callee, Pointers};
+use trapline_isa::function::{self, Boundary};
+use trapline_isa::insn::Insn;
+use trapline_isa::mem::Fault;
+use trapline_isa::plan::{Plan, Policy};
+
+/// Where a probe is to stand.
+pub(crate) struct Place {
+    pub address: u64,
+    pub symbol: Symbol,
+    /// The first instruction of its function.
+    pub on_entry: bool,
+}
+
+impl Place {
+    pub fn name(&self) -> String {
+        place(&self.symbol, self.address)
+    }
+}
+
+impl Engine {
+    /// Rows 1 to 4: the address that was asked for.
+    pub(crate) fn resolve(&self, guest: &dyn Guest, probe: &Kprobe) -> Result<Place, Refusal> {
+        let base = match (probe.symbol_name(), probe.wanted_address()) {
+            (Some(name), Some(address)) => {
+                let why = format!("both the symbol `{name}` and the address {address:#x} are given; give one of them");
+                return refused(Errno::EINVAL, why);
+            }
+            (None, None) => return refused(Errno::EINVAL, "neither a symbol nor an address is given".into()),
+            (Some(name), None) => {
+                let symbol = self.code_symbol(guest, name).or_else(|| guest.symbol(name));
+                self.code_of(guest, symbol.ok_or_else(|| unknown_symbol(guest, name))?.start)
+            }
+            (None, Some(address)) => self.code_of(guest, address),
+        };
+        let asked = base.wrapping_add(u64::from(probe.symbol_offset()));
+        let symbol = guest.symbol_at(asked).ok_or_else(|| {
+            let why = format!("{asked:#x} lies in no function of the kernel or its modules; `trapline symbols` lists them");
+            Refusal::because(Errno::ENOENT, why)
+        })?;
+        let (address, on_entry) = self.adjust(guest, &symbol, asked)?;
+        Ok(Place { address, symbol, on_entry })
+    }
+
+    /// Row 4: a function may begin with something in front of its entry; a probe at either is one at the entry.
+    fn adjust(&self, guest: &dyn Guest, symbol: &Symbol, asked: u64) -> Result<(u64, bool), Refusal> {
+        let offset = asked.wrapping_sub(symbol.start);
+        if offset > BEGINNING as u64 {
+            return Ok((asked, false));
+        }
+        let mut first = [0; BEGINNING];
+        let readable = self.read_some(guest, symbol.start, &mut first);
+        if readable == 0 {
+            return refused(Errno::EINVAL, format!("the text of {} cannot be read", symbol.name));
+        }
+        let is_ftrace = |offset: u64| guest.site_at(symbol.start.wrapping_add(offset)) == Some(Site::Ftrace);
+        let beginning = Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace };
+        let entry = (self.isa.entry)(&beginning, offset, self.policy);
+        Ok((entry.map_or(asked, |entry| symbol.start.wrapping_add(entry)), entry.is_some()))
+    }
+
+    /// The symbol of a function's code, where the function's name alone is that of something else.
+    pub(crate) fn code_symbol(&self, guest: &dyn Guest, name: &str) -> Option<Symbol> {
+        let prefix = self.isa.linux.code_prefix;
+        if prefix.is_empty() {
+            return None;
+        }
+        match name.split_once(':') {
+            Some((module, name)) => guest.symbol(&format!("{module}:{prefix}{name}")),
+            None => guest.symbol(&format!("{prefix}{name}")),
+        }
+    }
+
+    /// The code that somebody means who gives its address or that of its descriptor.
+    fn code_of(&self, guest: &dyn Guest, address: u64) -> u64 {
+        if matches!(self.isa.abi.pointers, Pointers::Code(_)) || guest.text_kind(address).is_some() {
+            return address;
+        }
+        let code = self.callee(guest, address).map(|callee| callee.code);
+        code.filter(|code| guest.text_kind(*code).is_some()).unwrap_or(address)
+    }
+
+    /// What a call through a pointer to a function of the guest does.
+    pub(crate) fn callee(&self, guest: &dyn Guest, pointer: u64) -> Option<Callee> {
+        let word = |at: u64| {
+            let mut bytes = [0; 8];
+            let bytes = &mut bytes[..self.isa.word.min(8)];
+            guest.read_text(at, bytes).is_ok().then(|| self.isa.order.number(bytes))
+        };
+        entry::callee(self.isa, pointer, |code| guest.text_kind(code).is_some(), word)
+    }
+
+    /// As many bytes of original text as can be read there.
+    fn read_some(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> usize {
+        match self.read_original(guest, address, into) {
+            Ok(()) => into.len(),
+            Err(fault) => {
+                let before = (fault.address.wrapping_sub(address) as usize).min(into.len().saturating_sub(1));
+                if self.read_original(guest, address, &mut into[..before]).is_ok() { before } else { 0 }
+            }
+        }
+    }
+
+    /// Rows 7 to 14: may anything stand there? Says whether Linux would leave it to ftrace.
+    pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place) -> Result<bool, Refusal> {
+        let site = guest.site_at(place.address);
+        if guest.text_kind(place.address).is_none() {
+            let why =
+                format!("{} is not in the text of the kernel or of a module: data, or text that has been freed", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        if site == Some(Site::Gate) {
+            return refused(Errno::EINVAL, format!("{} is on a page that user space executes", place.name()));
+        }
+        if site == Some(Site::Data) && self.policy == Policy::Best {
+            let why = format!("{} is data among the code, which the kernel reads: it is never executed", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        if let Some(listed) = self.blacklisted(guest, place) {
+            let why = format!(
+                "{} is blacklisted as part of {}: the delivery of traps itself depends on it; probe one of its callers",
+                place.name(),
+                listed.name
+            );
+            return refused(Errno::EINVAL, why);
+        }
+        let patched = match site {
+            Some(Site::JumpLabel) => Some("is a static key's jump, which the kernel patches while it runs"),
+            Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
+            Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.linux.ftrace_carries => {
+                Some("is ftrace's, which carries no probes on this ISA")
+            }
+            Some(Site::Bug) => Some("is the trap of a BUG() or WARN(), which the kernel knows by its address"),
+            _ => None,
+        };
+        if let Some(why) = patched {
+            return refused(Errno::EINVAL, format!("{} {why}; probe the instruction behind it", place.name()));
+        }
+        if ["__cfi_", "__pfx_"].iter().any(|prefix| place.symbol.name.starts_with(prefix)) {
+            return refused(Errno::EINVAL, format!("{} is padding in front of a function", place.name()));
+        }
+        Ok(site == Some(Site::Ftrace) && self.policy == Policy::Linux61)
+    }
+
+    /// Row 18: the instruction, how it will run, and its slot, written.
+    pub(crate) fn prepare(&self, guest: &mut dyn Guest, place: &Place) -> Result<(Insn, Plan, Slot), Refusal> {
+        if guest.site_at(place.address) == Some(Site::SmpLock) && !forgets_lock_prefixes(guest, self.policy) {
+            let why = format!("{} is a LOCK prefix that the kernel patches with the number of CPUs", place.name());
+            return refused(Errno::EINVAL, why);
+        }
+        let insn = self.instruction_at(guest, place)?;
+        let plan = match (self.isa.plan)(&insn, self.policy)? {
+            Plan::Boost if !self.boosting => Plan::Step,
+            plan => plan,
+        };
+        let function = place.symbol.start..place.symbol.start.wrapping_add(place.symbol.size);
+        (self.isa.stands)(&insn, self.policy, function, &mut self.text_around(guest))?;
+        let (plan, slot) = slots::make(guest, self.isa, &insn, plan, self.optimizer.detours)?;
+        Ok((insn, plan, slot))
+    }
+
+    /// The original instruction; the address must be on its boundary.
+    fn instruction_at(&self, guest: &dyn Guest, place: &Place) -> Result<Insn, Refusal> {
+        let errno = self.isa.linux.boundary_errno;
+        let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
+        if !place.address.is_multiple_of(self.isa.alignment) {
+            let why =
+                format!("{:#x} is no multiple of {}, as the address of every instruction is", place.address, self.isa.alignment);
+            return refused(errno, why);
+        }
+        let boundary = if self.isa.variable_length {
+            function::boundary(self.isa, place.symbol.start, place.address, read)
+        } else {
+            function::decode_at(self.isa, place.address, &mut read).map_or_else(Boundary::Unknown, Boundary::On)
+        };
+        let offset = |address: u64| address.wrapping_sub(place.symbol.start);
+        match boundary {
+            Boundary::On(insn) => Ok(insn),
+            Boundary::Inside(insn) => {
+                let why = format!(
+                    "{} is inside the instruction at {name}+{:#x}; instructions begin at {name}+{:#x} and {name}+{:#x}",
+                    place.name(),
+                    offset(insn.address),
+                    offset(insn.address),
+                    offset(insn.next()),
+                    name = place.symbol.name,
+                );
+                refused(errno, why)
+            }
+            Boundary::Unknown(what) => {
+                let why = format!(
+                    "no instruction boundary is known at {}: the bytes at {}+{:#x} are no instruction",
+                    place.name(),
+                    place.symbol.name,
+                    offset(what.address)
+                );
+                refused(errno, why)
+            }
+        }
+    }
+
+    /// Guest text with our breakpoints and jumps taken out.
+    pub fn read_original(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        guest.read_text(address, into)?;
+        let breakpoint = self.isa.longest as u64;
+        let jump = self.isa.detour.map_or(0, |table| table.jump_length);
+        let end = address.saturating_add(into.len() as u64);
+        for number in self.points.within(address.saturating_sub(breakpoint.max(jump) - 1)..end) {
+            let Some(point) = self.points.get(number).filter(|point| point.armed) else { continue };
+            let (bytes, len) = match point.jump {
+                Jump::Optimised if !point.region.is_nothing() => (point.region.bytes(), jump),
+                _ => (point.insn.bytes(), (self.isa.breakpoint_over)(&point.insn).len() as u64),
+            };
+            for (at, byte) in (point.address()..).zip(bytes).take(len as usize) {
+                if let Some(place) = at.checked_sub(address).and_then(|offset| into.get_mut(offset as usize)) {
+                    *place = *byte;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
+    let near = guest.similar_names(name);
+    let advice =
+        if near.is_empty() { "`trapline symbols` lists them".into() } else { format!("did you mean `{}`?", near.join("`, `")) };
+    Refusal::because(Errno::ENOENT, format!("no symbol is called `{name}`; {advice}"))
+}
+
+/// Linux forgets which LOCK prefixes it patches when no second CPU can ever come.
+pub(crate) fn forgets_lock_prefixes(guest: &dyn Guest, policy: Policy) -> bool {
+    policy == Policy::Linux61 && guest.cpus() == 1
+}

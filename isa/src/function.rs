@@ -3,36 +3,52 @@
 use crate::arch::Isa;
 use crate::insn::{Flow, Insn, LONGEST, Undecodable};
 use crate::mem::Fault;
+use crate::region::Surroundings;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::ops::Range;
 
 /// The instructions from `start` to `end`, one behind the other; ends behind the first bytes that are none.
 ///
 /// `read` fills a buffer with the text at an address, probes taken out. The last instruction may reach past `end`.
-pub fn walk<R>(isa: &'static Isa, start: u64, end: u64, read: R) -> Walk<R>
+pub fn walk<R>(isa: &'static Isa, start: u64, end: u64, read: R) -> Walk<R, impl Fn(u64) -> bool>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
 {
-    Walk { isa, at: start, end, read }
+    walk_code(isa, start, end, read, |_| true)
+}
+
+/// The same where data stands among the code, which it steps over: a pool of constants has any length, and any bytes.
+pub fn walk_code<R, C>(isa: &'static Isa, start: u64, end: u64, read: R, is_code: C) -> Walk<R, C>
+where
+    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
+    C: Fn(u64) -> bool,
+{
+    Walk { isa, at: start, end, read, is_code }
 }
 
 /// See [`walk`].
 #[derive(Debug)]
-pub struct Walk<R> {
+pub struct Walk<R, C> {
     isa: &'static Isa,
     at: u64,
     end: u64,
     read: R,
+    is_code: C,
 }
 
-impl<R> Iterator for Walk<R>
+impl<R, C> Iterator for Walk<R, C>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
+    C: Fn(u64) -> bool,
 {
     type Item = Result<Insn, Undecodable>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        while self.at < self.end && !(self.is_code)(self.at) {
+            self.at = self.at.saturating_add(self.isa.alignment.max(1));
+        }
         if self.at >= self.end {
             return None;
         }
@@ -74,12 +90,12 @@ pub enum Boundary {
     Unknown(Undecodable),
 }
 
-/// Decodes from the function's start until `address` is reached or passed, as Linux does.
-pub fn boundary<R>(isa: &'static Isa, start: u64, address: u64, mut read: R) -> Boundary
+/// Decodes from the function's start until `address` is reached or passed, as Linux does; steps over what is no code.
+pub fn boundary<R>(isa: &'static Isa, start: u64, address: u64, mut read: R, is_code: impl Fn(u64) -> bool) -> Boundary
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
 {
-    for step in walk(isa, start, address, &mut read) {
+    for step in walk_code(isa, start, address, &mut read, is_code) {
         match step {
             Ok(insn) if insn.next() > address => return Boundary::Inside(insn),
             Ok(_) => {}
@@ -110,20 +126,20 @@ const EXCLUSIVE_REACH: u64 = 256;
 
 /// Whether an address lies on a way from a load-exclusive to a store-exclusive of its function: a trap there clears the monitor, and a loop
 /// that tries again never ends.
-pub fn between_exclusives<R>(
+pub fn between_exclusives(
     isa: &'static Isa,
     kind: fn(&Insn) -> Exclusive,
     function: &Range<u64>,
     address: u64,
-    read: R,
-) -> bool
-where
-    R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
-{
+    around: &mut dyn Surroundings,
+) -> bool {
+    let around = RefCell::new(around);
+    let read = |at: u64, into: &mut [u8]| around.borrow_mut().read(at, into);
+    let is_code = |at: u64| around.borrow().is_code(at);
     let nearest = address.saturating_sub(EXCLUSIVE_REACH).max(function.start);
     let start = if isa.variable_length { function.start } else { nearest };
     let end = address.saturating_add(EXCLUSIVE_REACH).min(function.end);
-    let insns: Vec<Insn> = walk(isa, start, end, read).map_while(Result::ok).collect();
+    let insns: Vec<Insn> = walk_code(isa, start, end, read, is_code).map_while(Result::ok).collect();
     let behind_loads: Vec<u64> = insns.iter().filter(|insn| kind(insn) == Exclusive::Load).flat_map(ways_on).collect();
     let opened = reached(&insns, kind, behind_loads);
     let Ok(place) = insns.binary_search_by_key(&address, |insn| insn.address) else { return false };
@@ -157,6 +173,7 @@ fn ways_on(insn: &Insn) -> impl Iterator<Item = u64> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arm::THUMB2;
     use crate::x86::X86_64;
 
     const START: u64 = 0xffff_ffff_8100_0000;
@@ -196,7 +213,7 @@ mod tests {
     #[test]
     fn an_address_is_on_a_boundary_or_inside_an_instruction() {
         for (offset, expected) in [(0, None), (1, Some((0, 5))), (4, Some((0, 5))), (5, None), (9, Some((8, 10))), (21, None)] {
-            let found = match boundary(&X86_64, START, START + offset, read) {
+            let found = match boundary(&X86_64, START, START + offset, read, |_| true) {
                 Boundary::On(insn) if insn.address == START + offset => None,
                 Boundary::Inside(insn) => Some((insn.address - START, insn.next() - START)),
                 other => panic!("+{offset}: {other:?}"),
@@ -210,7 +227,33 @@ mod tests {
     fn an_address_behind_unreadable_text_has_no_boundary() {
         let end = START + FUNCTION.len() as u64;
         let cut = Undecodable { address: end - 1, truncated: true };
-        assert_eq!(boundary(&X86_64, START + 25, end - 1, read), Boundary::Unknown(cut), "00 wants a second byte");
-        assert_eq!(boundary(&X86_64, end - 1, end + 8, read), Boundary::Unknown(cut));
+        assert_eq!(boundary(&X86_64, START + 25, end - 1, read, |_| true), Boundary::Unknown(cut), "00 wants a second byte");
+        assert_eq!(boundary(&X86_64, end - 1, end + 8, read, |_| true), Boundary::Unknown(cut));
+    }
+
+    /// KP-5: Thumb code: a table of halfwords behind tbh, of which one looks like the first of two, shifts no boundary behind it.
+    #[test]
+    fn data_among_the_code_is_stepped_over() {
+        #[rustfmt::skip]
+        const CODE: &[u8] = &[
+            0xdf, 0xe8, 0x10, 0xf0, // +0   tbh [pc, r0, lsl #1]
+            0x03, 0x00, 0x00, 0xe8, // +4   3, 0xe800
+            0x00, 0xbf,             // +8   nop
+            0x01, 0x20,             // +10  movs r0, #1
+            0x00, 0xf0, 0x01, 0xf8, // +12  bl
+        ];
+        let read = |address: u64, into: &mut [u8]| {
+            let from = (address - START) as usize;
+            let bytes = CODE.get(from..from + into.len()).ok_or(Fault { address: START + CODE.len() as u64, write: false })?;
+            into.copy_from_slice(bytes);
+            Ok(())
+        };
+        let is_code = |at: u64| !(4..8).contains(&(at - START));
+        let found = |offset: u64, is_code: &dyn Fn(u64) -> bool| match boundary(&THUMB2, START, START + offset, read, is_code) {
+            Boundary::On(insn) => Some(insn.length()),
+            _ => None,
+        };
+        assert_eq!(found(8, &|_| true), None, "taken for code, the table hides it");
+        assert_eq!([8, 10, 12, 14].map(|offset| found(offset, &is_code)), [Some(2), Some(2), Some(4), None]);
     }
 }

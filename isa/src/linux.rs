@@ -9,6 +9,8 @@ pub struct Linux {
     pub pc_bias: u64,
     /// The errno of an address that is not on an instruction boundary.
     pub boundary_errno: Errno,
+    /// It looks whether an address is on a boundary, where instructions have several lengths.
+    pub finds_boundaries: bool,
     /// Ftrace carries probes on its sites; where it does not they are refused.
     pub ftrace_carries: bool,
     /// What stands in front of a function's name where the name alone is that of its descriptor.

@@ -17,6 +17,11 @@ use core::ops::Range;
 pub trait Surroundings {
     /// Fills a buffer with the text at an address, probes taken out.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+    /// Whether code stands there, and no data among it.
+    fn is_code(&self, address: u64) -> bool {
+        let _ = address;
+        true
+    }
     /// The first instruction in a range that the exception table expects to fault.
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;

@@ -528,6 +528,9 @@ impl Surroundings for Text<'_> {
         }
         Ok(())
     }
+    fn is_code(&self, address: u64) -> bool {
+        self.guest.text_kind(address).is_some()
+    }
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
         self.guest.expected_fault(range)
     }

@@ -179,8 +179,10 @@ impl Engine {
                 format!("{:#x} is no multiple of {}, as the address of every instruction is", place.address, self.isa.alignment);
             return refused(errno, why);
         }
-        let boundary = if self.isa.variable_length {
-            function::boundary(self.isa, place.symbol.start, place.address, read)
+        let looks = self.policy == Policy::Best || self.isa.linux.finds_boundaries;
+        let boundary = if self.isa.variable_length && looks {
+            let is_code = |at: u64| guest.text_kind(at).is_some();
+            function::boundary(self.isa, place.symbol.start, place.address, read, is_code)
         } else {
             function::decode_at(self.isa, place.address, &mut read).map_or_else(Boundary::Unknown, Boundary::On)
         };

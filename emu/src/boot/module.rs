@@ -5,7 +5,7 @@
 //! Whatever that memory holds, the answer is a module or none.
 
 use super::{Kernel, Section, Segment, elf};
-use crate::symbols::{Entry, Symbols};
+use crate::symbols::{Entry, Symbols, elf as symbols_of_files};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_REL};
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB};
@@ -129,13 +129,14 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         entry(&symbol, section, string(&strings, symbol.st_name)?, &name)
     });
     let covered = sections.iter().map(|section| section.range.clone()).collect();
-    let symbols = Symbols::within(entries.collect(), covered);
+    let data = symbols_of_files::data(&symbols, &strings, &headers, arch);
+    let symbols = Symbols::within(entries.collect(), covered).with_data(data);
     Some(Module { name, image: Kernel::of_sections(arch, segments, sections, symbols), text })
 }
 
 fn entry(symbol: &Sym, section: &SectionHeader, name: &str, module: &str) -> Option<Entry> {
     let is_place = symbol.st_shndx != SHN_UNDEF as usize && symbol.st_shndx < SHN_LORESERVE as usize;
-    if !is_place || name.is_empty() || matches!(symbol.st_type(), STT_FILE | STT_SECTION) {
+    if !is_place || !symbols_of_files::is_wanted(name) || matches!(symbol.st_type(), STT_FILE | STT_SECTION) {
         return None;
     }
     let letter = if section.sh_flags & u64::from(SHF_EXECINSTR) != 0 { 't' } else { 'd' };
@@ -192,7 +193,7 @@ mod tests {
         fn new() -> Placed {
             let names = b"\0.text\0.init.text\0.modinfo\0.symtab\0.strtab\0.bss\0".to_vec();
             let words = b"license=GPL\0depends=crc16,mii\0name=probe_me\0".to_vec();
-            let strings = b"\0start\0setup\0elsewhere\0".to_vec();
+            let strings = b"\0start\0setup\0elsewhere\0$x\0$d\0".to_vec();
             let symbol = |name: u32, info: u8, section: u16, value: u64| {
                 let mut bytes = name.to_le_bytes().to_vec();
                 bytes.extend([info, 0]);
@@ -201,8 +202,16 @@ mod tests {
                 bytes.extend(16u64.to_le_bytes());
                 bytes
             };
-            let symbols =
-                [symbol(0, 0, 0, 0), symbol(1, 0x12, 1, TEXT), symbol(7, 2, 2, TEXT + 0x1000), symbol(13, 0x10, 0, 0)].concat();
+            let symbols = [
+                symbol(0, 0, 0, 0),
+                symbol(1, 0x12, 1, TEXT),
+                symbol(7, 2, 2, TEXT + 0x1000),
+                symbol(13, 0x10, 0, 0),
+                symbol(23, 0, 1, TEXT),
+                symbol(26, 0, 1, TEXT + 16),
+                symbol(23, 0, 1, TEXT + 24),
+            ]
+            .concat();
             // name, kind, flags, address, bytes in memory, link
             let placed = u64::from(SHF_ALLOC);
             let code = placed | u64::from(SHF_EXECINSTR);
@@ -242,12 +251,16 @@ mod tests {
         }
 
         fn read(&self) -> Option<Module> {
+            self.read_for(Arch::X86_64)
+        }
+
+        fn read_for(&self, arch: Arch) -> Option<Module> {
             let mut memory = |at: u64, into: &mut [u8]| {
                 let piece = self.0.iter().find(|(start, bytes)| (*start..start + bytes.len() as u64).contains(&at));
                 let held = piece.and_then(|(start, bytes)| bytes.get((at - start) as usize..)?.get(..into.len()));
                 held.map(|held| into.copy_from_slice(held)).is_some()
             };
-            read(Arch::X86_64, &mut memory, HEADER, SECTIONS)
+            read(arch, &mut memory, HEADER, SECTIONS)
         }
 
         fn with(mut self, change: impl FnOnce(&mut Vec<(u64, Vec<u8>)>)) -> Placed {
@@ -264,6 +277,19 @@ mod tests {
         assert_eq!(init, [(TEXT, false), (TEXT + 0x1000, true)]);
         let address = |name: &str| module.image.symbols.address_of(name);
         assert_eq!((address("start"), address("setup"), address("elsewhere")), (Some(TEXT), Some(TEXT + 0x1000), None));
+    }
+
+    /// KP-15: data among a module's code is known by the mapping symbols of ARM, which are nobody's name.
+    #[test]
+    fn data_among_a_modules_code_is_known() {
+        let symbols = Placed::new().read_for(Arch::Arm64).expect("a module").image.symbols;
+        let data: Vec<u64> = (0..32).step_by(4).filter(|offset| symbols.is_data(TEXT + offset)).collect();
+        assert_eq!(data, [16, 20]);
+        assert_eq!(symbols.containing(TEXT + 28).map(|symbol| (symbol.name, symbol.start)), Some(("start".into(), TEXT)));
+        assert!(
+            (0..32).all(|offset| !Placed::new().read().expect("a module").image.symbols.is_data(TEXT + offset)),
+            "x86 has none"
+        );
     }
 
     #[test]

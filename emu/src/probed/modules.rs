@@ -188,7 +188,7 @@ impl Modules {
 
     /// The kind of code that an address lies in.
     pub fn text_kind(&self, address: u64) -> Option<Text> {
-        let loaded = self.around(address)?;
+        let loaded = self.around(address).filter(|loaded| !loaded.module.image.symbols.is_data(address))?;
         let text = loaded.text().find(|text| text.range.contains(&address))?;
         Some(if text.init { Text::Init } else { Text::Core })
     }
@@ -220,7 +220,7 @@ impl Modules {
 
     /// Where an address of their code lies in memory, and how many bytes behind it do.
     pub fn physical(&self, address: u64) -> Option<(u64, u64)> {
-        let loaded = self.around(address)?;
+        let loaded = self.around(address).filter(|loaded| !loaded.module.image.symbols.is_data(address))?;
         let text = loaded.text().find(|text| text.range.contains(&address))?;
         let page = loaded.pages.get(&(address & !(PAGE - 1)))?;
         let offset = address % PAGE;

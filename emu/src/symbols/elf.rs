@@ -76,6 +76,6 @@ fn name(names: &[u8], at: usize) -> Option<&str> {
 }
 
 /// Mapping symbols (`$a`, `$d`) and the assembler's own labels are no names.
-fn is_wanted(name: &str) -> bool {
+pub fn is_wanted(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('$') || name.starts_with(".L") || name.starts_with("__crc_"))
 }

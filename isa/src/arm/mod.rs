@@ -77,6 +77,7 @@ pub(crate) const A32: Isa = Isa {
     linux: Linux {
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,
+        finds_boundaries: false,
         ftrace_carries: false,
         code_prefix: "",
         no_return_probes: &[],

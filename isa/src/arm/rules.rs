@@ -96,9 +96,8 @@ pub fn stands(
     around: &mut dyn Surroundings,
 ) -> Result<(), Refusal> {
     let kind = if isa.variable_length { exclusive_thumb } else { exclusive_a32 };
-    let read = |at: u64, into: &mut [u8]| around.read(at, into);
     // Linux 6.1 does not look.
-    if policy == Policy::Best && between_exclusives(isa, kind, &function, insn.address, read) {
+    if policy == Policy::Best && between_exclusives(isa, kind, &function, insn.address, around) {
         return Err(BETWEEN_EXCLUSIVES.refusal());
     }
     Ok(())

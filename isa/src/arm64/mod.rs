@@ -34,6 +34,7 @@ pub static ARM64: Isa = Isa {
     linux: Linux {
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,
+        finds_boundaries: false,
         ftrace_carries: false,
         code_prefix: "",
         no_return_probes: &[],

@@ -271,9 +271,7 @@ fn write_masks(_: &Insn, word: u32) -> Emulation {
 pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let at = insn.address;
     let refused = match policy {
-        Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, |at, into| around.read(at, into)) => {
-            &BETWEEN_EXCLUSIVES
-        }
+        Policy::Best if between_exclusives(&ARM64, exclusive, &function, at, around) => &BETWEEN_EXCLUSIVES,
         Policy::Linux61 if around.expected_fault(at..at.wrapping_add(1)).is_some() => &EXPECTED_FAULT,
         Policy::Linux61 if linux_scan(at, function.start, around) => &BETWEEN_EXCLUSIVES,
         _ => return Ok(()),

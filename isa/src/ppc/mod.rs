@@ -148,6 +148,7 @@ const fn isa<V: Variant>() -> Isa {
         linux: Linux {
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,
+            finds_boundaries: false,
             ftrace_carries: true,
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
             no_return_probes: &[],

@@ -235,14 +235,13 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
     if is_second_word(set, insn.address, policy, &function, around) {
         return Err(SECOND_WORD.refusal());
     }
-    let read = |at: u64, into: &mut [u8]| around.read(at, into);
     let kind: fn(&Insn) -> Exclusive = match set {
         Set::Big32 => |insn| exclusive(Set::Big32, insn),
         Set::Big64 => |insn| exclusive(Set::Big64, insn),
         Set::Little64 => |insn| exclusive(Set::Little64, insn),
     };
     match policy {
-        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, read) => Err(BETWEEN_EXCLUSIVES.refusal()),
+        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
         _ => Ok(()),
     }
 }

@@ -88,6 +88,7 @@ const LONG: Isa = Isa {
     linux: Linux {
         pc_bias: 1,
         boundary_errno: Errno::EILSEQ,
+        finds_boundaries: true,
         ftrace_carries: true,
         code_prefix: "",
         no_return_probes: &["__switch_to"],

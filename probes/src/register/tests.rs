@@ -3,9 +3,11 @@
 use crate::guest::Site;
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::{DATA, INIT, TEXT};
-use crate::toy::isa::TOY;
+use crate::toy::isa::{BASE, TOY};
 use crate::toy::{ToyGuest, sample};
 use crate::{Engine, Errno, Policy};
+use trapline_isa::arch::Isa;
+use trapline_isa::linux::Linux;
 
 fn new() -> (ToyGuest, Engine) {
     (sample::kernel(1), Engine::new(&TOY, 1))
@@ -72,6 +74,25 @@ fn registration_refuses_what_linux_refuses_and_says_why() {
             }
             _ => panic!("{what}: {answer:?}, not {expected:?}"),
         }
+    }
+}
+
+/// KP-5: where Linux looks for no boundaries, as in Thumb code, its policy does not either; ours does.
+#[test]
+fn boundaries_are_looked_for_where_the_policy_does() {
+    static LOOKS_FOR_NONE: Isa = Isa { linux: Linux { finds_boundaries: false, ..BASE.linux }, ..BASE };
+    // The last byte of an instruction: a number, and one that looks like an instruction.
+    let middle = Kprobe::at("vfs_read").offset(5);
+    for (isa, policy, expected) in [
+        (&TOY, Policy::Linux61, Err(Errno::EILSEQ)),
+        (&LOOKS_FOR_NONE, Policy::Linux61, Ok(())),
+        (&LOOKS_FOR_NONE, Policy::Best, Err(Errno::EILSEQ)),
+    ] {
+        let (mut guest, mut engine) = (sample::kernel(1), Engine::new(isa, 1).with_policy(policy));
+        let nop = *guest.peek(guest.address("outer"), 1).first().expect("a nop");
+        guest.poke(guest.address("vfs_read") + 5, &[nop]);
+        let answer = engine.register_kprobe(&mut guest, &middle).map_err(|refusal| refusal.errno);
+        assert_eq!(answer, expected, "{policy:?}");
     }
 }
 

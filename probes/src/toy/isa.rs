@@ -345,6 +345,7 @@ static ABI_LINK: Abi = Abi { stack_arguments: 0, return_address: ReturnAddress::
 const LINUX: Linux = Linux {
     pc_bias: 1,
     boundary_errno: Errno::EILSEQ,
+    finds_boundaries: true,
     ftrace_carries: true,
     code_prefix: "",
     no_return_probes: &["__switch_to"],

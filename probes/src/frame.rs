@@ -185,4 +185,7 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.cpu.read_user(address, into)
     }
+    fn look_soon(&mut self) {
+        self.cpu.look_soon();
+    }
 }

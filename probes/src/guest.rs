@@ -211,6 +211,8 @@ pub trait Cpu: Registers + Memory {
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)
     }
+    /// Asks whoever runs the machine to look at the engine at the next place where a run may be ended.
+    fn look_soon(&mut self) {}
 }
 
 /// What the engine made of a trap. Registers and pc have been set in the [`Cpu`].

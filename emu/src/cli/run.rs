@@ -333,7 +333,7 @@ impl Event {
 }
 
 /// The lines of a script; all that are wrong are drawn at once.
-fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
+pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
     let script = Arc::new(script);
     let (mut events, mut drawn) = (Vec::new(), String::new());
     for line in parse::script(&script.text) {

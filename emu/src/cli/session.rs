@@ -360,7 +360,12 @@ impl Run {
     }
 }
 
-fn carry_out(events: &mut EventSet, engine: &mut Engine, guest: &mut dyn Guest, event: &Event) -> Result<(), EventError> {
+pub(super) fn carry_out(
+    events: &mut EventSet,
+    engine: &mut Engine,
+    guest: &mut dyn Guest,
+    event: &Event,
+) -> Result<(), EventError> {
     match &event.line {
         Line::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
         Line::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),

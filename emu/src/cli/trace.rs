@@ -3,7 +3,9 @@
 use super::event_error::{self, Script as Text};
 use super::image::{self, SymbolsArg};
 use super::output::{self, Paint};
-use super::run::{Until, read_script};
+use super::records::Records;
+use super::run::{self, Until, read_script};
+use super::session::carry_out;
 use super::stock_guest::StockArgs;
 use super::typist::Typist;
 use super::{Failure, booted};
@@ -20,6 +22,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use trapline_probes::events::set::EventSet;
 use trapline_probes::script::attach::Attached;
 use trapline_probes::script::show::Style;
 use trapline_probes::script::{Knowledge, Options, ScriptError};
@@ -41,6 +44,15 @@ pub struct Args {
     /// A script, as 'kprobe:vfs_read { @[comm] = count(); }'; may be repeated: all run together
     #[arg(short = 'e', long = "program", value_name = "PROGRAM")]
     programs: Vec<String>,
+    /// Another script's file, which runs together with the others; may be repeated
+    #[arg(long = "with", value_name = "FILE")]
+    with: Vec<PathBuf>,
+    /// A line of kprobe_events, as 'p:open vfs_open', beside the scripts; its records are printed behind all that they print
+    #[arg(long = "event", value_name = "EVENT")]
+    events: Vec<String>,
+    /// Where records of --event go, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
     /// How output is written
     #[arg(short = 'f', long, value_enum, default_value_t)]
     format: Format,
@@ -90,6 +102,7 @@ Examples:
   trapline trace tiny/x86_64 -e 'kretprobe:vfs_read /retval > 0/ { @[comm] = sum(retval); }' --quiet
   trapline trace debian/amd64 vfscount.bt --script work.sh
   trapline trace debian/amd64 --from-boot --script work.sh -e 'fentry:vfs_open { printf(\"%s\\n\", comm); }' -f json
+  trapline trace debian/amd64 vfscount.bt --with vfsstat.bt --event 'p:open vfs_open' --script work.sh
   trapline trace debian/amd64 -l 'kprobe:vfs_*'
 
 Exit status: 0 fine, 1 the guest or a probe failed, 2 the command line or a script was wrong";
@@ -117,6 +130,8 @@ enum Version {
 
 /// Between two looks at the output, in nanoseconds of guest time.
 const SLICE: u64 = 100_000;
+/// The same where records wait in a ring that has room for so much guest time of any probe.
+const RECORD_SLICE: u64 = 10_000;
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let kernel = image::load(&args.image, &args.symbols)?;
@@ -178,15 +193,35 @@ fn drawn(text: &Text, errors: &[ScriptError], level: Level<'static>) -> String {
 impl Args {
     /// The scripts, and what is behind them.
     fn texts(&self) -> Result<(Vec<Text>, Vec<String>), Failure> {
-        if !self.programs.is_empty() {
-            let texts = self.programs.iter().map(|program| Text { source: "-e".into(), text: program.clone() });
-            return Ok((texts.collect(), self.arguments.clone()));
-        }
-        let Some((file, parameters)) = self.arguments.split_first() else {
+        let programs = self.programs.iter().map(|program| Ok(Text { source: "-e".into(), text: program.clone() }));
+        let (first, parameters) = match self.arguments.split_first() {
+            Some((file, parameters)) if self.programs.is_empty() => (Some(PathBuf::from(file)), parameters),
+            _ => (None, self.arguments.as_slice()),
+        };
+        let texts: Vec<Text> = programs.chain(first.iter().chain(&self.with).map(read_script)).collect::<Result<_, Failure>>()?;
+        if texts.is_empty() {
             return Err(Failure::usage("there is no script to run")
                 .advise("give a file, or a program: -e 'kprobe:vfs_read { @ = count(); }'"));
-        };
-        Ok((vec![read_script(&PathBuf::from(file))?], parameters.to_vec()))
+        }
+        Ok((texts, parameters.to_vec()))
+    }
+}
+
+impl Args {
+    /// The lines of kprobe_events that run beside the scripts, attached.
+    fn events(&self, session: &mut Session) -> Result<EventSet, Failure> {
+        let mut events = EventSet::default();
+        for line in &self.events {
+            for event in run::read_events(Text { source: "--event".into(), text: line.clone() })? {
+                session
+                    .with_engine(|engine, guest| carry_out(&mut events, engine, guest, &event))
+                    .map_err(|error| event.failed(&error))?;
+            }
+        }
+        session
+            .with_engine(|engine, guest| events.enable_all(engine, guest, true))
+            .map_err(|refusal| Failure::failed(format!("a probe cannot be enabled: {refusal}")))?;
+        Ok(events)
     }
 }
 
@@ -198,6 +233,9 @@ struct Run<'a> {
     typist: Option<Typist>,
     out: Box<dyn Write>,
     interrupted: Arc<AtomicBool>,
+    /// Lines of kprobe_events that run beside the scripts, and where their records go.
+    events: EventSet,
+    records: Option<Records>,
 }
 
 impl<'a> Run<'a> {
@@ -247,6 +285,9 @@ impl<'a> Run<'a> {
             })?;
             tracings.push(tracing);
         }
+        let events = args.events(&mut session)?;
+        let format = if args.format == Format::Json { run::Format::Json } else { run::Format::Trace };
+        let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_deref())).transpose()?;
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
         let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();
         if args.bpftrace_output == Version::Current {
@@ -260,7 +301,7 @@ impl<'a> Run<'a> {
                 Paint::for_errors().advice("note:")
             );
         }
-        Ok(Run { args, session, scripts: tracings, typist, out, interrupted })
+        Ok(Run { args, session, scripts: tracings, typist, out, interrupted, events, records })
     }
 
     fn until_the_end(mut self) -> Result<(), Failure> {
@@ -276,7 +317,8 @@ impl<'a> Run<'a> {
             if let Some(typist) = &mut self.typist {
                 typist.look(self.session.machine_mut());
             }
-            let slice_end = self.session.machine().now().saturating_add(SLICE).min(limit);
+            let slice = if self.records.is_some() { RECORD_SLICE } else { SLICE };
+            let slice_end = self.session.machine().now().saturating_add(slice).min(limit);
             stop = self.session.trace_until(&mut self.scripts, slice_end);
             self.show()?;
         }
@@ -285,6 +327,7 @@ impl<'a> Run<'a> {
         }
         self.show()?;
         self.out.flush().map_err(|error| Failure::output(&error))?;
+        self.finish_records()?;
         self.say_losses();
         for script in &self.scripts {
             if let Some(why) = self.session.script_failure(script) {
@@ -307,6 +350,16 @@ impl<'a> Run<'a> {
         status.is_some() || self.interrupted.load(Ordering::Relaxed)
     }
 
+    fn finish_records(&mut self) -> Result<(), Failure> {
+        let Some(records) = self.records.take() else { return Ok(()) };
+        let (written, dropped) = self.session.with_engine(|engine, _| (engine.records().written(), engine.records().dropped()));
+        records.finish(written + dropped, self.args.cpus.into())?;
+        if dropped > 0 {
+            eprintln!("{} {dropped} records were lost, for the ring was full", Paint::for_errors().advice("note:"));
+        }
+        Ok(())
+    }
+
     fn show(&mut self) -> Result<(), Failure> {
         let console = self.session.machine_mut().take_console();
         if !self.args.quiet && !console.is_empty() {
@@ -318,6 +371,10 @@ impl<'a> Run<'a> {
             if !output.is_empty() {
                 self.out.write_all(&output).and_then(|()| self.out.flush()).map_err(|error| Failure::output(&error))?;
             }
+        }
+        if let Some(records) = &mut self.records {
+            let events = &self.events;
+            self.session.with_engine(|engine, guest| records.take(events, engine, guest))?;
         }
         Ok(())
     }

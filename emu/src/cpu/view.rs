@@ -29,6 +29,8 @@ pub struct View {
     pub(crate) current: usize,
     /// Its clock.
     pub(crate) clock: Clock,
+    /// Somebody has asked for the run to be ended at the next place where that may be.
+    pub(crate) is_asking: bool,
 }
 
 impl View {
@@ -36,7 +38,7 @@ impl View {
     pub(crate) fn new(trap: TrapContext, line: Line, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
         let isa = model.arch.isa();
         let mask = u64::MAX >> (64 - 8 * isa.word);
-        View { pc: 0, trap, model, isa, delayed: false, mask, ram, tasks, current: 0, clock: Clock::new(line) }
+        View { pc: 0, trap, model, isa, delayed: false, mask, ram, tasks, current: 0, clock: Clock::new(line), is_asking: false }
     }
 }
 
@@ -273,6 +275,10 @@ impl Cpu for View {
     }
     fn stopped_in_delay_slot(&mut self) {
         self.delayed = true;
+    }
+    fn look_soon(&mut self) {
+        self.is_asking = true;
+        self.clock.look_at(0);
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let handle = self.trap.handle();

@@ -58,7 +58,7 @@ impl<L: Listener> Inner<L> {
 
     /// Whether something may have to be done at this block start.
     fn is_to_look(&self, pc: u64) -> bool {
-        self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)
+        self.view.is_asking || self.view.clock.time() >= self.next_look || self.arrival == Some(pc) || self.listener.watches(pc)
     }
 
     /// Something may be due: the next block that starts is looked at.
@@ -69,6 +69,7 @@ impl<L: Listener> Inner<L> {
 
     /// From that time on block starts are looked at.
     pub(super) fn set_next_look(&mut self, time: Ticks) {
+        let time = if self.view.is_asking { 0 } else { time };
         self.next_look = time;
         // While the gate is wide all blocks are told, whatever the time is.
         self.view.clock.look_at(if self.gate.is_wide() { 0 } else { time });
@@ -138,6 +139,9 @@ impl<L: Listener> Inner<L> {
     fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
         let now = self.view.clock.time();
         self.board.advance(At { cpu: self.view.current, now });
+        if self.wish.is_none() && core::mem::take(&mut self.view.is_asking) {
+            self.wish = Some(Wish::Attention);
+        }
         if self.wish.is_none() && self.arrival == Some(pc) {
             self.arrival = None;
             self.wish = Some(Wish::Attention);

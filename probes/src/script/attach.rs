@@ -30,7 +30,11 @@ pub struct Running {
 
 /// All scripts of an engine. One that is running has been taken out of its place.
 #[derive(Default)]
-pub(crate) struct Scripts(Vec<Option<Box<Running>>>);
+pub(crate) struct Scripts {
+    places: Vec<Option<Box<Running>>>,
+    /// One of them has just ended tracing.
+    has_ended: bool,
+}
 
 /// A probe of a script.
 #[derive(Clone, Debug)]
@@ -80,26 +84,31 @@ impl Engine {
     /// Takes a script in; its probes are attached by [`Engine::attach_script`].
     pub fn add_script(&mut self, program: Program, settings: Settings, text: Vec<Range<u64>>) -> ScriptId {
         let state = State::new(&program, settings);
-        let scripts = &mut self.scene.scripts.0;
+        let scripts = &mut self.scene.scripts.places;
         scripts.push(Some(Box::new(Running { program, state, text })));
         ScriptId(scripts.len() - 1)
     }
 
     /// A script that was taken in.
     pub fn script(&mut self, id: ScriptId) -> Option<&mut Running> {
-        self.scene.scripts.0.get_mut(id.0)?.as_deref_mut()
+        self.scene.scripts.places.get_mut(id.0)?.as_deref_mut()
     }
 
     /// Takes a script out for as long as somebody runs it outside of the engine; meanwhile its probes do nothing.
     pub fn take_script(&mut self, id: ScriptId) -> Option<Box<Running>> {
-        self.scene.scripts.0.get_mut(id.0)?.take()
+        self.scene.scripts.places.get_mut(id.0)?.take()
     }
 
     /// Puts it back.
     pub fn give_script_back(&mut self, id: ScriptId, running: Box<Running>) {
-        if let Some(place) = self.scene.scripts.0.get_mut(id.0) {
+        if let Some(place) = self.scene.scripts.places.get_mut(id.0) {
             *place = Some(running);
         }
+    }
+
+    /// Whether a script has ended tracing at a hit since this was asked last: whoever runs the machine then has it stand still.
+    pub fn take_script_end(&mut self) -> bool {
+        core::mem::take(&mut self.scene.scripts.has_ended)
     }
 
     /// Registers the probe of an attach point: a block's number and a point's in it. `None`: this point needs none.
@@ -110,7 +119,7 @@ impl Engine {
         block: usize,
         point: usize,
     ) -> Result<Option<Attached>, Refusal> {
-        let Some(running) = self.scene.scripts.0.get(id.0).and_then(Option::as_deref) else { return Ok(None) };
+        let Some(running) = self.scene.scripts.places.get(id.0).and_then(Option::as_deref) else { return Ok(None) };
         let Some(found) = running.program.blocks.get(block).and_then(|block| block.points.get(point)) else { return Ok(None) };
         let overrides = running.program.blocks[block].overrides;
         let is_typed = found.is_typed;
@@ -183,12 +192,18 @@ fn keep_arguments(hit: &mut ReturnHit<'_>) -> Flow {
     Flow::Continue
 }
 
+/// A script that has something to do at this hit.
 fn take(hit: &mut Hit<'_>, id: ScriptId) -> Option<Box<Running>> {
-    hit.scripts().0.get_mut(id.0)?.take()
+    let place = hit.scripts().places.get_mut(id.0)?;
+    if place.as_ref()?.state.exit().is_some() { None } else { place.take() }
 }
 
 fn put_back(hit: &mut Hit<'_>, id: ScriptId, running: Box<Running>) {
-    if let Some(place) = hit.scripts().0.get_mut(id.0) {
+    if running.state.exit().is_some() {
+        hit.scripts().has_ended = true;
+        hit.machine().look_soon();
+    }
+    if let Some(place) = hit.scripts().places.get_mut(id.0) {
         *place = Some(running);
     }
 }

@@ -1,0 +1,179 @@
+//! `trapline trace` as people meet it: what it prints, what it says when something is wrong, and its exit status.
+#![cfg(feature = "cpu")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+const TINY: &str = "tiny/x86_64";
+
+struct Said {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn trace(args: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
+        .arg("trace")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Said { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn file(name: &str, text: &str) -> std::path::PathBuf {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::write(&path, text).expect("a file");
+    path
+}
+
+/// BY-1: output on standard output, what is said about the run on standard error; the same in both ways of writing.
+#[test]
+fn output_is_on_standard_output_and_the_rest_elsewhere() {
+    let program = "BEGIN { printf(\"begun\\n\"); } kprobe:vfs_read { @calls = count(); @by[func] = sum(1); }";
+    let said = trace(&[TINY, "-e", program, "-q"]);
+    assert_eq!((said.status, said.err.as_str()), (Some(0), "Attached 2 probes\n"), "{}", said.out);
+    let calls: u64 = said.out.lines().find_map(|line| line.strip_prefix("@calls: ")?.parse().ok()).expect("a number");
+    assert_eq!(said.out, format!("begun\n\n\n@by[vfs_read]: {calls}\n@calls: {calls}\n"));
+    assert!(calls > 10);
+
+    let json = trace(&[TINY, "-e", program, "-q", "-f", "json"]);
+    let lines: Vec<serde_json::Value> =
+        json.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect();
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(kinds, ["attached_probes", "printf", "map", "map"], "{}", json.out);
+    assert_eq!(lines[3]["data"]["@calls"], calls);
+
+    let path = file("out", "");
+    let to = path.to_str().expect("a name");
+    let quiet = trace(&[TINY, "-e", program, "-q", "-o", to]);
+    assert_eq!((quiet.status, quiet.out.as_str()), (Some(0), ""), "{}", quiet.err);
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), said.out);
+    let _ = std::fs::remove_file(path);
+}
+
+/// BY-1: a script that is wrong is drawn with the place, and the exit status is 2; nothing runs.
+#[test]
+fn bad_scripts_are_pointed_at() {
+    let caret = |source: &str, part: &str| " ".repeat(source.find(part).expect("it is in it")) + &"^".repeat(part.len());
+    #[rustfmt::skip]
+    let cases = [
+        ("kprobe:vfs_raed { @ = count(); }",       "kprobe:vfs_raed",      "No matches for kprobe:vfs_raed"),
+        ("kprobe:vfs_read { @ = cuont(); }",       "cuont()",              "Unknown function: cuont"),
+        ("kprobe:vfs_read { printf(\"%d\\n\"); }", "printf(\"%d\\n\")",    "Not enough arguments for format string"),
+        ("BEGIN { $x = $y + 1; }",                 "$y",                   "Undefined or undeclared variable: $y"),
+        ("BEGIN { @a = 1; @a = \"x\"; }",          "@a = \"x\"",           "Type mismatch for @a"),
+        ("foo:bar { }",                            "foo:bar",              "Invalid provider: 'foo'"),
+        ("BEGIN { system(\"reboot\"); }",          "system(\"reboot\")",   "system() is refused"),
+        ("kprobe:vfs_read { override(0); }",       "override(0)",          "unsafe function"),
+        ("BEGIN { if (1) { }",                     "",                     ""),
+        ("",                                       "",                     "this script has no probe"),
+    ];
+    for (program, part, words) in cases {
+        let said = trace(&[TINY, "-e", program]);
+        assert_eq!((said.status, said.out.as_str()), (Some(2), ""), "{program}: {}", said.err);
+        assert!(said.err.starts_with("error: ") && said.err.contains(words), "{program}: {}", said.err);
+        if !part.is_empty() {
+            assert!(said.err.contains(&caret(program, part)), "{program}: no caret under {part}:\n{}", said.err);
+        }
+    }
+    let missing = trace(&[TINY]);
+    assert_eq!(missing.status, Some(2));
+    assert!(missing.err.contains("there is no script to run"), "{}", missing.err);
+    let none = trace(&[TINY, "/nowhere/x.bt"]);
+    assert!(none.status == Some(2) && none.err.contains("cannot be read as a script"), "{}", none.err);
+    // What compiles and may not be probed is a failure of the probe: status 1, and the same drawing.
+    let refused = trace(&[TINY, "-e", "kprobe:do_int3 { @ = count(); }"]);
+    assert_eq!(refused.status, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("blacklisted") && refused.err.contains("^^^^"), "{}", refused.err);
+}
+
+/// BY-1: what runs nothing: the list of attach points, and the look at a script alone.
+#[test]
+fn lists_and_dry_runs_run_nothing() {
+    let listed = trace(&[TINY, "-l", "kprobe:vfs_*"]);
+    assert_eq!(listed.status, Some(0), "{}", listed.err);
+    assert!(listed.out.lines().any(|line| line == "kprobe:vfs_read"), "{}", listed.out);
+    assert!(listed.out.lines().all(|line| line.starts_with("kprobe:vfs_")), "{}", listed.out);
+    assert_eq!(trace(&[TINY, "-l", "kprobe:nothing_is_called_so*"]).status, Some(1));
+    assert_eq!(trace(&[TINY, "-l", "uprobe:*"]).status, Some(2));
+
+    let dry = trace(&[TINY, "-e", "BEGIN { printf(\"x\"); exit(); } kprobe:vfs_* { }", "--dry-run"]);
+    let probes = 1 + listed.out.lines().count();
+    assert_eq!((dry.status, dry.out), (Some(0), format!("{probes} probes\n")), "{}", dry.err);
+}
+
+/// BY-1: a loop without an end is ended, with a sentence, and the exit status is 1.
+#[test]
+fn a_loop_without_an_end_is_ended() {
+    for program in ["BEGIN { while (1) { $x = 1; } }", "kprobe:vfs_read { while (1) { } } END { printf(\"never\"); }"] {
+        let said = trace(&[TINY, "-e", program, "-q"]);
+        assert_eq!(said.status, Some(1), "{program}: {}", said.err);
+        assert!(said.err.contains("a loop took more than 1,000,000 turns in one hit: the script was ended"), "{}", said.err);
+        assert!(!said.out.contains("never"), "{program}: a script that was ended has no end of its own");
+    }
+}
+
+/// BY-1: the status that a script ends with; and tracing ends at that very hit.
+#[test]
+fn exit_ends_tracing_at_that_hit() {
+    let program =
+        "kprobe:vfs_read { @n++; if (@n == 5) { printf(\"%d\\n\", nsecs); exit(); } } END { printf(\"%d\\n\", nsecs); }";
+    let said = trace(&[TINY, "-e", program, "-q"]);
+    let times: Vec<u64> = said.out.lines().filter_map(|line| line.parse().ok()).collect();
+    let [hit, end] = times[..] else { panic!("two times: {}", said.out) };
+    assert!((hit..hit + 200).contains(&end), "the run has gone on for {} ns behind the hit that ended it", end - hit);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let failed = trace(&[TINY, "-e", "kprobe:vfs_read { exit(3); }", "-q"]);
+    assert!(failed.status == Some(1) && failed.err.contains("the script ended with status 3"), "{}", failed.err);
+}
+
+/// BY-1: Ctrl-C ends tracing and prints the maps, as people expect.
+#[test]
+fn ctrl_c_prints_the_maps() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trapline"))
+        .args(["trace", TINY, "--append", "spin=1", "-q"])
+        .args(["-e", "BEGIN { printf(\"begun\\n\"); } i:ms:1 { @ticks = count(); printf(\"tick\\n\"); }"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.by_ref().take(3).any(|line| line == "tick"), "it runs");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).expect("a signal");
+    let rest: Vec<String> = lines.filter(|line| line != "tick").collect();
+    let status = child.wait().expect("its end");
+    assert_eq!(status.code(), Some(0), "{rest:?}");
+    assert!(
+        matches!(&rest[..], [one, other, ticks] if one.is_empty() && other.is_empty() && ticks.starts_with("@ticks: ")),
+        "{rest:?}"
+    );
+}
+
+/// BY-1: several scripts and lines of kprobe_events run together, each as if it were alone.
+#[test]
+fn scripts_and_events_run_together() {
+    let (one, other) =
+        (file("one.bt", "kprobe:vfs_read { @one = count(); }"), file("other.bt", "kprobe:vfs_read { @other = count(); }"));
+    let (one, other) = (one.to_str().expect("a name"), other.to_str().expect("a name"));
+    let said = trace(&[TINY, one, "--with", other, "--event", "p:reads vfs_read n=$arg3", "-q"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let value = |name: &str| said.out.lines().find_map(|line| line.strip_prefix(name)?.parse::<usize>().ok()).expect(name);
+    let (counted, records) = (value("@one: "), said.out.lines().filter(|line| line.contains(": reads: (vfs_read+0x0/")).count());
+    assert!(counted > 10 && counted == value("@other: ") && counted == records, "{}", said.out);
+    let bad = trace(&[TINY, one, "--event", "p:x vfs_raed"]);
+    assert!(bad.status == Some(1) && bad.err.contains("vfs_raed"), "{:?} {}", bad.status, bad.err);
+    let _ = (std::fs::remove_file(one), std::fs::remove_file(other));
+}
+
+/// BY-1: what finds no room in a map is counted, and said.
+#[test]
+fn what_finds_no_room_is_said() {
+    let said = trace(&[TINY, "-e", "config = { max_map_keys = 3 } kprobe:vfs_read { @[nsecs] = 1; @n = count(); }", "-q"]);
+    let count: u64 = said.out.lines().find_map(|line| line.strip_prefix("@n: ")?.parse().ok()).expect("a number");
+    assert_eq!(said.out.lines().filter(|line| line.starts_with("@[")).count(), 3, "{}", said.out);
+    assert!(said.err.contains(&format!("{} values found no room in @", count - 3)), "{}", said.err);
+}

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use trapline::arches;
 use trapline::overhead::bench_loop::{BenchLoop, TARGET};
 use trapline::overhead::{GUESTS, Mechanism, many};
-use trapline::unicorn::bare::{Bare, Watch};
+use trapline::unicorn::plain_hooks::{Bare, Watch};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_probes::events::set::EventSet;

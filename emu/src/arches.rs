@@ -14,7 +14,7 @@ use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
     crate::cpu::{Model, arm, arm64, x86},
-    crate::unicorn::bare::Program,
+    crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, Mode},
 };
 

@@ -47,7 +47,7 @@ impl Type {
 
 /// Where a word of a call lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Home {
     /// In a register.
     Register(Reg),
     /// In memory, so many bytes above the stack pointer that the function finds.
@@ -58,14 +58,14 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     /// It, or its lower half.
-    pub low: Place,
+    pub low: Home,
     /// The upper half of one of two words.
-    pub high: Option<Place>,
+    pub high: Option<Home>,
     kind: Type,
 }
 
 impl Value {
-    fn of(isa: &Isa, kind: Type, first: Place, second: Option<Place>) -> Value {
+    fn of(isa: &Isa, kind: Type, first: Home, second: Option<Home>) -> Value {
         match (second, isa.order) {
             (None, _) => Value { low: first, high: None, kind },
             (second, ByteOrder::Little) => Value { low: first, high: second, kind },
@@ -74,7 +74,7 @@ impl Value {
     }
 
     /// The value, out of the words that `word` finds in their places.
-    pub fn read(self, isa: &Isa, mut word: impl FnMut(Place) -> u64) -> u64 {
+    pub fn read(self, isa: &Isa, mut word: impl FnMut(Home) -> u64) -> u64 {
         let low = word(self.low);
         let high = self.high.map_or(0, &mut word);
         // Two words of 64 bits each are no integer of C.
@@ -94,8 +94,8 @@ pub fn argument(isa: &Isa, types: &[Type], number: usize) -> Value {
     }
     let (kind, at) = (of(number), begin(isa, at, of(number)));
     let place = |at: usize| match isa.abi.arguments.get(at) {
-        Some(register) => Place::Register(*register),
-        None => Place::Stack(isa.abi.stack_arguments.saturating_add(((at - registers) * isa.word) as i64)),
+        Some(register) => Home::Register(*register),
+        None => Home::Stack(isa.abi.stack_arguments.saturating_add(((at - registers) * isa.word) as i64)),
     };
     Value::of(isa, kind, place(at), (kind.words(isa.word) == 2).then(|| place(at + 1)))
 }
@@ -114,7 +114,7 @@ fn begin(isa: &Isa, at: usize, kind: Type) -> usize {
 /// Where a result lies when its function has returned.
 pub fn result(isa: &Isa, kind: Type) -> Value {
     let second = isa.abi.second_result.filter(|_| kind.words(isa.word) == 2);
-    Value::of(isa, kind, Place::Register(isa.abi.result), second.map(Place::Register))
+    Value::of(isa, kind, Home::Register(isa.abi.result), second.map(Home::Register))
 }
 
 /// The return address of a function, at its entry.

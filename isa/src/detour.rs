@@ -102,12 +102,12 @@ pub struct Word {
     /// Which register it holds.
     pub reg: Reg,
     /// How it comes there, and what becomes of it.
-    pub kind: Kind,
+    pub kind: Fate,
 }
 
 /// How a word of the frame comes there, and what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Fate {
     /// Saved, and taken back as handlers have left it.
     Restored,
     /// Saved only: what handlers do to it is forgotten.

@@ -8,7 +8,7 @@ use crate::script::attach::Scripts;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
-use trapline_isa::call::{self, Place, Type};
+use trapline_isa::call::{self, Home, Type};
 use trapline_isa::mem::Fault;
 
 /// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86 and s390
@@ -168,8 +168,8 @@ impl<'a> Hit<'a> {
     pub fn typed_arg(&mut self, types: &[Type], index: usize) -> u64 {
         let isa = self.scene.isa;
         call::argument(isa, types, index).read(isa, |place| match place {
-            Place::Register(reg) => self.cpu.get(reg),
-            Place::Stack(above) => self.read_word(self.sp().wrapping_add_signed(above)).unwrap_or(0),
+            Home::Register(reg) => self.cpu.get(reg),
+            Home::Stack(above) => self.read_word(self.sp().wrapping_add_signed(above)).unwrap_or(0),
         })
     }
 
@@ -177,8 +177,8 @@ impl<'a> Hit<'a> {
     pub fn typed_return_value(&self, kind: Type) -> u64 {
         let isa = self.scene.isa;
         call::result(isa, kind).read(isa, |place| match place {
-            Place::Register(reg) => self.cpu.get(reg),
-            Place::Stack(_) => 0,
+            Home::Register(reg) => self.cpu.get(reg),
+            Home::Stack(_) => 0,
         })
     }
 

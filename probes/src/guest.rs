@@ -93,7 +93,7 @@ pub enum Window {
         displaced: u8,
     },
     /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from `origin` on, and the
-    /// way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an [`crate::Engine::escaped`] one.
+    /// way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an [`crate::Engine::jumped_in`] one.
     Detour {
         /// The probed address.
         origin: u64,
@@ -103,7 +103,7 @@ pub enum Window {
         lead: u8,
         /// Length of the jump.
         jump: u8,
-        /// What [`crate::Engine::escaped`] is to be given.
+        /// What [`crate::Engine::jumped_in`] is to be given.
         point: u32,
     },
     /// A faithful detour, over several units: in `lead` bytes it saves the registers, calls the trampoline and takes them back; then as

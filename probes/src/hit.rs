@@ -174,10 +174,10 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::escaped`] does, where one probe stands there that is nothing special; the CPU is not [busy](Engine::is_busy). False:
+    /// What [`Engine::jumped_in`] does, where one probe stands there that is nothing special; the CPU is not [busy](Engine::is_busy). False:
     /// it is not so, and nothing has been done.
     #[inline(always)]
-    pub fn escaped_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
+    pub fn jumped_in_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let (Some(probe), address) = (self.points.lone(point), cpu.pc()) else { return false };
         self.counts.hits = self.counts.hits.wrapping_add(1);
         let handler = probe.count_hit();
@@ -203,7 +203,7 @@ impl Engine {
     /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address, `point` is
     /// what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer is ignored: execution goes on in the
     /// detour.
-    pub fn escaped(&mut self, cpu: &mut impl Cpu, point: u32) {
+    pub fn jumped_in(&mut self, cpu: &mut impl Cpu, point: u32) {
         let number = cpu.number();
         if self.cpus.get(number).is_none_or(|state| state.depth != 0) {
             return self.count_reentry(point);

@@ -14,14 +14,13 @@ mod counter;
 mod engine;
 mod errno;
 pub mod events;
-mod frame;
+mod faithful;
 pub mod guest;
 mod hit;
 mod index;
 mod instances;
 mod jprobe;
 mod lifecycle;
-mod lift;
 mod log;
 mod members;
 #[cfg(test)]
@@ -41,6 +40,7 @@ mod seams;
 mod slots;
 mod stepped;
 mod table;
+mod take_out;
 #[cfg(any(test, feature = "toy"))]
 pub mod toy;
 mod views;
@@ -48,5 +48,5 @@ pub mod withdraw;
 
 pub use engine::{Counts, Engine};
 pub use errno::{Errno, Policy, Refusal};
-pub use lift::Lifted;
+pub use take_out::TakenOut;
 pub use views::{Misses, ProbeSummary};

@@ -127,17 +127,17 @@ pub(crate) struct Detours {
 
 /// How long slots are, and what their detours are.
 #[derive(Clone, Copy)]
-struct Shape {
+struct Room {
     units: u8,
     lead: u8,
     form: Form,
 }
 
-impl Shape {
-    fn of(isa: &Isa, form: Form) -> Result<Shape, Refusal> {
+impl Room {
+    fn of(isa: &Isa, form: Form) -> Result<Room, Refusal> {
         let (lead, detour) = isa.detour.map_or(Ok((0, WINDOW_UNIT)), |table| table.room(form))?;
         let units = (COPIES + detour).div_ceil(WINDOW_UNIT).min(usize::from(UNITS_MOST)) as u8;
-        Ok(Shape { units, lead: lead as u8, form })
+        Ok(Room { units, lead: lead as u8, form })
     }
 
     fn len(self) -> usize {
@@ -146,7 +146,7 @@ impl Shape {
 
     /// `None`: that is no slot, for its copies are empty or longer than a unit.
     fn at(self, at: u64, displaced: usize) -> Option<Slot> {
-        let Shape { units, lead, form } = self;
+        let Room { units, lead, form } = self;
         let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
         NonZeroU64::new(at | displaced as u64).filter(|_| fits).map(|word| Slot { word, units, lead, form })
     }
@@ -154,27 +154,27 @@ impl Shape {
 
 /// Makes the slot of a point: takes it, writes both copies. A copy that no jump leads back from is stepped.
 pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, detours: Detours) -> Result<(Plan, Slot), Refusal> {
-    let shape = Shape::of(isa, detours.form)?;
-    let at = take(guest, isa, insn, shape, detours.trampoline)?;
-    match write(guest, isa, insn, plan, at, shape) {
+    let room = Room::of(isa, detours.form)?;
+    let at = take(guest, isa, insn, room, detours.trampoline)?;
+    match write(guest, isa, insn, plan, at, room) {
         Ok(made) => Ok(made),
         Err(refusal) => {
-            guest.window_give(at, shape.len());
+            guest.window_give(at, room.len());
             Err(refusal)
         }
     }
 }
 
-fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, shape: Shape, trampoline: Option<u64>) -> Result<u64, Refusal> {
+fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, room: Room, trampoline: Option<u64>) -> Result<u64, Refusal> {
     let mut colliding = Vec::new();
     let mut taken = None;
     for _ in 0..TRIES {
-        let Some(at) = guest.window_take(insn.address, shape.len()) else { break };
+        let Some(at) = guest.window_take(insn.address, room.len()) else { break };
         let fights = [at, at + UNIT, at + 2 * UNIT].iter().any(|unit| {
             guest.pcs_collide(*unit, insn.address)
                 || guest.pcs_collide(*unit, insn.next())
                 || guest.pcs_collide(*unit + insn.length(), insn.next())
-        }) || trampoline.is_some_and(|trampoline| fights_on_the_way(guest, isa, insn, at, shape, trampoline));
+        }) || trampoline.is_some_and(|trampoline| fights_on_the_way(guest, isa, insn, at, room, trampoline));
         if !fights {
             taken = Some(at);
             break;
@@ -184,24 +184,24 @@ fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, shape: Shape, trampoline:
     // A place that collides is slow, not wrong.
     let taken = taken.or_else(|| colliding.pop());
     for at in colliding {
-        guest.window_give(at, shape.len());
+        guest.window_give(at, room.len());
     }
     taken.ok_or(FULL)
 }
 
 /// A hit goes from the probe to a faithful detour, to the trampoline, back behind the call, to the displaced instructions, and home.
-fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, shape: Shape, trampoline: u64) -> bool {
-    let Some(table) = isa.detour.and_then(|table| table.faithful).filter(|_| shape.form == Form::Faithful) else { return false };
+fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: Room, trampoline: u64) -> bool {
+    let Some(table) = isa.detour.and_then(|table| table.faithful).filter(|_| room.form == Form::Faithful) else { return false };
     let detour = at + COPIES as u64;
     let behind_call = detour + (table.save.len() + table.call_length) as u64;
-    let way = [detour, trampoline, behind_call, detour + u64::from(shape.lead), insn.address, insn.next()];
+    let way = [detour, trampoline, behind_call, detour + u64::from(room.lead), insn.address, insn.next()];
     (1..way.len()).any(|number| way[..number].iter().any(|before| guest.pcs_collide(*before, way[number])))
 }
 
-fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, shape: Shape) -> Result<(Plan, Slot), Refusal> {
+fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, room: Room) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
     put(guest, insn, at + UNIT, &stepped);
-    let slot = shape.at(at, stepped.displaced).ok_or(NO_SLOT)?;
+    let slot = room.at(at, stepped.displaced).ok_or(NO_SLOT)?;
     if plan != Plan::Boost {
         return Ok((plan, slot));
     }

@@ -43,7 +43,7 @@ impl Engine {
         let Some(found) = self.points.get(point) else { return };
         let to = if found.plan == Plan::Boost { slot.boosted() } else { slot.detoured() };
         cpu.set_pc(found.address());
-        self.escaped(cpu, point);
+        self.jumped_in(cpu, point);
         cpu.set_pc(to);
     }
 }

@@ -1,6 +1,6 @@
 //! No hang: whatever goes round and round without virtual time ends the run, with a report that says what repeats.
 
-use trapline::clock::Place;
+use trapline::clock::Meaning;
 use trapline::cpu::View;
 use trapline::machine::{Config, Listener, Machine, Stop};
 use trapline_probes::guest::{Answer, Resume};
@@ -60,8 +60,8 @@ struct Stubborn {
 }
 
 impl Listener for Stubborn {
-    fn place(&self, _: u64) -> Place {
-        Place::Guest
+    fn meaning(&self, _: u64) -> Meaning {
+        Meaning::Guest
     }
     fn breakpoint(&mut self, _: &mut View) -> Answer {
         Answer::Resume(Resume { falls_through: true, frozen: self.frozen, ..Resume::default() })

@@ -6,8 +6,8 @@ use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
 use super::stock_guest::StockArgs;
-use super::verdict::{self, Checker, Kind, Verdict};
-use super::{Failure, PolicyName, booted, totals, tsv};
+use super::verdict::{self, Checker, ProbeKind, Verdict};
+use super::{Failure, PolicyName, from_boot, totals, tsv};
 use crate::boot::Kernel;
 use crate::machine::Config;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Args {
     places: Vec<String>,
     /// Asks about this kind of probe
     #[arg(long, value_enum, default_value_t)]
-    kind: Kind,
+    kind: ProbeKind,
     /// Whose decisions to make
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
@@ -103,7 +103,7 @@ impl Args {
         })?;
         let cpu = self.cpu.of(kernel.arch)?;
         let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), cpu, ..Config::default() };
-        booted::live(name, &kernel, &config)
+        from_boot::live(name, &kernel, &config)
     }
 
     /// The policy that was asked for.
@@ -112,7 +112,7 @@ impl Args {
     }
 
     /// The kind that was asked for.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProbeKind {
         self.kind
     }
 }
@@ -126,7 +126,7 @@ struct Asked {
     exactly: bool,
 }
 
-fn answers(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind, places: &[Where]) -> Result<Vec<Asked>, Failure> {
+fn answers(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind, places: &[Where]) -> Result<Vec<Asked>, Failure> {
     let symbols = &kernel.symbols;
     let mut asked = Vec::new();
     for place in places {

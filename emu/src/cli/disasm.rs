@@ -4,7 +4,7 @@ use super::assembly::{Syntax, Writer};
 use super::image::ImageArgs;
 use super::output::{self, Align, Cell, Paint, Table};
 use super::place::{self, Where};
-use super::verdict::{self, Checker, Kind, Verdict};
+use super::verdict::{self, Checker, ProbeKind, Verdict};
 use super::{Failure, PolicyName};
 use crate::boot::Kernel;
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
     let (name, range) = function(&kernel, &args.place)?;
     let mut checker = Checker::new(&kernel, args.policy.into());
     let insns: Vec<Insn> = checker.instructions(range.clone()).collect();
-    let verdicts: Vec<Verdict> = insns.iter().map(|insn| checker.at(Kind::Probe, insn.address)).collect();
+    let verdicts: Vec<Verdict> = insns.iter().map(|insn| checker.at(ProbeKind::Probe, insn.address)).collect();
     let writer = Writer::new(kernel.arch, args.syntax, &kernel.symbols)?;
     let lines: Vec<Line> = insns.iter().zip(&verdicts).map(|(insn, verdict)| line(&writer, &range, insn, verdict)).collect();
     if args.json {

@@ -2,7 +2,6 @@
 
 mod assembly;
 mod bench;
-mod booted;
 mod check;
 mod commands;
 mod completions;
@@ -11,6 +10,7 @@ mod cpu;
 mod disasm;
 mod event_error;
 mod failure;
+mod from_boot;
 mod image;
 mod images;
 mod modules;

@@ -7,7 +7,7 @@ use super::run::{Event, Format, Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
 use super::typist::Typist;
-use super::{Failure, booted, output, report};
+use super::{Failure, from_boot, output, report};
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     };
     let (kernel, policy) = (request.kernel.clone(), request.policy.into());
     let booted = match &request.from_boot {
-        Some(_) => Some(booted::fetch(&request.name, &kernel, &config, !request.quiet)?),
+        Some(_) => Some(from_boot::fetch(&request.name, &kernel, &config, !request.quiet)?),
         None => None,
     };
     if request.input == Input::Terminal {

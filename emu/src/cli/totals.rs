@@ -3,7 +3,7 @@
 use super::PolicyName;
 use super::check::Args;
 use super::output::{self, Align, Cell, Paint, Table, thousands};
-use super::verdict::{Checker, Kind};
+use super::verdict::{Checker, ProbeKind};
 use crate::boot::Kernel;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ struct Reason {
 }
 
 /// Asks about every instruction of the text.
-pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: Kind) -> Totals {
+pub fn of(kernel: &Kernel, checker: &mut Checker<'_>, kind: ProbeKind) -> Totals {
     let ranges = [Some(kernel.tables.text.clone()), kernel.tables.init_text.clone()];
     let functions: Vec<_> = ranges.iter().flatten().flat_map(|range| pieces(kernel, range)).collect();
     let mut totals = Totals { functions: functions.len() as u64, ..Totals::default() };
@@ -134,9 +134,9 @@ impl Totals {
             PolicyName::Linux61 => "linux-6.1",
         };
         let what = match args.kind() {
-            Kind::Probe => "kprobes",
-            Kind::Return => "return probes",
-            Kind::Post => "kprobes with a post-handler",
+            ProbeKind::Probe => "kprobes",
+            ProbeKind::Return => "return probes",
+            ProbeKind::Post => "kprobes with a post-handler",
         };
         let mut text = format!(
             "{}: {} instructions in {} functions, {} bytes of text; {what}, policy {policy}\n\n",

@@ -8,7 +8,7 @@ use super::run::{self, Until, read_script};
 use super::session::carry_out;
 use super::stock_guest::StockArgs;
 use super::typist::Typist;
-use super::{Failure, booted};
+use super::{Failure, from_boot};
 use crate::boot::Kernel;
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         let mut session = match &typed {
             None => Session::new(kernel.clone(), &config).map_err(cannot)?,
             Some(_) => {
-                let snapshot = booted::fetch(&args.image, kernel, &config, !args.quiet)?;
+                let snapshot = from_boot::fetch(&args.image, kernel, &config, !args.quiet)?;
                 Session::from_snapshot(kernel.clone(), &config, Default::default(), &snapshot).map_err(cannot)?
             }
         };

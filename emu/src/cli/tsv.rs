@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::output::{packed_bytes, progress};
-use super::verdict::{Checker, Kind};
+use super::verdict::{Checker, ProbeKind};
 use std::io::{BufRead, BufWriter, Write};
 
 const HEADER: &str = "address\tkind\tresult\tstatus\tplan\tbytes\twhy\n";
@@ -22,7 +22,7 @@ pub fn answer(checker: &mut Checker<'_>, from: impl BufRead, to: impl Write) -> 
     to.flush().map_err(|error| Failure::output(&error))
 }
 
-fn line(checker: &mut Checker<'_>, address: u64, kind: Kind) -> String {
+fn line(checker: &mut Checker<'_>, address: u64, kind: ProbeKind) -> String {
     let verdict = checker.at(kind, address);
     let bytes = packed_bytes(&checker.bytes(address));
     let (result, status, plan, why) = match &verdict.answer {
@@ -36,7 +36,7 @@ fn line(checker: &mut Checker<'_>, address: u64, kind: Kind) -> String {
     format!("{address:#x}\t{}\t{result}\t{status}\t{plan}\t{bytes}\t{why}\n", kind.letter())
 }
 
-fn questions(from: impl BufRead) -> Result<Vec<(u64, Kind)>, Failure> {
+fn questions(from: impl BufRead) -> Result<Vec<(u64, ProbeKind)>, Failure> {
     let mut questions = Vec::new();
     for (number, line) in from.lines().enumerate() {
         let wrong = |why: String| {
@@ -53,7 +53,7 @@ fn questions(from: impl BufRead) -> Result<Vec<(u64, Kind)>, Failure> {
             .ok()
             .filter(|_| plain)
             .ok_or_else(|| wrong(format!("`{}` is no hexadecimal address", shortened(address))))?;
-        let kind = Kind::from_letter(kind).ok_or_else(|| wrong(format!("`{}` is no kind of probe", shortened(kind))))?;
+        let kind = ProbeKind::from_letter(kind).ok_or_else(|| wrong(format!("`{}` is no kind of probe", shortened(kind))))?;
         questions.push((address, kind));
     }
     Ok(questions)
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn questions_are_an_address_and_a_kind() {
         let asked = questions("0xffffffff81000000\tp\nc0100000\tr\n0x10\tq\n".as_bytes()).unwrap();
-        assert_eq!(asked, [(0xffff_ffff_8100_0000, Kind::Probe), (0xc010_0000, Kind::Return), (0x10, Kind::Post)]);
+        assert_eq!(asked, [(0xffff_ffff_8100_0000, ProbeKind::Probe), (0xc010_0000, ProbeKind::Return), (0x10, ProbeKind::Post)]);
         assert_eq!(questions("".as_bytes()).unwrap(), []);
     }
 

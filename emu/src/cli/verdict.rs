@@ -15,7 +15,7 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 
 /// Kinds of probe that can be asked about, by the letters of `--tsv`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum ProbeKind {
     /// A kprobe with a pre-handler
     #[default]
     #[value(name = "p")]
@@ -28,19 +28,19 @@ pub enum Kind {
     Post,
 }
 
-impl Kind {
+impl ProbeKind {
     /// Its letter.
     pub fn letter(self) -> &'static str {
         match self {
-            Kind::Probe => "p",
-            Kind::Return => "r",
-            Kind::Post => "q",
+            ProbeKind::Probe => "p",
+            ProbeKind::Return => "r",
+            ProbeKind::Post => "q",
         }
     }
 
     /// The kind with that letter.
-    pub fn from_letter(letter: &str) -> Option<Kind> {
-        [Kind::Probe, Kind::Return, Kind::Post].into_iter().find(|kind| kind.letter() == letter)
+    pub fn from_letter(letter: &str) -> Option<ProbeKind> {
+        [ProbeKind::Probe, ProbeKind::Return, ProbeKind::Post].into_iter().find(|kind| kind.letter() == letter)
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Verdict {
     /// Where, if the place could be told.
     pub address: Option<u64>,
     /// What was asked.
-    pub kind: Kind,
+    pub kind: ProbeKind,
     /// Its answer.
     pub answer: Result<Accepted, Refusal>,
 }
@@ -138,22 +138,22 @@ impl<'k> Checker<'k> {
     }
 
     /// About an address.
-    pub fn at(&mut self, kind: Kind, address: u64) -> Verdict {
+    pub fn at(&mut self, kind: ProbeKind, address: u64) -> Verdict {
         let answer = match kind {
-            Kind::Probe => self.kprobe(Kprobe::at_address(address).pre(|_| Flow::Continue)),
-            Kind::Post => self.kprobe(Kprobe::at_address(address).pre(|_| Flow::Continue).post(|_| ())),
-            Kind::Return => self.kretprobe(Kretprobe::at_address(address)),
+            ProbeKind::Probe => self.kprobe(Kprobe::at_address(address).pre(|_| Flow::Continue)),
+            ProbeKind::Post => self.kprobe(Kprobe::at_address(address).pre(|_| Flow::Continue).post(|_| ())),
+            ProbeKind::Return => self.kretprobe(Kretprobe::at_address(address)),
         };
         Verdict { address: Some(address), kind, answer }
     }
 
     /// About a place that is named.
-    pub fn named(&mut self, kind: Kind, name: &str, offset: u32) -> Verdict {
+    pub fn named(&mut self, kind: ProbeKind, name: &str, offset: u32) -> Verdict {
         let address = self.kernel.symbols.find(name).map(|symbol| symbol.start.wrapping_add(offset.into()));
         let answer = match kind {
-            Kind::Probe => self.kprobe(Kprobe::at(name).offset(offset).pre(|_| Flow::Continue)),
-            Kind::Post => self.kprobe(Kprobe::at(name).offset(offset).pre(|_| Flow::Continue).post(|_| ())),
-            Kind::Return => self.kretprobe(Kretprobe::on(Kprobe::at(name).offset(offset))),
+            ProbeKind::Probe => self.kprobe(Kprobe::at(name).offset(offset).pre(|_| Flow::Continue)),
+            ProbeKind::Post => self.kprobe(Kprobe::at(name).offset(offset).pre(|_| Flow::Continue).post(|_| ())),
+            ProbeKind::Return => self.kretprobe(Kretprobe::on(Kprobe::at(name).offset(offset))),
         };
         Verdict { address, kind, answer }
     }

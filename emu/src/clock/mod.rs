@@ -27,7 +27,7 @@ pub fn ticks(nanoseconds: u64) -> Ticks {
 
 /// What a block of code is, for the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Meaning {
     /// Code of the guest's own.
     Guest,
     /// The start of a displaced copy of `len` bytes, which stands for the instruction at `origin`.

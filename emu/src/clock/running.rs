@@ -16,7 +16,7 @@
 //!
 //! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of our own says.
 
-use super::{Detour, Place, Stopped, Ticks};
+use super::{Detour, Meaning, Stopped, Ticks};
 use crate::unicorn::line::Line;
 
 /// The clock of the CPU that is on the core, told of every block that has not counted itself and of everything that leaves one early.
@@ -102,7 +102,7 @@ impl Clock {
         true
     }
 
-    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Place::Copy`]. False: a block runs, nothing has changed.
+    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Meaning::Copy`]. False: a block runs, nothing has changed.
     #[inline(always)]
     pub fn enter_copy(&mut self, pc: u64, size: u32, origin: u64, len: u8) -> bool {
         let is_new = self.line.size() == 0;
@@ -115,31 +115,31 @@ impl Clock {
         is_new
     }
 
-    /// A block that counts nothing and is no copy: [`Clock::enter`] for [`Place::ReturnPad`].
+    /// A block that counts nothing and is no copy: [`Clock::enter`] for [`Meaning::ReturnPad`].
     #[inline(always)]
     pub fn enter_nothing(&mut self, pc: u64) {
         self.line.set_block(pc, 0);
     }
 
     /// A block starts that has not counted itself. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
-    pub fn enter(&mut self, pc: u64, size: u64, place: Place) -> bool {
+    pub fn enter(&mut self, pc: u64, size: u64, meaning: Meaning) -> bool {
         let again = self.line.size() != 0 && pc == self.line.start();
         let mut falls_through = pc == self.next();
         // Where it starts, how much of it counts, and as what the guest would see it.
         let (mut start, mut counted, mut shown) = (pc, 0, pc);
-        match place {
-            Place::Guest => counted = size,
-            Place::Copy { origin, len } => {
+        match meaning {
+            Meaning::Guest => counted = size,
+            Meaning::Copy { origin, len } => {
                 // A repeated instruction comes back to its start: a place for interrupts, as in the original.
                 falls_through = !again;
                 // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
                 (shown, counted) = (origin, u64::from(len).min(size));
             }
-            Place::WayBack { next } => {
+            Meaning::WayBack { next } => {
                 falls_through = true;
                 shown = next;
             }
-            Place::Detour(detour) => {
+            Meaning::Detour(detour) => {
                 let Detour { origin, len, jump, .. } = detour;
                 let lead = u64::from(detour.lead());
                 falls_through = true;
@@ -147,22 +147,22 @@ impl Clock {
                 start = pc.wrapping_add(lead);
                 (shown, counted) = (origin, u64::from(len).min(size.saturating_sub(lead)));
             }
-            Place::Saving { jump } => {
+            Meaning::Saving { jump } => {
                 falls_through = true;
                 self.add_signed(-i64::from(jump));
             }
             // Where the core ends the block in front of the displaced instructions, they are offered by themselves.
-            Place::Restoring { origin, len, lead } if size > u64::from(lead) => {
+            Meaning::Restoring { origin, len, lead } if size > u64::from(lead) => {
                 falls_through = true;
                 start = pc.wrapping_add(lead.into());
                 (shown, counted) = (origin, u64::from(len).min(size - u64::from(lead)));
             }
-            Place::Nothing | Place::ReturnPad | Place::Trampoline | Place::Restoring { .. } => falls_through = true,
+            Meaning::Nothing | Meaning::ReturnPad | Meaning::Trampoline | Meaning::Restoring { .. } => falls_through = true,
         }
         self.add_signed(counted.cast_signed());
         self.line.set_block(start, counted);
-        self.copy = match place {
-            Place::Guest => (NOWHERE, NOWHERE),
+        self.copy = match meaning {
+            Meaning::Guest => (NOWHERE, NOWHERE),
             _ => (start, shown.wrapping_add(counted)),
         };
         falls_through
@@ -235,23 +235,23 @@ mod tests {
     #[test]
     fn a_probed_instruction_takes_the_time_of_the_instruction() {
         let mut plain = clock();
-        plain.enter(0x100, 16, Place::Guest);
-        let plain_falls = plain.enter(0x110, 4, Place::Guest);
+        plain.enter(0x100, 16, Meaning::Guest);
+        let plain_falls = plain.enter(0x110, 4, Meaning::Guest);
 
         for boosted in [false, true] {
             let mut probed = clock();
-            probed.enter(0x100, 9, Place::Guest); // ends with the breakpoint at 0x108
+            probed.enter(0x100, 9, Meaning::Guest); // ends with the breakpoint at 0x108
             probed.close_at(0x108);
             probed.resume(0, Some(0x9000));
-            assert!(probed.enter(0x9000, 4, Place::Copy { origin: 0x108, len: 3 }), "no interrupt in front of the copy");
+            assert!(probed.enter(0x9000, 4, Meaning::Copy { origin: 0x108, len: 3 }), "no interrupt in front of the copy");
             if boosted {
-                assert!(probed.enter(0x9003, 5, Place::WayBack { next: 0x10b }));
+                assert!(probed.enter(0x9003, 5, Meaning::WayBack { next: 0x10b }));
             } else {
                 probed.close_at(0x9003);
                 probed.resume(0, Some(0x10b));
             }
-            assert!(probed.enter(0x10b, 5, Place::Guest), "the rest of the line continues it");
-            let falls = probed.enter(0x110, 4, Place::Guest);
+            assert!(probed.enter(0x10b, 5, Meaning::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x110, 4, Meaning::Guest);
             assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "boosted: {boosted}");
         }
     }
@@ -261,23 +261,23 @@ mod tests {
     #[test]
     fn an_optimised_region_takes_the_time_of_its_instructions() {
         let mut plain = clock();
-        plain.enter(0x100, 24, Place::Guest);
-        let plain_falls = plain.enter(0x118, 4, Place::Guest);
-        const DETOUR: Place = Place::Detour(Detour { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
+        plain.enter(0x100, 24, Meaning::Guest);
+        let plain_falls = plain.enter(0x118, 4, Meaning::Guest);
+        const DETOUR: Meaning = Meaning::Detour(Detour { origin: 0x108, point: 0, end: 8, len: 7, jump: 5 });
         for cut in [false, true] {
             let mut probed = clock();
-            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
+            probed.enter(0x100, 13, Meaning::Guest); // ends with the jump at 0x108
             assert!(probed.enter(0x9000, if cut { 4 } else { 13 }, DETOUR), "no interrupt in front of the detour");
             assert_eq!((probed.time(), probed.at(0x9001 + 2)), (8, 10), "the time of what stands there");
             if cut {
-                assert!(probed.enter(0x9004, 9, Place::Copy { origin: 0x10b, len: 4 }));
+                assert!(probed.enter(0x9004, 9, Meaning::Copy { origin: 0x10b, len: 4 }));
             }
-            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
-            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert!(probed.enter(0x10f, 9, Meaning::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Meaning::Guest);
             assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
         }
         let mut faulted = clock();
-        faulted.enter(0x100, 13, Place::Guest);
+        faulted.enter(0x100, 13, Meaning::Guest);
         faulted.enter(0x9000, 13, DETOUR);
         faulted.close_at(0x9001 + 3);
         assert_eq!(faulted.time(), 11);
@@ -287,27 +287,27 @@ mod tests {
     #[test]
     fn a_faithful_detour_takes_the_time_of_its_instructions() {
         let mut plain = clock();
-        plain.enter(0x100, 24, Place::Guest);
-        let plain_falls = plain.enter(0x118, 4, Place::Guest);
+        plain.enter(0x100, 24, Meaning::Guest);
+        let plain_falls = plain.enter(0x118, 4, Meaning::Guest);
         for cut in [false, true] {
             let mut probed = clock();
-            probed.enter(0x100, 13, Place::Guest); // ends with the jump at 0x108
-            assert!(probed.enter(0x9000, 50, Place::Saving { jump: 5 }), "no interrupt in front of the detour");
+            probed.enter(0x100, 13, Meaning::Guest); // ends with the jump at 0x108
+            assert!(probed.enter(0x9000, 50, Meaning::Saving { jump: 5 }), "no interrupt in front of the detour");
             assert_eq!((probed.time(), probed.at(0x9010)), (8, 8));
-            assert!(probed.enter(0xa000, 1, Place::Trampoline));
+            assert!(probed.enter(0xa000, 1, Meaning::Trampoline));
             assert_eq!((probed.time(), probed.at(0xa000)), (8, 8), "what handlers see");
-            assert!(probed.enter(0x9032, if cut { 44 } else { 56 }, Place::Restoring { origin: 0x108, len: 7, lead: 44 }));
+            assert!(probed.enter(0x9032, if cut { 44 } else { 56 }, Meaning::Restoring { origin: 0x108, len: 7, lead: 44 }));
             if cut {
-                assert!(probed.enter(0x905e, 12, Place::Copy { origin: 0x108, len: 7 }), "no interrupt in front of them");
+                assert!(probed.enter(0x905e, 12, Meaning::Copy { origin: 0x108, len: 7 }), "no interrupt in front of them");
             }
             assert_eq!((probed.time(), probed.at(0x905e + 2)), (8, 10));
-            assert!(probed.enter(0x10f, 9, Place::Guest), "the rest of the line continues it");
-            let falls = probed.enter(0x118, 4, Place::Guest);
+            assert!(probed.enter(0x10f, 9, Meaning::Guest), "the rest of the line continues it");
+            let falls = probed.enter(0x118, 4, Meaning::Guest);
             assert_eq!((probed.time(), falls), (plain.time(), plain_falls), "cut: {cut}");
         }
         let mut full = clock();
-        full.enter(0x100, 13, Place::Guest);
-        full.enter(0x9000, 50, Place::Saving { jump: 5 });
+        full.enter(0x100, 13, Meaning::Guest);
+        full.enter(0x9000, 50, Meaning::Saving { jump: 5 });
         full.close_at(0x9004);
         assert_eq!(full.time(), 8, "a stack that is full is found out in no time");
     }
@@ -315,15 +315,15 @@ mod tests {
     /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.
     #[test]
     fn a_repeated_instruction_counts_every_turn() {
-        let turns = |place: fn() -> Place, first: u64| {
+        let turns = |meaning: fn() -> Meaning, first: u64| {
             let mut clock = clock();
             clock.resume(0, Some(first));
-            let falls: Vec<bool> = (0..3).map(|_| clock.enter(first, 2, place())).collect();
+            let falls: Vec<bool> = (0..3).map(|_| clock.enter(first, 2, meaning())).collect();
             clock.close_whole();
             (clock.time(), falls)
         };
-        let in_place = turns(|| Place::Guest, 0x200);
-        let in_slot = turns(|| Place::Copy { origin: 0x200, len: 2 }, 0x9000);
+        let in_place = turns(|| Meaning::Guest, 0x200);
+        let in_slot = turns(|| Meaning::Copy { origin: 0x200, len: 2 }, 0x9000);
         assert_eq!(in_place, in_slot);
         assert_eq!(in_slot, (6, vec![true, false, false]));
     }
@@ -333,26 +333,26 @@ mod tests {
     fn a_block_that_writes_into_itself_counts_once() {
         for left_at in [0x100, 0x104] {
             let mut clock = clock();
-            clock.enter(0x100, 16, Place::Guest);
+            clock.enter(0x100, 16, Meaning::Guest);
             clock.line.cut_short_as_code_does(left_at);
-            assert!(clock.enter(left_at, 3, Place::Guest), "left at {left_at:#x}");
-            assert!(clock.enter(left_at + 3, 0x110 - left_at - 3, Place::Guest));
+            assert!(clock.enter(left_at, 3, Meaning::Guest), "left at {left_at:#x}");
+            assert!(clock.enter(left_at + 3, 0x110 - left_at - 3, Meaning::Guest));
             clock.close_whole();
             assert_eq!(clock.time(), 16, "left at {left_at:#x}");
         }
         let mut looping = clock();
-        looping.enter(0x100, 16, Place::Guest);
-        assert!(!looping.enter(0x100, 16, Place::Guest), "a true jump back is a place for interrupts");
+        looping.enter(0x100, 16, Meaning::Guest);
+        assert!(!looping.enter(0x100, 16, Meaning::Guest), "a true jump back is a place for interrupts");
         assert_eq!(looping.time(), 16);
     }
 
     #[test]
     fn a_block_that_is_taken_back_counts_once() {
         let mut clock = clock();
-        clock.enter(0x100, 8, Place::Guest);
-        clock.enter(0x300, 8, Place::Guest);
+        clock.enter(0x100, 8, Meaning::Guest);
+        clock.enter(0x300, 8, Meaning::Guest);
         clock.take_back();
-        assert!(!clock.enter(0x300, 8, Place::Guest));
+        assert!(!clock.enter(0x300, 8, Meaning::Guest));
         clock.close_whole();
         assert_eq!(clock.time(), 16);
     }
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn time_is_exact_inside_a_block_and_after_a_fault() {
         let mut clock = clock();
-        clock.enter(0x100, 8, Place::Guest);
+        clock.enter(0x100, 8, Meaning::Guest);
         assert_eq!(clock.at(0x103), 3);
         clock.close_at(0x105);
         assert_eq!((clock.time(), clock.at(0x105)), (5, 5));
@@ -427,11 +427,11 @@ mod tests {
                 };
                 if let Some((pc, bytes)) = block {
                     let due = told.end() >= counting.look;
-                    let falls_through = told.enter(pc, bytes, Place::Guest);
+                    let falls_through = told.enter(pc, bytes, Meaning::Guest);
                     let calls = counting.line.count_as_code_does(pc, bytes);
                     prop_assert_eq!(calls, due);
                     if calls {
-                        prop_assert_eq!(counting.enter(pc, bytes, Place::Guest), falls_through);
+                        prop_assert_eq!(counting.enter(pc, bytes, Meaning::Guest), falls_through);
                     }
                     (start, size, next) = (pc, bytes, pc + bytes);
                 }

@@ -5,9 +5,9 @@ use crate::boot::Kernel;
 use crate::error::MachineError;
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::{Handle, InstructionContext, SyscallContext, TrapContext};
-use crate::unicorn::kinds::Kind;
+use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::Fault;
 use trapline_isa::regs::Reg;
@@ -47,7 +47,7 @@ pub struct Model {
 /// What arrives, and how it is given to the guest.
 pub struct Exceptions {
     /// What arrived, in an exception's callback.
-    pub arrived: fn(&TrapContext, &mut Image, vector: u32) -> Trap,
+    pub arrived: fn(&TrapContext, &mut CoreState, vector: u32) -> Trap,
     /// What arrived, in the callback of an invalid instruction.
     pub arrived_invalid: fn(&TrapContext) -> Trap,
     /// The vector with which system calls arrive, if they do.
@@ -57,9 +57,9 @@ pub struct Exceptions {
     /// What is then to be given to it, where that instruction was not executed by the core.
     pub step: fn(&TrapContext) -> Exception,
     /// Gives an exception or interrupt to the guest, as the CPU would.
-    pub deliver: fn(&TrapContext, &mut Image, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
+    pub deliver: fn(&TrapContext, &mut CoreState, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
     /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it was before.
-    pub forget: fn(&TrapContext, &mut Image, &Exception, before: u64),
+    pub forget: fn(&TrapContext, &mut CoreState, &Exception, before: u64),
     /// The address register of the last memory fault.
     pub fault_address: fn(&Handle) -> u64,
 }
@@ -67,11 +67,11 @@ pub struct Exceptions {
 /// When a CPU takes interrupts.
 pub struct Interrupts {
     /// Whether one can be taken now.
-    pub can_be_taken: fn(&Handle, &mut Image) -> bool,
+    pub can_be_taken: fn(&Handle, &mut CoreState) -> bool,
     /// Whether they are switched off.
     pub are_off: fn(&Handle) -> bool,
     /// Whether they are in a saved state.
-    pub were_off: fn(&Image) -> bool,
+    pub were_off: fn(&CoreState) -> bool,
     /// A sleeping CPU wakes for one that it has switched off, too, and goes on without taking it.
     pub wake_though_off: bool,
 }
@@ -102,7 +102,7 @@ pub struct Entry {
     /// Bytes of tables that `enter` needs.
     pub table_bytes: u64,
     /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of the CPU, boot information.
-    pub enter: fn(&TrapContext, &mut Image, &Ram, tables: u64, entry: u64, number: u64, info: u64),
+    pub enter: fn(&TrapContext, &mut CoreState, &Ram, tables: u64, entry: u64, number: u64, info: u64),
 }
 
 /// What the CPU holds.
@@ -110,7 +110,7 @@ pub struct Registers {
     /// The pc.
     pub pc: fn(&Handle) -> u64,
     /// The pc in a saved state.
-    pub saved_pc: fn(&Image) -> u64,
+    pub saved_pc: fn(&CoreState) -> u64,
     /// Whether code of the kernel's privilege runs.
     pub in_kernel: fn(&Handle) -> bool,
     /// A register by the numbers of `isa`; the pc is the one given.
@@ -134,14 +134,14 @@ pub struct Choice {
     /// What it is called on the command line. Behind `arm,` it is what device trees say.
     pub name: &'static str,
     /// The kind of core that is it.
-    pub core: &'static Kind,
+    pub core: &'static CoreKind,
     /// What it answers when it is asked which CPU it is, where the core leaves that to us.
     pub identify: fn(&InstructionContext),
 }
 
 impl Choice {
     /// A core that says itself what it is.
-    pub const fn of(name: &'static str, core: &'static Kind) -> Choice {
+    pub const fn of(name: &'static str, core: &'static CoreKind) -> Choice {
         Choice { name, core, identify: |_| () }
     }
 }
@@ -166,11 +166,11 @@ impl Model {
 /// The architectural state by names. Everything that a CPU holds is in it, or it is not given.
 pub struct Named {
     /// What the CPU on the core holds; the images are room for a state, and the core's state after a reset.
-    pub save: fn(&TrapContext, &mut Image, reset: &Image) -> Result<Values, String>,
+    pub save: fn(&TrapContext, &mut CoreState, reset: &CoreState) -> Result<Values, String>,
     /// Whether [`Named::load`] would take them.
     pub check: fn(&Values) -> Result<(), String>,
     /// Puts them on the core.
-    pub load: fn(&TrapContext, &mut Image, reset: &Image, &Values) -> Result<(), String>,
+    pub load: fn(&TrapContext, &mut CoreState, reset: &CoreState, &Values) -> Result<(), String>,
     /// What the core holds once for all its CPUs.
     pub save_shared: fn(&Handle) -> Values,
     /// Whether [`Named::load_shared`] would take them.
@@ -198,7 +198,7 @@ pub struct Instructions {
     /// The clock is read: nanoseconds.
     pub read_clock: fn(&InstructionContext, u64),
     /// A system call that the core does nothing of.
-    pub system_call: fn(&SyscallContext, &mut Image),
+    pub system_call: fn(&SyscallContext, &mut CoreState),
 }
 
 impl Instructions {

@@ -2,17 +2,17 @@
 
 use crate::snapshot::registers::Values;
 use crate::unicorn::engine::TrapContext;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 
 /// Gives the values back if a core into which they are loaded holds the same bytes as before, but for those that the core keeps for itself.
 /// The state before is in the image.
 pub fn tried(
     cpu: &TrapContext,
-    image: &mut Image,
+    image: &mut CoreState,
     own: &[Range<usize>],
     values: Values,
-    load: impl FnOnce(&mut Image, &Values) -> Result<(), String>,
+    load: impl FnOnce(&mut CoreState, &Values) -> Result<(), String>,
 ) -> Result<Values, String> {
     let (mut before, mut after) = (vec![0; image.len()], vec![0; image.len()]);
     image.read(0, &mut before);

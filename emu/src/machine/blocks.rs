@@ -4,7 +4,7 @@
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};
 use crate::boards::At;
-use crate::clock::{Place, Ticks};
+use crate::clock::{Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
 
 impl<L: Listener> Inner<L> {
@@ -15,7 +15,7 @@ impl<L: Listener> Inner<L> {
         {
             let (origin, point) = (detour.origin, detour.point);
             let (listener, view) = self.show(origin);
-            return match listener.escaped_simply(view, point) {
+            return match listener.jumped_in_simply(view, point) {
                 true => {}
                 false => self.enter_function(origin, point),
             };
@@ -28,7 +28,7 @@ impl<L: Listener> Inner<L> {
     fn enter_function(&mut self, origin: u64, point: u32) {
         let (listener, view) = self.show(origin);
         if !listener.entered_simply(view, point) {
-            self.escape(origin, point);
+            self.jump_in(origin, point);
         }
     }
 
@@ -50,7 +50,7 @@ impl<L: Listener> Inner<L> {
     /// A block of the guest's own that has not counted itself: something may be due, or its address is special.
     #[inline(never)]
     pub(super) fn guest_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
-        let falls_through = self.view.clock.enter(pc, size.into(), Place::Guest);
+        let falls_through = self.view.clock.enter(pc, size.into(), Meaning::Guest);
         if !falls_through && self.is_to_look(pc) {
             self.look_up(cpu, pc);
         }
@@ -110,15 +110,15 @@ impl<L: Listener> Inner<L> {
         }
         // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
         self.hide_window();
-        let place = if self.window.holds(pc) {
-            self.listener.place(pc)
+        let meaning = if self.window.holds(pc) {
+            self.listener.meaning(pc)
         } else if self.frozen {
             self.frozen_block();
-            Place::Nothing
+            Meaning::Nothing
         } else {
-            Place::Guest
+            Meaning::Guest
         };
-        let counts_as = if self.frozen { Place::Nothing } else { place };
+        let counts_as = if self.frozen { Meaning::Nothing } else { meaning };
         let falls_through = self.view.clock.enter(pc, size.into(), counts_as);
         if !falls_through && self.is_to_look(pc) && self.look_up(cpu, pc) {
             return;
@@ -126,11 +126,11 @@ impl<L: Listener> Inner<L> {
         if self.listener.follows() {
             self.listener.passed(pc..pc.wrapping_add(size.into()));
         }
-        match place {
-            Place::Detour(detour) => self.escape(detour.origin, detour.point),
-            Place::ReturnPad => self.returned(pc, size, cpu),
-            Place::Saving { .. } => self.saving(pc),
-            Place::Trampoline => self.called(pc),
+        match meaning {
+            Meaning::Detour(detour) => self.jump_in(detour.origin, detour.point),
+            Meaning::ReturnPad => self.returned(pc, size, cpu),
+            Meaning::Saving { .. } => self.saving(pc),
+            Meaning::Trampoline => self.called(pc),
             _ => {}
         }
     }
@@ -213,9 +213,9 @@ impl<L: Listener> Inner<L> {
 
     /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.
     #[inline(never)]
-    fn escape(&mut self, origin: u64, point: u32) {
+    fn jump_in(&mut self, origin: u64, point: u32) {
         let (listener, view) = self.show(origin);
-        listener.escaped(view, point);
+        listener.jumped_in(view, point);
         self.look_at_listener();
     }
 

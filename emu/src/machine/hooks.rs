@@ -3,7 +3,7 @@
 use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::{At, Bus};
-use crate::clock::{Place, nanoseconds, ticks};
+use crate::clock::{Meaning, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
@@ -221,9 +221,9 @@ impl<L: Listener> Inner<L> {
 
     /// A step has ended in the window. The jump that leads to a detour stands for what it displaces, and has been counted.
     fn stepped(&mut self, pc: u64) -> Answer {
-        let place = self.listener.place(pc);
-        if let Place::Detour(_) | Place::Saving { .. } = place {
-            self.view.clock.enter(pc, 0, place);
+        let meaning = self.listener.meaning(pc);
+        if let Meaning::Detour(_) | Meaning::Saving { .. } = meaning {
+            self.view.clock.enter(pc, 0, meaning);
         }
         let (listener, view) = self.show(pc);
         listener.stepped(view)
@@ -342,8 +342,8 @@ impl<L: Listener> Inner<L> {
         if !self.window.holds(pc) {
             return pc;
         }
-        match self.listener.place(pc) {
-            Place::Copy { origin, .. } => origin,
+        match self.listener.meaning(pc) {
+            Meaning::Copy { origin, .. } => origin,
             _ => pc,
         }
     }

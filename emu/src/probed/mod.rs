@@ -1,19 +1,19 @@
 //! Where machine and engine meet: a [`Session`] is a machine with a probe engine as its listener.
 
 pub mod guest;
+mod guest_alone;
 mod memory;
 pub mod modules;
 pub mod patchers;
 pub mod report;
 pub mod scripts;
-mod snapshot;
 pub mod timing;
 pub mod watch;
 pub mod window;
 
 use crate::boot::Kernel;
 use crate::boot::module::{self, Module};
-use crate::clock::{Detour, Place, Ticks, ticks};
+use crate::clock::{Detour, Meaning, Ticks, ticks};
 use crate::cpu::{View, WindowPlace};
 use crate::error::MachineError;
 use crate::machine::{Config, Listener, Machine, Stop};
@@ -46,7 +46,7 @@ pub struct Probes {
 }
 
 impl Listener for Probes {
-    fn place(&self, pc: u64) -> Place {
+    fn meaning(&self, pc: u64) -> Meaning {
         self.window.stands_for(pc)
     }
 
@@ -83,10 +83,10 @@ impl Listener for Probes {
         self.window.copy(pc)
     }
 
-    fn escaped(&mut self, cpu: &mut View, point: u32) {
+    fn jumped_in(&mut self, cpu: &mut View, point: u32) {
         let started = self.timing.is_some().then(Instant::now);
         let pc = cpu.pc();
-        self.engine.escaped(cpu, point);
+        self.engine.jumped_in(cpu, point);
         if let (Some(timing), Some(started)) = (&mut self.timing, started) {
             timing.note(pc, started, true);
         }
@@ -94,8 +94,8 @@ impl Listener for Probes {
     }
 
     #[inline(always)]
-    fn escaped_simply(&mut self, cpu: &mut View, point: u32) -> bool {
-        self.engine.escaped_simply(cpu, point)
+    fn jumped_in_simply(&mut self, cpu: &mut View, point: u32) -> bool {
+        self.engine.jumped_in_simply(cpu, point)
     }
 
     #[inline(always)]

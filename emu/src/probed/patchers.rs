@@ -261,8 +261,8 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
 fn argument(cpu: &mut View, number: usize) -> u64 {
     let isa = cpu.isa;
     call::argument(isa, &[], number).read(isa, |place| match place {
-        call::Place::Register(register) => cpu.get(register),
-        call::Place::Stack(above) => {
+        call::Home::Register(register) => cpu.get(register),
+        call::Home::Stack(above) => {
             let at = cpu.get(isa.abi.sp).wrapping_add_signed(above);
             cpu.read_number(at, isa.word).unwrap_or(0)
         }

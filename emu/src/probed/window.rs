@@ -1,6 +1,6 @@
 //! The probe window as the machine keeps it: which units are taken, and what each stands for.
 
-use crate::clock::{Detour, Place};
+use crate::clock::{Detour, Meaning};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
 use trapline_probes::guest::{WINDOW_UNIT, Window as StandsFor};
@@ -89,19 +89,19 @@ impl Window {
 
     /// What an address in it stands for.
     #[inline]
-    pub fn stands_for(&self, pc: u64) -> Place {
+    pub fn stands_for(&self, pc: u64) -> Meaning {
         let into = pc.wrapping_sub(self.place.start) % UNIT;
         match self.used_for(pc) {
-            Use::Copy { origin, displaced } if into == 0 => Place::Copy { origin, len: displaced },
-            Use::Copy { origin, displaced } => Place::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
+            Use::Copy { origin, displaced } if into == 0 => Meaning::Copy { origin, len: displaced },
+            Use::Copy { origin, displaced } => Meaning::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
             Use::Detour(detour) => detour_at(into as u8, &detour),
             Use::Faithful { unit, origin, displaced, lead, jump } => {
                 faithful_at(u64::from(unit) * UNIT + into, origin, displaced, lead, jump)
             }
-            Use::Trampoline if into == 0 => Place::Trampoline,
-            Use::ReturnPad { jump: 1.. } if into == 0 => Place::ReturnPad,
-            Use::Ours | Use::ReturnPad { .. } | Use::Trampoline => Place::Nothing,
-            Use::Nothing => Place::Guest,
+            Use::Trampoline if into == 0 => Meaning::Trampoline,
+            Use::ReturnPad { jump: 1.. } if into == 0 => Meaning::ReturnPad,
+            Use::Ours | Use::ReturnPad { .. } | Use::Trampoline => Meaning::Nothing,
+            Use::Nothing => Meaning::Guest,
         }
     }
 
@@ -212,23 +212,23 @@ impl Window {
 
 /// What a place in a detour stands for. Hits before the jump is there come in behind the lead, and count as a copy.
 #[inline]
-fn detour_at(offset: u8, detour: &Detour) -> Place {
+fn detour_at(offset: u8, detour: &Detour) -> Meaning {
     let Detour { origin, len, .. } = *detour;
     match offset.checked_sub(detour.lead()) {
-        None => Place::Detour(*detour),
-        Some(into) if into < len => Place::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
-        Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
+        None => Meaning::Detour(*detour),
+        Some(into) if into < len => Meaning::Copy { origin: origin.wrapping_add(into.into()), len: len - into },
+        Some(_) => Meaning::WayBack { next: origin.wrapping_add(len.into()) },
     }
 }
 
 /// The same for a faithful one, where what stands in front of the displaced instructions is long.
 #[inline]
-fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Place {
+fn faithful_at(offset: u64, origin: u64, len: u8, lead: u8, jump: u8) -> Meaning {
     match offset.checked_sub(lead.into()) {
-        None if offset == 0 => Place::Saving { jump },
-        None => Place::Restoring { origin, len, lead: lead - offset as u8 },
-        Some(into) if into < len.into() => Place::Copy { origin: origin.wrapping_add(into), len: len - into as u8 },
-        Some(_) => Place::WayBack { next: origin.wrapping_add(len.into()) },
+        None if offset == 0 => Meaning::Saving { jump },
+        None => Meaning::Restoring { origin, len, lead: lead - offset as u8 },
+        Some(into) if into < len.into() => Meaning::Copy { origin: origin.wrapping_add(into), len: len - into as u8 },
+        Some(_) => Meaning::WayBack { next: origin.wrapping_add(len.into()) },
     }
 }
 
@@ -255,25 +255,25 @@ mod tests {
         window.note(0x1040, 5, StandsFor::ReturnPad { jump: 4 });
         let places = [0x1020, 0x1023, 0x1040, 0x1044, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
         let expected = [
-            Place::Copy { origin: 0x500, len: 3 },
-            Place::WayBack { next: 0x503 },
-            Place::ReturnPad,
-            Place::Nothing,
-            Place::Guest,
-            Place::Guest,
+            Meaning::Copy { origin: 0x500, len: 3 },
+            Meaning::WayBack { next: 0x503 },
+            Meaning::ReturnPad,
+            Meaning::Nothing,
+            Meaning::Guest,
+            Meaning::Guest,
         ];
         assert_eq!(places, expected);
         window.note(0x1060, 13, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [
-            Place::Detour(Detour { origin: 0x600, point: 3, end: 8, len: 7, jump: 5 }),
-            Place::Copy { origin: 0x600, len: 7 },
-            Place::Copy { origin: 0x603, len: 4 },
-            Place::WayBack { next: 0x607 },
+            Meaning::Detour(Detour { origin: 0x600, point: 3, end: 8, len: 7, jump: 5 }),
+            Meaning::Copy { origin: 0x600, len: 7 },
+            Meaning::Copy { origin: 0x603, len: 4 },
+            Meaning::WayBack { next: 0x607 },
         ];
         assert_eq!(places, expected);
         window.give(0x1020, 32);
-        assert_eq!(window.stands_for(0x1020), Place::Guest);
+        assert_eq!(window.stands_for(0x1020), Meaning::Guest);
     }
 
     #[test]
@@ -283,14 +283,14 @@ mod tests {
         window.note(0x1060, 1, StandsFor::Trampoline);
         let places = [0x1000, 0x1001, 0x1020, 0x1032, 0x1035, 0x1039, 0x1045, 0x1060].map(|pc| window.stands_for(pc));
         let expected = [
-            Place::Saving { jump: 5 },
-            Place::Restoring { origin: 0x600, len: 7, lead: 49 },
-            Place::Restoring { origin: 0x600, len: 7, lead: 18 },
-            Place::Copy { origin: 0x600, len: 7 },
-            Place::Copy { origin: 0x603, len: 4 },
-            Place::WayBack { next: 0x607 },
-            Place::WayBack { next: 0x607 },
-            Place::Trampoline,
+            Meaning::Saving { jump: 5 },
+            Meaning::Restoring { origin: 0x600, len: 7, lead: 49 },
+            Meaning::Restoring { origin: 0x600, len: 7, lead: 18 },
+            Meaning::Copy { origin: 0x600, len: 7 },
+            Meaning::Copy { origin: 0x603, len: 4 },
+            Meaning::WayBack { next: 0x607 },
+            Meaning::WayBack { next: 0x607 },
+            Meaning::Trampoline,
         ];
         assert_eq!(places, expected);
         assert_eq!(window.note(0x1060, 64, StandsFor::JprobeReturn), None, "it would end behind the window");

@@ -196,7 +196,7 @@ fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<u8>, SnapshotError> {
 #[cfg(test)]
 mod tests {
     use super::super::registers::Values;
-    use super::super::{Counts, Cpu, Shape};
+    use super::super::{Build, Counts, Cpu};
     use super::*;
     use crate::clock::Stopped;
     use proptest::prelude::*;
@@ -222,7 +222,7 @@ mod tests {
         registers.put("ax", u128::MAX);
         let cpu = Cpu { registers, clock: Stopped::default(), fault_address: 7, halted: true };
         let shape =
-            Shape { arch: "x".into(), cpu: "z".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
+            Build { arch: "x".into(), cpu: "z".into(), board: "y".into(), cpus: 1, ram_start: 0, ram: 1 << 20, window: 0 };
         let state = State {
             shape,
             cpus: vec![cpu],

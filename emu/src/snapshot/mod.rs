@@ -1,7 +1,7 @@
 //! Snapshots: a machine between two runs as named values and pages of memory, in memory and on disk.
 //!
 //! Never a raw copy of what the CPU core holds: every value has a name, and what is unknown, missing or out of range is refused. The
-//! probe engine is no part of it: a snapshot is the guest alone. Reading one builds without the CPU core; `machine/snapshot.rs` makes and
+//! probe engine is no part of it: a snapshot is the guest alone. Reading one builds without the CPU core; `machine/between_runs.rs` makes and
 //! restores them, `cache.rs` keeps those of booted guests.
 //!
 //! The machine that goes on loads the very values that it gave, and drops TLB and translations as a restored one does: both runs are the
@@ -35,7 +35,7 @@ pub struct Snapshot {
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// The machine that it fits.
-    pub shape: Shape,
+    pub shape: Build,
     /// What each CPU holds.
     pub cpus: Vec<Cpu>,
     /// What the core holds once for all of them.
@@ -59,7 +59,7 @@ pub struct State {
 /// What a machine must be like to take a snapshot in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shape {
+pub struct Build {
     /// Its ISA.
     pub arch: String,
     /// Which CPU the guest finds.
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// Whether it fits a machine of that shape.
-    pub fn fits(&self, machine: &Shape) -> Result<(), SnapshotError> {
+    pub fn fits(&self, machine: &Build) -> Result<(), SnapshotError> {
         let own = &self.shape;
         let differs = |what, has: &dyn ToString, wanted: &dyn ToString| {
             Err(SnapshotError::Foreign { what, has: has.to_string(), wanted: wanted.to_string() })

@@ -25,7 +25,7 @@ pub fn find(kernel: &Kernel) -> Option<Symbols> {
         let inside = |address: &&u64| kernel.segments.iter().any(|segment| segment.range().contains(*address));
         addresses.iter().filter(inside).count() * 2 > addresses.len()
     };
-    let entries = kernel.segments.iter().find_map(|segment| Image { bytes: &segment.bytes, word, order }.tables(&fits))?;
+    let entries = kernel.segments.iter().find_map(|segment| Piece { bytes: &segment.bytes, word, order }.tables(&fits))?;
     Some(Symbols::in_table_order(entries))
 }
 
@@ -36,7 +36,7 @@ pub fn find_raw(bytes: &[u8], word: usize, order: ByteOrder) -> Option<Symbols> 
         let near = |address: &&u64| address.abs_diff(middle) < bytes.len() as u64;
         addresses.iter().filter(near).count() * 2 > addresses.len()
     };
-    Some(Symbols::in_table_order(Image { bytes, word, order }.tables(&fits)?))
+    Some(Symbols::in_table_order(Piece { bytes, word, order }.tables(&fits)?))
 }
 
 /// Whether addresses are where symbols of this image may be.
@@ -47,7 +47,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// A segment that may hold the tables. Each table begins at a multiple of a word.
-struct Image<'a> {
+struct Piece<'a> {
     bytes: &'a [u8],
     word: usize,
     order: ByteOrder,
@@ -79,7 +79,7 @@ enum Form {
     Signed { table: usize, base: usize },
 }
 
-impl<'a> Image<'a> {
+impl<'a> Piece<'a> {
     fn tables(&self, fits: Fits<'_>) -> Option<Vec<Entry>> {
         let mut from = 0;
         while let Some(at) = position(self.bytes.get(from..)?, DIGITS) {

@@ -4,12 +4,12 @@
 //! write the pc"): the wrong call does not compile.
 
 use super::ffi::write_request;
-use super::kinds::{Kind, Register};
+use super::kinds::{CoreKind, Register};
 use super::line::{self, Line};
-use super::live::{self, Shape, Translations};
+use super::live::{self, TlbEntry, Translations};
 use super::ram::Ram;
 use super::stores::{self, Stores};
-use super::surgery::Image;
+use super::surgery::CoreState;
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
 use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
@@ -55,7 +55,7 @@ pub struct Handle {
 /// What a handle leads to.
 pub(super) struct Engine {
     uc: *mut uc_engine,
-    kind: &'static Kind,
+    kind: &'static CoreKind,
     /// The core's own state, and how much of it may be touched; nothing of one that is not laid out as an image.
     state: *mut u8,
     state_bytes: usize,
@@ -67,7 +67,7 @@ pub(super) struct Engine {
     pc: *mut u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
-    shape: Shape,
+    shape: TlbEntry,
     cpu: *mut c_void,
 }
 
@@ -79,7 +79,7 @@ impl Handle {
     }
 
     #[inline]
-    pub(super) fn kind(&self) -> &'static Kind {
+    pub(super) fn kind(&self) -> &'static CoreKind {
         self.engine().kind
     }
 
@@ -220,7 +220,7 @@ impl TrapContext {
         unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
     /// Takes the whole state out, lets it be edited, puts it back.
-    pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
+    pub fn edit<R>(&self, image: &mut CoreState, with: impl FnOnce(&mut CoreState) -> R) -> R {
         image.save(self.0);
         let answer = with(image);
         image.restore(self.0);
@@ -264,7 +264,7 @@ impl SyscallContext {
         self.0
     }
     /// As [`TrapContext::edit`].
-    pub fn edit<R>(&self, image: &mut Image, with: impl FnOnce(&mut Image) -> R) -> R {
+    pub fn edit<R>(&self, image: &mut CoreState, with: impl FnOnce(&mut CoreState) -> R) -> R {
         TrapContext(self.0).edit(image, with)
     }
 }
@@ -307,7 +307,7 @@ struct Shared {
 
 impl<E: Events> Core<E> {
     /// A core of this kind over this RAM.
-    pub fn new(kind: &'static Kind, ram: &Ram) -> Result<Core<E>, String> {
+    pub fn new(kind: &'static CoreKind, ram: &Ram) -> Result<Core<E>, String> {
         let library = kind.library;
         let mut uc = null_mut();
         // SAFETY: plain calls of the library; every result is checked; `ram` is kept beside the engine and outlives it.
@@ -324,7 +324,7 @@ impl<E: Events> Core<E> {
                     general_bytes: 0,
                     pc: null_mut(),
                     translations: null(),
-                    shape: Shape::of(&library.stores),
+                    shape: TlbEntry::of(&library.stores),
                     cpu: null_mut(),
                 },
                 ram,

@@ -43,7 +43,7 @@ pub struct Library {
     /// The RAM address of a host pointer into mapped memory; all ones when it is not in any.
     pub(super) ram_address: unsafe extern "C" fn(uc: *mut c_void, host: *mut c_void) -> usize,
     /// Where the state of such a core lies, once that has been looked for.
-    pub(super) live: OnceLock<live::Place>,
+    pub(super) live: OnceLock<live::Route>,
     /// How far in front of it the cache of translations lies that a kernel's accesses go by.
     pub(super) live_translations: usize,
     /// Where its cached address translations lie.
@@ -53,7 +53,7 @@ pub struct Library {
 }
 
 /// A kind of core, as the machine asks for it.
-pub struct Kind {
+pub struct CoreKind {
     /// What it is built from.
     pub library: &'static Library,
     /// The CPU model, by its number in the library's own list.

@@ -1,12 +1,12 @@
 //! The core's own CPU state, read and written where it lies: the library's calls cost some fifty instructions a register, a hit reads many.
 //!
-//! The fields are those of an [`Image`], at the same offsets. Where the state lies is found by its contents, once for each kind of core: a
+//! The fields are those of an [`CoreState`], at the same offsets. Where the state lies is found by its contents, once for each kind of core: a
 //! word of the library's structure points to the CPU, and a word of the CPU points to exactly the bytes that the library saves. The host is
 //! asked for all these bytes, so a word that is no pointer does no harm.
 
 use super::engine::Handle;
 use super::stores::Layout;
-use super::surgery::Image;
+use super::surgery::CoreState;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -26,7 +26,7 @@ pub(super) struct Translations {
 /// multiple of 8, the physical address, and what leads from the guest's address to the host's.
 ///
 /// A tag has the page's address, and bits below that say what else there is to do.
-pub(super) struct Shape {
+pub(super) struct TlbEntry {
     write: usize,
     addend: usize,
     /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no matter to who drops
@@ -34,11 +34,11 @@ pub(super) struct Shape {
     tag: u64,
 }
 
-impl Shape {
-    pub(super) const fn of(layout: &Layout) -> Shape {
+impl TlbEntry {
+    pub(super) const fn of(layout: &Layout) -> TlbEntry {
         let width = layout.address_bytes;
         let bits = u64::MAX >> (64 - 8 * width);
-        Shape { write: width, addend: (3 * width).next_multiple_of(WORD) + WORD, tag: bits & !layout.long_way() }
+        TlbEntry { write: width, addend: (3 * width).next_multiple_of(WORD) + WORD, tag: bits & !layout.long_way() }
     }
 }
 
@@ -68,7 +68,7 @@ impl Translations {
     /// # Safety
     /// It was found by `before`, its core's entries have that shape, it is alive and runs nothing else.
     #[inline(always)]
-    pub(super) unsafe fn find(&self, shape: &Shape, address: u64, len: u64, write: bool) -> Option<u64> {
+    pub(super) unsafe fn find(&self, shape: &TlbEntry, address: u64, len: u64, write: bool) -> Option<u64> {
         let at = (address >> (PAGE_BITS - ENTRY.trailing_zeros())) as usize & self.mask;
         // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the entry.
         let (tag, addend) = unsafe {
@@ -84,7 +84,7 @@ impl Translations {
 
 /// Offsets of the two pointers that lead to the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Route {
     to_cpu: usize,
     to_state: usize,
 }
@@ -113,9 +113,9 @@ pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
     find_from(handle, &handle.kind().library.live)
 }
 
-fn find_from(handle: Handle, known: &OnceLock<Place>) -> Result<Cpu, String> {
+fn find_from(handle: Handle, known: &OnceLock<Route>) -> Result<Cpu, String> {
     let memory = Memory::of_this_process()?;
-    let mut image = Image::new(handle)?;
+    let mut image = CoreState::new(handle)?;
     image.save(handle);
     let found = known.get().and_then(|place| at(&memory, handle, *place, &image.bytes())).or_else(|| {
         let place = search(&memory, handle, &mut image)?;
@@ -126,7 +126,7 @@ fn find_from(handle: Handle, known: &OnceLock<Place>) -> Result<Cpu, String> {
 }
 
 /// What these two pointers lead to, if that is a CPU with such a state.
-fn at(memory: &Memory, handle: Handle, place: Place, wanted: &[u8]) -> Option<Cpu> {
+fn at(memory: &Memory, handle: Handle, place: Route, wanted: &[u8]) -> Option<Cpu> {
     let uc = handle.raw() as usize;
     let start = memory.word(uc + place.to_cpu)?;
     let state = memory.word(start.checked_add(place.to_state)?)?;
@@ -143,7 +143,7 @@ fn at(memory: &Memory, handle: Handle, place: Place, wanted: &[u8]) -> Option<Cp
 }
 
 /// Twice, with different marks in the state: what is found both times is no leftover of an earlier one.
-fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
+fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Route> {
     const MARKS: [u64; 2] = [0x6b72_616d_2061_2073, 0x7265_6874_6f6e_6120];
     let original = image.get64(0);
     let [one, other] = MARKS.map(|mark| {
@@ -157,11 +157,11 @@ fn search(memory: &Memory, handle: Handle, image: &mut Image) -> Option<Place> {
 }
 
 /// Of all that lead there, the pair that begins nearest to it: a pointer to something in front of the CPU leads there in this engine alone.
-fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Place> {
+fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Route> {
     let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
     let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {
         let near = pointers(cpu, CPU).into_iter().filter(move |(_, state)| state.wrapping_sub(cpu) < NEAR);
-        near.map(move |(to_state, _)| Place { to_cpu: number * WORD, to_state: to_state * WORD })
+        near.map(move |(to_state, _)| Route { to_cpu: number * WORD, to_state: to_state * WORD })
     });
     pairs.filter(|place| at(memory, handle, *place, wanted).is_some()).min_by_key(|place| place.to_state)
 }
@@ -225,7 +225,7 @@ mod tests {
             let right = *kind.library.live.get().unwrap();
             let stray = [(0, 0), (right.to_cpu, right.to_state + WORD), (right.to_cpu + WORD, right.to_state), (8, usize::MAX)];
             for (to_cpu, to_state) in stray {
-                let found = find_from(core.handle(), &OnceLock::from(Place { to_cpu, to_state })).unwrap();
+                let found = find_from(core.handle(), &OnceLock::from(Route { to_cpu, to_state })).unwrap();
                 let expected = find(core.handle()).unwrap();
                 let [found, expected] = [found, expected].map(|cpu| (cpu.state, cpu.functions, cpu.translations_end));
                 assert_eq!(found, expected, "{to_cpu}, {to_state}");

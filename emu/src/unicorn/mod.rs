@@ -5,9 +5,9 @@
 
 pub mod arm;
 pub mod arm64;
-pub mod bare;
 pub mod engine;
 pub mod kinds;
+pub mod plain_hooks;
 pub mod ram;
 pub mod surgery;
 pub mod witness;

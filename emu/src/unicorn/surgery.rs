@@ -12,7 +12,7 @@ use unicorn_engine_sys::{self as sys, uc_context, uc_error};
 /// The state of a CPU as the core saves it: a byte copy of its own structure behind a header.
 ///
 /// Named fields stand in `cpu/<arch>/state.rs`; here are only bytes at offsets.
-pub struct Image {
+pub struct CoreState {
     context: *mut uc_context,
     len: usize,
 }
@@ -20,9 +20,9 @@ pub struct Image {
 /// Bytes of the library's own in front of the state.
 const HEADER: usize = 40;
 
-impl Image {
+impl CoreState {
     /// Room for one state of this engine.
-    pub fn new(handle: Handle) -> Result<Image, String> {
+    pub fn new(handle: Handle) -> Result<CoreState, String> {
         let mut context = null_mut();
         // SAFETY: plain calls; the result is checked.
         let (answer, len) =
@@ -30,7 +30,7 @@ impl Image {
         if answer != uc_error::OK || len < HEADER {
             return Err(format!("the CPU core cannot save its state: {answer}"));
         }
-        Ok(Image { context, len: len - HEADER })
+        Ok(CoreState { context, len: len - HEADER })
     }
 
     /// Takes the state of the core.
@@ -111,7 +111,7 @@ impl Image {
     }
 }
 
-impl Drop for Image {
+impl Drop for CoreState {
     fn drop(&mut self) {
         // SAFETY: allocated by uc_context_alloc, freed once.
         unsafe { sys::uc_context_free(self.context) };

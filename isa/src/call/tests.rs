@@ -1,6 +1,6 @@
 //! Signatures by the conventions of the ISAs, and of two made-up ones.
 
-use super::Place::{Register, Stack};
+use super::Home::{Register, Stack};
 use super::Type::{Signed, SignedWord, Unsigned, Word};
 use super::*;
 use crate::abi::Abi;
@@ -12,15 +12,15 @@ use alloc::vec::Vec;
 const U64: Type = Unsigned(8);
 const U32: Type = Unsigned(4);
 
-fn one(place: Place) -> (Place, Option<Place>) {
+fn one(place: Home) -> (Home, Option<Home>) {
     (place, None)
 }
 
-fn two(low: Place, high: Place) -> (Place, Option<Place>) {
+fn two(low: Home, high: Home) -> (Home, Option<Home>) {
     (low, Some(high))
 }
 
-fn places(isa: &Isa, types: &[Type], count: usize) -> Vec<(Place, Option<Place>)> {
+fn places(isa: &Isa, types: &[Type], count: usize) -> Vec<(Home, Option<Home>)> {
     (0..count).map(|number| argument(isa, types, number)).map(|value| (value.low, value.high)).collect()
 }
 

@@ -152,14 +152,11 @@ mod tests {
     /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those that have one.
     #[test]
     fn arguments_on_the_stack_are_behind_the_frames_head() {
-        use crate::call::{Place, Type, argument};
+        use crate::call::{Home, Type, argument};
         let ninth = |set: Set| argument(set.isa(), &[], 8).low;
-        assert_eq!([Set::Big32, Set::Big64, Set::Little64].map(ninth), [8, 112, 96].map(Place::Stack));
-        assert_eq!(
-            [0, 7].map(|number| argument(&crate::ppc::PPC64, &[], number).low),
-            [3, 10].map(|reg| Place::Register(r(reg)))
-        );
+        assert_eq!([Set::Big32, Set::Big64, Set::Little64].map(ninth), [8, 112, 96].map(Home::Stack));
+        assert_eq!([0, 7].map(|number| argument(&crate::ppc::PPC64, &[], number).low), [3, 10].map(|reg| Home::Register(r(reg))));
         let pair = argument(&crate::ppc::PPC, &[Type::Word, Type::Unsigned(8)], 1);
-        assert_eq!((pair.low, pair.high), (Place::Register(r(6)), Some(Place::Register(r(5)))), "r4 stays unused");
+        assert_eq!((pair.low, pair.high), (Home::Register(r(6)), Some(Home::Register(r(5)))), "r4 stays unused");
     }
 }

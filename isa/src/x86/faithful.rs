@@ -6,7 +6,7 @@
 use super::Mode;
 use super::abi::*;
 use super::detour::distance;
-use crate::detour::{CALL_MOST, Faithful, Kind, Word};
+use crate::detour::{CALL_MOST, Faithful, Fate, Word};
 use crate::regs::Reg;
 
 /// `call rel32`, and its length.
@@ -81,19 +81,19 @@ pub static BITS_32: Faithful = Faithful {
 const RETURN: &[u8] = &[0xc3];
 
 const fn restored(reg: Reg) -> Word {
-    Word { reg, kind: Kind::Restored }
+    Word { reg, kind: Fate::Restored }
 }
 
 const fn saved(reg: Reg) -> Word {
-    Word { reg, kind: Kind::Saved }
+    Word { reg, kind: Fate::Saved }
 }
 
 const fn filled(reg: Reg) -> Word {
-    Word { reg, kind: Kind::Filled }
+    Word { reg, kind: Fate::Filled }
 }
 
 const fn moved(bytes: u64) -> Word {
-    Word { reg: SP, kind: Kind::Moved(bytes) }
+    Word { reg: SP, kind: Fate::Moved(bytes) }
 }
 
 /// `mov %rsp,%rsi; movabs $probed,%rdi; call trampoline`.

@@ -1,7 +1,7 @@
 //! What arguments may name in one kernel, and what is fetched at a hit, out of memory that has holes.
 
 use super::error::EventError;
-use super::fetch::{Place, Programs};
+use super::fetch::{Programs, Scope};
 use super::format::{Reader, Value};
 use super::parse::{Definition, Line, line};
 use super::testing::{FakeCpu, FakeKernel, JIFFIES, marked};
@@ -12,10 +12,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
 
-const AT_ENTRY: Place = Place { returns: false, entry: true, by_symbol: true };
-const AT_RETURN: Place = Place { returns: true, entry: true, by_symbol: true };
-const INSIDE: Place = Place { returns: false, entry: false, by_symbol: true };
-const BY_ADDRESS: Place = Place { returns: false, entry: true, by_symbol: false };
+const AT_ENTRY: Scope = Scope { returns: false, entry: true, by_symbol: true };
+const AT_RETURN: Scope = Scope { returns: true, entry: true, by_symbol: true };
+const INSIDE: Scope = Scope { returns: false, entry: false, by_symbol: true };
+const BY_ADDRESS: Scope = Scope { returns: false, entry: true, by_symbol: false };
 
 fn definition(text: &str) -> Definition {
     match line(text) {
@@ -24,8 +24,8 @@ fn definition(text: &str) -> Definition {
     }
 }
 
-fn bind(text: &str, place: Place, arch: Arch) -> Result<Programs, EventError> {
-    Programs::bind(&definition(text).arguments, place, &FakeKernel { arch })
+fn bind(text: &str, scope: Scope, arch: Arch) -> Result<Programs, EventError> {
+    Programs::bind(&definition(text).arguments, scope, &FakeKernel { arch })
 }
 
 /// DV-4: what a kernel does not have is refused, at the column of what names it.
@@ -51,9 +51,9 @@ fn what_the_kernel_does_not_have_is_refused_at_its_column() {
         ("p do_open a=^\\0x100000000",        AT_ENTRY,   short, "BAD_IMM",       "EINVAL"),
         ("p do_open a=^\\-0x80000001",        AT_ENTRY,   short, "BAD_IMM",       "EINVAL"),
     ];
-    for (case, place, arch, rule, errno) in cases {
+    for (case, scope, arch, rule, errno) in cases {
         let (text, column) = marked(case);
-        let error = bind(&text, place, arch).err().unwrap_or_else(|| panic!("{case} is accepted"));
+        let error = bind(&text, scope, arch).err().unwrap_or_else(|| panic!("{case} is accepted"));
         assert_eq!((error.code.name(), error.column, error.errno.name()), (rule, column, errno), "{case}");
     }
     let message = bind("p do_open @jifies", AT_ENTRY, long).map_err(|error| error.message);
@@ -105,8 +105,8 @@ fn cpu(arch: Arch) -> FakeCpu {
     cpu
 }
 
-fn fetch(text: &str, place: Place, cpu: &mut FakeCpu, arch: Arch) -> (Record, Vec<Stored>) {
-    let programs = bind(text, place, arch).unwrap_or_else(|error| panic!("{text}: {error}"));
+fn fetch(text: &str, scope: Scope, cpu: &mut FakeCpu, arch: Arch) -> (Record, Vec<Stored>) {
+    let programs = bind(text, scope, arch).unwrap_or_else(|error| panic!("{text}: {error}"));
     let definition = definition(text);
     let fields = definition.arguments.iter().flat_map(|argument| {
         let count = usize::from(argument.count.unwrap_or(1));
@@ -124,7 +124,7 @@ fn values_are_fetched() {
     use Value::{Hex, Signed, String, Symbol, SymbolString, Unsigned};
     let (long, short) = (Arch::X86_64, Arch::I386);
     #[rustfmt::skip]
-    let cases: &[(&str, Place, Arch, &[Value<'static>])] = &[
+    let cases: &[(&str, Scope, Arch, &[Value<'static>])] = &[
         // what is fetched                 where      on     the values
         ("%di",                            AT_ENTRY,  long,  &[Hex(0x1000)]),
         ("%dx",                            AT_ENTRY,  long,  &[Hex(u64::MAX)]),
@@ -180,9 +180,9 @@ fn values_are_fetched() {
         ("+u5(\\0x9000):x8[2]",            AT_ENTRY,  long,  &[Hex(0x74), Hex(0x72)]),
         ("+u0(%si)",                       AT_ENTRY,  long,  &[Hex(0)]),
     ];
-    for (body, place, arch, expected) in cases {
+    for (body, scope, arch, expected) in cases {
         let (record, stored) =
-            fetch(&format!("{} do_open {body}", if place.returns { "r" } else { "p" }), *place, &mut cpu(*arch), *arch);
+            fetch(&format!("{} do_open {body}", if scope.returns { "r" } else { "p" }), *scope, &mut cpu(*arch), *arch);
         let mut values = Reader::new(&record.payload);
         let values: Vec<Value<'_>> = stored.iter().map(|stored| values.next(*stored)).collect();
         assert_eq!(&values, expected, "{body} on {}", arch.name());

@@ -53,7 +53,7 @@ enum Start {
 
 /// What the arguments of a probe may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Scope {
     /// At the return of a function.
     pub returns: bool,
     /// At the entry of a function.
@@ -64,9 +64,9 @@ pub struct Place {
 
 impl Programs {
     /// Resolves what the arguments name.
-    pub fn bind(arguments: &[Argument], place: Place, guest: &dyn Guest) -> Result<Programs, EventError> {
+    pub fn bind(arguments: &[Argument], scope: Scope, guest: &dyn Guest) -> Result<Programs, EventError> {
         let isa = guest.isa();
-        let programs = arguments.iter().map(|argument| bind(argument, place, guest)).collect::<Result<Vec<_>, _>>()?;
+        let programs = arguments.iter().map(|argument| bind(argument, scope, guest)).collect::<Result<Vec<_>, _>>()?;
         let mut least = 0;
         for (program, argument) in programs.iter().zip(arguments) {
             least += program.least();
@@ -89,16 +89,16 @@ impl Programs {
     }
 }
 
-fn bind(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Program, EventError> {
+fn bind(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Program, EventError> {
     let isa = guest.isa();
     let hops = argument.fetch.hops.clone().into_boxed_slice();
     let bits = if let Type::Bits(bits) = argument.kind { Some(bits) } else { None };
-    let start = start(argument, place, guest)?;
+    let start = start(argument, scope, guest)?;
     let stored = argument.kind.stored(isa.word);
     Ok(Program { start, hops, stored, bits, count: argument.count.unwrap_or(1), is_array: argument.count.is_some() })
 }
 
-fn start(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Start, EventError> {
+fn start(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Start, EventError> {
     let (isa, at) = (guest.isa(), argument.fetch.base_at);
     let most = isa.abi.stack_size / isa.word as u64;
     match &argument.fetch.base {
@@ -112,10 +112,10 @@ fn start(argument: &Argument, place: Place, guest: &dyn Guest) -> Result<Start, 
         Base::StackWord(_) => {
             Err(at.error(Code::BAD_STACK_NUM, format!("a kernel stack has {most} words: $stack0 to $stack{most}")))
         }
-        Base::Argument(_) if place.returns => {
+        Base::Argument(_) if scope.returns => {
             Err(at.error(Code::BAD_VAR, "arguments are gone when a function returns: fetch $argN in a 'p' event at its entry"))
         }
-        Base::Argument(_) if !place.by_symbol || !place.entry => Err(at.error(
+        Base::Argument(_) if !scope.by_symbol || !scope.entry => Err(at.error(
             Code::BAD_VAR,
             "$argN is known only at a function's entry that is named by its symbol: probe SYMBOL without an offset",
         )),
@@ -155,8 +155,8 @@ fn unknown_register(name: &str, isa: &Isa) -> alloc::string::String {
 /// There is no type of it: it is a word, and so are those in front of it.
 fn nth_argument(isa: &Isa, index: u64) -> Start {
     match call::argument(isa, &[], index as usize).low {
-        call::Place::Register(reg) => Start::Register(reg),
-        call::Place::Stack(above) => Start::Stack(above),
+        call::Home::Register(reg) => Start::Register(reg),
+        call::Home::Stack(above) => Start::Stack(above),
     }
 }
 

@@ -17,11 +17,11 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug)]
 pub struct Places {
     /// Each address has one place, where only one is remembered.
-    all: Vec<Place>,
+    all: Vec<Spelled>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Spelled {
     address: u64,
     lasts: bool,
     text: String,
@@ -31,7 +31,7 @@ struct Place {
 
 impl Default for Places {
     fn default() -> Places {
-        Places { all: alloc::vec![Place::default(); MOST] }
+        Places { all: alloc::vec![Spelled::default(); MOST] }
     }
 }
 
@@ -43,21 +43,21 @@ impl Places {
 
     /// The name alone, or the number.
     pub(super) fn name(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
-        let place = self.at(address, symbols);
-        &place.text[..place.name]
+        let spelled = self.at(address, symbols);
+        &spelled.text[..spelled.name]
     }
 
-    fn at(&mut self, address: u64, symbols: Symbols<'_>) -> &Place {
+    fn at(&mut self, address: u64, symbols: Symbols<'_>) -> &Spelled {
         let number = (address.wrapping_mul(SPREAD) >> (u64::BITS - MOST.trailing_zeros())) as usize;
-        let place = &mut self.all[number];
-        if !place.lasts || place.address != address {
-            place.find(address, symbols);
+        let spelled = &mut self.all[number];
+        if !spelled.lasts || spelled.address != address {
+            spelled.find(address, symbols);
         }
-        place
+        spelled
     }
 }
 
-impl Place {
+impl Spelled {
     fn find(&mut self, address: u64, symbols: Symbols<'_>) {
         self.address = address;
         self.text.clear();

@@ -1,7 +1,7 @@
 //! The events that exist: what may be added and removed, under which names, and the text of the kernel's files about them.
 
 use super::error::{Code, EventError, Span};
-use super::fetch::{Place, Programs, unknown_symbol};
+use super::fetch::{Programs, Scope, unknown_symbol};
 use super::format::{Field, Format};
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
@@ -103,12 +103,12 @@ impl EventSet {
         mut definition: Definition,
     ) -> Result<Prepared, EventError> {
         let target = resolve(&definition, guest, original)?;
-        let place = Place {
+        let scope = Scope {
             returns: definition.returns,
             entry: target.entry,
             by_symbol: matches!(definition.location, Location::Symbol { .. }),
         };
-        let programs = Arc::new(Programs::bind(&definition.arguments, place, guest)?);
+        let programs = Arc::new(Programs::bind(&definition.arguments, scope, guest)?);
         let group = definition.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned()).clone();
         if definition.event.is_none() {
             let name = definition.default_event();

@@ -88,15 +88,15 @@ fn lifting_restores_the_exact_bytes_until_the_probes_are_lowered() {
     engine.register_kprobes(&mut guest, &probes).expect("may be probed");
     engine.disable_kprobe(&mut guest, &probes[1]).expect("registered");
     let probed = guest.text_bytes();
-    let lifted = engine.lift(&mut guest);
+    let taken = engine.take_out(&mut guest);
     assert_eq!(guest.text_bytes(), original);
-    engine.lower(&mut guest, lifted);
+    engine.put_back(&mut guest, taken);
     assert_eq!(guest.text_bytes(), probed, "the disabled one stays out");
     assert!(engine.enabled() && !engine.has_log_lines(), "nobody has noticed");
 
     engine.set_enabled(&mut guest, false);
-    let lifted = engine.lift(&mut guest);
-    engine.lower(&mut guest, lifted);
+    let taken = engine.take_out(&mut guest);
+    engine.put_back(&mut guest, taken);
     assert_eq!((engine.enabled(), guest.text_bytes()), (false, original), "what was switched off stays off");
 }
 

@@ -295,7 +295,7 @@ impl ToyGuest {
         }
         let pc = self.cpus[number].pc;
         if let Some(Window::Detour { origin, jump, point, .. }) = self.window.get(&pc).copied() {
-            self.escape(engine, number, origin, jump, point);
+            self.jump_in(engine, number, origin, jump, point);
         }
         let decoded = self.fetch(pc);
         let Some(insn) = decoded else { return Some(Stop::Exception { trapnr: PAGE_FAULT, pc }) };
@@ -345,7 +345,7 @@ impl ToyGuest {
     }
 
     /// A jump has led to a detour; what stands there counts, and the jump that has been counted does not.
-    fn escape(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8, point: u32) {
+    fn jump_in(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8, point: u32) {
         let cpu = &mut self.cpus[number];
         let detour = core::mem::replace(&mut cpu.pc, origin);
         cpu.time -= if cpu.frozen { 0 } else { u64::from(jump) };
@@ -353,9 +353,9 @@ impl ToyGuest {
         let mut view = self.cpu(number);
         around(true);
         let is_simple =
-            !engine.is_busy(number) && (engine.escaped_simply(&mut view, point) || engine.entered_simply(&mut view, point));
+            !engine.is_busy(number) && (engine.jumped_in_simply(&mut view, point) || engine.entered_simply(&mut view, point));
         if !is_simple {
-            engine.escaped(&mut view, point);
+            engine.jumped_in(&mut view, point);
         }
         around(false);
         self.cpus[number].pc = detour;

@@ -6,7 +6,7 @@ use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{Image, drop_translations};
+use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use unicorn_engine_sys::RegisterARM;
@@ -23,7 +23,7 @@ const WFI: u32 = 0xe320_f003;
 fn check() -> Result<(), String> {
     let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
     let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
-    let mut image = Image::new(core.handle())?;
+    let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
     // What a program below writes where: add r0, r0, #1; bx lr; add r1, r1, #1.

@@ -3,9 +3,9 @@
 use super::state::{self, CPSR_THUMB};
 use crate::boot::Kernel;
 use crate::unicorn::arm::LIBRARY;
-use crate::unicorn::bare::Program;
 use crate::unicorn::engine::Handle;
-use crate::unicorn::kinds::Kind;
+use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::plain_hooks::Program;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM};
 
 /// Cortex-A8 in the library's list, and what it says it is.
@@ -14,9 +14,9 @@ const CORTEX_A8: (i32, u32) = (15, 0x410f_c080);
 const CORTEX_A15: (i32, u32) = (17, 0x410f_c0f0);
 
 /// A core without a generic timer: that of the library reads the host's clock.
-pub static CORE: Kind = Kind::cortex(CORTEX_A8.0);
+pub static CORE: CoreKind = CoreKind::cortex(CORTEX_A8.0);
 /// One that knows page tables in the long format. It has such a timer; no device tree of ours tells of it.
-pub static CORE_WITH_LONG_TABLES: Kind = Kind::cortex(CORTEX_A15.0);
+pub static CORE_WITH_LONG_TABLES: CoreKind = CoreKind::cortex(CORTEX_A15.0);
 
 /// The core that a kernel is made for: it has a table of CPUs, of which the first that is one of these is taken. (Its last row takes any CPU of the
 /// seventh architecture, also where it needs what not every one has.)
@@ -42,9 +42,9 @@ fn rows(kernel: &Kernel) -> impl Iterator<Item = (u32, u32)> {
     (start..end).step_by(ROW).map_while(numbers)
 }
 
-impl Kind {
-    const fn cortex(model: i32) -> Kind {
-        Kind {
+impl CoreKind {
+    const fn cortex(model: i32) -> CoreKind {
+        CoreKind {
             model,
             library: &LIBRARY,
             physical_bits: 32,

@@ -5,7 +5,7 @@ use super::trap::{self, DATA_ABORT, DEBUG, FETCH_ABORT, SYSTEM_CALL};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM;
 
 const HIGH_VECTORS: u64 = 0xffff_0000;
@@ -34,7 +34,7 @@ fn entry_of(exception: &Exception) -> Entry {
 }
 
 /// Delivers.
-pub fn deliver(cpu: &TrapContext, _: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     let old = cpsr(&handle);
     let control = u64::from(handle.live32(CONTROL));

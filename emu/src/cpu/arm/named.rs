@@ -9,7 +9,7 @@ use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm::CoprocessorRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterARM;
@@ -113,7 +113,7 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
 /// Where CPSR stands among the values.
 const STATUS: usize = 13 + HIGH.len() + MODES.len() * BANKED.len();
 
-fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
     // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting back does.
     let (status, pc) = (handle.read(RegisterARM::CPSR), handle.pc());
@@ -154,7 +154,7 @@ fn all(handle: &Handle, banks: Vec<u64>, status: u64, pc: u64) -> Vec<u128> {
     banks.into_iter().chain([status, pc]).chain(plain).chain(vectors).chain(coprocessor).map(u128::from).collect()
 }
 
-fn load(cpu: &TrapContext, _image: &mut Image, reset: &Image, values: &Values) -> Result<(), String> {
+fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
     let numbers: Vec<u64> = numbers(values)?.into_iter().map(|number| number as u64).collect();
     let mut numbers = numbers.into_iter();
     let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<u64>>();

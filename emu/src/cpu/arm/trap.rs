@@ -3,7 +3,7 @@
 use super::state::{self, CPSR_IRQ_MASKED, MASKS, SYNDROME, USER};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 
 /// An undefined instruction; the core has no number for it here.
 pub const UNDEFINED: u32 = 1;
@@ -25,7 +25,7 @@ pub const MONITOR_CALL: u32 = 13;
 const PARKED: u32 = 0xffff_fffe;
 
 /// What an exception's callback reports. Status and address stay where the core keeps them until the exception is delivered.
-pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
+pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();
     let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };

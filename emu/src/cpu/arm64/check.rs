@@ -7,7 +7,7 @@ use super::{boot, state::FAULT_ADDRESS};
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{Image, drop_translations};
+use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use unicorn_engine_sys::RegisterARM64;
@@ -24,7 +24,7 @@ const WFI: u32 = 0xd503_207f;
 fn check() -> Result<(), String> {
     let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
     let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
-    let mut image = Image::new(core.handle())?;
+    let mut image = CoreState::new(core.handle())?;
     boot::open_levels(&core.stopped());
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
     core.stopped().write(RegisterARM64::PSTATE, PSTATE_ENTRY);

@@ -2,18 +2,18 @@
 
 use super::state;
 use crate::unicorn::arm64::LIBRARY;
-use crate::unicorn::bare::Program;
-use crate::unicorn::kinds::Kind;
+use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::plain_hooks::Program;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM64};
 
 /// A 64-bit core, a Cortex-A57; its generic timer is answered by us.
-pub static CORE: Kind = kind(0);
+pub static CORE: CoreKind = kind(0);
 /// The same as a Cortex-A72.
-pub static CORTEX_A72: Kind = kind(2);
+pub static CORTEX_A72: CoreKind = kind(2);
 
 /// By the number in the library's list.
-const fn kind(model: i32) -> Kind {
-    Kind {
+const fn kind(model: i32) -> CoreKind {
+    CoreKind {
         library: &LIBRARY,
         model,
         physical_bits: 32,

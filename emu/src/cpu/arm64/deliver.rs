@@ -5,7 +5,7 @@ use super::trap::{DATA_ABORT, FETCH_ABORT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterARM64;
 
 // Where in the vector table: by where the exception comes from, and by its kind.
@@ -15,7 +15,7 @@ const FROM_EL0: u64 = 0x400;
 const INTERRUPT: u64 = 0x80;
 
 /// Delivers.
-pub fn deliver(cpu: &TrapContext, _: &mut Image, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     if handle.live32(IS_64_BIT) == 0 {
         let why = "it runs a 32-bit program, which the CPU core cannot come back from: use 64-bit programs only".to_string();

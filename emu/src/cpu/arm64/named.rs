@@ -8,7 +8,7 @@ use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterARM64;
@@ -93,7 +93,7 @@ fn numbers(values: &Values) -> Result<Vec<u128>, String> {
     values.read(WANTED.iter().map(|(name, bits)| Wanted { name, bits: *bits }))
 }
 
-fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
     image.save(handle);
     let mut values = Values::default();
@@ -118,7 +118,7 @@ fn all(handle: &Handle) -> Vec<u128> {
     own.chain(plain).chain((0..VECTORS).map(vector)).chain(system).collect()
 }
 
-fn load(cpu: &TrapContext, _image: &mut Image, reset: &Image, values: &Values) -> Result<(), String> {
+fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
     let mut numbers = numbers(values)?.into_iter();
     reset.restore(cpu.handle());
     // Written while EL1 is the level whose stack pointer is in use, whatever the state says; that comes at the end.

@@ -2,7 +2,7 @@
 
 use crate::unicorn::arm64::SystemRegister;
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use trapline_isa::arm64::abi;
 use trapline_isa::regs::Reg;
 use unicorn_engine_sys::RegisterARM64;
@@ -142,12 +142,12 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
 }
 
 /// The pc of a CPU that another one has displaced from the core.
-pub fn saved_pc(image: &Image) -> u64 {
+pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(PC)
 }
 
 /// Whether such a CPU has interrupts off.
-pub fn saved_interrupts_off(image: &Image) -> bool {
+pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(DAIF) & PSTATE_IRQ_MASKED != 0
 }
 
@@ -167,7 +167,7 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
 }
 
 /// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
-pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static str> {
+pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     for mark in [0xffff_1111_2222_3330, 0x0000_5555_6666_7774] {
         cpu.set_pc(mark);
         for masks in [0, PSTATE_IRQ_MASKED] {

@@ -3,7 +3,7 @@
 use super::state::{DAIF, MDSCR_EL1, PSTATE_DEBUG_MASKED, PSTATE_EL, PSTATE_IRQ_MASKED, PSTATE_REST, PSTATE_STEP, SYNDROME};
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 
 /// An undefined or trapped instruction.
 pub const UNDEFINED: u32 = 1;
@@ -30,7 +30,7 @@ const STEP_EXCLUSIVE: u32 = 1 << 6;
 const DEBUG_STEPS: u64 = 1 | 1 << 13;
 
 /// What an exception's callback reports. Syndrome and address stay where the core keeps them until the exception is delivered.
-pub fn trap(cpu: &TrapContext, _image: &mut Image, vector: u32) -> Trap {
+pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();
     let exception = Exception { fetch: vector == FETCH_ABORT, ..Exception::of(vector) };

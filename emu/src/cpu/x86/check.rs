@@ -5,7 +5,7 @@ use super::state;
 use crate::unicorn::engine::{Core, Ended};
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{Image, drop_translations};
+use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
 use unicorn_engine_sys::RegisterX86;
@@ -19,7 +19,7 @@ pub fn self_check() -> Result<(), String> {
 fn check() -> Result<(), String> {
     let ram = Ram::new(4 << 20).ok_or("the host has no memory for the self-check")?;
     let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
-    let mut image = Image::new(core.handle())?;
+    let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
 
     // inc eax; hlt, then inc ebx in its place: the second must be seen after the drop.

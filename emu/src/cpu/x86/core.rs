@@ -1,8 +1,8 @@
 //! The kind of core that x86 runs on.
 
 use super::state;
-use crate::unicorn::bare::Program;
-use crate::unicorn::kinds::Kind;
+use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::plain_hooks::Program;
 use crate::unicorn::x86::LIBRARY;
 use unicorn_engine_sys::{Arch, Mode, RegisterX86};
 
@@ -10,7 +10,7 @@ use unicorn_engine_sys::{Arch, Mode, RegisterX86};
 const MODEL: i32 = 0;
 
 /// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").
-pub static CORE: Kind = Kind {
+pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
     model: MODEL,
     physical_bits: 32,

@@ -7,7 +7,7 @@ use super::trap::{DOUBLE_FAULT, NOT_PRESENT, PAGE_FAULT, PROTECTION, STACK_FAULT
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::{SyscallContext, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterX86;
 
 /// A delivery that itself raised an exception.
@@ -20,7 +20,7 @@ struct Nested {
 /// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts down.
 pub fn deliver<const LONG: bool>(
     cpu: &TrapContext,
-    image: &mut Image,
+    image: &mut CoreState,
     ram: &Ram,
     exception: Exception,
     resume: u64,
@@ -65,7 +65,7 @@ fn software_length(vector: u32) -> u64 {
 }
 
 struct Delivery<'a> {
-    image: &'a mut Image,
+    image: &'a mut CoreState,
     ram: &'a Ram,
     paging: Paging,
     flags: u64,
@@ -282,7 +282,7 @@ fn page_fault(address: u64, error: u32) -> Nested {
 }
 
 /// SYSCALL, of which the core does nothing: selectors out of STAR, flags masked, on to LSTAR.
-pub fn system_call(cpu: &SyscallContext, image: &mut Image) {
+pub fn system_call(cpu: &SyscallContext, image: &mut CoreState) {
     const LENGTH: u64 = 2;
     const CODE: u32 = 0x00a0_9b00;
     const STACK: u32 = 0x00c0_9300;

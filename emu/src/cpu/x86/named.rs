@@ -7,7 +7,7 @@ use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, RE
 use crate::cpu::Named;
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterX86;
@@ -165,7 +165,7 @@ static ACCOUNTED: LazyLock<Vec<bool>> = LazyLock::new(|| {
     bytes
 });
 
-fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, String> {
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
     image.save(handle);
     let field = |name: &str| FIELDS.iter().find(|field| field.name == name).map_or(0, |field| value(image, field));
@@ -193,7 +193,7 @@ fn save(cpu: &TrapContext, image: &mut Image, reset: &Image) -> Result<Values, S
     Ok(registers)
 }
 
-fn value(image: &Image, field: &Field) -> u128 {
+fn value(image: &CoreState, field: &Field) -> u128 {
     let mut bytes = [0; 16];
     image.read(field.at, &mut bytes[..field.bytes]);
     u128::from_le_bytes(bytes)
@@ -208,7 +208,7 @@ fn check(registers: &Values) -> Result<(), String> {
     values(registers).map(|_| ())
 }
 
-fn load(cpu: &TrapContext, image: &mut Image, reset: &Image, registers: &Values) -> Result<(), String> {
+fn load(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState, registers: &Values) -> Result<(), String> {
     let values = values(registers)?;
     reset.restore(cpu.handle());
     cpu.edit(image, |image| {

@@ -24,14 +24,14 @@ pub struct Paging {
     /// The top table's physical address.
     pub top: u64,
     /// Their kind.
-    pub kind: Kind,
+    pub kind: PagingMode,
     write_protect: bool,
     large_pages: bool,
 }
 
 /// Kinds of page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PagingMode {
     /// Paging is off.
     Off,
     /// 32 bits, entries of 4 bytes.
@@ -65,10 +65,10 @@ impl Paging {
     #[inline]
     pub fn new(cr0: u64, cr3: u64, cr4: u64, long: bool) -> Paging {
         let kind = match () {
-            () if cr0 & CR0_PAGING == 0 => Kind::Off,
-            () if long => Kind::FourLevel,
-            () if cr4 & CR4_PAE != 0 => Kind::Pae,
-            () => Kind::TwoLevel,
+            () if cr0 & CR0_PAGING == 0 => PagingMode::Off,
+            () if long => PagingMode::FourLevel,
+            () if cr4 & CR4_PAE != 0 => PagingMode::Pae,
+            () => PagingMode::TwoLevel,
         };
         Paging { top: cr3, kind, write_protect: cr0 & CR0_WRITE_PROTECT != 0, large_pages: cr4 & CR4_PAGE_SIZE != 0 }
     }
@@ -77,10 +77,10 @@ impl Paging {
     #[inline(never)]
     pub fn walk(&self, ram: &Ram, address: u64) -> Option<Found> {
         match self.kind {
-            Kind::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
-            Kind::TwoLevel => self.walk_two(ram, address),
-            Kind::Pae => walk_three(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
-            Kind::FourLevel => walk_four(ram, self.top & ADDRESS, address),
+            PagingMode::Off => Some(Found { physical: address & 0xffff_ffff, writable: true, entry: (0, 0) }),
+            PagingMode::TwoLevel => self.walk_two(ram, address),
+            PagingMode::Pae => walk_three(ram, self.top & 0xffff_ffe0, address & 0xffff_ffff),
+            PagingMode::FourLevel => walk_four(ram, self.top & ADDRESS, address),
         }
     }
 
@@ -91,7 +91,7 @@ impl Paging {
 
     /// Addresses have 64 bits.
     pub fn is_long(&self) -> bool {
-        self.kind == Kind::FourLevel
+        self.kind == PagingMode::FourLevel
     }
 
     fn walk_two(&self, ram: &Ram, address: u64) -> Option<Found> {
@@ -164,7 +164,7 @@ fn found(at: u64, entry: u64, shift: u32, address: u64, rights: u64) -> Found {
 /// Where a kernel address lies under the tables in force, if the kernel's rights allow the access.
 pub fn translate<const LONG: bool>(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let paging = Paging::of(handle, LONG);
-    let found = if LONG && paging.kind == Kind::FourLevel {
+    let found = if LONG && paging.kind == PagingMode::FourLevel {
         walk_four(ram, paging.top & ADDRESS, address)
     } else {
         paging.walk(ram, address)

@@ -1,7 +1,7 @@
 //! The named architectural state: where each field lies in the core's image, and how the two widths are entered.
 
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use std::sync::LazyLock;
 use trapline_isa::regs::Reg;
 use trapline_isa::x86::abi;
@@ -121,7 +121,7 @@ pub const BOOT_CODE: u32 = 0x10;
 pub const BOOT_DATA: u32 = 0x18;
 
 /// Reads of fields whose place depends on a number.
-impl Image {
+impl CoreState {
     /// A general register.
     pub fn general(&self, number: usize) -> u64 {
         self.get64(REGS + 8 * number)
@@ -149,7 +149,7 @@ impl Image {
 }
 
 /// 32-bit protected mode, paging off, flat segments, interrupts off, from the core's reset state.
-pub fn enter_flat_32(cpu: &TrapContext, image: &mut Image, pc: u64) {
+pub fn enter_flat_32(cpu: &TrapContext, image: &mut CoreState, pc: u64) {
     cpu.write(RegisterX86::CR0, CR0_PROTECTED);
     cpu.edit(image, |image| {
         image.set64(EFER, 0);
@@ -160,14 +160,14 @@ pub fn enter_flat_32(cpu: &TrapContext, image: &mut Image, pc: u64) {
 }
 
 /// Long mode under these page tables, flat segments, interrupts off, from the core's reset state.
-pub fn enter_long(cpu: &TrapContext, image: &mut Image, pc: u64, tables: u64) {
+pub fn enter_long(cpu: &TrapContext, image: &mut CoreState, pc: u64, tables: u64) {
     cpu.write(RegisterX86::CR3, tables);
     cpu.write(RegisterX86::CR4, cpu.handle().read(RegisterX86::CR4) | CR4_PAE);
     cpu.write(RegisterX86::CR0, CR0_PAGING | CR0_PROTECTED);
     cpu.edit(image, |image| enter(image, FLAT_CODE_64, pc));
 }
 
-fn enter(image: &mut Image, code: u32, pc: u64) {
+fn enter(image: &mut CoreState, code: u32, pc: u64) {
     image.set_segment(CS, BOOT_CODE, 0, u32::MAX, code);
     for segment in [ES, SS, DS] {
         image.set_segment(segment, BOOT_DATA, 0, u32::MAX, FLAT_DATA);
@@ -228,17 +228,17 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
 }
 
 /// The pc of a CPU that another one has displaced from the core.
-pub fn saved_pc(image: &Image) -> u64 {
+pub fn saved_pc(image: &CoreState) -> u64 {
     image.get64(EIP)
 }
 
 /// Whether such a CPU has interrupts off.
-pub fn saved_interrupts_off(image: &Image) -> bool {
+pub fn saved_interrupts_off(image: &CoreState) -> bool {
     image.get64(EFLAGS) & FLAG_INTERRUPT == 0
 }
 
 /// No exception is under delivery.
-pub fn forget_exception(cpu: &TrapContext, image: &mut Image) {
+pub fn forget_exception(cpu: &TrapContext, image: &mut CoreState) {
     cpu.edit(image, |image| image.set32(OLD_EXCEPTION, u32::MAX));
 }
 
@@ -255,7 +255,7 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
 }
 
 /// Writes known values one way and looks for them the other; the error names the field that is not where it should be.
-pub fn self_check(cpu: &TrapContext, image: &mut Image) -> Result<(), &'static str> {
+pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'static str> {
     if image.len() != SIZE {
         return Err("size of the saved state");
     }

@@ -3,7 +3,7 @@
 use super::state::*;
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 
 /// Vectors with names.
 pub const DEBUG: u32 = 1;
@@ -30,7 +30,7 @@ pub const FAULT_WRITE: u32 = 1 << 1;
 pub const FAULT_FETCH: u32 = 1 << 4;
 
 /// What an exception's callback reports. `image` is filled when it is not a kernel breakpoint.
-pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut Image, vector: u32) -> Trap {
+pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = pc::<LONG>(&handle);
     if vector == BREAKPOINT && in_kernel(&handle) {
@@ -80,7 +80,7 @@ pub fn has_error_code(vector: u32) -> bool {
 }
 
 /// Interrupts are on and no instruction in front shadows them.
-pub fn interruptible(handle: &Handle, _: &mut Image) -> bool {
+pub fn interruptible(handle: &Handle, _: &mut CoreState) -> bool {
     !interrupts_off(handle) && handle.live32(HFLAGS) & HF_SHADOW == 0
 }
 

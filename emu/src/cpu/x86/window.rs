@@ -1,13 +1,13 @@
 //! The probe window on x86: where it lies, and the entries by which the guest's tables show it.
 
-use super::paging::{Kind, Paging};
+use super::paging::{Paging, PagingMode};
 use super::state;
 use super::state::forget_exception;
 use super::trap::{DEBUG, FAULT_FETCH, FAULT_PRESENT, FAULT_WRITE, PAGE_FAULT, pc};
 use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::Image;
+use crate::unicorn::surgery::CoreState;
 use trapline_isa::insn::LONGEST;
 
 /// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
@@ -51,17 +51,17 @@ pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &Window
     let paging = Paging::of(handle, LONG);
     let offset = address.wrapping_sub(window.start);
     match paging.kind {
-        Kind::FourLevel | Kind::Pae => {
+        PagingMode::FourLevel | PagingMode::Pae => {
             let at = directory_entry(ram, &paging, address)?;
             let wanted = (window.physical + (offset & !(LARGE_PAGE - 1))) | LARGE_ENTRY;
             put_entry(ram, Shown { at, before: ram.word64(at), bytes: 8 }, wanted)
         }
-        Kind::TwoLevel => {
+        PagingMode::TwoLevel => {
             let at = (paging.top & 0xffff_f000) + (address >> 22 & 1023) * 4;
             let wanted = (window.tables + offset / DIRECTORY_SPAN * 4096) as u32 | DIRECTORY_ENTRY;
             put_entry(ram, Shown { at, before: ram.word32(at).into(), bytes: 4 }, wanted.into())
         }
-        Kind::Off => None,
+        PagingMode::Off => None,
     }
 }
 
@@ -96,7 +96,7 @@ fn write_entry(ram: &Ram, shown: &Shown, value: u64) {
 #[inline]
 fn directory_entry(ram: &Ram, paging: &Paging, address: u64) -> Option<u64> {
     let (mut table, upper) = match paging.kind {
-        Kind::Pae => (paging.top & PAE_TOP, &[30][..]),
+        PagingMode::Pae => (paging.top & PAE_TOP, &[30][..]),
         _ => (paging.top & ADDRESS, &[39, 30][..]),
     };
     for shift in upper {
@@ -122,7 +122,7 @@ pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: 
 }
 
 /// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear what they have seen).
-pub fn forget(cpu: &TrapContext, image: &mut Image, exception: &Exception, before: u64) {
+pub fn forget(cpu: &TrapContext, image: &mut CoreState, exception: &Exception, before: u64) {
     forget_exception(cpu, image);
     if exception.vector == DEBUG {
         cpu.set_live64(state::DEBUG_STATUS, cpu.handle().live64(state::DEBUG_STATUS) & !state::DEBUG_STEP);

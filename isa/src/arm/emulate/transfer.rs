@@ -104,17 +104,17 @@ impl Cpu<'_> {
     }
 
     /// The address of a transfer, and what becomes of its base.
-    fn place(&self, word: u32, offset: u32) -> Place {
+    fn place(&self, word: u32, offset: u32) -> Accessed {
         let base = (word >> 16) as u8 & 15;
         // Thumb counts from a multiple of 4.
         let old = if base == 15 && self.set == Set::Thumb { self.get(base) & !3 } else { self.get(base) };
         let new = if word & UP != 0 { old.wrapping_add(offset) } else { old.wrapping_sub(offset) };
         let is_pre = word & PRE != 0;
         let written_back = (!is_pre || word & WRITE_BACK != 0).then_some((base, new));
-        Place { address: if is_pre { new } else { old }, written_back }
+        Accessed { address: if is_pre { new } else { old }, written_back }
     }
 
-    fn settle(&mut self, place: Place) -> Target {
+    fn settle(&mut self, place: Accessed) -> Target {
         if let Some((base, new)) = place.written_back {
             self.regs.set(r(base), new.into());
         }
@@ -122,7 +122,7 @@ impl Cpu<'_> {
     }
 }
 
-struct Place {
+struct Accessed {
     address: u32,
     written_back: Option<(u8, u32)>,
 }

@@ -160,9 +160,9 @@ fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
             let place = moves.sp + number as i64 * moves.word();
             let held = moves.stack.get(&place).copied().unwrap_or(What::Open);
             let fits = match word.kind {
-                Kind::Restored | Kind::Saved => held == What::Was(word.reg),
-                Kind::Moved(by) => held == What::Stack(-(by as i64)),
-                Kind::Filled => matches!(held, What::Open | What::Number(_)),
+                Fate::Restored | Fate::Saved => held == What::Was(word.reg),
+                Fate::Moved(by) => held == What::Stack(-(by as i64)),
+                Fate::Filled => matches!(held, What::Open | What::Number(_)),
             };
             assert!(fits, "{isa:?}: the word of {:?} holds {held:?}", word.reg);
             moves.stack.insert(place, What::Set(word.reg));
@@ -172,7 +172,7 @@ fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
             moves.run(&insn);
         }
         assert_eq!(moves.sp, 0, "{isa:?}");
-        for word in table.frame.iter().filter(|word| word.kind == Kind::Restored) {
+        for word in table.frame.iter().filter(|word| word.kind == Fate::Restored) {
             assert_eq!(moves.get(word.reg), What::Set(word.reg), "{isa:?}");
         }
     }

@@ -66,9 +66,9 @@ impl Session {
 
     /// Does something while nothing of the engine's is in the guest's text.
     fn without_probes<R>(&mut self, with: impl FnOnce(&mut Machine<Probes>) -> R) -> R {
-        let lifted = self.at_rest(|engine, guest| engine.lift(guest));
+        let taken = self.at_rest(|engine, guest| engine.take_out(guest));
         let answer = with(&mut self.machine);
-        self.at_rest(|engine, guest| engine.lower(guest, lifted));
+        self.at_rest(|engine, guest| engine.put_back(guest, taken));
         answer
     }
 

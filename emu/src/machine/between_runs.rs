@@ -9,8 +9,8 @@ use crate::cpu::WindowPlace;
 use crate::error::MachineError;
 use crate::snapshot::memory::{Memory, PAGE, is_zero};
 use crate::snapshot::registers::Values;
-use crate::snapshot::{Cpu, Shape, Snapshot, SnapshotError, State};
-use crate::unicorn::surgery::Image;
+use crate::snapshot::{Build, Cpu, Snapshot, SnapshotError, State};
+use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
 
 /// Zeroed in one go.
@@ -172,8 +172,8 @@ impl<L: Listener> Machine<L> {
 
 impl<L> Inner<L> {
     /// What a snapshot of this machine fits.
-    fn shape(&self) -> Shape {
-        Shape {
+    fn shape(&self) -> Build {
+        Build {
             cpu: self.cpu.name.into(),
             arch: self.isa_name().into(),
             board: self.board_name.into(),
@@ -208,8 +208,8 @@ fn clear<L>(inner: &Inner<L>, place: Range<u64>) {
 }
 
 /// A fresh image of the core as it is now.
-pub(super) fn image(handle: crate::unicorn::engine::Handle) -> Result<Image, MachineError> {
-    let mut image = Image::new(handle).map_err(MachineError::Core)?;
+pub(super) fn image(handle: crate::unicorn::engine::Handle) -> Result<CoreState, MachineError> {
+    let mut image = CoreState::new(handle).map_err(MachineError::Core)?;
     image.save(handle);
     Ok(image)
 }

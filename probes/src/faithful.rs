@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
 use trapline_isa::arch::Isa;
-use trapline_isa::detour::{FRAME_MOST, Faithful, Form, Kind, Word};
+use trapline_isa::detour::{FRAME_MOST, Faithful, Fate, Form, Word};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
@@ -46,7 +46,7 @@ impl Engine {
         if let Some(mut framed) = Framed::read(cpu, self.isa, table, at) {
             // Handlers find it whole, should they look.
             framed.write(framed.first_mended);
-            self.escaped(&mut framed, point);
+            self.jumped_in(&mut framed, point);
             if framed.changed {
                 framed.write(0);
             }
@@ -69,7 +69,7 @@ impl Engine {
         }
         cpu.set(self.isa.abi.sp, self.cpus.get(number)?.saving_at);
         cpu.set_pc(address);
-        self.escaped(cpu, point);
+        self.jumped_in(cpu, point);
         cpu.set_pc(slot.detoured());
         Some(self.resume(number, 0, true))
     }
@@ -85,12 +85,12 @@ impl<'a, C: Cpu> Framed<'a, C> {
         let mut words = [0; FRAME_MOST];
         for ((value, bytes), word) in words.iter_mut().zip(bytes.chunks_exact(isa.word)).zip(layout) {
             *value = match word.kind {
-                Kind::Restored | Kind::Saved => isa.order.number(bytes),
-                Kind::Moved(by) => isa.order.number(bytes).wrapping_add(by),
-                Kind::Filled => cpu.get(word.reg),
+                Fate::Restored | Fate::Saved => isa.order.number(bytes),
+                Fate::Moved(by) => isa.order.number(bytes).wrapping_add(by),
+                Fate::Filled => cpu.get(word.reg),
             };
         }
-        let is_whole = |word: &Word| matches!(word.kind, Kind::Restored | Kind::Saved);
+        let is_whole = |word: &Word| matches!(word.kind, Fate::Restored | Fate::Saved);
         let first_mended = layout.iter().take_while(|word| is_whole(word)).count();
         Some(Framed { cpu, isa, layout, at, words, first_mended, changed: false })
     }
@@ -109,12 +109,12 @@ impl<'a, C: Cpu> Framed<'a, C> {
 
     /// The CPU gets the registers of the frame.
     fn make_live(&mut self) {
-        for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Kind::Restored) {
+        for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Fate::Restored) {
             self.cpu.set(word.reg, value);
         }
     }
 
-    fn find(&self, reg: Reg) -> Option<(usize, Kind)> {
+    fn find(&self, reg: Reg) -> Option<(usize, Fate)> {
         let number = self.layout.iter().position(|word| word.reg == reg)?;
         Some((number, self.layout[number].kind))
     }
@@ -123,13 +123,13 @@ impl<'a, C: Cpu> Framed<'a, C> {
 impl<C: Cpu> Registers for Framed<'_, C> {
     fn get(&self, reg: Reg) -> u64 {
         match self.find(reg) {
-            Some((number, Kind::Restored | Kind::Saved | Kind::Moved(_))) => self.words[number],
-            Some((_, Kind::Filled)) | None => self.cpu.get(reg),
+            Some((number, Fate::Restored | Fate::Saved | Fate::Moved(_))) => self.words[number],
+            Some((_, Fate::Filled)) | None => self.cpu.get(reg),
         }
     }
     fn set(&mut self, reg: Reg, value: u64) {
         match self.find(reg) {
-            Some((number, Kind::Restored)) => {
+            Some((number, Fate::Restored)) => {
                 self.words[number] = value & u64::MAX >> (64 - 8 * self.isa.word);
                 self.changed = true;
             }

@@ -4,19 +4,19 @@ use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::paused::Paused;
 
-/// The text is the guest's own until [`Engine::lower`] gets this back.
+/// The text is the guest's own until [`Engine::put_back`] gets this back.
 #[must_use = "the probes are out of the text until this is given back"]
-pub struct Lifted {
+pub struct TakenOut {
     all_disarmed: bool,
 }
 
 impl Engine {
     /// Takes every breakpoint and jump out of the text; probes, their states and counts stay.
-    pub fn lift(&mut self, guest: &mut dyn Guest) -> Lifted {
-        let lifted = Lifted { all_disarmed: self.all_disarmed };
+    pub fn take_out(&mut self, guest: &mut dyn Guest) -> TakenOut {
+        let taken = TakenOut { all_disarmed: self.all_disarmed };
         self.all_disarmed = true;
         self.settle_all(guest);
-        lifted
+        taken
     }
 
     /// Calls that a return probe follows and that have not returned: their return addresses are ours, on stacks that only the guest knows.
@@ -25,8 +25,8 @@ impl Engine {
     }
 
     /// Puts them in again. Where the guest has changed its text in between, the log says so and the probe is not armed.
-    pub fn lower(&mut self, guest: &mut dyn Guest, lifted: Lifted) {
-        self.all_disarmed = lifted.all_disarmed;
+    pub fn put_back(&mut self, guest: &mut dyn Guest, taken: TakenOut) {
+        self.all_disarmed = taken.all_disarmed;
         self.settle_all(guest);
     }
 

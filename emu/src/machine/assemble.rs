@@ -1,0 +1,163 @@
+//! Putting a machine together: a core, RAM, the kernel in it, a board, and each CPU where the kernel is entered.
+
+use super::fetched::Fetched;
+use super::gate::Gate;
+use super::watchdog::Watchdog;
+use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
+use crate::arches;
+use crate::boards::Spec;
+use crate::boot::Kernel;
+use crate::boot::whole::Whole;
+use crate::clock::{Stopped, Ticks};
+use crate::config::Config;
+use crate::cpu::{TaskPlace, View, WindowPlace};
+use crate::error::MachineError;
+use crate::snapshot::Counts;
+use crate::unicorn::engine::Core;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::CoreState;
+
+const LARGE_PAGE: u64 = 2 << 20;
+
+impl<L: Listener> Machine<L> {
+    /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is told where the
+    /// probe window lies.
+    pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
+        let mut machine = Machine::assemble(kernel, config, listener, true)?;
+        if let Some(address) = kernel.first_function() {
+            machine.arrive(address)?;
+        }
+        Ok(machine)
+    }
+
+    /// The board and its CPUs, with the kernel in memory if it is to be loaded.
+    pub(super) fn assemble(
+        kernel: &Kernel,
+        config: &Config,
+        listener: impl FnOnce(WindowPlace) -> L,
+        loaded: bool,
+    ) -> Result<Machine<L>, MachineError> {
+        let machine = arches::of(kernel.arch).machine()?;
+        let (model, spec) = (machine.model, machine.board(kernel));
+        let cpu = model.choice(config.cpu.as_deref(), kernel)?;
+        (model.self_check)().map_err(MachineError::Core)?;
+        let told = checked_ram(spec, config)?;
+        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);
+        let hidden = spec.ram_start + told;
+        let tables = hidden + window_bytes;
+        let entry_tables = tables + (model.window.table_bytes)(window_bytes);
+        let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
+        let ram = Ram::at(spec.ram_start, total as usize)
+            .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
+        let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
+        let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
+        (model.window.prepare)(&ram, &window);
+
+        let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
+        let mut scratch = CoreState::new(core.handle()).map_err(MachineError::Core)?;
+        let mut cpus = Vec::new();
+        let reset = between_runs::image(core.handle())?;
+        let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
+        for number in 0..config.cpus {
+            reset.restore(core.handle());
+            (model.entry.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
+            let state = between_runs::image(core.handle())?;
+            cpus.push(SleepingCpu { state, clock: Stopped::default(), fault_address: 0, halted: false, frozen: false });
+        }
+        cpus[0].state.restore(core.handle());
+        core.flush_tlb();
+
+        let inner = Inner {
+            view: View::new(core.stopped(), core.line(), model, ram, TaskPlace::of(kernel, model)),
+            board: (spec.devices)(config.cpus),
+            board_name: spec.name,
+            cpu,
+            told,
+            entry_tables,
+            reset,
+            listener: listener(window),
+            window,
+            gate: Gate::default(),
+            at_gate: Inner::odd_block,
+            was_busy: false,
+            shown: None,
+            fetched: Fetched::of(&window),
+            scratch,
+            cpus,
+            fault_address: 0,
+            frozen: false,
+            frozen_blocks: 0,
+            next_look: 0,
+            every_block: config.every_block,
+            wish: None,
+            limit: Ticks::MAX,
+            slice_end: 0,
+            console: Vec::new(),
+            console_watch: None,
+            happenings: config.record_events.then(Vec::new),
+            counts: Counts::default(),
+            watchdog: Watchdog::default(),
+            arrival: None,
+        };
+        Ok(Machine { core, inner })
+    }
+}
+
+/// Bytes of RAM, if the board can have what is asked for.
+fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
+    let (name, most) = (spec.name, spec.cpus);
+    if !(1..=most).contains(&config.cpus) {
+        let plural = if most == 1 { "1 CPU".to_string() } else { format!("1 to {most} CPUs") };
+        return Err(MachineError::Config(format!("{} CPUs were asked for: the {name} board has {plural}", config.cpus)));
+    }
+    let ram = config.ram.unwrap_or(spec.ram).next_multiple_of(LARGE_PAGE);
+    if !(spec.least_ram..=spec.most_ram).contains(&ram) {
+        let mib = |bytes: u64| bytes >> 20;
+        let (asked, least, most) = (mib(ram), mib(spec.least_ram), mib(spec.most_ram));
+        return Err(MachineError::Config(format!(
+            "{asked} MiB of RAM were asked for: the {name} board has {least} to {most} MiB"
+        )));
+    }
+    Ok(ram)
+}
+
+/// Loads the kernel and what the board gives it; where the boot information is.
+fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
+    let most = spec.ram_start + told;
+    let kernel_end = match &config.whole {
+        None => load(kernel, ram, spec.name, most)?,
+        Some(whole) => load_whole(whole, kernel, ram, spec.name, most)?,
+    };
+    let boot = (spec.boot)(config, told, kernel_end)?;
+    for (physical, bytes) in &boot.pieces {
+        ram.write(*physical, bytes);
+    }
+    Ok(boot.info)
+}
+
+/// Loads the kernel; where its last segment ends.
+fn load(kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
+    let mut last = 0;
+    for segment in &kernel.segments {
+        let end = segment.physical.saturating_add(segment.size);
+        if end > most || !ram.write(segment.physical, &segment.bytes) {
+            return Err(no_room(end, board, most));
+        }
+        last = last.max(end);
+    }
+    Ok(last)
+}
+
+/// Loads a file that unpacks itself; where the kernel or the room for unpacking ends, whichever is behind the other.
+fn load_whole(whole: &Whole, kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
+    let ends = kernel.segments.iter().map(|segment| segment.physical.saturating_add(segment.size));
+    let end = ends.fold(whole.at.saturating_add(whole.room), u64::max);
+    if end > most || !ram.write(whole.at, &whole.bytes) {
+        return Err(no_room(end, board, most));
+    }
+    Ok(end)
+}
+
+fn no_room(end: u64, board: &str, most: u64) -> MachineError {
+    MachineError::Config(format!("the kernel wants memory up to {end:#x}, the {board} board has it up to {most:#x}"))
+}

@@ -56,12 +56,14 @@ pub(crate) struct Returns {
     pub left_behind: u64,
     /// For each CPU, the task that it runs for the last time, or ran last of those that have ended; 0: none.
     dying: Vec<u64>,
+    /// For each CPU that is between the pad's start and its breakpoint: the key of the return, and what stood where it led from.
+    kept: Vec<Option<(u64, u64)>>,
 }
 
 impl Returns {
     pub fn new(cpus: usize) -> Returns {
         let (pools, free_pools, ownerless) = (Vec::new(), Vec::new(), Vec::new());
-        Returns { pools, free_pools, ownerless, mismatches: 0, left_behind: 0, dying: vec![0; cpus] }
+        Returns { pools, free_pools, ownerless, mismatches: 0, left_behind: 0, dying: vec![0; cpus], kept: vec![None; cpus] }
     }
 
     /// Makes a pool. Everything that a hit needs is allocated here.
@@ -201,6 +203,16 @@ impl Returns {
         if before != 0 && before != task {
             self.task_exited(instances, before);
         }
+    }
+
+    fn keep(&mut self, cpu: usize, key: u64, before: u64) {
+        if let Some(kept) = self.kept.get_mut(cpu) {
+            *kept = Some((key, before));
+        }
+    }
+
+    fn take_kept(&mut self, cpu: usize, key: u64) -> Option<u64> {
+        self.kept.get_mut(cpu)?.take().filter(|(of, _)| *of == key).map(|(_, before)| before)
     }
 
     /// Calls that have not returned.
@@ -356,14 +368,18 @@ impl Engine {
         goes_on
     }
 
+    /// Several probes follow the call, or the word at the key is not the one that held its return address, as behind `ret imm16`: that word
+    /// is the guest's, which has it back at the breakpoint.
     #[inline(never)]
     fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
         let instances = &self.scene.instances;
-        let found = instances.find(task, key).filter(|found| found.exact);
+        let found = instances.find(task, key).filter(|found| found.exact && found.frame == key);
         let found = found.and_then(|found| Some((found, instances.real_return_address(found.task, found.frame)?)));
         let Some((found, to)) = found else {
-            let breakpoint = instances.trap_pad().map(|pad| pad | self.isa.pointer_bits);
-            return breakpoint.is_some_and(|to| leave_return_address(cpu, self.isa, key, to).is_ok());
+            let Some(breakpoint) = instances.trap_pad().map(|pad| pad | self.isa.pointer_bits) else { return false };
+            let Ok(before) = exchange_return_address(cpu, self.isa, key, breakpoint) else { return false };
+            self.returns.keep(cpu.number(), key, before);
+            return true;
         };
         if leave_return_address(cpu, self.isa, key, to).is_err() {
             return false;
@@ -385,6 +401,10 @@ impl Engine {
     /// A trap at the return pad.
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, key) = (cpu.task(), self.return_key(cpu));
+        if let Some(before) = self.returns.take_kept(cpu.number(), key) {
+            // It could be written a moment ago.
+            let _ = leave_return_address(cpu, self.isa, key, before);
+        }
         let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
         let true_address = self.scene.instances.real_return_address(found.task, found.frame);
         let Some(true_address) = true_address else { return self.returned_again(cpu, task, key) };

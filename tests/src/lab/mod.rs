@@ -19,7 +19,7 @@ use trapline_isa::detour::Form;
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::context::Hit;
 use trapline_probes::point::Mode;
-use trapline_probes::probe::{Flow, Kprobe};
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 
 /// Where the instruction stands.
 pub const PLACE: u64 = 0x20_0100;
@@ -143,6 +143,10 @@ pub enum How {
     Jumped,
     /// The same with a faithful detour, where the ISA has them.
     Saved,
+    /// It is a function's entry, whose return is followed.
+    Followed,
+    /// The same, entered by a jump if one may be.
+    FollowedJumped,
 }
 
 /// The state before.
@@ -239,7 +243,7 @@ impl Lab {
             })
         };
         let probe = match how {
-            How::InPlace => None,
+            How::InPlace | How::Followed | How::FollowedJumped => None,
             How::Probed | How::Jumped | How::Saved => Some(probe()),
             How::Stepped => Some(probe().post(|_| {})),
         };
@@ -248,7 +252,12 @@ impl Lab {
         if let Some(probe) = &probe {
             self.session.register_kprobe(probe).map_err(|refusal| refusal.to_string())?;
         }
-        self.jumped = matches!(how, How::Jumped | How::Saved) && self.optimise();
+        let followed = matches!(how, How::Followed | How::FollowedJumped)
+            .then(|| Kretprobe::at_address(place(self.arch)).entry(|_| Flow::Continue).handler(|_| ()));
+        if let Some(probe) = &followed {
+            self.session.register_kretprobe(probe).map_err(|refusal| refusal.to_string())?;
+        }
+        self.jumped = matches!(how, How::Jumped | How::Saved | How::FollowedJumped) && self.optimise();
         self.set_registers(case);
         let machine = self.session.machine_mut();
         let start = machine.time();
@@ -267,6 +276,10 @@ impl Lab {
             // Also when the instruction faults: the guest comes back to it, not to the detour's start.
             assert!(!self.jumped || probe.hits() <= 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
+        }
+        if let Some(probe) = &followed {
+            assert_eq!((probe.hits(), probe.returns(), probe.nmissed()), (1, 1, 0), "the call is followed: {case:x?}");
+            self.session.unregister_kretprobe(probe);
         }
         let machine = self.session.machine_mut();
         let mut happened = machine.happenings()[self.happened..].to_vec();

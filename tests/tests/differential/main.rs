@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conditions;
+mod returns;
 
 use capstone::Capstone;
 use proptest::prelude::*;

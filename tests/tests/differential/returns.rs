@@ -1,0 +1,80 @@
+//! Functions whose return is followed: in whatever way they return, registers, stack and time are as if nobody did.
+
+use super::{difference, spread};
+use trapline_isa::arch::Arch;
+use trapline_tests::lab::{After, Before, How, Lab, STACK, STACK_START, place};
+
+/// A way to return: its name, the code that calls and sleeps, and the function.
+type Way = (&'static str, Arch, &'static [u8], &'static [u8]);
+
+/// push 7; push 9; call behind the hlt.
+const CALL: &[u8] = &[0x6a, 0x07, 0x6a, 0x09, 0xe8, 0x01, 0x00, 0x00, 0x00, 0xf4];
+/// bl behind the wfi.
+const BL: &[u8] = &[0x00, 0x00, 0x00, 0xeb, 0x03, 0xf0, 0x20, 0xe3];
+const BL_A64: &[u8] = &[0x02, 0x00, 0x00, 0x94, 0x7f, 0x20, 0x03, 0xd5];
+const BL_T32: &[u8] = &[0x00, 0xf0, 0x01, 0xf8, 0x30, 0xbf];
+
+#[rustfmt::skip]
+const WAYS: &[Way] = &[
+    ("ret",                      Arch::I386,   CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc3]),
+    ("ret 8",                    Arch::I386,   CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc2, 0x08, 0x00]),
+    ("ret 4",                    Arch::I386,   CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc2, 0x04, 0x00]),
+    ("ret",                      Arch::X86_64, CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc3]),
+    ("ret 16",                   Arch::X86_64, CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc2, 0x10, 0x00]),
+    ("ret 8",                    Arch::X86_64, CALL,   &[0x31, 0xc0, 0x90, 0x90, 0x90, 0xc2, 0x08, 0x00]),
+    ("bx lr",                    Arch::Arm,    BL,     &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1]),
+    ("ret",                      Arch::Arm64,  BL_A64, &[0x00, 0x00, 0x80, 0xd2, 0xc0, 0x03, 0x5f, 0xd6]),
+    ("bx lr",                    Arch::Thumb2, BL_T32, &[0x00, 0x20, 0x70, 0x47]),
+];
+
+/// RP-1, BY-4
+#[test]
+fn a_followed_call_returns_as_one_that_is_not() {
+    let mut wrong = Vec::new();
+    for (what, arch, front, function) in WAYS {
+        let [mut in_place, mut followed] = [(); 2].map(|()| Lab::new(*arch));
+        for seed in 1..6 {
+            let registers = (0..32).map(|register| spread(*arch, seed, register)).collect();
+            let (bytes, front) = (function.to_vec(), front.to_vec());
+            let case = Before { bytes, front, registers, seed, ..Before::default() };
+            let expected = in_place.run(&case, How::InPlace).expect("it runs");
+            for how in [How::Followed, How::FollowedJumped] {
+                let after = followed.run(&case, how).expect("it may be followed");
+                if after != expected {
+                    wrong.push(format!("{} {what}, {how:?}: {}", arch.name(), difference(&expected, &after)));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// RP-1: where calls leave their return address in a register, the function itself puts what it finds there on its stack. One that loads
+/// the pc from there and has used the register for something else leaves that, dead; under a return probe it leaves its true return
+/// address there, and the pad's in what was its frame. Nothing else differs (docs/architecture.md).
+#[test]
+fn a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves() {
+    /// str lr, [sp, #-4]!; mov lr, #5; ldr pc, [sp], #4
+    const FUNCTION: &[u8] = &[0x04, 0xe0, 0x2d, 0xe5, 0x05, 0xe0, 0xa0, 0xe3, 0x04, 0xf0, 0x9d, 0xe4];
+    let [mut in_place, mut followed] = [(); 2].map(|()| Lab::new(Arch::Arm));
+    let registers = (0..32).map(|register| spread(Arch::Arm, 3, register)).collect();
+    let case = Before { bytes: FUNCTION.to_vec(), front: BL.to_vec(), registers, seed: 3, ..Before::default() };
+    let mut expected = in_place.run(&case, How::InPlace).expect("it runs");
+    let after = followed.run(&case, How::Followed).expect("it may be followed");
+    let true_address = place(Arch::Arm) - 4;
+    assert_eq!((expected.register("lr"), after.register("lr")), (Some(5), Some(true_address)));
+    let link = expected.registers.iter_mut().find(|(name, _)| *name == "lr");
+    link.expect("it has one").1 = true_address;
+    let frame = frame_of(&after);
+    assert_eq!(frame_of(&expected), true_address.to_le_bytes()[..4]);
+    assert_ne!(frame, true_address.to_le_bytes()[..4], "the pad's");
+    let stack = expected.memory.iter_mut().find(|(at, _)| *at == STACK_START).expect("the stack");
+    stack.1[(STACK - 4 - STACK_START) as usize..][..4].copy_from_slice(&frame);
+    assert!(after == expected, "{}", difference(&expected, &after));
+}
+
+/// The word below the stack pointer.
+fn frame_of(after: &After) -> Vec<u8> {
+    let stack = after.memory.iter().find(|(at, _)| *at == STACK_START).expect("the stack");
+    stack.1[(STACK - 4 - STACK_START) as usize..][..4].to_vec()
+}

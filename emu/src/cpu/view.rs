@@ -88,29 +88,29 @@ impl View {
 impl View {
     #[inline(always)]
     fn word(&self, address: u64, size: usize) -> Option<u64> {
-        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
+        let (handle, ram) = (self.trap.handle(), &self.ram);
         match size {
-            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?).map(|word| in_order64(order, word)),
-            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(|word| in_order32(order, word).into()),
+            8 => ram.get64(handle.cached_physical(ram, address, 8, false)?),
+            4 => ram.get32(handle.cached_physical(ram, address, 4, false)?).map(u64::from),
             _ => None,
         }
     }
 
     #[inline(always)]
     fn exchange_word(&self, address: u64, value: u64, size: usize) -> Option<u64> {
-        let (handle, ram, order) = (self.trap.handle(), &self.ram, self.isa.order);
+        let (handle, ram) = (self.trap.handle(), &self.ram);
         match size {
             8 => {
                 let physical = handle.cached_physical(ram, address, 8, true)?;
                 let before = ram.get64(physical)?;
-                ram.set_word64(physical, in_order64(order, value));
-                Some(in_order64(order, before))
+                ram.set_word64(physical, value);
+                Some(before)
             }
             4 => {
                 let physical = handle.cached_physical(ram, address, 4, true)?;
                 let before = ram.get32(physical)?;
-                ram.set_word32(physical, in_order32(order, value as u32));
-                Some(in_order32(order, before).into())
+                ram.set_word32(physical, value as u32);
+                Some(before.into())
             }
             _ => None,
         }
@@ -138,18 +138,6 @@ impl View {
         self.isa.order.put(value, bytes);
         self.write(address, bytes)
     }
-}
-
-/// A little-endian word of RAM as the guest means it, or the other way round.
-#[inline(always)]
-fn in_order64(order: ByteOrder, word: u64) -> u64 {
-    if order == ByteOrder::Big { word.swap_bytes() } else { word }
-}
-
-/// The same of 4 bytes.
-#[inline(always)]
-fn in_order32(order: ByteOrder, word: u32) -> u32 {
-    if order == ByteOrder::Big { word.swap_bytes() } else { word }
 }
 
 const PAGE: u64 = 4096;

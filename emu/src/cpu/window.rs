@@ -2,6 +2,7 @@
 
 use super::Exception;
 use crate::unicorn::engine::Handle;
+use crate::unicorn::ram::Ram;
 
 /// Where the probe window lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,4 +39,10 @@ pub struct Shown {
 /// For cores that report each failed fetch as one: the address that it was of, if it is the window's.
 pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace, fault_address: u64) -> Option<u64> {
     (exception.fetch && window.holds(handle.pc()) && window.holds(fault_address)).then_some(fault_address)
+}
+
+/// Takes the entry out again: the guest, which may count and copy the entries of its tables, never meets it.
+#[inline]
+pub fn hide(ram: &Ram, shown: &Shown) {
+    ram.set_word(shown.at, shown.before, shown.bytes);
 }

@@ -47,7 +47,7 @@ impl<L: Listener> Machine<L> {
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);
         let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
-        let ram = Ram::at(spec.ram_start, total as usize)
+        let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
         let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };

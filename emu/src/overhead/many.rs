@@ -10,6 +10,7 @@ use crate::machine::Config;
 use crate::probed::Session;
 use crate::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
 use trapline_probes::probe::{Flow, Kprobe};
 
 /// All of them.
@@ -68,10 +69,22 @@ enum Code {
 impl Code {
     const NONE: Code = Code::Bytes(&[]);
 
-    fn bytes(self) -> Vec<u8> {
+    /// Bytes in them.
+    fn len(self) -> u64 {
+        match self {
+            Code::Bytes(bytes) => bytes.len() as u64,
+            Code::Words(words) => 4 * words.len() as u64,
+        }
+    }
+
+    fn bytes(self, order: ByteOrder) -> Vec<u8> {
         match self {
             Code::Bytes(bytes) => bytes.to_vec(),
-            Code::Words(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            Code::Words(words) => {
+                let mut bytes = vec![0; 4 * words.len()];
+                bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| order.put((*word).into(), to));
+                bytes
+            }
         }
     }
 }
@@ -101,7 +114,7 @@ impl Many {
 
     fn kernel(&self, functions: usize) -> Kernel {
         let function = self.filled(self.function, DISTANCE);
-        let code = [self.filled(self.entry, LOOP - ENTRY), self.calls.bytes()].concat();
+        let code = [self.filled(self.entry, LOOP - ENTRY), self.calls.bytes(self.arch.isa().order)].concat();
         let pieces = vec![
             self.piece(TABLES, self.table_bytes(), false),
             self.piece(ENTRY, code, true),
@@ -124,7 +137,7 @@ impl Many {
 
     /// Code and, as far as that, breakpoints.
     fn filled(&self, code: Code, length: u64) -> Vec<u8> {
-        let mut bytes = code.bytes();
+        let mut bytes = code.bytes(self.arch.isa().order);
         let breakpoints = self.arch.isa().breakpoint.iter().cycle();
         bytes.extend(breakpoints.take((length as usize).saturating_sub(bytes.len())));
         bytes
@@ -138,8 +151,8 @@ impl Many {
                 if tables.len() < at + entries.bytes {
                     tables.resize(at + entries.bytes, 0);
                 }
-                let value = (entries.first + number * entries.step).to_le_bytes();
-                tables[at..at + entries.bytes].copy_from_slice(&value[..entries.bytes]);
+                let value = entries.first + number * entries.step;
+                self.arch.isa().order.put(value, &mut tables[at..at + entries.bytes]);
             }
         }
         tables

@@ -67,11 +67,9 @@ mod tests {
     /// OP-7
     #[test]
     fn a_word_that_is_an_address_in_a_range_is_found_unless_it_is_code() {
-        let ram = Ram::new(4 << 20).expect("memory");
         let told = 3 << 20;
         let ranges = [0x8100_0001..0x8100_0005, 0x9000_0001..0x9000_0005, 0x8000_0001..0x8000_0005];
         let code = [0x20_0000..0x20_1000, 0x28_0000..0x28_1000];
-        assert_eq!(remembers(&ram, told, Arch::Arm.isa(), &code, &ranges), [false; 3]);
         #[rustfmt::skip]
         let cases: [(&str, u64, u32, [bool; 3]); 7] = [
             // what                         where        value        found
@@ -83,13 +81,13 @@ mod tests {
             ("code",                        0x20_0ffc,   0x8000_0002, [false; 3]),
             ("memory of our own",           told,        0x8000_0002, [false; 3]),
         ];
-        for (what, at, word, expected) in cases {
-            for isa in [Arch::Arm, Arch::Ppc].map(Arch::isa) {
-                let mut bytes = [0; 4];
-                isa.order.put(word.into(), &mut bytes);
-                ram.write(at, &bytes);
+        for isa in [Arch::Arm, Arch::Ppc].map(Arch::isa) {
+            let ram = Ram::at(0, 4 << 20, isa.order).expect("memory");
+            assert_eq!(remembers(&ram, told, isa, &code, &ranges), [false; 3], "nothing on {isa:?}");
+            for (what, at, word, expected) in cases {
+                ram.set_word32(at, word);
                 assert_eq!(remembers(&ram, told, isa, &code, &ranges), expected, "{what} on {isa:?}");
-                ram.write(at, &[0; 4]);
+                ram.set_word32(at, 0);
             }
         }
     }

@@ -215,11 +215,12 @@ mod tests {
     use crate::unicorn::engine::Core;
     use crate::unicorn::ram::Ram;
     use crate::unicorn::witness::Witness;
+    use trapline_isa::mem::ByteOrder;
 
     /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next engine.
     #[test]
     fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
-        let ram = Ram::new(4 << 20).unwrap();
+        let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
         for kind in [&x86::core::CORE, &arm64::core::CORE, &arm::core::CORE] {
             let core: Core<Witness> = Core::new(kind, &ram).unwrap();
             let right = *kind.library.live.get().unwrap();

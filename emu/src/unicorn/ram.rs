@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::rc::Rc;
+use trapline_isa::mem::ByteOrder;
 
 /// A handle on the block; clones see the same memory.
 #[derive(Clone)]
@@ -14,6 +15,8 @@ pub struct Ram {
     len: u64,
     /// The offset of its last 8 bytes.
     last_word: u64,
+    /// How the guest's numbers lie in it.
+    order: ByteOrder,
     _block: Rc<Block>,
 }
 
@@ -27,13 +30,8 @@ struct Block {
 const ALIGNMENT: usize = 2 << 20;
 
 impl Ram {
-    /// `len` zeroed bytes at physical address 0, or `None` when the host has not as much.
-    pub fn new(len: usize) -> Option<Ram> {
-        Ram::at(0, len)
-    }
-
-    /// The same at another physical address.
-    pub fn at(base: u64, len: usize) -> Option<Ram> {
+    /// `len` zeroed bytes at a physical address, for a guest whose numbers have this byte order; `None` when the host has not as much.
+    pub fn at(base: u64, len: usize, order: ByteOrder) -> Option<Ram> {
         // Asked for without its alignment: only then are the zeros those of fresh pages, which cost nothing until they are used.
         let layout = Layout::from_size_align(len.checked_add(ALIGNMENT)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
@@ -48,6 +46,7 @@ impl Ram {
             base,
             len: len as u64,
             last_word: (len as u64).checked_sub(8)?,
+            order,
             _block: Rc::new(Block { allocated, layout }),
         })
     }
@@ -98,11 +97,11 @@ impl Ram {
         true
     }
 
-    /// A little-endian word of 8 bytes, where there is RAM.
+    /// A number of the guest's of 8 bytes, where there is RAM.
     #[inline]
     pub fn get64(&self, physical: u64) -> Option<u64> {
         // SAFETY: `word` has checked that the bytes lie in the block.
-        self.word(physical).map(|from| u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() }))
+        self.word(physical).map(|from| self.order64(u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() })))
     }
 
     /// The same of 4 bytes.
@@ -111,37 +110,55 @@ impl Ram {
         // SAFETY: as in `get64`; of the last word's two halves `pointer` knows.
         self.word(physical)
             .or_else(|| self.pointer(physical, 4))
-            .map(|from| u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() }))
+            .map(|from| self.order32(u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() })))
     }
 
-    /// A little-endian word of 8 bytes; 0 where there is no RAM.
+    /// A number of the guest's of 8 bytes; 0 where there is no RAM.
     #[inline]
     pub fn word64(&self, physical: u64) -> u64 {
         self.get64(physical).unwrap_or(0)
     }
 
-    /// A little-endian word of 4 bytes; 0 where there is no RAM.
+    /// The same of 4 bytes.
     #[inline]
     pub fn word32(&self, physical: u64) -> u32 {
         self.get32(physical).unwrap_or(0)
     }
 
-    /// Sets a little-endian word of 8 bytes, where there is RAM.
+    /// Writes a number of the guest's of 8 bytes; false where there is no RAM. Translated code is not dropped.
     #[inline]
-    pub fn set_word64(&self, physical: u64, value: u64) {
-        if let Some(to) = self.word(physical) {
-            // SAFETY: `word` has checked that the bytes lie in the block.
-            unsafe { to.cast::<[u8; 8]>().write(value.to_le_bytes()) }
-        }
+    pub fn set_word64(&self, physical: u64, value: u64) -> bool {
+        let Some(to) = self.word(physical) else { return false };
+        // SAFETY: `word` has checked that the bytes lie in the block.
+        unsafe { to.cast::<[u8; 8]>().write(self.order64(value).to_le_bytes()) };
+        true
     }
 
     /// The same of 4 bytes.
     #[inline]
-    pub fn set_word32(&self, physical: u64, value: u32) {
-        if let Some(to) = self.word(physical).or_else(|| self.pointer(physical, 4)) {
-            // SAFETY: as in `set_word64`.
-            unsafe { to.cast::<[u8; 4]>().write(value.to_le_bytes()) }
-        }
+    pub fn set_word32(&self, physical: u64, value: u32) -> bool {
+        let Some(to) = self.word(physical).or_else(|| self.pointer(physical, 4)) else { return false };
+        // SAFETY: as in `set_word64`.
+        unsafe { to.cast::<[u8; 4]>().write(self.order32(value).to_le_bytes()) };
+        true
+    }
+
+    /// The same of 8 bytes or of 4, as is asked.
+    #[inline]
+    pub fn set_word(&self, physical: u64, value: u64, bytes: usize) -> bool {
+        if bytes == 8 { self.set_word64(physical, value) } else { self.set_word32(physical, value as u32) }
+    }
+
+    /// A little-endian number as the guest means it, or the other way round.
+    #[inline]
+    fn order64(&self, value: u64) -> u64 {
+        if self.order == ByteOrder::Big { value.swap_bytes() } else { value }
+    }
+
+    /// The same of 4 bytes.
+    #[inline]
+    fn order32(&self, value: u32) -> u32 {
+        if self.order == ByteOrder::Big { value.swap_bytes() } else { value }
     }
 
     /// The physical address of a byte by its place in the host's memory, if it and the 7 behind it lie in the block.
@@ -171,5 +188,30 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: allocated in `Ram::new` with this layout, and this is its last handle.
         unsafe { dealloc(self.allocated, self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words keep their value on their way through memory; their bytes lie as the guest's order says.
+    #[test]
+    fn the_guests_numbers_lie_in_its_own_order() {
+        const BASE: u64 = 0x4000_0000;
+        for (order, wide, narrow) in [
+            (ByteOrder::Little, [8, 7, 6, 5, 4, 3, 2, 1], [0xd, 0xc, 0xb, 0xa]),
+            (ByteOrder::Big, [1, 2, 3, 4, 5, 6, 7, 8], [0xa, 0xb, 0xc, 0xd]),
+        ] {
+            let ram = Ram::at(BASE, 4 << 20, order).expect("memory");
+            assert!(ram.set_word(BASE, 0x0102_0304_0506_0708, 8) && ram.set_word(BASE + 8, 0x0a0b_0c0d, 4), "{order:?}");
+            let mut bytes = [0; 12];
+            assert!(ram.read(BASE, &mut bytes), "{order:?}");
+            assert_eq!(bytes, [&wide[..], &narrow].concat()[..], "{order:?}");
+            assert_eq!((ram.word64(BASE), ram.word32(BASE + 8)), (0x0102_0304_0506_0708, 0x0a0b_0c0d), "{order:?}");
+            // The last half word, and none behind it.
+            assert!(ram.set_word32(ram.end() - 4, 5) && !ram.set_word32(ram.end(), 5) && !ram.set_word64(ram.end() - 4, 5));
+            assert_eq!((ram.get32(ram.end() - 4), ram.get64(ram.end() - 4)), (Some(5), None), "{order:?}");
+        }
     }
 }

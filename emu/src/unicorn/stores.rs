@@ -303,6 +303,7 @@ mod tests {
     use crate::unicorn::ram::Ram;
     use crate::unicorn::surgery::CoreState;
     use crate::unicorn::witness::Witness;
+    use trapline_isa::mem::ByteOrder;
     use unicorn_engine_sys::RegisterX86;
 
     const CODE: u64 = 0x10_0000;
@@ -314,9 +315,9 @@ mod tests {
     fn run(program: &[u8]) -> Core<Witness> {
         const DIRECTORY: u64 = 0x1000;
         const TABLE: u64 = 0x2000;
-        let ram = Ram::new(4 << 20).unwrap();
+        let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
         ram.set_word32(DIRECTORY, TABLE as u32 | 7);
-        (0..1024).for_each(|page| ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7));
+        (0..1024).for_each(|page| assert!(ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7)));
         ram.set_word32(TABLE + 4 * (ALIAS >> 12), DATA as u32 | 7);
         let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
         let mut image = CoreState::new(core.handle()).unwrap();

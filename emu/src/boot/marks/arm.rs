@@ -1,6 +1,7 @@
 //! What Linux's images for 32-bit ARM look like: arch/arm's jump_label.h, bug.h, extable.h of 6.1.
 
 use super::{ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, literals, words};
+use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
 /// `bl`; a nop or `b`; an undefined instruction of its own.
@@ -13,10 +14,12 @@ pub static MARKS: Marks = Marks {
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
     looks: Looks {
-        traced: |bytes| words(bytes).next().is_some_and(|word| word & 0xff00_0000 == 0xeb00_0000),
-        jump_label: |bytes| words(bytes).next().is_some_and(|word| NOPS.contains(&word) || word & 0xff00_0000 == 0xea00_0000),
-        bug: |bytes| words(bytes).next() == Some(0xe7f0_01f2),
-        may_fault: |bytes| words(bytes).next().is_some_and(accesses_memory),
+        traced: |bytes| words(ByteOrder::Little, bytes).next().is_some_and(|word| word & 0xff00_0000 == 0xeb00_0000),
+        jump_label: |bytes| {
+            words(ByteOrder::Little, bytes).next().is_some_and(|word| NOPS.contains(&word) || word & 0xff00_0000 == 0xea00_0000)
+        },
+        bug: |bytes| words(ByteOrder::Little, bytes).next() == Some(0xe7f0_01f2),
+        may_fault: |bytes| words(ByteOrder::Little, bytes).next().is_some_and(accesses_memory),
         static_call: |_| None,
     },
     data_in_text: literals::of,

@@ -1,6 +1,7 @@
 //! What Linux's images for arm64 look like: arch/arm64's ftrace.h, jump_label.h, bug.h of 6.1.
 
 use super::{Bounds, ENTRY_TEXT, Form, IDMAP_TEXT, IRQENTRY_TEXT, Looks, Marks, bounds, words};
+use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
 /// Two nops at a function's start, of which the second is the site; a nop or `b`; `brk #0x800`.
@@ -13,9 +14,11 @@ pub static MARKS: Marks = Marks {
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: true,
     looks: Looks {
-        traced: |bytes| words(bytes).eq([NOP, NOP]),
-        jump_label: |bytes| words(bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000),
-        bug: |bytes| words(bytes).next() == Some(0xd421_0000),
+        traced: |bytes| words(ByteOrder::Little, bytes).eq([NOP, NOP]),
+        jump_label: |bytes| {
+            words(ByteOrder::Little, bytes).next().is_some_and(|word| word == NOP || word & 0xfc00_0000 == 0x1400_0000)
+        },
+        bug: |bytes| words(ByteOrder::Little, bytes).next() == Some(0xd421_0000),
         may_fault: |_| true,
         static_call: |_| None,
     },

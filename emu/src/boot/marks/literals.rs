@@ -4,6 +4,7 @@
 //! not hit but read. What is found here is what instructions name: the word of a load relative to the pc, and, where an address is made
 //! out of the pc and the next instructions load from it, the object there.
 
+use super::words;
 use crate::boot::Kernel;
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ const SOON: usize = 4;
 /// The words of this range of text that are read as data; a word may be told twice.
 pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     let Some(bytes) = kernel.held(text) else { return Vec::new() };
-    let code: Vec<u32> = bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes)).collect();
+    let code: Vec<u32> = words(kernel.arch.isa().order, bytes).collect();
     let mut found = Vec::new();
     for (number, word) in code.iter().enumerate() {
         let pc = text.start + WORD * number as u64 + 8;

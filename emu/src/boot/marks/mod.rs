@@ -11,6 +11,7 @@ mod literals;
 use super::Kernel;
 use super::unnamed::Finder;
 use std::ops::Range;
+use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
 /// One ISA's.
@@ -97,6 +98,6 @@ pub const IRQENTRY_TEXT: Bounds = bounds("__irqentry_text_start", "__irqentry_te
 pub const IDMAP_TEXT: Bounds = bounds("__idmap_text_start", "__idmap_text_end", ".idmap.text");
 
 /// The instructions of an ISA whose own are all of 4 bytes.
-pub fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    bytes.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes))
+pub fn words(order: ByteOrder, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bytes.chunks_exact(4).map(move |word| order.number(word) as u32)
 }

@@ -9,6 +9,7 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
+use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM;
 
 /// The answer; the first call finds it out.
@@ -21,7 +22,7 @@ const CODE: u64 = 0x4010_0000;
 const WFI: u32 = 0xe320_f003;
 
 fn check() -> Result<(), String> {
-    let ram = Ram::at(0x4000_0000, 4 << 20).ok_or("the host has no memory for the self-check")?;
+    let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).ok_or("the host has no memory for the self-check")?;
     let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
     let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
@@ -37,7 +38,7 @@ fn check() -> Result<(), String> {
     }
     let mut run = |mode: u64, words: &[u32]| {
         for (index, word) in words.iter().enumerate() {
-            ram.write(CODE + 4 * index as u64, &word.to_le_bytes());
+            ram.set_word32(CODE + 4 * index as u64, *word);
         }
         drop_translations(core.handle(), &ram, CODE, 4 * words.len());
         core.stopped().write(RegisterARM::CPSR, SUPERVISOR | mode);
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_read_where_it_lies_is_what_the_library_says() {
         self_check().unwrap();
-        let ram = Ram::at(0x4000_0000, 4 << 20).unwrap();
+        let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).unwrap();
         let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
         // Each ends in an undefined instruction; the last one stands inside an IT block.
         #[rustfmt::skip]

@@ -96,6 +96,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::mem::ByteOrder;
 
     const BASE: u64 = 0x4000_0000;
 
@@ -121,8 +122,8 @@ mod tests {
 
     #[test]
     fn blocks_and_pages_are_read_from_the_tables() {
-        let ram = Ram::at(BASE, 4 << 20).expect("memory");
-        let put = |at: u64, value: u64| assert!(ram.write(at, &value.to_le_bytes()));
+        let ram = Ram::at(BASE, 4 << 20, ByteOrder::Little).expect("memory");
+        let put = |at: u64, value: u64| assert!(ram.set_word64(at, value));
         let whole = Table { top: BASE + 0x20, bits: 32 };
         put(BASE + 0x20, 0x1_4000_0401);
         put(BASE + 0x20 + 3 * 8, (BASE + 0x1000) | 3);

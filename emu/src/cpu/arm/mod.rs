@@ -54,7 +54,7 @@ const fn model(arch: Arch) -> Model {
             table_bytes: |_| 0,
             prepare: |_, _| (),
             show: window::show_window,
-            hide: window::hide_window,
+            hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),
             missed: window::missed,
         },

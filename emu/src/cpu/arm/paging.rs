@@ -88,13 +88,14 @@ pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::mem::ByteOrder;
 
     #[test]
     fn sections_and_pages_are_read_from_the_tables() {
         const BASE: u64 = 0x4000_0000;
-        let ram = Ram::at(BASE, 4 << 20).expect("memory");
+        let ram = Ram::at(BASE, 4 << 20, ByteOrder::Little).expect("memory");
         let table = Table(BASE + 0x4000);
-        let put = |at: u64, value: u64| assert!(ram.write(at, &(value as u32).to_le_bytes()));
+        let put = |at: u64, value: u64| assert!(ram.set_word32(at, value as u32));
         put(table.entry(0xc010_0000), 0x4120_8402);
         put(table.entry(0xc020_0000), 0x4200_0000 | 1 << 18 | 0x402);
         put(table.entry(0xc030_0000), (BASE + 0x8000) | 1);

@@ -30,12 +30,12 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
         let at = long::Table::of(handle, address)?.entry(ram, address)?;
         let before = ram.word64(at);
         let block = (window.physical + (offset & !(BLOCK_BYTES - 1))) | BLOCK;
-        return (before & 1 == 0 && ram.write(at, &block.to_le_bytes())).then_some(Shown { at, before, bytes: 8 });
+        return (before & 1 == 0 && ram.set_word64(at, block)).then_some(Shown { at, before, bytes: 8 });
     }
     let at = Table::of(handle, address).entry(address);
     let before = ram.word32(at);
     let section = (window.physical + (offset & !(SECTION_BYTES - 1))) as u32 | SECTION;
-    (before & 3 == 0 && ram.write(at, &section.to_le_bytes())).then_some(Shown { at, before: before.into(), bytes: 4 })
+    (before & 3 == 0 && ram.set_word32(at, section)).then_some(Shown { at, before: before.into(), bytes: 4 })
 }
 
 /// The low tables, and the number of the address space: the core drops all translations when that changes. In the long format it stands in
@@ -45,11 +45,6 @@ pub fn tables_in_force(handle: &Handle) -> u64 {
         return handle.live64(TABLES_LOW);
     }
     u64::from(handle.live32(TABLES_LOW)) << 32 | u64::from(handle.live32(ADDRESS_SPACE))
-}
-
-/// Takes the entry out again.
-pub fn hide_window(ram: &Ram, shown: &Shown) {
-    ram.write(shown.at, &shown.before.to_le_bytes()[..shown.bytes.min(8)]);
 }
 
 /// The fetch that has failed, if it was one of the window's. The core has written nothing that the guest could see.

@@ -48,7 +48,7 @@ pub static ARM64: Model = Model {
         table_bytes: |_| 0,
         prepare: |_, _| (),
         show: window::show_window,
-        hide: window::hide_window,
+        hide: crate::cpu::window::hide,
         tables_in_force: Some(window::tables_in_force),
         missed: window::missed,
     },

@@ -107,6 +107,7 @@ pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trapline_isa::mem::ByteOrder;
 
     const TCR_4K_48: u64 = 16 | 16 << 16 | 2 << 30;
     const TCR_64K_42: u64 = 22 | 1 << 14 | 22 << 16 | 3 << 30;
@@ -133,8 +134,8 @@ mod tests {
     #[test]
     fn pages_blocks_and_rights_are_read_from_the_tables() {
         let base = 0x4000_0000;
-        let ram = Ram::at(base, 4 << 20).expect("memory");
-        let put = |at: u64, value: u64| assert!(ram.write(at, &value.to_le_bytes()));
+        let ram = Ram::at(base, 4 << 20, ByteOrder::Little).expect("memory");
+        let put = |at: u64, value: u64| assert!(ram.set_word64(at, value));
         let address = 0xffff_8000_0800_0000u64;
         put(base + (address >> 39 & 511) * 8, (base + 0x1000) | 3);
         put(base + 0x1000 + (address >> 30 & 511) * 8, (base + 0x2000) | 3);

@@ -30,7 +30,7 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
         return None;
     }
     let offset = address.wrapping_sub(window.start) & !(BLOCK_BYTES - 1);
-    ram.write(at, &((window.physical + offset) | BLOCK).to_le_bytes());
+    ram.set_word64(at, (window.physical + offset) | BLOCK);
     Some(Shown { at, before, bytes: 8 })
 }
 
@@ -38,11 +38,6 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
 pub fn tables_in_force(handle: &Handle) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     handle.live64(TTBR1) ^ (handle.live64(TTBR0) >> 48).wrapping_mul(SPREAD)
-}
-
-/// Takes the entry out again.
-pub fn hide_window(ram: &Ram, shown: &Shown) {
-    ram.write(shown.at, &shown.before.to_le_bytes());
 }
 
 /// Where the entry of 2 MiB for an address lies.

@@ -25,7 +25,7 @@ pub fn enter<const LONG: bool>(
 ) {
     let descriptors = boot_descriptors(LONG);
     for (index, word) in descriptors.iter().enumerate() {
-        ram.write(tables + 8 * index as u64, &word.to_le_bytes());
+        ram.set_word64(tables + 8 * index as u64, *word);
     }
     if LONG {
         let top = tables + PAGE;
@@ -52,13 +52,13 @@ fn boot_descriptors(long: bool) -> [u64; 4] {
 fn identity_map(ram: &Ram, top: u64) {
     let upper = top + PAGE;
     let directories = upper + PAGE;
-    ram.write(top, &(upper | PRESENT_WRITABLE).to_le_bytes());
+    ram.set_word64(top, upper | PRESENT_WRITABLE);
     for gigabyte in 0..4 {
         let directory = directories + gigabyte * PAGE;
-        ram.write(upper + 8 * gigabyte, &(directory | PRESENT_WRITABLE).to_le_bytes());
+        ram.set_word64(upper + 8 * gigabyte, directory | PRESENT_WRITABLE);
         for entry in 0..512 {
             let page = (gigabyte * 512 + entry) << 21;
-            ram.write(directory + 8 * entry, &(page | PRESENT_WRITABLE | LARGE).to_le_bytes());
+            ram.set_word64(directory + 8 * entry, page | PRESENT_WRITABLE | LARGE);
         }
     }
 }

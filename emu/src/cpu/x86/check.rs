@@ -8,6 +8,7 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{CoreState, drop_translations};
 use crate::unicorn::witness::{Witness, unfit};
 use std::sync::OnceLock;
+use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterX86;
 
 /// The answer; the first call finds it out.
@@ -17,7 +18,7 @@ pub fn self_check() -> Result<(), String> {
 }
 
 fn check() -> Result<(), String> {
-    let ram = Ram::new(4 << 20).ok_or("the host has no memory for the self-check")?;
+    let ram = Ram::at(0, 4 << 20, ByteOrder::Little).ok_or("the host has no memory for the self-check")?;
     let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
     let mut image = CoreState::new(core.handle())?;
     state::self_check(&core.stopped(), &mut image).map_err(unfit)?;

@@ -54,7 +54,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,
             show: window::show_window::<LONG>,
-            hide: window::hide_window,
+            hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),
             missed: window::missed::<LONG>,
         },

@@ -187,7 +187,7 @@ pub fn mark_written(ram: &Ram, (at, bytes): (u64, usize)) {
         let low = ram.word32(at);
         let marked = low | ACCESSED_DIRTY as u32;
         if marked != low {
-            ram.write(at, &marked.to_le_bytes());
+            ram.set_word32(at, marked);
         }
     }
 }

@@ -41,7 +41,7 @@ const DIRECTORY_SPAN: u64 = 4 << 20;
 pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     for page in 0..window.len / 4096 {
         let entry = (window.physical + page * 4096) as u32 | SMALL_ENTRY;
-        ram.write(window.tables + page * 4, &entry.to_le_bytes());
+        ram.set_word32(window.tables + page * 4, entry);
     }
 }
 
@@ -75,21 +75,8 @@ fn put_entry(ram: &Ram, shown: Shown, wanted: u64) -> Option<Shown> {
     if shown.before & PRESENT != 0 {
         return None;
     }
-    write_entry(ram, &shown, wanted);
+    ram.set_word(shown.at, wanted, shown.bytes);
     Some(shown)
-}
-
-/// Takes the entry out again: the guest, which counts and copies the entries of its tables, never meets it.
-pub fn hide_window(ram: &Ram, shown: &Shown) {
-    write_entry(ram, shown, shown.before);
-}
-
-#[inline]
-fn write_entry(ram: &Ram, shown: &Shown, value: u64) {
-    match shown.bytes {
-        8 => ram.set_word64(shown.at, value),
-        _ => ram.set_word32(shown.at, value as u32),
-    }
 }
 
 /// Where the entry of 2 MiB for an address lies.

@@ -52,7 +52,7 @@ impl Loops {
 impl Loop {
     /// How many units the guest has done whose time went on by so much: time is bytes of code.
     pub fn units_in(&self, ticks: u64) -> u64 {
-        ticks * self.units / (self.round.bytes().len() as u64 + self.handler)
+        ticks * self.units / (self.round.len() + self.handler)
     }
 }
 
@@ -60,11 +60,12 @@ const THE_LOOP: &str = "the_loop";
 
 impl Many {
     fn looping(&self, chosen: &Loop) -> Kernel {
-        let entry = [self.filled(self.entry, LOOP - ENTRY), chosen.before.bytes(), chosen.round.bytes()].concat();
+        let order = self.arch.isa().order;
+        let entry = [self.filled(self.entry, LOOP - ENTRY), chosen.before.bytes(order), chosen.round.bytes(order)].concat();
         let mut page = Vec::new();
         for (at, code) in chosen.page {
             page.resize(*at as usize, 0);
-            page.extend(code.bytes());
+            page.extend(code.bytes(self.arch.isa().order));
         }
         let pieces = vec![
             self.piece(super::TABLES, self.table_bytes(), false),
@@ -341,7 +342,7 @@ mod tests {
                     assert_eq!(session.run_until(until), Stop::Limit, "{name}");
                 }
                 let first = session.kernel().symbols.address_of(THE_LOOP).expect("it has a name");
-                let code = first..first + (chosen.before.bytes().len() + chosen.round.bytes().len()) as u64;
+                let code = first..first + chosen.before.len() + chosen.round.len();
                 let pc = session.machine_mut().pcs()[0];
                 assert!(code.contains(&pc) || chosen.handler > 0, "{name}: at {pc:#x}");
                 let machine = session.machine();

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::{env, fs, io};
 
 const UNICORN: &str = "unicorn-engine-sys";
+const LOOP: &str = "src/unicorn/translator/loop.c";
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);
@@ -48,10 +49,24 @@ pub fn compile(root: &Path) -> io::Result<()> {
         Ok("aarch64") => "aarch64",
         _ => "i386",
     };
+    let mut made_of =
+        format!("{}\n{}\n{}", unicorn.display(), fs::read_to_string(root.join(LOOP))?, include_str!("translator.rs"));
+    for variable in ["CC", "CFLAGS"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+        made_of += &format!("\n{variable}={:?}", env::var_os(variable));
+    }
     for (target, folder, defines) in TARGETS {
+        // The script runs at every change of a source of Rust's, for the sake of the hash; twelve runs of the C compiler would be the longest
+        // part of a build.
+        let note = out.join(target).join("made-of");
+        if fs::read_to_string(&note).is_ok_and(|before| before == made_of) {
+            println!("cargo::rustc-link-lib=static=trapline_{target}");
+            println!("cargo::rustc-link-search=native={}", out.join(target).display());
+            continue;
+        }
         let mut build = cc::Build::new();
         // Beside each other: the objects of all have one name.
-        build.out_dir(out.join(target)).file(root.join("src/unicorn/translator/loop.c"));
+        build.out_dir(out.join(target)).file(root.join(LOOP));
         build.include(&out);
         for folder in ["glib_compat", "qemu", "qemu/include", "include", "qemu/tcg"] {
             build.include(unicorn.join(folder));
@@ -67,6 +82,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         // The warnings are those of the library's headers.
         build.std("gnu11").pic(true).opt_level(2).debug(false).warnings(false).flag_if_supported("-mcx16");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;
+        fs::write(note, &made_of)?;
     }
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! No hang: whatever goes round and round without virtual time ends the run, with a report that says what repeats.
 
+use trapline::boot::{Kernel, Segment};
 use trapline::clock::Meaning;
 use trapline::cpu::View;
 use trapline::machine::{Config, Listener, Machine, Stop};
+use trapline::symbols::{Entry, Symbols};
+use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::{GUESTS, LONG, kernel, run, session};
@@ -32,6 +35,30 @@ fn two_probes_that_lead_to_each_other_end_the_run() {
         let why = report(name, session.run_until(LONG));
         for words in ["1000000 times", "breakpoint at vfs_read (probed)", "breakpoint at fibonacci (probed)"] {
             assert!(why.contains(words), "{name}: {words}: {why}");
+        }
+    }
+}
+
+/// KP-4: a kernel that was made for another CPU or board ends soon, and with a sentence: the same places as in Debian's kernels for `armel`.
+#[test]
+fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
+    const HERE: u32 = 0xeaff_fffe; // b .
+    const ASKS: [u32; 3] = [0xe3a0_0201, 0xe5d0_1000, 0xeaff_fffd]; // mov r0, #0x10000000; ldrb r1, [r0]; b back
+    let cases = [
+        ("__error", &[HERE][..], &["2 s of guest time", "in `__error`", "made for other CPUs", "cortex-a8", "--cpu"][..]),
+        ("printch", &ASKS[..], &["asked devices 100000 times", "in `printch+0x", "serial port"][..]),
+        ("loop", &[HERE][..], &["2 s of guest time", "at `loop`", "printed nothing"][..]),
+    ];
+    for (name, code, expected) in cases {
+        let (physical, virtual_address) = (0x4000_8000, 0xc000_8000);
+        let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segment = Segment { physical, virtual_address, size: 0x1000, bytes, executable: true };
+        let entry = |address: u64, name: &str| Entry { address, name: name.into(), kind: 'T', module: None };
+        let symbols = Symbols::new(vec![entry(virtual_address, name), entry(virtual_address + 0x800, "__mmap_switched")]);
+        let kernel = Kernel::from_parts(Arch::Arm, physical, vec![segment], symbols);
+        let refusal = Machine::new(&kernel, &Config::default(), |_| ()).err().expect("it cannot start").to_string();
+        for words in expected {
+            assert!(refusal.contains(words), "{name}: {words}: {refusal}");
         }
     }
 }

@@ -105,6 +105,10 @@ pub trait Board {
     fn register_write(&mut self, _at: At, _register: u32, _value: u64) -> bool {
         false
     }
+    /// Whether each CPU has an interrupt controller of its own, where CPUs say so themselves.
+    fn has_own_controllers(&self) -> bool {
+        false
+    }
     /// A call of the firmware: what is put into the registers of results, from the first one on.
     fn firmware_call(&mut self, _at: At, _call: FirmwareCall<'_>) -> Vec<u64> {
         vec![u64::MAX]

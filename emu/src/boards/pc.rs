@@ -43,6 +43,9 @@ const SERIAL_END: u16 = SERIAL + 8;
 /// A byte written here is the status with which the machine ends, as on other simulated PCs.
 const EXIT_STATUS: u16 = 0xf4;
 
+/// The same in memory, for kernels that do not let programs at ports.
+const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
+
 /// Reads of the timer's ports take as long as on an ISA bus, so that loops that poll them end.
 const TIMER_READ_NANOSECONDS: u64 = 500;
 
@@ -92,6 +95,9 @@ impl Board for Pc {
         if bus == Bus::Memory && LAPIC.contains(&address) {
             return self.lapic.write(address - LAPIC.start, value as u32, at.now);
         }
+        if (bus, address) == (Bus::Memory, EXIT_STATUS_IN_MEMORY) {
+            self.exit_status = value as u8;
+        }
         let Some(port) = port(bus, address) else { return };
         let value = value as u8;
         match port {
@@ -104,6 +110,10 @@ impl Board for Pc {
             _ => return,
         }
         self.set_lines();
+    }
+
+    fn has_own_controllers(&self) -> bool {
+        true
     }
 
     fn read_takes(&self, address: u64) -> Ticks {

@@ -26,6 +26,8 @@ const RELOCATION: usize = 24;
 const FEWEST_RELOCATIONS: usize = 16;
 /// An arm64 image is linked at a multiple of this, and its text begins before the next.
 const LINK_ALIGNMENT: u64 = 0x20_0000;
+/// From here on addresses are the kernel's.
+const KERNEL_HALF: u64 = 1 << 63;
 
 /// 32-bit kernels split the address space at a multiple of this, and their RAM is seen from there on.
 const SPLIT: u64 = 0x1000_0000;
@@ -80,6 +82,9 @@ fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     relocate(&mut bytes);
     let (text, symbols) = symbols(&bytes, 8, size)?;
     let start = text & !(LINK_ALIGNMENT - 1);
+    if start < KERNEL_HALF {
+        return Err(BootError::NoLinkAddress);
+    }
     Ok(Raw { bytes, size, text_offset, start, symbols })
 }
 
@@ -126,16 +131,15 @@ impl Raw {
     }
 }
 
-/// Applies the image's table of relocations, which is the longest run of rows that look so. The lowest value that one has is the
-/// image's start.
+/// Applies the image's table of relocations, which is the longest run of rows that look so.
 fn relocate(bytes: &mut [u8]) {
     let Some((at, count)) = relocations(bytes) else { return };
     let row = |bytes: &[u8], number: usize| {
         let at = at + number * RELOCATION;
         Some((doubleword(bytes, at)?, doubleword(bytes, at + 16)?))
     };
-    let lowest = (0..count).filter_map(|number| row(bytes, number)).map(|(_, value)| value).min();
-    let start = lowest.unwrap_or(0) & !(LINK_ALIGNMENT - 1);
+    let rows = || (0..count).filter_map(|number| row(bytes, number));
+    let Some(start) = start_by(rows, bytes.len() as u64) else { return };
     for number in 0..count {
         let Some((place, value)) = row(bytes, number) else { return };
         let place = place.checked_sub(start).and_then(|place| usize::try_from(place).ok());
@@ -144,6 +148,15 @@ fn relocate(bytes: &mut [u8]) {
             place.copy_from_slice(&value.to_le_bytes());
         }
     }
+}
+
+/// The image's start, by its relocations: their places lie in it, and the lowest value that can be in it is close behind its start.
+/// (Others are no addresses of its: 0 stands for a function that this kernel has not.)
+fn start_by<R: Iterator<Item = (u64, u64)>>(rows: impl Fn() -> R, length: u64) -> Option<u64> {
+    let first = rows().map(|(place, _)| place).min()?;
+    let last = rows().map(|(place, _)| place).max()?;
+    let lowest = rows().map(|(_, value)| value).filter(|value| *value <= first && last.wrapping_sub(*value) < length).min()?;
+    Some(lowest & !(LINK_ALIGNMENT - 1))
 }
 
 /// Where the rows begin, and how many there are.
@@ -225,6 +238,12 @@ mod tests {
         relocate(&mut bytes);
         let pointers: Vec<u64> = (0..20).filter_map(|number| doubleword(&bytes, 0x100 + 8 * number)).collect();
         assert_eq!(pointers, values);
+        // As weak functions have it that are nowhere.
+        let values = [&[0, 7], &values[..]].concat();
+        let mut bytes = relocated(&values);
+        relocate(&mut bytes);
+        let pointers: Vec<u64> = (0..22).filter_map(|number| doubleword(&bytes, 0x100 + 8 * number)).collect();
+        assert_eq!(pointers, values, "some values are no addresses");
         let mut few = relocated(&values[..FEWEST_RELOCATIONS - 1]);
         let before = few.clone();
         relocate(&mut few);

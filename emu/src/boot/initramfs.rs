@@ -21,8 +21,8 @@ pub const LOAD_LATER: &str = "for module in /later/*.ko; do insmod $module || ex
 /// Where the script of [`with_busybox`] lies.
 pub const SCRIPT: &str = "script";
 
-/// What the guest does first. The script's status goes to the board: to a port of `pc`, which is switched off by a reset, or to a
-/// device in memory of `virt`, which its firmware switches off.
+/// What the guest does first. The script's status goes to the board: to a port of `pc`, or to memory where the kernel does not let programs at
+/// ports (CONFIG_DEVPORT off), which is switched off by a reset; to a device in memory of `virt`, which its firmware switches off.
 const INIT: &str = "\
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -53,7 +53,11 @@ arm*|aarch64)
     poweroff -f
     ;;
 esac
-printf \"\\\\$(printf %o $status)\" | dd of=/dev/port bs=1 seek=244 conv=notrunc 2>/dev/null
+if [ -e /dev/port ]; then
+    printf \"\\\\$(printf %o $status)\" | dd of=/dev/port bs=1 seek=244 conv=notrunc 2>/dev/null
+else
+    devmem 0xfef00000 8 $status
+fi
 reboot -f
 ";
 

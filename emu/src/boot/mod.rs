@@ -2,6 +2,7 @@
 //!
 //! A pure function of the bytes. Whatever they are, the answer is a kernel or a sentence, never a panic.
 
+pub mod dead_ends;
 pub mod elf;
 pub mod foreign;
 pub mod image;

@@ -79,7 +79,7 @@ pub struct Interrupts {
 /// The probe window under an ISA.
 pub struct Window {
     /// Guest-virtual start: within branch reach of the kernel's text.
-    pub start: u64,
+    pub start: fn(&Kernel) -> u64,
     /// The most that it may hold there.
     pub most: u64,
     /// Bytes of page tables of our own for a window of that size.
@@ -135,14 +135,14 @@ pub struct Choice {
     pub name: &'static str,
     /// The kind of core that is it.
     pub core: &'static CoreKind,
-    /// What it answers when it is asked which CPU it is, where the core leaves that to us.
-    pub identify: fn(&InstructionContext),
+    /// What it answers when it is asked which CPU it is, where the core leaves that to us; it may have an interrupt controller of its own.
+    pub identify: fn(&InstructionContext, own_controller: bool),
 }
 
 impl Choice {
     /// A core that says itself what it is.
     pub const fn of(name: &'static str, core: &'static CoreKind) -> Choice {
-        Choice { name, core, identify: |_| () }
+        Choice { name, core, identify: |_, _| () }
     }
 }
 
@@ -199,11 +199,13 @@ pub struct Instructions {
     pub read_clock: fn(&InstructionContext, u64),
     /// A system call that the core does nothing of.
     pub system_call: fn(&SyscallContext, &mut CoreState),
+    /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not it.
+    pub register: fn(&Handle, u32) -> Option<u64>,
 }
 
 impl Instructions {
     /// For cores that never ask.
-    pub const NONE: Instructions = Instructions { read_clock: |_, _| (), system_call: |_, _| () };
+    pub const NONE: Instructions = Instructions { read_clock: |_, _| (), system_call: |_, _| (), register: |_, _| None };
 }
 
 /// The registers of a call of the firmware, each in order.

@@ -25,7 +25,7 @@ impl<L: Listener> Machine<L> {
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         let mut machine = Machine::assemble(kernel, config, listener, true)?;
         if let Some(address) = kernel.first_function() {
-            machine.arrive(address)?;
+            machine.arrive(kernel, address, config.whole.is_some())?;
         }
         Ok(machine)
     }
@@ -50,7 +50,7 @@ impl<L: Listener> Machine<L> {
         let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
-        let window = WindowPlace { start: model.window.start, len: window_bytes, physical: hidden, tables };
+        let window = WindowPlace { start: (model.window.start)(kernel), len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;
@@ -98,6 +98,7 @@ impl<L: Listener> Machine<L> {
             counts: Counts::default(),
             watchdog: Watchdog::default(),
             arrival: None,
+            early_accesses: 0,
         };
         Ok(Machine { core, inner })
     }

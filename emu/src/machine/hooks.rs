@@ -12,6 +12,9 @@ use trapline_probes::guest::{Answer, Resume};
 /// What reading the time stamp counter costs, so that polling loops end.
 const CLOCK_READ_NANOSECONDS: u64 = 20;
 
+/// Far more than a decompressor asks for to say what it does.
+const MOST_EARLY_ACCESSES: u32 = 100_000;
+
 impl<L: Listener> Events for Inner<L> {
     #[inline]
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>) {
@@ -64,7 +67,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn identify(&mut self, cpu: &InstructionContext) {
-        (self.cpu.identify)(cpu);
+        (self.cpu.identify)(cpu, self.board.has_own_controllers());
     }
 
     fn read_clock(&mut self, cpu: &InstructionContext) {
@@ -83,6 +86,9 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64> {
+        if let Some(value) = (self.view.model.instructions.register)(&cpu.handle(), register) {
+            return Some(value);
+        }
         let pc = cpu.handle().pc();
         let at = At { cpu: self.view.current, now: self.view.clock.at(pc) };
         let value = self.board.register_read(at, register)?;
@@ -307,10 +313,22 @@ impl<L: Listener> Inner<L> {
     /// A device access by the instruction at `pc`: timers move on to exactly now, and the next block start looks again.
     fn access(&mut self, pc: Option<u64>) -> At {
         self.look_soon();
+        if self.arrival.is_some() {
+            self.count_early_access();
+        }
         let clock = &self.view.clock;
         let at = At { cpu: self.view.current, now: pc.map_or_else(|| clock.time(), |pc| clock.at(pc)) };
         self.board.advance(at);
         at
+    }
+
+    /// A kernel that is not under way yet and waits for a device that is not there takes little time of its own, and much of the host's.
+    #[cold]
+    fn count_early_access(&mut self) {
+        self.early_accesses += 1;
+        if self.early_accesses >= MOST_EARLY_ACCESSES && self.wish.is_none() {
+            self.wish = Some(Wish::Shutdown(format!("it has asked devices {MOST_EARLY_ACCESSES} times, and goes on asking")));
+        }
     }
 
     /// What an access may have led to.

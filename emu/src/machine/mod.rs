@@ -87,6 +87,8 @@ pub(crate) struct Inner<L> {
     pub(crate) watchdog: Watchdog,
     /// The function at whose entry the run is to end.
     pub(crate) arrival: Option<u64>,
+    /// How often devices have been asked before that.
+    pub(crate) early_accesses: u32,
 }
 
 /// A CPU's state while another one runs, and what the core's saved state does not hold.

@@ -4,14 +4,17 @@
 
 use super::{Listener, Machine, What, Wish, slice};
 use crate::boards::At;
+use crate::boot::{Kernel, dead_ends};
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
 use crate::error::MachineError;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
-/// Far more than any kernel takes from its entry to its own text, its own decompressor included.
-const ARRIVAL_NANOSECONDS: u64 = 60_000_000_000;
+/// Far more than any kernel takes from its entry to its own text, and soon over on the host where one has stopped for good.
+const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
+/// The same with its own decompressor.
+const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
 /// Bytes of the console that are shown when it did not get there.
 const LAST_WORDS: usize = 400;
 
@@ -46,16 +49,24 @@ impl<L: Listener> Machine<L> {
     }
 
     /// Runs to the entry of a function. No breakpoint is needed, and the guest's own patchers could not bear one: a call starts a block.
-    pub(super) fn arrive(&mut self, address: u64) -> Result<(), MachineError> {
+    pub(super) fn arrive(&mut self, kernel: &Kernel, address: u64, unpacks_itself: bool) -> Result<(), MachineError> {
         self.inner.arrival = Some(address);
-        let stop = self.run_until(ARRIVAL_NANOSECONDS);
+        let stop = self.run_until(if unpacks_itself { UNPACKED_ARRIVAL_NANOSECONDS } else { ARRIVAL_NANOSECONDS });
         if self.inner.arrival.take().is_none() {
             return Ok(());
         }
         let console = self.take_console();
         let last = String::from_utf8_lossy(&console[console.len().saturating_sub(LAST_WORDS)..]).into_owned();
+        let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
+        let why = match stop {
+            Stop::Dead(why) => why,
+            Stop::Limit => format!("{} s of guest time were over", self.now() / 1_000_000_000),
+            other => format!("{other:?}"),
+        };
+        let words = if last.is_empty() { "it has printed nothing".into() } else { format!("its last words: {last}") };
+        let place = dead_ends::describe(kernel, pc, self.inner.cpu.name);
         Err(MachineError::Config(format!(
-            "the kernel did not get from its entry to {address:#x}: {stop:?}; its last words: {last}"
+            "the kernel did not get from its entry to {address:#x}, where Linux first runs at its own addresses: {why}. It was {place}; {words}"
         )))
     }
 

@@ -53,7 +53,7 @@ pub struct SystemRegister {
 
 impl SystemRegister {
     /// As these instructions have it.
-    pub fn number(self) -> u32 {
+    pub const fn number(self) -> u32 {
         let SystemRegister { op0, op1, crn, crm, op2 } = self;
         op0 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
     }

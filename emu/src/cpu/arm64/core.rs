@@ -1,7 +1,8 @@
-//! The kind of core that AArch64 runs on.
+//! The kind of core that AArch64 runs on, and what it says of itself beside what it would.
 
-use super::state;
+use super::state::{self, ID_MEMORY};
 use crate::unicorn::arm64::LIBRARY;
+use crate::unicorn::engine::Handle;
 use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::plain_hooks::Program;
 use unicorn_engine_sys::{Arch, Mode, RegisterARM64};
@@ -22,6 +23,15 @@ const fn kind(model: i32) -> CoreKind {
         live_general: (state::REGS, state::GENERAL),
         pc: || RegisterARM64::PC.into(),
     }
+}
+
+/// ID_AA64MMFR0_EL1: pages of 16 KiB are there. The core's page walks know them, whatever the CPU that it is: kernels that are made for such
+/// pages would not go on without.
+const PAGES_OF_16_KIB: u64 = 1 << 20;
+
+/// What a register says in place of the core's own value.
+pub fn register(handle: &Handle, number: u32) -> Option<u64> {
+    (number == ID_MEMORY.number()).then(|| handle.system(ID_MEMORY) | PAGES_OF_16_KIB)
 }
 
 /// Calls for a core without us.

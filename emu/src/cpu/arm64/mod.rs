@@ -42,11 +42,10 @@ pub static ARM64: Model = Model {
     },
     translate: paging::translate,
     window: Window {
-        start: window::WINDOW_START,
+        start: window::window_start,
         most: window::WINDOW_MOST,
-        // Blocks of 2 MiB in a table of the guest's own.
-        table_bytes: |_| 0,
-        prepare: |_, _| (),
+        table_bytes: |_| window::TABLE_BYTES,
+        prepare: window::prepare_tables,
         show: window::show_window,
         hide: crate::cpu::window::hide,
         tables_in_force: Some(window::tables_in_force),
@@ -62,7 +61,7 @@ pub static ARM64: Model = Model {
         dump: state::dump,
     },
     tasks: Tasks { current: tasks::current, by_code: |_| TaskPlace::default() },
-    instructions: Instructions::NONE,
+    instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,
 };

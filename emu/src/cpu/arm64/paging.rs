@@ -7,8 +7,10 @@ use crate::unicorn::ram::Ram;
 use trapline_isa::mem::Fault;
 
 const MMU_ON: u64 = 1;
-const VALID: u64 = 1;
-const TABLE: u64 = 1 << 1;
+/// Something stands in an entry.
+pub const VALID: u64 = 1;
+/// It names a table; in the last one a page.
+pub const TABLE: u64 = 1 << 1;
 const READ_ONLY: u64 = 1 << 7;
 const TABLE_READ_ONLY: u64 = 1 << 62;
 const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
@@ -29,6 +31,24 @@ pub struct Start {
     pub stride: u32,
     /// How many bits of an address count.
     pub bits: u32,
+}
+
+impl Start {
+    /// Where the entry for an address lies in a table whose entries leave so many bits of it.
+    pub fn entry(&self, table: u64, shift: u32, address: u64) -> u64 {
+        let bits = self.bits.saturating_sub(shift).min(self.stride);
+        table + (address >> shift & ((1 << bits) - 1)) * 8
+    }
+
+    /// Bits of an offset in a page.
+    pub fn granule(&self) -> u32 {
+        self.stride + 3
+    }
+}
+
+/// The table behind an entry that names one, with pages of so many bits; `None`: it names none.
+pub fn next_table(entry: u64, granule: u32) -> Option<u64> {
+    (entry & (VALID | TABLE) == VALID | TABLE).then_some(entry & OUTPUT & !((1 << granule) - 1))
 }
 
 /// What a walk found.
@@ -71,14 +91,11 @@ pub fn start_of(tcr: u64, base: u64, upper: bool, address: u64) -> Option<Start>
 
 /// Where an address lies.
 pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
-    let Start { mut table, mut shift, stride, bits } = start;
-    let address = address & ((1 << bits) - 1);
-    let granule = stride + 3;
+    let Start { mut table, mut shift, stride, .. } = start;
+    let granule = start.granule();
     let mut writable = true;
     loop {
-        let top = bits.saturating_sub(shift).min(stride);
-        let at = table + (address >> shift & ((1 << top) - 1)) * 8;
-        let entry = ram.word64(at);
+        let entry = ram.word64(start.entry(table, shift, address));
         if entry & VALID == 0 {
             return None;
         }
@@ -91,7 +108,7 @@ pub fn walk(ram: &Ram, start: Start, address: u64) -> Option<Found> {
             return is_leaf.then_some(Found { physical, writable: writable && entry & READ_ONLY == 0 });
         }
         writable &= entry & TABLE_READ_ONLY == 0;
-        table = entry & OUTPUT & !((1 << granule) - 1);
+        table = next_table(entry, granule)?;
         shift -= stride;
     }
 }

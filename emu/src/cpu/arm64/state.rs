@@ -61,6 +61,8 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
 
 /// Control of EL1.
 pub const SCTLR_EL1: SystemRegister = system(3, 0, 1, 0, 0);
+/// What memory the CPU can have, and in which pages.
+pub const ID_MEMORY: SystemRegister = system(3, 0, 0, 7, 0);
 /// Control of translation.
 pub const TCR_EL1: SystemRegister = system(3, 0, 2, 0, 2);
 /// Control of debugging.

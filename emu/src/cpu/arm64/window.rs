@@ -1,62 +1,97 @@
 //! The probe window on AArch64: where it lies, and the entry by which the guest's tables show it.
 
-use super::paging::{self, Start};
+use super::paging::{self, Start, TABLE, VALID, next_table};
 use super::state::{FAULT_ADDRESS, TTBR0, TTBR1};
+use crate::boot::Kernel;
 use crate::cpu::{Exception, Shown, WindowPlace, window};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use unicorn_engine_sys::RegisterARM64;
 
-/// The end of the modules' area, which is filled from its start: within branch reach (128 MiB) of the first 112 MiB of the kernel, and
-/// mapped by the same directory as the kernel's own image.
-pub const WINDOW_START: u64 = 0xffff_8000_0700_0000;
-/// As much as there is in front of the kernel.
+/// Where kernels up to 6.5 are linked.
+const USUAL_IMAGE: u64 = 0xffff_8000_0800_0000;
+/// From here on addresses are the kernel's.
+const KERNEL_HALF: u64 = 1 << 63;
+/// As much as there is between modules and the kernel, with few modules.
 pub const WINDOW_MOST: u64 = 16 << 20;
 
-// A valid block that has been accessed, inner shareable, read-only, not for user code.
-const BLOCK: u64 = 1 | 1 << 7 | 3 << 8 | 1 << 10 | 1 << 54;
-const VALID: u64 = 1;
-const TABLE: u64 = 2;
-const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
-const BLOCK_BYTES: u64 = 2 << 20;
-const STRIDE_4K: u32 = 9;
+/// In front of the kernel's image, at the end of the modules' area, which is filled from its start: within branch reach (128 MiB) of the
+/// first 96 MiB of the kernel.
+pub fn window_start(kernel: &Kernel) -> u64 {
+    let places = kernel.segments.iter().map(|segment| segment.virtual_address).filter(|place| *place >= KERNEL_HALF);
+    places.min().unwrap_or(USUAL_IMAGE).saturating_sub(WINDOW_MOST) & !(WINDOW_MOST - 1)
+}
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
-/// room for it.
-pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
-    let at = directory_entry(ram, paging::start(handle, address)??, address)?;
-    let before = ram.word64(at);
-    if before & VALID != 0 {
-        return None;
+// Valid, accessed, inner shareable, read-only, not for user code.
+const LEAF: u64 = VALID | 1 << 7 | 3 << 8 | 1 << 10 | 1 << 54;
+
+/// A table of our own for pages of one size, which stands in for one that the guest has not made.
+struct Own {
+    /// Bits of an offset in such a page.
+    granule: u32,
+    /// Bits of an address that its entries leave: pages, or blocks where these are small enough.
+    leaf: u32,
+    /// Where it lies among our tables.
+    at: u64,
+}
+
+/// The largest first, for each lies at a multiple of its size.
+static OWN: [Own; 3] = [
+    Own { granule: 16, leaf: 16, at: 0 },
+    Own { granule: 14, leaf: 14, at: 64 << 10 },
+    Own { granule: 12, leaf: 21, at: (64 + 16) << 10 },
+];
+/// What they take.
+pub const TABLE_BYTES: u64 = (64 + 16 + 4) << 10;
+
+impl Own {
+    /// The entry for so many bytes into the window.
+    fn leaf(&self, window: &WindowPlace, offset: u64) -> u64 {
+        let is_page = self.leaf == self.granule;
+        (window.physical + (offset & !((1 << self.leaf) - 1))) | LEAF | if is_page { TABLE } else { 0 }
     }
-    let offset = address.wrapping_sub(window.start) & !(BLOCK_BYTES - 1);
-    ram.set_word64(at, (window.physical + offset) | BLOCK);
-    Some(Shown { at, before, bytes: 8 })
+}
+
+/// Fills the tables of our own, once.
+pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
+    for own in &OWN {
+        let entries = (1u64 << (own.granule - 3)) - 1;
+        for offset in (0..window.len).step_by(1 << own.leaf) {
+            let index = (window.start + offset) >> own.leaf & entries;
+            ram.set_word64(window.tables + own.at + index * 8, own.leaf(window, offset));
+        }
+    }
+}
+
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there: in the guest's own table for
+/// that part of the address space, or in front of ours, where it has none. `None`: they have no room for it.
+pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
+    show_under(paging::start(handle, address)??, ram, window, address)
+}
+
+fn show_under(start: Start, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
+    let own = OWN.iter().find(|own| own.granule == start.granule())?;
+    let (mut table, mut shift) = (start.table, start.shift);
+    loop {
+        let at = start.entry(table, shift, address);
+        let before = ram.word64(at);
+        let wanted = match shift.checked_sub(own.leaf)? {
+            0 => own.leaf(window, address.wrapping_sub(window.start)),
+            above if above == start.stride && before & VALID == 0 => (window.tables + own.at) | VALID | TABLE,
+            _ => {
+                table = next_table(before, own.granule)?;
+                shift -= start.stride;
+                continue;
+            }
+        };
+        return (before & VALID == 0 && ram.set_word64(at, wanted)).then_some(Shown { at, before, bytes: 8 });
+    }
 }
 
 /// TTBR1_EL1, and the number of the address space, which stands in either: the core drops all translations when that changes.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     handle.live64(TTBR1) ^ (handle.live64(TTBR0) >> 48).wrapping_mul(SPREAD)
-}
-
-/// Where the entry of 2 MiB for an address lies.
-fn directory_entry(ram: &Ram, start: Start, address: u64) -> Option<u64> {
-    const DIRECTORY: u32 = 21;
-    if start.stride != STRIDE_4K || start.shift < DIRECTORY {
-        return None;
-    }
-    let index = |shift: u32| (address >> shift & 511) * 8;
-    let (mut table, mut shift) = (start.table, start.shift);
-    while shift > DIRECTORY {
-        let entry = ram.word64(table + index(shift));
-        if entry & (VALID | TABLE) != VALID | TABLE {
-            return None;
-        }
-        table = entry & OUTPUT;
-        shift -= STRIDE_4K;
-    }
-    Some(table + index(DIRECTORY))
 }
 
 /// The fetch that has failed, if it was one of the window's. The core has written nothing that the guest could see.
@@ -67,4 +102,58 @@ pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> O
 /// FAR_EL1.
 pub fn fault_address(handle: &Handle) -> u64 {
     handle.read(RegisterARM64::FAR_EL1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_isa::mem::ByteOrder;
+
+    const BASE: u64 = 0x4000_0000;
+    const TABLES: u64 = 0x20_0000;
+    const PHYSICAL: u64 = 0x60_0000;
+
+    /// KP-1: pages of every size, and tables that the guest has and has not.
+    #[test]
+    fn the_window_is_seen_where_it_is_shown_and_nowhere_else() {
+        #[rustfmt::skip]
+        let cases = [
+            // what     TCR_EL1                                     window                  at the start, and the level below
+            ("4 KiB",   16u64 << 16 | 2 << 30,                      0xffff_8000_7f00_0000,  39, 30),
+            ("16 KiB",  17 << 16 | 1 << 30,                         0xffff_c000_7f00_0000,  36, 25),
+            ("64 KiB",  16 << 16 | 3 << 30,                         0xffff_8000_7f00_0000,  42, 29),
+        ];
+        for (what, tcr, at, top, below) in cases {
+            let ram = Ram::at(BASE, 8 << 20, ByteOrder::Little).expect("memory");
+            let place = WindowPlace { start: at, len: 2 << 20, physical: BASE + PHYSICAL, tables: BASE + TABLES };
+            prepare_tables(&ram, &place);
+            let start = paging::start_of(tcr, BASE, true, at).expect("tables");
+            assert_eq!(start.shift, top, "{what}");
+            let address = at + 0x12_3458;
+            let found = || paging::walk(&ram, start, address).map(|found| (found.physical, found.writable));
+            let shown = || {
+                let shown = show_under(start, &ram, &place, address)?;
+                assert_eq!(found(), Some((BASE + PHYSICAL + 0x12_3458, false)), "{what}");
+                window::hide(&ram, &shown);
+                Some(shown.at)
+            };
+            // The guest's own tables, one after the other, in the order of levels.
+            let mut table = BASE;
+            for shift in [top, below] {
+                let entry = start.entry(table, shift, address);
+                if shift == below {
+                    assert_eq!((shown(), found()), (Some(entry), None), "{what}: in front of a table of ours");
+                } else {
+                    assert_eq!(shown(), None, "{what}: so far up there is a table in every guest");
+                }
+                table += 64 << 10;
+                ram.set_word64(entry, table | VALID | TABLE);
+            }
+            let leaf = OWN.iter().find(|own| own.granule == start.granule()).expect("it is known").leaf;
+            let entry = start.entry(table, leaf, address);
+            assert_eq!((shown(), found()), (Some(entry), None), "{what}: in the guest's own table");
+            ram.set_word64(entry, BASE | VALID | TABLE);
+            assert_eq!(shown(), None, "{what}: where something of the guest's is");
+        }
+    }
 }

@@ -7,13 +7,13 @@ use crate::unicorn::engine::InstructionContext;
 use unicorn_engine_sys::RegisterX86;
 
 /// CPUID of a CPU of AMD's make.
-pub fn amd(cpu: &InstructionContext) {
-    identify(cpu, &AMD);
+pub fn amd(cpu: &InstructionContext, own_controller: bool) {
+    identify(cpu, &AMD, own_controller);
 }
 
 /// CPUID of a CPU of Intel's make.
-pub fn intel(cpu: &InstructionContext) {
-    identify(cpu, &INTEL);
+pub fn intel(cpu: &InstructionContext, own_controller: bool) {
+    identify(cpu, &INTEL, own_controller);
 }
 
 /// Who has made it, and what it says of itself.
@@ -31,9 +31,9 @@ const AMD: Maker = Maker { vendor: [word(b"Auth"), word(b"cAMD"), word(b"enti")]
 /// Family 15, model 6, stepping 1.
 const INTEL: Maker = Maker { vendor: [word(b"Genu"), word(b"ntel"), word(b"ineI")], signature: 0x0f61, extended: false };
 
-fn identify(cpu: &InstructionContext, maker: &Maker) {
+fn identify(cpu: &InstructionContext, maker: &Maker, has_apic: bool) {
     const ANSWER: [RegisterX86; 4] = [RegisterX86::RAX, RegisterX86::RBX, RegisterX86::RCX, RegisterX86::RDX];
-    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32, maker);
+    let values = answer(cpu.handle().read(RegisterX86::RAX) as u32, maker, has_apic);
     for (register, value) in ANSWER.into_iter().zip(values) {
         cpu.write(register, value.into());
     }
@@ -46,11 +46,11 @@ pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
 }
 
 /// eax, ebx, ecx, edx for a leaf.
-fn answer(leaf: u32, maker: &Maker) -> [u32; 4] {
+fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
     let [ebx, ecx, edx] = maker.vendor;
     match leaf {
         0 => [7, ebx, ecx, edx],
-        1 => [maker.signature, CACHE_LINE, bits(&[0, 13]), bits(FEATURES)],
+        1 => [maker.signature, CACHE_LINE, bits(&[0, 13]), bits(FEATURES) | u32::from(has_apic) << APIC],
         0x8000_0000 if maker.extended => [0x8000_0008, ebx, ecx, edx],
         0x8000_0000 => [0x8000_0008, 0, 0, 0],
         0x8000_0001 => [if maker.extended { maker.signature } else { 0 }, 0, bits(&[0]), bits(&[11, 20, 29])], // LAHF; SYSCALL, NX, LM
@@ -64,9 +64,11 @@ fn answer(leaf: u32, maker: &Maker) -> [u32; 4] {
 }
 
 const CACHE_LINE: u32 = 8 << 8;
-/// FPU DE PSE TSC MSR PAE CX8 APIC PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them. Without an APIC kernels
-/// have no way to interrupt themselves, put off till the next tick what they would do then, and some of them trip over that.
-const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 9, 13, 15, 16, 19, 23, 24, 25, 26];
+/// Said where the board has one. Without it kernels have no way to interrupt themselves, put off till the next tick what they would do then, and
+/// some of them trip over that.
+const APIC: u32 = 9;
+/// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them.
+const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 13, 15, 16, 19, 23, 24, 25, 26];
 const NAME: &[u8; 48] = b"trapline virtual CPU\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 fn bits(numbers: &[u32]) -> u32 {
@@ -75,4 +77,18 @@ fn bits(numbers: &[u32]) -> u32 {
 
 const fn word(text: &[u8; 4]) -> u32 {
     u32::from_le_bytes(*text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DV-4: a guest is told of nothing that its board has not.
+    #[test]
+    fn a_local_apic_is_offered_where_the_board_has_one() {
+        for maker in [&AMD, &INTEL] {
+            let [without, with] = [false, true].map(|has_apic| answer(1, maker, has_apic)[3]);
+            assert_eq!((without >> APIC & 1, without | 1 << APIC), (0, with));
+        }
+    }
 }

@@ -49,7 +49,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         },
         translate: paging::translate::<LONG>,
         window: Window {
-            start: window::window_start(LONG),
+            start: |_| window::window_start(LONG),
             most: window::WINDOW_MOST,
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,
@@ -68,7 +68,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             dump: state::dump,
         },
         tasks: Tasks { current: tasks::current::<LONG>, by_code: tasks::by_code },
-        instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call },
+        instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },
         firmware: Firmware::NONE,
         named: named::NAMED,
     }

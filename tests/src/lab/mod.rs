@@ -424,6 +424,12 @@ fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
+/// Where the probe window of the lab's machines lies.
+pub fn window_of(arch: Arch) -> u64 {
+    let machine = trapline::arches::of(arch).machine().expect("a machine runs it");
+    (machine.model.window.start)(&kernel(arch))
+}
+
 /// The set-up code as a kernel image, with the case's place as its only function.
 fn kernel(arch: Arch) -> Kernel {
     let bench = bench(arch);

@@ -106,7 +106,7 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place() {
         (Arch::Thumb2, &[0x18, 0x68]),
     ];
     for (arch, bytes) in LOADS {
-        let window = trapline::arches::of(*arch).machine().expect("a machine runs it").model.window.start;
+        let window = trapline_tests::lab::window_of(*arch);
         for offset in [0x4000, 0x10_0ffc, 0x1f_fff8] {
             let [mut in_place, mut probed, mut stepped, mut jumped] = Labs::fresh(*arch);
             let case = Before { bytes: bytes.to_vec(), registers: vec![window + offset; 32], seed: 1, ..Before::default() };

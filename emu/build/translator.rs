@@ -10,6 +10,8 @@ use std::{env, fs, io};
 
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
+/// What that includes.
+const CALLS: &str = "src/unicorn/translator/calls.h";
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);
@@ -49,8 +51,10 @@ pub fn compile(root: &Path) -> io::Result<()> {
         Ok("aarch64") => "aarch64",
         _ => "i386",
     };
-    let mut made_of =
-        format!("{}\n{}\n{}", unicorn.display(), fs::read_to_string(root.join(LOOP))?, include_str!("translator.rs"));
+    let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
+    for source in [LOOP, CALLS] {
+        made_of += &fs::read_to_string(root.join(source))?;
+    }
     for variable in ["CC", "CFLAGS"] {
         println!("cargo::rerun-if-env-changed={variable}");
         made_of += &format!("\n{variable}={:?}", env::var_os(variable));

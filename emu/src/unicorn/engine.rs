@@ -219,12 +219,11 @@ impl TrapContext {
         // SAFETY: plain call; the core looks at the request before it looks up the next block.
         unsafe { sys::uc_emu_stop(self.0.raw()) };
     }
-    /// Takes the whole state out, lets it be edited, puts it back.
-    pub fn edit<R>(&self, image: &mut CoreState, with: impl FnOnce(&mut CoreState) -> R) -> R {
-        image.save(self.0);
-        let answer = with(image);
-        image.restore(self.0);
-        answer
+    /// Lets the state be edited where it lies: fields of which the core keeps nothing else.
+    pub fn edit<R>(&self, with: impl FnOnce(&mut CoreState) -> R) -> R {
+        let engine = self.0.engine();
+        // SAFETY: the state is `state_bytes` long and outlives the engine's callbacks; nothing else runs.
+        with(&mut unsafe { CoreState::itself(engine.state, engine.state_bytes) })
     }
 }
 
@@ -255,6 +254,11 @@ impl InstructionContext {
     pub fn write(&self, register: impl Into<Register>, value: u64) {
         self.0.write(register.into(), value);
     }
+    /// As [`TrapContext::set_live64`].
+    #[inline]
+    pub fn set_live64(&self, offset: usize, value: u64) {
+        TrapContext(self.0).set_live64(offset, value);
+    }
 }
 
 impl SyscallContext {
@@ -264,8 +268,8 @@ impl SyscallContext {
         self.0
     }
     /// As [`TrapContext::edit`].
-    pub fn edit<R>(&self, image: &mut CoreState, with: impl FnOnce(&mut CoreState) -> R) -> R {
-        TrapContext(self.0).edit(image, with)
+    pub fn edit<R>(&self, with: impl FnOnce(&mut CoreState) -> R) -> R {
+        TrapContext(self.0).edit(with)
     }
 }
 

@@ -301,7 +301,6 @@ mod tests {
     use crate::cpu::x86::{core::CORE, state};
     use crate::unicorn::engine::{Core, Ended};
     use crate::unicorn::ram::Ram;
-    use crate::unicorn::surgery::CoreState;
     use crate::unicorn::witness::Witness;
     use trapline_isa::mem::ByteOrder;
     use unicorn_engine_sys::RegisterX86;
@@ -320,8 +319,7 @@ mod tests {
         (0..1024).for_each(|page| assert!(ram.set_word32(TABLE + 4 * page, (page << 12) as u32 | 7)));
         ram.set_word32(TABLE + 4 * (ALIAS >> 12), DATA as u32 | 7);
         let mut core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
-        let mut image = CoreState::new(core.handle()).unwrap();
-        state::enter_flat_32(&core.stopped(), &mut image, CODE);
+        state::enter_flat_32(&core.stopped(), CODE);
         ram.write(CODE, program);
         for (register, value) in [
             (RegisterX86::RAX, 0),

@@ -9,11 +9,13 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use unicorn_engine_sys::{self as sys, uc_context, uc_error};
 
-/// The state of a CPU as the core saves it: a byte copy of its own structure behind a header.
+/// The state of a CPU as the core saves it: a byte copy of its own structure behind a header; or that structure itself.
 ///
 /// Named fields stand in `cpu/<arch>/state.rs`; here are only bytes at offsets.
 pub struct CoreState {
+    /// Null where it is the structure itself.
     context: *mut uc_context,
+    start: *mut u8,
     len: usize,
 }
 
@@ -30,24 +32,38 @@ impl CoreState {
         if answer != uc_error::OK || len < HEADER {
             return Err(format!("the CPU core cannot save its state: {answer}"));
         }
-        Ok(CoreState { context, len: len - HEADER })
+        // SAFETY: the block is `len` bytes long.
+        let start = unsafe { context.cast::<u8>().add(HEADER) };
+        Ok(CoreState { context, start, len: len - HEADER })
+    }
+
+    /// The state itself, as long as nothing runs that would change it.
+    ///
+    /// # Safety
+    /// So many bytes of a CPU's state lie there, and it outlives the answer.
+    pub(super) unsafe fn itself(start: *mut u8, len: usize) -> CoreState {
+        CoreState { context: null_mut(), start, len }
     }
 
     /// Takes the state of the core.
     pub fn save(&mut self, handle: Handle) {
-        // SAFETY: allocated for this engine; saving is a plain copy, legal in every callback.
-        unsafe { sys::uc_context_save(handle.raw(), self.context) };
+        if !self.context.is_null() {
+            // SAFETY: allocated for this engine; saving is a plain copy, legal in every callback.
+            unsafe { sys::uc_context_save(handle.raw(), self.context) };
+        }
     }
 
     /// Gives it back.
     pub fn restore(&self, handle: Handle) {
-        // SAFETY: as in `save`.
-        unsafe { sys::uc_context_restore(handle.raw(), self.context) };
+        if !self.context.is_null() {
+            // SAFETY: as in `save`.
+            unsafe { sys::uc_context_restore(handle.raw(), self.context) };
+        }
     }
 
     /// A copy of all of it.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        // SAFETY: the block is HEADER + len bytes long, and nothing changes it while this copies.
+        // SAFETY: so many bytes lie there, and nothing changes them while this copies.
         self.at(0, self.len).map(|start| unsafe { core::slice::from_raw_parts(start, self.len) }.to_vec()).unwrap_or_default()
     }
 
@@ -62,18 +78,21 @@ impl CoreState {
     }
 
     /// The 8-byte value at an offset; 0 beyond the end.
+    #[inline]
     pub fn get64(&self, offset: usize) -> u64 {
         // SAFETY: `at` has checked the bounds.
         self.at(offset, 8).map_or(0, |at| unsafe { at.cast::<u64>().read_unaligned() })
     }
 
     /// The 4-byte value at an offset; 0 beyond the end.
+    #[inline]
     pub fn get32(&self, offset: usize) -> u32 {
         // SAFETY: `at` has checked the bounds.
         self.at(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
     }
 
     /// Sets 8 bytes; nothing beyond the end.
+    #[inline]
     pub fn set64(&mut self, offset: usize, value: u64) {
         if let Some(at) = self.at(offset, 8) {
             // SAFETY: `at` has checked the bounds.
@@ -82,6 +101,7 @@ impl CoreState {
     }
 
     /// Sets 4 bytes; nothing beyond the end.
+    #[inline]
     pub fn set32(&mut self, offset: usize, value: u32) {
         if let Some(at) = self.at(offset, 4) {
             // SAFETY: `at` has checked the bounds.
@@ -105,16 +125,19 @@ impl CoreState {
         true
     }
 
+    #[inline]
     fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
-        // SAFETY: the block is HEADER + len bytes long.
-        (offset + len <= self.len).then(|| unsafe { self.context.cast::<u8>().add(HEADER + offset) })
+        // SAFETY: `self.len` bytes lie there.
+        (offset + len <= self.len).then(|| unsafe { self.start.add(offset) })
     }
 }
 
 impl Drop for CoreState {
     fn drop(&mut self) {
-        // SAFETY: allocated by uc_context_alloc, freed once.
-        unsafe { sys::uc_context_free(self.context) };
+        if !self.context.is_null() {
+            // SAFETY: allocated by uc_context_alloc, freed once.
+            unsafe { sys::uc_context_free(self.context) };
+        }
     }
 }
 

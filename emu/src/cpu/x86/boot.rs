@@ -14,15 +14,7 @@ const PRESENT_WRITABLE: u64 = 3;
 const LARGE: u64 = 0x80;
 
 /// Puts a CPU at `entry`: number in di, boot information in si.
-pub fn enter<const LONG: bool>(
-    cpu: &TrapContext,
-    image: &mut CoreState,
-    ram: &Ram,
-    tables: u64,
-    entry: u64,
-    number: u64,
-    info: u64,
-) {
+pub fn enter<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, tables: u64, entry: u64, number: u64, info: u64) {
     let descriptors = boot_descriptors(LONG);
     for (index, word) in descriptors.iter().enumerate() {
         ram.set_word64(tables + 8 * index as u64, *word);
@@ -30,11 +22,11 @@ pub fn enter<const LONG: bool>(
     if LONG {
         let top = tables + PAGE;
         identity_map(ram, top);
-        state::enter_long(cpu, image, entry, top);
+        state::enter_long(cpu, entry, top);
     } else {
-        state::enter_flat_32(cpu, image, entry);
+        state::enter_flat_32(cpu, entry);
     }
-    cpu.edit(image, |image| {
+    cpu.edit(|image| {
         image.set64(GDT + SEGMENT_BASE, tables);
         image.set32(GDT + SEGMENT_LIMIT, 8 * descriptors.len() as u32 - 1);
     });

@@ -25,7 +25,7 @@ fn check() -> Result<(), String> {
 
     // inc eax; hlt, then inc ebx in its place: the second must be seen after the drop.
     const CODE: u64 = 0x10_0000;
-    state::enter_flat_32(&core.stopped(), &mut image, CODE);
+    state::enter_flat_32(&core.stopped(), CODE);
     ram.write(CODE, &[0x40, 0xf4]);
     let run = |core: &mut Core<Witness>| {
         core.stopped().set_pc(CODE);

@@ -3,6 +3,7 @@
 //! The usual one is of AMD's make, as QEMU's: Linux takes those not to leak its memory. One of Intel's make, of these features, it takes to, and keeps
 //! its page tables apart from those of programs: each system call changes them twice.
 
+use super::state::REGS;
 use crate::unicorn::engine::InstructionContext;
 use unicorn_engine_sys::RegisterX86;
 
@@ -41,8 +42,9 @@ fn identify(cpu: &InstructionContext, maker: &Maker, has_apic: bool) {
 
 /// RDTSC: a counter of nanoseconds.
 pub fn read_clock(cpu: &InstructionContext, nanoseconds: u64) {
-    cpu.write(RegisterX86::RAX, nanoseconds & 0xffff_ffff);
-    cpu.write(RegisterX86::RDX, nanoseconds >> 32);
+    const DX: usize = 2;
+    cpu.set_live64(REGS, nanoseconds & 0xffff_ffff);
+    cpu.set_live64(REGS + 8 * DX, nanoseconds >> 32);
 }
 
 /// eax, ebx, ecx, edx for a leaf.

@@ -8,6 +8,7 @@ use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::{SyscallContext, TrapContext};
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
+use core::ops::Range;
 use unicorn_engine_sys::RegisterX86;
 
 /// A delivery that itself raised an exception.
@@ -20,7 +21,7 @@ struct Nested {
 /// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts down.
 pub fn deliver<const LONG: bool>(
     cpu: &TrapContext,
-    image: &mut CoreState,
+    _: &mut CoreState,
     ram: &Ram,
     exception: Exception,
     resume: u64,
@@ -28,7 +29,7 @@ pub fn deliver<const LONG: bool>(
     let flags = cpu.handle().read(RegisterX86::EFLAGS);
     let (mut exception, mut resume) = (exception, resume);
     loop {
-        let answer = cpu.edit(image, |image| {
+        let answer = cpu.edit(|image| {
             image.set64(EIP, resume);
             image.set32(OLD_EXCEPTION, u32::MAX);
             let paging = Paging::new(image.control(0), image.control(3), image.control(4), LONG);
@@ -230,16 +231,15 @@ impl Delivery<'_> {
         Ok(())
     }
 
+    /// Eight bytes of a table.
     fn read64(&self, address: u64) -> Result<u64, Nested> {
         let mut bytes = [0; 8];
-        for (offset, byte) in bytes.iter_mut().enumerate() {
-            let at = self.mask(address.wrapping_add(offset as u64));
+        self.pieces(address, bytes.len(), |at, part| {
             self.check_canonical(at, PROTECTION)?;
             let found = self.paging.walk(self.ram, at).ok_or(page_fault(at, 0))?;
-            let mut one = [0];
-            self.ram.read(found.physical, &mut one);
-            *byte = one[0];
-        }
+            self.ram.read(found.physical, &mut bytes[part]);
+            Ok(())
+        })?;
         Ok(u64::from_le_bytes(bytes))
     }
 
@@ -247,15 +247,32 @@ impl Delivery<'_> {
         const WRITE: u32 = 2;
         const USER: u32 = 4;
         let code = WRITE | if privilege == 3 { USER } else { 0 };
-        for (offset, byte) in bytes.iter().enumerate() {
-            let at = self.mask(address.wrapping_add(offset as u64));
+        self.pieces(address, bytes.len(), |at, part| {
             self.check_canonical(at, STACK_FAULT)?;
             let found = self.paging.walk(self.ram, at).ok_or(page_fault(at, code))?;
             if !self.paging.may_write(&found) {
                 return Err(page_fault(at, code | 1));
             }
             super::paging::mark_written(self.ram, found.entry);
-            self.ram.write(found.physical, &[*byte]);
+            self.ram.write(found.physical, &bytes[part]);
+            Ok(())
+        })
+    }
+
+    /// So many bytes, one page after the other: the address of each piece, and which of them it has.
+    fn pieces(
+        &self,
+        address: u64,
+        len: usize,
+        mut each: impl FnMut(u64, Range<usize>) -> Result<(), Nested>,
+    ) -> Result<(), Nested> {
+        const PAGE: u64 = 4096;
+        let mut done = 0;
+        while done < len {
+            let at = self.mask(address.wrapping_add(done as u64));
+            let end = len.min(done + (PAGE - at % PAGE) as usize);
+            each(at, done..end)?;
+            done = end;
         }
         Ok(())
     }
@@ -282,7 +299,7 @@ fn page_fault(address: u64, error: u32) -> Nested {
 }
 
 /// SYSCALL, of which the core does nothing: selectors out of STAR, flags masked, on to LSTAR.
-pub fn system_call(cpu: &SyscallContext, image: &mut CoreState) {
+pub fn system_call(cpu: &SyscallContext, _: &mut CoreState) {
     const LENGTH: u64 = 2;
     const CODE: u32 = 0x00a0_9b00;
     const STACK: u32 = 0x00c0_9300;
@@ -291,7 +308,7 @@ pub fn system_call(cpu: &SyscallContext, image: &mut CoreState) {
     const CX: usize = 1;
     const R11: usize = 11;
     let flags = cpu.handle().read(RegisterX86::EFLAGS);
-    cpu.edit(image, |image| {
+    cpu.edit(|image| {
         let selector = (image.get64(STAR) >> 32) as u32 & 0xfffc;
         image.set_general(CX, image.get64(EIP).wrapping_add(LENGTH));
         image.set_general(R11, flags & !FLAG_RESUME);

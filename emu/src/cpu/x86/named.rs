@@ -208,10 +208,10 @@ fn check(registers: &Values) -> Result<(), String> {
     values(registers).map(|_| ())
 }
 
-fn load(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState, registers: &Values) -> Result<(), String> {
+fn load(cpu: &TrapContext, _: &mut CoreState, reset: &CoreState, registers: &Values) -> Result<(), String> {
     let values = values(registers)?;
     reset.restore(cpu.handle());
-    cpu.edit(image, |image| {
+    cpu.edit(|image| {
         for (field, value) in FIELDS.iter().zip(&values) {
             image.write(field.at, &value.to_le_bytes()[..field.bytes]);
         }

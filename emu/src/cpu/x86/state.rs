@@ -149,9 +149,9 @@ impl CoreState {
 }
 
 /// 32-bit protected mode, paging off, flat segments, interrupts off, from the core's reset state.
-pub fn enter_flat_32(cpu: &TrapContext, image: &mut CoreState, pc: u64) {
+pub fn enter_flat_32(cpu: &TrapContext, pc: u64) {
     cpu.write(RegisterX86::CR0, CR0_PROTECTED);
-    cpu.edit(image, |image| {
+    cpu.edit(|image| {
         image.set64(EFER, 0);
         let flags = image.get32(HFLAGS) & !(HF_LMA | HF_CS64 | HF_CPL);
         image.set32(HFLAGS, flags | HF_CS32 | HF_SS32);
@@ -160,11 +160,11 @@ pub fn enter_flat_32(cpu: &TrapContext, image: &mut CoreState, pc: u64) {
 }
 
 /// Long mode under these page tables, flat segments, interrupts off, from the core's reset state.
-pub fn enter_long(cpu: &TrapContext, image: &mut CoreState, pc: u64, tables: u64) {
+pub fn enter_long(cpu: &TrapContext, pc: u64, tables: u64) {
     cpu.write(RegisterX86::CR3, tables);
     cpu.write(RegisterX86::CR4, cpu.handle().read(RegisterX86::CR4) | CR4_PAE);
     cpu.write(RegisterX86::CR0, CR0_PAGING | CR0_PROTECTED);
-    cpu.edit(image, |image| enter(image, FLAT_CODE_64, pc));
+    cpu.edit(|image| enter(image, FLAT_CODE_64, pc));
 }
 
 fn enter(image: &mut CoreState, code: u32, pc: u64) {
@@ -238,8 +238,8 @@ pub fn saved_interrupts_off(image: &CoreState) -> bool {
 }
 
 /// No exception is under delivery.
-pub fn forget_exception(cpu: &TrapContext, image: &mut CoreState) {
-    cpu.edit(image, |image| image.set32(OLD_EXCEPTION, u32::MAX));
+pub fn forget_exception(cpu: &TrapContext) {
+    cpu.set_live32(OLD_EXCEPTION, u32::MAX);
 }
 
 /// Everything that a person wants to see of a CPU that has died.

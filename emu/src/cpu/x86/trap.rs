@@ -29,8 +29,8 @@ pub const FAULT_WRITE: u32 = 1 << 1;
 /// And another, where the CPU has it: an instruction was fetched.
 pub const FAULT_FETCH: u32 = 1 << 4;
 
-/// What an exception's callback reports. `image` is filled when it is not a kernel breakpoint.
-pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut CoreState, vector: u32) -> Trap {
+/// What an exception's callback reports.
+pub fn trap<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = pc::<LONG>(&handle);
     if vector == BREAKPOINT && in_kernel(&handle) {
@@ -39,9 +39,8 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, image: &mut CoreState, vector: 
         let pc = resume.wrapping_sub(1) & if LONG { u64::MAX } else { 0xffff_ffff };
         return Trap { kind: TrapKind::Breakpoint, exception, pc, resume };
     }
-    image.save(handle);
-    let software = image.get32(EXCEPTION_IS_INT) != 0;
-    let error = (!software && has_error_code(vector)).then(|| image.get32(ERROR_CODE));
+    let software = handle.live32(EXCEPTION_IS_INT) != 0;
+    let error = (!software && has_error_code(vector)).then(|| handle.live32(ERROR_CODE));
     let fetch = vector == PAGE_FAULT && error.is_some_and(|code| code & FAULT_FETCH != 0);
     let exception = Exception { error, software, fetch, ..Exception::of(vector) };
     let is_step = vector == DEBUG && handle.live64(DEBUG_STATUS) & DEBUG_STEP != 0;

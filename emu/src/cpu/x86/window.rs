@@ -109,8 +109,8 @@ pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: 
 }
 
 /// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear what they have seen).
-pub fn forget(cpu: &TrapContext, image: &mut CoreState, exception: &Exception, before: u64) {
-    forget_exception(cpu, image);
+pub fn forget(cpu: &TrapContext, _: &mut CoreState, exception: &Exception, before: u64) {
+    forget_exception(cpu);
     if exception.vector == DEBUG {
         cpu.set_live64(state::DEBUG_STATUS, cpu.handle().live64(state::DEBUG_STATUS) & !state::DEBUG_STEP);
     }

@@ -25,6 +25,7 @@
 #include "exec/helper-proto.h"
 #include "exec/translator.h"
 #include <uc_priv.h>
+#include "calls.h"
 
 /* The three words take the place of three of the CPU's that count instructions and seed random numbers, which this library never does. */
 #define START offsetof(CPUState, icount_budget)
@@ -72,6 +73,23 @@ static void drop_checks(TCGContext *s)
         g_hash_table_insert(s->helper_table, key, without);
         g_hash_table_insert(s->custom_helper_infos, key, without);
     }
+}
+
+/*
+ * What is mapped at a physical address, which the library asks at each access that it has no translation for, by a walk through its tree of
+ * mappings. A machine has a handful of them, none inside another.
+ */
+MemoryRegion *find_memory_mapping(struct uc_struct *uc, hwaddr address);
+
+static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
+{
+    for (uint32_t number = 0; number < uc->mapped_block_count; number++) {
+        MemoryRegion *region = uc->mapped_blocks[number];
+        if (region->ram && address >= region->addr && address < region->end) {
+            return region;
+        }
+    }
+    return find_memory_mapping(uc, address);
 }
 
 /* Calls the block callback with the pc at the block's start, and leaves if it says so. */
@@ -219,6 +237,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         return;
     }
 
+    uc->memory_mapping = mapping_of;
     drop_checks(s);
     leave = gen_new_label(s);
     if (max_insns == 1) {
@@ -242,6 +261,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         gen_set_label(s, body);
     }
     translate(ops, db, cpu, false);
+    call_ours(s);
     told->args[1] = tb->size;
     if (counted) {
         counted->args[1] = tb->size;

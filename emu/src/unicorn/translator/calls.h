@@ -1,0 +1,202 @@
+/*
+ * Calls of helpers in translated code, and what is called instead (docs/unicorn.md, "Our own start of a block"). A part of loop.c.
+ *
+ * Those that ask a callback put the CPU back to the instruction first, for which they look its code up by the address that they return to; but
+ * the translator has written all that of the CPU's state before it calls them. Called from here, they return to no such code, and find nothing
+ * to put back.
+ *
+ * Those that raise an exception, which ends the block, leave it by a jump out of all calls to the library's loop, which asks the callback and
+ * looks the next block up. Ours ask the callback themselves, and the code goes on to where that has put the CPU.
+ */
+#include "qemu/osdep.h"
+#include "cpu.h"
+#include "tcg/tcg.h"
+#include "tcg/tcg-op.h"
+#include "exec/exec-all.h"
+#include "exec/helper-proto.h"
+#include "exec/tb-hash.h"
+#ifdef TARGET_ARM
+#include "internals.h"
+#endif
+#include <uc_priv.h>
+
+struct instead {
+    void *helper;
+    void *ours;
+    bool raises;
+};
+
+/* The next block's code, or the way out of all code. */
+static void *look_up(CPUArchState *env)
+{
+    CPUState *cpu = env_cpu(env);
+    const TranslationBlock *tb;
+    target_ulong pc, cs_base;
+    uint32_t flags;
+
+    cpu_get_tb_cpu_state(env, &pc, &cs_base, &flags);
+    tb = cpu->tb_jmp_cache[tb_jmp_cache_hash_func(cpu->uc, pc)];
+    /* Its code is such as the library's loop asks for without being told otherwise. */
+    if (likely(tb && tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags
+               && (tb->cflags & (CF_HASH_MASK & ~CF_CLUSTER_MASK | CF_INVALID)) == 0)) {
+        return tb->tc.ptr;
+    }
+    return HELPER(lookup_tb_ptr)(env);
+}
+
+/* The same behind a callback that may have ended the run. */
+static void *look_up_unless_told(CPUArchState *env)
+{
+    CPUState *cpu = env_cpu(env);
+
+    if (unlikely((int32_t)cpu_neg(cpu)->icount_decr.u32 < 0)) {
+        return cpu->uc->tcg_ctx->code_gen_epilogue;
+    }
+    return look_up(env);
+}
+
+#if defined(TARGET_X86_64) || defined(TARGET_ARM)
+static void tell(CPUState *cpu, uint32_t number)
+{
+    struct uc_struct *uc = cpu->uc;
+
+    if (uc->stop_interrupt && uc->stop_interrupt(uc, number)) {
+        struct hook *hook = uc->hook[UC_HOOK_INSN_INVALID_IDX].head->data;
+        ((uc_cb_hookinsn_invalid_t)hook->callback)(uc, hook->user_data);
+    } else {
+        struct hook *hook = uc->hook[UC_HOOK_INTR_IDX].head->data;
+        ((uc_cb_hookintr_t)hook->callback)(uc, number, hook->user_data);
+    }
+}
+#endif
+
+#if defined(TARGET_X86_64)
+/* Keeps the call from being the last thing done, by which it would return where this does. */
+#define HERE __asm__ volatile("" ::: "memory")
+
+static void read_clock(CPUX86State *env)
+{
+    HELPER(rdtsc)(env);
+    HERE;
+}
+
+static void read_clock_and_cpu(CPUX86State *env)
+{
+    HELPER(rdtscp)(env);
+    HERE;
+}
+
+static void call_system(CPUX86State *env, int length)
+{
+    HELPER(syscall)(env, length);
+    HERE;
+}
+
+/* INT n and INT3. */
+static void interrupt(CPUX86State *env, int number, int length)
+{
+    if (env->hflags & HF_GUEST_MASK) {
+        HELPER(raise_interrupt)(env, number, length);
+    }
+    env->error_code = 0;
+    env->exception_is_int = 1;
+    env->eip += length;
+    env->exception_next_eip = env->eip;
+    tell(env_cpu(env), number);
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(rdtsc), read_clock },
+    { HELPER(rdtscp), read_clock_and_cpu },
+    { HELPER(syscall), call_system },
+    { HELPER(raise_interrupt), interrupt, true },
+    { NULL },
+};
+#elif defined(TARGET_ARM)
+/* SVC, HVC, SMC, undefined instructions and the like. */
+static void except(CPUARMState *env, uint32_t number, uint32_t syndrome, uint32_t level)
+{
+    if (arm_hcr_el2_eff(env) & HCR_TGE) {
+        HELPER(exception_with_syndrome)(env, number, syndrome, level);
+    }
+    env->exception.syndrome = syndrome;
+    env->exception.target_el = level;
+    tell(env_cpu(env), number);
+}
+
+/* BRK and BKPT. */
+static void breakpoint(CPUARMState *env, uint32_t syndrome)
+{
+    int level = arm_debug_target_el(env), now = arm_current_el(env);
+
+    env->exception.fsr = arm_debug_exception_fsr(env);
+    env->exception.vaddress = 0;
+    except(env, EXCP_BKPT, syndrome, level < now ? now : level);
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(exception_with_syndrome), except, true },
+    { HELPER(exception_bkpt_insn), breakpoint, true },
+    { NULL },
+};
+#else
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { NULL },
+};
+#endif
+
+/* Moves the operations behind `last`, to the end, to behind `op`. */
+static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
+{
+    TCGOp *next;
+
+    while ((next = QTAILQ_NEXT(last, link)) != NULL) {
+        QTAILQ_REMOVE(&s->ops, next, link);
+        QTAILQ_INSERT_AFTER(&s->ops, op, next, link);
+        op = next;
+    }
+}
+
+/* To where the CPU is now. */
+static void go_on(TCGContext *s, TCGOp *op)
+{
+    TCGOp *last = tcg_last_op(s);
+    TCGOp *call;
+
+    tcg_gen_lookup_and_goto_ptr(s);
+    call = QTAILQ_NEXT(last, link);
+    while (call != NULL && call->opc != INDEX_op_call) {
+        call = QTAILQ_NEXT(call, link);
+    }
+    if (call != NULL) {
+        call->args[TCGOP_CALLO(call) + TCGOP_CALLI(call)] = (uintptr_t)look_up_unless_told;
+    }
+    if (op != last) {
+        move_behind(s, op, last);
+    }
+}
+
+static void call_ours(TCGContext *s)
+{
+    TCGOp *op, *next;
+
+    QTAILQ_FOREACH_SAFE(op, &s->ops, link, next) {
+        TCGArg *function;
+        if (op->opc != INDEX_op_call) {
+            continue;
+        }
+        function = &op->args[TCGOP_CALLO(op) + TCGOP_CALLI(op)];
+        for (const struct instead *row = INSTEAD; row->helper != NULL; row++) {
+            if (*function == (uintptr_t)row->helper) {
+                *function = (uintptr_t)row->ours;
+                if (row->raises) {
+                    go_on(s, op);
+                }
+                break;
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::insn::{Insn, Progress, Undecodable};
 use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
-use crate::plan::{Copy, Emulation, Plan, Policy, Refusal, Rule, Tail, Then};
+use crate::plan::{Copy, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
 use crate::regs::Registers;
 use core::ops::Range;
@@ -71,6 +71,26 @@ impl Arch {
             Arch::Ppc64le => &crate::ppc::PPC64LE,
         }
     }
+}
+
+/// A computed instruction as its ISA has decoded it once, at registration. Nobody else looks into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emulation {
+    /// In A32 or Thumb.
+    Arm(crate::arm::emulate::Computation),
+    /// In A64.
+    Arm64(crate::arm64::emulate::Computation),
+    /// In any set of PowerPC.
+    Ppc(crate::ppc::emulate::Computation),
+    /// Of 32 bits or 64.
+    X86(crate::x86::emulate::Computation),
+    /// All that there is to know stands in its bytes.
+    AsWritten,
+}
+
+/// What [`Isa::emulate`] says to what another ISA has decoded: the CPU is left to run the copy.
+pub const fn not_ours(insn: &Insn) -> Fault {
+    Fault { address: insn.address, write: false }
 }
 
 /// The computation of one instruction on a stopped CPU.

@@ -1,5 +1,6 @@
 //! The verdict on an instruction: how it runs when its probe is hit, or why it may not be probed.
 
+use crate::arch::Emulation;
 use crate::regs::Reg;
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -23,21 +24,6 @@ pub enum Plan {
     Boost,
     /// Its copy is followed by a second breakpoint.
     Step,
-}
-
-/// A computed instruction, decoded once at registration. What the fields mean is the ISA's own business.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Emulation {
-    /// Which computation.
-    pub op: u8,
-    /// A register, a condition, a size: as the computation wants.
-    pub a: u8,
-    /// Another of these.
-    pub b: u8,
-    /// A third.
-    pub c: u8,
-    /// A target or an immediate.
-    pub value: u64,
 }
 
 /// What is left to do of an instruction that has been computed; the pc is where execution goes on.

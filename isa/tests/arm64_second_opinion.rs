@@ -6,7 +6,9 @@ use capstone::{Capstone, InsnGroupType};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use std::cell::RefCell;
-use trapline_isa::arm64::{ARM64, LENGTH, emulate};
+use trapline_isa::arch::Emulation;
+use trapline_isa::arm64::emulate::Computation;
+use trapline_isa::arm64::{ARM64, LENGTH};
 use trapline_isa::insn::{Flow, Insn};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Plan, Policy, Tail};
@@ -172,19 +174,27 @@ proptest! {
     fn computed_places_are_capstones(word in words()) {
         let original = insn(word, HERE);
         let (Ok(Plan::Emulate(what)), Some(second)) = ((ARM64.plan)(&original, Policy::Best), opinion(word, HERE)) else { return Ok(()) };
-        let has_place = [emulate::JUMP, emulate::CALL, emulate::BRANCH, emulate::COMPARE, emulate::TEST, emulate::ADDRESS];
-        let loads = [emulate::LOAD, emulate::LOAD_SIGNED, emulate::LOAD_VECTOR];
-        if has_place.contains(&what.op) || loads.contains(&what.op) {
-            prop_assert_eq!(second.target, Some(what.value), "{:08x} {:?}", word, second);
+        let Emulation::Arm64(what) = what else { panic!("{what:?} is another ISA's") };
+        let (place, loaded) = match what {
+            Computation::Jump(at) | Computation::Call(at) => (Some(at), None),
+            Computation::Branch { target: at, .. } | Computation::Compare { target: at, .. } | Computation::Test { target: at, .. } => {
+                (Some(at), None)
+            }
+            Computation::Address { value, .. } => (Some(value), None),
+            Computation::Load { bytes, from, .. } | Computation::LoadVector { bytes, from, .. } => (Some(from), Some(bytes)),
+            _ => (None, None),
+        };
+        if place.is_some() {
+            prop_assert_eq!(second.target, place, "{:08x} {:?}", word, second);
         }
-        if loads.contains(&what.op) {
+        if let Some(loaded) = loaded {
             let size = match second.operands.as_bytes().first() {
                 Some(b'w' | b's') => 4,
                 Some(b'x') if second.name == "ldrsw" => 4,
                 Some(b'x' | b'd') => 8,
                 _ => 16,
             };
-            prop_assert_eq!(what.b, size, "{:08x} {:?}", word, second);
+            prop_assert_eq!(loaded, size, "{:08x} {:?}", word, second);
         }
     }
 

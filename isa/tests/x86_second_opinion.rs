@@ -7,10 +7,12 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
+use trapline_isa::arch::Emulation;
 use trapline_isa::insn::{Flow, Insn, LONGEST};
 use trapline_isa::plan::{Plan, Policy, Tail};
+use trapline_isa::x86::emulate::Computation;
 use trapline_isa::x86::shape::{Map, Shape};
-use trapline_isa::x86::{I386, Mode, X86_64, decode, emulate};
+use trapline_isa::x86::{I386, Mode, X86_64, decode};
 
 const HERE: u64 = 0x4000_1000;
 const SLOT: u64 = 0x4100_0020;
@@ -154,13 +156,20 @@ proptest! {
         let Some((insn, instruction)) = known(mode, &bytes) else { return Ok(()) };
         let Ok(plan) = (isa(mode).plan)(&insn, Policy::Best) else { return Ok(()) };
         match (plan, insn.flow) {
-            (Plan::Emulate(what), Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target)) => {
-                prop_assert_eq!(what.value, target, "{:x?}", bytes);
+            (Plan::Emulate(Emulation::X86(what)), Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target)) => {
+                let goes_to = match what {
+                    Computation::Jump(to) | Computation::Branch(_, to) | Computation::Call(to) => Some(to),
+                    Computation::Loop { target, .. } => Some(target),
+                    _ => None,
+                };
+                prop_assert_eq!(goes_to, Some(target), "{:x?}", bytes);
             }
-            (Plan::Emulate(what), Flow::Next) => {
-                prop_assert!(what.op >= emulate::PUSH_FLAGS, "{:?} {:x?}", instruction.code(), bytes);
+            (Plan::Emulate(Emulation::X86(what)), Flow::Next) => {
+                use Computation::{ClearInterrupts, PopFlags, PushFlags, SetInterrupts};
+                let is_of_flags = matches!(what, PushFlags(_) | PopFlags(_) | ClearInterrupts | SetInterrupts);
+                prop_assert!(is_of_flags, "{:?} {:x?}", instruction.code(), bytes);
             }
-            (Plan::Emulate(_), Flow::IndirectCall | Flow::IndirectJump | Flow::Return) => {}
+            (Plan::Emulate(Emulation::X86(_)), Flow::IndirectCall | Flow::IndirectJump | Flow::Return) => {}
             (Plan::Boost | Plan::Step, Flow::Next) => {}
             (plan, flow) => prop_assert!(false, "{:?} for {:?}: {:x?}", plan, flow, bytes),
         }

@@ -15,9 +15,9 @@ use crate::point::Point;
 use crate::probe::Flow;
 use crate::slots::unit_of;
 use core::cell::RefCell;
-use trapline_isa::arch::Isa;
+use trapline_isa::arch::{Emulation, Isa};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::plan::{Emulation, Plan, Then};
+use trapline_isa::plan::{Plan, Then};
 use trapline_isa::regs::{Reg, Registers};
 
 /// Linux has room for one probe inside another; two more cost nothing.

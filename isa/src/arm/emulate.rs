@@ -11,118 +11,130 @@ use super::abi::{CPSR, LR, PC, r};
 use super::{Set, decode};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
-use crate::plan::Emulation;
 use crate::regs::Registers;
 
-/// Does nothing that anyone could see.
-pub const NOTHING: u8 = 0;
-/// Goes to `value` on condition `a`; with `b`, the address behind stays in the link register; with `c`, in the other instruction set.
-pub const JUMP: u8 = 1;
-/// Goes to where register `a` points, in the set that its bit 0 says; with `b`, the address behind stays in the link register.
-pub const EXCHANGE: u8 = 2;
-/// Goes to `value` if register `a` is zero; with `b`, if it is not.
-pub const COMPARE: u8 = 3;
-/// Goes ahead by twice an entry of the table at register `a`, with the index in register `b`; entries are halfwords with `c`, else bytes.
-pub const TABLE: u8 = 4;
-/// Puts `value` into register `a`.
-pub const ADDRESS: u8 = 5;
-/// Puts the flags, masks and mode into register `a`.
-pub const READ_STATUS: u8 = 6;
-/// Masks what `value` has bits for in the CPSR; with `a`, unmasks it.
-pub const MASK: u8 = 7;
-/// Loads `b` bytes from `value` into register `a`, sign-extended with `c`.
-pub const LITERAL: u8 = 8;
-/// Loads two words from `value` into registers `a` and `b`; with `c`, stores them.
-pub const LITERAL_PAIR: u8 = 9;
-/// Begins an IT block: its state is `value`.
-pub const IF_THEN: u8 = 10;
-/// The A32 data processing instruction `value`.
-pub const ALU: u8 = 11;
-/// The A32 load or store of a word or byte `value`.
-pub const TRANSFER: u8 = 12;
-/// The A32 load or store of a halfword, a doubleword or something signed `value`.
-pub const EXTRA: u8 = 13;
-/// The A32 load or store of many words `value`.
-pub const BLOCK: u8 = 14;
+/// A computed instruction; registers by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // registers, and what each row says
+pub enum Computation {
+    /// Does nothing that anyone could see.
+    Nothing,
+    /// Goes there on a condition; the address behind may stay in the link register, the target may be in the other instruction set.
+    Jump { condition: u8, links: bool, exchanges: bool, target: u32 },
+    /// Goes to where a register points, in the set that its bit 0 says; the address behind may stay in the link register.
+    Exchange { register: u8, links: bool },
+    /// Goes there if a register is zero, or if it is not.
+    Compare { register: u8, if_not: bool, target: u32 },
+    /// Goes ahead by twice an entry of a table: halfwords or bytes.
+    Table { base: u8, index: u8, has_halfwords: bool },
+    /// Puts an address into a register.
+    Address { register: u8, value: u32 },
+    /// Puts the flags, masks and mode into a register.
+    ReadStatus(u8),
+    /// Masks what this has bits for in the CPSR.
+    Mask(u32),
+    /// Unmasks it.
+    Unmask(u32),
+    /// Loads so many bytes into a register.
+    Literal { register: u8, bytes: u8, is_signed: bool, from: u32 },
+    /// Loads two words.
+    LoadPair { low: u8, high: u8, from: u32 },
+    /// Stores two words.
+    StorePair { low: u8, high: u8, to: u32 },
+    /// Begins an IT block, in this state.
+    IfThen(u8),
+    /// This A32 data processing instruction.
+    Alu(u32),
+    /// This A32 load or store of a word or byte.
+    Transfer(u32),
+    /// This A32 load or store of a halfword, a doubleword or something signed.
+    Extra(u32),
+    /// This A32 load or store of many words.
+    Block(u32),
+}
 
 /// Thumb.
 pub const THUMB: u32 = 1 << 5;
 /// A, I and F.
-pub const MASKS: u64 = 7 << 6;
+pub const MASKS: u32 = 7 << 6;
 /// What a read of the CPSR shows: not Thumb, Jazelle, or the state of an IT block.
 pub const SHOWN: u32 = 0xf8ff_03df;
 /// The condition that always holds.
 pub const ALWAYS: u8 = 14;
 
 /// Computes an instruction and sets the pc. On a fault nothing has changed.
-pub fn emulate(set: Set, what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
+pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let mut cpu = Cpu { set, insn, regs, mem };
     let next = Target::Here(insn.next() as u32);
     let status = cpu.status();
-    let value = what.value as u32;
     // Every A32 instruction has a condition; of Thumb an IT block has it, in which the breakpoint traps only if it holds.
     let is_skipped = set == Set::A32 && !holds((decode::word(set, insn) >> 28) as u8, status);
-    let target = match what.op {
+    let target = match *what {
         _ if is_skipped => next,
-        NOTHING => next,
-        JUMP if !holds(what.a, status) => next,
-        JUMP => {
-            if what.b != 0 {
+        Computation::Nothing => next,
+        Computation::Jump { condition, .. } if !holds(condition, status) => next,
+        Computation::Jump { links, exchanges, target, .. } => {
+            if links {
                 cpu.link();
             }
-            if what.c != 0 { Target::Other(value) } else { Target::Here(value) }
+            if exchanges { Target::Other(target) } else { Target::Here(target) }
         }
-        EXCHANGE => {
-            let target = cpu.get(what.a);
-            if what.b != 0 {
+        Computation::Exchange { register, links } => {
+            let target = cpu.get(register);
+            if links {
                 cpu.link();
             }
             Target::ByBit0(target)
         }
-        COMPARE if (cpu.get(what.a) == 0) == (what.b == 0) => Target::Here(value),
-        COMPARE => next,
-        TABLE => {
-            let (base, index) = (cpu.get(what.a), cpu.get(what.b));
-            let size = 1 + u32::from(what.c != 0);
+        Computation::Compare { register, if_not, target } => {
+            if (cpu.get(register) == 0) != if_not {
+                Target::Here(target)
+            } else {
+                next
+            }
+        }
+        Computation::Table { base, index, has_halfwords } => {
+            let (base, index) = (cpu.get(base), cpu.get(index));
+            let size = 1 + u32::from(has_halfwords);
             let entry = cpu.load(base.wrapping_add(index.wrapping_mul(size)), size)?;
             Target::Here(cpu.get(PC.0).wrapping_add(entry << 1))
         }
-        ADDRESS => cpu.put(what.a, value, next),
-        READ_STATUS => cpu.put(what.a, status & SHOWN, next),
-        MASK => {
-            let masks = what.value & MASKS;
-            let old = cpu.regs.get(CPSR);
-            cpu.regs.set(CPSR, if what.a != 0 { old & !masks } else { old | masks });
+        Computation::Address { register, value } => cpu.put(register, value, next),
+        Computation::ReadStatus(register) => cpu.put(register, status & SHOWN, next),
+        Computation::Mask(masks) => {
+            cpu.regs.set(CPSR, cpu.regs.get(CPSR) | u64::from(masks & MASKS));
             next
         }
-        LITERAL => {
-            let size = u32::from(what.b).clamp(1, 4);
-            let loaded = cpu.load(value, size)?;
+        Computation::Unmask(masks) => {
+            cpu.regs.set(CPSR, cpu.regs.get(CPSR) & !u64::from(masks & MASKS));
+            next
+        }
+        Computation::Literal { register, bytes, is_signed, from } => {
+            let size = u32::from(bytes).clamp(1, 4);
+            let loaded = cpu.load(from, size)?;
             let unused = 32 - 8 * size;
-            let loaded = if what.c != 0 { ((loaded << unused) as i32 >> unused) as u32 } else { loaded };
-            cpu.put(what.a, loaded, next)
+            let loaded = if is_signed { ((loaded << unused) as i32 >> unused) as u32 } else { loaded };
+            cpu.put(register, loaded, next)
         }
-        LITERAL_PAIR if what.c != 0 => {
-            let both = u64::from(cpu.get(what.a)) | u64::from(cpu.get(what.b)) << 32;
-            cpu.mem.write_number(what.value, both, 8)?;
+        Computation::StorePair { low, high, to } => {
+            let both = u64::from(cpu.get(low)) | u64::from(cpu.get(high)) << 32;
+            cpu.mem.write_number(to.into(), both, 8)?;
             next
         }
-        LITERAL_PAIR => {
-            let (low, high) = (cpu.load(value, 4)?, cpu.load(value.wrapping_add(4), 4)?);
-            cpu.put(what.a, low, next);
-            cpu.put(what.b, high, next)
+        Computation::LoadPair { low, high, from } => {
+            let (first, second) = (cpu.load(from, 4)?, cpu.load(from.wrapping_add(4), 4)?);
+            cpu.put(low, first, next);
+            cpu.put(high, second, next)
         }
-        IF_THEN => {
-            cpu.set_if_then(value as u8);
+        Computation::IfThen(state) => {
+            cpu.set_if_then(state);
             cpu.regs.set_pc(insn.next() & 0xffff_ffff);
             return Ok(());
         }
-        ALU => cpu.alu(value),
-        TRANSFER => cpu.transfer(value)?,
-        EXTRA => cpu.extra(value)?,
-        BLOCK => cpu.block(value)?,
-        // None of ours: the CPU is left to run the copy.
-        _ => return Err(Fault { address: insn.address, write: false }),
+        Computation::Alu(word) => cpu.alu(word),
+        Computation::Transfer(word) => cpu.transfer(word)?,
+        Computation::Extra(word) => cpu.extra(word)?,
+        Computation::Block(word) => cpu.block(word)?,
     };
     cpu.advance_if_then();
     cpu.go(target);

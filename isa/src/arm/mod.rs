@@ -9,7 +9,7 @@ pub mod emulate;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Isa};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
 use crate::linux::{Linux, SystemCalls};
@@ -56,7 +56,10 @@ pub static THUMB2: Isa = Isa {
     plan: |insn, policy| rules::plan(Set::Thumb, insn, policy),
     stands: |insn, policy, function, around| rules::stands(&THUMB2, insn, policy, function, around),
     copy: |insn, at, tail| slot::copy(Set::Thumb, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Set::Thumb, what, insn, regs, mem).map(|()| Then::Onwards),
+    emulate: |what, insn, regs, mem| match what {
+        Emulation::Arm(what) => emulate::emulate(Set::Thumb, what, insn, regs, mem).map(|()| Then::Onwards),
+        _ => Err(not_ours(insn)),
+    },
     detour: None,
     ..A32
 };
@@ -90,6 +93,9 @@ pub(crate) const A32: Isa = Isa {
     stands: |insn, policy, function, around| rules::stands(&ARM, insn, policy, function, around),
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Set::A32, what, insn, regs, mem).map(|()| Then::Onwards),
+    emulate: |what, insn, regs, mem| match what {
+        Emulation::Arm(what) => emulate::emulate(Set::A32, what, insn, regs, mem).map(|()| Then::Onwards),
+        _ => Err(not_ours(insn)),
+    },
     detour: Some(&detour::DETOUR),
 };

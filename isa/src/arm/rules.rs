@@ -10,11 +10,12 @@ mod thumb;
 
 use super::Set;
 use super::decode::word;
-use super::{emulate, slot};
-use crate::arch::Isa;
+use super::emulate::Computation;
+use super::slot;
+use crate::arch::{Emulation, Isa};
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
-use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use Errno::EINVAL;
 use Verdict::{Compute, Either, Refuse, Slot, Step};
@@ -75,8 +76,8 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let (verdict, names_pc) = verdict(set, insn, policy);
     let plan = match verdict {
         Refuse(rule) => return Err(rule.refusal()),
-        Compute(computation) => Plan::Emulate(computation(insn, word)),
-        Either(computation) if names_pc => Plan::Emulate(computation(insn, word)),
+        Compute(computation) => Plan::Emulate(Emulation::Arm(computation(insn, word))),
+        Either(computation) if names_pc => Plan::Emulate(Emulation::Arm(computation(insn, word))),
         // No branch may stand behind a copy of Thumb code: it may be in an IT block.
         Slot | Either(_) if set == Set::A32 => Plan::Boost,
         Slot | Either(_) | Step => Plan::Step,
@@ -131,29 +132,32 @@ fn by_load_bit(word: u32) -> Exclusive {
 
 /// Whether a copy of it would mean something else elsewhere, and not merely lead elsewhere.
 pub fn reads_pc(set: Set, insn: &Insn) -> bool {
-    let Ok(Plan::Emulate(what)) = plan(set, insn, Policy::Best) else { return false };
-    let word = what.value as u32;
-    let (base, data, is_store) = (word >> 16 & 15, word >> 12 & 15, word >> 20 & 1 == 0);
-    match what.op {
-        emulate::JUMP | emulate::COMPARE | emulate::ADDRESS | emulate::LITERAL | emulate::LITERAL_PAIR | emulate::ALU => true,
-        emulate::TABLE => what.a == 15,
-        emulate::TRANSFER => base == 15 || is_store && data == 15,
-        emulate::EXTRA => base == 15,
-        emulate::BLOCK => base == 15 || is_store && word >> 15 & 1 != 0,
-        _ => false,
+    use Computation::{
+        Address, Alu, Block, Compare, Exchange, Extra, IfThen, Jump, Literal, LoadPair, Mask, Nothing, ReadStatus, StorePair,
+        Table, Transfer, Unmask,
+    };
+    let Ok(Plan::Emulate(Emulation::Arm(what))) = plan(set, insn, Policy::Best) else { return false };
+    let based_on_pc = |word: u32| word >> 16 & 15 == 15;
+    let stores = |word: u32| word >> 20 & 1 == 0;
+    match what {
+        Jump { .. } | Compare { .. } | Address { .. } | Literal { .. } | LoadPair { .. } | StorePair { .. } | Alu(_) => true,
+        Table { base, .. } => base == 15,
+        Transfer(word) => based_on_pc(word) || stores(word) && word >> 12 & 15 == 15,
+        Extra(word) => based_on_pc(word),
+        Block(word) => based_on_pc(word) || stores(word) && word >> 15 & 1 != 0,
+        Nothing | Exchange { .. } | ReadStatus(_) | Mask(_) | Unmask(_) | IfThen(_) => false,
     }
 }
 
 /// Whether what it does in memory depends on where it stands; of what reads the pc and does not, a fault is the same anywhere.
 pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
-    let Ok(Plan::Emulate(what)) = plan(set, insn, Policy::Best) else { return false };
-    let word = what.value as u32;
-    let is_based = word >> 16 & 15 == 15;
-    match what.op {
-        emulate::TABLE => what.a == 15 || what.b == 15,
-        emulate::TRANSFER => is_based || word >> 25 & 1 != 0 && word & 15 == 15,
-        emulate::EXTRA => is_based || word >> 22 & 1 == 0 && word & 15 == 15,
-        emulate::BLOCK => is_based,
+    let Ok(Plan::Emulate(Emulation::Arm(what))) = plan(set, insn, Policy::Best) else { return false };
+    let based_on_pc = |word: u32| word >> 16 & 15 == 15;
+    match what {
+        Computation::Table { base, index, .. } => base == 15 || index == 15,
+        Computation::Transfer(word) => based_on_pc(word) || word >> 25 & 1 != 0 && word & 15 == 15,
+        Computation::Extra(word) => based_on_pc(word) || word >> 22 & 1 == 0 && word & 15 == 15,
+        Computation::Block(word) => based_on_pc(word),
         _ => reads_pc(set, insn),
     }
 }
@@ -166,8 +170,8 @@ enum Verdict {
     /// Its copy is stepped: it ends a block of code, or what it does matters to the machine at once.
     Step,
     /// It is computed if it names the pc; if not, its copy runs.
-    Either(fn(&Insn, u32) -> Emulation),
-    Compute(fn(&Insn, u32) -> Emulation),
+    Either(fn(&Insn, u32) -> Computation),
+    Compute(fn(&Insn, u32) -> Computation),
     Refuse(&'static Rule),
 }
 

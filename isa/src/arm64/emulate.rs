@@ -7,41 +7,43 @@
 use super::abi::{LR, PSTATE, TAGS, vector, x};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
-use crate::plan::Emulation;
 use crate::regs::Registers;
 
-/// Goes to `value`.
-pub const JUMP: u8 = 0;
-/// Leaves the address behind in the link register and goes to `value`.
-pub const CALL: u8 = 1;
-/// Goes to `value` on condition `a`, numbered as in b.cond.
-pub const BRANCH: u8 = 2;
-/// Goes to `value` if the low `b` bytes of register `a` are zero; with `c`, if they are not.
-pub const COMPARE: u8 = 3;
-/// Goes to `value` if bit `b` of register `a` is clear; with `c`, if it is set.
-pub const TEST: u8 = 4;
-/// Goes to where register `a` points: br and ret.
-pub const JUMP_REGISTER: u8 = 5;
-/// Leaves the address behind in the link register and goes to where register `a` pointed before.
-pub const CALL_REGISTER: u8 = 6;
-/// Puts `value` into register `a`.
-pub const ADDRESS: u8 = 7;
-/// Loads `b` bytes from `value` into register `a`, with zeros above.
-pub const LOAD: u8 = 8;
-/// The same with copies of the sign above.
-pub const LOAD_SIGNED: u8 = 9;
-/// Loads `b` bytes from `value` into vector register `a`, with zeros above.
-pub const LOAD_VECTOR: u8 = 10;
-/// Does nothing that anyone could see.
-pub const NOTHING: u8 = 11;
-/// Masks what `value` has bits for, placed as in [`MASKS`].
-pub const MASK: u8 = 12;
-/// Unmasks what `value` has bits for.
-pub const UNMASK: u8 = 13;
-/// Puts the masks into register `a`.
-pub const READ_MASKS: u8 = 14;
-/// Takes the masks out of register `a`.
-pub const WRITE_MASKS: u8 = 15;
+/// A computed instruction; registers by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // registers, and what each row says
+pub enum Computation {
+    /// Goes to an address.
+    Jump(u64),
+    /// Leaves the address behind in the link register and goes to an address.
+    Call(u64),
+    /// Goes there on a condition, numbered as in b.cond.
+    Branch { condition: u8, target: u64 },
+    /// Goes there if so many low bytes of a register are zero, or if they are not.
+    Compare { register: u8, bytes: u8, if_not: bool, target: u64 },
+    /// Goes there if a bit of a register is clear, or if it is set.
+    Test { register: u8, bit: u8, if_set: bool, target: u64 },
+    /// Goes to where a register points: br and ret.
+    JumpRegister(u8),
+    /// Leaves the address behind in the link register and goes to where a register pointed before.
+    CallRegister(u8),
+    /// Puts an address into a register.
+    Address { register: u8, value: u64 },
+    /// Loads so many bytes into a register, with zeros or copies of the sign above.
+    Load { register: u8, bytes: u8, is_signed: bool, from: u64 },
+    /// Loads so many bytes into a vector register, with zeros above.
+    LoadVector { register: u8, bytes: u8, from: u64 },
+    /// Does nothing that anyone could see.
+    Nothing,
+    /// Masks what this has bits for, placed as in [`MASKS`].
+    Mask(u64),
+    /// Unmasks what this has bits for.
+    Unmask(u64),
+    /// Puts the masks into a register.
+    ReadMasks(u8),
+    /// Takes the masks out of a register.
+    WriteMasks(u8),
+}
 
 /// D, A, I and F in PSTATE and in the register DAIF.
 pub const MASKS: u64 = 0xf << 6;
@@ -50,69 +52,66 @@ pub const MASKS: u64 = 0xf << 6;
 const ZERO: u8 = 31;
 
 /// Computes an instruction and sets the pc. On a fault nothing has changed.
-pub fn emulate(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
+pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let next = insn.next();
-    let either = |taken: bool| if taken { what.value } else { next };
-    let pc = match what.op {
-        JUMP => what.value,
-        CALL => {
-            regs.set(LR, next);
-            what.value
-        }
-        BRANCH => either(holds(what.a, regs.get(PSTATE))),
-        COMPARE => either((cut(read(regs, what.a), what.b) != 0) == (what.c != 0)),
-        TEST => either((read(regs, what.a) >> (what.b & 63) & 1 != 0) == (what.c != 0)),
-        JUMP_REGISTER => target(regs, what.a),
-        CALL_REGISTER => {
-            let target = target(regs, what.a);
+    let either = |taken: bool, target: u64| if taken { target } else { next };
+    let pc = match *what {
+        Computation::Jump(target) => target,
+        Computation::Call(target) => {
             regs.set(LR, next);
             target
         }
-        ADDRESS => {
-            write(regs, what.a, what.value);
+        Computation::Branch { condition, target } => either(holds(condition, regs.get(PSTATE)), target),
+        Computation::Compare { register, bytes, if_not, target } => {
+            either((cut(read(regs, register), bytes) != 0) == if_not, target)
+        }
+        Computation::Test { register, bit, if_set, target } => {
+            either((read(regs, register) >> (bit & 63) & 1 != 0) == if_set, target)
+        }
+        Computation::JumpRegister(register) => target(regs, register),
+        Computation::CallRegister(register) => {
+            let target = target(regs, register);
+            regs.set(LR, next);
+            target
+        }
+        Computation::Address { register, value } => {
+            write(regs, register, value);
             next
         }
-        LOAD => {
-            let loaded = mem.read_number(what.value, usize::from(what.b))?;
-            write(regs, what.a, loaded);
+        Computation::Load { register, bytes, is_signed, from } => {
+            let loaded = mem.read_number(from, usize::from(bytes))?;
+            let unused = 64 - 8 * u32::from(bytes.clamp(1, 8));
+            write(regs, register, if is_signed { ((loaded << unused) as i64 >> unused) as u64 } else { loaded });
             next
         }
-        LOAD_SIGNED => {
-            let loaded = mem.read_number(what.value, usize::from(what.b))?;
-            let unused = 64 - 8 * u32::from(what.b.clamp(1, 8));
-            write(regs, what.a, ((loaded << unused) as i64 >> unused) as u64);
-            next
-        }
-        LOAD_VECTOR => {
-            let mut bytes = [0; 16];
-            mem.read(what.value, &mut bytes[..usize::from(what.b.min(16))])?;
-            let whole = u128::from_le_bytes(bytes);
-            let [low, high] = vector(what.a);
+        Computation::LoadVector { register, bytes, from } => {
+            let mut held = [0; 16];
+            mem.read(from, &mut held[..usize::from(bytes.min(16))])?;
+            let whole = u128::from_le_bytes(held);
+            let [low, high] = vector(register);
             regs.set(low, whole as u64);
             regs.set(high, (whole >> 64) as u64);
             next
         }
-        NOTHING => next,
-        MASK => {
-            regs.set(PSTATE, regs.get(PSTATE) | what.value & MASKS);
+        Computation::Nothing => next,
+        Computation::Mask(masks) => {
+            regs.set(PSTATE, regs.get(PSTATE) | masks & MASKS);
             next
         }
-        UNMASK => {
-            regs.set(PSTATE, regs.get(PSTATE) & !(what.value & MASKS));
+        Computation::Unmask(masks) => {
+            regs.set(PSTATE, regs.get(PSTATE) & !(masks & MASKS));
             next
         }
-        READ_MASKS => {
+        Computation::ReadMasks(register) => {
             let masks = regs.get(PSTATE) & MASKS;
-            write(regs, what.a, masks);
+            write(regs, register, masks);
             next
         }
-        WRITE_MASKS => {
-            let masks = read(regs, what.a) & MASKS;
+        Computation::WriteMasks(register) => {
+            let masks = read(regs, register) & MASKS;
             regs.set(PSTATE, regs.get(PSTATE) & !MASKS | masks);
             next
         }
-        // None of ours: the CPU is left to run the copy.
-        _ => return Err(Fault { address: insn.address, write: false }),
     };
     regs.set_pc(pc);
     Ok(())

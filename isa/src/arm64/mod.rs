@@ -7,7 +7,7 @@ pub mod emulate;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Isa};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
 use crate::linux::{Dispatcher, Linux, SystemCalls};
@@ -52,6 +52,9 @@ pub static ARM64: Isa = Isa {
     stands: rules::stands,
     rules: rules::RULES,
     copy: slot::copy,
-    emulate: |what, insn, regs, mem| emulate::emulate(what, insn, regs, mem).map(|()| Then::Onwards),
+    emulate: |what, insn, regs, mem| match what {
+        Emulation::Arm64(what) => emulate::emulate(what, insn, regs, mem).map(|()| Then::Onwards),
+        _ => Err(not_ours(insn)),
+    },
     detour: Some(&detour::DETOUR),
 };

@@ -4,11 +4,12 @@
 //! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts what breaks.
 
 use super::decode::{address_of, target_19, word};
-use super::emulate::{self, MASKS};
+use super::emulate::{Computation, MASKS};
 use super::{ARM64, LENGTH, slot};
+use crate::arch::Emulation;
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::{Flow, Insn};
-use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
@@ -66,7 +67,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Policy::Linux61 => found.map_or(Step, |row| row.linux),
     };
     match verdict {
-        Compute(computation) => Ok(Plan::Emulate(computation(insn, word))),
+        Compute(computation) => Ok(Plan::Emulate(Emulation::Arm64(computation(insn, word)))),
         Boost => Ok(Plan::Boost),
         Step => Ok(Plan::Step),
         Refuse(rule) => Err(rule.refusal()),
@@ -76,7 +77,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
 /// How an instruction runs, or why it may not be probed.
 #[derive(Clone, Copy)]
 enum Verdict {
-    Compute(fn(&Insn, u32) -> Emulation),
+    Compute(fn(&Insn, u32) -> Computation),
     Boost,
     Step,
     Refuse(&'static Rule),
@@ -188,8 +189,6 @@ const fn hint(number: u32) -> u32 {
     0xd503_201f | number << 5
 }
 
-const NONE: Emulation = Emulation { op: emulate::NOTHING, a: 0, b: 0, c: 0, value: 0 };
-
 /// The register in the low five bits.
 fn register(word: u32) -> u8 {
     word as u8 & 31
@@ -199,51 +198,50 @@ fn fixed_target(insn: &Insn) -> u64 {
     insn.flow.target().unwrap_or(insn.address)
 }
 
-fn jump(insn: &Insn, _: u32) -> Emulation {
-    let op = if matches!(insn.flow, Flow::Call(_)) { emulate::CALL } else { emulate::JUMP };
-    Emulation { op, value: fixed_target(insn), ..NONE }
+fn jump(insn: &Insn, _: u32) -> Computation {
+    let goes: fn(u64) -> Computation = if matches!(insn.flow, Flow::Call(_)) { Computation::Call } else { Computation::Jump };
+    goes(fixed_target(insn))
 }
 
-fn branch(insn: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::BRANCH, a: word as u8 & 15, value: fixed_target(insn), ..NONE }
+fn branch(insn: &Insn, word: u32) -> Computation {
+    Computation::Branch { condition: word as u8 & 15, target: fixed_target(insn) }
 }
 
-fn compare(insn: &Insn, word: u32) -> Emulation {
-    let (size, if_not) = (4 << (word >> 31), word >> 24 & 1);
-    Emulation { op: emulate::COMPARE, a: register(word), b: size, c: if_not as u8, value: fixed_target(insn) }
+fn compare(insn: &Insn, word: u32) -> Computation {
+    let (bytes, if_not) = (4 << (word >> 31), word >> 24 & 1 != 0);
+    Computation::Compare { register: register(word), bytes, if_not, target: fixed_target(insn) }
 }
 
-fn test(insn: &Insn, word: u32) -> Emulation {
-    let (bit, if_set) = (word >> 31 << 5 | word >> 19 & 31, word >> 24 & 1);
-    Emulation { op: emulate::TEST, a: register(word), b: bit as u8, c: if_set as u8, value: fixed_target(insn) }
+fn test(insn: &Insn, word: u32) -> Computation {
+    let (bit, if_set) = (word >> 31 << 5 | word >> 19 & 31, word >> 24 & 1 != 0);
+    Computation::Test { register: register(word), bit: bit as u8, if_set, target: fixed_target(insn) }
 }
 
-fn indirect(insn: &Insn, word: u32) -> Emulation {
-    let op = if insn.flow == Flow::IndirectCall { emulate::CALL_REGISTER } else { emulate::JUMP_REGISTER };
-    Emulation { op, a: register(word >> 5), ..NONE }
+fn indirect(insn: &Insn, word: u32) -> Computation {
+    let register = register(word >> 5);
+    if insn.flow == Flow::IndirectCall { Computation::CallRegister(register) } else { Computation::JumpRegister(register) }
 }
 
-fn address(insn: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::ADDRESS, a: register(word), value: address_of(insn.address, word), ..NONE }
+fn address(insn: &Insn, word: u32) -> Computation {
+    Computation::Address { register: register(word), value: address_of(insn.address, word) }
 }
 
 /// Bits 31 and 30: a word, a doubleword, or a word with its sign.
-fn load(insn: &Insn, word: u32) -> Emulation {
-    let (op, size) = match word >> 30 {
-        0 => (emulate::LOAD, 4),
-        1 => (emulate::LOAD, 8),
-        _ => (emulate::LOAD_SIGNED, 4),
+fn load(insn: &Insn, word: u32) -> Computation {
+    let (is_signed, bytes) = match word >> 30 {
+        0 => (false, 4),
+        1 => (false, 8),
+        _ => (true, 4),
     };
-    Emulation { op, a: register(word), b: size, value: target_19(insn.address, word), ..NONE }
+    Computation::Load { register: register(word), bytes, is_signed, from: target_19(insn.address, word) }
 }
 
-fn load_vector(insn: &Insn, word: u32) -> Emulation {
-    let size = 4 << (word >> 30);
-    Emulation { op: emulate::LOAD_VECTOR, a: register(word), b: size, value: target_19(insn.address, word), ..NONE }
+fn load_vector(insn: &Insn, word: u32) -> Computation {
+    Computation::LoadVector { register: register(word), bytes: 4 << (word >> 30), from: target_19(insn.address, word) }
 }
 
-fn nothing(_: &Insn, _: u32) -> Emulation {
-    NONE
+fn nothing(_: &Insn, _: u32) -> Computation {
+    Computation::Nothing
 }
 
 /// Which of D, A, I and F: bits 11 to 8.
@@ -251,20 +249,20 @@ fn masks(word: u32) -> u64 {
     u64::from(word >> 8 & 15) << MASKS.trailing_zeros()
 }
 
-fn mask(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::MASK, value: masks(word), ..NONE }
+fn mask(_: &Insn, word: u32) -> Computation {
+    Computation::Mask(masks(word))
 }
 
-fn unmask(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::UNMASK, value: masks(word), ..NONE }
+fn unmask(_: &Insn, word: u32) -> Computation {
+    Computation::Unmask(masks(word))
 }
 
-fn read_masks(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::READ_MASKS, a: register(word), ..NONE }
+fn read_masks(_: &Insn, word: u32) -> Computation {
+    Computation::ReadMasks(register(word))
 }
 
-fn write_masks(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::WRITE_MASKS, a: register(word), ..NONE }
+fn write_masks(_: &Insn, word: u32) -> Computation {
+    Computation::WriteMasks(register(word))
 }
 
 /// May it be probed where it stands?

@@ -4,23 +4,32 @@
 //! target that cannot be executed faults where it is fetched.
 
 use super::Set;
-use super::abi::{CR, CTR, LR, TAR, r};
+use super::abi::{CR, CTR, LR};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
-use crate::plan::Emulation;
 use crate::regs::{Reg, Registers};
 
-/// Goes to `value` on condition `b`, of bit `c` of the condition register; with `a`, leaves the address behind in the link register,
-/// taken or not.
-pub const BRANCH: u8 = 0;
-/// The same to where the link register points before that.
-pub const BRANCH_LR: u8 = 1;
-/// The same to where the count register points.
-pub const BRANCH_CTR: u8 = 2;
-/// The same to where the target register points.
-pub const BRANCH_TAR: u8 = 3;
-/// Puts `value` into register `b`.
-pub const ADDRESS: u8 = 4;
+/// A computed instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computation {
+    /// Goes to an address.
+    Branch(Condition, u64),
+    /// Goes to where a register points, before the return address is left in the link register.
+    BranchRegister(Condition, Reg),
+    /// Puts an address into a general register.
+    Address(Reg, u64),
+}
+
+/// When a branch is taken, and whether it leaves a return address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The field BO.
+    pub when: u8,
+    /// The bit of the condition register that it may ask for.
+    pub bit: u8,
+    /// The address behind stays in the link register, taken or not.
+    pub links: bool,
+}
 
 /// The condition of a branch that is always taken.
 pub const ALWAYS: u8 = 20;
@@ -32,24 +41,19 @@ const UNCOUNTED: u8 = 4;
 const IF_ZERO: u8 = 2;
 
 /// Computes an instruction and sets the pc.
-pub fn emulate(set: Set, what: &Emulation, insn: &Insn, regs: &mut dyn Registers, _: &mut dyn Memory) -> Result<(), Fault> {
+pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registers, _: &mut dyn Memory) -> Result<(), Fault> {
     let next = set.cut(insn.next());
-    let pointer = |regs: &dyn Registers, reg: Reg| set.cut(regs.get(reg)) & !3;
-    let target = match what.op {
-        BRANCH => what.value,
-        BRANCH_LR => pointer(regs, LR),
-        BRANCH_CTR => pointer(regs, CTR),
-        BRANCH_TAR => pointer(regs, TAR),
-        ADDRESS => {
-            regs.set(r(what.b), set.cut(what.value));
+    let (condition, target) = match *what {
+        Computation::Branch(condition, target) => (condition, target),
+        Computation::BranchRegister(condition, reg) => (condition, set.cut(regs.get(reg)) & !3),
+        Computation::Address(reg, value) => {
+            regs.set(reg, set.cut(value));
             regs.set_pc(next);
             return Ok(());
         }
-        // None of ours: the CPU is left to run the copy.
-        _ => return Err(Fault { address: insn.address, write: false }),
     };
-    let is_taken = is_taken(set, what.b, what.c, regs);
-    if what.a != 0 {
+    let is_taken = is_taken(set, condition, regs);
+    if condition.links {
         regs.set(LR, next);
     }
     regs.set_pc(if is_taken { target } else { next });
@@ -57,8 +61,8 @@ pub fn emulate(set: Set, what: &Emulation, insn: &Insn, regs: &mut dyn Registers
 }
 
 /// Counts if the condition wants it, and says whether it holds.
-fn is_taken(set: Set, condition: u8, bit: u8, regs: &mut dyn Registers) -> bool {
-    let wants = |what: u8| condition & what != 0;
+fn is_taken(set: Set, Condition { when, bit, .. }: Condition, regs: &mut dyn Registers) -> bool {
+    let wants = |what: u8| when & what != 0;
     let count_agrees = wants(UNCOUNTED) || {
         let count = set.cut(regs.get(CTR).wrapping_sub(1));
         regs.set(CTR, count);

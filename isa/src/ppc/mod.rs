@@ -11,7 +11,7 @@ pub mod rules;
 pub mod slot;
 
 use crate::abi::Abi;
-use crate::arch::{Arch, Isa};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
 use crate::entry;
 use crate::insn::Progress;
@@ -162,7 +162,10 @@ const fn isa<V: Variant>() -> Isa {
         stands: |insn, policy, function, around| rules::stands(V::SET, insn, policy, function, around),
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
-        emulate: |what, insn, regs, mem| emulate::emulate(V::SET, what, insn, regs, mem).map(|()| Then::Onwards),
+        emulate: |what, insn, regs, mem| match what {
+            Emulation::Ppc(what) => emulate::emulate(V::SET, what, insn, regs, mem).map(|()| Then::Onwards),
+            _ => Err(not_ours(insn)),
+        },
         detour: Some(V::DETOUR),
     }
 }

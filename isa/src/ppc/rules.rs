@@ -3,11 +3,14 @@
 //! One table for both policies and all three sets: the first row that matches decides, and a word that no row names may run anywhere. Where
 //! the two columns differ, Linux 6.1 accepts what a trap breaks, or what it steps with a second trap that is not needed.
 
+use super::abi::{CTR, LR, TAR, r};
 use super::decode::{is_prefix, signed, word};
-use super::{LENGTH, Set, emulate, slot};
+use super::emulate::{self, Computation, Condition};
+use super::{LENGTH, Set, slot};
+use crate::arch::Emulation;
 use crate::function::{Exclusive, between_exclusives};
 use crate::insn::Insn;
-use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use Errno::EINVAL;
 use Verdict::{Boost, Compute, Refuse, Step};
@@ -58,7 +61,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Policy::Linux61 => found.map_or(Step, |row| row.linux),
     };
     match verdict {
-        Compute(computation) => Ok(Plan::Emulate(computation(insn, word))),
+        Compute(computation) => Ok(Plan::Emulate(Emulation::Ppc(computation(insn, word)))),
         Boost => Ok(Plan::Boost),
         Step => Ok(Plan::Step),
         Refuse(rule) => Err(rule.refusal()),
@@ -68,7 +71,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
 /// How an instruction runs, or why it may not be probed.
 #[derive(Clone, Copy)]
 enum Verdict {
-    Compute(fn(&Insn, u32) -> Emulation),
+    Compute(fn(&Insn, u32) -> Computation),
     Boost,
     Step,
     Refuse(&'static Rule),
@@ -198,26 +201,27 @@ pub(super) const fn mtspr(number: u32) -> u32 {
 }
 
 /// The condition of any branch, the bit of the condition register that it looks at, and whether it leaves a return address.
-fn branches(op: u8, word: u32, value: u64) -> Emulation {
-    Emulation { op, a: word as u8 & 1, b: (word >> 21) as u8 & 31, c: (word >> 16) as u8 & 31, value }
+fn condition(word: u32) -> Condition {
+    Condition { when: (word >> 21) as u8 & 31, bit: (word >> 16) as u8 & 31, links: word & 1 != 0 }
 }
 
 /// Where it goes stands in it. b is a bc that is always taken.
-fn branch(insn: &Insn, word: u32) -> Emulation {
-    let found = branches(emulate::BRANCH, word, insn.flow.target().unwrap_or(insn.address));
-    if word >> 26 == 18 { Emulation { b: emulate::ALWAYS, c: 0, ..found } } else { found }
+fn branch(insn: &Insn, word: u32) -> Computation {
+    let found = condition(word);
+    let found = if word >> 26 == 18 { Condition { when: emulate::ALWAYS, bit: 0, ..found } } else { found };
+    Computation::Branch(found, insn.flow.target().unwrap_or(insn.address))
 }
 
-fn branch_lr(_: &Insn, word: u32) -> Emulation {
-    branches(emulate::BRANCH_LR, word, 0)
+fn branch_lr(_: &Insn, word: u32) -> Computation {
+    Computation::BranchRegister(condition(word), LR)
 }
 
-fn branch_ctr(_: &Insn, word: u32) -> Emulation {
-    branches(emulate::BRANCH_CTR, word, 0)
+fn branch_ctr(_: &Insn, word: u32) -> Computation {
+    Computation::BranchRegister(condition(word), CTR)
 }
 
-fn branch_tar(_: &Insn, word: u32) -> Emulation {
-    branches(emulate::BRANCH_TAR, word, 0)
+fn branch_tar(_: &Insn, word: u32) -> Computation {
+    Computation::BranchRegister(condition(word), TAR)
 }
 
 /// The number in an addpcis stands in three pieces.
@@ -225,9 +229,9 @@ pub(super) fn pages(word: u32) -> i64 {
     signed((word >> 6 & 0x3ff) << 6 | (word >> 16 & 31) << 1 | word & 1, 16)
 }
 
-fn address(insn: &Insn, word: u32) -> Emulation {
+fn address(insn: &Insn, word: u32) -> Computation {
     let value = insn.next().wrapping_add_signed(pages(word) << 16);
-    Emulation { op: emulate::ADDRESS, b: (word >> 21) as u8 & 31, value, ..Emulation::default() }
+    Computation::Address(r((word >> 21) as u8 & 31), value)
 }
 
 /// May it be probed where it stands?

@@ -8,35 +8,58 @@ use super::Mode;
 use super::abi::{CX, FLAGS, FS_BASE, GS_BASE, SP};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
-use crate::plan::Emulation;
 use crate::regs::{Reg, Registers};
 
-/// Goes to `value`.
-pub const JUMP: u8 = 0;
-/// Goes to `value` on condition `a`, numbered as in the opcodes.
-pub const BRANCH: u8 = 1;
-/// Pushes the address behind and goes to `value`.
-pub const CALL: u8 = 2;
-/// Goes to where register `a` points.
-pub const JUMP_REGISTER: u8 = 3;
-/// Pushes the address behind and goes to where register `a` pointed before.
-pub const CALL_REGISTER: u8 = 4;
-/// Goes to where the word at an [`Place`] points.
-pub const JUMP_MEMORY: u8 = 5;
-/// Pushes the address behind and goes to where the word at an [`Place`] points.
-pub const CALL_MEMORY: u8 = 6;
-/// Pops the pc and `value` bytes more.
-pub const RETURN: u8 = 7;
-/// Counts, and goes to `value` as kind `a` says (the low two bits of the opcode); the counter has `b` bytes.
-pub const LOOP: u8 = 8;
-/// Pushes the low `a` bytes of the flags.
-pub const PUSH_FLAGS: u8 = 9;
-/// Pops the low `a` bytes of the flags.
-pub const POP_FLAGS: u8 = 10;
-/// Switches interrupts off.
-pub const CLEAR_INTERRUPTS: u8 = 11;
-/// Switches interrupts on. That they stay off for one more instruction is for the machine to see to.
-pub const SET_INTERRUPTS: u8 = 12;
+/// A computed instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computation {
+    /// Goes to an address.
+    Jump(u64),
+    /// Goes there on a condition, numbered as in the opcodes.
+    Branch(u8, u64),
+    /// Pushes the address behind and goes there.
+    Call(u64),
+    /// Goes to where a register points.
+    JumpRegister(Reg),
+    /// Pushes the address behind and goes to where a register pointed before.
+    CallRegister(Reg),
+    /// Goes to where a word of memory points.
+    JumpMemory(Operand),
+    /// Pushes the address behind and goes to where a word of memory pointed before.
+    CallMemory(Operand),
+    /// Pops the pc and so many bytes more.
+    Return(u16),
+    /// Counts, and goes to `target` or not.
+    Loop {
+        /// What must be so beside the count.
+        kind: LoopKind,
+        /// Bytes of the counter.
+        counter: u8,
+        /// Where to.
+        target: u64,
+    },
+    /// Pushes so many low bytes of the flags.
+    PushFlags(u8),
+    /// Pops so many low bytes of the flags.
+    PopFlags(u8),
+    /// Switches interrupts off.
+    ClearInterrupts,
+    /// Switches interrupts on. That they stay off for one more instruction is for the machine to see to.
+    SetInterrupts,
+}
+
+/// Instructions that go somewhere by a counter, in the order of their opcodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopKind {
+    /// `loopne`: not at 0, if the last result was not zero.
+    WhileNotZero,
+    /// `loope`: not at 0, if the last result was zero.
+    WhileZero,
+    /// `loop`: not at 0.
+    Always,
+    /// `jcxz`: at 0, and nothing is counted.
+    IfCounterIsZero,
+}
 
 const CARRY: u64 = 1 << 0;
 const PARITY: u64 = 1 << 2;
@@ -52,16 +75,13 @@ const POPPED: u64 = 0x0024_7fd5;
 /// What `pushf` can show: not RF, not VM, and nothing above the flags.
 const PUSHED: u64 = 0x00ff_ffff & !(RESUME | VIRTUAL_8086);
 
-/// No register: in [`Emulation::a`] and [`Emulation::b`] of an operation on memory.
-pub const NONE: u8 = 0xff;
-
-/// An effective address, packed into an [`Emulation`]: base register `a`, index register `b`, displacement `value`, and the rest in `c`.
+/// An operand in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The base register's number, or [`NONE`].
-    pub base: u8,
-    /// The index register's number, or [`NONE`].
-    pub index: u8,
+pub struct Operand {
+    /// The base register.
+    pub base: Option<Reg>,
+    /// The index register.
+    pub index: Option<Reg>,
     /// By what power of two the index is multiplied.
     pub scale: u8,
     /// The bytes that the sum is cut to: 2, 4 or 8.
@@ -83,88 +103,75 @@ pub enum Segment {
     Gs,
 }
 
-impl Place {
-    /// An operation `op` on the word here.
-    pub fn operand_of(self, op: u8) -> Emulation {
+impl Operand {
+    fn address(&self, mode: Mode, regs: &dyn Registers) -> u64 {
+        let part = |reg: Option<Reg>| reg.map_or(0, |reg| regs.get(reg));
+        let sum = self.displacement.wrapping_add(part(self.base)).wrapping_add(part(self.index) << (self.scale & 3));
         let segment = match self.segment {
             Segment::Flat => 0,
-            Segment::Fs => 1,
-            Segment::Gs => 2,
+            Segment::Fs => regs.get(FS_BASE),
+            Segment::Gs => regs.get(GS_BASE),
         };
-        let c = self.scale & 3 | segment << 2 | self.width << 4;
-        Emulation { op, a: self.base, b: self.index, c, value: self.displacement }
-    }
-
-    fn address(what: &Emulation, mode: Mode, regs: &dyn Registers) -> u64 {
-        let part = |number: u8| if number == NONE { 0 } else { regs.get(Reg(number)) };
-        let sum = what.value.wrapping_add(part(what.a)).wrapping_add(part(what.b) << (what.c & 3));
-        let segment = match what.c >> 2 & 3 {
-            0 => 0,
-            1 => regs.get(FS_BASE),
-            _ => regs.get(GS_BASE),
-        };
-        cut(sum, usize::from(what.c >> 4)).wrapping_add(segment) & mode.mask()
+        cut(sum, usize::from(self.width)).wrapping_add(segment) & mode.mask()
     }
 }
 
 /// Computes an instruction and sets the pc. On a fault nothing has changed.
-pub fn emulate(mode: Mode, what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
+pub fn emulate(mode: Mode, what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let next = insn.next() & mode.mask();
-    let flags = regs.get(FLAGS);
-    let pc = match what.op {
-        JUMP => what.value,
-        BRANCH => {
-            if holds(what.a, flags) {
-                what.value
+    let pc = match *what {
+        Computation::Jump(target) => target,
+        Computation::Branch(condition, target) => {
+            if holds(condition, regs.get(FLAGS)) {
+                target
             } else {
                 next
             }
         }
-        CALL => {
-            push(mode, next, mode.word(), regs, mem)?;
-            what.value
-        }
-        JUMP_REGISTER => regs.get(Reg(what.a)),
-        CALL_REGISTER => {
-            let target = regs.get(Reg(what.a));
+        Computation::Call(target) => {
             push(mode, next, mode.word(), regs, mem)?;
             target
         }
-        JUMP_MEMORY => mem.read_number(Place::address(what, mode, regs), mode.word())?,
-        CALL_MEMORY => {
-            let target = mem.read_number(Place::address(what, mode, regs), mode.word())?;
+        Computation::JumpRegister(reg) => regs.get(reg),
+        Computation::CallRegister(reg) => {
+            let target = regs.get(reg);
             push(mode, next, mode.word(), regs, mem)?;
             target
         }
-        RETURN => pop(mode, mode.word(), what.value, regs, mem)?,
-        LOOP => {
-            if count(mode, what, flags, regs) {
-                what.value
+        Computation::JumpMemory(operand) => mem.read_number(operand.address(mode, regs), mode.word())?,
+        Computation::CallMemory(operand) => {
+            let target = mem.read_number(operand.address(mode, regs), mode.word())?;
+            push(mode, next, mode.word(), regs, mem)?;
+            target
+        }
+        Computation::Return(more) => pop(mode, mode.word(), more.into(), regs, mem)?,
+        Computation::Loop { kind, counter, target } => {
+            if count(mode, kind, counter, regs) {
+                target
             } else {
                 next
             }
         }
-        PUSH_FLAGS => {
-            push(mode, flags & PUSHED, usize::from(what.a), regs, mem)?;
+        Computation::PushFlags(size) => {
+            push(mode, regs.get(FLAGS) & PUSHED, usize::from(size), regs, mem)?;
             next
         }
-        POP_FLAGS => {
-            let size = usize::from(what.a);
+        Computation::PopFlags(size) => {
+            let size = usize::from(size);
+            let flags = regs.get(FLAGS);
             let popped = pop(mode, size, 0, regs, mem)?;
             let changed = cut(POPPED, size);
             regs.set(FLAGS, flags & !changed & !RESUME | popped & changed);
             next
         }
-        CLEAR_INTERRUPTS => {
-            regs.set(FLAGS, flags & !INTERRUPTS);
+        Computation::ClearInterrupts => {
+            regs.set(FLAGS, regs.get(FLAGS) & !INTERRUPTS);
             next
         }
-        SET_INTERRUPTS => {
-            regs.set(FLAGS, flags | INTERRUPTS);
+        Computation::SetInterrupts => {
+            regs.set(FLAGS, regs.get(FLAGS) | INTERRUPTS);
             next
         }
-        // None of ours: the CPU is left to run the copy.
-        _ => return Err(Fault { address: insn.address, write: false }),
     };
     regs.set_pc(pc & mode.mask());
     Ok(())
@@ -201,25 +208,24 @@ fn holds(condition: u8, flags: u64) -> bool {
     even != (condition & 1 != 0)
 }
 
-/// Counts for `loopne`, `loope` and `loop`, only looks for `jcxz`, and says whether to jump.
-fn count(mode: Mode, what: &Emulation, flags: u64, regs: &mut dyn Registers) -> bool {
-    const JCXZ: u8 = 3;
-    let size = usize::from(what.b);
+/// Counts, where the instruction does, and says whether to jump.
+fn count(mode: Mode, kind: LoopKind, size: u8, regs: &mut dyn Registers) -> bool {
+    let size = usize::from(size);
     let whole = regs.get(CX);
     let counter = cut(whole, size);
-    if what.a == JCXZ {
+    if kind == LoopKind::IfCounterIsZero {
         return counter == 0;
     }
     let counter = cut(counter.wrapping_sub(1), size);
     // As with any register: a 32-bit result clears the upper half, a 16-bit one keeps what is above.
     let kept = if size == 2 { whole & !0xffff } else { 0 };
     regs.set(CX, (kept | counter) & mode.mask());
-    let zero = flags & ZERO != 0;
+    let zero = regs.get(FLAGS) & ZERO != 0;
     counter != 0
-        && match what.a {
-            0 => !zero,
-            1 => zero,
-            _ => true,
+        && match kind {
+            LoopKind::WhileNotZero => !zero,
+            LoopKind::WhileZero => zero,
+            LoopKind::Always | LoopKind::IfCounterIsZero => true,
         }
 }
 
@@ -235,6 +241,7 @@ mod tests {
     use super::super::abi::{AX, BX, R15, SI};
     use super::super::{I386, X86_64, rules};
     use super::*;
+    use crate::arch::Emulation;
     use crate::mem::ByteOrder;
     use crate::plan::{Plan, Policy};
 
@@ -529,14 +536,13 @@ mod tests {
         }
     }
 
-    /// KP-2: an emulation that no plan gave is left to the CPU.
+    /// KP-2: what another ISA has decoded is left to the CPU.
     #[test]
-    fn an_unknown_operation_is_not_computed() {
+    fn what_is_another_isas_is_not_computed() {
         let insn = (X86_64.decode)(HERE, &[0x90]).expect("nop");
         let mut toy = Toy::new();
         let mut memory = toy.memory;
-        let what = Emulation { op: SET_INTERRUPTS + 1, ..Emulation::default() };
-        let result = (X86_64.emulate)(&what, &insn, &mut toy, &mut Ram(&mut memory, 0..0));
+        let result = (X86_64.emulate)(&Emulation::AsWritten, &insn, &mut toy, &mut Ram(&mut memory, 0..0));
         assert_eq!((result.is_err(), toy.pc), (true, HERE));
     }
 }

@@ -4,10 +4,12 @@
 //!, and neither do these rows: `vpor` is taken for a jump.
 
 use super::Mode;
+use super::emulate::Computation;
 use super::rules::{self, BREAKPOINT, FAR, HYPERVISOR, MARKER, MASKING, RETURN, THROUGH_MEMORY, TOO_LONG, UNKNOWN};
 use super::shape::{Map, Shape, address_size};
+use crate::arch::Emulation;
 use crate::insn::{Insn, LONGEST};
-use crate::plan::{Emulation, Plan, Rule};
+use crate::plan::{Plan, Rule};
 use core::ops::RangeInclusive;
 
 /// The first row that matches refuses.
@@ -47,7 +49,7 @@ pub(super) fn verdict(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
         return Err(&TOO_LONG);
     }
     if let Some(computation) = rules::computation(mode, insn, &shape).or_else(|| far_return(&shape)) {
-        return Ok(Plan::Emulate(computation));
+        return Ok(Plan::Emulate(Emulation::X86(computation)));
     }
     Ok(if may_boost(&shape) && insn.bytes().len() <= LONGEST_BOOSTED { Plan::Boost } else { Plan::Step })
 }
@@ -56,8 +58,8 @@ pub(super) fn verdict(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
 const LONGEST_BOOSTED: usize = 10;
 
 /// Far returns are emulated as near ones: what the code segment is loaded with stays on the stack.
-fn far_return(shape: &Shape) -> Option<Emulation> {
-    matches!(shape.first_opcode(), 0xca | 0xcb).then(|| Emulation { op: super::emulate::RETURN, ..Emulation::default() })
+fn far_return(shape: &Shape) -> Option<Computation> {
+    matches!(shape.first_opcode(), 0xca | 0xcb).then_some(Computation::Return(0))
 }
 
 /// can_boost, exception table apart.

@@ -10,7 +10,7 @@ pub mod rules;
 pub mod shape;
 pub mod slot;
 
-use crate::arch::{Arch, Isa};
+use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
 use crate::linux::{Dispatcher, Linux, SystemCalls};
 use crate::mem::ByteOrder;
@@ -57,7 +57,10 @@ pub static I386: Isa = Isa {
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
+    emulate: |what, insn, regs, mem| match what {
+        Emulation::X86(what) => emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
+        _ => Err(not_ours(insn)),
+    },
     detour: Some(&detour::BITS_32),
     linux: Linux {
         system_calls: SystemCalls {
@@ -106,6 +109,9 @@ const LONG: Isa = Isa {
     stands: |_, _, _, _| Ok(()),
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
-    emulate: |what, insn, regs, mem| emulate::emulate(Mode::Bits64, what, insn, regs, mem).map(|()| Then::Onwards),
+    emulate: |what, insn, regs, mem| match what {
+        Emulation::X86(what) => emulate::emulate(Mode::Bits64, what, insn, regs, mem).map(|()| Then::Onwards),
+        _ => Err(not_ours(insn)),
+    },
     detour: Some(&detour::BITS_64),
 };

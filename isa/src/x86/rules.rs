@@ -4,11 +4,13 @@
 //! This file is what is right; what Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken
 //! for the legacy one with its opcode.
 
-use super::emulate::{self, Place, Segment};
+use super::emulate::{Computation, LoopKind, Operand, Segment};
 use super::shape::{Map, Shape, address_size};
 use super::{Mode, decode, linux};
+use crate::arch::Emulation;
 use crate::insn::{Flow, Insn};
-use crate::plan::{Emulation, Errno, Plan, Policy, Refusal, Rule};
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
+use crate::regs::Reg;
 use iced_x86::{Instruction, Mnemonic, Register};
 
 use Errno::{EINVAL, ENOSPC, EOPNOTSUPP};
@@ -123,7 +125,7 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     if !matches!(shape.map, Map::Vector(_))
         && let Some(computation) = computation(mode, insn, &shape).or_else(|| through_memory(&shape, &known))
     {
-        return Ok(Plan::Emulate(computation));
+        return Ok(Plan::Emulate(Emulation::X86(computation)));
     }
     if insn.flow != Flow::Next {
         return Err(&SOFTWARE_INTERRUPT);
@@ -135,51 +137,55 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
 }
 
 /// What is computed instead of an instruction that Linux emulates too: by its first opcode byte.
-pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Emulation> {
+pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Computation> {
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
     let target = insn.next().wrapping_add_signed(sign_extended(immediate)) & mode.mask();
     let flags_size = match (shape.prefixes.has(0x66), mode) {
         (true, _) if shape.rex & 8 == 0 => 2,
         (_, mode) => mode.word() as u8,
     };
-    let of = |op: u8, a: u8, value: u64| Some(Emulation { op, a, value, ..Emulation::default() });
-    match (shape.first_opcode(), shape.opcode) {
-        (0x70..=0x7f, condition) => of(emulate::BRANCH, condition & 15, target),
-        (0x0f, condition @ 0x80..=0x8f) if shape.map == Map::Two => of(emulate::BRANCH, condition & 15, target),
-        (0x9c, _) => of(emulate::PUSH_FLAGS, flags_size, 0),
-        (0x9d, _) => of(emulate::POP_FLAGS, flags_size, 0),
-        (0xc2 | 0xc3, _) => of(emulate::RETURN, 0, released(immediate)),
-        (0xe0..=0xe3, kind) => {
-            let b = address_size(mode, shape.prefixes) as u8;
-            Some(Emulation { op: emulate::LOOP, a: kind & 3, b, c: 0, value: target })
+    Some(match (shape.first_opcode(), shape.opcode) {
+        (0x70..=0x7f, condition) => Computation::Branch(condition & 15, target),
+        (0x0f, condition @ 0x80..=0x8f) if shape.map == Map::Two => Computation::Branch(condition & 15, target),
+        (0x9c, _) => Computation::PushFlags(flags_size),
+        (0x9d, _) => Computation::PopFlags(flags_size),
+        (0xc2 | 0xc3, _) => Computation::Return(released(immediate)),
+        (0xe0..=0xe3, opcode) => {
+            let kind = match opcode & 3 {
+                0 => LoopKind::WhileNotZero,
+                1 => LoopKind::WhileZero,
+                2 => LoopKind::Always,
+                _ => LoopKind::IfCounterIsZero,
+            };
+            Computation::Loop { kind, counter: address_size(mode, shape.prefixes) as u8, target }
         }
-        (0xe8, _) => of(emulate::CALL, 0, target),
-        (0xe9 | 0xeb, _) => of(emulate::JUMP, 0, target),
-        (0xfa, _) => of(emulate::CLEAR_INTERRUPTS, 0, 0),
-        (0xfb, _) => of(emulate::SET_INTERRUPTS, 0, 0),
+        (0xe8, _) => Computation::Call(target),
+        (0xe9 | 0xeb, _) => Computation::Jump(target),
+        (0xfa, _) => Computation::ClearInterrupts,
+        (0xfb, _) => Computation::SetInterrupts,
         (0xff, _) if shape.is_register() => {
-            let register = shape.modrm.unwrap_or(0) & 7 | (shape.rex & 1) << 3;
+            let register = Reg(shape.modrm.unwrap_or(0) & 7 | (shape.rex & 1) << 3);
             match shape.reg() {
-                2 => of(emulate::CALL_REGISTER, register, 0),
-                4 => of(emulate::JUMP_REGISTER, register, 0),
-                _ => None,
+                2 => Computation::CallRegister(register),
+                4 => Computation::JumpRegister(register),
+                _ => return None,
             }
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
 /// Calls and jumps through memory, which Linux 6.1 refuses.
-fn through_memory(shape: &Shape, known: &Instruction) -> Option<Emulation> {
-    let op = match (shape.first_opcode(), shape.reg()) {
-        (0xff, 2) => emulate::CALL_MEMORY,
-        (0xff, 4) => emulate::JUMP_MEMORY,
+fn through_memory(shape: &Shape, known: &Instruction) -> Option<Computation> {
+    let through: fn(Operand) -> Computation = match (shape.first_opcode(), shape.reg()) {
+        (0xff, 2) => Computation::CallMemory,
+        (0xff, 4) => Computation::JumpMemory,
         _ => return None,
     };
     // A distance from the next instruction has become the address itself.
     let number = |register: Register| match register {
-        Register::None | Register::RIP | Register::EIP => emulate::NONE,
-        register => register.number() as u8,
+        Register::None | Register::RIP | Register::EIP => None,
+        register => Some(Reg(register.number() as u8)),
     };
     let wide = [known.memory_base(), known.memory_index()].into_iter().find(|register| *register != Register::None);
     let width = wide.map_or(known.memory_displ_size() as usize, |register| register.size());
@@ -188,19 +194,18 @@ fn through_memory(shape: &Shape, known: &Instruction) -> Option<Emulation> {
         Register::GS => Segment::Gs,
         _ => Segment::Flat,
     };
-    let place = Place {
+    Some(through(Operand {
         base: number(known.memory_base()),
         index: number(known.memory_index()),
         scale: known.memory_index_scale().trailing_zeros() as u8,
         width: width as u8,
         segment,
         displacement: known.memory_displacement64(),
-    };
-    Some(place.operand_of(op))
+    }))
 }
 
-fn released(immediate: &[u8]) -> u64 {
-    immediate.try_into().map_or(0, |bytes| u64::from(u16::from_le_bytes(bytes)))
+fn released(immediate: &[u8]) -> u16 {
+    immediate.try_into().map_or(0, u16::from_le_bytes)
 }
 
 pub(super) fn sign_extended(immediate: &[u8]) -> i64 {

@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 use trapline_isa::abi::{Abi, ReturnAddress};
-use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::arch::{Arch, Emulation, Isa};
 use trapline_isa::detour::Detour;
 use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
 use trapline_isa::linux::{Linux, SystemCalls};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::plan::{Copy, Emulation, Errno, Plan, Refusal, Tail, Then};
+use trapline_isa::plan::{Copy, Errno, Plan, Refusal, Tail, Then};
 use trapline_isa::regs::{Reg, Registers};
 
 /// The stack pointer.
@@ -276,7 +276,7 @@ fn plan(insn: &Insn) -> Result<Plan, Refusal> {
     match row.map(|(_, _, way)| *way) {
         Some(Way::Boost) => Ok(Plan::Boost),
         Some(Way::Step) => Ok(Plan::Step),
-        Some(Way::Emulate) => Ok(Plan::Emulate(Emulation::default())),
+        Some(Way::Emulate) => Ok(Plan::Emulate(Emulation::AsWritten)),
         Some(Way::Refuse(errno, why)) => Err(Refusal::new(errno, why)),
         None => Err(Refusal::new(Errno::EINVAL, "this is no instruction")),
     }

@@ -3,8 +3,6 @@
 use super::*;
 use crate::arm::emulate;
 
-pub(super) const NONE: Emulation = Emulation { op: emulate::NOTHING, a: 0, b: 0, c: 0, value: 0 };
-
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = &[
     //     mask         value        registers  Linux 6.1     best
@@ -173,47 +171,47 @@ pub(super) static TABLE: &[Row] = &[
     refuse(0x0c00_0000, 0x0c00_0000, &COPROCESSOR),
 ];
 
-pub(super) fn nothing(_: &Insn, _: u32) -> Emulation {
-    NONE
+pub(super) fn nothing(_: &Insn, _: u32) -> Computation {
+    Computation::Nothing
 }
 
 /// b, bl and blx.
-fn jump(insn: &Insn, word: u32) -> Emulation {
+fn jump(insn: &Insn, word: u32) -> Computation {
     let exchanges = word >> 28 == 15;
     let links = exchanges || word >> 24 & 1 != 0;
-    let value = insn.flow.target().unwrap_or(insn.address);
-    Emulation { op: emulate::JUMP, a: emulate::ALWAYS, b: links.into(), c: exchanges.into(), value }
+    Computation::Jump { condition: emulate::ALWAYS, links, exchanges, target: target(insn) }
 }
 
-fn exchange(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::EXCHANGE, a: word as u8 & 15, b: (word >> 5 & 1) as u8, ..NONE }
+/// Where it goes; a 32-bit address.
+pub(super) fn target(insn: &Insn) -> u32 {
+    insn.flow.target().unwrap_or(insn.address) as u32
 }
 
-fn read_status(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::READ_STATUS, a: (word >> 12) as u8 & 15, ..NONE }
+fn exchange(_: &Insn, word: u32) -> Computation {
+    Computation::Exchange { register: word as u8 & 15, links: word >> 5 & 1 != 0 }
 }
 
-fn mask(_: &Insn, word: u32) -> Emulation {
-    let unmasks = word >> 18 & 1 == 0;
-    Emulation { op: emulate::MASK, a: unmasks.into(), value: u64::from(word) & emulate::MASKS, ..NONE }
+fn read_status(_: &Insn, word: u32) -> Computation {
+    Computation::ReadStatus((word >> 12) as u8 & 15)
 }
 
-pub(super) fn whole(op: u8, word: u32) -> Emulation {
-    Emulation { op, value: word.into(), ..NONE }
+fn mask(_: &Insn, word: u32) -> Computation {
+    let masks = word & emulate::MASKS;
+    if word >> 18 & 1 == 0 { Computation::Unmask(masks) } else { Computation::Mask(masks) }
 }
 
-fn alu(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::ALU, word)
+fn alu(_: &Insn, word: u32) -> Computation {
+    Computation::Alu(word)
 }
 
-fn transfer(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::TRANSFER, word)
+fn transfer(_: &Insn, word: u32) -> Computation {
+    Computation::Transfer(word)
 }
 
-fn extra(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::EXTRA, word)
+fn extra(_: &Insn, word: u32) -> Computation {
+    Computation::Extra(word)
 }
 
-fn block(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::BLOCK, word)
+fn block(_: &Insn, word: u32) -> Computation {
+    Computation::Block(word)
 }

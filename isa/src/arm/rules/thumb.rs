@@ -1,8 +1,8 @@
 //! Thumb, first the 16-bit, then the 32-bit groups; the last row of a group refuses what no other row of the group names.
 
-use super::a32::{NONE, nothing, whole};
+use super::a32::{nothing, target};
 use super::*;
-use crate::arm::emulate::{self, ALWAYS};
+use crate::arm::emulate::ALWAYS;
 
 #[rustfmt::skip]
 pub(super) static T16: &[Row] = &[
@@ -196,132 +196,128 @@ fn aligned(insn: &Insn) -> u32 {
     (insn.address as u32).wrapping_add(Set::Thumb.bias()) & !3
 }
 
-fn jump_on(insn: &Insn, condition: u8, links: bool, exchanges: bool) -> Emulation {
-    let value = insn.flow.target().unwrap_or(insn.address);
-    Emulation { op: emulate::JUMP, a: condition, b: links.into(), c: exchanges.into(), value }
+fn jump_on(insn: &Insn, condition: u8, links: bool, exchanges: bool) -> Computation {
+    Computation::Jump { condition, links, exchanges, target: target(insn) }
 }
 
-fn jump_16(insn: &Insn, word: u32) -> Emulation {
+fn jump_16(insn: &Insn, word: u32) -> Computation {
     jump_on(insn, (word >> 8) as u8 & 15, false, false)
 }
 
-fn jump_32(insn: &Insn, word: u32) -> Emulation {
+fn jump_32(insn: &Insn, word: u32) -> Computation {
     jump_on(insn, (word >> 22) as u8 & 15, false, false)
 }
 
 /// Those without a condition: b of both sizes, bl, blx.
-fn jump(insn: &Insn, word: u32) -> Emulation {
+fn jump(insn: &Insn, word: u32) -> Computation {
     let is_wide = insn.bytes().len() == crate::arm::LENGTH;
     jump_on(insn, ALWAYS, is_wide && word >> 14 & 1 != 0, is_wide && word >> 12 & 1 == 0)
 }
 
-fn exchange(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::EXCHANGE, a: (word >> 3) as u8 & 15, b: (word >> 7 & 1) as u8, ..NONE }
+fn exchange(_: &Insn, word: u32) -> Computation {
+    Computation::Exchange { register: (word >> 3) as u8 & 15, links: word >> 7 & 1 != 0 }
 }
 
-fn compare(insn: &Insn, word: u32) -> Emulation {
-    let value = insn.flow.target().unwrap_or(insn.address);
-    Emulation { op: emulate::COMPARE, a: word as u8 & 7, b: (word >> 11 & 1) as u8, value, ..NONE }
+fn compare(insn: &Insn, word: u32) -> Computation {
+    Computation::Compare { register: word as u8 & 7, if_not: word >> 11 & 1 != 0, target: target(insn) }
 }
 
-fn if_then(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::IF_THEN, value: u64::from(word & 0xff), ..NONE }
+fn if_then(_: &Insn, word: u32) -> Computation {
+    Computation::IfThen(word as u8)
 }
 
-fn mask(_: &Insn, word: u32) -> Emulation {
-    let unmasks = word >> 4 & 1 == 0;
-    Emulation { op: emulate::MASK, a: unmasks.into(), value: u64::from(word & 7) << 6, ..NONE }
+fn mask(_: &Insn, word: u32) -> Computation {
+    let masks = (word & 7) << 6;
+    if word >> 4 & 1 == 0 { Computation::Unmask(masks) } else { Computation::Mask(masks) }
 }
 
-fn read_status(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::READ_STATUS, a: (word >> 8) as u8 & 15, ..NONE }
+fn read_status(_: &Insn, word: u32) -> Computation {
+    Computation::ReadStatus((word >> 8) as u8 & 15)
 }
 
 /// add, cmp and mov of high registers.
-fn high(_: &Insn, word: u32) -> Emulation {
+fn high(_: &Insn, word: u32) -> Computation {
     let (second, first) = (word >> 3 & 15, word >> 4 & 8 | word & 7);
     let operation = match word >> 8 & 3 {
         0 => 0xe080_0000 | first << 16 | first << 12,
         1 => 0xe150_0000 | first << 16,
         _ => 0xe1a0_0000 | first << 12,
     };
-    whole(emulate::ALU, operation | second)
+    Computation::Alu(operation | second)
 }
 
-fn literal_16(insn: &Insn, word: u32) -> Emulation {
-    let value = aligned(insn).wrapping_add((word & 0xff) << 2).into();
-    Emulation { op: emulate::LITERAL, a: (word >> 8) as u8 & 7, b: 4, c: 0, value }
+fn literal_16(insn: &Insn, word: u32) -> Computation {
+    let from = aligned(insn).wrapping_add((word & 0xff) << 2);
+    Computation::Literal { register: (word >> 8) as u8 & 7, bytes: 4, is_signed: false, from }
 }
 
-fn address_16(insn: &Insn, word: u32) -> Emulation {
-    let value = aligned(insn).wrapping_add((word & 0xff) << 2).into();
-    Emulation { op: emulate::ADDRESS, a: (word >> 8) as u8 & 7, value, ..NONE }
+fn address_16(insn: &Insn, word: u32) -> Computation {
+    Computation::Address { register: (word >> 8) as u8 & 7, value: aligned(insn).wrapping_add((word & 0xff) << 2) }
 }
 
-fn on_stack(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::TRANSFER, 0xe58d_0000 | (word >> 11 & 1) << 20 | (word >> 8 & 7) << 12 | (word & 0xff) << 2)
+fn on_stack(_: &Insn, word: u32) -> Computation {
+    Computation::Transfer(0xe58d_0000 | (word >> 11 & 1) << 20 | (word >> 8 & 7) << 12 | (word & 0xff) << 2)
 }
 
 /// The immediate is shifted left by 2, which is rotated right by 30.
-fn stack_address(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::ALU, 0xe28d_0f00 | (word >> 8 & 7) << 12 | word & 0xff)
+fn stack_address(_: &Insn, word: u32) -> Computation {
+    Computation::Alu(0xe28d_0f00 | (word >> 8 & 7) << 12 | word & 0xff)
 }
 
-fn stack_pointer(_: &Insn, word: u32) -> Emulation {
+fn stack_pointer(_: &Insn, word: u32) -> Computation {
     let operation = if word >> 7 & 1 == 0 { 0xe28d_df00 } else { 0xe24d_df00 };
-    whole(emulate::ALU, operation | word & 0x7f)
+    Computation::Alu(operation | word & 0x7f)
 }
 
-fn pop(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::BLOCK, 0xe8bd_8000 | word & 0xff)
+fn pop(_: &Insn, word: u32) -> Computation {
+    Computation::Block(0xe8bd_8000 | word & 0xff)
 }
 
 /// Both sets have the same bits for it.
-fn block(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::BLOCK, 0xe800_0000 | word & 0x01bf_ffff)
+fn block(_: &Insn, word: u32) -> Computation {
+    Computation::Block(0xe800_0000 | word & 0x01bf_ffff)
 }
 
-fn pair(insn: &Insn, word: u32) -> Emulation {
+fn pair(insn: &Insn, word: u32) -> Computation {
     let offset = (word & 0xff) << 2;
-    let value = if word >> 23 & 1 != 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
-    let is_store = word >> 20 & 1 == 0;
-    let (a, b) = ((word >> 12) as u8 & 15, (word >> 8) as u8 & 15);
-    Emulation { op: emulate::LITERAL_PAIR, a, b, c: is_store.into(), value: value.into() }
+    let at = if word >> 23 & 1 != 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
+    let (low, high) = ((word >> 12) as u8 & 15, (word >> 8) as u8 & 15);
+    if word >> 20 & 1 == 0 { Computation::StorePair { low, high, to: at } } else { Computation::LoadPair { low, high, from: at } }
 }
 
-fn table(_: &Insn, word: u32) -> Emulation {
-    Emulation { op: emulate::TABLE, a: (word >> 16) as u8 & 15, b: word as u8 & 15, c: (word >> 4 & 1) as u8, value: 0 }
+fn table(_: &Insn, word: u32) -> Computation {
+    Computation::Table { base: (word >> 16) as u8 & 15, index: word as u8 & 15, has_halfwords: word >> 4 & 1 != 0 }
 }
 
 /// The immediate is in three parts.
-fn address_32(insn: &Insn, word: u32) -> Emulation {
+fn address_32(insn: &Insn, word: u32) -> Computation {
     let offset = (word >> 26 & 1) << 11 | (word >> 12 & 7) << 8 | word & 0xff;
     let value = if word >> 23 & 1 == 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
-    Emulation { op: emulate::ADDRESS, a: (word >> 8) as u8 & 15, value: value.into(), ..NONE }
+    Computation::Address { register: (word >> 8) as u8 & 15, value }
 }
 
-fn literal_word(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::TRANSFER, 0xe51f_0000 | word & 0x0080_ffff)
+fn literal_word(_: &Insn, word: u32) -> Computation {
+    Computation::Transfer(0xe51f_0000 | word & 0x0080_ffff)
 }
 
-fn literal_part(insn: &Insn, word: u32) -> Emulation {
+fn literal_part(insn: &Insn, word: u32) -> Computation {
     let offset = word & 0xfff;
-    let value = if word >> 23 & 1 != 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
-    let (size, is_signed) = (1 + (word >> 21 & 1), word >> 24 & 1);
-    Emulation { op: emulate::LITERAL, a: (word >> 12) as u8 & 15, b: size as u8, c: is_signed as u8, value: value.into() }
+    let from = if word >> 23 & 1 != 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
+    let (size, is_signed) = (1 + (word >> 21 & 1), word >> 24 & 1 != 0);
+    Computation::Literal { register: (word >> 12) as u8 & 15, bytes: size as u8, is_signed, from }
 }
 
 /// An offset of 8 bits, before or after, with or without write-back.
-fn transfer_8(_: &Insn, word: u32) -> Emulation {
+fn transfer_8(_: &Insn, word: u32) -> Computation {
     let (is_pre, is_up, is_written_back) = (word >> 10 & 1, word >> 9 & 1, word >> 8 & word >> 10 & 1);
-    whole(emulate::TRANSFER, 0xe400_0000 | is_pre << 24 | is_up << 23 | is_written_back << 21 | word & 0x001f_f0ff)
+    Computation::Transfer(0xe400_0000 | is_pre << 24 | is_up << 23 | is_written_back << 21 | word & 0x001f_f0ff)
 }
 
-fn transfer_12(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::TRANSFER, 0xe580_0000 | word & 0x001f_ffff)
+fn transfer_12(_: &Insn, word: u32) -> Computation {
+    Computation::Transfer(0xe580_0000 | word & 0x001f_ffff)
 }
 
 /// A register, shifted left by 0 to 3.
-fn transfer_register(_: &Insn, word: u32) -> Emulation {
-    whole(emulate::TRANSFER, 0xe780_0000 | word & 0x001f_f00f | (word >> 4 & 3) << 7)
+fn transfer_register(_: &Insn, word: u32) -> Computation {
+    Computation::Transfer(0xe780_0000 | word & 0x001f_f00f | (word >> 4 & 3) << 7)
 }

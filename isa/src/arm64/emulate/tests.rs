@@ -5,6 +5,7 @@
 use super::super::ARM64;
 use super::super::abi::{FP, SP, V0};
 use super::*;
+use crate::arch::Emulation;
 use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::regs::Reg;
@@ -214,7 +215,6 @@ fn a_fault_changes_nothing() {
         assert_eq!(cpu, toy(), "{word:08x}");
     }
     let insn = (ARM64.decode)(HERE, &[0; 4]).expect("a whole word");
-    let unknown = Emulation { op: 0xff, ..Emulation::default() };
-    assert!(emulate(&unknown, &insn, &mut toy(), &mut Text).is_err(), "what is no computation of ours");
+    assert!((ARM64.emulate)(&Emulation::AsWritten, &insn, &mut toy(), &mut Text).is_err(), "what is no computation of ours");
     assert_eq!(FP, x(29));
 }

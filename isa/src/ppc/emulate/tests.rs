@@ -7,6 +7,7 @@ use super::super::rules;
 use super::*;
 use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
+use crate::ppc::abi::{TAR, r};
 
 const HERE: u64 = 0xc000_0000_0101_0ff0;
 
@@ -63,7 +64,7 @@ fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u
     let mut expected = cpu.clone();
     let insn = decode(set, set.cut(HERE), &set.bytes(word)).expect("a whole word");
     let Ok(Plan::Emulate(computed)) = rules::plan(set, &insn, Policy::Best) else { panic!("{what} is computed") };
-    emulate(set, &computed, &insn, &mut cpu, &mut NoMemory).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+    (set.isa().emulate)(&computed, &insn, &mut cpu, &mut NoMemory).unwrap_or_else(|fault| panic!("{what}: {fault}"));
     after.iter().for_each(|(reg, value)| expected.set(*reg, *value));
     expected.pc = cpu.pc;
     assert_eq!(cpu, expected, "{what}");

@@ -62,6 +62,10 @@ fn opinion(set: Set, word: u32, address: u64) -> Option<Opinion> {
     let found = capstone.disasm_count(&set.bytes(word), set.cut(address), 1).expect("capstone runs");
     let first = found.iter().next()?;
     let operands = first.op_str().unwrap_or_default();
+    // Of a bc whose hint is one that the architecture reserves it prints the name alone.
+    if word >> 26 == 16 && operands.is_empty() {
+        return None;
+    }
     let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
     let target = match last.strip_prefix("0x") {
         Some(number) => u64::from_str_radix(number, 16).ok(),

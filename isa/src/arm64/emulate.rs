@@ -79,9 +79,12 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &
             next
         }
         Computation::Load { register, bytes, is_signed, from } => {
-            let loaded = mem.read_number(from, usize::from(bytes))?;
-            let unused = 64 - 8 * u32::from(bytes.clamp(1, 8));
-            write(regs, register, if is_signed { ((loaded << unused) as i64 >> unused) as u64 } else { loaded });
+            let mut loaded = mem.read_number(from, usize::from(bytes))?;
+            if is_signed {
+                let unused = 64 - 8 * u32::from(bytes.clamp(1, 8));
+                loaded = ((loaded << unused) as i64 >> unused) as u64;
+            }
+            write(regs, register, loaded);
             next
         }
         Computation::LoadVector { register, bytes, from } => {

@@ -20,6 +20,7 @@ mod hit;
 mod index;
 mod instances;
 mod jprobe;
+mod jump;
 mod lifecycle;
 mod log;
 mod members;
@@ -39,6 +40,7 @@ pub mod script;
 mod seams;
 mod slots;
 mod stepped;
+mod surroundings;
 mod table;
 mod take_out;
 #[cfg(any(test, feature = "toy"))]

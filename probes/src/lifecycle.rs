@@ -6,8 +6,8 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
 use crate::guest::Guest;
+use crate::jump::{Jump, Obstacle};
 use crate::members::Action;
-use crate::optimizer::{Jump, Obstacle};
 use crate::point::Point;
 use crate::probe::Kprobe;
 use crate::slots::Slot;

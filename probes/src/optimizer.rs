@@ -6,34 +6,18 @@
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
-use crate::guest::{Cpu, Guest, Site, WINDOW_UNIT, Window};
-use crate::place::forgets_lock_prefixes;
+use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
+use crate::jump::{Jump, Obstacle, Under};
 use crate::point::{Point, Postponed};
-use crate::retprobe::SPLIT_OFF;
 use crate::slots::{Detours, FULL, Slot};
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::detour::{self, Detour, Form, NO_FAITHFUL};
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::Policy;
-use trapline_isa::region::{self, Region, Rule, Surroundings};
+use trapline_isa::region::{self, Region, Rule};
 
-/// How far a point has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Jump {
-    /// A breakpoint, or nothing.
-    #[default]
-    Plain,
-    /// A breakpoint; the worker will look at it, not before the point's `postponed` says. Hits run the region in the detour.
-    Optimising,
-    /// The jump is in the text.
-    Optimised,
-}
-
-/// The most bytes of an instruction.
-const LONGEST_INSN: u64 = trapline_isa::insn::LONGEST as u64;
 /// The most bytes of a region.
 const LONGEST: u64 = detour::LONGEST as u64;
 /// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine stands still is
@@ -66,74 +50,6 @@ impl Optimizer {
     /// The worker is to come after the delay, with all that wait until then.
     fn kick(&mut self, now: u64) {
         self.due = self.due.or(Some(now.saturating_add(self.delay)));
-    }
-}
-
-/// Why a point is not optimised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// It is, or nobody has asked.
-    None,
-    Knob,
-    Early,
-    Post,
-    Mirror,
-    Unarmed,
-    Internal,
-    Ftrace,
-    Shared,
-    Neighbour,
-    /// Something about this very place: the point has the sentence.
-    Found,
-}
-
-impl Obstacle {
-    #[rustfmt::skip]
-    pub const fn refusal(self) -> Option<Refusal> {
-        use Errno::{EBUSY, EEXIST};
-        let (errno, why) = match self {
-            Obstacle::None | Obstacle::Found => return None,
-            Obstacle::Knob =>      (EBUSY, "jump optimisation is switched off"),
-            Obstacle::Early =>     (EBUSY, "the guest is still patching its text at boot: jumps come afterwards"),
-            Obstacle::Post =>      (EBUSY, "a post-handler has to be told when the instruction has run"),
-            Obstacle::Mirror =>    (EBUSY, "a jprobe stands here"),
-            Obstacle::Unarmed =>   (EBUSY, "the probe is disabled"),
-            Obstacle::Internal =>  (EBUSY, "it is the machine's own"),
-            Obstacle::Ftrace =>    (EBUSY, "Linux would use its ftrace site"),
-            Obstacle::Shared =>    (EBUSY, "the guest has a breakpoint of its own here"),
-            Obstacle::Neighbour => (EEXIST, "another probe stands on an instruction under the jump"),
-        };
-        Some(Refusal::new(errno, why))
-    }
-}
-
-/// The bytes of a region, which is all that has to be remembered of it: what its instructions are is in them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Under {
-    len: u8,
-    bytes: [u8; Under::MOST],
-}
-
-impl Under {
-    /// A jump and an instruction that begins in its last byte: on no ISA that is more.
-    const MOST: usize = 24;
-    /// No region.
-    pub const NOTHING: Under = Under { len: 0, bytes: [0; Under::MOST] };
-
-    /// Those of this region; `None` if it is too long.
-    fn of(region: &Region) -> Option<Under> {
-        let mut under = Under { len: region.bytes().len() as u8, ..Under::NOTHING };
-        under.bytes.get_mut(..region.bytes().len())?.copy_from_slice(region.bytes());
-        Some(under)
-    }
-
-    #[inline]
-    pub fn is_nothing(&self) -> bool {
-        self.len == 0
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
     }
 }
 
@@ -371,14 +287,8 @@ impl Engine {
     fn region_of(&self, guest: &dyn Guest, point: &Point, policy: Policy) -> Result<Region, Refusal> {
         let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
         let function = symbol.start..symbol.start + symbol.size;
-        let parts = other_parts(guest, &symbol.name);
-        let mut text = Text { policy, parts, most: function.end, ..self.text_around(guest) };
+        let mut text = self.text_around(guest).of_function(guest, &symbol.name, function.end, policy);
         region::region(self.isa, policy, function, point.address(), &mut text)
-    }
-
-    /// The guest's text, probes taken out, with what is known about it.
-    pub(crate) fn text_around<'a>(&'a self, guest: &'a dyn Guest) -> Text<'a> {
-        Text { engine: self, guest, policy: self.policy, parts: Vec::new(), most: u64::MAX, at: 0, ahead: [0; AHEAD], len: 0 }
     }
 
     /// Takes a jump back, or the point out of the queue; the breakpoint stays.
@@ -476,88 +386,6 @@ fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], poin
     let fault = |fault: Fault| Refusal::because(Errno::EINVAL, format!("the text cannot be changed: {fault}"));
     guest.patch_text(at, breakpoint).map_err(fault)?;
     guest.patch_text(at + split as u64, &region.bytes()[split..length]).map_err(fault)
-}
-
-/// What compilers split off a function, or split it off from.
-fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
-    let other = name.strip_suffix(SPLIT_OFF).map_or_else(|| format!("{name}{SPLIT_OFF}"), ToString::to_string);
-    guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
-}
-
-/// How many bytes of text are read at a time: whoever walks a function asks for them instruction by instruction.
-const AHEAD: usize = 128;
-
-/// The guest's text as the checker sees it.
-pub(crate) struct Text<'a> {
-    engine: &'a Engine,
-    guest: &'a dyn Guest,
-    policy: Policy,
-    parts: Vec<Range<u64>>,
-    /// Nobody will ask for instructions that begin behind this.
-    most: u64,
-    /// What has been read: the first `len` of these bytes, from this address on.
-    at: u64,
-    ahead: [u8; AHEAD],
-    len: usize,
-}
-
-impl Text<'_> {
-    /// What has been read of these bytes, if it is all.
-    fn read_before(&self, address: u64, len: usize) -> Option<&[u8]> {
-        let from = usize::try_from(address.checked_sub(self.at)?).ok()?;
-        self.ahead[..self.len].get(from..from.checked_add(len)?)
-    }
-
-    /// Reads from there on as much as whoever walks on will want; nothing where not all of it can be read.
-    fn read_ahead(&mut self, address: u64, len: usize) {
-        let rest = self.most.checked_sub(address).and_then(|rest| usize::try_from(rest.saturating_add(LONGEST_INSN)).ok());
-        let wanted = rest.map_or(AHEAD, |rest| rest.clamp(len.min(AHEAD), AHEAD));
-        let is_read = self.engine.read_original(self.guest, address, &mut self.ahead[..wanted]).is_ok();
-        (self.at, self.len) = (address, if is_read { wanted } else { 0 });
-    }
-}
-
-impl Surroundings for Text<'_> {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        if self.read_before(address, into.len()).is_none() {
-            self.read_ahead(address, into.len());
-        }
-        match self.read_before(address, into.len()) {
-            Some(bytes) => into.copy_from_slice(bytes),
-            None => self.engine.read_original(self.guest, address, into)?,
-        }
-        Ok(())
-    }
-    fn is_code(&self, address: u64) -> bool {
-        self.guest.text_kind(address).is_some()
-    }
-    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
-        self.guest.expected_fault(range)
-    }
-    fn fixup(&self, range: Range<u64>) -> Option<u64> {
-        self.guest.fixup(range)
-    }
-    fn reserved(&self, mut range: Range<u64>) -> Option<(u64, &'static str)> {
-        range.find_map(|at| {
-            let what = match self.guest.site_at(at)? {
-                // While ftrace does not use it, it is a nop like any other; while it does, it is a call and does not move.
-                Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
-                Site::JumpLabel => "a static key's jump",
-                Site::StaticCall => "a static call",
-                Site::SmpLock if forgets_lock_prefixes(self.guest, self.policy) => return None,
-                Site::SmpLock => "a LOCK prefix",
-                Site::Data if self.policy == Policy::Best => "data among the code",
-                Site::Ftrace | Site::Bug | Site::Gate | Site::Data => return None,
-            };
-            Some((at, what))
-        })
-    }
-    fn indirect_thunks(&self) -> Range<u64> {
-        self.guest.indirect_thunks()
-    }
-    fn other_parts(&self) -> &[Range<u64>] {
-        &self.parts
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
 use crate::guest::{Guest, Site, Symbol};
-use crate::optimizer::Jump;
+use crate::jump::Jump;
 use crate::probe::Kprobe;
 use crate::slots::{self, Slot};
 use alloc::format;

@@ -2,8 +2,8 @@
 
 use crate::guest::WINDOW_UNIT;
 use crate::index::Index;
+use crate::jump::{Jump, Obstacle, Under};
 use crate::members::{Action, Member, Members, Mirror};
-use crate::optimizer::{Jump, Obstacle, Under};
 use crate::order::Order;
 use crate::probe::Kprobe;
 use crate::slots::Slot;

@@ -4,8 +4,8 @@
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::Guest;
+use crate::jump::Under;
 use crate::members::{Action, Member};
-use crate::optimizer::Under;
 use crate::place::Place;
 use crate::point::Point;
 use crate::probe::Kprobe;

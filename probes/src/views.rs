@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::guest::Guest;
+use crate::jump::Jump;
 use crate::members::Action;
-use crate::optimizer::Jump;
 use crate::point::{Mode, Point};
 use crate::probe::{Kind, Kprobe};
 use alloc::format;

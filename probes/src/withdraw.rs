@@ -7,8 +7,8 @@
 use crate::engine::Engine;
 use crate::errno::Refusal;
 use crate::guest::Guest;
+use crate::jump::{Jump, Under};
 use crate::lifecycle::{Dirty, holds};
-use crate::optimizer::{Jump, Under};
 use crate::place::Place;
 use crate::point::Point;
 use alloc::collections::BTreeSet;

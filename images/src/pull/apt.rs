@@ -1,0 +1,338 @@
+//! The system's apt with a configuration of its own, and the other tools of a pull.
+//!
+//! Packages are fetched by an installation that ends with the download, everything that they depend on provided by a made-up
+//! record, because `apt-get download` begins each file anew: so a pull that was interrupted goes on inside the package.
+
+use super::{Progress, PullError, Puller};
+use crate::stock::{self, Stock, Wanted};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const SUITE: &str = "bookworm";
+
+/// apt with a configuration of its own.
+pub(super) struct Apt<'a> {
+    puller: &'a Puller,
+    configuration: PathBuf,
+}
+
+impl<'a> Apt<'a> {
+    pub(super) fn new(puller: &'a Puller, wanted: &Wanted) -> Result<Apt<'a>, PullError> {
+        let stock = wanted.stock;
+        let backport = wanted.version.as_deref().is_some_and(stock::is_backport);
+        let home = puller.cache.join(".apt").join(stock.architecture);
+        let apt = Apt { puller, configuration: home.join("apt.conf") };
+        let proxy = apt.proxy()?;
+        let write = || {
+            for folder in ["state/lists/partial", "cache/archives/partial"] {
+                fs::create_dir_all(home.join(folder))?;
+            }
+            fs::write(home.join("state/status"), "")?;
+            let sources = sources(&puller.mirror, stock.architecture, Path::new(KEYRING).exists(), backport);
+            fs::write(home.join("sources.list"), sources)?;
+            fs::write(&apt.configuration, configuration(&home, stock.architecture) + &proxy)
+        };
+        write().map_err(|cause| puller.unusable(cause))?;
+        Ok(apt)
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        let mut command = match &self.puller.tools {
+            Some(folder) => Command::new(folder.join(name)),
+            None => Command::new(name),
+        };
+        command.env("LC_ALL", "C").stdin(Stdio::null());
+        command
+    }
+
+    /// What the computer's own configuration says of proxies.
+    fn proxy(&self) -> Result<String, PullError> {
+        let said = run(self.tool("apt-config").arg("dump"), "apt-config", "reading apt's configuration")?;
+        let wanted = |line: &&str| {
+            ["Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::http::proxy"].iter().any(|key| line.starts_with(key))
+        };
+        Ok(said.lines().filter(wanted).map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Fetches the lists of packages.
+    pub(super) fn update(&self, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
+        report(Progress::Step("lists of packages".into()));
+        let mut command = self.tool("apt-get");
+        command.env("APT_CONFIG", &self.configuration).args(["-q=2", "update"]);
+        match followed(&mut command, "apt-get", report)? {
+            Ok(()) => Ok(()),
+            // Lists from last time, or of the other suites, may do.
+            Err(said) if self.has_lists() => {
+                report(Progress::Note(format!("not all lists could be refreshed, a newer kernel may be missed:\n{said}")));
+                Ok(())
+            }
+            Err(said) => Err(self.classified("fetching the lists of packages", said)),
+        }
+    }
+
+    fn has_lists(&self) -> bool {
+        let lists = self.configuration.with_file_name("state/lists");
+        let names = fs::read_dir(lists).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.into_iter().any(|name| name.contains("_Packages"))
+    }
+
+    fn classified(&self, doing: &str, said: String) -> PullError {
+        #[rustfmt::skip]
+        const NETWORK: &[&str] = &["Could not resolve", "Temporary failure", "Unable to connect", "Could not connect", "Connection", "timed out"];
+        const KEY: &[&str] = &["NO_PUBKEY", "not signed", "couldn't be verified", "EXPKEYSIG"];
+        let about = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        match () {
+            () if about(KEY) => PullError::NoKey { said },
+            () if about(NETWORK) => PullError::NoNetwork { mirror: self.puller.mirror.clone(), said },
+            () => PullError::Failed { doing: doing.to_string(), tool: "apt-get".into(), said },
+        }
+    }
+
+    fn cache(&self, arguments: &[&str]) -> Result<String, PullError> {
+        run(
+            self.tool("apt-cache").env("APT_CONFIG", &self.configuration).args(arguments),
+            "apt-cache",
+            "reading the lists of packages",
+        )
+    }
+
+    /// The version that was asked for, if the archive has it, or its newest.
+    pub(super) fn version(&self, wanted: &Wanted) -> Result<String, PullError> {
+        let stock = wanted.stock;
+        let names = self.cache(&["pkgnames", PACKAGE])?;
+        let mut there: Vec<&str> =
+            names.lines().filter_map(|name| stock.version_of(name.trim().strip_prefix(PACKAGE)?)).collect();
+        there.sort_by_key(|version| stock::order(version));
+        there.dedup();
+        let missing = |wanted: String| PullError::NoSuchVersion {
+            wanted,
+            there: if there.is_empty() { "none".into() } else { there.join(", ") },
+        };
+        match &wanted.version {
+            Some(version) if there.contains(&&**version) => Ok(version.clone()),
+            Some(_) => Err(missing(wanted.name())),
+            None => {
+                let records = self.cache(&["show", "--no-all-versions", stock.newest]).unwrap_or_default();
+                let depends = records.lines().find_map(|line| line.strip_prefix("Depends:")).unwrap_or_default();
+                let releases = depends.split([',', '|', ' ']).filter_map(|word| word.strip_prefix(PACKAGE));
+                let version = releases.filter_map(|release| stock.version_of(release)).next().map(str::to_string);
+                version.ok_or_else(|| missing(stock.newest.to_string()))
+            }
+        }
+    }
+
+    /// Fetches both packages, as far as they are not there. `apt-get download` would begin each anew; only an installation goes on inside a
+    /// package, so this is one that ends with the download. What the packages need is said to be there: nothing else is wanted.
+    ///
+    /// apt asks for the rest of a file as of the file's time, which its method sets to the server's when it is told to end or the connection
+    /// breaks, and cannot when it is killed outright: then that package begins anew.
+    pub(super) fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
+        let image = format!("{PACKAGE}{release}");
+        report(Progress::Step(format!("{image} and {BUSYBOX}")));
+        let records = self.cache(&["show", "--no-all-versions", &image, BUSYBOX])?;
+        let status = self.configuration.with_file_name("state/status");
+        fs::create_dir_all(into.join("partial"))
+            .and_then(|()| fs::write(status, provided(&records)))
+            .map_err(|cause| self.puller.unusable(cause))?;
+        let mut archives = std::ffi::OsString::from("Dir::Cache::Archives=");
+        archives.push(into);
+        let mut command = self.tool("apt-get");
+        command.env("APT_CONFIG", &self.configuration).current_dir(into);
+        command.args(["-q=2", "install", "--download-only", "--yes", "--no-install-recommends", "-o"]).arg(archives);
+        command.args([&*image, BUSYBOX]);
+        followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
+    }
+
+    /// Puts what is wanted of the packages into the cache.
+    pub(super) fn unpack(
+        &self,
+        stock: &Stock,
+        release: &str,
+        from: &Path,
+        work: &Path,
+        report: &mut dyn FnMut(Progress),
+    ) -> Result<(), PullError> {
+        let unusable = |cause| self.puller.unusable(cause);
+        let image = format!("{PACKAGE}{release}");
+        report(Progress::Step("unpacking".into()));
+        let packages: Vec<PathBuf> = fs::read_dir(from)
+            .map_err(unusable)?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "deb"))
+            .collect();
+        let tree = work.join("tree");
+        let ready = work.join(release);
+        fs::create_dir_all(&ready).map_err(unusable)?;
+        for package in &packages {
+            run(self.tool("dpkg-deb").arg("-x").arg(package).arg(&tree), "dpkg-deb", "unpacking a package")?;
+        }
+        let kernel = format!("vmlinuz-{release}");
+        take(&tree.join("boot").join(&kernel), &ready.join(&kernel), &image)?;
+        // Useful to have; not every package has one.
+        let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
+        if self.puller.modules {
+            take(&tree.join("lib/modules").join(release).join("kernel"), &ready.join(stock::MODULES), &image)?;
+        }
+
+        let busybox = stock::busybox(stock, &self.puller.cache);
+        fs::create_dir_all(self.puller.cache.join("busybox")).map_err(unusable)?;
+        take(&tree.join("bin/busybox"), &busybox, BUSYBOX)?;
+        let place = self.puller.cache.join(release);
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(unusable)?;
+        }
+        fs::rename(&ready, &place).map_err(unusable)
+    }
+}
+
+const PACKAGE: &str = "linux-image-";
+const BUSYBOX: &str = "busybox-static";
+
+/// The record of an installed package that provides whatever these records depend on: the first of each choice, in the version that is
+/// asked for.
+fn provided(records: &str) -> String {
+    let lines = records.lines().filter_map(|line| line.strip_prefix("Depends:").or(line.strip_prefix("Pre-Depends:")));
+    let needs = lines.flat_map(|line| line.split(',')).filter_map(|need| need.split('|').next());
+    let provides: Vec<String> = needs
+        .filter_map(|need| {
+            let mut words = need.split([' ', '(', ')']).filter(|word| !word.is_empty());
+            let name = words.next()?.split(':').next()?;
+            let version = words.next_back().map_or(String::new(), |version| format!(" (= {version})"));
+            Some(format!("{name}{version}"))
+        })
+        .collect();
+    let provides = if provides.is_empty() { String::new() } else { format!("Provides: {}\n", provides.join(", ")) };
+    format!(
+        "Package: trapline-needs\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: trapline\n{provides}Description: what a kernel's package needs to be installed\n\n"
+    )
+}
+
+/// Moves a file out of a package.
+fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
+    fs::rename(from, to).map_err(|_| PullError::Incomplete {
+        package: package.to_string(),
+        file: from.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    })
+}
+
+fn sources(mirror: &str, architecture: &str, has_keyring: bool, backport: bool) -> String {
+    let keyring = if has_keyring { format!(" signed-by={KEYRING}") } else { String::new() };
+    let line = |mirror: &str, suite: &str| format!("deb [arch={architecture}{keyring}] {mirror} {suite} main\n");
+    let backports = if backport { line(mirror, &format!("{SUITE}-backports")) } else { String::new() };
+    [
+        line(mirror, SUITE),
+        line(mirror, &format!("{SUITE}-updates")),
+        line(&format!("{mirror}-security"), &format!("{SUITE}-security")),
+        backports,
+    ]
+    .concat()
+}
+
+/// Everything that apt reads or writes lies in `home`; nothing of the computer's own configuration is in force.
+fn configuration(home: &Path, architecture: &str) -> String {
+    let quoted = |name: &str| home.join(name).display().to_string().replace('"', "%22");
+    format!(
+        r#"Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::sourcelist "{}";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "{}";
+Dir::State::status "{}";
+Dir::Cache "{}";
+Dir::Log "{}";
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Sandbox::User "";
+APT::Status-Fd "1";
+Acquire::Languages "none";
+Acquire::Retries "3";
+DPkg::Lock::Timeout "{LOCK_SECONDS}";
+"#,
+        quoted("sources.list"),
+        quoted("state"),
+        quoted("state/status"),
+        quoted("cache"),
+        quoted("log"),
+    )
+}
+
+/// How long a pull waits for the apt of another one, which may have been left behind by its own.
+const LOCK_SECONDS: u32 = 600;
+
+/// Runs a tool to its end; what it printed.
+fn run(command: &mut Command, tool: &str, doing: &str) -> Result<String, PullError> {
+    let output = command.output().map_err(|cause| PullError::NoTool { tool: tool.to_string(), cause })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(PullError::Failed {
+            doing: doing.to_string(),
+            tool: tool.to_string(),
+            said: shortened(&String::from_utf8_lossy(&output.stderr)),
+        }),
+    }
+}
+
+/// Runs a tool and passes on how far it is; its complaints if it fails.
+fn followed(command: &mut Command, tool: &str, report: &mut dyn FnMut(Progress)) -> Result<Result<(), String>, PullError> {
+    let no_tool = |cause| PullError::NoTool { tool: tool.to_string(), cause };
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(no_tool)?;
+    let complaints = child.stderr.take().map(|mut from| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes); // whatever came is shown
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    });
+    for line in child.stdout.take().into_iter().flat_map(|from| BufReader::new(from).lines()).map_while(Result::ok) {
+        if let Some(percent) = percent(&line) {
+            report(Progress::Percent(percent));
+        }
+    }
+    let status = child.wait().map_err(no_tool)?;
+    let said = complaints.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    if status.signal().is_some() {
+        return Err(PullError::Interrupted { tool: tool.to_string() });
+    }
+    Ok(if status.success() { Ok(()) } else { Err(shortened(&said)) })
+}
+
+/// `dlstatus:2:11.0388:Retrieving file 2 of 2`
+fn percent(line: &str) -> Option<f32> {
+    line.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse().ok()
+}
+
+/// The last lines, which say what it was in the end.
+fn shortened(said: &str) -> String {
+    const LINES: usize = 6;
+    let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::provided;
+
+    #[test]
+    fn what_packages_need_is_provided() {
+        #[rustfmt::skip]
+        let cases = [
+            ("",                                                                        None),
+            ("Package: busybox-static\nConflicts: busybox",                             None),
+            ("Depends: kmod, linux-base (>= 4.3~), initramfs-tools (>= 0.120) | dracut", Some("kmod, linux-base (= 4.3~), initramfs-tools (= 0.120)")),
+            ("Pre-Depends: dpkg (>= 1.17)\nDepends: perl:any\n",                        Some("dpkg (= 1.17), perl")),
+            ("Depends:",                                                                None),
+        ];
+        for (records, expected) in cases {
+            let status = provided(records);
+            assert_eq!(status.lines().find_map(|line| line.strip_prefix("Provides: ")), expected, "{records}");
+            assert!(status.ends_with("\n\n"), "{records}");
+        }
+    }
+}

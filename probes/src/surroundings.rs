@@ -1,0 +1,110 @@
+//! The guest's text around a probe, as the rules look at it that ask for more than one instruction.
+
+use crate::engine::Engine;
+use crate::guest::{Guest, Site};
+use crate::place::forgets_lock_prefixes;
+use crate::retprobe::SPLIT_OFF;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ops::Range;
+use trapline_isa::mem::Fault;
+use trapline_isa::plan::Policy;
+use trapline_isa::region::Surroundings;
+
+/// The most bytes of an instruction.
+const LONGEST_INSN: u64 = trapline_isa::insn::LONGEST as u64;
+
+/// What compilers split off a function, or split it off from.
+fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
+    let other = name.strip_suffix(SPLIT_OFF).map_or_else(|| format!("{name}{SPLIT_OFF}"), ToString::to_string);
+    guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
+}
+
+/// How many bytes of text are read at a time: whoever walks a function asks for them instruction by instruction.
+const AHEAD: usize = 128;
+
+/// The guest's text as the checker sees it.
+pub(crate) struct Text<'a> {
+    engine: &'a Engine,
+    guest: &'a dyn Guest,
+    policy: Policy,
+    parts: Vec<Range<u64>>,
+    /// Nobody will ask for instructions that begin behind this.
+    most: u64,
+    /// What has been read: the first `len` of these bytes, from this address on.
+    at: u64,
+    ahead: [u8; AHEAD],
+    len: usize,
+}
+
+impl Engine {
+    /// The text as this engine's policy looks at it, anywhere.
+    pub(crate) fn text_around<'a>(&'a self, guest: &'a dyn Guest) -> Text<'a> {
+        Text { engine: self, guest, policy: self.policy, parts: Vec::new(), most: u64::MAX, at: 0, ahead: [0; AHEAD], len: 0 }
+    }
+}
+
+impl Text<'_> {
+    /// The same for a walk through the function of this name, which ends there.
+    pub(crate) fn of_function(self, guest: &dyn Guest, name: &str, end: u64, policy: Policy) -> Self {
+        Text { policy, parts: other_parts(guest, name), most: end, ..self }
+    }
+
+    /// What has been read of these bytes, if it is all.
+    fn read_before(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(address.checked_sub(self.at)?).ok()?;
+        self.ahead[..self.len].get(from..from.checked_add(len)?)
+    }
+
+    /// Reads from there on as much as whoever walks on will want; nothing where not all of it can be read.
+    fn read_ahead(&mut self, address: u64, len: usize) {
+        let rest = self.most.checked_sub(address).and_then(|rest| usize::try_from(rest.saturating_add(LONGEST_INSN)).ok());
+        let wanted = rest.map_or(AHEAD, |rest| rest.clamp(len.min(AHEAD), AHEAD));
+        let is_read = self.engine.read_original(self.guest, address, &mut self.ahead[..wanted]).is_ok();
+        (self.at, self.len) = (address, if is_read { wanted } else { 0 });
+    }
+}
+
+impl Surroundings for Text<'_> {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if self.read_before(address, into.len()).is_none() {
+            self.read_ahead(address, into.len());
+        }
+        match self.read_before(address, into.len()) {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => self.engine.read_original(self.guest, address, into)?,
+        }
+        Ok(())
+    }
+    fn is_code(&self, address: u64) -> bool {
+        self.guest.text_kind(address).is_some()
+    }
+    fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
+        self.guest.expected_fault(range)
+    }
+    fn fixup(&self, range: Range<u64>) -> Option<u64> {
+        self.guest.fixup(range)
+    }
+    fn reserved(&self, mut range: Range<u64>) -> Option<(u64, &'static str)> {
+        range.find_map(|at| {
+            let what = match self.guest.site_at(at)? {
+                // While ftrace does not use it, it is a nop like any other; while it does, it is a call and does not move.
+                Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
+                Site::JumpLabel => "a static key's jump",
+                Site::StaticCall => "a static call",
+                Site::SmpLock if forgets_lock_prefixes(self.guest, self.policy) => return None,
+                Site::SmpLock => "a LOCK prefix",
+                Site::Data if self.policy == Policy::Best => "data among the code",
+                Site::Ftrace | Site::Bug | Site::Gate | Site::Data => return None,
+            };
+            Some((at, what))
+        })
+    }
+    fn indirect_thunks(&self) -> Range<u64> {
+        self.guest.indirect_thunks()
+    }
+    fn other_parts(&self) -> &[Range<u64>] {
+        &self.parts
+    }
+}

@@ -8,7 +8,7 @@ use crate::boot::marks::{self, Marks};
 use crate::boot::whole::{self, Decompressor, Whole};
 use crate::error::{BootError, MachineError};
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_PPC, EM_PPC64, EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_PPC, EM_PPC64, EM_S390, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
@@ -230,6 +230,20 @@ static PPC64LE: Row = Row {
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
 };
 
+static S390X: Row = Row {
+    arch: Arch::S390x,
+    elf: Identity { machine: EM_S390, class: ELFCLASS64, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::VMLINUZ),
+    decompressor: whole::none,
+    marks: &marks::s390::MARKS,
+    first_functions: &["startup_continue"],
+    debian: "s390x",
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, has_syntaxes: false },
+};
+
 /// The row of an ISA.
 pub fn of(arch: Arch) -> &'static Row {
     match arch {
@@ -241,6 +255,7 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Ppc => &PPC,
         Arch::Ppc64 => &PPC64,
         Arch::Ppc64le => &PPC64LE,
+        Arch::S390x => &S390X,
     }
 }
 

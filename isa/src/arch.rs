@@ -30,6 +30,8 @@ pub enum Arch {
     Ppc64,
     /// 64-bit PowerPC, the low byte first (ELFv2).
     Ppc64le,
+    /// z/Architecture.
+    S390x,
 }
 
 impl Arch {
@@ -37,6 +39,7 @@ impl Arch {
     #[rustfmt::skip]
     pub const ALL: &'static [Arch] = &[
         Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64, Arch::Ppc, Arch::Ppc64, Arch::Ppc64le,
+        Arch::S390x,
     ];
 
     /// The name that people type: `tiny/x86_64`.
@@ -50,6 +53,7 @@ impl Arch {
             Arch::Ppc => "ppc",
             Arch::Ppc64 => "ppc64",
             Arch::Ppc64le => "ppc64le",
+            Arch::S390x => "s390x",
         }
     }
 
@@ -69,6 +73,7 @@ impl Arch {
             Arch::Ppc => &crate::ppc::PPC,
             Arch::Ppc64 => &crate::ppc::PPC64,
             Arch::Ppc64le => &crate::ppc::PPC64LE,
+            Arch::S390x => &crate::s390::S390X,
         }
     }
 }
@@ -82,6 +87,8 @@ pub enum Emulation {
     Arm64(crate::arm64::emulate::Computation),
     /// In any set of PowerPC.
     Ppc(crate::ppc::emulate::Computation),
+    /// In z/Architecture.
+    S390(crate::s390::emulate::Computation),
     /// Of 32 bits or 64.
     X86(crate::x86::emulate::Computation),
     /// All that there is to know stands in its bytes.

@@ -22,4 +22,5 @@ pub mod plan;
 pub mod ppc;
 pub mod region;
 pub mod regs;
+pub mod s390;
 pub mod x86;

@@ -60,7 +60,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Arm64 => &ARM64,
         Arch::Arm => &ARM,
         Arch::Thumb2 => &THUMB2,
-        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => panic!("no machine runs {} kernels yet", arch.name()),
+        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
     }
 }
 

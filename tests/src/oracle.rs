@@ -51,6 +51,12 @@ pub const ORACLES: &[Oracle] = &[
         busybox: "busybox/busybox-ppc64el",
         stock: None,
     },
+    Oracle {
+        name: "6.1.0-50-s390x",
+        image: "6.1.0-50-s390x/vmlinuz-6.1.0-50-s390x",
+        busybox: "busybox/busybox-s390x",
+        stock: None,
+    },
 ];
 
 fn shared(folder: &str) -> PathBuf {

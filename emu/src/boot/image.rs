@@ -1,4 +1,5 @@
-//! Raw kernel images of ARM machines, `Image` of arm64 and what is in a zImage: one piece of memory with few headers or none.
+//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture: one piece of memory with few
+//! headers or none.
 //!
 //! Where it is linked comes from its own table of symbols, in which `_stext` follows the start closely
 //! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). Relocations of arm64 are applied here, with the values that the kernel
@@ -6,7 +7,7 @@
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
-use super::{Segment, zimage};
+use super::{Segment, vmlinuz, zimage};
 use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
@@ -49,6 +50,8 @@ pub struct Format {
 pub static ARM64_IMAGE: Format = Format { is: has_arm64_magic, read: arm64 };
 /// What is in a zImage of 32-bit ARM.
 pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
+/// What is in a vmlinuz of z/Architecture.
+pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
 
 type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 
@@ -80,7 +83,7 @@ fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     }
     let mut bytes = bytes.to_vec();
     relocate(&mut bytes);
-    let (text, symbols) = symbols(&bytes, 8, size)?;
+    let (text, symbols) = symbols(&bytes, 8, ByteOrder::Little, size)?;
     let start = text & !(LINK_ALIGNMENT - 1);
     if start < KERNEL_HALF {
         return Err(BootError::NoLinkAddress);
@@ -91,7 +94,7 @@ fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
 fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let zimage::Inner { bytes, zeroed, text_offset } = zimage::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + zeroed;
-    let (text, symbols) = symbols(&bytes, 4, size)?;
+    let (text, symbols) = symbols(&bytes, 4, ByteOrder::Little, size)?;
     if text % SPLIT < text_offset || size > elf::MOST_MEMORY {
         let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
         return Err(BootError::Malformed(why));
@@ -99,9 +102,16 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, symbols })
 }
 
+/// Its addresses are physical ones, too.
+fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+    let vmlinuz::Inner { bytes, size, start } = vmlinuz::unpack(shelf, bytes)?;
+    let (_, symbols) = symbols(&bytes, 8, ByteOrder::Big, size)?;
+    Ok(Raw { bytes, size, text_offset: start, start, symbols })
+}
+
 /// The image's symbols, and where its text begins.
-fn symbols(bytes: &[u8], word: usize, size: u64) -> Result<(u64, Symbols), BootError> {
-    let symbols = kallsyms::find_raw(bytes, word, ByteOrder::Little).ok_or(BootError::NoLinkAddress)?;
+fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u64, Symbols), BootError> {
+    let symbols = kallsyms::find_raw(bytes, word, order).ok_or(BootError::NoLinkAddress)?;
     let text = symbols.address_of("_stext").ok_or(BootError::NoLinkAddress)?;
     let last = u64::MAX >> (64 - 8 * word);
     match text.checked_add(size) {

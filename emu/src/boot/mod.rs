@@ -12,6 +12,7 @@ pub mod module;
 pub mod payload;
 pub mod tables;
 pub mod unnamed;
+pub mod vmlinuz;
 pub mod whole;
 pub mod zimage;
 
@@ -77,7 +78,8 @@ pub struct Section {
 }
 
 impl Kernel {
-    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, or one of these compressed.
+    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of z/Architecture, or one of
+    /// these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
         Kernel::from_shelf(&(), bytes)
     }

@@ -169,6 +169,12 @@ pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], most: u64) -> 
     Ok(unpacked)
 }
 
+/// What is in the first compressed stream here, whatever stands behind it.
+pub(super) fn stream_unpacked(shelf: &dyn Shelf, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+    let method = Method::of(bytes).ok_or(BootError::UnknownCompression { method: "no method that is known here" })?;
+    expand(shelf, method, bytes, most)
+}
+
 pub(super) fn byte(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }

@@ -30,11 +30,11 @@ impl<'a> Finder<'a> {
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
-        const WAYS: Range<u8> = 1..32;
+        const WAYS: Range<u64> = 1..32;
         self.longest(self.marks.exception_row, 4, |at, row| {
             let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
             let goes_on = || self.field(at, row, 4).is_some_and(|address| self.is_code(address));
-            let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&way[0]) && way[1] == 0);
+            let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&self.kernel.arch.isa().order.number(way)));
             faults && goes_on() && way()
         })
     }

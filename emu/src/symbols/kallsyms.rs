@@ -13,6 +13,8 @@ const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 const TOKENS: usize = 256;
 /// Every so many names a marker says where the names are.
 const NAMES_A_MARKER: usize = 256;
+/// Bytes of a marker since 5.0; on z/Architecture the table of them begins at a multiple of this, elsewhere at one of a word.
+const MARKER: usize = 4;
 /// No kernel has more symbols.
 const MOST_SYMBOLS: usize = 4 << 20;
 /// Nor do its compressed names take more bytes.
@@ -119,7 +121,10 @@ impl<'a> Piece<'a> {
         let first = tokens / self.word * self.word;
         let last = first.saturating_sub(MOST_NAME_BYTES);
         (last..first).rev().step_by(self.word).map(|at| at / self.word * self.word).find_map(|count_at| {
-            let count = usize::try_from(self.number(count_at, self.word)?).ok()?;
+            let word = self.number(count_at, self.word)?;
+            // It has 32 bits, and padding behind it; until 4.19 it was a word.
+            let is_padded = self.word == 8 && self.order == ByteOrder::Big && word as u32 == 0;
+            let count = usize::try_from(if is_padded { word >> 32 } else { word }).ok()?;
             let plausible = (1..=MOST_SYMBOLS).contains(&count) && 2 * count <= tokens - count_at;
             if !plausible {
                 return None;
@@ -135,7 +140,8 @@ impl<'a> Piece<'a> {
                 let name = self.name(&mut at, tokens)?;
                 compressed.push(name);
             }
-            self.has_markers(self.aligned(at), &markers).then_some(Names { count_at, compressed })
+            let found = [self.word, MARKER].iter().any(|to| self.has_markers(at.next_multiple_of(*to), &markers));
+            found.then_some(Names { count_at, compressed })
         })
     }
 
@@ -155,7 +161,7 @@ impl<'a> Piece<'a> {
 
     /// Markers are words up to 4.20, 32-bit numbers since.
     fn has_markers(&self, at: usize, markers: &[usize]) -> bool {
-        [4, self.word].into_iter().any(|size| {
+        [MARKER, self.word].into_iter().any(|size| {
             let is = |(number, marker): (usize, &usize)| self.number(at + number * size, size) == Some(*marker as u64);
             markers.iter().enumerate().all(is)
         })

@@ -126,7 +126,7 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm64 => &arm64::BENCH,
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le => panic!("no machine runs {} kernels yet", arch.name()),
+        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod arm;
 pub mod arm64;
 pub mod ppc;
+pub mod s390;
 pub mod x86;
 
 mod literals;

@@ -113,11 +113,12 @@ fn tables(layout: Layout, rows: &[(u64, String)]) -> Vec<u8> {
     if before {
         bytes.extend_from_slice(tail);
     }
-    put(&mut bytes, rows.len() as u64, word);
-    for part in [names, markers] {
-        bytes.extend_from_slice(&part);
-        pad(&mut bytes, word);
-    }
+    put(&mut bytes, rows.len() as u64, if layout.marker == 8 { word } else { 4 });
+    pad(&mut bytes, word);
+    bytes.extend_from_slice(&names);
+    pad(&mut bytes, if layout.arch == Arch::S390x { 4 } else { word });
+    bytes.extend_from_slice(&markers);
+    pad(&mut bytes, word);
     if before && layout.sequence {
         bytes.extend(rows.iter().flat_map(|_| [1, 2, 3]));
         pad(&mut bytes, word);
@@ -170,6 +171,8 @@ fn every_layout_from_4_19_on_is_read() {
         ("6.1, ppc64",          Arch::Ppc64,    BeforeNames,        Signed,     4,      true),
         ("6.1, ppc",            Arch::Ppc,      BeforeNames,        Words,      4,      true),
         ("6.12, ppc",           Arch::Ppc,      BehindTokens,       Offsets,    4,      true),
+        ("6.1 stable, s390x",   Arch::S390x,    BeforeNames,        Offsets,    4,      true),
+        ("6.12, s390x",         Arch::S390x,    BehindTokens,       Offsets,    4,      true),
     ];
     for (what, arch, place, addresses, marker, sequence) in cases {
         let layout = Layout { arch, place, addresses, marker, sequence };

@@ -1,0 +1,28 @@
+//! What Linux's images for z/Architecture look like: arch/s390's ftrace.h, jump_label.h, bug.h, asm-extable.h of 6.1.
+
+use super::{Form, IRQENTRY_TEXT, Looks, Marks};
+use trapline_probes::guest::Site;
+
+/// A branch that is never taken at a function's start and at a jump label; `mc 0,0`.
+pub static MARKS: Marks = Marks {
+    listed_areas: &[IRQENTRY_TEXT],
+    unlisted_areas: &[],
+    form: Form::Relative,
+    exception_row: 12,
+    ftrace_adjustment: 0,
+    never: &[Site::StaticCall, Site::SmpLock],
+    has_hidden_code: false,
+    looks: Looks {
+        traced: |bytes| bytes.starts_with(&NEVER),
+        jump_label: |bytes| bytes.starts_with(&NEVER) || bytes.starts_with(&ALWAYS),
+        bug: |bytes| bytes.starts_with(&[0xaf, 0x00, 0x00, 0x00]),
+        may_fault: |_| true,
+        static_call: |_| None,
+    },
+    data_in_text: |_, _| Vec::new(),
+};
+
+/// `brcl 0`
+const NEVER: [u8; 2] = [0xc0, 0x04];
+/// `brcl 15`
+const ALWAYS: [u8; 2] = [0xc0, 0xf4];

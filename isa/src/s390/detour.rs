@@ -1,0 +1,56 @@
+//! The jump of an optimised probe: `jg`, 6 bytes, in place of one to three instructions; over the 6 bytes that do nothing at a function's
+//! entry it fits exactly.
+//!
+//! Linux has none on this ISA.
+
+use super::LONGEST;
+use super::rules;
+use crate::detour::{Detour, JUMP_MOST};
+use crate::insn::{Flow, Insn};
+use crate::plan::{Plan, Policy};
+
+/// `bcr 0,0`
+const NOP: [u8; 2] = [0x07, 0x00];
+/// `br %r14`
+const RETURN: [u8; 2] = [0x07, 0xfe];
+/// `brcl 15`: always.
+const JUMP: [u8; 2] = [0xc0, 0xf4];
+
+/// Within 4 GiB either way.
+pub static DETOUR: Detour = Detour {
+    in_linux: false,
+    jump_length: LONGEST as u64,
+    lead: &NOP,
+    return_pad: &RETURN,
+    jump: |over, to| {
+        let mut bytes = [0; JUMP_MOST];
+        bytes[..LONGEST].copy_from_slice(&jump(over.address, to)?);
+        Some(bytes)
+    },
+    may_move,
+    flow: |insn, _| insn.flow,
+    faithful: None,
+};
+
+/// How many halfwords it is from one place to another, if 32 bits hold the number.
+pub(super) fn halfwords(from: u64, to: u64) -> Option<i32> {
+    let distance = to.wrapping_sub(from) as i64;
+    i32::try_from(distance >> 1).ok().filter(|_| distance & 1 == 0)
+}
+
+/// `jg` from one place to another, if it leads so far.
+pub(super) fn jump(from: u64, to: u64) -> Option<[u8; LONGEST]> {
+    let mut bytes = [0; LONGEST];
+    bytes[..2].copy_from_slice(&JUMP);
+    bytes[2..].copy_from_slice(&halfwords(from, to)?.to_be_bytes());
+    Some(bytes)
+}
+
+/// `larl` is computed where it is probed, and means the same in a detour.
+fn may_move(insn: &Insn, policy: Policy) -> bool {
+    let may_run = || matches!(rules::plan(insn, policy), Ok(Plan::Boost)) || rules::is_address(insn);
+    insn.flow == Flow::Next && may_run()
+}
+
+#[cfg(test)]
+mod tests;

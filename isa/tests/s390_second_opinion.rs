@@ -1,0 +1,222 @@
+//! z/Architecture's tables and copies, held against random bytes, against capstone, and against themselves.
+
+use capstone::{Arch, Capstone, Endian, Mode};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use trapline_isa::arch::Emulation;
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::plan::{Plan, Policy, Tail};
+use trapline_isa::regs::{Reg, Registers};
+use trapline_isa::s390::emulate::{Computation, Target};
+use trapline_isa::s390::{S390X, abi, opcodes, slot};
+
+const HERE: u64 = 0x4_0010_0ff0;
+const NEAR: u64 = HERE + 0x17f0;
+const FAR: u64 = HERE + 0x4140_0000;
+
+/// The first bytes of branches and of what names places, and one for each other format.
+const STARTS: &[u8] = &[
+    0x05, 0x06, 0x07, 0x0a, 0x0d, 0x44, 0x45, 0x46, 0x47, 0x4d, 0x82, 0x84, 0x85, 0x86, 0x87, 0xa7, 0xb2, 0xb9, 0xc0, 0xc4, 0xc6,
+    0xcc, 0xe3, 0xe5, 0xeb, 0xec, 0xed,
+];
+
+/// Random bytes are seldom branches; two of three of these begin as some do.
+fn texts() -> impl Strategy<Value = [u8; 6]> {
+    let shaped = |bytes: [u8; 6], first: u8| [first, bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]];
+    const LAST: &[u8] = &[
+        0x44, 0x45, 0x46, 0x47, 0x64, 0x65, 0x71, 0x76, 0x77, 0x7c, 0x7d, 0x7e, 0x7f, 0xe4, 0xe5, 0xf6, 0xf7, 0xfc, 0xfd, 0xfe,
+        0xff,
+    ];
+    let last = |bytes: [u8; 6], last: u8| [0xec, bytes[1], bytes[2], bytes[3], bytes[4], last];
+    prop_oneof![
+        any::<[u8; 6]>(),
+        (any::<[u8; 6]>(), prop::sample::select(STARTS)).prop_map(move |(bytes, first)| shaped(bytes, first)),
+        (any::<[u8; 6]>(), prop::sample::select(LAST)).prop_map(move |(bytes, byte)| last(bytes, byte)),
+    ]
+}
+
+/// What capstone makes of some bytes: the name, the operands in front of the last one, and this, if it is a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opinion {
+    name: String,
+    operands: String,
+    last: Option<u64>,
+    length: usize,
+}
+
+fn capstone() -> Capstone {
+    Capstone::new_raw(Arch::SYSZ, Mode::Default, std::iter::empty(), Some(Endian::Big)).expect("capstone knows z/Architecture")
+}
+
+fn opinion(capstone: &Capstone, bytes: &[u8], address: u64) -> Option<Opinion> {
+    let found = capstone.disasm_count(bytes, address, 1).expect("capstone runs");
+    let first = found.iter().next()?;
+    let operands = first.op_str().unwrap_or_default();
+    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
+    let number = last.strip_prefix("0x").and_then(|number| u64::from_str_radix(number, 16).ok());
+    Some(Opinion {
+        name: first.mnemonic().unwrap_or_default().into(),
+        operands: operands[..operands.len() - last.len()].into(),
+        last: number.or_else(|| last.parse().ok()),
+        length: first.len(),
+    })
+}
+
+fn insn(bytes: &[u8], address: u64) -> Option<Insn> {
+    (S390X.decode)(address, bytes).ok()
+}
+
+fn config() -> ProptestConfig {
+    let regressions = FileFailurePersistence::Direct("tests/s390_second_opinion.regressions");
+    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
+}
+
+/// Registers that hold anything, and memory that nothing may touch.
+struct Toy {
+    regs: [u64; 18],
+    pc: u64,
+}
+
+impl Registers for Toy {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs[usize::from(reg.0)]
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs[usize::from(reg.0)] = value;
+    }
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc;
+    }
+}
+
+struct Nothing;
+
+impl Memory for Nothing {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Big
+    }
+    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: false })
+    }
+    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: true })
+    }
+}
+
+/// What capstone calls branches; hints about those to come stand behind.
+const BRANCHES: &[&str] = &[
+    "b", "j", "cgrj", "cgij", "crj", "cij", "clgrj", "clgij", "clrj", "clij", "cgrb", "cgib", "crb", "cib", "clgrb", "clgib",
+    "clrb", "clib",
+];
+const HINTS: &[&str] = &["bprp", "bpp"];
+/// What leads into an exception handler, or loads the PSW.
+const TRAPS: &[&str] = &["pr", "trap2", "trap4", "svc", "lpsw", "lpswe", "mc", "pc", "pt", "pti", "bakr", "bsg", "bsa", "rp"];
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// KP-2, KP-5: lengths are capstone's, and what is an instruction for it is one here; branches lead where it says.
+    #[test]
+    fn bytes_are_what_capstone_says(bytes in texts()) {
+        let Some(second) = opinion(&capstone(), &bytes, HERE) else { return Ok(()) };
+        let Some(insn) = insn(&bytes, HERE) else {
+            prop_assert_eq!(bytes[0], 0, "{:02x?} {:?}", bytes, second);
+            return Ok(());
+        };
+        prop_assert_eq!(insn.bytes().len(), second.length, "{:02x?} {:?}", bytes, second);
+        prop_assert!(opcodes::is_known(opcodes::code(&bytes)), "{:02x?} {:?}", bytes, second);
+        let is_branch = BRANCHES.iter().any(|start| second.name.starts_with(start)) && !HINTS.contains(&&*second.name);
+        match insn.flow {
+            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
+                prop_assert!(is_branch || second.name == "exrl", "{:02x?} {:?}", bytes, second);
+                prop_assert_eq!(second.last, Some(target), "{:02x?} {:?}", bytes, second);
+            }
+            Flow::Trap => prop_assert!(TRAPS.contains(&&*second.name), "{:02x?} {:?}", bytes, second),
+            Flow::Next => prop_assert!(!TRAPS.contains(&&*second.name), "{:02x?} {:?}", bytes, second),
+            _ => prop_assert!(is_branch || matches!(&*second.name, "ex" | "tbegin" | "tbeginc"), "{:02x?} {:?}", bytes, second),
+        }
+    }
+
+    /// KP-1: a copy is the same instruction elsewhere: same name, same operands, the same place named.
+    #[test]
+    fn a_copy_means_what_the_original_means(bytes in texts(), near in any::<bool>(), back in any::<bool>()) {
+        let (at, tail) = (if near { NEAR } else { FAR }, if back { Tail::JumpBack } else { Tail::Breakpoint });
+        let Some(original) = insn(&bytes, HERE) else { return Ok(()) };
+        let length = original.bytes().len();
+        let Ok(copy) = (S390X.copy)(&original, at, tail) else {
+            let names = |bytes: &[u8]| slot::FAR.contains(&opcodes::code(bytes)) || original.flow.target().is_some();
+            prop_assert!(names(original.bytes()), "{:02x?} is refused", bytes);
+            return Ok(());
+        };
+        prop_assert_eq!((copy.displaced, copy.bytes().len()), (length, length + if back { 6 } else { 2 }));
+        // Instead of what is too far away there is no instruction.
+        let Some(moved) = insn(copy.bytes(), at) else {
+            prop_assert!(original.flow.target().is_some() || bytes[0] == 0xc0, "{:02x?}", bytes);
+            prop_assert!(!back && copy.bytes()[..length].iter().all(|byte| *byte == 0));
+            return Ok(());
+        };
+        prop_assert_eq!(moved.flow, original.flow, "{:02x?} became {:02x?}", bytes, copy.bytes());
+        let capstone = capstone();
+        let (before, after) = (opinion(&capstone, original.bytes(), HERE), opinion(&capstone, &copy.bytes()[..length], at));
+        // Neither a branch that is never taken nor a hint about one to come names a place that matters.
+        let is_nop = matches!(opcodes::code(&bytes), 0xc004 | 0xa704) && original.flow == Flow::Next;
+        let is_hint = before.as_ref().is_some_and(|before| HINTS.contains(&&*before.name));
+        prop_assert!(is_nop || is_hint || before == after, "{:02x?}: {:?} became {:?}", bytes, before, after);
+        match tail {
+            Tail::JumpBack => {
+                let behind = insn(&copy.bytes()[length..], at + length as u64).expect("a jump");
+                prop_assert_eq!(behind.flow, Flow::Jump(original.next()));
+            }
+            Tail::Breakpoint => prop_assert_eq!(&copy.bytes()[length..], &slot::PROBE),
+        }
+    }
+
+    /// KP-1: whatever the bytes are, nothing panics; what is refused is refused by name, what leads away is not copied, what is computed
+    /// goes to its target or on, and changes what it may.
+    #[test]
+    fn any_bytes_are_planned_computed_and_copied(bytes in texts(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
+        let Some(original) = insn(&bytes, address & !1) else { return Ok(()) };
+        for policy in [Policy::Best, Policy::Linux61] {
+            match (S390X.plan)(&original, policy) {
+                Err(refusal) => prop_assert!(S390X.rule_of(&refusal).is_some(), "{refusal}"),
+                Ok(Plan::Emulate(what)) => {
+                    let regs: [u64; 18] = std::array::from_fn(|number| seed.rotate_left(3 * number as u32));
+                    let mut cpu = Toy { regs, pc: original.address };
+                    prop_assert!((S390X.emulate)(&what, &original, &mut cpu, &mut Nothing).is_ok());
+                    let fixed = matches!(what, Emulation::S390(Computation::Branch(_, Target::Fixed(_)) | Computation::Address(..)));
+                    prop_assert!(!fixed || [Some(cpu.pc), None].contains(&original.flow.target()) || cpu.pc == original.next());
+                    let changed = (0..18).filter(|number| cpu.regs[*number] != regs[*number]).count();
+                    prop_assert!(changed <= 1 && cpu.regs[usize::from(abi::CC.0)] == regs[usize::from(abi::CC.0)]);
+                }
+                Ok(_) if policy == Policy::Best => prop_assert_eq!(original.flow, Flow::Next, "{:02x?}", bytes),
+                Ok(_) => {}
+            }
+        }
+        for tail in [Tail::Breakpoint, Tail::JumpBack] {
+            let _ = (S390X.copy)(&original, at & !1, tail);
+        }
+    }
+}
+
+/// KP-1, KP-2: every operation code that capstone knows is known here. What it does not know is younger than it, or the hypervisor's.
+#[test]
+fn capstone_knows_most_of_the_codes() {
+    let capstone = capstone();
+    let (mut known, mut agreed) = (0, 0);
+    for first in 1..=255_u8 {
+        for rest in 0..=255_u8 {
+            for bytes in [[first, rest, 0x10, 0x24, 0x00, 0x00], [first, 0x12, 0x30, 0x10, 0x00, rest]] {
+                let ours = opcodes::is_known(opcodes::code(&bytes));
+                known += usize::from(ours);
+                let theirs = opinion(&capstone, &bytes, HERE).is_some();
+                assert!(ours || !theirs, "{bytes:02x?}");
+                agreed += usize::from(ours && theirs);
+            }
+        }
+    }
+    assert!(agreed * 10 > known * 8, "{agreed} of {known}");
+}

@@ -3,6 +3,7 @@
 
 pub mod arm;
 pub mod arm64;
+mod check;
 pub mod model;
 pub mod named;
 pub mod tasks;

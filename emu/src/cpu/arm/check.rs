@@ -3,11 +3,10 @@
 use super::core::CORE;
 use super::state::{self, CPSR_THUMB, FAULT_ADDRESS, SUPERVISOR, SYNDROME};
 use super::trap::{self, DATA_ABORT, SYSTEM_CALL};
-use crate::unicorn::engine::Core;
-use crate::unicorn::line;
-use crate::unicorn::ram::Ram;
-use crate::unicorn::surgery::{CoreState, drop_translations};
-use crate::unicorn::witness::{Witness, unfit};
+use crate::cpu::check::{self, Bench, Snippets};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::kinds::Register;
+use crate::unicorn::witness::unfit;
 use std::sync::OnceLock;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM;
@@ -18,87 +17,65 @@ pub fn self_check() -> Result<(), String> {
     ANSWER.get_or_init(check).clone()
 }
 
-const CODE: u64 = 0x4010_0000;
 const WFI: u32 = 0xe320_f003;
 
 fn check() -> Result<(), String> {
-    let ram = Ram::at(0x4000_0000, 4 << 20, ByteOrder::Little).ok_or("the host has no memory for the self-check")?;
-    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
-    let mut image = CoreState::new(core.handle())?;
-    state::self_check(&core.stopped(), &mut image).map_err(unfit)?;
-
-    // What a program below writes where: add r0, r0, #1; bx lr; add r1, r1, #1.
-    for (register, value) in [
-        (RegisterARM::R4, 0xe280_0001),
-        (RegisterARM::R5, CODE + 0x1000),
-        (RegisterARM::R6, 0xe12f_ff1e),
-        (RegisterARM::R7, 0xe281_1001),
-    ] {
-        core.stopped().write(register, value);
-    }
-    let mut run = |mode: u64, words: &[u32]| {
-        for (index, word) in words.iter().enumerate() {
-            ram.set_word32(CODE + 4 * index as u64, *word);
-        }
-        drop_translations(core.handle(), &ram, CODE, 4 * words.len());
-        core.stopped().write(RegisterARM::CPSR, SUPERVISOR | mode);
-        trap::park(&core.stopped());
-        core.stopped().set_pc(CODE);
-        let mut witness = Witness { stops: true, ..Witness::default() };
-        core.run(&mut witness);
-        image.save(core.handle());
-        let seen = (core.handle().read(RegisterARM::R0), core.handle().read(RegisterARM::R1));
-        (seen, witness.last, image.get32(SYNDROME), image.get64(FAULT_ADDRESS))
+    let in_mode = |cpu: &TrapContext, thumb: u64| {
+        cpu.write(RegisterARM::CPSR, SUPERVISOR | thumb);
+        trap::park(cpu);
     };
-    // add r0, r0, #1, then add r1, r1, #1 in its place: the second must be seen after the drop.
-    if run(0, &[0xe280_0001, WFI]).0 != (1, 0) || run(0, &[0xe281_1001, WFI]).0 != (1, 1) {
-        return Err(unfit("dropping translated code"));
-    }
-    // The guest overwrites what it has run: str r4, [r5]; str r6, [r5, #4]; blx r5; str r7, [r5]; blx r5.
-    if run(0, &[0xe585_4000, 0xe585_6004, 0xe12f_ff35, 0xe585_7000, 0xe12f_ff35, WFI]).0 != (2, 2) {
-        return Err(unfit("stores over translated code"));
-    }
+    let mut bench = Bench::new(&CORE, 0x4000_0000, ByteOrder::Little, |cpu| {
+        cpu.write(RegisterARM::CPSR, SUPERVISOR);
+        trap::park(cpu);
+    })?;
+    state::self_check(&bench.core.stopped(), &mut bench.image).map_err(unfit)?;
+    let code = bench.code;
+    check::prove(
+        &mut bench,
+        &Snippets {
+            counters: [RegisterARM::R0, RegisterARM::R1].map(Register::from),
+            // add r0, r0, #1; add r1, r1, #1
+            add: [0xe280_0001, 0xe281_1001],
+            wait: WFI,
+            // bx lr is in r6.
+            values: [
+                (RegisterARM::R4.into(), 0xe280_0001),
+                (RegisterARM::R5.into(), code + 0x1000),
+                (RegisterARM::R6.into(), 0xe12f_ff1e),
+                (RegisterARM::R7.into(), 0xe281_1001),
+            ],
+            // str r4, [r5]; str r6, [r5, #4]; blx r5; str r7, [r5]; blx r5
+            overwrite: &[0xe585_4000, 0xe585_6004, 0xe12f_ff35, 0xe585_7000, 0xe12f_ff35],
+            // str r1, [r9]; ldr r0, [r8]
+            touch: [0xe589_1000, 0xe598_0000],
+            touched: [RegisterARM::R9, RegisterARM::R8].map(Register::from),
+            word: 4,
+        },
+    )?;
     // The breakpoint is an undefined instruction: the pc is its own, in A32 and in Thumb code.
-    for (mode, word) in [(0, 0xe7f0_01f8), (CPSR_THUMB, 0xde18_de18)] {
-        if run(mode, &[word, WFI]).1 != Some((None, CODE)) {
+    for (thumb, word) in [(0, 0xe7f0_01f8), (CPSR_THUMB, 0xde18_de18)] {
+        bench.place(&[word, WFI]);
+        in_mode(&bench.core.stopped(), thumb);
+        bench.core.stopped().set_pc(code);
+        if bench.go() != Some((None, code)) {
             return Err(unfit("how a breakpoint arrives"));
         }
     }
     // svc #0x1357: the pc is behind it.
-    let (_, last, syndrome, _) = run(0, &[0xef00_1357, WFI]);
-    if (last, syndrome) != (Some((Some(SYSTEM_CALL), CODE + 4)), 0x4600_1357) {
+    let last = bench.run(&[0xef00_1357, WFI]);
+    if (last, bench.image.get32(SYNDROME)) != (Some((Some(SYSTEM_CALL), code + 4)), 0x4600_1357) {
         return Err(unfit("where the syndrome of an exception is kept"));
     }
     // mov r3, #0x41; ldrex r2, [r3]: not aligned, so it faults.
-    let (_, last, _, address) = run(0, &[0xe3a0_3041, 0xe193_2f9f, WFI]);
-    if (last, address & 0xffff_ffff) != (Some((Some(DATA_ABORT), CODE + 4)), 0x41) {
+    let last = bench.run(&[0xe3a0_3041, 0xe193_2f9f, WFI]);
+    if (last, bench.image.get64(FAULT_ADDRESS) & 0xffff_ffff) != (Some((Some(DATA_ABORT), code + 4)), 0x41) {
         return Err(unfit("where the address of a fault is kept"));
     }
-    // str r1, [r9]; ldr r0, [r8], at addresses of pages that nothing else uses: afterwards the core shows where they lie, and those alone.
-    const READ: u64 = CODE + 0x1_1238;
-    const WRITTEN: u64 = CODE + 0x1_3450;
-    const NEITHER: u64 = CODE + 0x1_5000;
-    ram.write(CODE, &[0xe589_1000_u32, 0xe598_0000, WFI].map(u32::to_le_bytes).concat());
-    drop_translations(core.handle(), &ram, CODE, 12);
-    core.stopped().write(RegisterARM::CPSR, SUPERVISOR);
-    core.stopped().write(RegisterARM::R8, READ);
-    core.stopped().write(RegisterARM::R9, WRITTEN);
-    core.stopped().set_pc(CODE);
-    core.run(&mut Witness { stops: true, ..Witness::default() });
-    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| core.handle().cached_physical(&ram, at, 4, write)));
-    core.flush_tlb();
-    let forgotten = core.handle().cached_physical(&ram, WRITTEN, 4, true);
-    if shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
-        return Err(unfit("where the core has last found a page"));
-    }
     // add r0, r0, #1; b back: in A32 and in Thumb code.
-    for (mode, bytes, words) in [(0, 8, [0xe280_0001_u32, 0xeaff_fffd]), (CPSR_THUMB, 4, [0xe7fd_3001, 0])] {
-        ram.write(CODE, &words.map(u32::to_le_bytes).concat());
-        drop_translations(core.handle(), &ram, CODE, 8);
-        core.stopped().write(RegisterARM::CPSR, SUPERVISOR | mode);
-        core.stopped().write(RegisterARM::R0, 0);
-        core.stopped().set_pc(CODE);
-        line::self_check(&mut core, CODE, bytes, |cpu| cpu.read(RegisterARM::R0))?;
+    for (thumb, bytes, words) in [(0, 8, [0xe280_0001, 0xeaff_fffd]), (CPSR_THUMB, 4, [0xe7fd_3001, 0])] {
+        bench.place(&words);
+        in_mode(&bench.core.stopped(), thumb);
+        check::prove_counting(&mut bench, bytes, RegisterARM::R0.into())?;
     }
     Ok(())
 }
@@ -106,7 +83,13 @@ fn check() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unicorn::engine::Core;
+    use crate::unicorn::ram::Ram;
+    use crate::unicorn::surgery::drop_translations;
+    use crate::unicorn::witness::Witness;
     use trapline_isa::regs::Reg;
+
+    const CODE: u64 = 0x4010_0000;
 
     /// The flags as code leaves them, not as a write of CPSR does, in every mode; and all other registers beside them.
     #[test]
@@ -128,7 +111,7 @@ mod tests {
         let values = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
         let (mut set, mut clear) = (0, 0);
         for (what, thumb, words) in cases {
-            words.iter().zip(0..).for_each(|(word, index)| assert!(ram.write(CODE + 4 * index, &u32::to_le_bytes(*word))));
+            words.iter().zip(0..).for_each(|(word, index)| assert!(ram.set_word32(CODE + 4 * index, *word)));
             drop_translations(core.handle(), &ram, CODE, 8);
             for (one, other) in values.iter().flat_map(|one| values.map(|other| (*one, other))) {
                 for mode in state::MODES {

@@ -67,7 +67,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return output::emit(&if args.json {
             output::json_line(&totals)?
         } else {
-            totals.for_people(&args.image.image, args, Paint::for_output())
+            totals.for_people(&args.image.image, args.policy, args.kind, Paint::for_output())
         });
     }
     let places = args.places.iter().map(|text| Where::parse(text)).collect::<Result<Vec<_>, _>>()?;
@@ -104,16 +104,6 @@ impl Args {
         let cpu = self.cpu.of(kernel.arch)?;
         let config = Config { command_line: stock.command_line.into(), initrd: Some(stock.initrd), cpu, ..Config::default() };
         from_boot::live(name, &kernel, &config)
-    }
-
-    /// The policy that was asked for.
-    pub fn policy(&self) -> PolicyName {
-        self.policy
-    }
-
-    /// The kind that was asked for.
-    pub fn kind(&self) -> ProbeKind {
-        self.kind
     }
 }
 

@@ -1,7 +1,7 @@
 //! `--at TIME COMMAND`: what is done with the probes while the guest runs, as a person would do it by debugfs, sysctl and kprobe_events.
 
 use super::Failure;
-use super::run::Event;
+use super::event_error::Event;
 use crate::probed::Session;
 use trapline_probes::events::error::EventError;
 use trapline_probes::events::parse::Line;

@@ -1,10 +1,13 @@
-//! A line of kprobe_events that cannot be, with a caret under the very word.
+//! Lines of kprobe_events as they were written: read all at once, and, where one cannot be, drawn with a caret under the very word.
 
-use super::output::Paint;
+use super::Failure;
+use super::paint::Paint;
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
+use std::sync::Arc;
 use trapline_probes::events::error::EventError;
+use trapline_probes::events::parse::{self, Line};
 
 /// Lines of kprobe_events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,37 @@ pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Rang
     let report = &[level.primary_title(title).element(snippet)];
     let renderer = if paint.has_colours() { Renderer::styled() } else { Renderer::plain() };
     renderer.decor_style(DecorStyle::Ascii).render(report) + "\n"
+}
+
+/// A line that can be understood, and what it takes to point at it should the kernel refuse it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What it asks for.
+    pub line: Line,
+    /// Where it stands.
+    script: Arc<Script>,
+    offset: usize,
+}
+
+impl Event {
+    /// The failure of this line.
+    pub fn failed(&self, error: &EventError) -> Failure {
+        Failure::probe_drawn(draw(&self.script, self.offset, error, Paint::for_errors()))
+    }
+}
+
+/// The lines of a script; all that are wrong are drawn at once.
+pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
+    let script = Arc::new(script);
+    let (mut events, mut drawn) = (Vec::new(), String::new());
+    for line in parse::script(&script.text) {
+        match parse::line(&line.text) {
+            Ok(Some(parsed)) => events.push(Event { line: parsed, script: Arc::clone(&script), offset: line.offset }),
+            Ok(None) => {}
+            Err(error) => drawn += &draw(&script, line.offset, &error, Paint::for_errors()),
+        }
+    }
+    if drawn.is_empty() { Ok(events) } else { Err(Failure::drawn(drawn)) }
 }
 
 /// The start of the letter that a byte belongs to; the end for what lies behind.

@@ -1,6 +1,6 @@
 //! What a command says when it cannot do what was asked: a sentence, advice, an exit status.
 
-use super::output::Paint;
+use super::paint::Paint;
 use std::fmt::Write;
 
 /// A failed command.

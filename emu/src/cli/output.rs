@@ -1,6 +1,7 @@
-//! How answers reach people: colours only where someone looks, tables with aligned columns, a bar for long work.
+//! How answers reach people: tables with aligned columns, lines of JSON, a bar for long work.
 
 use super::Failure;
+pub use super::paint::Paint;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -17,74 +18,6 @@ pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
         Ok(line) => Ok(line + "\n"),
         Err(error) => Err(Failure::failed(format!("the answer cannot be written as JSON: {error}"))),
     }
-}
-
-/// Colours, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paint {
-    colours: bool,
-}
-
-impl Paint {
-    /// For standard output, if a person reads it.
-    pub fn for_output() -> Paint {
-        Paint { colours: io::stdout().is_terminal() && wanted() }
-    }
-
-    /// For standard error, if a person reads it.
-    pub fn for_errors() -> Paint {
-        Paint { colours: io::stderr().is_terminal() && wanted() }
-    }
-
-    /// Plain text.
-    #[cfg(test)]
-    pub fn none() -> Paint {
-        Paint { colours: false }
-    }
-
-    /// Whether there are colours.
-    pub fn has_colours(self) -> bool {
-        self.colours
-    }
-
-    /// What went wrong.
-    pub fn error(self, text: &str) -> String {
-        self.with("1;31", text)
-    }
-
-    /// What to do about it.
-    pub fn advice(self, text: &str) -> String {
-        self.with("1;36", text)
-    }
-
-    /// Yes.
-    pub fn good(self, text: &str) -> String {
-        self.with("32", text)
-    }
-
-    /// No.
-    pub fn bad(self, text: &str) -> String {
-        self.with("31", text)
-    }
-
-    /// Names of things.
-    pub fn name(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    /// What is only there for reference.
-    pub fn faint(self, text: &str) -> String {
-        self.with("2", text)
-    }
-
-    fn with(self, code: &str, text: &str) -> String {
-        if self.colours && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
-    }
-}
-
-/// The convention of <https://no-color.org>.
-fn wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Which edge of its column a cell keeps to.
@@ -230,7 +163,7 @@ mod tests {
         table.row(vec![Cell::plain("long name"), Cell::plain("5"), Cell::plain("because")]);
         let plain = "name        hits  why\na          1,234\nlong name      5  because\n";
         assert_eq!(table.render(Paint::none()), plain);
-        let coloured = table.render(Paint { colours: true });
+        let coloured = table.render(Paint::colourful());
         assert!(coloured.contains("\x1b[32ma\x1b[0m          1,234"), "{coloured}");
     }
 

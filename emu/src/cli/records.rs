@@ -4,7 +4,7 @@
 //! when they are read.
 
 use super::Failure;
-use super::run::Format;
+use clap::ValueEnum;
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -17,6 +17,16 @@ use trapline_probes::events::set::EventSet;
 use trapline_probes::events::{json, trace};
 use trapline_probes::guest::Guest;
 use trapline_probes::records::Record;
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As ftrace's `trace` file
+    #[default]
+    Trace,
+    /// A line of JSON for each
+    Json,
+}
 
 /// Bytes of lines that are kept in memory.
 const MOST_KEPT: usize = 32 << 20;

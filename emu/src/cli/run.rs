@@ -3,22 +3,17 @@
 use super::commands::{Command, Timed, View};
 use super::console::Input;
 use super::cpu::CpuArg;
-use super::event_error::{self, Script};
+use super::event_error::{Script, read_events};
 use super::image::{self, SymbolsArg};
-use super::output::Paint;
-use super::stock_guest::{StockArgs, Typed};
+use super::records::Format;
+use super::request::{Request, SummaryFormat};
+use super::stock_guest::StockArgs;
 use super::terminal::Terminal;
 use super::{DetourName, Failure, PolicyName, place};
-use crate::boot::Kernel;
-use crate::boot::whole::Whole;
-use clap::ValueEnum;
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
-use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::{self, Line};
 
 /// Boots a kernel, with probes
 ///
@@ -112,28 +107,6 @@ Examples:
   trapline run -e 'j:fork do_fork flags=$arg1'          a jprobe: our own letter, as Linux has none for it
   trapline run vmlinux --cpus 2 --until 50ms --until console:login: --json";
 
-/// How records are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// As ftrace's `trace` file
-    #[default]
-    Trace,
-    /// A line of JSON for each
-    Json,
-}
-
-/// How the summary is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SummaryFormat {
-    /// A table
-    #[default]
-    Table,
-    /// A line of JSON
-    Json,
-    /// Not at all
-    None,
-}
-
 /// A reason to stop before the guest does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
@@ -166,55 +139,6 @@ fn guest_time(text: &str) -> Option<Option<u64>> {
     let (number, unit) = text.split_at(digits);
     let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)?;
     Some(number.parse::<u64>().ok()?.checked_mul(factor))
-}
-
-/// A run that is asked for; everything that can be wrong without booting has been found.
-#[derive(Debug)]
-pub struct Request {
-    /// What people call it.
-    pub name: String,
-    /// What boots.
-    pub kernel: Kernel,
-    /// Its command line.
-    pub command_line: String,
-    /// Its initial file system.
-    pub initrd: Option<Arc<[u8]>>,
-    /// The file that unpacks itself in the guest, if it is to.
-    pub whole: Option<Arc<Whole>>,
-    /// It has booted already, and this is typed at its shell.
-    pub from_boot: Option<Typed>,
-    /// Which CPU the guest finds.
-    pub cpu: Option<String>,
-    /// CPUs of the machine.
-    pub cpus: usize,
-    /// What is typed on its console.
-    pub input: Input,
-    /// What to probe, in order.
-    pub events: Vec<Event>,
-    /// The earliest guest time at which to stop, in nanoseconds.
-    pub time_limit: Option<u64>,
-    /// A text of the console to stop at.
-    pub console_text: Option<String>,
-    /// Where records go.
-    pub out: Option<PathBuf>,
-    /// How records are written.
-    pub format: Format,
-    /// How the summary is written.
-    pub summary: SummaryFormat,
-    /// Whose decisions to make.
-    pub policy: PolicyName,
-    /// What is done with the probes on the way, in the order of time.
-    pub commands: VecDeque<Timed>,
-    /// What is printed at the end.
-    pub views: Vec<View>,
-    /// Functions that must not be probed.
-    pub blacklist: Vec<String>,
-    /// No jumps.
-    pub no_optimize: bool,
-    /// What detours do.
-    pub detour: DetourName,
-    /// No console.
-    pub quiet: bool,
 }
 
 impl Args {
@@ -313,37 +237,6 @@ impl Args {
         let interactive = has_console && !self.stock.has_script() && !self.quiet && Terminal::is_there();
         Ok(if interactive { Input::Terminal } else { Input::Nothing })
     }
-}
-
-/// A line that can be understood, and what it takes to point at it should the kernel refuse it.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// What it asks for.
-    pub line: Line,
-    /// Where it stands.
-    script: Arc<Script>,
-    offset: usize,
-}
-
-impl Event {
-    /// The failure of this line.
-    pub fn failed(&self, error: &EventError) -> Failure {
-        Failure::probe_drawn(event_error::draw(&self.script, self.offset, error, Paint::for_errors()))
-    }
-}
-
-/// The lines of a script; all that are wrong are drawn at once.
-pub(super) fn read_events(script: Script) -> Result<Vec<Event>, Failure> {
-    let script = Arc::new(script);
-    let (mut events, mut drawn) = (Vec::new(), String::new());
-    for line in parse::script(&script.text) {
-        match parse::line(&line.text) {
-            Ok(Some(parsed)) => events.push(Event { line: parsed, script: Arc::clone(&script), offset: line.offset }),
-            Ok(None) => {}
-            Err(error) => drawn += &event_error::draw(&script, line.offset, &error, Paint::for_errors()),
-        }
-    }
-    if drawn.is_empty() { Ok(events) } else { Err(Failure::drawn(drawn)) }
 }
 
 pub(super) fn main(args: &Args) -> Result<(), Failure> {

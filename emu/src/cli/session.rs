@@ -2,8 +2,9 @@
 
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
-use super::records::Records;
-use super::run::{Event, Format, Request, SummaryFormat};
+use super::event_error::Event;
+use super::records::{Format, Records};
+use super::request::{Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
 use super::terminal::{GREETING, Typed};
 use super::typist::Typist;

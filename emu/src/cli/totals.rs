@@ -1,7 +1,6 @@
 //! `check` without a place: how much of the whole text may be probed, and why the rest may not.
 
 use super::PolicyName;
-use super::check::Args;
 use super::output::{self, Align, Cell, Paint, Table, thousands};
 use super::verdict::{Checker, ProbeKind};
 use crate::boot::Kernel;
@@ -128,12 +127,12 @@ fn is_particular(word: &str, function: &str) -> bool {
 
 impl Totals {
     /// The table.
-    pub fn for_people(&self, image: &str, args: &Args, paint: Paint) -> String {
-        let policy = match args.policy() {
+    pub fn for_people(&self, image: &str, policy: PolicyName, kind: ProbeKind, paint: Paint) -> String {
+        let policy = match policy {
             PolicyName::Best => "best",
             PolicyName::Linux61 => "linux-6.1",
         };
-        let what = match args.kind() {
+        let what = match kind {
             ProbeKind::Probe => "kprobes",
             ProbeKind::Return => "return probes",
             ProbeKind::Post => "kprobes with a post-handler",

@@ -3,8 +3,8 @@
 use super::event_error::{self, Script as Text};
 use super::image::{self, SymbolsArg};
 use super::output::{self, Paint};
-use super::records::Records;
-use super::run::{self, Until, read_script};
+use super::records::{self, Records};
+use super::run::{Until, read_script};
 use super::session::carry_out;
 use super::stock_guest::StockArgs;
 use super::typist::Typist;
@@ -212,7 +212,7 @@ impl Args {
     fn events(&self, session: &mut Session) -> Result<EventSet, Failure> {
         let mut events = EventSet::default();
         for line in &self.events {
-            for event in run::read_events(Text { source: "--event".into(), text: line.clone() })? {
+            for event in event_error::read_events(Text { source: "--event".into(), text: line.clone() })? {
                 session
                     .with_engine(|engine, guest| carry_out(&mut events, engine, guest, &event))
                     .map_err(|error| event.failed(&error))?;
@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
             tracings.push(tracing);
         }
         let events = args.events(&mut session)?;
-        let format = if args.format == Format::Json { run::Format::Json } else { run::Format::Trace };
+        let format = if args.format == Format::Json { records::Format::Json } else { records::Format::Trace };
         let records = (!args.events.is_empty()).then(|| Records::new(format, args.records.as_deref())).transpose()?;
         let attached: usize = tracings.iter().map(Tracing::attached).sum();
         let refused: usize = tracings.iter().map(|tracing| tracing.refused().len()).sum();

@@ -1,8 +1,7 @@
 //! What a record costs from the ring to the text: an event with two arguments on the benchmark loop, written where nobody reads it.
 
 use super::bench_loop::{BenchLoop, TARGET};
-use crate::cli::records::Records;
-use crate::cli::run::Format;
+use crate::cli::records::{Format, Records};
 use std::path::Path;
 use trapline_probes::events::parse::{self, Line};
 use trapline_probes::events::set::EventSet;

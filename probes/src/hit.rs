@@ -2,6 +2,18 @@
 //!
 //! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is being
 //! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
+//!
+//! What a CPU is in the middle of is a stack of [`Level`]s: a hit pushes one, the second breakpoint (or whatever else ends
+//! the instruction) pops it.
+//!
+//!     nothing --hit--> Active --its copy runs--> Stepping --behind it--> nothing
+//!                        |                          |
+//!                        +---another is hit---------+--> Reentered on top of it --behind its copy--> as before
+//!
+//! Three functions end in `_simply`. Each is the short way of its namesake for what nearly all hits are: one enabled probe,
+//! the CPU in the middle of nothing, nothing to be done behind the instruction. It asks whether this is such a hit before
+//! it does anything; if not, its namesake is called, which knows all cases. They differ in the number of questions, never
+//! in what they do: a new case is a matter for the long ones, and one more reason for the short ones to say no.
 
 use crate::context::{Hit, Moment, Scene};
 use crate::engine::Engine;

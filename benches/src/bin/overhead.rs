@@ -23,7 +23,30 @@ hardware of its day. Compare ratios, and rows of one table; the times are those 
 Handlers of other kinds (reading 1 and 16 registers, counting into a map, an event with two arguments) under every mechanism, and one of 1 to 100,000
 armed probes, are timed by criterion beside hooks and traps of the bare CPU core: `make bench` leaves its report in `target/criterion/report/index.html`.
 
-Host instructions per hit, which repeat exactly, are held by `make budget` (`benches/budgets.tsv`).
+Host instructions per hit, which repeat exactly, are held by `make budget` (`benches/budgets.tsv`), and so are those of a guest without a probe: per
+instruction of short blocks and of loads and stores, per system call, per switch of address spaces.
+";
+
+const WHY: &str = "\
+## Why it is not more
+
+- One comparison tells a block of the guest's own from those in the probe window (`emu/src/machine/gate.rs`); what is done
+  with the latter is a function that is exchanged when anything special begins (`emu/src/machine/blocks.rs`). A hit of a
+  detour asks for none of that.
+- A detour names its point, so its hit looks nothing up; where one probe stands and nothing is special the engine has that
+  probe at hand (`Points::lone` in `probes/src/point.rs`, the short ways in `probes/src/hit.rs`).
+- A piece of the window is remembered in the form in which the clock takes a detour; everything else is a detour whose end
+  no block comes to (`emu/src/probed/window.rs`).
+- A followed return takes no trap where the ISA has an instruction for it (`Detour::return_pad`): the pad is the start of a
+  block like a detour's. The task whose call was followed last is not hashed (`probes/src/instances.rs`).
+- A word of guest memory is found where the core itself finds it, in its cache of translations (`emu/src/unicorn/live.rs`);
+  the page tables are walked only where that has it not.
+- The window is shown to the core only where it has not fetched from it since the page tables were exchanged
+  (`emu/src/machine/fetched.rs`).
+- A hit takes no lock, allocates nothing and hashes once: `probes/tests/alloc.rs` counts over every kind of hit.
+- A point has 144 bytes with its one probe in it, what few points have lies in a box (`probes/src/point.rs`); with the
+  probe's own object it is under 300 bytes (`emu/tests/arming_memory.rs`).
+
 ";
 
 const ARMING: &str = "\
@@ -98,6 +121,7 @@ fn write_all() -> Result<(), String> {
         text.push_str(&table_of(guest, name, &measured));
     }
     text.push('\n');
+    text.push_str(WHY);
     text.push_str(ARMING);
     text.push_str(&arming_table()?);
     text.push('\n');

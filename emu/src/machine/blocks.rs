@@ -1,5 +1,20 @@
-//! What is done where a block of guest code starts, beside counting its time: a probe's detour, copy or return pad, what is due, the end of
-//! a run.
+//! What is done where a block of guest code starts, beside counting its time: a probe's detour, copy or return pad, what
+//! is due, the end of a run.
+//!
+//! Blocks arrive in `block` (`hooks.rs`), which is called more often than anything else. What is to be done with one
+//! depends on facts that seldom change, so a block does not ask for them: whoever changes one calls `set_gate` or
+//! `settle_gate`, which leaves the answer in two fields, the addresses that the gate catches and the function that gets
+//! what it has caught:
+//!
+//! | what is so | the gate catches | `at_gate` |
+//! |---|---|---|
+//! | a handler's guest code runs, the window's entry is shown, or every block is to be told | everything | `odd_block` |
+//! | the engine is in the middle of something on this CPU, or takes times | the window | `at_another` |
+//! | else | the window | `at_detour` |
+//!
+//! `odd_block` is right for every block. The other two are guesses in front of it that are fast where they come true, and
+//! have changed nothing where they do not: `at_detour` guesses the start of a detour, then `at_another` the return pad or
+//! a copy. What the gate does not catch is the guest's own code: `guest_block`.
 
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};

@@ -22,10 +22,8 @@ pub(super) struct Translations {
     entries: *const u8,
 }
 
-/// Where in an entry things stand: the tag of a load, that of a store, that of a fetch, each as wide as a guest address; then, at the next
-/// multiple of 8, the physical address, and what leads from the guest's address to the host's.
-///
-/// A tag has the page's address, and bits below that say what else there is to do.
+/// Where in an entry things stand: the picture is in `stores.rs`. A tag is the word of a kind of access: the page's address
+/// and flags. From outside nothing is asked but whether it is the page that is wanted.
 pub(super) struct TlbEntry {
     write: usize,
     addend: usize,

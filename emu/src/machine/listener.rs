@@ -1,4 +1,6 @@
-//! Whom the machine asks what stands in the probe window, and tells when a CPU comes there: the probe engine, or nobody.
+//! What the machine knows of a probe engine: where its code lies and what it stands for, and whom to call when a CPU comes
+//! there. An engine that has only breakpoints says what [`Listener::meaning`], `breakpoint`, `fault` and `interrupted` ask;
+//! the rest is there for engines that also jump, follow returns or stop the machine, in the order in which a hit meets it.
 
 use crate::clock::{Detour, Meaning, Ticks};
 use crate::cpu::View;

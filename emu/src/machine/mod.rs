@@ -1,8 +1,8 @@
-//! The machine: a CPU core, a board, RAM and a clock, and one listener that may claim traps.
+//! The machine: a CPU core, a board, RAM and a clock, and one probe engine that listens.
 //!
-//! `hooks.rs` is called by the core, and by it `blocks.rs` where code starts; `run.rs` decides what runs next;
-//! what a probe is nobody here knows. What the listener keeps in the probe window they do: copies, detours and the pad take no time of the
-//! guest's, so the machine asks what each address there stands for.
+//! `assemble.rs` puts it together, `run.rs` decides what runs next, `hooks.rs` is called by the core, and by it `blocks.rs`
+//! where code starts. The machine knows no type of any engine's and keeps no probes; what it has to know of how an engine
+//! works, because neither time nor interrupts may show it, is all in one trait, [`Listener`].
 
 mod assemble;
 mod between_runs;

@@ -6,6 +6,7 @@ pub mod arm64;
 mod check;
 pub mod model;
 pub mod named;
+pub mod s390;
 pub mod tasks;
 pub mod view;
 pub mod window;

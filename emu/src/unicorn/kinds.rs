@@ -6,7 +6,7 @@ use super::live;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterX86};
+use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterS390X, RegisterX86};
 
 /// A register by the library's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,12 @@ impl From<RegisterX86> for Register {
 
 impl From<RegisterARM> for Register {
     fn from(register: RegisterARM) -> Register {
+        Register(register as c_int)
+    }
+}
+
+impl From<RegisterS390X> for Register {
+    fn from(register: RegisterS390X) -> Register {
         Register(register as c_int)
     }
 }

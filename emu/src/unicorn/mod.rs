@@ -9,6 +9,7 @@ pub mod engine;
 pub mod kinds;
 pub mod plain_hooks;
 pub mod ram;
+pub mod s390;
 pub mod surgery;
 pub mod witness;
 pub mod x86;

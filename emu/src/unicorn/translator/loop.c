@@ -25,6 +25,10 @@
 #include "exec/helper-proto.h"
 #include "exec/translator.h"
 #include <uc_priv.h>
+#ifdef TARGET_S390X
+#include "exec/helper-gen.h"
+#include "internal.h"
+#endif
 #include "calls.h"
 
 /* The three words take the place of three of the CPU's that count instructions and seed random numbers, which this library never does. */
@@ -181,9 +185,103 @@ static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPU
     return false;
 }
 
+/*
+ * Instructions that the library decodes and does nothing of, without a word: on z/Architecture those of clocks, of the service processor, of
+ * channels and of other CPUs, and the load of a PSW that waits. The machine is to do them, and is told by an exception of a number that no
+ * CPU has (unicorn/s390.rs), at the instruction, with all of the state written back.
+ */
+#ifdef TARGET_S390X
+#define LEFT_TO_US 0x100
+
+/* Bytes of the instruction, if it is one of these; 0 if the library does it, or refuses it to a user's program. */
+static int left_to_us(DisasContextBase *db, CPUState *cpu)
+{
+    int supervisor = db->tb->flags & FLAG_MASK_PSTATE ? 0 : 4;
+    unsigned code;
+
+    /* What EXECUTE executes is not what stands here. */
+    if (db->tb->cs_base) {
+        return 0;
+    }
+    code = cpu_lduw_code(cpu->env_ptr, db->pc_next);
+    switch (code >> 8) {
+    case 0x82: /* LPSW */
+    case 0x83: /* DIAGNOSE */
+    case 0xae: /* SIGP */
+        return supervisor;
+    case 0xb2:
+        break;
+    case 0xc8: /* ECTG */
+        return (code & 0xf) == 1 ? 6 : 0;
+    default:
+        return 0;
+    }
+    switch (code & 0xff) {
+    case 0x05: /* STCK */
+    case 0x78: /* STCKE */
+    case 0x7c: /* STCKF */
+    case 0xb0: /* STFLE */
+        return 4;
+    case 0x02: /* STIDP */
+    case 0x04: /* SCK */
+    case 0x06: /* SCKC */
+    case 0x07: /* STCKC */
+    case 0x08: /* SPT */
+    case 0x09: /* STPT */
+    case 0x12: /* STAP */
+    case 0x20: /* SERVC */
+    case 0x30: /* CSCH */
+    case 0x31: /* HSCH */
+    case 0x32: /* MSCH */
+    case 0x33: /* SSCH */
+    case 0x34: /* STSCH */
+    case 0x35: /* TSCH */
+    case 0x36: /* TPI */
+    case 0x37: /* SAL */
+    case 0x38: /* RSCH */
+    case 0x39: /* STCRW */
+    case 0x3a: /* STCPS */
+    case 0x3b: /* RCHP */
+    case 0x3c: /* SCHM */
+    case 0x5f: /* CHSC */
+    case 0x76: /* XSCH */
+    case 0x7d: /* STSI */
+    case 0xb1: /* STFL */
+    case 0xb2: /* LPSWE */
+        return supervisor;
+    default:
+        return 0;
+    }
+}
+
+static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)
+{
+    TCGContext *s = cpu->uc->tcg_ctx;
+    TCGv_i32 number;
+
+    tcg_gen_insn_start(s, db->pc_next, CC_OP_DYNAMIC, length);
+    ops->pc_sync(db, cpu);
+    number = tcg_const_i32(s, LEFT_TO_US);
+    gen_helper_exception(s, s->cpu_env, number);
+    tcg_temp_free_i32(s, number);
+    db->pc_next += length;
+    db->is_jmp = DISAS_NORETURN;
+}
+#else
+static int left_to_us(DisasContextBase *db, CPUState *cpu)
+{
+    return 0;
+}
+
+static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)
+{
+}
+#endif
+
 static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, bool checks)
 {
     struct uc_struct *uc = cpu->uc;
+    int left;
 
     ops->tb_start(db, cpu);
     do {
@@ -198,6 +296,17 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         }
         if (!checks) {
             uc->no_exit_request = true;
+            left = left_to_us(db, cpu);
+            if (left) {
+                if (db->num_insns > 1) {
+                    /* In front of it, where the translator writes back what it holds. */
+                    db->num_insns--;
+                    db->is_jmp = DISAS_TOO_MANY;
+                } else {
+                    hand_over(ops, db, cpu, left);
+                }
+                break;
+            }
         }
         ops->translate_insn(db, cpu);
         if (db->is_jmp == DISAS_NEXT && (tcg_op_buf_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {

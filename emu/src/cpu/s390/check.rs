@@ -1,0 +1,294 @@
+//! Proves, once per process, that the offsets and the private calls do for cores of z/Architecture what they are used for, and that the
+//! instructions arrive which the library does nothing of.
+
+use super::core::CORE;
+use super::state::{
+    self, CALL_LENGTH, CALL_NUMBER, CONTROL, EXECUTED, HOME, PREFIX, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, TRANSLATES, WIDE,
+};
+use crate::unicorn::engine::Core;
+use crate::unicorn::line;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::s390::LEFT_TO_US;
+use crate::unicorn::surgery::drop_translations;
+use crate::unicorn::witness::{Witness, unfit};
+use std::sync::OnceLock;
+use trapline_isa::mem::ByteOrder;
+use unicorn_engine_sys::RegisterS390X;
+
+/// The answer; the first call finds it out.
+pub fn self_check() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER.get_or_init(check).clone()
+}
+
+/// What the core reports: a system call, and a program interruption of any kind.
+pub const SYSTEM_CALL: u32 = 2;
+/// The other one.
+pub const PROGRAM: u32 = 3;
+
+// Program interruptions.
+const OPERATION: u32 = 1;
+const PRIVILEGED: u32 = 2;
+const SEGMENT: u32 = 0x10;
+
+/// Where the core writes which address could not be translated.
+const TRANSLATION: u64 = 0xa8;
+
+const CODE: u64 = 0x1_0000;
+const SEGMENTS: u64 = 0x2_4000;
+const PAGES: u64 = 0x2_0000;
+const TABLE_LENGTH: u64 = 3;
+const INVALID: u64 = 0x20;
+
+/// `aghi %r1,1`, `aghi %r2,1`, and what ends each program here.
+const ADD_1: [u8; 4] = [0xa7, 0x1b, 0, 1];
+const ADD_2: [u8; 4] = [0xa7, 0x2b, 0, 1];
+const END: [u8; 2] = [0, 2];
+
+struct Bench {
+    ram: Ram,
+    core: Core<Witness>,
+}
+
+impl Bench {
+    fn new() -> Result<Bench, String> {
+        let ram = Ram::at(0, 4 << 20, ByteOrder::Big).ok_or("the host has no memory for the self-check")?;
+        let core = Core::new(&CORE, &ram)?;
+        Ok(Bench { ram, core })
+    }
+
+    /// Runs this code and what ends it under such a mask, up to the first exception: which, and where.
+    fn run(&mut self, mask: u64, code: &[&[u8]]) -> Option<(Option<u32>, u64)> {
+        let bytes = [&code.concat()[..], &END].concat();
+        self.ram.write(CODE, &bytes);
+        drop_translations(self.core.handle(), &self.ram, CODE, bytes.len());
+        let cpu = self.core.stopped();
+        cpu.write(RegisterS390X::PSWM, mask);
+        cpu.set_pc(CODE);
+        let mut witness = Witness { stops: true, ..Witness::default() };
+        self.core.run(&mut witness);
+        witness.last
+    }
+
+    fn general(&self, number: u8) -> u64 {
+        self.core.handle().general(number).unwrap_or(0)
+    }
+
+    fn set_general(&self, register: RegisterS390X, value: u64) {
+        self.core.stopped().write(register, value);
+    }
+
+    /// The program interruption that was reported last, and the length of its instruction.
+    fn program(&self) -> (u32, u32) {
+        (self.core.handle().live32(PROGRAM_CODE), self.core.handle().live32(PROGRAM_LENGTH))
+    }
+}
+
+fn check() -> Result<(), String> {
+    let mut bench = Bench::new()?;
+    state::self_check(&bench.core.stopped()).map_err(unfit)?;
+    let sums = |bench: &Bench| (bench.general(1), bench.general(2));
+    for register in [RegisterS390X::R1, RegisterS390X::R2] {
+        bench.set_general(register, 0);
+    }
+
+    // Other code in the place of some that has run: it must be seen after the drop.
+    let first = bench.run(WIDE, &[&ADD_1]);
+    let seen = sums(&bench);
+    bench.run(WIDE, &[&ADD_2]);
+    if (first, seen, sums(&bench)) != (Some((Some(PROGRAM), CODE + 4)), (1, 0), (1, 1)) {
+        return Err(unfit("dropping translated code"));
+    }
+    if bench.program() != (OPERATION, 2) {
+        return Err(unfit("how a breakpoint arrives"));
+    }
+    // The guest overwrites what it has run: st %r4,0(%r5); st %r6,4(%r5); basr %r14,%r5; st %r7,0(%r5); basr %r14,%r5.
+    for (register, value) in [
+        (RegisterS390X::R4, u32::from_be_bytes(ADD_1).into()),
+        (RegisterS390X::R5, CODE + 0x1000),
+        (RegisterS390X::R6, 0x07fe_0000),
+        (RegisterS390X::R7, u32::from_be_bytes(ADD_2).into()),
+    ] {
+        bench.set_general(register, value);
+    }
+    let call: [u8; 2] = [0x0d, 0xe5];
+    bench.run(WIDE, &[&[0x50, 0x40, 0x50, 0], &[0x50, 0x60, 0x50, 4], &call, &[0x50, 0x70, 0x50, 0], &call]);
+    if sums(&bench) != (2, 2) {
+        return Err(unfit("stores over translated code"));
+    }
+    // svc 66
+    let last = bench.run(WIDE, &[&[0x0a, 0x42]]);
+    let call = (bench.core.handle().live32(CALL_NUMBER), bench.core.handle().live32(CALL_LENGTH));
+    if (last, call) != (Some((Some(SYSTEM_CALL), CODE)), (0x42, 2)) {
+        return Err(unfit("how a system call arrives"));
+    }
+    check_prefix(&mut bench)?;
+    check_translation(&mut bench)?;
+    check_left_to_us(&mut bench)?;
+    // aghi %r1,1; j back.
+    bench.ram.write(CODE, &[ADD_1, [0xa7, 0xf4, 0xff, 0xfe]].concat());
+    drop_translations(bench.core.handle(), &bench.ram, CODE, 8);
+    bench.core.stopped().write(RegisterS390X::PSWM, WIDE);
+    bench.core.stopped().set_pc(CODE);
+    bench.set_general(RegisterS390X::R1, 0);
+    line::self_check(&mut bench.core, CODE, 8, |cpu| cpu.read(RegisterS390X::R1))
+}
+
+/// spx 0(%r3) of 0x2000; and while ex waits for its target, that is known.
+fn check_prefix(bench: &mut Bench) -> Result<(), String> {
+    bench.ram.write(0x3000, &0x2000_u32.to_be_bytes());
+    bench.set_general(RegisterS390X::R3, 0x3000);
+    bench.run(WIDE, &[&[0xb2, 0x10, 0x30, 0]]);
+    let seen = bench.core.handle().live64(PREFIX);
+    bench.core.stopped().set_live64(PREFIX, 0);
+    bench.core.flush_tlb();
+    if (seen, bench.core.handle().live64(EXECUTED)) != (0x2000, 0) {
+        return Err(unfit("where the prefix is kept"));
+    }
+    Ok(())
+}
+
+/// The home space shows the first MiB where it lies, and nothing behind it.
+fn check_translation(bench: &mut Bench) -> Result<(), String> {
+    const READ: u64 = 0x3_1238;
+    const WRITTEN: u64 = 0x3_3450;
+    const NEITHER: u64 = 0x3_5000;
+    const NOWHERE: u64 = 0x10_0000;
+    for page in 0..256 {
+        bench.ram.write(PAGES + 8 * page, &(page << 12).to_be_bytes());
+    }
+    for segment in 0..2048 {
+        let entry = if segment == 0 { PAGES } else { INVALID };
+        bench.ram.write(SEGMENTS + 8 * segment, &entry.to_be_bytes());
+    }
+    bench.core.stopped().set_live64(CONTROL + 8 * 13, SEGMENTS | TABLE_LENGTH);
+    bench.core.flush_tlb();
+    for (register, address) in [(RegisterS390X::R8, READ), (RegisterS390X::R9, WRITTEN), (RegisterS390X::R10, NOWHERE)] {
+        bench.set_general(register, address);
+    }
+    // stg %r1,0(%r9); lg %r0,0(%r8); lg %r0,0(%r10).
+    let load = |base: u8| [0xe3, 0, base << 4, 0, 0, 0x04];
+    let last = bench.run(TRANSLATES | HOME | WIDE, &[&[0xe3, 0x10, 0x90, 0, 0, 0x24], &load(8), &load(10)]);
+    if (last, bench.program()) != (Some((Some(PROGRAM), CODE + 12)), (SEGMENT, 6)) {
+        return Err(unfit("how a fault of memory arrives"));
+    }
+    if bench.ram.word64(TRANSLATION) >> 12 != NOWHERE >> 12 {
+        return Err(unfit("where the address of a fault is kept"));
+    }
+    let core = &bench.core;
+    let find = |at, write| core.handle().cached_physical(&bench.ram, at, 8, write);
+    let shown = [READ, WRITTEN, NEITHER].map(|at| [false, true].map(|write| find(at, write)));
+    core.flush_tlb();
+    let forgotten = find(WRITTEN, true);
+    if shown[0][0] != Some(READ) || shown[1][1] != Some(WRITTEN) || shown[2] != [None; 2] || forgotten.is_some() {
+        return Err(unfit("where the core has last found a page"));
+    }
+    Ok(())
+}
+
+/// Instructions that must not run as the library has them, and whether programs may use them.
+#[rustfmt::skip]
+const LEFT: &[(&[u8], bool)] = &[
+    (&[0x82, 0, 0x30, 0],       false), // lpsw
+    (&[0x83, 0x12, 0, 0x44],    false), // diag
+    (&[0xae, 0x12, 0x30, 0],    false), // sigp
+    (&[0xb2, 0x02, 0x30, 0],    false), // stidp
+    (&[0xb2, 0x04, 0x30, 0],    false), // sck
+    (&[0xb2, 0x05, 0x30, 0],    true),  // stck
+    (&[0xb2, 0x06, 0x30, 0],    false), // sckc
+    (&[0xb2, 0x07, 0x30, 0],    false), // stckc
+    (&[0xb2, 0x08, 0x30, 0],    false), // spt
+    (&[0xb2, 0x09, 0x30, 0],    false), // stpt
+    (&[0xb2, 0x12, 0x30, 0],    false), // stap
+    (&[0xb2, 0x20, 0x00, 0x12], false), // servc
+    (&[0xb2, 0x30, 0x00, 0x00], false), // csch
+    (&[0xb2, 0x31, 0x00, 0x00], false), // hsch
+    (&[0xb2, 0x32, 0x30, 0],    false), // msch
+    (&[0xb2, 0x33, 0x30, 0],    false), // ssch
+    (&[0xb2, 0x34, 0x30, 0],    false), // stsch
+    (&[0xb2, 0x35, 0x30, 0],    false), // tsch
+    (&[0xb2, 0x36, 0x30, 0],    false), // tpi
+    (&[0xb2, 0x37, 0x00, 0x00], false), // sal
+    (&[0xb2, 0x38, 0x00, 0x00], false), // rsch
+    (&[0xb2, 0x39, 0x30, 0],    false), // stcrw
+    (&[0xb2, 0x3a, 0x30, 0],    false), // stcps
+    (&[0xb2, 0x3b, 0x00, 0x00], false), // rchp
+    (&[0xb2, 0x3c, 0x00, 0x00], false), // schm
+    (&[0xb2, 0x5f, 0x00, 0x10], false), // chsc
+    (&[0xb2, 0x76, 0x00, 0x00], false), // xsch
+    (&[0xb2, 0x78, 0x30, 0],    true),  // stcke
+    (&[0xb2, 0x7c, 0x30, 0],    true),  // stckf
+    (&[0xb2, 0x7d, 0x30, 0],    false), // stsi
+    (&[0xb2, 0xb0, 0x30, 0],    true),  // stfle
+    (&[0xb2, 0xb1, 0x30, 0],    false), // stfl
+    (&[0xb2, 0xb2, 0x30, 0],    false), // lpswe
+    (&[0xc8, 0x01, 0x30, 0, 0x30, 0], true), // ectg
+];
+
+/// Each arrives where it stands, first in its block and behind an instruction whose condition code is still to be worked out; nothing of it
+/// has happened. To a program those that are privileged are refused.
+fn check_left_to_us(bench: &mut Bench) -> Result<(), String> {
+    const COMPARE: [u8; 4] = [0xa7, 0x1e, 0, 0]; // chi %r1,0
+    for (bytes, is_anyones) in LEFT {
+        let name = || unfit(&format!("that {bytes:02x?} is left to us"));
+        for (first, cc) in [(1, 2), (0, 0), (u64::MAX, 1)] {
+            bench.set_general(RegisterS390X::R1, first);
+            bench.ram.write(0x3000, &[0x5a; 16]);
+            let last = bench.run(WIDE, &[&COMPARE, bytes]);
+            let condition = state::condition(&bench.core.handle());
+            let mut operand = [0; 16];
+            bench.ram.read(0x3000, &mut operand);
+            if (last, condition, operand) != (Some((Some(LEFT_TO_US), CODE + 4)), cc, [0x5a; 16]) {
+                return Err(name());
+            }
+        }
+        if bench.run(WIDE, &[bytes]) != Some((Some(LEFT_TO_US), CODE)) {
+            return Err(name());
+        }
+        let last = bench.run(WIDE | PROBLEM, &[bytes]);
+        let refused = last == Some((Some(PROGRAM), CODE)) && bench.program().0 == PRIVILEGED;
+        if !(if *is_anyones { last == Some((Some(LEFT_TO_US), CODE)) } else { refused }) {
+            return Err(name());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trapline_isa::regs::Reg;
+    use trapline_isa::s390::abi;
+
+    /// The condition code as code leaves it, not as a write of the PSW does.
+    #[test]
+    fn what_is_read_where_it_lies_is_what_the_library_says() {
+        self_check().unwrap();
+        let mut bench = Bench::new().unwrap();
+        #[rustfmt::skip]
+        let cases: &[(&str, &[u8], [u64; 5])] = &[
+            ("cr %r1,%r2",   &[0x19, 0x12],             [0, 1, 0x8000_0000, 0xffff_ffff, 5]),
+            ("clgr %r1,%r2", &[0xb9, 0x21, 0, 0x12],    [0, 1, 1 << 63, u64::MAX, 5]),
+            ("agr %r1,%r2",  &[0xb9, 0x08, 0, 0x12],    [0, 1, 1 << 63, u64::MAX, 5]),
+            ("slgr %r1,%r2", &[0xb9, 0x0b, 0, 0x12],    [0, 1, 1 << 63, u64::MAX, 5]),
+            ("ngr %r1,%r2",  &[0xb9, 0x80, 0, 0x12],    [0, 1, 1 << 63, u64::MAX, 5]),
+            ("tmll %r1,5",   &[0xa7, 0x11, 0, 5],       [0, 1, 4, u64::MAX, 5]),
+        ];
+        let mut seen = [false; 4];
+        for (what, bytes, values) in cases {
+            for (one, other) in values.iter().flat_map(|one| values.map(|other| (*one, other))) {
+                bench.set_general(RegisterS390X::R1, one);
+                bench.set_general(RegisterS390X::R2, other);
+                let last = bench.run(WIDE, &[bytes]);
+                assert_eq!(last, Some((Some(PROGRAM), CODE + bytes.len() as u64)), "{what}");
+                let handle = bench.core.handle();
+                let condition = state::get(&handle, abi::CC);
+                assert_eq!(condition, handle.read(RegisterS390X::PSWM) >> 44 & 3, "{what} of {one:#x} and {other:#x}");
+                assert_eq!(state::get(&handle, abi::MASK), WIDE, "{what}");
+                assert_eq!(state::get(&handle, Reg(2)), other, "{what}");
+                seen[condition as usize] = true;
+            }
+        }
+        assert_eq!(seen, [true; 4], "each condition code was seen");
+    }
+}

@@ -1,0 +1,34 @@
+//! What the library has for z/Architecture alone: its core, and the exception by which it leaves instructions to us.
+
+use super::kinds::Library;
+use super::line;
+use super::stores::Layout;
+use core::ffi::c_void;
+use std::sync::OnceLock;
+use unicorn_engine_sys::{Arch, Mode};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_s390x(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_s390x(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_s390x"]
+    safe static LAYOUT: line::Layout;
+    fn tlb_reset_dirty_s390x(cpu: *mut c_void, host: usize, len: usize);
+}
+
+/// The exception of an instruction that the library does nothing of; no exception of the CPU's has this number (`translator/loop.c`).
+pub const LEFT_TO_US: u32 = 0x100;
+
+/// A core with the highest byte first.
+pub static LIBRARY: Library = Library {
+    arch: Arch::S390X,
+    mode: Mode::BIG_ENDIAN,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_s390x,
+    ram_address: qemu_ram_addr_from_host_s390x,
+    live: OnceLock::new(),
+    // Of the home space, which is the kernel's.
+    live_translations: 48,
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_s390x, place: OnceLock::new() },
+    layout: &LAYOUT,
+};

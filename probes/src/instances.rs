@@ -156,6 +156,13 @@ impl Instances {
         self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr)).nth(nth).map(|(_, call)| call.ret_addr)
     }
 
+    /// Frames and true return addresses of all calls in flight.
+    pub fn followed(&self) -> Vec<(u64, u64)> {
+        let recent = (self.recent.newest != NONE).then_some(self.recent.task);
+        let of_task = |task| self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr));
+        self.tasks.keys().chain(recent).flat_map(of_task).map(|(_, call)| (call.frame, call.ret_addr)).collect()
+    }
+
     fn same_stack(&self, one: u64, other: u64) -> bool {
         (one ^ other) & !(self.stack_size - 1) == 0
     }

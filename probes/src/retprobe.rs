@@ -341,6 +341,12 @@ impl Engine {
         self.scene.instances.real_return_address(task, slot)
     }
 
+    /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a register, and the
+    /// true one.
+    pub fn followed_calls(&self) -> Vec<(u64, u64)> {
+        self.scene.instances.followed()
+    }
+
     /// The true address behind the return pad number `nth` on the task's stack, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
         self.scene.instances.resolve_pad(task, nth)

@@ -52,6 +52,11 @@ impl Table {
         }
     }
 
+    /// All keys, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.entries.iter().filter(|entry| entry.value != EMPTY.value).map(|entry| entry.key)
+    }
+
     /// Room for so many keys in all: up to that many, [`Table::insert`] does not allocate.
     pub fn reserve(&mut self, keys: usize) {
         let wanted = (keys.max(FEWEST / 2) * 2).next_power_of_two();

@@ -139,7 +139,8 @@ impl<L: Listener> Inner<L> {
             return;
         }
         if self.listener.follows() {
-            self.listener.passed(pc..pc.wrapping_add(size.into()));
+            let (listener, view) = self.show(pc);
+            listener.passed(view, pc..pc.wrapping_add(size.into()));
         }
         match meaning {
             Meaning::Detour(detour) => self.jump_in(detour.origin, detour.point),

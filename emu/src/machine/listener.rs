@@ -96,8 +96,12 @@ pub trait Listener: 'static {
         false
     }
     /// The CPU runs the code in this range, or its beginning.
-    fn passed(&mut self, range: Range<u64>) {
-        let _ = range;
+    fn passed(&mut self, cpu: &mut View, range: Range<u64>) {
+        let _ = (cpu, range);
+    }
+    /// The code that the CPU runs does not go on just now: an interrupt comes, another CPU's turn, or the end of the run.
+    fn rests(&mut self, cpu: &mut View) {
+        let _ = cpu;
     }
     /// The time at which the machine should stop for the listener, at the next place where it may.
     fn attention_at(&self) -> Option<Ticks> {

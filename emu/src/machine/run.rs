@@ -81,7 +81,13 @@ impl<L: Listener> Machine<L> {
             // Noted in a callback after which the core went to sleep by itself.
             return self.grant(wish);
         }
-        if let Ended::Failed(why) = self.core.run(&mut self.inner) {
+        let ended = self.core.run(&mut self.inner);
+        if self.inner.listener.follows() {
+            let pc = (self.inner.view.model.registers.pc)(&self.core.handle());
+            let (listener, view) = self.inner.show(pc);
+            listener.rests(view);
+        }
+        if let Ended::Failed(why) = ended {
             return Err(Stop::Dead(format!("the CPU core gave up: {why}")));
         }
         match self.inner.wish.take() {

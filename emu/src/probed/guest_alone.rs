@@ -18,6 +18,7 @@ impl Session {
             let mut probes = Probes::new(&kernel, config, policy, place);
             probes.facts.set_init_freed(snapshot.state.init_freed);
             probes.patchers.start_over();
+            probes.unwinders.start_over();
             probes
         })?;
         Session::around(machine)
@@ -57,6 +58,7 @@ impl Session {
             probes.notes.clear();
             probes.facts.change_modules(Modules::clear);
             probes.patchers.start_over();
+            probes.unwinders.start_over();
             probes.facts.set_init_freed(snapshot.state.init_freed);
             Ok(())
         });

@@ -8,6 +8,7 @@ pub mod patchers;
 pub mod report;
 pub mod scripts;
 pub mod timing;
+mod unwinders;
 pub mod watch;
 pub mod window;
 
@@ -32,6 +33,7 @@ use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
 use trapline_probes::guest::{Answer, Cpu, Guest};
 use trapline_probes::probe::{Jprobe, Kprobe, Kretprobe};
+use unwinders::Unwinders;
 use watch::{Exited, Notes};
 use window::Window;
 
@@ -42,6 +44,9 @@ pub struct Probes {
     facts: Facts,
     notes: Arc<Notes>,
     patchers: Patchers,
+    unwinders: Unwinders,
+    /// The CPU that has come to where its function returns to is to go there by way of the return pad.
+    by_pad: bool,
     timing: Option<Timing>,
 }
 
@@ -131,13 +136,14 @@ impl Listener for Probes {
 
     #[inline]
     fn watches(&self, pc: u64) -> bool {
-        self.patchers.watch(pc)
+        self.patchers.watch(pc) || self.unwinders.watch(pc)
     }
 
     fn arrived(&mut self, cpu: &mut View) -> bool {
         self.patchers.arrived(cpu, &self.engine);
+        self.by_pad |= self.unwinders.arrived(cpu, &self.engine);
         // Where nothing stands it is soon enough before something does.
-        self.have_news() && !self.engine.is_empty()
+        self.by_pad || self.have_news() && !self.engine.is_empty()
     }
 
     fn name(&self, pc: u64) -> String {
@@ -158,11 +164,16 @@ impl Listener for Probes {
 
     #[inline]
     fn follows(&self) -> bool {
-        !self.engine.withdrawn().is_empty() || self.patchers.are_at_work()
+        !self.engine.withdrawn().is_empty() || self.patchers.are_at_work() || self.unwinders.are_at_work()
     }
 
-    fn passed(&mut self, range: Range<u64>) {
+    fn passed(&mut self, cpu: &mut View, range: Range<u64>) {
+        self.unwinders.goes_on(cpu, &self.engine);
         self.engine.passed_by(range);
+    }
+
+    fn rests(&mut self, cpu: &mut View) {
+        self.unwinders.rest(cpu);
     }
 
     fn attention_at(&self) -> Option<Ticks> {
@@ -182,6 +193,8 @@ impl Probes {
             facts: Facts::new(kernel.clone()),
             notes: Arc::default(),
             patchers: Patchers::of(&kernel.symbols),
+            unwinders: Unwinders::of(&kernel.symbols),
+            by_pad: false,
             timing: None,
         }
     }
@@ -304,6 +317,7 @@ impl Session {
     pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
         loop {
             let stop = self.machine.run_until(nanoseconds);
+            self.go_by_pad();
             if self.machine.listener().notes.init_freed() {
                 self.init_text_is_gone();
             }
@@ -313,6 +327,15 @@ impl Session {
                 return stop;
             }
             self.with_engine(|_, _| ());
+        }
+    }
+
+    fn go_by_pad(&mut self) {
+        let (probes, _) = self.machine.parts();
+        if core::mem::take(&mut probes.by_pad)
+            && let Some(pad) = probes.engine.return_pad()
+        {
+            self.machine.set_pc(pad);
         }
     }
 

@@ -270,7 +270,7 @@ fn argument(cpu: &mut View, number: usize) -> u64 {
 }
 
 /// Where the function that is entered returns to, and the stack pointer then.
-fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
+pub(super) fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
     let isa = cpu.isa;
     let found = call::return_address(cpu, isa).ok()? & !isa.pointer_bits;
     // One that was jumped to out of a function with a return probe.
@@ -280,13 +280,13 @@ fn way_back(cpu: &mut View, sp: u64, engine: &Engine) -> Option<(u64, u64)> {
 
 /// A few addresses among all that are executed: most of the others are told apart by one bit.
 #[derive(Clone, Copy, Debug)]
-struct Filter([bool; PLACES]);
+pub(super) struct Filter([bool; PLACES]);
 
 const PLACES: usize = 4096;
 
 impl Filter {
     #[inline]
-    fn may_hold(&self, address: u64) -> bool {
+    pub(super) fn may_hold(&self, address: u64) -> bool {
         self.0[place(address)]
     }
 }

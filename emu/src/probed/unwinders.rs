@@ -1,0 +1,218 @@
+//! The guest's own unwinder, and how return probes keep out of its way: what it reads on the stacks are true return addresses.
+//!
+//! The machine tells when the CPU comes to the entry of a function that walks stacks. From there to its return the pad's address is taken
+//! out of every stack, but for what the walker and its callees put there themselves. Only the walk itself meets that: before an interrupt,
+//! a turn of another CPU or the end of a run the stacks are as they were, and where the walk goes on they are made true again. So no
+//! function returns past the pad meanwhile, whoever it belongs to.
+
+use super::patchers::{Filter, way_back};
+use crate::cpu::View;
+use crate::symbols::Symbols;
+use std::collections::HashSet;
+use trapline_isa::abi::ReturnAddress;
+use trapline_isa::mem::Memory;
+use trapline_isa::regs::Registers;
+use trapline_probes::Engine;
+
+/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that others of the list call stand here too where they have
+/// other callers, or where what lies between may be followed itself.
+const WALKERS: &[&str] = &[
+    "arch_stack_walk",
+    "arch_stack_walk_reliable",
+    "__get_wchan",
+    "perf_callchain_kernel",
+    "profile_pc",
+    "return_address",
+    "show_stack",
+    // x86, s390
+    "__unwind_start",
+    "unwind_next_frame",
+    "show_trace_log_lvl",
+    // arm64
+    "dump_backtrace",
+    "kunwind_stack_walk",
+    "unwind",
+    "unwind_next",
+    // arm
+    "__save_stack_trace",
+    "walk_stackframe",
+    "unwind_frame",
+    "unwind_backtrace",
+    "c_backtrace",
+    "dump_mem",
+    // mips
+    "show_backtrace",
+    "unwind_stack",
+    "unwind_stack_by_address",
+];
+
+/// A page of a stack, which may be missing.
+const PAGE: u64 = 4096;
+
+/// A call of one of them that has not returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Walk {
+    returns_to: u64,
+    /// The stack pointer behind the return.
+    sp: u64,
+    /// The words that are true just now, in the order in which they were written: address, what stood there, true address.
+    words: Vec<(u64, u64, u64)>,
+    /// The walk stands still, at this pc and stack pointer, and its words are as they were.
+    rests_at: Option<(u64, u64)>,
+}
+
+/// Who walks stacks.
+pub struct Unwinders {
+    entries: HashSet<u64>,
+    walks: Vec<Walk>,
+    filter: Filter,
+}
+
+impl Unwinders {
+    /// Those that a kernel has, and what compilers split off them.
+    pub fn of(symbols: &Symbols) -> Unwinders {
+        let is_walker = |name: &str| WALKERS.contains(&name.split('.').next().unwrap_or(name)) && !name.ends_with(".cold");
+        let text = symbols.places().iter().filter(|entry| entry.is_text() && is_walker(&entry.name));
+        let entries: HashSet<u64> = text.map(|entry| entry.address).collect();
+        let filter = entries.iter().copied().collect();
+        Unwinders { entries, walks: Vec::new(), filter }
+    }
+
+    /// Whether something may have to be done at this address.
+    #[inline]
+    pub fn watch(&self, pc: u64) -> bool {
+        self.filter.may_hold(pc) && (self.entries.contains(&pc) || self.walks.iter().any(|walk| walk.returns_to == pc))
+    }
+
+    /// Whether the guest is in one of them: then every block is told.
+    pub fn are_at_work(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
+    /// The guest is another one, and in none of them.
+    pub fn start_over(&mut self) {
+        self.walks.clear();
+    }
+
+    /// The CPU has come to an address. True: it must go there by way of the return pad, for the walk that has ended here is followed itself,
+    /// and found its own return address true.
+    pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) -> bool {
+        let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
+        let (walks, mut by_pad) = (self.walks.len(), false);
+        while let Some(done) = self.walks.iter().rposition(|walk| (walk.returns_to, walk.sp) == (pc, sp)) {
+            let mut walk = self.walks.remove(done);
+            by_pad |= walk.words.iter().any(|(at, ..)| (sp.saturating_sub(own_bytes(cpu))..sp).contains(at));
+            put_back(cpu, &mut walk);
+        }
+        if self.entries.contains(&pc)
+            && engine.calls_in_flight() > 0
+            && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
+            && !self.walks.iter().any(|walk| (walk.returns_to, walk.sp) == (returns_to, sp))
+        {
+            self.walks.push(Walk { returns_to, sp, words: Vec::new(), rests_at: None });
+            self.make_true(cpu, engine, self.walks.len() - 1);
+        }
+        if self.walks.len() != walks {
+            self.filter = self.entries.iter().copied().chain(self.walks.iter().map(|walk| walk.returns_to)).collect();
+        }
+        by_pad
+    }
+
+    /// The CPU starts a block of the guest's.
+    pub fn goes_on(&mut self, cpu: &mut View, engine: &Engine) {
+        let here = Some((cpu.pc(), cpu.get(cpu.isa.abi.sp)));
+        for number in 0..self.walks.len() {
+            if self.walks[number].rests_at == here {
+                self.walks[number].rests_at = None;
+                self.make_true(cpu, engine, number);
+            }
+        }
+    }
+
+    /// Something else than the walk is about to happen.
+    pub fn rest(&mut self, cpu: &mut View) {
+        let here = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
+        for walk in self.walks.iter_mut().rev().filter(|walk| walk.rests_at.is_none()) {
+            put_back(cpu, walk);
+            walk.rests_at = Some(here);
+        }
+    }
+
+    /// For one of the walks: the stacks of all tasks, and its own from its return address on. Within another walk there is only what was put on
+    /// the stack since, the other's own return address among it.
+    fn make_true(&mut self, cpu: &mut View, engine: &Engine, number: usize) {
+        let (isa, sp, own) = (cpu.isa, self.walks[number].sp, own_bytes(cpu));
+        let same_stack = |one: u64, other: u64| (one ^ other) & !(isa.abi.stack_size.max(1) - 1) == 0;
+        let is_outer = |walk: &Walk| walk.rests_at.is_none() && same_stack(walk.sp, sp) && walk.sp > sp;
+        let outer = (0..self.walks.len()).filter(|other| is_outer(&self.walks[*other])).min_by_key(|other| self.walks[*other].sp);
+        let end = outer.map(|outer| self.walks[outer].sp);
+        let mut calls = engine.followed_calls();
+        calls.sort_unstable();
+        calls.dedup_by_key(|(frame, _)| *frame);
+        let (mut words, mut below) = (Vec::new(), 0);
+        for (frame, to) in calls {
+            // Wherever the function, or an interrupt of it, has put a copy: between its frame and that of the next call. Compilers copy the
+            // word on the stack where they align it anew.
+            let above = frame.saturating_add(own);
+            let places = below.max(stack_start(cpu, above))..above;
+            below = above;
+            let places = if same_stack(frame, sp) {
+                places.start.max(sp.saturating_sub(own))..places.end.min(end.unwrap_or(u64::MAX))
+            } else if end.is_some() {
+                continue;
+            } else {
+                places
+            };
+            find_pads(cpu, engine, places, |at, pad| words.push((at, pad, to)));
+        }
+        for word in words {
+            // What cannot be written the guest cannot read either, or reads as it is.
+            let _ = cpu.write_number(word.0, word.2, isa.word);
+            let owner = outer.filter(|outer| self.walks[*outer].sp.saturating_sub(own) <= word.0).unwrap_or(number);
+            self.walks[owner].words.push(word);
+        }
+    }
+}
+
+/// What a return takes off the stack: its address.
+fn own_bytes(cpu: &View) -> u64 {
+    match cpu.isa.abi.return_address {
+        ReturnAddress::OnStack => cpu.isa.word as u64,
+        ReturnAddress::In(_) => 0,
+    }
+}
+
+/// The lowest address of the stack that a frame is on.
+fn stack_start(cpu: &View, frame: u64) -> u64 {
+    frame.saturating_sub(1) & !(cpu.isa.abi.stack_size.max(1) - 1)
+}
+
+fn find_pads(cpu: &mut View, engine: &Engine, places: std::ops::Range<u64>, mut each: impl FnMut(u64, u64)) {
+    let (size, order) = (cpu.isa.word, cpu.isa.order);
+    let mut at = places.start.next_multiple_of(size as u64);
+    let mut page = [0; PAGE as usize];
+    while at < places.end {
+        let end = places.end.min((at & !(PAGE - 1)).saturating_add(PAGE));
+        let len = (end - at).next_multiple_of(size as u64) as usize;
+        let bytes = &mut page[..len.min(PAGE as usize)];
+        if cpu.read(at, bytes).is_ok() {
+            for (place, word) in (at..).step_by(size).zip(bytes.chunks_exact(size)) {
+                let word = order.number(word);
+                if engine.return_pad() == Some(word & !cpu.isa.pointer_bits) {
+                    each(place, word);
+                }
+            }
+        }
+        at = end.next_multiple_of(size as u64);
+    }
+}
+
+/// What has been changed meanwhile stays as it is.
+fn put_back(cpu: &mut View, walk: &mut Walk) {
+    for (at, pad, to) in walk.words.drain(..).rev() {
+        let size = cpu.isa.word;
+        if cpu.read_number(at, size) == Ok(to) {
+            let _ = cpu.write_number(at, pad, size);
+        }
+    }
+}

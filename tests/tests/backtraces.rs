@@ -1,0 +1,147 @@
+//! What a stock kernel's own unwinder tells of stacks on which return addresses are taken: the same as without a probe.
+//!
+//! Without their images the tests say so and pass.
+
+use trapline::machine::Stop;
+use trapline::probed::Session;
+use trapline_probes::probe::Kretprobe;
+use trapline_tests::stock::at_shell;
+use trapline_tests::{Run, assert_same};
+
+const LONG: u64 = 120_000_000_000;
+/// Every so many functions of the text are followed beside those that are named.
+const STRIDE: usize = 40;
+
+/// A task that sleeps, one that walks its own stack, all tasks, and the CPU that asks.
+const WALKS: &[u8] = b"
+mkdir -p /proc /tmp; mount -t proc proc /proc 2>/dev/null; mkfifo /tmp/f
+sleep 100 & s=$!
+cat /tmp/f & t=$!
+sleep 1
+for p in $s $t; do cat /proc/$p/wchan; echo; cat /proc/$p/stack; done
+cat /proc/self/stack
+dmesg -n 1
+echo t > /proc/sysrq-trigger; echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger
+dmesg | grep -n -A 12 -E 'task:(cat|sleep|kthreadd|init)' | head -n 120
+dmesg | tail -n 45
+dmesg | md5sum
+exit 7
+";
+
+/// On the ways of these tasks, and the walkers themselves.
+const NAMED: &[&str] = &[
+    "schedule",
+    "schedule_timeout",
+    "schedule_hrtimeout_range_clock",
+    "do_nanosleep",
+    "hrtimer_nanosleep",
+    "vfs_read",
+    "ksys_read",
+    "new_sync_read",
+    "tty_read",
+    "n_tty_read",
+    "seq_read",
+    "seq_read_iter",
+    "proc_single_show",
+    "proc_pid_stack",
+    "proc_pid_wchan",
+    "stack_trace_save",
+    "stack_trace_save_tsk",
+    "save_stack_trace_tsk",
+    "arch_stack_walk",
+    "walk_stackframe",
+    "__save_stack_trace",
+    "get_wchan",
+    "__get_wchan",
+    "sched_show_task",
+    "show_stack",
+    "show_trace_log_lvl",
+    "dump_backtrace",
+    "unwind_backtrace",
+    "unwind_frame",
+    "unwind_next_frame",
+    "__unwind_start",
+    "show_state_filter",
+    "__handle_sysrq",
+    "write_sysrq_trigger",
+    "vfs_write",
+    "ksys_write",
+    "worker_thread",
+    "kthread",
+    "kthreadd",
+    "rcu_gp_kthread",
+    "smpboot_thread_fn",
+    "do_wait",
+    "kernel_wait4",
+];
+
+fn walks_its_stacks_as_unprobed(name: &str) {
+    let Some(stock) = at_shell(name) else { return };
+    let boot = || {
+        let mut session = stock.session();
+        session.machine_mut().take_console();
+        session.machine_mut().console_input(WALKS);
+        session
+    };
+    let run = |session: &mut Session| {
+        let stop = session.run_until(LONG);
+        let machine = session.machine_mut();
+        let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+        Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+    };
+    let plain = run(&mut boot());
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}:\n{}", plain.console);
+    for words in ["nanosleep", "seq_read_iter", "schedule+0x", "sysrq"] {
+        assert!(plain.console.to_lowercase().contains(&words.to_lowercase()), "{name}: {words}:\n{}", plain.console);
+    }
+
+    let mut probed = boot();
+    let named = NAMED.iter().map(|name| Kretprobe::at(*name));
+    let functions = stock.kernel.symbols.extents(stock.kernel.tables.text.clone());
+    let others = functions.iter().step_by(STRIDE).map(|function| Kretprobe::at_address(function.start));
+    let mut followed = Vec::new();
+    for probe in named.chain(others) {
+        let probe = probe.maxactive(256).handler(|_| ());
+        // What a kernel lacks or may not be followed is another family's business.
+        if probed.register_kretprobe(&probe).is_ok() {
+            followed.push(probe);
+        }
+    }
+    let seen = run(&mut probed);
+    let returns: u64 = followed.iter().map(Kretprobe::returns).sum();
+    println!("{name}: {} functions followed, {returns} returns", followed.len());
+    if plain.console != seen.console {
+        for (one, other) in plain.console.lines().zip(seen.console.lines()).filter(|(one, other)| one != other).take(40) {
+            println!("- {one}\n+ {other}");
+        }
+    }
+    assert_same(name, &plain, &seen);
+    assert!(returns > 10_000, "{name}: {returns} returns");
+    let missed: u64 = followed.iter().map(Kretprobe::nmissed).sum();
+    let counts = probed.with_engine(|engine, _| engine.counts());
+    assert_eq!((missed, counts.mismatched_returns), (0, 0), "{name}: none goes past the pad");
+}
+
+/// RP-9, BY-4: ORC.
+#[test]
+fn debian_amd64_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/amd64");
+}
+
+/// RP-9, BY-4: frame pointers.
+#[test]
+fn debian_i386_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/i386");
+}
+
+/// RP-9, BY-4: frame records.
+#[test]
+fn debian_arm64_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/arm64");
+}
+
+/// RP-9, BY-4: unwind tables.
+#[test]
+fn debian_armhf_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/armhf");
+}

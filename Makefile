@@ -28,11 +28,23 @@ run: ## boots the built-in tiny kernel with the demo probes; ARGS="..." runs any
 	$(CARGO) run --locked --package trapline --bin trapline -- $(ARGS)
 
 .PHONY: test
-test: ## all tests
+test: ## all tests; the last line says on which stock kernels they ran, and which could not run
 	@scripts/setup.sh test
 	scripts/test-setup.sh
+	@rm -f $(TALLY)
 	$(CARGO) test --locked --doc --workspace
-	$(CARGO) nextest run --locked $(TESTS)
+	TRAPLINE_TALLY=$(TALLY) $(CARGO) nextest run --locked $(TESTS); status=$$?; scripts/tally.sh $(TALLY); exit $$status
+
+# What tests on stock kernels did: their lines are counted at the end.
+TALLY := $(CURDIR)/target/tally.tsv
+# The kernels that Debian's archive has for every guest here. Those behind `--` may be missing, if the archive is away.
+IMAGES ?= debian/amd64 debian/i386 debian/arm64 debian/armhf -- debian/i386-pae debian/armhf-lpae debian/amd64-rt debian/amd64-cloud
+
+.PHONY: images
+images: ## brings the stock kernels that tests run on, with their modules, by apt: those that are in no folder of TRAPLINE_IMAGES and not in the cache
+	@scripts/setup.sh build
+	$(CARGO) build --locked --package trapline --bin trapline
+	scripts/images.sh $(IMAGES)
 
 .PHONY: recorded
 recorded: ## writes down anew what guests do (tests/recorded.tsv), where that has changed for a reason

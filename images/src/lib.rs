@@ -5,6 +5,7 @@
 mod pull;
 mod rebuild;
 mod stock;
+pub mod tally;
 
 pub use pull::{Progress, PullError, Pulled, Puller};
 pub use rebuild::{Build, RebuildError, Rebuilt, Tools, rebuild};

@@ -1,7 +1,7 @@
 //! The committed kernels are what the sources give.
 
 use std::path::{Path, PathBuf};
-use trapline_images::{Build, find, rebuild};
+use trapline_images::{Build, find, rebuild, tally};
 
 /// A folder of this test's own that goes with it.
 struct Folder(PathBuf);
@@ -21,7 +21,7 @@ impl Drop for Folder {
 fn build(folder: &Folder) -> Build {
     let build = rebuild(&folder.0).unwrap_or_else(|error| panic!("{error}"));
     for (name, tool) in &build.left_out {
-        println!("skipped: {name} is not built again, as there is no {tool} here");
+        tally::lacks(&format!("{name} is not built again, as there is no {tool} here"));
     }
     build
 }

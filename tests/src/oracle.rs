@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use trapline::boot::Kernel;
-use trapline_images::Stock;
+use trapline_images::{Stock, tally};
 
 /// A kernel with tables.
 pub struct Oracle {
@@ -71,15 +71,18 @@ pub fn file_of(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// A table's text.
+/// A table's text. The tables are no part of the repository.
 pub fn table(name: &str) -> Option<String> {
-    let bytes = fs::read(shared("oracle").join(name)).ok()?;
+    let Ok(bytes) = fs::read(shared("oracle").join(name)) else {
+        tally::lacks("the tables of Linux's decisions are not in ../shared/oracle");
+        return None;
+    };
     let mut text = String::new();
     flate2::bufread::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
     Some(text)
 }
 
-/// That kernel at its shell; nothing, and a line that says so, where it is not on this computer.
+/// That kernel at its shell, if it is on this computer.
 pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
     let (stock, image, busybox) = files_of(oracle)?;
     Some(AtShell::of(stock, &image, &busybox))
@@ -96,9 +99,12 @@ fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
     let Oracle { name, image, busybox, stock, .. } = oracle;
     let stock = trapline_images::stocks().iter().find(|known| Some(known.name) == *stock)?;
     match (file_of(image), file_of(busybox)) {
-        (Some(image), Some(busybox)) => Some((stock, image, busybox)),
+        (Some(image), Some(busybox)) => {
+            tally::runs_on(name);
+            Some((stock, image, busybox))
+        }
         _ => {
-            println!("{name}: skipped: {image} or {busybox} is in no folder of TRAPLINE_IMAGES");
+            tally::lacks(&format!("{image} or {busybox}, of which there are tables, is in no folder of TRAPLINE_IMAGES"));
             None
         }
     }

@@ -8,7 +8,7 @@ use trapline::booted::Recipe;
 use trapline::machine::Config;
 use trapline::probed::Session;
 use trapline::snapshot::Snapshot;
-use trapline_images::{Stock, Wanted};
+use trapline_images::{Stock, tally};
 use trapline_isa::plan::Policy;
 
 /// Memory of their machines: enough, and soon compared.
@@ -24,15 +24,10 @@ pub struct AtShell {
     pub snapshot: Snapshot,
 }
 
-/// The kernel of that name; nothing, and a line that says so, where it is not on this computer.
+/// The kernel of that name, if it is on this computer.
 pub fn at_shell(name: &str) -> Option<AtShell> {
-    let wanted = Wanted::parse(name)?;
-    let local = trapline_images::locate(&wanted, &trapline_images::folders());
-    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
-        println!("{name}: skipped: it is not on this computer; `trapline images pull {name}` brings it");
-        return None;
-    };
-    Some(AtShell::of(wanted.stock, &local.kernel, &busybox))
+    let found = tally::stock(name)?;
+    Some(AtShell::of(found.stock, &found.local.kernel, &found.busybox))
 }
 
 /// A kernel with the text that it has at its shell; one whose CPUs cannot be saved boots each time.

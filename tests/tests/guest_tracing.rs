@@ -1,13 +1,13 @@
 //! Beside the guest's own tracing: a stock kernel's ftrace, kprobes and static keys patch the text in which our probes stand, and neither
 //! notices the other.
 //!
-//! The kernels are those of the stock-boot family; without them the tests say so and pass.
+//! The kernels are those of the stock-boot family; tests that find none are counted as such.
 
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_images::Wanted;
+use trapline_images::tally;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{Run, assert_same};
 
@@ -50,14 +50,9 @@ struct Stock {
 
 /// The kernel of that name, if it is on this computer.
 fn stock(name: &str) -> Option<Stock> {
-    let wanted = Wanted::parse(name)?;
-    let local = trapline_images::locate(&wanted, &trapline_images::folders());
-    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
-        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
-        return None;
-    };
-    let kernel = Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel");
-    let busybox = std::fs::read(busybox).expect("busybox");
+    let found = tally::stock(name)?;
+    let kernel = Kernel::from_bytes(&std::fs::read(&found.local.kernel).expect("the kernel's file")).expect("a kernel");
+    let busybox = std::fs::read(found.busybox).expect("busybox");
     Some(Stock { kernel, busybox })
 }
 

@@ -1,13 +1,13 @@
 //! Modules: a stock kernel's own, probed from before its init until it goes, and again when it comes again; the same run as unprobed.
 //!
-//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`; without them the
-//! tests say so and pass.
+//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`; tests that
+//! find none are counted as such.
 
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_images::{Local, Wanted};
+use trapline_images::tally;
 use trapline_isa::function;
 use trapline_isa::plan::Errno;
 use trapline_probes::events::set::{Attached, EventSet};
@@ -40,20 +40,12 @@ struct Stock {
 
 /// The kernel of that name with the module, if both are on this computer.
 fn stock(name: &str) -> Option<Stock> {
-    let wanted = Wanted::parse(name)?;
-    let folders = trapline_images::folders();
-    let mut locals = folders.iter().filter_map(|folder| trapline_images::locate(&wanted, std::slice::from_ref(folder)));
-    let complete = |local: &Local| local.module(MODULE).zip(local.busybox.clone());
-    let Some((local, (module, busybox))) = locals.find_map(|local| complete(&local).map(|parts| (local, parts))) else {
-        println!(
-            "{name} is not on this computer with its modules: `trapline images pull --modules {name}` brings them; nothing was tested"
-        );
-        return None;
-    };
+    let found = tally::stock_with(name, "--modules ", |local| local.module(MODULE).is_some())?;
+    let module = found.local.module(MODULE)?;
     let read = |path| std::fs::read(path).expect("its file");
     let files = [(format!("{}000-{MODULE}.ko", initramfs::MODULES), read(module))];
-    let initrd = initramfs::with_busybox(&read(busybox), Some(SCRIPT), &files).into();
-    Some(Stock { kernel: Kernel::from_bytes(&read(local.kernel)).expect("a kernel"), initrd })
+    let initrd = initramfs::with_busybox(&read(found.busybox), Some(SCRIPT), &files).into();
+    Some(Stock { kernel: Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel"), initrd })
 }
 
 impl Stock {

@@ -1,6 +1,6 @@
 //! Stock boot: Debian's own kernels boot to a shell and end, and nothing that they do depends on probes.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without them the tests say so and pass.
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are counted as such.
 
 use std::sync::Arc;
 use trapline::arches;
@@ -9,7 +9,7 @@ use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Counts, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::file::Key;
-use trapline_images::Wanted;
+use trapline_images::tally;
 use trapline_probes::ProbeSummary;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::guest::Symbol;
@@ -40,16 +40,11 @@ struct Stock {
 
 /// The kernel of that name, if it is on this computer.
 fn stock(name: &str) -> Option<Stock> {
-    let wanted = Wanted::parse(name)?;
-    let local = trapline_images::locate(&wanted, &trapline_images::folders());
-    let Some((local, busybox)) = local.and_then(|local| local.busybox.clone().map(|busybox| (local, busybox))) else {
-        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
-        return None;
-    };
-    let file = std::fs::read(&local.kernel).expect("the kernel's file");
+    let found = tally::stock(name)?;
+    let file = std::fs::read(&found.local.kernel).expect("the kernel's file");
     let kernel = Kernel::from_bytes(&file).expect("a kernel");
-    let busybox = std::fs::read(busybox).expect("busybox");
-    let command_line = format!("{} mitigations=off", wanted.stock.command_line);
+    let busybox = std::fs::read(found.busybox).expect("busybox");
+    let command_line = format!("{} mitigations=off", found.stock.command_line);
     Some(Stock { file, kernel, busybox, command_line })
 }
 
@@ -427,10 +422,8 @@ fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
 /// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
 #[test]
 fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
-    let local = Wanted::parse("debian/armhf").and_then(|wanted| trapline_images::locate(&wanted, &trapline_images::folders()));
-    let Some((stock, file)) = stock("debian/arm64").zip(local.and_then(|local| local.busybox)) else { return };
-    let busybox = std::fs::read(file).expect("busybox");
-    let mut session = Stock { busybox, ..stock }.session(Some(SCRIPT));
+    let Some((wide, narrow)) = stock("debian/arm64").zip(stock("debian/armhf")) else { return };
+    let mut session = Stock { busybox: narrow.busybox, ..wide }.session(Some(SCRIPT));
     let stop = session.run_until(LONG);
     assert!(matches!(&stop, Stop::Dead(why) if why.contains("32-bit program")), "{stop:?}");
 }

@@ -1,19 +1,15 @@
 //! Tasks' names: a stock kernel tells where the running task, its number and its name are, by its types or by its code.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without them the test says so and passes.
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; a test that finds none is counted as such.
 
 use trapline::boot::Kernel;
 use trapline::cpu::{TaskPlace, arm, arm64, x86};
 use trapline::symbols::btf::Btf;
-use trapline_images::Wanted;
+use trapline_images::tally;
 
 fn kernel(name: &str) -> Option<Kernel> {
-    let local = trapline_images::locate(&Wanted::parse(name)?, &trapline_images::folders());
-    let Some(local) = local else {
-        println!("{name} is not on this computer: `trapline images pull {name}` brings it; nothing was tested");
-        return None;
-    };
-    Some(Kernel::from_bytes(&std::fs::read(&local.kernel).expect("the kernel's file")).expect("a kernel"))
+    let found = tally::stock(name)?;
+    Some(Kernel::from_bytes(&std::fs::read(&found.local.kernel).expect("the kernel's file")).expect("a kernel"))
 }
 
 /// DV-4: armhf has no types, and its running task is in a register; arm64 has types.

@@ -195,15 +195,16 @@ fn doubleword(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use trapline_images::tally;
 
-    /// Debian's kernels, where `TRAPLINE_IMAGES` has them.
+    /// Debian's kernels, where they are on this computer.
     fn debian(release: &str) -> Option<Vec<u8>> {
-        let folder = PathBuf::from(std::env::var_os("TRAPLINE_IMAGES")?).join(release);
-        let files = ["", ".xz"].map(|end| folder.join(format!("vmlinuz-{release}{end}")));
-        let bytes = files.iter().find_map(|file| std::fs::read(file).ok());
-        if bytes.is_none() {
-            println!("skipped: {release} is not in TRAPLINE_IMAGES");
+        let folders = trapline_images::folders().into_iter().map(|folder| folder.join(release));
+        let mut files = folders.flat_map(|folder| ["", ".xz"].map(|end| folder.join(format!("vmlinuz-{release}{end}"))));
+        let bytes = files.find_map(|file| std::fs::read(file).ok());
+        match &bytes {
+            Some(_) => tally::runs_on(release),
+            None => tally::lacks(&format!("{release}, whose place is known, is not on this computer")),
         }
         bytes
     }

@@ -1,0 +1,177 @@
+//! Every kernel: whatever release of Debian's is on this computer, of an ISA that has a machine, boots to busybox and does the same under
+//! probes, or is refused with a sentence; none hangs. docs/kernels.md has the table; anew, with the releases that are here:
+//!
+//!     TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test every_kernel -j1
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trapline::arches;
+use trapline::boot::{Kernel, initramfs};
+use trapline::machine::{Config, Stop};
+use trapline::probed::Session;
+use trapline_images::tally;
+use trapline_isa::arch::Arch;
+use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::{Run, assert_same};
+
+const SCRIPT: &[u8] = b"echo hello from $(uname -r); cat /proc/version /proc/stat | wc -l; sleep 1; exit 7\n";
+const LONG: u64 = 60_000_000_000;
+/// Every so many functions get a probe, every other one of these a return probe too.
+const STRIDE: usize = 24;
+const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.md");
+
+/// Kernels for other CPUs than there are here, by how their releases end. All others boot.
+const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
+
+/// A release on this computer.
+struct Release {
+    name: String,
+    file: PathBuf,
+    /// The folder of images that it lies in.
+    folder: PathBuf,
+}
+
+/// Each once, by name.
+fn releases() -> Vec<Release> {
+    let mut found = BTreeMap::new();
+    for folder in trapline_images::folders() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let files = ["", ".xz"].map(|end| entry.path().join(format!("vmlinuz-{name}{end}")));
+            if let Some(file) = files.into_iter().find(|file| file.is_file()) {
+                found.entry(name.clone()).or_insert(Release { name, file, folder: folder.clone() });
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// What ended as it should, for the table.
+fn tried(release: &Release, kernel: &Kernel, busybox: &Path) -> String {
+    let name = &release.name;
+    let command_line = trapline_images::stocks().iter().find(|stock| stock.architecture == arches::of(kernel.arch).debian);
+    let initrd: Arc<[u8]> = initramfs::with_busybox(&fs::read(busybox).expect("busybox"), Some(SCRIPT), &[]).into();
+    let config = Config {
+        command_line: format!("{} mitigations=off", command_line.expect("a stock kernel of this ISA").command_line),
+        initrd: Some(initrd),
+        record_events: true,
+        ..Config::default()
+    };
+    let mut session = match Session::new(kernel.clone(), &config) {
+        Ok(session) => session,
+        Err(refusal) => {
+            let refusal = refusal.to_string();
+            let expected = FOR_OTHER_CPUS.iter().any(|end| name.ends_with(end));
+            assert!(expected && refusal.contains("made for other CPUs"), "{name}: {refusal}");
+            return "refused: it was made for other CPUs | | |".into();
+        }
+    };
+    let plain = run(&mut session);
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}; console:\n{}", plain.console);
+    assert!(plain.console.contains(&format!("hello from {name}")), "{name}; console:\n{}", plain.console);
+    assert!(!plain.console.contains("WARNING:"), "{name}; console:\n{}", plain.console);
+
+    let mut probed = Session::new(kernel.clone(), &config).expect("a second machine");
+    let functions = kernel.symbols.extents(kernel.tables.text.clone());
+    let (mut probes, mut returns) = (Vec::new(), Vec::new());
+    for (number, function) in functions.iter().step_by(STRIDE).enumerate() {
+        // What may not be probed is another family's business.
+        let probe = Kprobe::at_address(function.start).pre(|_| Flow::Continue);
+        if probed.register_kprobe(&probe).is_ok() {
+            probes.push(probe);
+        }
+        let back = Kretprobe::at_address(function.start).maxactive(64).handler(|_| ());
+        if number % 2 == 0 && probed.register_kretprobe(&back).is_ok() {
+            returns.push(back);
+        }
+    }
+    let seen = run(&mut probed);
+    assert_same(name, &plain, &seen);
+    let hits: u64 = probes.iter().map(Kprobe::hits).sum();
+    assert!(probes.len() > 500 && returns.len() > 200 && hits > 1000, "{name}: {} probes, {hits} hits", probes.len());
+    let milliseconds = plain.time / trapline::clock::ticks(1_000_000);
+    format!("boots | {milliseconds} ms | {} and {} | {hits} hits, the same run", probes.len(), returns.len())
+}
+
+fn run(session: &mut Session) -> Run {
+    let stop = session.run_until(LONG);
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+/// KP-1, RP-1, BY-4: of one ISA; `part` of so many, for one test has its time.
+fn every_release_of(arch: Arch, part: usize, parts: usize) {
+    let debian = arches::of(arch).debian;
+    let mut rows = Vec::new();
+    for release in releases() {
+        let bytes = fs::read(&release.file).expect("the kernel's file");
+        let Ok(kernel) = Kernel::from_bytes(&bytes) else { continue };
+        if kernel.arch != arch {
+            continue;
+        }
+        let of_this_part = release.name.bytes().map(usize::from).sum::<usize>() % parts == part;
+        let busybox = release.folder.join("busybox").join(format!("busybox-{debian}"));
+        if !of_this_part || !busybox.is_file() {
+            continue;
+        }
+        tally::runs_on(&release.name);
+        let row = tried(&release, &kernel, &busybox);
+        println!("| {} | {} | {row} |", release.name, arch.name());
+        rows.push((release.name, format!("{} | {row}", arch.name())));
+    }
+    if rows.is_empty() && part == 0 {
+        tally::lacks(&format!("no {debian} kernel of Debian's is on this computer"));
+    }
+    if std::env::var_os("TRAPLINE_WRITE_DOCS").is_some() {
+        write(&rows);
+    }
+}
+
+/// Puts these rows into the document, in place of those of the same releases.
+fn write(rows: &[(String, String)]) {
+    let text = fs::read_to_string(TABLE).expect("the document");
+    let (head, rest) = text.split_once("<!-- written by the test -->\n").expect("a place for the table");
+    let mut lines = rest.lines();
+    let titles: Vec<&str> = lines.by_ref().take(2).collect();
+    let (table, behind): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("| "));
+    let name_of = |line: &str| line.trim_start_matches("| ").split(" |").next().unwrap_or_default().to_string();
+    let mut all: BTreeMap<String, String> = table.into_iter().map(|line| (name_of(line), line.to_string())).collect();
+    all.extend(rows.iter().map(|(name, row)| (name.clone(), format!("| {name} | {row} |"))));
+    let all: Vec<String> = all.into_values().collect();
+    let new = format!("{head}<!-- written by the test -->\n{}\n{}\n{}\n", titles.join("\n"), all.join("\n"), behind.join("\n"));
+    fs::write(TABLE, new).expect("the document can be written");
+}
+
+#[test]
+fn every_amd64_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::X86_64, 0, 2);
+}
+
+#[test]
+fn and_the_other_half_of_them() {
+    every_release_of(Arch::X86_64, 1, 2);
+}
+
+#[test]
+fn every_i386_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::I386, 0, 2);
+}
+
+#[test]
+fn and_the_other_half_of_those() {
+    every_release_of(Arch::I386, 1, 2);
+}
+
+#[test]
+fn every_arm64_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::Arm64, 0, 1);
+}
+
+/// Those of `armel`, too, of which there are none for a CPU that is here.
+#[test]
+fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused() {
+    every_release_of(Arch::Arm, 0, 1);
+}

@@ -3,7 +3,7 @@
 use crate::guest::Cpu;
 use crate::instances::Instances;
 use crate::probe::Kprobe;
-use crate::records::{EventId, Flags, Header, Payload, Ring};
+use crate::records::{EventId, Header, Payload, Ring};
 use crate::script::attach::Scripts;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
@@ -263,7 +263,7 @@ impl<'a> Hit<'a> {
         let header = Header {
             event,
             cpu: self.cpu.number() as u16,
-            flags: if self.cpu.interrupts_off() { Flags::INTERRUPTS_OFF } else { Flags::NONE },
+            flags: self.cpu.moment(),
             pid: self.cpu.pid(),
             comm: self.cpu.comm(),
             time: self.cpu.now(),

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
+use crate::records::Flags;
 use trapline_isa::arch::Isa;
 use trapline_isa::detour::{FRAME_MOST, Faithful, Fate, Form, Word};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
@@ -175,6 +176,9 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     }
     fn interrupts_off(&self) -> bool {
         self.cpu.interrupts_off()
+    }
+    fn moment(&mut self) -> Flags {
+        self.cpu.moment()
     }
     fn stopped_in_delay_slot(&mut self) {
         self.cpu.stopped_in_delay_slot();

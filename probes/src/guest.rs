@@ -1,5 +1,6 @@
 //! What the engine asks of the world outside: a guest whose text can be patched, and a CPU that has just trapped.
 
+use crate::records::Flags;
 use alloc::string::String;
 use core::ops::Range;
 use trapline_isa::arch::Isa;
@@ -196,6 +197,10 @@ pub trait Cpu: Registers + Memory {
     fn now(&self) -> u64;
     /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt handler: for the trace's `d...` column.
     fn interrupts_off(&self) -> bool;
+    /// What the kernel knows of the moment: whether interrupts are off, and, where the machine can tell, what else ftrace shows.
+    fn moment(&mut self) -> Flags {
+        Flags::NONE.with_if(self.interrupts_off(), Flags::INTERRUPTS_OFF)
+    }
     /// Whether the guest steps its own code, and a trap of its own comes behind the next instruction.
     fn is_stepped(&self) -> bool {
         false

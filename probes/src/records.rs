@@ -36,9 +36,9 @@ pub struct Header {
     pub return_ip: u64,
 }
 
-/// Bits of a record.
+/// Bits of a record: in the lower byte what was so, in the upper one two depths of 4 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u8);
+pub struct Flags(u16);
 
 impl Flags {
     /// Nothing special.
@@ -47,6 +47,18 @@ impl Flags {
     pub const INTERRUPTS_OFF: Flags = Flags(1);
     /// A string did not fit and was cut.
     pub const TRUNCATED: Flags = Flags(2);
+    /// The task was to give its CPU up.
+    pub const NEED_RESCHED: Flags = Flags(4);
+    /// A device's interrupt was being served.
+    pub const HARD_INTERRUPT: Flags = Flags(8);
+    /// What interrupts had put off was being done.
+    pub const SOFT_INTERRUPT: Flags = Flags(16);
+    /// The CPU was to take another task as soon as it could be preempted.
+    pub const PREEMPT_RESCHED: Flags = Flags(32);
+    /// An interrupt that cannot be masked was being served.
+    pub const NMI: Flags = Flags(64);
+    /// What interrupts put off had to wait.
+    pub const BOTTOM_HALVES_OFF: Flags = Flags(128);
 
     /// Whether all bits of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
@@ -55,8 +67,25 @@ impl Flags {
 
     /// The bits of both.
     #[must_use]
-    pub fn with(self, other: Flags) -> Flags {
+    pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
+    }
+
+    /// The same if it was so.
+    #[must_use]
+    pub const fn with_if(self, is_so: bool, other: Flags) -> Flags {
+        if is_so { self.with(other) } else { self }
+    }
+
+    /// How often preemption, and the task's moving to another CPU, had been switched off: up to 15 times each.
+    pub fn depths(preemption: u64, migration: u64) -> Flags {
+        let depth = |count: u64| count.min(15) as u16;
+        Flags(depth(preemption) << 8 | depth(migration) << 12)
+    }
+
+    /// Both.
+    pub fn depths_of(self) -> [u8; 2] {
+        [(self.0 >> 8 & 15) as u8, (self.0 >> 12) as u8]
     }
 }
 
@@ -240,7 +269,7 @@ fn encode(header: &Header, len: usize) -> [u8; FRAME] {
     put(&(len as u32).to_le_bytes());
     put(&header.event.0.to_le_bytes());
     put(&header.cpu.to_le_bytes());
-    put(&[header.flags.0, 0]);
+    put(&header.flags.0.to_le_bytes());
     put(&header.pid.to_le_bytes());
     put(&header.comm);
     put(&header.time.to_le_bytes());
@@ -257,7 +286,7 @@ fn decode(frame: &[u8; FRAME]) -> (Header, usize) {
     let header = Header {
         event: EventId(word(4)),
         cpu: word(8) as u16,
-        flags: Flags(frame[10]),
+        flags: Flags((word(8) >> 16) as u16),
         pid: word(12),
         comm,
         time: long(32),

@@ -68,6 +68,16 @@ pub fn run(request: Request) -> Result<(), Failure> {
     };
     let typist = request.from_boot.as_ref().map(|typed| Typist::new(typed.load, typed.script.as_deref()));
     let mut session = session.map_err(|error| Failure::failed(format!("the machine cannot be made: {error}")))?;
+    if request.kernel.is_stock()
+        && request.format == Format::Trace
+        && !request.events.is_empty()
+        && !session.machine().tells_moment()
+    {
+        eprintln!(
+            "{} this kernel does not say where it counts preemption and interrupts: of the columns in front of the time only the first is told",
+            output::Paint::for_errors().advice("note:")
+        );
+    }
     if let Input::Text(text) = &request.input {
         session.machine_mut().console_input(text);
         session.machine_mut().console_input_ends();

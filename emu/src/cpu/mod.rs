@@ -5,6 +5,7 @@ pub mod arm;
 pub mod arm64;
 mod check;
 pub mod model;
+pub mod moment;
 pub mod named;
 pub mod s390;
 pub mod tasks;

@@ -1,5 +1,6 @@
 //! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are asked for.
 
+use super::moment::Moments;
 use super::{Access, Exception, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
 use crate::boot::Kernel;
 use crate::error::MachineError;
@@ -123,6 +124,8 @@ pub struct Registers {
 
 /// The running task.
 pub struct Tasks {
+    /// What kernels know of the moment.
+    pub moments: Moments,
     /// Its address.
     pub current: fn(&mut View) -> u64,
     /// Where it is found, where neither symbols nor types say it.

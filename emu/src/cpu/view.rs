@@ -1,5 +1,6 @@
 //! The CPU that runs, as the engine and its handlers see it while it stands still.
 
+use super::moment::MomentPlace;
 use super::{Access, Model, TaskPlace};
 use crate::clock::nanoseconds;
 use crate::clock::running::Clock;
@@ -11,6 +12,7 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::guest::Cpu;
+use trapline_probes::records::Flags;
 
 /// The CPU that runs, as the engine and its handlers see it while it stands still.
 pub struct View {
@@ -25,6 +27,7 @@ pub struct View {
     pub(crate) mask: u64,
     pub(crate) ram: Ram,
     pub(crate) tasks: TaskPlace,
+    pub(crate) moment: MomentPlace,
     /// The number of the CPU.
     pub(crate) current: usize,
     /// Its clock.
@@ -35,10 +38,29 @@ pub struct View {
 
 impl View {
     /// Of a core on which nothing has run.
-    pub(crate) fn new(trap: TrapContext, line: Line, model: &'static Model, ram: Ram, tasks: TaskPlace) -> View {
+    pub(crate) fn new(
+        trap: TrapContext,
+        line: Line,
+        model: &'static Model,
+        ram: Ram,
+        (tasks, moment): (TaskPlace, MomentPlace),
+    ) -> View {
         let isa = model.arch.isa();
         let mask = u64::MAX >> (64 - 8 * isa.word);
-        View { pc: 0, trap, model, isa, delayed: false, mask, ram, tasks, current: 0, clock: Clock::new(line), is_asking: false }
+        View {
+            pc: 0,
+            trap,
+            model,
+            isa,
+            delayed: false,
+            mask,
+            ram,
+            tasks,
+            moment,
+            current: 0,
+            clock: Clock::new(line),
+            is_asking: false,
+        }
     }
 }
 
@@ -256,6 +278,9 @@ impl Cpu for View {
     }
     fn interrupts_off(&self) -> bool {
         (self.model.interrupts.are_off)(&self.trap.handle())
+    }
+    fn moment(&mut self) -> Flags {
+        self.linux_moment()
     }
     #[inline]
     fn is_stepped(&self) -> bool {

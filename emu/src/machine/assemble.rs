@@ -10,6 +10,7 @@ use crate::boot::Kernel;
 use crate::boot::whole::Whole;
 use crate::clock::{Stopped, Ticks};
 use crate::config::Config;
+use crate::cpu::moment::MomentPlace;
 use crate::cpu::{TaskPlace, View, WindowPlace};
 use crate::error::MachineError;
 use crate::snapshot::Counts;
@@ -68,7 +69,13 @@ impl<L: Listener> Machine<L> {
         core.flush_tlb();
 
         let inner = Inner {
-            view: View::new(core.stopped(), core.line(), model, ram, TaskPlace::of(kernel, model)),
+            view: View::new(
+                core.stopped(),
+                core.line(),
+                model,
+                ram,
+                (TaskPlace::of(kernel, model), MomentPlace::of(kernel, model)),
+            ),
             board: (spec.devices)(config.cpus),
             board_name: spec.name,
             cpu,

@@ -120,6 +120,11 @@ pub(crate) enum Wish {
 }
 
 impl<L: Listener> Machine<L> {
+    /// Whether the kernel says where it keeps what ftrace's letters for the moment tell, beside whether interrupts are off.
+    pub fn tells_moment(&self) -> bool {
+        self.inner.view.moment.count.is_some()
+    }
+
     /// Virtual time of the running CPU, in nanoseconds.
     pub fn now(&self) -> u64 {
         crate::clock::nanoseconds(self.inner.view.clock.time())

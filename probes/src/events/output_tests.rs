@@ -118,6 +118,28 @@ fn the_context_has_fixed_columns() {
     }
 }
 
+/// DV-4: the letters of the moment, as ftrace's.
+#[test]
+fn the_moment_is_told_in_five_letters() {
+    #[rustfmt::skip]
+    let cases: &[(&[Flags], [u64; 2], &str)] = &[
+        (&[],                                                                   [0, 0],     "....."),
+        (&[Flags::INTERRUPTS_OFF, Flags::HARD_INTERRUPT],                       [1, 0],     "d.h1."),
+        (&[Flags::INTERRUPTS_OFF, Flags::BOTTOM_HALVES_OFF],                    [2, 0],     "D..2."),
+        (&[Flags::BOTTOM_HALVES_OFF, Flags::SOFT_INTERRUPT],                    [0, 1],     "b.s.1"),
+        (&[Flags::NEED_RESCHED, Flags::PREEMPT_RESCHED],                        [99, 16],   ".N.ff"),
+        (&[Flags::NEED_RESCHED, Flags::HARD_INTERRUPT, Flags::SOFT_INTERRUPT],  [10, 0],    ".nHa."),
+        (&[Flags::PREEMPT_RESCHED, Flags::NMI],                                 [0, 0],     ".pz.."),
+        (&[Flags::NMI, Flags::HARD_INTERRUPT, Flags::TRUNCATED],                [0, 0],     "..Z.."),
+    ];
+    for (flags, [preemption, migration], expected) in cases {
+        let mut record = record(0x10, 0, &[]);
+        record.header.flags = flags.iter().fold(Flags::depths(*preemption, *migration), |all, flag| all.with(*flag));
+        let line = as_text(&record, &format(false, &[]));
+        assert!(line.contains(&alloc::format!(" [001] {expected}    ")), "{expected}: {line}");
+    }
+}
+
 /// DV-4: the header of Linux 6.1, whose last line's bars stand over the flags.
 #[test]
 fn the_header_is_that_of_the_trace_file() {

@@ -66,11 +66,41 @@ fn write_context(out: &mut String, header: &Header) {
     digits::left(out, header.pid.into(), 7);
     out.push_str(" [");
     digits::right(out, header.cpu.into(), 3, digits::ZEROS);
-    out.push_str(if header.flags.contains(Flags::INTERRUPTS_OFF) { "] d.... " } else { "] ..... " });
+    out.push_str("] ");
+    write_moment(out, header.flags);
+    out.push(' ');
     digits::right(out, microseconds / 1_000_000, 5, digits::BLANKS);
     out.push('.');
     digits::right(out, microseconds % 1_000_000, 6, digits::ZEROS);
     out.push_str(": ");
+}
+
+/// Five letters, as ftrace has them; a dot is for what was not so, or is not known.
+fn write_moment(out: &mut String, flags: Flags) {
+    let is = |flag| flags.contains(flag);
+    out.push(match (is(Flags::INTERRUPTS_OFF), is(Flags::BOTTOM_HALVES_OFF)) {
+        (true, true) => 'D',
+        (true, false) => 'd',
+        (false, true) => 'b',
+        (false, false) => '.',
+    });
+    out.push(match (is(Flags::NEED_RESCHED), is(Flags::PREEMPT_RESCHED)) {
+        (true, true) => 'N',
+        (true, false) => 'n',
+        (false, true) => 'p',
+        (false, false) => '.',
+    });
+    out.push(match (is(Flags::NMI), is(Flags::HARD_INTERRUPT), is(Flags::SOFT_INTERRUPT)) {
+        (true, true, _) => 'Z',
+        (true, false, _) => 'z',
+        (false, true, true) => 'H',
+        (false, true, false) => 'h',
+        (false, false, true) => 's',
+        (false, false, false) => '.',
+    });
+    for depth in flags.depths_of() {
+        out.push(char::from_digit(depth.into(), 16).filter(|_| depth > 0).unwrap_or('.'));
+    }
 }
 
 /// The task's name as ftrace shows it.

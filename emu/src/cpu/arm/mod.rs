@@ -12,6 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
+use super::moment::Moments;
 use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -67,7 +68,11 @@ const fn model(arch: Arch) -> Model {
             set: state::set,
             dump: state::dump,
         },
-        tasks: Tasks { current: tasks::current, by_code: tasks::by_code },
+        tasks: Tasks {
+            moments: Moments { count_by_code: tasks::count_by_code, ..Moments::NONE },
+            current: tasks::current,
+            by_code: tasks::by_code,
+        },
         instructions: Instructions::NONE,
         firmware: Firmware { arguments: AAPCS.arguments, results: AAPCS.arguments },
         named: named::NAMED,

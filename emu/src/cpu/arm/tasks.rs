@@ -5,6 +5,7 @@
 
 use super::state::THREAD;
 use crate::boot::Kernel;
+use crate::cpu::moment::CountPlace;
 use crate::cpu::{TaskPlace, View, tasks};
 
 /// The running task: in a register that user code can only read.
@@ -31,6 +32,24 @@ fn read(code: &[u32]) -> TaskPlace {
         (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: None, pid, comm })
     });
     found.unwrap_or_default()
+}
+
+/// Where the count of the moment is: the member of the running task to which this code adds an interrupt.
+pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
+    let words = code.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
+    let (mut task, mut loaded) = (None, None);
+    for word in words {
+        task = running_task(word).or(task);
+        // add Rd, Rn, #0x10000
+        if word & 0x0ff0_0fff == 0x0280_0801
+            && let Some((register, offset)) = loaded
+            && register == field(word, 16)
+        {
+            return Some(CountPlace::Task(offset));
+        }
+        loaded = task.and_then(|task| Some((field(word, 12), loaded_member(word, task)?))).or(loaded);
+    }
+    None
 }
 
 const fn field(word: u32, low: u32) -> u32 {
@@ -68,6 +87,17 @@ fn overwrites(word: u32, task: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// DV-4: as Debian's kernel has it in irq_enter_rcu.
+    #[test]
+    fn the_count_of_the_moment_is_where_interrupts_are_added() {
+        // mrc p15, 0, r4, c13, c0, 3; ldr r3, [r4, #4]; ldr r2, [r4, #8]; add r3, r3, #0x10000
+        let code = [0xee1d_4f70u32, 0xe594_3004, 0xe3a0_2008, 0xe283_3801];
+        let bytes = |code: &[u32]| code.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(count_by_code(0, &bytes(&code)), Some(CountPlace::Task(4)));
+        assert_eq!(count_by_code(0, &bytes(&code[..3])), None);
+        assert_eq!(count_by_code(0, &bytes(&[code[0], code[1], 0xe283_3001])), None, "preemption alone");
+    }
 
     /// DV-4: code as compilers make it, and code that tells nothing.
     #[test]

@@ -11,6 +11,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
+use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -60,7 +61,12 @@ pub static ARM64: Model = Model {
         set: state::set,
         dump: state::dump,
     },
-    tasks: Tasks { current: tasks::current, by_code: |_| TaskPlace::default() },
+    tasks: Tasks {
+        // All of it is in the task; the word behind the count is 0 when the CPU is to take another one.
+        moments: Moments { count: (8, Some(32)), ..Moments::NONE },
+        current: tasks::current,
+        by_code: |_| TaskPlace::default(),
+    },
     instructions: Instructions { register: core::register, ..Instructions::NONE },
     firmware: Firmware { arguments: AAPCS64.arguments, results: AAPCS64.arguments },
     named: named::NAMED,

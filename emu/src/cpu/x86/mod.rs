@@ -12,6 +12,7 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
+use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;
 
@@ -67,7 +68,16 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             set: state::set,
             dump: state::dump,
         },
-        tasks: Tasks { current: tasks::current::<LONG>, by_code: tasks::by_code },
+        tasks: Tasks {
+            moments: Moments {
+                count_by_code: if LONG { tasks::count_by_code::<64> } else { tasks::count_by_code::<32> },
+                own_data: tasks::own_data::<LONG>,
+                count: (4, Some(31)),
+                need_resched: 3,
+            },
+            current: tasks::current::<LONG>,
+            by_code: tasks::by_code,
+        },
         instructions: Instructions { read_clock: cpuid::read_clock, system_call: deliver::system_call, ..Instructions::NONE },
         firmware: Firmware::NONE,
         named: named::NAMED,

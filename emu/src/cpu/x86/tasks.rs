@@ -5,19 +5,38 @@
 
 use super::state;
 use crate::boot::Kernel;
+use crate::cpu::moment::{CountPlace, HARD_INTERRUPT};
 use crate::cpu::{TaskPlace, View, tasks};
+use crate::unicorn::engine::Handle;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
 /// The running task: the pointer in the per-CPU area, or the page of the kernel stack where the kernel does not say.
 pub fn current<const LONG: bool>(view: &mut View) -> u64 {
-    let segment = if LONG { state::GS } else { state::FS };
-    let base = view.trap.handle().live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE);
+    let base = own_data::<LONG>(&view.trap.handle());
     let place = view.tasks.current;
     let word = if LONG { 8 } else { 4 };
     let found = place.and_then(|offset| view.read_number(base.wrapping_add(offset), word).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
+
+/// Where the running CPU's own data begins, while its kernel runs.
+pub fn own_data<const LONG: bool>(handle: &Handle) -> u64 {
+    let segment = if LONG { state::GS } else { state::FS };
+    handle.live64(state::SEGMENTS + segment * state::SEGMENT_BYTES + state::SEGMENT_BASE)
+}
+
+/// Where the count of the moment is: where this code adds an interrupt to a word of the CPU's own.
+pub fn count_by_code<const BITS: u32>(start: u64, code: &[u8]) -> Option<CountPlace> {
+    let adds = |insn: &Instruction| {
+        let own = matches!(insn.segment_prefix(), Register::FS | Register::GS);
+        let fixed = matches!(insn.memory_base(), Register::None | Register::RIP) && insn.memory_index() == Register::None;
+        let into_memory = insn.mnemonic() == Mnemonic::Add && insn.op0_kind() == OpKind::Memory;
+        own && fixed && into_memory && insn.op1_kind() == OpKind::Immediate32 && insn.immediate32() == HARD_INTERRUPT as u32
+    };
+    let found = Decoder::with_ip(BITS, code, start, DecoderOptions::NONE).into_iter().find(adds)?;
+    Some(CountPlace::OwnData(found.memory_displacement64()))
 }
 
 /// No task structure is larger.
@@ -72,6 +91,20 @@ fn overwrites(insn: &Instruction, task: Register) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// DV-4: as Debian's kernels have it in irq_enter_rcu.
+    #[test]
+    fn the_count_of_the_moment_is_where_interrupts_are_added() {
+        // call; add dword fs:[0xc1e5_a2f4], 0x10000
+        let narrow = [0xe8, 0, 0, 0, 0, 0x64, 0x81, 0x05, 0xf4, 0xa2, 0xe5, 0xc1, 0, 0, 1, 0];
+        assert_eq!(count_by_code::<32>(0xc100_0000, &narrow), Some(CountPlace::OwnData(0xc1e5_a2f4)));
+        // add dword gs:[rip + 0x7ef8_0000], 0x10000
+        let wide = [0x65, 0x81, 0x05, 0, 0, 0xf8, 0x7e, 0, 0, 1, 0];
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &wide), Some(CountPlace::OwnData(0x1_000b)));
+        // add dword gs:[rip + 0x7ef8_0000], 1
+        let preemption = [0x65, 0x83, 0x05, 0, 0, 0xf8, 0x7e, 1];
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &preemption), None);
+    }
 
     /// DV-4: code as compilers make it, and code that tells nothing.
     #[test]

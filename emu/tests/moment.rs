@@ -1,0 +1,99 @@
+//! The five letters of the trace text (interrupts, rescheduling, interrupts being served, preemption, migration) against the guest's own
+//! ftrace: both trace the same calls.
+//!
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are counted as such.
+#![cfg(feature = "cpu")]
+
+use std::fs;
+use std::process::{Command, Stdio};
+use trapline_images::tally;
+
+/// Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
+const FUNCTIONS: [&str; 5] =
+    ["vfs_read", "update_process_times", "run_timer_softirq", "pick_next_task_fair", "enqueue_task_fair"];
+
+/// Prints what the function tracer has seen: `@function letters`.
+const SCRIPT: &str = "\
+mkdir -p /t; mount -t tracefs t /t; cd /t
+for f in FUNCTIONS; do echo $f; done > set_ftrace_filter
+echo function > current_tracer
+i=0; while [ $i -lt 4 ]; do cat /proc/version /proc/stat | wc > /dev/null & i=$((i+1)); done; wait; sleep 0.1
+echo 0 > tracing_on
+grep '<-' trace | sed 's/.*\\] \\(.....\\) .*: \\([a-z_]*\\) <-.*/@\\2 \\1/'
+exit 0
+";
+
+/// The letters of one function, in order.
+fn letters(lines: &str, function: &str, read: impl Fn(&str) -> Option<(&str, &str)>) -> Vec<String> {
+    lines.lines().filter_map(read).filter(|(name, _)| *name == function).map(|(_, letters)| letters.to_string()).collect()
+}
+
+/// `@function letters`
+fn of_the_guest(line: &str) -> Option<(&str, &str)> {
+    line.trim_end().strip_prefix('@')?.split_once(' ')
+}
+
+/// `task-number [cpu] letters time: event: (place)`
+fn of_ours(line: &str) -> Option<(&str, &str)> {
+    let (_, rest) = line.split_once("] ")?;
+    let letters = rest.get(..5)?;
+    let mut parts = rest.get(6..)?.trim_start().split(": ");
+    let (_time, event, place) = (parts.next()?, parts.next()?, parts.next()?);
+    place.starts_with('(').then_some((event, letters))
+}
+
+/// `behind`: where the function's code goes on behind what the tracer changes.
+fn letters_are_the_guests_own(name: &str, behind: u64) {
+    if tally::stock(name).is_none() {
+        return;
+    }
+    let script = std::env::temp_dir().join(format!("trapline-moment-{}-{behind}", std::process::id()));
+    fs::write(&script, SCRIPT.replace("FUNCTIONS", &FUNCTIONS.join(" "))).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
+    command.args(["run", name, "--until", "60s", "--script"]).arg(&script).stdin(Stdio::null());
+    for function in FUNCTIONS {
+        command.args(["-e", &format!("p:{function} {function}+{behind}")]);
+    }
+    let output = command.output().expect("it runs");
+    let _ = fs::remove_file(&script);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{name}: {}\n{said}", String::from_utf8_lossy(&output.stderr));
+    let mut kinds = std::collections::BTreeSet::new();
+    for function in FUNCTIONS {
+        let guest = letters(&said, function, of_the_guest);
+        let ours = letters(&said, function, of_ours);
+        assert!(!guest.is_empty(), "{name}: {function}: the guest has traced nothing:\n{said}");
+        // Ours began earlier and ended later.
+        let is_in = ours.windows(guest.len()).any(|part| part == guest);
+        assert!(is_in, "{name}: {function}: the guest says {guest:?}, we say {ours:?}");
+        kinds.extend(guest);
+    }
+    println!("{name}: {kinds:?}");
+    for letter in ['d', 'h', 's'] {
+        assert!(kinds.iter().any(|kind| kind.contains(letter)), "{name}: no `{letter}` was ever to be told: {kinds:?}");
+    }
+}
+
+/// DV-4: the count in the CPU's own data, by its name.
+#[test]
+fn amd64_shows_what_its_own_tracer_shows() {
+    letters_are_the_guests_own("debian/amd64", 5);
+}
+
+/// DV-4: the same, by what the code does.
+#[test]
+fn i386_shows_what_its_own_tracer_shows() {
+    letters_are_the_guests_own("debian/i386", 5);
+}
+
+/// DV-4: in the task, by the kernel's types. It does not count preemption.
+#[test]
+fn arm64_shows_what_its_own_tracer_shows() {
+    letters_are_the_guests_own("debian/arm64", 8);
+}
+
+/// DV-4: in the task, by what the code does. It does not count preemption.
+#[test]
+fn armhf_shows_what_its_own_tracer_shows() {
+    letters_are_the_guests_own("debian/armhf", 20);
+}

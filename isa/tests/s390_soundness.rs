@@ -46,6 +46,8 @@ enum Piece {
     CallInto(u8),
     /// `exrl`
     Execute(u8),
+    /// `ber %r14`
+    ReturnIf,
     /// `br %r1`
     Switch,
     /// Bytes over which a jump leads.
@@ -68,6 +70,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         1 => Just(Call),
         1 => any::<u8>().prop_map(CallInto),
         1 => any::<u8>().prop_map(Execute),
+        1 => Just(ReturnIf),
         1 => Just(Switch),
         1 => Just(Data),
         1 => Just(Return),
@@ -77,7 +80,7 @@ fn piece() -> impl Strategy<Value = Piece> {
 impl Piece {
     fn length(self) -> u64 {
         match self {
-            Piece::Nop | Piece::Two(_) | Piece::Switch | Piece::Return => 2,
+            Piece::Nop | Piece::Two(_) | Piece::ReturnIf | Piece::Switch | Piece::Return => 2,
             Piece::Four(_) | Piece::Jump(_) | Piece::Between(_) | Piece::Count(_) => 4,
             Piece::Data => 8,
             _ => 6,
@@ -118,6 +121,7 @@ fn assemble(pieces: &[Piece]) -> Function {
             Piece::Call => far(0xc0, 0xe5, CALLEE),
             Piece::CallInto(to) => far(0xc0, 0xe5, target(to)),
             Piece::Execute(to) => far(0xc6, 0x00, target(to)),
+            Piece::ReturnIf => vec![0x07, 0x8e],
             Piece::Switch => vec![0x07, 0xf1],
             Piece::Data => vec![0xa7, 0xf4, 0x00, 0x04, 0x00, 0x00, 0x12, 0x34],
             Piece::Return => vec![0x07, 0xfe],
@@ -200,6 +204,14 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
             Flow::Return => match stack.pop() {
                 Some(to) => to,
                 None => break,
+            },
+            Flow::IndirectBranch if insn.bytes() == [0x07, 0x8e] => match stack.pop() {
+                Some(to) if odd => to,
+                None if odd => break,
+                caller => {
+                    stack.extend(caller);
+                    next
+                }
             },
             Flow::IndirectBranch | Flow::IndirectCall | Flow::Trap => {
                 outcome.died = Some(back(pc));

@@ -28,7 +28,7 @@ pub static DETOUR: Detour = Detour {
         Some(bytes)
     },
     may_move,
-    flow: |insn, _| insn.flow,
+    flow,
     faithful: None,
 };
 
@@ -44,6 +44,14 @@ pub(super) fn jump(from: u64, to: u64) -> Option<[u8; LONGEST]> {
     bytes[..2].copy_from_slice(&JUMP);
     bytes[2..].copy_from_slice(&halfwords(from, to)?.to_be_bytes());
     Some(bytes)
+}
+
+/// A return on a condition leads to the caller or on.
+fn flow(insn: &Insn, _: Policy) -> Flow {
+    match (insn.flow, insn.bytes()) {
+        (Flow::IndirectBranch, [0x07, registers]) if registers & 15 == 14 => Flow::Next,
+        (flow, _) => flow,
+    }
 }
 
 /// `larl` is computed where it is probed, and means the same in a detour.

@@ -52,6 +52,9 @@ fn the_jump_stands_where_its_instructions_can_run_elsewhere() {
         ("exrl of what is in it",               &[NOP6, LR, LR, LR, &[0xc6, 0, 0xff, 0xff, 0xff, 0xfe], BR], 1, Err(Rule::JumpInto)),
         ("ex may execute anything",             &[NOP6, LR, LR, LR, &[0x44, 0, 0x10, 0], BR],           1, Err(Rule::IndirectJump)),
         ("a jump through a table",              &[NOP6, LR, LR, LR, &[0x07, 0xf1]],                     1, Err(Rule::IndirectJump)),
+        ("a return on a condition elsewhere",   &[NOP6, LR, LR, LR, &[0x07, 0x8e], BR],                 1, OK),
+        ("a return on a condition in it",       &[NOP6, LR, &[0x07, 0x8e], LR, BR],                     1, Err(Rule::Unmovable)),
+        ("a branch on a condition, anywhere",   &[NOP6, LR, LR, LR, &[0x07, 0x81], BR],                 1, Err(Rule::IndirectJump)),
         ("a branch between instructions",       &[NOP6, STMG, &[0xa7, 0x84, 0xff, 0xfb], BR],              1, Err(Rule::JumpBetween)),
         ("data, of which nobody knows how long", &[NOP6, STMG, BR, &[0, 0, 0, 0]],                      1, Err(Rule::Undecodable)),
     ];

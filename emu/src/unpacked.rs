@@ -53,12 +53,7 @@ impl Unpacked {
         let mut held = zstd::bulk::compress(unpacked, LEVEL)?;
         let checksum = checksum_of(&path, &held);
         held.extend_from_slice(checksum.as_bytes());
-        // Written beside it first: one that is interrupted leaves no half of a file under its name.
-        let fresh = path.with_extension(format!("{}", std::process::id()));
-        let written = fs::write(&fresh, held).and_then(|()| fs::rename(&fresh, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
+        let written = write_whole(&path, &path.with_extension(format!("{}", std::process::id())), &held);
         self.remove_oldest();
         written
     }
@@ -75,6 +70,15 @@ impl Unpacked {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Writes a file under another name beside it first: what is interrupted leaves no half of a file under its name.
+pub fn write_whole(path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
+    let written = fs::write(beside, bytes).and_then(|()| fs::rename(beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(beside);
+    }
+    written
 }
 
 /// Of what is in a file, and of whose it is.

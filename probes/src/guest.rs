@@ -54,8 +54,9 @@ pub trait Guest {
     /// Changes text, whatever its protection and whichever page tables are in force, and drops what was translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// Takes `len` bytes (a multiple of [`WINDOW_UNIT`], aligned to it) of executable memory that the guest does not know of, in
-    /// branch reach of `near`. `None`: the window is full.
+    /// Takes `len` bytes (a multiple of [`WINDOW_UNIT`], aligned to it) of executable memory that the guest does not know of.
+    /// A guest with windows in several places takes those nearest to `near`; whether that is near enough for a branch the
+    /// ISA says, when it is asked for one. `None`: no window has room.
     fn window_take(&mut self, near: u64, len: usize) -> Option<u64>;
     /// Gives them back. The caller has made sure that no CPU is inside.
     fn window_give(&mut self, at: u64, len: usize);

@@ -3,6 +3,7 @@
 
 use super::file::{self, Key};
 use super::{Snapshot, SnapshotError};
+use crate::unpacked::write_whole;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -40,12 +41,6 @@ pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, String> {
     let folder = path.parent().ok_or("the cache has no folder")?;
     let cannot = |error: io::Error| format!("`{}` cannot be written: {error}", path.display());
     fs::create_dir_all(folder).map_err(cannot)?;
-    // Written beside it first: one that is interrupted leaves no half of a snapshot under its name.
-    let fresh = folder.join(format!(".{}-{}", key.name(), std::process::id()));
-    let written = fs::write(&fresh, file).and_then(|()| fs::rename(&fresh, &path));
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written.map_err(cannot)?;
+    write_whole(&path, &folder.join(format!(".{}-{}", key.name(), std::process::id())), &file).map_err(cannot)?;
     Ok(path)
 }

@@ -1,7 +1,7 @@
 //! The copy that runs out of line: distances rewritten, and the way back behind it.
 
 use super::Mode;
-use super::detour::{JUMP, JUMP_LENGTH};
+use super::detour::{self, JUMP, JUMP_LENGTH};
 use super::shape::{Map, Shape};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
@@ -81,13 +81,9 @@ fn signed(bytes: &[u8]) -> i32 {
     bytes.try_into().map_or(0, i32::from_le_bytes)
 }
 
-/// The 32-bit distance from `from` to `to`. 32-bit addresses wrap, so every one is in reach of every other.
+/// The distance as it stands in an instruction.
 fn distance(mode: Mode, from: u64, to: u64) -> Result<[u8; 4], Refusal> {
-    let distance = to.wrapping_sub(from) as i64;
-    match mode {
-        Mode::Bits32 => Ok((distance as i32).to_le_bytes()),
-        Mode::Bits64 => i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| OUT_OF_REACH.refusal()),
-    }
+    detour::distance(mode, from, to).map(i32::to_le_bytes).ok_or(OUT_OF_REACH.refusal())
 }
 
 #[cfg(test)]

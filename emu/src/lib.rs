@@ -13,6 +13,7 @@ pub mod snapshot;
 pub mod still;
 pub mod symbols;
 pub mod unpacked;
+pub mod unwind;
 
 #[cfg(feature = "cpu")]
 pub mod booted;

@@ -10,6 +10,9 @@ mod kprobe_example;
 #[allow(dead_code)] // its `main`
 #[path = "../examples/kretprobe_example.rs"]
 mod kretprobe_example;
+#[allow(dead_code)] // its `main`
+#[path = "../examples/script_example.rs"]
+mod script_example;
 
 const KERNELS: &[&str] = &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/thumb2"];
 
@@ -81,5 +84,22 @@ fn the_kretprobe_example_shows_results_and_times() {
         }
         assert!(count >= 4, "{kernel}: {lines:?}");
         assert!(lines.last().unwrap().ends_with("missed probing 0 instances of doze"), "{kernel}: {lines:?}");
+    }
+}
+
+/// BY-1: a script is compiled, attached to a session and ended from Rust; what is wrong with one is an error in words.
+#[test]
+fn the_script_example_prints_its_maps() {
+    for kernel in KERNELS {
+        let lines = said(kernel, |out| {
+            script_example::show(kernel, "kretprobe:vfs_read { @calls = count(); @bytes[comm] = sum(retval); }", out)
+        });
+        let calls = lines.iter().find_map(|line| line.strip_prefix("@calls: ")?.parse::<u64>().ok());
+        assert!(calls.is_some_and(|calls| calls > 10), "{kernel}: {lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("@bytes[")), "{kernel}: {lines:?}");
+        let ended = said(kernel, |out| script_example::show(kernel, "kprobe:vfs_read { printf(\"first\\n\"); exit(); }", out));
+        assert_eq!(ended.iter().filter(|line| *line == "first").count(), 1, "{kernel}: {ended:?}");
+        let wrong = script_example::show(kernel, "kprobe:vfs_read { nosuch(); }", &mut Vec::new()).expect_err("no such function");
+        assert!(wrong.to_string().contains("Unknown function: nosuch"), "{kernel}: {wrong}");
     }
 }

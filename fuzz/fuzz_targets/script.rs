@@ -94,6 +94,9 @@ impl Moment for Somewhere {
     fn pid(&mut self) -> u32 {
         7
     }
+    fn process(&mut self) -> u32 {
+        1
+    }
     fn comm(&mut self) -> [u8; 16] {
         *b"a \"task\"\\\n\xff\0\0\0\0\0"
     }
@@ -160,7 +163,7 @@ fuzz_target!(|data: &[u8]| {
         for _ in 0..3 {
             for block in &program.blocks {
                 for point in block.points.iter().filter(|point| is_end(&point.kind) == end) {
-                    state.run(&program, block, &point.name, &mut Somewhere);
+                    state.run(&program, block, point, &mut Somewhere);
                 }
             }
         }

@@ -5,6 +5,7 @@ use crate::instances::Instances;
 use crate::probe::Kprobe;
 use crate::records::{EventId, Header, Payload, Ring};
 use crate::script::attach::Scripts;
+use crate::tracepoint::Record;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -63,6 +64,8 @@ pub(crate) struct Scene {
     pub instances: Instances,
     pub records: Ring,
     pub scripts: Scripts,
+    /// The record that the guest's own code has made at a tracepoint's hit.
+    pub record: Record,
 }
 
 /// Phases, and how the probe was come to.
@@ -252,6 +255,11 @@ impl<'a> Hit<'a> {
         self.cpu.now()
     }
 
+    /// The record of a tracepoint's hit.
+    pub(crate) fn record(&self) -> &Record {
+        &self.scene.record
+    }
+
     /// The scripts that run.
     #[inline]
     pub(crate) fn scripts(&mut self) -> &mut Scripts {
@@ -326,7 +334,7 @@ impl<'a> Hit<'a> {
     }
 
     /// The true address behind one found at `slot`, where it is the return pad; `pads` counts those seen so far.
-    fn resolve(&mut self, slot: u64, raw: u64, pads: &mut usize) -> u64 {
+    pub(crate) fn resolve(&mut self, slot: u64, raw: u64, pads: &mut usize) -> u64 {
         if !self.is_pad(raw) {
             return raw;
         }

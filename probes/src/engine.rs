@@ -12,6 +12,7 @@ use crate::point::Points;
 use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::script::attach::Scripts;
+use crate::tracepoint::{Record, Watched};
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
@@ -38,6 +39,8 @@ pub struct Engine {
     pub(crate) dirty: Vec<Dirty>,
     /// The breakpoint that ends jprobe handlers in guests without `jprobe_return`.
     pub(crate) stub: Option<u64>,
+    /// Tracepoints that are watched, or were.
+    pub(crate) tracepoints: Vec<Watched>,
     pub(crate) optimizer: Optimizer,
     pub(crate) log: Log,
     pub(crate) scene: Scene,
@@ -88,6 +91,7 @@ impl Engine {
             withdrawn: Withdrawn::default(),
             dirty: Vec::new(),
             stub: None,
+            tracepoints: Vec::new(),
             optimizer: Optimizer::new(),
             log: Log::new(),
             scene: Scene {
@@ -95,6 +99,7 @@ impl Engine {
                 instances: Instances::new(isa),
                 records: Ring::with_capacity(RECORD_BYTES),
                 scripts: Scripts::default(),
+                record: Record::none(),
             },
             counts: Counts::default(),
         }

@@ -168,6 +168,9 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn pid(&mut self) -> u32 {
         self.cpu.pid()
     }
+    fn process(&mut self) -> u32 {
+        self.cpu.process()
+    }
     fn comm(&mut self) -> [u8; 16] {
         self.cpu.comm()
     }
@@ -188,6 +191,9 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     }
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.cpu.read_user(address, into)
+    }
+    fn preemptions(&mut self) -> Option<u64> {
+        self.cpu.preemptions()
     }
     fn look_soon(&mut self) {
         self.cpu.look_soon();

@@ -192,6 +192,10 @@ pub trait Cpu: Registers + Memory {
     fn task(&mut self) -> u64;
     /// The task's number as `ps` shows it; 0 where the machine cannot tell.
     fn pid(&mut self) -> u32;
+    /// The number of the process that it is a thread of.
+    fn process(&mut self) -> u32 {
+        self.pid()
+    }
     /// The task's name, zero-padded.
     fn comm(&mut self) -> [u8; 16];
     /// Virtual time in nanoseconds.
@@ -216,6 +220,10 @@ pub trait Cpu: Registers + Memory {
     /// Reads user memory of the running task.
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)
+    }
+    /// Where the kernel counts, in 4 bytes, what keeps this CPU from being preempted; `None` where that is not known.
+    fn preemptions(&mut self) -> Option<u64> {
+        None
     }
     /// Asks whoever runs the machine to look at the engine at the next place where a run may be ended.
     fn look_soon(&mut self) {}

@@ -26,6 +26,8 @@ use crate::paused::Execution;
 use crate::point::Point;
 use crate::probe::Flow;
 use crate::slots::unit_of;
+use crate::tracepoint::Detour;
+use alloc::boxed::Box;
 use core::cell::RefCell;
 use trapline_isa::arch::{Emulation, Isa};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
@@ -76,12 +78,21 @@ pub(crate) struct CpuState {
     pub mirror: Saved,
     /// The stack pointer when it last began to save registers in a faithful detour.
     pub saving_at: u64,
+    /// Its way through the code of a tracepoint, once there is one that is watched.
+    pub detour: Option<Box<Detour>>,
 }
 
 impl CpuState {
     pub fn new(isa: &Isa) -> CpuState {
         let none = Level { point: 0, status: Status::Active, end: 0, delayed: false };
-        CpuState { levels: [none; DEPTH], depth: 0, branches: [Branch::default(); DEPTH], mirror: Saved::new(isa), saving_at: 0 }
+        CpuState {
+            levels: [none; DEPTH],
+            depth: 0,
+            branches: [Branch::default(); DEPTH],
+            mirror: Saved::new(isa),
+            saving_at: 0,
+            detour: None,
+        }
     }
 
     #[inline]
@@ -107,6 +118,18 @@ impl CpuState {
     /// The branch of the topmost level.
     fn branch(&mut self) -> Option<&mut Branch> {
         self.branches.get_mut(self.depth.checked_sub(1)?)
+    }
+
+    /// Whether it runs the code of a tracepoint.
+    #[inline]
+    fn is_on_detour(&self) -> bool {
+        self.detour.as_ref().is_some_and(|detour| detour.is_running())
+    }
+
+    /// Code of the guest's that ran inside a hit has ended: what was begun inside it and did not end there never will. Gives the point.
+    pub fn end_of_guest_code(&mut self) -> u32 {
+        self.depth = 1;
+        self.levels[0].point
     }
 
     /// Whether it has yet to come out of this point, or of a step that ends there.
@@ -137,6 +160,11 @@ impl Engine {
         if let Some(level) = state.top().filter(|level| level.end == pc) {
             return self.step_ended(cpu, number, level);
         }
+        if state.is_on_detour()
+            && let Some(answer) = self.trapped_on_detour(cpu, number, pc)
+        {
+            return answer;
+        }
         if let Some(point) = self.points.at(pc)
             && self.points.get(point).is_some_and(|found| found.armed)
         {
@@ -148,6 +176,7 @@ impl Engine {
         if self.scene.instances.trap_pad() == Some(pc) {
             return self.returned(cpu);
         }
+        let Some(state) = self.cpus.get(number) else { return Answer::NotOurs };
         if state.mirror.ends_at(pc) {
             return self.mirror_returned(cpu, number);
         }
@@ -231,8 +260,8 @@ impl Engine {
                     handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::BehindJump));
                 }
                 Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::BehindJump),
-                // A point with a jprobe is not optimised.
-                Action::Mirror => {}
+                // A point with a jprobe is not optimised, nor is a tracepoint's.
+                Action::Mirror | Action::Record(_) => {}
             }
             cpu.set_pc(address);
         }
@@ -293,6 +322,10 @@ impl Engine {
 
     #[inline]
     fn count_reentry(&mut self, point: u32) {
+        // The guest by itself does not come here.
+        if self.cpus.iter().any(CpuState::is_on_detour) {
+            return;
+        }
         self.counts.reentered += 1;
         if let Some(point) = self.points.get(point) {
             point.members.iter().for_each(|member| member.probe.count_missed());
@@ -300,14 +333,23 @@ impl Engine {
     }
 
     fn run_pre_handlers(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Next {
-        let Engine { points, returns, cpus, scene, .. } = self;
+        let Engine { points, returns, cpus, scene, tracepoints, .. } = self;
         let Some(found) = points.get(point) else { return Next::Execute };
         let address = found.address();
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
         let mut flow = Flow::Continue;
         for member in members.by_ref() {
+            if let Action::Record(which) = member.action {
+                let detour = cpus[number].detour.as_mut().zip(tracepoints.get(which as usize));
+                if detour.is_some_and(|(detour, watched)| detour.start(cpu, scene.isa, which, watched)) {
+                    return Next::GuestHandler;
+                }
+                member.probe.count_missed();
+                continue;
+            }
             let handler = member.probe.count_hit();
             match &member.action {
+                Action::Record(_) => {}
                 Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::Before)),
                 Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::Before),
                 Action::Mirror => {
@@ -331,9 +373,12 @@ impl Engine {
     fn mirror_returned(&mut self, cpu: &mut impl Cpu, number: usize) -> Answer {
         let state = &mut self.cpus[number];
         state.mirror.restore(cpu, self.isa);
-        // What was begun inside the handler and did not end there never will.
-        state.depth = 1;
-        let point = state.levels[0].point;
+        let point = state.end_of_guest_code();
+        self.execute(cpu, number, point, Inside::Nothing)
+    }
+
+    /// The probed instruction's turn, when nothing else is being processed.
+    pub(crate) fn execute_alone(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {
         self.execute(cpu, number, point, Inside::Nothing)
     }
 
@@ -506,10 +551,10 @@ impl Engine {
         self.cpus.get(number).is_some_and(|state| state.depth != 0)
     }
 
-    /// Whether a jprobe's guest handler runs on that CPU.
+    /// Whether a jprobe's guest handler or the code of a tracepoint runs on that CPU.
     #[inline]
     pub(crate) fn is_frozen(&self, number: usize) -> bool {
-        self.cpus.get(number).is_some_and(|state| state.mirror.is_active())
+        self.cpus.get(number).is_some_and(|state| state.mirror.is_active() || state.is_on_detour())
     }
 
     #[inline]

@@ -81,7 +81,7 @@ impl Saved {
         }
     }
 
-    fn save(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
+    pub fn save(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         let abi = isa.abi;
         (self.pc, self.sp) = (cpu.pc(), cpu.get(abi.sp));
         cpu.get_all(abi.names, &mut self.registers);

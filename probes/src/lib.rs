@@ -45,6 +45,8 @@ mod table;
 mod take_out;
 #[cfg(any(test, feature = "toy"))]
 pub mod toy;
+pub mod tracepoint;
+pub mod unwind;
 mod views;
 pub mod withdraw;
 

@@ -22,6 +22,8 @@ pub(crate) enum Action {
     Return(u32),
     /// The mirror, which its point has.
     Mirror,
+    /// The code of the tracepoint of that number runs, and its pre-handler behind that.
+    Record(u32),
 }
 
 /// A jprobe that is registered.

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
 use crate::guest::{Guest, Site, Symbol};
 use crate::jump::Jump;
+use crate::members::Action;
 use crate::probe::Kprobe;
 use crate::slots::{self, Slot};
 use alloc::format;
@@ -113,7 +114,7 @@ impl Engine {
     }
 
     /// Rows 7 to 14: may anything stand there? Says whether Linux would leave it to ftrace.
-    pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place) -> Result<bool, Refusal> {
+    pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place, action: Action) -> Result<bool, Refusal> {
         let site = guest.site_at(place.address);
         if guest.text_kind(place.address).is_none() {
             let why =
@@ -136,7 +137,10 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         let patched = match site {
-            Some(Site::JumpLabel) => Some("is a static key's jump, which the kernel patches while it runs"),
+            // A tracepoint's own no-op is where its hits are seen; should the guest switch it on, the place is given up.
+            Some(Site::JumpLabel) if !matches!(action, Action::Record(_)) => {
+                Some("is a static key's jump, which the kernel patches while it runs")
+            }
             Some(Site::StaticCall) => Some("is a static call, which the kernel patches while it runs"),
             Some(Site::Ftrace) if self.policy == Policy::Linux61 && !self.isa.linux.ftrace_carries => {
                 Some("is ftrace's, which carries no probes on this ISA")

@@ -48,7 +48,7 @@ impl Engine {
     pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
         self.collect(guest);
         self.refuse_twice(probe)?;
-        let uses_ftrace = self.check_place(guest, &place)?;
+        let uses_ftrace = self.check_place(guest, &place, action)?;
         let number = match self.points.at(place.address) {
             Some(number) => {
                 self.make_joinable(guest, number, action, &place)?;

@@ -18,6 +18,7 @@ use std::{env, fs};
 use trapline::overhead::bench_loop::BenchLoop;
 use trapline::overhead::many::{self, Many, loops};
 use trapline::overhead::records::{FORMATS, Recorded};
+use trapline::overhead::scripts;
 use trapline::overhead::{Mechanism, SHAPE};
 
 /// Guest time of the two runs, in nanoseconds.
@@ -25,6 +26,8 @@ const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
 /// In front of a guest: what its records cost when they are written.
 const RECORDS: &str = "records/";
+/// In front of an ISA: what a hit costs under a script, over one with an empty handler.
+const SCRIPTS: &str = "scripts/";
 /// Before them: what has to be translated is, and what has to be optimised.
 const WARM: u64 = 20_000;
 
@@ -69,6 +72,9 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
             })
         });
     }
+    if let Some(guest) = guest.strip_prefix(SCRIPTS) {
+        return measure_scripts(guest, rest);
+    }
     if let Some(loops) = loops::of(guest) {
         return loops.all.iter().filter(|chosen| rest.is_empty() || rest.contains(&chosen.what)).try_for_each(|chosen| {
             let mut bench = loops.bench_loop(chosen)?;
@@ -81,6 +87,21 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
         let planted = bench.plant(mechanism)?;
         count_two(&mut bench, mechanism.letters, |_| planted.hits())?;
         bench.take_away(planted);
+    }
+    Ok(())
+}
+
+/// The loop with an optimised probe whose handler is empty, and with one that runs a script.
+fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
+    let mut bench = BenchLoop::tiny(&format!("tiny/{guest}"))?;
+    let empty = bench.plant(scripts::mechanism()?)?;
+    count_two(&mut bench, UNPROBED, |_| empty.hits())?;
+    bench.take_away(empty);
+    let wanted = scripts::SCRIPTS.iter().filter(|(name, _)| rest.is_empty() || rest.contains(name));
+    for (name, block) in wanted {
+        let mut tracing = scripts::start(&mut bench, block)?;
+        count_two(&mut bench, name, |_| scripts::hits(&tracing))?;
+        bench.session().end_script(&mut tracing);
     }
     Ok(())
 }

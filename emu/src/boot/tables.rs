@@ -32,8 +32,21 @@ pub struct Tables {
     pub blacklist: Vec<Blacklisted>,
     /// Places that the kernel itself patches or depends on.
     pub sites: BTreeMap<u64, Site>,
+    /// What its jump labels say, in the order of their table.
+    pub jump_labels: Vec<JumpLabel>,
     /// Tables that this kernel may have and that could not be found: what they say is not known here.
     pub missing: Vec<&'static str>,
+}
+
+/// A row of the table of jump labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JumpLabel {
+    /// The place that is patched.
+    pub code: u64,
+    /// Where it jumps to when it does.
+    pub target: u64,
+    /// The key that it hangs on.
+    pub key: u64,
 }
 
 /// A row of the exception table.
@@ -120,8 +133,12 @@ impl Tables {
                 Site::Ftrace => (Form::Absolute, reader.marks.ftrace_adjustment),
                 _ => (reader.marks.form, 0),
             };
-            for address in reader.rows(bounds, size).filter_map(|(at, row)| reader.field(at, row, 0, form)) {
+            for (at, row) in reader.rows(bounds, size) {
+                let Some(address) = reader.field(at, row, 0, form) else { continue };
                 tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
+                if *site == Site::JumpLabel {
+                    tables.jump_labels.extend(reader.jump_label(at, row, form));
+                }
             }
         }
         for text in [Some(&tables.text), tables.init_text.as_ref()].into_iter().flatten() {
@@ -237,6 +254,19 @@ impl<'a> Reader<'a> {
             }
             Form::Absolute => order.number(row.get(offset..offset + self.word)?),
         })
+    }
+
+    /// Code, target and key; the lowest bits of the last are flags, and its distance is as wide as a word.
+    fn jump_label(&self, at: u64, row: &[u8], form: Form) -> Option<JumpLabel> {
+        let (code, key_at) = (self.field(at, row, 0, form)?, row.len().checked_sub(self.word)?);
+        let target = self.field(at, row, key_at / 2, form)?;
+        let value = self.kernel.arch.isa().order.number(row.get(key_at..)?);
+        let mask = u64::MAX >> (64 - self.word * 8);
+        let key = match form {
+            Form::Relative => at.wrapping_add(key_at as u64).wrapping_add(value) & mask,
+            Form::Absolute => value,
+        };
+        Some(JumpLabel { code, target, key: key & !3 })
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {

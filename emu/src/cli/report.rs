@@ -17,9 +17,13 @@ pub fn render(report: &Report) -> String {
         let _ = writeln!(text, "CPU {number} is at {address:#x} {name}");
     }
     if !report.calls.is_empty() {
-        text += "on its stack, innermost first (some may be left over from earlier calls):\n";
+        let mark = if report.are_guessed { "? " } else { "" };
+        text += match report.are_guessed {
+            true => "on its stack, innermost first (some may be left over from earlier calls):\n",
+            false => "called by, innermost first:\n",
+        };
         for (address, name) in &report.calls {
-            let _ = writeln!(text, "  {address:#x} {name}");
+            let _ = writeln!(text, "  {address:#x} {mark}{name}");
         }
     }
     text
@@ -36,13 +40,16 @@ mod tests {
             registers: vec![("ax", 1), ("bx", 2), ("cx", 3), ("dx", 4), ("ip", 0x1000)],
             cpus: vec![(0x1000, "idle+0x1".into()), (0x2000, "work".into())],
             calls: vec![(0x3000, "main+0x8".into())],
+            are_guessed: true,
         };
         let text = render(&report);
+        let known = render(&Report { are_guessed: false, ..report.clone() });
+        assert!(known.ends_with("called by, innermost first:\n  0x3000 main+0x8\n"), "{known}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "registers of CPU 1:");
         assert_eq!(lines[1], "   ax 0000000000000001    bx 0000000000000002    cx 0000000000000003    dx 0000000000000004");
         assert_eq!(lines[2], "   ip 0000000000001000");
         assert_eq!(lines[4], "CPU 1 is at 0x2000 work");
-        assert_eq!(lines[6], "  0x3000 main+0x8");
+        assert_eq!(lines[6], "  0x3000 ? main+0x8");
     }
 }

@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trapline_probes::events::set::EventSet;
-use trapline_probes::script::attach::Attached;
 use trapline_probes::script::show::Style;
 use trapline_probes::script::{Knowledge, Options, ScriptError};
 
@@ -384,10 +383,7 @@ impl<'a> Run<'a> {
         let note = Paint::for_errors().advice("note:");
         for script in &self.scripts {
             for (name, probe) in script.probes() {
-                let missed = match probe {
-                    Attached::Kprobe(probe) => probe.nmissed(),
-                    Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
-                };
+                let missed = probe.missed();
                 if missed > 0 {
                     eprintln!("{note} {name} missed {missed} hits");
                 }
@@ -404,6 +400,9 @@ impl<'a> Run<'a> {
 /// `-l`: attach points by a pattern such as `kprobe:vfs_*`.
 fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
     let (provider, function) = wanted.split_once(':').unwrap_or((if wanted == "*" { "kprobe" } else { wanted }, "*"));
+    if matches!(provider, "tracepoint" | "t") {
+        return list_tracepoints(facts, function);
+    }
     let (name, typed) = match provider {
         "kprobe" | "k" | "*" => ("kprobe", false),
         "kretprobe" | "kr" => ("kretprobe", false),
@@ -411,7 +410,7 @@ fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
         "fexit" | "fr" | "kretfunc" => ("fexit", true),
         _ => {
             return Err(Failure::usage(format!("nothing can be listed for `{provider}`"))
-                .advise("kprobe, kretprobe, fentry and fexit are listed: -l 'kprobe:vfs_*'"));
+                .advise("kprobe, kretprobe, fentry, fexit and tracepoint are listed: -l 'kprobe:vfs_*'"));
         }
     };
     let mut text = String::new();
@@ -432,6 +431,19 @@ fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
     }
     if text.is_empty() {
         return Err(Failure::failed(format!("nothing matches `{wanted}`")));
+    }
+    output::emit(&text)
+}
+
+/// `-l tracepoint:GROUP:EVENT`, with the fields of each.
+fn list_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
+    let (group, event) = wanted.split_once(':').unwrap_or((wanted, "*"));
+    let mut text = String::new();
+    for found in facts.tracepoints(group, event) {
+        text += &format!("tracepoint:{}:{}\n", found.group, found.name);
+    }
+    if text.is_empty() {
+        return Err(Failure::failed(format!("nothing matches `tracepoint:{wanted}`")));
     }
     output::emit(&text)
 }

@@ -94,15 +94,21 @@ impl View {
         self.read_moment().map_or(off, |seen| off.with(seen))
     }
 
-    fn read_moment(&mut self) -> Option<Flags> {
-        let MomentPlace { count, migration, soft } = self.moment;
-        let Moments { own_data, count: (bytes, clear_when_due), need_resched, .. } = self.model.tasks.moments;
-        let task = self.task();
-        let at = match count? {
-            CountPlace::OwnData(offset) => own_data(&self.trap.handle()).wrapping_add(offset),
-            CountPlace::Task(offset) => task.wrapping_add(offset),
+    /// Where the count of the moment is, in the running CPU's own data or its task.
+    pub(super) fn moment_count(&mut self) -> Option<u64> {
+        let at = match self.moment.count? {
+            CountPlace::OwnData(offset) => (self.model.tasks.moments.own_data)(&self.trap.handle()).wrapping_add(offset),
+            CountPlace::Task(offset) => self.task().wrapping_add(offset),
         };
-        let count = self.read_number(at & self.mask, bytes).ok()?;
+        Some(at & self.mask)
+    }
+
+    fn read_moment(&mut self) -> Option<Flags> {
+        let MomentPlace { migration, soft, .. } = self.moment;
+        let Moments { count: (bytes, clear_when_due), need_resched, .. } = self.model.tasks.moments;
+        let task = self.task();
+        let at = self.moment_count()?;
+        let count = self.read_number(at, bytes).ok()?;
         // The task begins with its flags.
         let flags = self.read_number(task, self.isa.word).ok()?;
         let moved = migration.and_then(|at| self.read_number(task.wrapping_add(at), 2).ok()).unwrap_or(0);

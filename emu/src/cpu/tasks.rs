@@ -26,6 +26,8 @@ pub struct TaskPlace {
     pub pid: Option<u64>,
     /// Its name, 16 bytes.
     pub comm: Option<u64>,
+    /// It is a Linux's, whose tasks have the number of their process behind their own.
+    pub has_process: bool,
 }
 
 impl TaskPlace {
@@ -40,11 +42,17 @@ impl TaskPlace {
             current: symbol("current_task").or_else(hot),
             pid: symbol("__task_pid_offset").or_else(|| member("task_struct", "pid")),
             comm: symbol("__task_comm_offset").or_else(|| member("task_struct", "comm")),
+            has_process: kernel.is_stock(),
         };
-        if let TaskPlace { current: Some(_), pid: Some(_), comm: Some(_) } = known {
+        if let TaskPlace { current: Some(_), pid: Some(_), comm: Some(_), .. } = known {
             return known;
         }
         let shown = (model.tasks.by_code)(kernel);
-        TaskPlace { current: known.current.or(shown.current), pid: known.pid.or(shown.pid), comm: known.comm.or(shown.comm) }
+        TaskPlace {
+            current: known.current.or(shown.current),
+            pid: known.pid.or(shown.pid),
+            comm: known.comm.or(shown.comm),
+            ..known
+        }
     }
 }

@@ -264,12 +264,28 @@ impl Cpu for View {
         let place = self.tasks.pid;
         place.and_then(|at| self.read_number(task.wrapping_add(at), 4).ok()).unwrap_or(0) as u32
     }
+    fn process(&mut self) -> u32 {
+        // Side by side in every Linux: the task's own number and that of the process whose thread it is.
+        let task = self.task();
+        let place = self.tasks.pid.map(|at| at.wrapping_add(4)).filter(|_| self.tasks.has_process);
+        match place {
+            Some(at) => self.read_number(task.wrapping_add(at), 4).unwrap_or(0) as u32,
+            None => self.pid(),
+        }
+    }
     fn comm(&mut self) -> [u8; 16] {
         let mut name = [0; 16];
         let task = self.task();
         if let Some(at) = self.tasks.comm {
-            // A task that cannot be read has no name: the zeros stay.
-            let _ = self.read(task.wrapping_add(at), &mut name);
+            let at = task.wrapping_add(at);
+            match (self.word(at, 8), self.word(at.wrapping_add(8), 8)) {
+                (Some(first), Some(last)) => {
+                    self.isa.order.put(first, &mut name[..8]);
+                    self.isa.order.put(last, &mut name[8..]);
+                }
+                // A task that cannot be read has no name: the zeros stay.
+                _ => drop(self.read(at, &mut name)),
+            }
         }
         name
     }
@@ -288,6 +304,9 @@ impl Cpu for View {
     }
     fn stopped_in_delay_slot(&mut self) {
         self.delayed = true;
+    }
+    fn preemptions(&mut self) -> Option<u64> {
+        self.moment_count()
     }
     fn look_soon(&mut self) {
         self.is_asking = true;

@@ -71,11 +71,15 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn read_clock(&mut self, cpu: &InstructionContext) {
-        self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        if !self.frozen {
+            self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+        }
         let pc = cpu.handle().pc();
         let time = self.view.clock.at(pc);
         (self.view.model.instructions.read_clock)(cpu, nanoseconds(time));
-        self.record(What::ClockRead, self.origin_of(pc), time);
+        if !self.frozen {
+            self.record(What::ClockRead, self.origin_of(pc), time);
+        }
     }
 
     fn system_call(&mut self, cpu: &SyscallContext) {
@@ -92,8 +96,10 @@ impl<L: Listener> Events for Inner<L> {
         let pc = cpu.handle().pc();
         let at = At { cpu: self.view.current, now: self.view.clock.at(pc) };
         let value = self.board.register_read(at, register)?;
-        self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
-        self.record(What::ClockRead, self.origin_of(pc), at.now);
+        if !self.frozen {
+            self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+            self.record(What::ClockRead, self.origin_of(pc), at.now);
+        }
         Some(value)
     }
 

@@ -249,6 +249,20 @@ impl<L: Listener> Machine<L> {
         written
     }
 
+    /// Looks at a CPU as a handler would, also at one whose turn it is not. It is not told of anything.
+    pub fn look_at<R>(&mut self, cpu: usize, with: impl FnOnce(&mut View) -> R) -> R {
+        let running = self.inner.view.current;
+        if cpu == running || cpu >= self.inner.cpus.len() {
+            return self.look(with);
+        }
+        self.inner.cpus[running].clock = self.inner.view.clock.stopped();
+        self.switch_to(cpu);
+        let answer = self.look(with);
+        self.inner.cpus[cpu].clock = self.inner.view.clock.stopped();
+        self.switch_to(running);
+        answer
+    }
+
     /// Looks at the running CPU as a handler would.
     pub fn look<R>(&mut self, with: impl FnOnce(&mut View) -> R) -> R {
         let pc = (self.inner.view.model.registers.pc)(&self.core.handle());

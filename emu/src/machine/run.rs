@@ -236,7 +236,7 @@ impl<L: Listener> Machine<L> {
         Some(time.max(wake))
     }
 
-    fn switch_to(&mut self, number: usize) {
+    pub(super) fn switch_to(&mut self, number: usize) {
         let inner = &mut self.inner;
         if number == inner.view.current {
             return;

@@ -7,6 +7,7 @@ pub mod bench_loop;
 pub mod document;
 pub mod many;
 pub mod records;
+pub mod scripts;
 pub mod table;
 
 use trapline_isa::arch::Arch;

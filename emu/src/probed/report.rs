@@ -2,9 +2,12 @@
 
 use super::Session;
 use crate::cpu::View;
+use crate::unwind;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
+use trapline_probes::context::Frame;
 use trapline_probes::guest::Cpu;
+use trapline_probes::unwind::{Standing, Unwind, Walked, standing, walk};
 
 /// The state of a guest that does not go on.
 #[derive(Clone, Debug)]
@@ -15,8 +18,10 @@ pub struct Report {
     pub registers: Vec<(&'static str, u64)>,
     /// The pc of every CPU, with its name.
     pub cpus: Vec<(u64, String)>,
-    /// Code addresses found on the stack, innermost first; hijacked returns show where they really lead.
+    /// Who called, innermost first; hijacked returns show where they really lead.
     pub calls: Vec<(u64, String)>,
+    /// These are the addresses of code on the stack, some of which earlier calls may have left: nobody knows this kernel's frames.
+    pub are_guessed: bool,
 }
 
 /// How many callers are shown.
@@ -34,13 +39,48 @@ impl Session {
             true => engine.real_return_address(task, *slot).or_else(|| engine.resolve_pad(task, 0)),
             false => tables.is_text(*word).then_some(*word),
         };
+        let returns: Vec<(u64, u64)> = stack.iter().filter_map(|word| Some((word.0, address(word)?))).collect();
+        let rule = unwind::of(self.kernel()).filter(|_| self.machine.in_kernel());
+        let walked = rule.map(|rule| self.walked(&*rule, &returns)).unwrap_or_default();
+        let are_guessed = walked.is_empty();
+        let calls = match are_guessed {
+            true => returns.into_iter().map(|(_, address)| address).take(CALLS).collect(),
+            false => walked,
+        };
         let name = |address: u64| (address, self.kernel().symbols.describe(address));
         Report {
             cpu: self.machine.current_cpu(),
             registers: self.machine.registers(),
             cpus: pcs.into_iter().map(name).collect(),
-            calls: stack.iter().filter_map(address).take(CALLS).map(name).collect(),
+            calls: calls.into_iter().map(name).collect(),
+            are_guessed,
         }
+    }
+
+    /// The callers of where the running CPU stands; `returns` are the true addresses of all returns on the stack.
+    fn walked(&mut self, rule: &dyn Unwind, returns: &[(u64, u64)]) -> Vec<u64> {
+        let mut frames = [Frame::default(); CALLS + 1];
+        let count = self.machine.look(|view| {
+            let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, rule, false) };
+            walk(rule, at, &mut frames, &mut Stopped { view, returns })
+        });
+        frames[..count].iter().skip(1).map(|frame| frame.address).collect()
+    }
+}
+
+/// A guest that stands still, and the returns on its stack.
+struct Stopped<'a> {
+    view: &'a mut View,
+    returns: &'a [(u64, u64)],
+}
+
+impl Walked for Stopped<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        self.view.read_number(at, self.view.isa.word).ok()
+    }
+    fn real(&mut self, slot: u64, address: u64) -> u64 {
+        let found = self.returns.iter().find(|(at, _)| *at == slot && slot != 0);
+        found.map_or(address, |(_, real)| *real)
     }
 }
 

@@ -21,32 +21,38 @@ use crate::boot::Kernel;
 use crate::machine::Stop;
 use crate::symbols::btf::Btf;
 use crate::symbols::btf::types::GuestTypes;
-use crate::symbols::{Symbols, pattern};
+use crate::symbols::{self, Symbols, pattern};
+use crate::unwind;
+use std::cell::OnceCell;
 use std::ops::Range;
+use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
 use trapline_probes::guest::Cpu;
-use trapline_probes::script::attach::{Attached, Outside, ScriptId};
+use trapline_probes::script::attach::{Attached, Outside, ScriptId, Stacks};
 use trapline_probes::script::run::Settings;
 use trapline_probes::script::show::{Names, Style};
 use trapline_probes::script::types::Types;
 use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, compile};
+use trapline_probes::tracepoint::Tracepoint;
 
 /// What a kernel's image tells a script.
 pub struct Facts<'a> {
     kernel: &'a Kernel,
     types: Option<GuestTypes<'a>>,
+    /// Looked for when somebody asks.
+    tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
 }
 
 impl<'a> Facts<'a> {
     /// By the types in the image, where there are any.
     pub fn of(kernel: &'a Kernel) -> Facts<'a> {
-        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new) }
+        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new), tracepoints: OnceCell::new() }
     }
 
     /// By types out of a file.
     pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
-        Facts { kernel, types: Some(GuestTypes::new(types)) }
+        Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new() }
     }
 }
 
@@ -61,6 +67,18 @@ impl Knowledge for Facts<'_> {
 
     fn address(&self, name: &str) -> Option<u64> {
         self.kernel.symbols.address_of(name)
+    }
+
+    fn data(&self, name: &str) -> Option<u64> {
+        self.address(name).or_else(|| symbols::exports::find(self.kernel, name))
+    }
+
+    fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
+        let all = self.tracepoints.get_or_init(|| {
+            self.types.as_ref().map_or_else(Vec::new, |types| symbols::tracepoints::of(self.kernel, types.btf()))
+        });
+        let is_meant = |event: &&Arc<Tracepoint>| pattern::matches(group, &event.group) && pattern::matches(name, &event.name);
+        all.iter().filter(is_meant).cloned().collect()
     }
 
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
@@ -197,16 +215,16 @@ impl Session {
             cpus: self.with_engine(|_, guest| guest.cpus()),
             names: Box::new(KernelNames(self.kernel().symbols.clone())),
         };
-        let text = texts(&self.kernel().symbols);
+        let stacks = Stacks { text: texts(&self.kernel().symbols), rule: unwind::of(self.kernel()) };
         let points: Vec<_> = program.blocks.iter().map(|block| block.points.clone()).collect();
-        let id = self.with_engine(|engine, _| engine.add_script(program, settings, text));
+        let id = self.with_engine(|engine, _| engine.add_script(program, settings, stacks));
         let count = points.iter().map(Vec::len).sum();
         let mut tracing =
             Tracing { id, probes: Vec::new(), refused: Vec::new(), clocks: Vec::new(), points: count, has_ended: false };
         self.with_engine(|engine, _| {
             if let Some(running) = engine.script(id) {
                 running.state().announce(count);
-                running.run_at(&PointKind::Begin, &mut outside(None, now));
+                running.run_at(&PointKind::Begin, &mut outside(None, now, None));
             }
         });
         for (block, points) in points.iter().enumerate() {
@@ -259,7 +277,12 @@ impl Session {
     fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
         // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the other.
         let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
-        self.machine.look(|view| running.run_at(kind, &mut outside(Some(view), now)));
+        let isa = self.kernel().arch.isa();
+        let cpus = if matches!(kind, PointKind::Profile(_)) { running.state().cpus() } else { 1 };
+        for cpu in 0..cpus as usize {
+            // `interval` is for one CPU, and always the first.
+            self.machine.look_at(cpu, |view| running.run_at(kind, &mut outside(Some(view), now, Some(isa))));
+        }
         self.machine.parts().0.engine.give_script_back(id, running);
     }
 
@@ -301,7 +324,7 @@ impl Session {
         self.with_engine(|engine, _| {
             if let Some(running) = engine.script(script.id) {
                 running.state().forget_exit();
-                running.run_at(&PointKind::End, &mut outside(None, now));
+                running.run_at(&PointKind::End, &mut outside(None, now, None));
                 running.print_maps();
             }
         });
@@ -312,12 +335,13 @@ impl Session {
             match probe {
                 Attached::Kprobe(probe) => self.unregister_kprobe(probe),
                 Attached::Kretprobe(probe) => self.unregister_kretprobe(probe),
+                Attached::Tracepoint(probes) => self.with_engine(|engine, guest| engine.unregister_kprobes(guest, probes)),
             }
         }
         script.clocks.clear();
     }
 }
 
-fn outside(cpu: Option<&mut dyn Cpu>, now: u64) -> Outside<'_> {
-    Outside { cpu, now, name: "trapline" }
+fn outside<'a>(cpu: Option<&'a mut dyn Cpu>, now: u64, isa: Option<&'static Isa>) -> Outside<'a> {
+    Outside { cpu, now, name: "trapline", rule: None, isa }
 }

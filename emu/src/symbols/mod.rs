@@ -5,10 +5,12 @@
 
 pub mod btf;
 pub mod elf;
+pub mod exports;
 pub mod kallsyms;
 pub mod pattern;
 pub mod similar;
 pub mod system_map;
+pub mod tracepoints;
 
 use std::ops::Range;
 use trapline_probes::guest::Symbol;

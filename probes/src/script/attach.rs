@@ -8,10 +8,13 @@ use crate::context::{Frame, Hit};
 use crate::engine::Engine;
 use crate::guest::{Cpu, Guest};
 use crate::probe::{Flow, Kprobe, Kretprobe, ReturnHit};
+use crate::unwind::{self, Standing, Unwind, Walked};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::abi::ReturnAddress;
+use trapline_isa::arch::Isa;
 use trapline_isa::call;
 use trapline_isa::plan::Refusal;
 use trapline_isa::regs::Reg;
@@ -24,8 +27,16 @@ pub struct ScriptId(usize);
 pub struct Running {
     program: Program,
     state: State,
+    stacks: Stacks,
+}
+
+/// How a guest's stacks are read.
+#[derive(Default)]
+pub struct Stacks {
     /// Where code may stand that a stack leads back to.
-    text: Vec<Range<u64>>,
+    pub text: Vec<Range<u64>>,
+    /// How callers are found, where somebody knows; otherwise what looks like an address of code is taken for a caller.
+    pub rule: Option<Arc<dyn Unwind>>,
 }
 
 /// All scripts of an engine. One that is running has been taken out of its place.
@@ -43,6 +54,19 @@ pub enum Attached {
     Kprobe(Kprobe),
     /// At a function's return.
     Kretprobe(Kretprobe),
+    /// At the sites of a tracepoint, and where its code ends.
+    Tracepoint(Vec<Kprobe>),
+}
+
+impl Attached {
+    /// How many hits were missed.
+    pub fn missed(&self) -> u64 {
+        match self {
+            Attached::Kprobe(probe) => probe.nmissed(),
+            Attached::Kretprobe(probe) => probe.nmissed() + probe.kprobe().nmissed(),
+            Attached::Tracepoint(probes) => probes.iter().map(Kprobe::nmissed).sum(),
+        }
+    }
 }
 
 /// Arguments that a typed return probe keeps from the entry.
@@ -74,6 +98,7 @@ impl Running {
         for number in 0..self.program.blocks.len() {
             let block = &self.program.blocks[number];
             if let Some(point) = block.points.iter().position(|point| point.kind == *kind) {
+                guest.rule = self.stacks.rule.clone();
                 run(&self.program, &mut self.state, number, point, guest);
             }
         }
@@ -82,10 +107,10 @@ impl Running {
 
 impl Engine {
     /// Takes a script in; its probes are attached by [`Engine::attach_script`].
-    pub fn add_script(&mut self, program: Program, settings: Settings, text: Vec<Range<u64>>) -> ScriptId {
+    pub fn add_script(&mut self, program: Program, settings: Settings, stacks: Stacks) -> ScriptId {
         let state = State::new(&program, settings);
         let scripts = &mut self.scene.scripts.places;
-        scripts.push(Some(Box::new(Running { program, state, text })));
+        scripts.push(Some(Box::new(Running { program, state, stacks })));
         ScriptId(scripts.len() - 1)
     }
 
@@ -142,6 +167,11 @@ impl Engine {
                 self.register_kretprobe(guest, &probe)?;
                 return Ok(Some(Attached::Kretprobe(probe)));
             }
+            PointKind::Tracepoint(event) => {
+                let event = Arc::clone(event);
+                let probes = self.register_tracepoint(guest, &event, move |hit| run_record(hit, id, block, point))?;
+                return Ok(Some(Attached::Tracepoint(probes)));
+            }
             PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
         };
         self.register_kprobe(guest, &kprobe)?;
@@ -154,8 +184,8 @@ const MOST_CALLS: i32 = 1024;
 
 fn run_entry(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
     let Some(mut running) = take(hit, id) else { return Flow::Continue };
-    let Running { program, state, text } = &mut *running;
-    let mut moment = Entry { hit, text, redirected: false };
+    let Running { program, state, stacks } = &mut *running;
+    let mut moment = Entry { hit, stacks, redirected: false };
     run(program, state, block, point, &mut moment);
     let redirected = moment.redirected;
     put_back(hit, id, running);
@@ -170,15 +200,23 @@ fn run_return(hit: &mut ReturnHit<'_>, id: ScriptId, block: usize, point: usize,
             *number = bytes.try_into().map_or(0, u64::from_le_bytes);
         }
     }
-    let Running { program, state, text } = &mut *running;
-    run(program, state, block, point, &mut Return { hit, text, kept });
+    let Running { program, state, stacks } = &mut *running;
+    run(program, state, block, point, &mut Return { hit, stacks, kept });
     put_back(hit, id, running);
+}
+
+fn run_record(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
+    let Some(mut running) = take(hit, id) else { return Flow::Continue };
+    let Running { program, state, stacks } = &mut *running;
+    run(program, state, block, point, &mut Recorded { hit, stacks });
+    put_back(hit, id, running);
+    Flow::Continue
 }
 
 fn run(program: &Program, state: &mut State, block: usize, point: usize, moment: &mut dyn Moment) {
     let Some(block) = program.blocks.get(block) else { return };
     let Some(point) = block.points.get(point) else { return };
-    state.run(program, block, &point.name, moment);
+    state.run(program, block, point, moment);
 }
 
 fn keep_arguments(hit: &mut ReturnHit<'_>) -> Flow {
@@ -209,10 +247,13 @@ fn put_back(hit: &mut Hit<'_>, id: ScriptId, running: Box<Running>) {
 }
 
 /// The frames of a hit, innermost first.
-fn frames(hit: &mut Hit<'_>, text: &[Range<u64>], into: &mut [u64]) -> usize {
+fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
     let mut found = [Frame::default(); 128];
     let most = into.len().min(found.len());
-    let count = hit.backtrace(&mut found[..most], |address| text.iter().any(|range| range.contains(&address)));
+    let count = match &stacks.rule {
+        Some(rule) => hit.callers(&mut found[..most], &**rule),
+        None => hit.backtrace(&mut found[..most], |address| stacks.text.iter().any(|range| range.contains(&address))),
+    };
     for (address, frame) in into.iter_mut().zip(&found[..count]) {
         *address = frame.address;
     }
@@ -222,15 +263,21 @@ fn frames(hit: &mut Hit<'_>, text: &[Range<u64>], into: &mut [u64]) -> usize {
 /// A hit of a kprobe.
 struct Entry<'a, 'b> {
     hit: &'a mut Hit<'b>,
-    text: &'a [Range<u64>],
+    stacks: &'a Stacks,
     redirected: bool,
 }
 
 /// A hit of a return probe.
 struct Return<'a, 'b> {
     hit: &'a mut ReturnHit<'b>,
-    text: &'a [Range<u64>],
+    stacks: &'a Stacks,
     kept: [u64; KEPT],
+}
+
+/// A hit of a tracepoint: its one argument is where its record was.
+struct Recorded<'a, 'b> {
+    hit: &'a mut Hit<'b>,
+    stacks: &'a Stacks,
 }
 
 /// A moment between two instructions that is no hit: what runs there, if anything is known of it.
@@ -241,6 +288,22 @@ pub struct Outside<'a> {
     pub now: u64,
     /// What the task is called that is none.
     pub name: &'static str,
+    /// How callers are found.
+    pub rule: Option<Arc<dyn Unwind>>,
+    /// The ISA of that CPU.
+    pub isa: Option<&'static Isa>,
+}
+
+/// A CPU between two instructions.
+struct Stopped<'a>(&'a mut dyn Cpu, usize);
+
+impl Walked for Stopped<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        self.0.read_number(at, self.1).ok()
+    }
+    fn real(&mut self, _: u64, address: u64) -> u64 {
+        address
+    }
 }
 
 /// What both kinds of hit answer alike.
@@ -251,6 +314,9 @@ macro_rules! of_the_hit {
         }
         fn pid(&mut self) -> u32 {
             self.hit.pid()
+        }
+        fn process(&mut self) -> u32 {
+            self.hit.machine().process()
         }
         fn comm(&mut self) -> [u8; 16] {
             self.hit.comm()
@@ -271,11 +337,14 @@ macro_rules! of_the_hit {
             false
         }
         fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+            if self.hit.record().read(at, into) {
+                return true;
+            }
             let cpu = self.hit.machine();
             cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok()
         }
         fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
-            if user { 0 } else { frames(self.hit, self.text, into) }
+            if user { 0 } else { frames(self.hit, self.stacks, into) }
         }
     };
 }
@@ -323,6 +392,22 @@ impl Moment for Return<'_, '_> {
     of_the_hit!();
 }
 
+impl Moment for Recorded<'_, '_> {
+    fn argument(&mut self, _: usize) -> u64 {
+        self.hit.record().at
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+    of_the_hit!();
+}
+
 impl Moment for Outside<'_> {
     fn argument(&mut self, _: usize) -> u64 {
         0
@@ -338,6 +423,9 @@ impl Moment for Outside<'_> {
     }
     fn pid(&mut self) -> u32 {
         self.cpu.as_mut().map_or(0, |cpu| cpu.pid())
+    }
+    fn process(&mut self) -> u32 {
+        self.cpu.as_mut().map_or(0, |cpu| cpu.process())
     }
     fn comm(&mut self) -> [u8; 16] {
         match &mut self.cpu {
@@ -369,13 +457,15 @@ impl Moment for Outside<'_> {
         self.cpu.as_mut().is_some_and(|cpu| cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok())
     }
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
-        match (&mut self.cpu, into.first_mut()) {
-            (Some(cpu), Some(first)) if !user => {
-                *first = cpu.pc();
-                1
-            }
-            _ => 0,
-        }
+        let (Some(cpu), Some(first), false) = (&mut self.cpu, into.first_mut(), user) else { return 0 };
+        *first = cpu.pc();
+        let Some((rule, isa)) = self.rule.as_ref().zip(self.isa) else { return 1 };
+        let mut found = [Frame::default(); 128];
+        let most = into.len().min(found.len());
+        let at = Standing { sp: cpu.get(isa.abi.sp), ..unwind::standing(&mut **cpu, &**rule, false) };
+        let count = unwind::walk(&**rule, at, &mut found[..most], &mut Stopped(&mut **cpu, isa.word));
+        into.iter_mut().zip(&found[..count]).for_each(|(address, frame)| *address = frame.address);
+        count
     }
     fn skip(&mut self, _: u64) -> bool {
         false

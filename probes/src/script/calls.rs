@@ -4,9 +4,9 @@ use super::ast::{Expr, Kind};
 use super::compile::Compiler;
 use super::error::{ScriptError, Span};
 use super::format::Format;
-use super::map::linear_buckets;
 use super::program::{Act, Any, Bytes, Num, Printf, Stream};
 use super::run::MOST_VALUES;
+use super::stored::linear_buckets;
 use super::types::{Aggregate, StackForm, Type};
 use super::values::{Typed, cut, literal, number_of};
 use alloc::borrow::ToOwned;
@@ -146,11 +146,12 @@ impl Compiler<'_> {
                 self.block.overrides = true;
                 Act::Override(self.number(value)?.0)
             }
-            "system" | "signal" | "write_user" | "cat" | "cgroupid" | "skboutput" | "unwatch" => {
+            "cat" => self.cat(arguments, at)?,
+            "system" | "signal" | "write_user" | "cgroupid" | "skboutput" | "unwatch" => {
                 let why = match name {
                     "system" => "it would run a program on this computer: let the guest's own script do what is needed",
                     "signal" | "write_user" => "it would make the guest do what it does not do by itself",
-                    "cat" | "cgroupid" => "the guest's files are out of reach: let the guest's own script print them",
+                    "cgroupid" => "the guest's files are out of reach: let the guest's own script print them",
                     _ => "there is nothing here that it could act on",
                 };
                 return Err(at.error(format!("{name}() is refused: {why}")));
@@ -253,11 +254,29 @@ impl Compiler<'_> {
             "kaddr" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
                 let symbol = literal(of).ok_or_else(|| of.at.error("kaddr() takes a symbol's name in quotes"))?;
-                let address = self.knowledge.address(&symbol);
+                let address = self.knowledge.data(&symbol);
                 let address = address.ok_or_else(|| {
                     of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
                 })?;
                 Ok((Any::Num(Num::Const(address)), Type::U64))
+            }
+            "percpu_kaddr" => {
+                self.between(name, arguments, 1, 2, at)?;
+                let of = &arguments[0];
+                let symbol = literal(of).ok_or_else(|| of.at.error("percpu_kaddr() takes a symbol's name in quotes"))?;
+                let cpu = match arguments.get(1) {
+                    Some(cpu) => self.number(cpu)?.0,
+                    None => Num::Cpu,
+                };
+                let place = self.knowledge.address(&symbol).zip(self.knowledge.address("__per_cpu_offset"));
+                let (symbol, offsets) = place.ok_or_else(|| {
+                    of.at.error(format!("Failed to resolve kernel symbol: {symbol}: this kernel's own table does not have it"))
+                })?;
+                let word = self.known.word;
+                let row = super::values::fold(super::program::Op::Multiply, cpu, Num::Const(word.into()));
+                let row = super::values::fold(super::program::Op::Add, row, Num::Const(offsets));
+                let area = Num::Load { at: Box::new(row), size: word, signed: false };
+                Ok((Any::Num(super::values::fold(super::program::Op::Add, area, Num::Const(symbol))), Type::U64))
             }
             "reg" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
@@ -373,8 +392,7 @@ impl Compiler<'_> {
             "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries" => {
                 Err(at.error(format!("{name}() should be assigned to a map: @name = {name}(...)")))
             }
-            "uaddr" | "path" | "cgroup_path" | "username" | "syscall_name" | "signal_name" | "pton" | "percpu_kaddr"
-            | "container_of" | "find" => {
+            "uaddr" | "path" | "cgroup_path" | "username" | "syscall_name" | "signal_name" | "pton" | "container_of" | "find" => {
                 Err(at.error(format!("{name}() is not there yet: what the guest has in memory can be read by casts and fields")))
             }
             _ => {

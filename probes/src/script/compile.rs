@@ -7,11 +7,13 @@ use super::ast::{self, Ast, Do, Parameter, Setting, Target};
 use super::error::{ScriptError, Span};
 use super::program::{Act, Any, Block, Bytes, Key, MapFacts, Num, Op, Point, PointKind, Program};
 use super::types::{Known, Type, Types};
+use crate::tracepoint::Tracepoint;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::ByteOrder;
@@ -24,8 +26,17 @@ pub trait Knowledge {
     fn types(&self) -> Option<&dyn Types>;
     /// The address of a symbol.
     fn address(&self, name: &str) -> Option<u64>;
+    /// The same of data, which a kernel may tell nobody but its modules.
+    fn data(&self, name: &str) -> Option<u64> {
+        self.address(name)
+    }
     /// The functions of this name (with `*` for any letters) that may be probed, each once, in a fixed order.
     fn functions(&self, pattern: &str, returns: bool) -> Vec<String>;
+    /// The kernel's tracepoints of this group and name (with `*` for any letters), in a fixed order.
+    fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
+        let _ = (group, name);
+        Vec::new()
+    }
 }
 
 /// What a script is compiled with.
@@ -115,6 +126,8 @@ pub(super) struct Scope {
     pub overrides: bool,
     /// The tracepoint whose fields `args` names.
     pub event: Option<super::program::SystemCall>,
+    /// The same of one that makes records: their structure.
+    pub record: Option<super::types::CType>,
 }
 
 /// Which kinds of attach point a block has.
@@ -257,7 +270,8 @@ impl<'a> Compiler<'a> {
         if points.is_empty() && self.errors.is_empty() && self.missing == Missing::Error {
             self.errors.push(probe.points[0].at.error("none of these attach points exists in this guest"));
         }
-        let (events, functions): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| point.event.is_some());
+        let (events, functions): (Vec<Point>, Vec<Point>) =
+            points.into_iter().partition(|point| point.event.is_some() || matches!(point.kind, PointKind::Tracepoint(_)));
         let groups = core::iter::once(functions).filter(|functions| !functions.is_empty() || events.is_empty());
         let groups: Vec<Vec<Point>> = groups.chain(events.iter().map(|event| alloc::vec![event.clone()])).collect();
         groups.into_iter().map(|points| self.block(points, probe)).collect()
@@ -268,7 +282,7 @@ impl<'a> Compiler<'a> {
         let is_event = matches!(point.parts[0].0.as_str(), "tracepoint" | "t");
         let no = match is_event {
             true => format!(
-                "tracepoint not found: {}: this guest has no such system call",
+                "tracepoint not found: {}: `trapline trace IMAGE -l 'tracepoint:*'` lists those of a guest",
                 name.split_once(':').map_or("", |(_, name)| name)
             ),
             false => format!("No matches for {name}: no function of the guest that may be probed has that name"),
@@ -297,6 +311,11 @@ impl<'a> Compiler<'a> {
                     kinds.returns = true;
                     self.block.function.get_or_insert_with(|| name.clone());
                 }
+                PointKind::Tracepoint(event) => {
+                    kinds.others = true;
+                    let record = format!("trace_event_raw_{}", event.class);
+                    self.block.record = self.known.named(Some(ast::Tag::Struct), &record);
+                }
                 PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => kinds.others = true,
             }
             self.block.kinds.typed |= point.is_typed;
@@ -314,7 +333,8 @@ impl<'a> Compiler<'a> {
         };
         let body = self.acts(&probe.body);
         self.most_variables = self.most_variables.max(self.block.count);
-        Block { points, filter, body, overrides: self.block.overrides }
+        let counts_hits = points.iter().any(|point| point.every > 1 || point.result.is_some());
+        Block { points, filter, counts_hits, body, overrides: self.block.overrides }
     }
 
     /// The statements of a block. What is wrong with one is noted, and the others are looked at as well.
@@ -667,7 +687,16 @@ impl Compiler<'_> {
         let parts: Vec<String> = point.parts.iter().map(|(part, _)| self.with_parameters(part)).collect();
         let (provider, rest) = parts.split_first().map_or(("", &[][..]), |(provider, rest)| (provider.as_str(), rest));
         let one = |kind, name: String| {
-            Ok(alloc::vec![Point { kind, name, at: point.at, is_typed: false, of_pattern: false, event: None }])
+            Ok(alloc::vec![Point {
+                kind,
+                name,
+                at: point.at,
+                is_typed: false,
+                of_pattern: false,
+                event: None,
+                every: 1,
+                result: None
+            }])
         };
         match (provider, rest) {
             ("BEGIN" | "begin", []) => one(PointKind::Begin, if self.options.old { "BEGIN" } else { "begin" }.to_owned()),
@@ -698,9 +727,15 @@ impl Compiler<'_> {
             ("tracepoint" | "t", [group, event]) if matches!(group.as_str(), "syscalls" | "raw_syscalls") => {
                 self.system_calls(group == "raw_syscalls", event, point.at)
             }
-            ("tracepoint" | "t" | "rawtracepoint" | "rt", _) => Err(point.at.error(
-                "of tracepoints those of syscalls and raw_syscalls are there: probe a function on the event's way (`-l 'kprobe:*'` lists them)",
+            ("tracepoint" | "t", [group, event]) => self.tracepoints(group, event, point.at),
+            ("tracepoint" | "t", _) => {
+                Err(point.at.error("tracepoint is followed by a group and an event: tracepoint:sched:sched_switch"))
+            }
+            ("rawtracepoint" | "rt", _) => Err(point.at.error(
+                "the arguments of a tracepoint are not there without its record: use tracepoint, whose fields are args.NAME",
             )),
+            ("software" | "s", [event]) => self.software(event, "", point.at),
+            ("software" | "s", [event, count]) => self.software(event, count, point.at),
             ("software" | "s" | "hardware" | "h", _) => Err(point
                 .at
                 .error(format!("{provider} events are not counted by this machine: use interval, profile or a kprobe"))),
@@ -718,6 +753,27 @@ impl Compiler<'_> {
                 "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, interval and profile are known"
             ))),
         }
+    }
+
+    /// The tracepoints of the kernel that are meant, each with a record of its own.
+    fn tracepoints(&self, group: &str, event: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
+        if self.knowledge.types().is_none() {
+            return Err(at.error(
+                "this kernel carries no type information (BTF), which records of tracepoints need: probe a function on the event's way",
+            ));
+        }
+        let of_pattern = group.contains('*') || event.contains('*');
+        let found = self.knowledge.tracepoints(group, event).into_iter().map(|event| Point {
+            name: format!("tracepoint:{}:{}", event.group, event.name),
+            kind: PointKind::Tracepoint(event),
+            at,
+            is_typed: false,
+            of_pattern,
+            event: None,
+            every: 1,
+            result: None,
+        });
+        Ok(found.collect())
     }
 
     /// `$1` in an attach point is the parameter's text.
@@ -756,7 +812,9 @@ impl Compiler<'_> {
                 at,
                 is_typed: false,
                 of_pattern: false,
-                event: None
+                event: None,
+                every: 1,
+                result: None
             }]);
         }
         let (function, offset) = match wanted.split_once('+') {
@@ -776,7 +834,16 @@ impl Compiler<'_> {
             let plain = name.rsplit(':').next().unwrap_or(&name);
             let shown = shown(&format!("{plain}{suffix}"));
             let kind = if returns { PointKind::Kretprobe(name) } else { PointKind::Kprobe(name, offset) };
-            Point { kind, name: shown, at, is_typed: false, of_pattern: function.contains('*'), event: None }
+            Point {
+                kind,
+                name: shown,
+                at,
+                is_typed: false,
+                of_pattern: function.contains('*'),
+                event: None,
+                every: 1,
+                result: None,
+            }
         });
         Ok(names.collect())
     }

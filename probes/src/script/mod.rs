@@ -7,6 +7,7 @@
 mod ast;
 pub mod attach;
 mod calls;
+mod cat;
 pub mod compile;
 pub mod error;
 mod expression;
@@ -18,6 +19,8 @@ mod parse;
 mod program;
 pub mod run;
 pub mod show;
+mod software;
+mod stored;
 mod system_calls;
 pub mod types;
 mod values;

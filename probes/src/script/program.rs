@@ -2,8 +2,10 @@
 
 use super::format::Format;
 use super::types::{Aggregate, StackForm, Type};
+use crate::tracepoint::Tracepoint;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::regs::Reg;
 
@@ -35,6 +37,8 @@ pub struct Block {
     pub points: Vec<Point>,
     /// Only if this is not 0.
     pub filter: Option<Num>,
+    /// Some of its points have conditions of their own.
+    pub counts_hits: bool,
     /// What.
     pub body: Box<[Act]>,
     /// It may keep a function from running.
@@ -56,6 +60,10 @@ pub struct Point {
     pub of_pattern: bool,
     /// The tracepoint that this place stands for.
     pub event: Option<SystemCall>,
+    /// Only every so many-th hit counts; 0 and 1: each.
+    pub every: u64,
+    /// Only if what the function returned has exactly these of those bits.
+    pub result: Option<(u64, u64)>,
 }
 
 /// A tracepoint of system calls.
@@ -80,6 +88,8 @@ pub enum PointKind {
     Address(u64),
     /// A return probe.
     Kretprobe(String),
+    /// A tracepoint of the kernel's.
+    Tracepoint(Arc<Tracepoint>),
     /// Every so many nanoseconds, on one CPU.
     Interval(u64),
     /// The same on every CPU, in the context of what runs there.
@@ -311,6 +321,8 @@ pub struct Printf {
 pub enum Stream {
     /// The script's output.
     Output,
+    /// The same, as the text of a file.
+    File,
     /// Its warnings.
     Warnings,
     /// Its warnings, and the script ends with an error.

@@ -3,10 +3,12 @@
 //! Numbers are worked out in 64 bits. Bytes are put together in one scratch area: each expression appends its result there and nothing
 //! else, so that no hit allocates once the area is as large as the largest hit needs, but for new keys of maps.
 
+use super::error::Span;
 use super::format::Piece;
-use super::map::{Map, Stored};
-use super::program::{Act, Any, Block, Bytes, Key, Num, Op, Program, Stream};
+use super::map::Map;
+use super::program::{Act, Any, Block, Bytes, Key, Num, Op, Point, PointKind, Program, Stream};
 use super::show::{Names, Show, Style, Value, part};
+use super::stored::Stored;
 use super::types::Type;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -25,6 +27,8 @@ pub trait Moment {
     fn register(&mut self, register: Reg) -> u64;
     /// The running task's number.
     fn pid(&mut self) -> u32;
+    /// The number of the process that it is a thread of.
+    fn process(&mut self) -> u32;
     /// Its name, zero-padded.
     fn comm(&mut self) -> [u8; 16];
     /// Its structure's address.
@@ -65,6 +69,8 @@ pub struct State {
     failure: Option<&'static str>,
     turns: u32,
     divided_by_zero: bool,
+    /// Hits since the last that counted, of points of which only some count.
+    hits: Vec<(Span, PointKind, u64)>,
     style: Style,
     epoch: u64,
     cpus: u64,
@@ -108,6 +114,7 @@ impl State {
             failure: None,
             turns: 0,
             divided_by_zero: false,
+            hits: Vec::new(),
             style: settings.style,
             epoch: settings.epoch,
             cpus: settings.cpus as u64,
@@ -128,6 +135,11 @@ impl State {
     /// Set when the script has ended tracing, with its status.
     pub fn exit(&self) -> Option<u64> {
         self.exit
+    }
+
+    /// How many CPUs the guest has.
+    pub fn cpus(&self) -> u64 {
+        self.cpus
     }
 
     /// The script's end runs although it has ended tracing; not when it was ended.
@@ -169,8 +181,12 @@ impl State {
 
     /// Runs a block, if its filter lets it. Nothing is done once the script has ended.
     #[inline]
-    pub fn run(&mut self, program: &Program, block: &Block, probe: &str, moment: &mut dyn Moment) {
-        if self.exit.is_some() {
+    pub fn run(&mut self, program: &Program, block: &Block, point: &Point, moment: &mut dyn Moment) {
+        if self.exit.is_some() || block.counts_hits && !self.counts(point, moment) {
+            return;
+        }
+        let probe = point.name.as_str();
+        if self.collects(block, moment) {
             return;
         }
         self.turns = 0;
@@ -182,6 +198,45 @@ impl State {
         }
         runner.acts(&block.body);
         self.scratch.clear();
+    }
+}
+
+impl State {
+    /// Whether a hit of a point that has conditions of its own is one.
+    #[inline(never)]
+    fn counts(&mut self, point: &Point, moment: &mut dyn Moment) -> bool {
+        if let Some((bits, wanted)) = point.result
+            && moment.result() & bits != wanted
+        {
+            return false;
+        }
+        let number = self.hits.iter().position(|(at, kind, _)| *at == point.at && *kind == point.kind);
+        let number = number.unwrap_or_else(|| {
+            self.hits.push((point.at, point.kind.clone(), 0));
+            self.hits.len() - 1
+        });
+        let hits = &mut self.hits[number].2;
+        *hits += 1;
+        let is_due = *hits >= point.every;
+        if is_due {
+            *hits = 0;
+        }
+        is_due
+    }
+
+    /// The whole of a block that collects one number in a map without keys, as `@ = hist(arg2)`, which most blocks are. False: it is another.
+    #[inline]
+    fn collects(&mut self, block: &Block, moment: &mut dyn Moment) -> bool {
+        let (None, [Act::Collect(map, key, aggregate, value)]) = (&block.filter, &*block.body) else { return false };
+        let value = match value {
+            Num::Const(number) => *number,
+            Num::Argument(number) => moment.argument((*number).into()),
+            Num::Result => moment.result(),
+            _ => return false,
+        };
+        let Some(map) = self.maps.get_mut(usize::from(*map)).filter(|_| key.is_empty()) else { return false };
+        map.only(|| Stored::of(*aggregate)).add(*aggregate, value);
+        true
     }
 }
 
@@ -264,16 +319,8 @@ impl Runner<'_> {
                 let split = self.state.scratch.len();
                 self.key(key);
                 let State { maps, scratch, .. } = &mut *self.state;
-                if let Some(map) = maps.get_mut(usize::from(*map))
-                    && let Some(stored) = map.place(&scratch[split..], || Stored::Bytes(Vec::new()))
-                {
-                    match stored {
-                        Stored::Bytes(bytes) => {
-                            bytes.clear();
-                            bytes.extend_from_slice(&scratch[mark..split]);
-                        }
-                        other => *other = Stored::Bytes(scratch[mark..split].to_vec()),
-                    }
+                if let Some(map) = maps.get_mut(usize::from(*map)) {
+                    map.put_bytes(&scratch[split..], &scratch[mark..split]);
                 }
             }
             Act::Eval(value) => {
@@ -431,8 +478,9 @@ impl Runner<'_> {
         }
         let State { scratch, out, warned, style, names, epoch, .. } = &mut *self.state;
         let show = show(*style, &**names, *epoch);
-        let mut text = core::mem::take(if stream == Stream::Output { out } else { warned });
-        let json = style.json && stream == Stream::Output;
+        let is_output = matches!(stream, Stream::Output | Stream::File);
+        let mut text = core::mem::take(if is_output { out } else { warned });
+        let json = style.json && is_output;
         let mut inner = if json { Vec::new() } else { core::mem::take(&mut text) };
         let (mut start, mut values) = (mark, values.iter().zip(&ends));
         for piece in &format.pieces {
@@ -451,11 +499,11 @@ impl Runner<'_> {
             }
         }
         if json {
-            show.text(&mut text, "printf", &inner);
+            show.text(&mut text, if stream == Stream::File { "cat" } else { "printf" }, &inner);
         } else {
             text = inner;
         }
-        *(if stream == Stream::Output { out } else { warned }) = text;
+        *(if is_output { out } else { warned }) = text;
         if stream == Stream::Failure {
             self.fail("the script ended itself by fail() or assert()");
             return Goes::Return;
@@ -578,7 +626,8 @@ impl Runner<'_> {
             Num::StackWord(number) => self.moment.stack_word((*number).into()),
             Num::Result => self.moment.result(),
             Num::Register(register) => self.moment.register(*register),
-            Num::Tgid | Num::Pid => self.moment.pid().into(),
+            Num::Tgid => self.moment.process().into(),
+            Num::Pid => self.moment.pid().into(),
             Num::Cpu => self.moment.cpu() as u64,
             Num::Now => self.moment.now(),
             Num::Elapsed => self.moment.now().wrapping_sub(self.state.started),

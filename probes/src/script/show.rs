@@ -1,7 +1,8 @@
 //! Values and maps as text, byte for byte as bpftrace writes them, and as its lines of JSON.
 
-use super::map::{self, Map, Stored};
+use super::map::Map;
 use super::program::MapFacts;
+use super::stored::{self, Stored};
 use super::types::{Aggregate, StackForm, Type};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -259,7 +260,7 @@ impl Show<'_> {
         match (kind, stored) {
             (Type::Aggregate(aggregate), Stored::Sum { count, total }) => match aggregate {
                 Aggregate::Stats(signed) => {
-                    let average = map::average(*count, *total, *signed);
+                    let average = stored::average(*count, *total, *signed);
                     let shown = |number: u64| Number { number, signed: *signed };
                     match self.style.old {
                         true => put(out, format_args!("count {count}, average {}, total {}", shown(average), shown(*total))),
@@ -338,7 +339,7 @@ impl Show<'_> {
         match (kind, stored) {
             (Type::Aggregate(Aggregate::Stats(signed)), Stored::Sum { count, total }) => {
                 let shown = |number: u64| Number { number, signed: *signed };
-                let average = map::average(*count, *total, *signed);
+                let average = stored::average(*count, *total, *signed);
                 put(out, format_args!("{{\"count\": {count}, \"average\": {}, \"total\": {}}}", shown(average), shown(*total)));
             }
             (Type::Aggregate(aggregate), Stored::Buckets(buckets)) => {
@@ -418,7 +419,7 @@ fn bars_of(aggregate: Aggregate, buckets: &[u64], div: u64) -> impl Iterator<Ite
                 }
             },
             Aggregate::Histogram(parts) => {
-                map::log_bounds(index, parts).map_or(Bounds::Below(0), |(low, high)| Bounds::Inside(low, high))
+                stored::log_bounds(index, parts).map_or(Bounds::Below(0), |(low, high)| Bounds::Inside(low, high))
             }
             _ => Bounds::Below(0),
         };

@@ -57,6 +57,9 @@ impl Moment for Outside {
     fn pid(&mut self) -> u32 {
         1
     }
+    fn process(&mut self) -> u32 {
+        1
+    }
     fn comm(&mut self) -> [u8; 16] {
         *b"bpftrace\0\0\0\0\0\0\0\0"
     }
@@ -100,7 +103,7 @@ fn printed(text: &str, style: Style) -> String {
     for kind in [PointKind::Begin, PointKind::End] {
         for block in &program.blocks {
             if let Some(point) = block.points.iter().find(|point| point.kind == kind) {
-                state.run(&program, block, &point.name, &mut Outside);
+                state.run(&program, block, point, &mut Outside);
             }
         }
     }
@@ -251,7 +254,7 @@ fn a_loop_without_end_ends_with_a_sentence() {
     let program = compile("BEGIN { while (1) { @++ } }", &Plain, &options(false)).expect("compiled");
     let settings = Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
     let mut state = State::new(&program, settings);
-    state.run(&program, &program.blocks[0], "begin", &mut Outside);
+    state.run(&program, &program.blocks[0], &program.blocks[0].points[0], &mut Outside);
     assert_eq!(state.exit(), Some(1));
     assert!(state.failure().is_some_and(|why| why.contains("1,000,000 turns")));
 }
@@ -306,7 +309,7 @@ fn no_damage_to_a_script_makes_it_panic() {
                     Settings { style: Style::default(), started: 0, epoch: 0, seed: 1, cpus: 1, names: Box::new(NoNames) };
                 let mut state = State::new(&program, settings);
                 for block in &program.blocks {
-                    state.run(&program, block, "x", &mut Outside);
+                    state.run(&program, block, &block.points[0], &mut Outside);
                 }
                 state.print_maps(&program);
             }

@@ -232,7 +232,7 @@ impl Compiler<'_> {
         }
         Ok(Some(match name {
             "tid" => (Any::Num(Num::Pid), u32),
-            "pid" => (Any::Num(self.of_task("tgid").unwrap_or(Num::Pid)), u32),
+            "pid" => (Any::Num(Num::Tgid), u32),
             "ppid" => (Any::Num(self.of_parent("tgid").unwrap_or(Num::Const(0))), u32),
             "comm" => (Any::Bytes(Bytes::Comm), Type::Text(16)),
             "uid" | "gid" => {
@@ -273,7 +273,28 @@ impl Compiler<'_> {
                 }
             }
             "args" => return Err(at.error("args stands in front of a parameter's name: args.file, in fentry and fexit probes")),
-            "ctx" | "cpid" | "cgroup" | "jiffies" | "username" | "pcomm" => {
+            "jiffies" => {
+                let place = ["jiffies_64", "jiffies"].iter().find_map(|name| self.knowledge.data(name));
+                let place = place
+                    .ok_or_else(|| at.error("jiffies are not there: this kernel's own table does not have their address"))?;
+                let size = if self.knowledge.data("jiffies_64").is_some() { 8 } else { self.known.word };
+                (Any::Num(Num::Load { at: Box::new(Num::Const(place)), size, signed: false }), Type::U64)
+            }
+            "cgroup" => {
+                let id = self.of_chain(&["cgroups", "dfl_cgrp", "kn", "id"]);
+                let id = id.ok_or_else(|| {
+                    at.error(format!("cgroup is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                (Any::Num(id), Type::U64)
+            }
+            "pcomm" => {
+                let (place, _) = self.task_field(&["comm"]).ok_or_else(|| {
+                    at.error(format!("pcomm is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                let parent = self.of_chain(&["real_parent"]).unwrap_or(Num::Const(0));
+                (Any::Bytes(Bytes::Text { at: Box::new(add(parent, place)), limit: None, capacity: 16 }), Type::Text(16))
+            }
+            "ctx" | "cpid" | "username" => {
                 return Err(at.error(format!("{name} is not there on a simulated machine: a field of curtask may tell")));
             }
             _ => return Ok(None),
@@ -292,9 +313,18 @@ impl Compiler<'_> {
         Some((bits / 8, kind))
     }
 
-    fn of_task(&self, name: &str) -> Option<Num> {
-        let (offset, kind) = self.task_field(&[name])?;
-        Some(self.load(add(Num::Task, offset), &kind))
+    /// What is at the end of a chain of pointers that begins in the running task.
+    fn of_chain(&self, path: &[&str]) -> Option<Num> {
+        let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
+        let mut at = Num::Task;
+        for name in path {
+            let structure = if let CType::Pointer(to) = kind { *to } else { kind };
+            let CType::Struct(number, _) = structure else { return None };
+            let field = self.known.field(number, name)?;
+            at = self.load(add(at, field.bit / 8), &field.kind);
+            kind = field.kind;
+        }
+        Some(at)
     }
 
     fn of_parent(&self, name: &str) -> Option<Num> {
@@ -371,7 +401,26 @@ impl Compiler<'_> {
             )));
         };
         let Any::Num(address) = any else { return Err(of.at.error("this has no fields")) };
-        let field = self.member(&structure, name, at)?;
+        self.field_at(address, &structure, name, at)
+    }
+
+    /// A field of the record that a tracepoint has made; a string in it is a distance and a length, where the string stands.
+    fn record_field(&mut self, record: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        let start = || Num::Argument(0);
+        let CType::Struct(number, _) = record else { return Err(at.error("this tracepoint has no fields")) };
+        if let Some(place) = self.known.field(*number, &format!("__data_loc_{name}")) {
+            let place = Num::Load { at: Box::new(add(start(), place.bit / 8)), size: 4, signed: false };
+            let distance = Num::Cut { of: Box::new(place), size: 2, signed: false };
+            let capacity = self.longest_text;
+            let text = Bytes::Text { at: Box::new(fold(Op::Add, start(), distance)), limit: None, capacity };
+            return Ok((Any::Bytes(text), Type::Text(capacity)));
+        }
+        self.field_at(start(), record, name, at)
+    }
+
+    /// A field of the structure that lies at an address.
+    fn field_at(&mut self, address: Num, structure: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        let field = self.member(structure, name, at)?;
         let Some(width) = field.width else { return Ok(self.object(add(address, field.bit / 8), &field.kind)) };
         // A bit field is cut out of the bytes that hold it.
         let (size, signed) = match field.kind {
@@ -391,6 +440,9 @@ impl Compiler<'_> {
     fn parameter(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
         if self.block.event.is_some() {
             return self.event_field(name, at);
+        }
+        if let Some(record) = self.block.record.clone() {
+            return self.record_field(&record, name, at);
         }
         if !self.block.kinds.typed {
             return Err(at.error("args has names in fentry and fexit probes: here the arguments are arg0, arg1 and so on"));

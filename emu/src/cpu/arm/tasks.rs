@@ -29,7 +29,7 @@ fn read(code: &[u32]) -> TaskPlace {
             pid = pid.max(loaded_member(*word, task));
             comm = comm.or(address_of_member(*word, task));
         }
-        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: None, pid, comm })
+        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: None, pid, comm, ..TaskPlace::default() })
     });
     found.unwrap_or_default()
 }
@@ -108,7 +108,7 @@ mod tests {
         const NAME: u32 = 0xe285_be78; // add r11, r5, #0x780
         const CALL: u32 = 0xebdc_7814; // bl
         let nothing = TaskPlace::default();
-        let place = TaskPlace { current: None, pid: Some(0x630), comm: Some(0x780) };
+        let place = TaskPlace { current: None, pid: Some(0x630), comm: Some(0x780), ..TaskPlace::default() };
         #[rustfmt::skip]
         let cases: [(&str, &[u32], TaskPlace); 8] = [
             ("as Debian's",                                 &[0xe92d_4ff0, TASK, 0xe1a0_4000, CPU, NAME, NUMBER, CALL], place),

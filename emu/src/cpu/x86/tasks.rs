@@ -61,7 +61,7 @@ fn read(bits: u32, start: u64, bytes: &[u8]) -> TaskPlace {
                 _ => {}
             }
         }
-        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: Some(current), pid, comm })
+        (pid.is_some() && comm.is_some()).then_some(TaskPlace { current: Some(current), pid, comm, ..TaskPlace::default() })
     });
     places.into_iter().next().unwrap_or_default()
 }
@@ -109,7 +109,8 @@ mod tests {
     /// DV-4: code as compilers make it, and code that tells nothing.
     #[test]
     fn the_three_places_are_read_out_of_the_code() {
-        let place = |current, pid, comm| TaskPlace { current: Some(current), pid: Some(pid), comm: Some(comm) };
+        let place =
+            |current, pid, comm| TaskPlace { current: Some(current), pid: Some(pid), comm: Some(comm), ..TaskPlace::default() };
         let nothing = TaskPlace::default();
         #[rustfmt::skip]
         let cases: [(&str, u32, &[u8], TaskPlace); 5] = [

@@ -67,6 +67,11 @@ impl<'a> GuestTypes<'a> {
         GuestTypes { btf, plain, enums, functions, enumerators }
     }
 
+    /// What it was read out of.
+    pub fn btf(&self) -> &Btf<'a> {
+        &self.btf
+    }
+
     fn c_type(&self, mut number: u32) -> CType {
         for _ in 0..MOST_STEPS {
             if number == 0 {

@@ -1,0 +1,132 @@
+//! The tracepoints of a kernel, out of its own data: which there are, where they stand in the code, and who writes their records.
+//!
+//! Nothing but the names of functions is needed: exactly one word of data is the address of `__traceiter_X`, in the tracepoint X itself; one
+//! is that of `trace_event_raw_event_CLASS`, in the class; events are what leads to both. Their sites are the jump labels of their keys.
+
+use super::btf::Btf;
+use crate::boot::Kernel;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use trapline_probes::tracepoint::Tracepoint;
+
+const ITERATOR: &str = "__traceiter_";
+/// What stands for a call of it, where those are patched.
+const STATIC_CALL: &str = "__SCT__tp_func_";
+const WRITER: &str = "trace_event_raw_event_";
+/// The longest name of a subsystem.
+const MOST_LETTERS: usize = 64;
+
+/// Where things lie in the kernel's structures.
+struct Layout {
+    word: usize,
+    key: u64,
+    iterator: u64,
+    functions: u64,
+    event_class: u64,
+    event_tracepoint: u64,
+    class_group: u64,
+    class_writer: u64,
+}
+
+impl Layout {
+    fn of(kernel: &Kernel, btf: &Btf<'_>) -> Option<Layout> {
+        let at = |structure, member| btf.offset_of(structure, member);
+        Some(Layout {
+            word: kernel.arch.isa().word,
+            key: at("tracepoint", "key")?,
+            iterator: at("tracepoint", "iterator")?,
+            functions: at("tracepoint", "funcs")?,
+            event_class: at("trace_event_call", "class")?,
+            event_tracepoint: at("trace_event_call", "tp")?,
+            class_group: at("trace_event_class", "system")?,
+            class_writer: at("trace_event_class", "probe")?,
+        })
+    }
+}
+
+/// All tracepoints that have records, by group and name; those whose names several have are left out.
+pub fn of(kernel: &Kernel, btf: &Btf<'_>) -> Vec<Arc<Tracepoint>> {
+    find(kernel, btf).unwrap_or_default()
+}
+
+fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
+    let layout = Layout::of(kernel, btf)?;
+    let function = |name: &str| kernel.symbols.address_of(name);
+    let (reserve, commit) = (function("trace_event_buffer_reserve")?, function("trace_event_buffer_commit")?);
+    let named = |prefix: &'static str| {
+        let all = kernel.symbols.places().iter().filter_map(move |entry| Some((entry.address, entry.name.strip_prefix(prefix)?)));
+        all.collect::<HashMap<u64, &str>>()
+    };
+    let (iterators, writers) = (named(ITERATOR), named(WRITER));
+    let (mut tracepoints, mut classes) = (HashMap::new(), HashMap::new());
+    for (at, value) in words(kernel, layout.word) {
+        if let Some(name) = iterators.get(&value) {
+            // The other words that are this address are no members of anything that begins with the name.
+            let start = at.wrapping_sub(layout.iterator);
+            if pointer(kernel, start, layout.word).and_then(|at| text(kernel, at)).as_deref() == Some(*name) {
+                tracepoints.insert(start, *name);
+            }
+        } else if let Some(class) = writers.get(&value) {
+            let start = at.wrapping_sub(layout.class_writer);
+            let group = pointer(kernel, start.wrapping_add(layout.class_group), layout.word).and_then(|at| text(kernel, at));
+            if let Some(group) = group {
+                classes.insert(start, (group, *class, value));
+            }
+        }
+    }
+    let mut sites: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
+    for label in kernel.tables.jump_labels.iter().filter(|label| kernel.tables.text.contains(&label.code)) {
+        sites.entry(label.key).or_default().push((label.code, label.target));
+    }
+    let mut events = BTreeMap::new();
+    for (at, value) in words(kernel, layout.word) {
+        let Some((group, class, writes)) = classes.get(&value) else { continue };
+        let event = at.wrapping_sub(layout.event_class);
+        let Some(tracepoint) = pointer(kernel, event.wrapping_add(layout.event_tracepoint), layout.word) else { continue };
+        let (Some(name), Some(sites)) = (tracepoints.get(&tracepoint), sites.get(&tracepoint.wrapping_add(layout.key))) else {
+            continue;
+        };
+        let mut sites = sites.clone();
+        sites.sort_unstable();
+        let functions = tracepoint.wrapping_add(layout.functions);
+        let found = Tracepoint {
+            group: group.clone(),
+            name: (*name).into(),
+            class: (*class).into(),
+            sites,
+            calls: [ITERATOR, STATIC_CALL].iter().filter_map(|prefix| function(&format!("{prefix}{name}"))).collect(),
+            functions,
+            writes: *writes,
+            reserve,
+            commit,
+        };
+        events.insert((group.clone(), *name), Arc::new(found));
+    }
+    Some(events.into_values().collect())
+}
+
+/// The aligned words of the kernel's data, as the file holds them.
+fn words(kernel: &Kernel, word: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let order = kernel.arch.isa().order;
+    kernel.segments.iter().flat_map(move |segment| {
+        let skipped = segment.virtual_address.next_multiple_of(word as u64) - segment.virtual_address;
+        let bytes = segment.bytes.get(skipped as usize..).unwrap_or_default();
+        let at = segment.virtual_address + skipped;
+        bytes.chunks_exact(word).enumerate().map(move |(number, bytes)| (at + (number * word) as u64, order.number(bytes)))
+    })
+}
+
+fn pointer(kernel: &Kernel, at: u64, word: usize) -> Option<u64> {
+    let mut bytes = [0; 8];
+    kernel.read(at, &mut bytes[..word]).ok()?;
+    Some(kernel.arch.isa().order.number(&bytes[..word]))
+}
+
+/// A name that ends with 0.
+fn text(kernel: &Kernel, at: u64) -> Option<String> {
+    let mut bytes = [0; MOST_LETTERS];
+    kernel.read(at, &mut bytes).ok()?;
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    let is_name = end > 0 && bytes[..end].iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    is_name.then(|| String::from_utf8_lossy(&bytes[..end]).into_owned())
+}

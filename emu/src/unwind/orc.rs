@@ -1,0 +1,125 @@
+//! The tables of x86-64 kernels (ORC): for each piece of code, where the frame of its caller begins and where the frame pointer was kept.
+//!
+//! Two tables in the image, of one order: where each piece begins (a distance of 32 bits from its own place), and six bytes about it
+//! (arch/x86/include/asm/orc_types.h): two distances, then a word of the registers that these are from and what kind of frame it is.
+
+use crate::boot::Kernel;
+use trapline_isa::regs::Reg;
+use trapline_probes::unwind::{Caller, Standing, Unwind};
+
+/// Registers that a distance is from.
+const UNDEFINED: u16 = 0;
+const PREVIOUS_SP: u16 = 1;
+const BP: u16 = 4;
+const SP: u16 = 5;
+const BP_INDIRECT: u16 = 8;
+const SP_INDIRECT: u16 = 9;
+
+/// Kinds of frame: of a call; of an interrupt, with all registers or those alone that the CPU has saved.
+const CALL: u16 = 0;
+const REGISTERS: u16 = 1;
+const SAVED: u16 = 2;
+
+/// Where registers lie in the kernel's own frame of an interrupt.
+const SAVED_BP: u64 = 32;
+const SAVED_IP: u64 = 128;
+/// From the instruction pointer on: the code segment, and the stack pointer.
+const BEHIND_IP_CS: u64 = 8;
+const BEHIND_IP_SP: u64 = 24;
+/// Privilege in a code segment: none for the kernel.
+const PRIVILEGE: u64 = 3;
+
+/// The tables of one kernel.
+pub struct Orc {
+    starts: Vec<u64>,
+    rows: Vec<Row>,
+    bp: Reg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    sp_offset: i16,
+    bp_offset: i16,
+    /// From the lowest bits on: 4 for each register, 2 or 3 for the kind.
+    how: u16,
+}
+
+impl Row {
+    fn kind(self) -> u16 {
+        self.how >> 8 & 3
+    }
+}
+
+impl Orc {
+    /// Of a kernel that has them.
+    pub fn of(kernel: &Kernel) -> Option<Orc> {
+        let held = |from: &str, to: &str| {
+            let start = kernel.symbols.address_of(from)?;
+            Some((start, kernel.held(&(start..kernel.symbols.address_of(to)?))?))
+        };
+        let (first, places) = held("__start_orc_unwind_ip", "__stop_orc_unwind_ip")?;
+        let (_, rows) = held("__start_orc_unwind", "__stop_orc_unwind")?;
+        let place = |(number, bytes): (usize, &[u8])| {
+            let at = first + 4 * number as u64;
+            Some(at.wrapping_add_signed(i32::from_le_bytes(bytes.try_into().ok()?).into()))
+        };
+        let starts: Vec<u64> = places.chunks_exact(4).enumerate().map_while(place).collect();
+        let half = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let row = |bytes: &[u8]| Row {
+            sp_offset: half(bytes, 0).cast_signed(),
+            bp_offset: half(bytes, 2).cast_signed(),
+            how: half(bytes, 4),
+        };
+        let rows: Vec<Row> = rows.chunks_exact(6).map(row).collect();
+        // Sorted when the kernel is built; one that sorts them when it boots is not looked at.
+        let is_whole = !starts.is_empty() && starts.len() == rows.len() && starts.is_sorted();
+        Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
+    }
+
+    fn row(&self, pc: u64) -> Option<Row> {
+        let behind = self.starts.partition_point(|start| *start <= pc);
+        self.rows.get(behind.checked_sub(1)?).copied()
+    }
+}
+
+impl Unwind for Orc {
+    fn registers(&self) -> (Option<Reg>, Option<Reg>) {
+        (Some(self.bp), None)
+    }
+
+    fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
+        // Behind a call that does not come back another function may begin.
+        let row = self.row(if at.called { at.pc.wrapping_sub(1) } else { at.pc })?;
+        let distance = i64::from(row.sp_offset);
+        let base = match row.how & 15 {
+            SP => at.sp.wrapping_add_signed(distance),
+            BP => at.frame.wrapping_add_signed(distance),
+            SP_INDIRECT => read(at.sp)?.wrapping_add_signed(distance),
+            BP_INDIRECT => read(at.frame.wrapping_add_signed(distance))?,
+            // The first of all, or one that begins with a register that nobody has.
+            _ => return None,
+        };
+        let (slot, sp, cs) = match row.kind() {
+            CALL => (base.wrapping_sub(8), base, 0),
+            REGISTERS => {
+                let slot = base.wrapping_add(SAVED_IP);
+                (slot, read(slot.wrapping_add(BEHIND_IP_SP))?, read(slot.wrapping_add(BEHIND_IP_CS))?)
+            }
+            SAVED => (base, read(base.wrapping_add(BEHIND_IP_SP))?, read(base.wrapping_add(BEHIND_IP_CS))?),
+            _ => return None,
+        };
+        if cs & PRIVILEGE != 0 {
+            return None;
+        }
+        let kept = i64::from(row.bp_offset);
+        let frame = match (row.how >> 4 & 15, row.kind()) {
+            (_, REGISTERS) => read(base.wrapping_add(SAVED_BP))?,
+            (PREVIOUS_SP, _) => read(base.wrapping_add_signed(kept))?,
+            (BP, _) => read(at.frame.wrapping_add_signed(kept))?,
+            (UNDEFINED, _) => at.frame,
+            _ => return None,
+        };
+        let called = row.kind() == CALL;
+        Some((Standing { pc: read(slot)?, sp, frame, link: 0, called }, slot))
+    }
+}

@@ -1,0 +1,139 @@
+//! Tracepoints of stock kernels: the guest's own code makes their records, and the guest notices nothing of it.
+//!
+//! The kernels are those of the stock-boot family; without them the tests say so and pass.
+
+use std::collections::BTreeMap;
+use trapline::machine::Stop;
+use trapline::probed::Session;
+use trapline::probed::scripts::{Facts, How, Script};
+use trapline_probes::script::Options;
+use trapline_tests::stock::{AtShell, at_shell};
+use trapline_tests::{Run, assert_same};
+
+/// Those whose kernels tell the types of their records.
+const STOCK: [&str; 2] = ["debian/amd64", "debian/arm64"];
+const LONG: u64 = 60_000_000_000;
+
+/// Processes, files, a pipe, a signal, sleep; then the guest ends.
+const BUSY: &[u8] =
+    b"mkdir -p /t; ls / /bin | wc -l > /t/n; cat /proc/version > /dev/null; sleep 0.02; true & kill -0 $!; wait\n\
+    dd if=/dev/zero of=/t/f bs=4096 count=16 2> /dev/null; sync; rm /t/f; exit 7\n";
+
+fn session(stock: &AtShell, typed: &[u8]) -> Session {
+    let mut session = stock.session();
+    session.machine_mut().console_input(typed);
+    session.machine_mut().console_input_ends();
+    session
+}
+
+fn finished(session: &mut Session, stop: Stop) -> Run {
+    let machine = session.machine_mut();
+    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
+    Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
+}
+
+/// Runs to the end under a script; what it printed, and what it missed.
+fn traced(session: &mut Session, text: &str) -> (Run, String, u64) {
+    let kernel = session.kernel().clone();
+    let script =
+        Script::compile(text, &Facts::of(&kernel), &Options::default()).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+    let mut scripts = [session.start_script(script, &How::default()).unwrap_or_else(|error| panic!("{text}: {error}"))];
+    let stop = session.trace_until(&mut scripts, LONG);
+    session.end_script(&mut scripts[0]);
+    let (output, warnings) = session.take_script_output(&scripts[0]);
+    assert_eq!(String::from_utf8_lossy(&warnings), "", "{text}");
+    let missed = scripts[0].probes().iter().map(|(_, probe)| probe.missed()).sum();
+    (finished(session, stop), String::from_utf8_lossy(&output).into_owned(), missed)
+}
+
+fn memory(session: &Session) -> Vec<u8> {
+    let machine = session.machine();
+    let mut bytes = vec![0; machine.guest_ram_bytes() as usize];
+    assert!(machine.ram().read(machine.ram().base(), &mut bytes));
+    bytes
+}
+
+fn counts(printed: &str) -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let (name, count) = line.strip_prefix("@[")?.split_once("]: ")?;
+        Some((name.to_string(), count.parse().ok()?))
+    };
+    printed.lines().filter_map(line).collect()
+}
+
+/// BY-1, BY-4: under a script on every tracepoint that a kernel has, each interrupt comes at the same instruction and time as without, the
+/// console says the same, and when the script is gone every byte of memory is the same.
+#[test]
+fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
+    for name in STOCK {
+        let Some(stock) = at_shell(name) else { continue };
+        let mut plain = session(&stock, BUSY);
+        let stop = plain.run_until(LONG);
+        let expected = finished(&mut plain, stop);
+        let mut probed = session(&stock, BUSY);
+        let (seen, printed, missed) = traced(&mut probed, "tracepoint:*:* { @[probe] = count(); }");
+        assert_same(name, &expected, &seen);
+        let found = counts(&printed);
+        let (least, expected): (usize, &[&str]) = match name {
+            "debian/amd64" => (50, &["sched:sched_switch", "sched:sched_wakeup", "irq:softirq_entry", "signal:signal_generate"]),
+            _ => (15, &["sched:sched_process_fork", "irq:irq_handler_entry", "kmem:mm_page_alloc"]),
+        };
+        for event in ["sched:sched_process_exec", "timer:hrtimer_start"].iter().chain(expected) {
+            assert!(found.get(&format!("tracepoint:{event}")).is_some_and(|count| *count > 0), "{name}: {event}:\n{printed}");
+        }
+        assert!(found.len() > least, "{name}: {} events", found.len());
+        assert_eq!(missed, 0, "{name}");
+        let (plain, probed) = (memory(&plain), memory(&probed));
+        let differing: Vec<usize> = (0..plain.len()).step_by(8).filter(|at| plain[*at..at + 8] != probed[*at..at + 8]).collect();
+        assert!(differing.is_empty(), "{name}: {} words differ, the first at {:#x}", differing.len(), differing[0]);
+    }
+}
+
+/// BY-1: fields have the values that the guest's own tracer shows for the same events.
+#[test]
+fn fields_are_those_that_the_guests_own_tracer_shows() {
+    const EVENTS: [&str; 2] = ["sched_process_exec", "sched_process_fork"];
+    for name in STOCK {
+        let Some(stock) = at_shell(name) else { continue };
+        let enable: String = EVENTS.iter().map(|event| format!("echo 1 > events/sched/{event}/enable; ")).collect();
+        let typed = format!(
+            "mkdir -p /t; mount -t tracefs t /t; cd /t; {enable} /bin/true; ls / > /dev/null; cd /; cat /t/trace; exit 7\n"
+        );
+        let mut own = session(&stock, typed.as_bytes());
+        let stop = own.run_until(LONG);
+        let console = finished(&mut own, stop).console;
+        let field = |line: &str, name: &str| {
+            line.split_once(&format!("{name}=")).map(|(_, rest)| rest.split_whitespace().next().unwrap_or("").to_string())
+        };
+        let execs: Vec<(String, String)> = console
+            .lines()
+            .filter(|line| line.contains(" sched_process_exec: "))
+            .filter_map(|line| Some((field(line, "filename")?, field(line, "pid")?)))
+            .collect();
+        let forks: Vec<(String, String)> = console
+            .lines()
+            .filter(|line| line.contains(" sched_process_fork: "))
+            .filter_map(|line| Some((field(line, " comm")?, field(line, "child_pid")?)))
+            .collect();
+        assert!(execs.len() >= 2 && forks.len() >= 2, "{name}: {console}");
+
+        // The same commands without the guest's tracer: the same processes.
+        let quiet = typed.replace("echo 1 >", "echo 0 >");
+        let (_, printed, _) = traced(
+            &mut session(&stock, quiet.as_bytes()),
+            "tracepoint:sched:sched_process_exec { printf(\"exec %s %d\\n\", args.filename, args.pid); }
+             tracepoint:sched:sched_process_fork { printf(\"fork %s %d\\n\", args.parent_comm, args.child_pid); }",
+        );
+        let lines = |kind: &str| -> Vec<(String, String)> {
+            let of_kind = printed.lines().filter_map(|line| line.strip_prefix(kind)?.trim().rsplit_once(' '));
+            of_kind.map(|(text, pid)| (text.to_string(), pid.to_string())).collect()
+        };
+        for (kind, expected) in [("exec", &execs), ("fork", &forks)] {
+            let seen = lines(kind);
+            assert!(
+                expected.iter().all(|event| seen.contains(event)),
+                "{name}: {kind}: the guest's tracer shows {expected:?}, we {seen:?}"
+            );
+        }
+    }
+}

@@ -116,6 +116,10 @@ fn counter(register: u32, now: Ticks) -> Option<u64> {
 }
 
 impl Board for Bare {
+    fn has_register(&self, register: u32) -> bool {
+        Register::of(register).is_some()
+    }
+
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
         counter(register, at.now)
     }

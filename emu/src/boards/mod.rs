@@ -97,6 +97,10 @@ pub trait Board {
     }
     /// A write to one.
     fn write(&mut self, _at: At, _bus: Bus, _address: u64, _size: u32, _value: u64) {}
+    /// Whether this board may answer for one of the CPU's own registers.
+    fn has_register(&self, _register: u32) -> bool {
+        false
+    }
     /// A read of one of the CPU's own registers; `None`: this board does not answer for it.
     fn register_read(&mut self, _at: At, _register: u32) -> Option<u64> {
         None

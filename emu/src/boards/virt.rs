@@ -185,6 +185,10 @@ impl Board for Virt {
         self.set_lines(at);
     }
 
+    fn has_register(&self, register: u32) -> bool {
+        Register::of(register).is_some()
+    }
+
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
         self.cpus.get(at.cpu)?.timer.read(Register::of(register)?, at.now)
     }

@@ -5,7 +5,7 @@ use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::{At, Bus};
 use crate::clock::{Meaning, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
-use crate::unicorn::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
+use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
 
@@ -27,6 +27,10 @@ impl<L: Listener> Events for Inner<L> {
 
     fn always_wants(&self, pc: u64) -> bool {
         self.window.holds(pc) || self.arrival == Some(pc) || self.listener.watches(pc)
+    }
+
+    fn answers(&self, cpu: &Handle, register: u32) -> bool {
+        self.board.has_register(register) || (self.view.model.instructions.register)(cpu, register).is_some()
     }
 
     fn no_memory(&mut self) {

@@ -20,6 +20,8 @@ pub trait Events: 'static {
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// Whether the block that starts there is always to call: asked when it is translated, and not again.
     fn always_wants(&self, pc: u64) -> bool;
+    /// Whether `register_in` and `register_out` may have to do with this register: asked when an instruction that names it is translated.
+    fn answers(&self, cpu: &Handle, register: u32) -> bool;
     /// An access where there is neither RAM nor a device: the run has failed and ends at the next block that calls.
     fn no_memory(&mut self);
     /// An exception, a trap or a software interrupt, between two instructions.
@@ -303,6 +305,7 @@ struct Callbacks<E> {
 struct Shared {
     /// `struct trapline_machine` of `translator/loop.c`.
     always_wants: extern "C" fn(*mut c_void, u64) -> bool,
+    answers: extern "C" fn(*mut c_void, u32) -> bool,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -386,7 +389,7 @@ impl<E: Events> Core<E> {
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
-        let shared = Shared { always_wants, handle, high: ram.end(), events: None };
+        let shared = Shared { always_wants, answers, handle, high: ram.end(), events: None };
         let callbacks = Box::new(Callbacks { shared, events: null_mut() });
         Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _ram: ram.clone() }
     }
@@ -513,6 +516,12 @@ extern "C" fn always_wants(user: *mut c_void, pc: u64) -> bool {
     // SAFETY: see `whom`: code is translated in runs only.
     let (_, events) = unsafe { whom(user) };
     events.always_wants(pc)
+}
+
+extern "C" fn answers(user: *mut c_void, register: u32) -> bool {
+    // SAFETY: as in `always_wants`.
+    let (handle, events) = unsafe { whom(user) };
+    events.answers(&handle, register)
 }
 
 extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {

@@ -1,6 +1,6 @@
 //! A listener for self-checks: does nothing but remember the last trap.
 
-use super::engine::{BlockContext, Events, InstructionContext, SyscallContext, TrapContext};
+use super::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 
 /// What a core reported last.
 #[derive(Debug, Default)]
@@ -32,6 +32,9 @@ impl Events for Witness {
         if self.blocks == self.ends_at_blocks {
             cpu.stop();
         }
+    }
+    fn answers(&self, _: &Handle, _: u32) -> bool {
+        true
     }
     fn always_wants(&self, _: u64) -> bool {
         false

@@ -200,3 +200,29 @@ static void call_ours(TCGContext *s)
         }
     }
 }
+
+#ifdef TARGET_AARCH64
+/*
+ * Each MRS and MSR asks a callback first, whatever its register. Where the machine has nothing to say to that one, the answer is known: so it
+ * is not asked, and the compiler drops the question.
+ */
+static void ask_less(TCGContext *s, struct trapline_machine *machine)
+{
+    TCGOp *op, *before;
+
+    QTAILQ_FOREACH(op, &s->ops, link) {
+        if (op->opc != INDEX_op_call || op->args[TCGOP_CALLO(op) + TCGOP_CALLI(op)] != (uintptr_t)HELPER(uc_hooksys64)) {
+            continue;
+        }
+        /* Its second argument is the instruction, put there right before. */
+        before = op;
+        do {
+            before = QTAILQ_PREV(before, link);
+        } while (before && !(before->opc == INDEX_op_movi_i32 && before->args[0] == op->args[TCGOP_CALLO(op) + 1]));
+        if (before && !machine->answers(machine, (uint32_t)before->args[1] >> 5 & 0xffff)) {
+            op->opc = INDEX_op_movi_i32;
+            op->args[1] = 0;
+        }
+    }
+}
+#endif

@@ -29,6 +29,13 @@
 #include "exec/helper-gen.h"
 #include "internal.h"
 #endif
+
+/* What the block callback is given begins with this (unicorn/engine.rs). */
+struct trapline_machine {
+    bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
+    bool (*answers)(struct trapline_machine *machine, uint32_t reg);
+};
+
 #include "calls.h"
 
 /* The three words take the place of three of the CPU's that count instructions and seed random numbers, which this library never does. */
@@ -40,11 +47,6 @@ QEMU_BUILD_BUG_ON(COUNT != START + 8 || SIZE != START + 16);
 /* Translated code reaches all of the CPU from its architectural state. */
 #define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
 #define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
-
-/* What the block callback is given begins with this (unicorn/engine.rs). */
-struct trapline_machine {
-    bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
-};
 
 static struct trapline_machine *machine_of(struct uc_struct *uc)
 {
@@ -371,6 +373,9 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     }
     translate(ops, db, cpu, false);
     call_ours(s);
+#ifdef TARGET_AARCH64
+    ask_less(s, machine);
+#endif
     told->args[1] = tb->size;
     if (counted) {
         counted->args[1] = tb->size;

@@ -70,10 +70,17 @@ divided by the mean length of instructions at a look each guest millisecond.
 
 ";
 
+const WORKS: &str = "
+What users run in such a guest, by the same program: user seconds of each work alone, between two lines of the guest's console. A round boots
+each contestant once, and it does all works one behind the other. While something is changed, `cargo run -p trapline-benches --bin machine -- --only amd64
+--work syscalls,pipe` measures just that, and with `--beside PROGRAM` (the same program of another build) what has become of it.
+
+";
+
 const TIME: &str = "
-What exact virtual time costs, in host instructions: the callback that each block begins with (time, the window, what is due) and all, for each guest
+What exact virtual time costs, in host instructions: the callback of blocks that do not count themselves (the window, what is due) and all, for each guest
 nanosecond of the tiny kernel's loop of short blocks, counted by callgrind and written by `cargo run -p trapline-benches --bin virtual_time -- --write`.
-While Debian for amd64 boots, the callback with all that it calls takes about a sixth of the time (`perf record target/debug/trapline run debian/amd64 --script work.sh`).
+A block that counts itself has about eight instructions for it at its start (`emu/src/unicorn/translator/loop.c`).
 
 ";
 
@@ -125,8 +132,8 @@ fn write_all() -> Result<(), String> {
     text.push_str(ARMING);
     text.push_str(&arming_table()?);
     text.push('\n');
-    let (machine, time, guests_own) = (section::kept("machine"), section::kept("virtual-time"), section::kept("guest-kprobes"));
-    text.push_str(&[MACHINES, &machine, TIME, &time, GUESTS_OWN, &guests_own].concat());
+    let [machine, works, time, guests_own] = ["machine", "works", "virtual-time", "guest-kprobes"].map(section::kept);
+    text.push_str(&[MACHINES, &machine, WORKS, &works, TIME, &time, GUESTS_OWN, &guests_own].concat());
     write("overhead.md", &text)
 }
 

@@ -171,6 +171,19 @@ fn a_record_is_one_json_object_a_line() {
     assert_eq!(parsed, expected);
 }
 
+/// DV-4: programs that read such lines by their text find every byte where it was.
+#[test]
+fn a_json_line_is_the_same_to_the_byte() {
+    let (record, format) = everything();
+    let expected = concat!(
+        r#"{"time_ns":12345678499,"cpu":1,"pid":42,"comm":"cat","group":"files","event":"open","ip":"0x81000004","#,
+        r#""symbol":"do_open+0x4/0x100","interrupts_off":true,"args":{"u":200,"s":-2,"x":"0x100","sym":"jiffies+0x4/0x8","#,
+        r#""in":"ext4_sync+0x4/0x40 [ext4]","odd":"0x1234","text":"a \"\n","bad":null,"a":["0x0","0x1","0xff"],"b":["hi",null]}}"#,
+        "\n"
+    );
+    assert_eq!(as_json(&record, &format), expected);
+}
+
 /// DV-4: returns and cut strings in JSON.
 #[test]
 fn json_says_where_a_return_goes_and_what_was_cut() {

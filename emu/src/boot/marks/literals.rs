@@ -9,6 +9,8 @@ use crate::boot::Kernel;
 use std::ops::Range;
 
 const WORD: u64 = 4;
+/// How the names of such records end: `__v7_ca15mp_proc_info`.
+const RECORD: &str = "_proc_info";
 /// How soon behind an address its first load comes.
 const SOON: usize = 4;
 
@@ -16,7 +18,10 @@ const SOON: usize = 4;
 pub fn of(kernel: &Kernel, text: &Range<u64>) -> Vec<u64> {
     let Some(bytes) = kernel.held(text) else { return Vec::new() };
     let code: Vec<u32> = words(kernel.arch.isa().order, bytes).collect();
-    let mut found = Vec::new();
+    // What a kernel knows of each CPU that it was made for stands among the code, too: records, which their names tell.
+    let records = kernel.symbols.extents(text.clone()).into_iter().filter(|symbol| symbol.name.ends_with(RECORD));
+    let mut found: Vec<u64> =
+        records.flat_map(|record| (record.start..record.start + record.size).step_by(WORD as usize)).collect();
     for (number, word) in code.iter().enumerate() {
         let pc = text.start + WORD * number as u64 + 8;
         let behind = &code[number + 1..][..SOON.min(code.len() - number - 1)];
@@ -84,6 +89,17 @@ mod tests {
         let entries = vec![entry(0, "_stext"), entry(20, "table"), entry(32, "behind"), entry(size, "_etext")];
         let segment = Segment { physical: 0x10_0000, virtual_address: TEXT, size, bytes, executable: true };
         Kernel::from_parts(Arch::Arm, 0x10_0000, vec![segment], Symbols::in_table_order(entries))
+    }
+
+    /// KP-15: a breakpoint in the record of its CPU is read by the kernel that boots on it.
+    #[test]
+    fn records_of_cpus_are_data() {
+        let plain = kernel(&[0xe320_f000; 10]);
+        assert!(of(&plain, &(TEXT..TEXT + 40)).is_empty());
+        let entry = |offset: u64, name: &str| Entry { address: TEXT + offset, name: name.into(), kind: 't', module: None };
+        let entries = vec![entry(0, "_stext"), entry(8, "__v7_proc_info"), entry(20, "behind"), entry(40, "_etext")];
+        let recorded = plain.with_symbols(Symbols::in_table_order(entries));
+        assert_eq!(of(&recorded, &(TEXT..TEXT + 40)), [8, 12, 16].map(|offset| TEXT + offset));
     }
 
     /// KP-15: offsets of the words that are data, for an instruction at the start and one behind it.

@@ -129,11 +129,13 @@ impl Tables {
             if size == 0 || reader.marks.never.contains(site) {
                 continue;
             }
+            let rows: Vec<(u64, &[u8])> = reader.rows(bounds, size).collect();
             let (form, adjustment) = match site {
                 Site::Ftrace => (Form::Absolute, reader.marks.ftrace_adjustment),
+                Site::Bug => (reader.form_of_bugs(&rows), 0),
                 _ => (reader.marks.form, 0),
             };
-            for (at, row) in reader.rows(bounds, size) {
+            for (at, row) in rows {
                 let Some(address) = reader.field(at, row, 0, form) else { continue };
                 tables.sites.entry(address.wrapping_add(adjustment)).or_insert(*site);
                 if *site == Site::JumpLabel {
@@ -267,6 +269,17 @@ impl<'a> Reader<'a> {
             Form::Absolute => value,
         };
         Some(JumpLabel { code, target, key: key & !3 })
+    }
+
+    /// How addresses stand in the table of traps: as its first row shows, for 32-bit x86 has distances everywhere but here.
+    fn form_of_bugs(&self, rows: &[(u64, &[u8])]) -> Form {
+        let marks = self.marks;
+        let is_trap = |form: &Form| {
+            let mut bytes = [0; 8];
+            let site = rows.first().and_then(|(at, row)| self.field(*at, row, 0, *form));
+            site.is_some_and(|site| self.kernel.read(site, &mut bytes).is_ok() && (marks.looks.bug)(&bytes))
+        };
+        [marks.form, Form::Absolute].into_iter().find(is_trap).unwrap_or(marks.form)
     }
 
     fn exceptions(&mut self) -> Vec<Exception> {

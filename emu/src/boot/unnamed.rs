@@ -39,9 +39,17 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Rows of a trap, its file's name and its line.
+    /// Rows of a trap, its file's name and its line: distances, or addresses, which 32-bit x86 has here alone. A few of the traps stand in the
+    /// text for the kernel's end, which has no bounds here: wherever they stand, they look like traps.
     pub fn bugs(&self) -> Option<Range<u64>> {
-        self.longest(12, 4, |at, row| self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.bug)))
+        let looks_like_one = |site: u64| {
+            let mut bytes = [0; 8];
+            self.kernel.read(site, &mut bytes).is_ok() && (self.marks.looks.bug)(&bytes)
+        };
+        let is_bug = |site: Option<u64>| site.is_some_and(looks_like_one);
+        let distances = self.longest(12, 4, |at, row| is_bug(self.relative(at, row, 0)));
+        let addresses = self.longest(12, 4, |_, row| is_bug(self.absolute(row)));
+        distances.into_iter().chain(addresses).max_by_key(|range| range.end - range.start)
     }
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
@@ -191,12 +199,14 @@ mod tests {
     const SIZE: u64 = 64;
     const JUMP: u64 = 5;
     const STATIC_CALL: u64 = 10;
+    const BUG: u64 = 15;
 
     struct Image {
         kernel: Kernel,
         mcount: Range<u64>,
         jumps: Range<u64>,
         calls: Range<u64>,
+        bugs: Range<u64>,
         blacklist: Range<u64>,
     }
 
@@ -209,12 +219,15 @@ mod tests {
         let distance = |from: u64, to: u64| (to.wrapping_sub(from) as i32).to_le_bytes();
         let mut code = Vec::new();
         for function in functions() {
-            let mut bytes = [&[0xe8, 0, 0, 0, 0, 0x0f, 0x1f, 0x44, 0, 0, 0xe8][..], &distance(function + 15, text)].concat();
+            let mut bytes =
+                [&[0xe8, 0, 0, 0, 0, 0x0f, 0x1f, 0x44, 0, 0, 0xe8][..], &distance(function + 15, text), &[0x0f, 0x0b]].concat();
             bytes.resize(SIZE as usize, 0xcc);
             code.extend_from_slice(&bytes);
         }
 
         let mut bytes = vec![0x11; 64];
+        // A trap in code that no name bounds.
+        bytes[..2].copy_from_slice(&[0x0f, 0x0b]);
         let mut place = |rows: Vec<u8>| {
             let start = data + bytes.len() as u64;
             if with_tables {
@@ -239,6 +252,15 @@ mod tests {
             [distance(row, function + STATIC_CALL), distance(row + 4, data)].concat()
         };
         let calls = place(functions().enumerate().flat_map(row).collect());
+        let at = calls.end + 64;
+        let row = |(number, function): (usize, u64)| {
+            let row = at + 12 * number as u64;
+            // Relative on 64 bits only.
+            let trap = if number == 20 { data } else { function + BUG };
+            let site = if word == 8 { distance(row, trap) } else { (trap as u32).to_le_bytes() };
+            [site, [0x40, 0, 0, 0], [17, 0, 1, 0]].concat()
+        };
+        let bugs = place(functions().enumerate().flat_map(row).collect());
         // Behind the list: the first function that may be made to fail, and how.
         let listed = [3, 1, 2, 4].map(|number| text + number * SIZE);
         let mut blacklist = place(listed.into_iter().chain([text, 3]).flat_map(address).collect());
@@ -261,19 +283,20 @@ mod tests {
         };
         let segments = vec![segment(text, code, true), segment(data, bytes, false)];
         let kernel = Kernel::from_parts(arch, 0x100_0000, segments, Symbols::in_table_order(entries));
-        Image { kernel, mcount, jumps, calls, blacklist }
+        Image { kernel, mcount, jumps, calls, bugs, blacklist }
     }
 
     /// KP-15: what must not be probed is known without names too.
     #[test]
     fn tables_are_found_by_their_rows() {
         for arch in [Arch::X86_64, Arch::I386] {
-            let Image { kernel, mcount, jumps, calls, blacklist } = image(arch, true);
+            let Image { kernel, mcount, jumps, calls, bugs, blacklist } = image(arch, true);
             let text = kernel.tables.text.clone();
             let finder = super::Finder::new(&kernel, &kernel.symbols, vec![text.clone()]);
             assert_eq!(finder.ftrace_sites(), Some(mcount), "{arch:?}");
             assert_eq!(finder.jump_labels(), Some(jumps), "{arch:?}");
             assert_eq!(finder.static_calls(), Some(calls), "{arch:?}");
+            assert_eq!(finder.bugs(), Some(bugs), "{arch:?}");
             assert_eq!(finder.kprobe_blacklist(), Some(blacklist), "{arch:?}: without the function that may be made to fail");
 
             let names: Vec<&str> = kernel.tables.blacklist.iter().map(|entry| &*entry.name).collect();
@@ -282,7 +305,8 @@ mod tests {
             assert_eq!((site(0), site(JUMP)), (Some(Site::Ftrace), Some(Site::JumpLabel)), "{arch:?}");
             let inline = (arch == Arch::X86_64).then_some(Site::StaticCall);
             assert_eq!(site(STATIC_CALL), inline, "{arch:?}");
-            assert_eq!(kernel.tables.missing, ["__ex_table", "__bug_table", ".smp_locks"], "{arch:?}");
+            assert_eq!(site(BUG), Some(Site::Bug), "{arch:?}");
+            assert_eq!(kernel.tables.missing, ["__ex_table", ".smp_locks"], "{arch:?}");
         }
     }
 

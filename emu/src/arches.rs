@@ -1,7 +1,7 @@
 //! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row missing, for
 //! otherwise this does not compile. Nobody else asks which ISA it is.
 
-use crate::boards::{Spec, bare, pc, virt};
+use crate::boards::{Spec, bare, pc, powernv, virt};
 use crate::boot::Kernel;
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
@@ -13,7 +13,7 @@ use goblin::elf::header::{
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    crate::cpu::{Model, arm, arm64, x86},
+    crate::cpu::{Model, arm, arm64, ppc, x86},
     crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, Mode},
 };
@@ -195,7 +195,7 @@ static PPC: Row = Row {
     raw_image: None,
     decompressor: whole::none,
     marks: &marks::ppc::BIG,
-    first_functions: &["start_kernel"],
+    first_functions: &["start_here"],
     debian: "powerpc",
     machine: None,
     #[cfg(feature = "cpu")]
@@ -209,7 +209,7 @@ static PPC64: Row = Row {
     raw_image: None,
     decompressor: whole::none,
     marks: &marks::ppc::BIG,
-    first_functions: &["start_kernel"],
+    first_functions: &["start_here_common"],
     debian: "ppc64",
     machine: None,
     #[cfg(feature = "cpu")]
@@ -223,9 +223,16 @@ static PPC64LE: Row = Row {
     raw_image: None,
     decompressor: whole::none,
     marks: &marks::ppc::LITTLE,
-    first_functions: &["start_kernel"],
+    first_functions: &["start_here_common"],
     debian: "ppc64el",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &ppc::PPC64LE,
+        #[cfg(feature = "cpu")]
+        program: &ppc::core::LOOP,
+        bare: &bare::SPEC,
+        stock: &powernv::SPEC,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
 };

@@ -26,7 +26,7 @@ pub struct Builtin {
     pub demo: &'static str,
 }
 
-static BUILTINS: [Builtin; 5] = [
+static BUILTINS: [Builtin; 6] = [
     Builtin {
         name: "tiny/x86_64",
         description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
@@ -61,6 +61,13 @@ static BUILTINS: [Builtin; 5] = [
         bytes: include_bytes!("../tiny/prebuilt/tiny-thumb2.elf"),
         command_line: "",
         demo: include_str!("../tiny/demo-arm.events"),
+    },
+    Builtin {
+        name: "tiny/ppc64le",
+        description: "the tiny kernel for 64-bit PowerPC, the low byte first: the same sources, radix trees, two entries to a function, SC",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64le.elf"),
+        command_line: "",
+        demo: include_str!("../tiny/demo-ppc64le.events"),
     },
 ];
 

@@ -24,6 +24,11 @@ const TOOLCHAINS: &[Toolchain] = &[
         linker: "arm-linux-gnueabihf-ld",
         kernels: &[("tiny/arm", "arm"), ("tiny/thumb2", "thumb2")],
     },
+    Toolchain {
+        compiler: "powerpc64le-linux-gnu-gcc",
+        linker: "powerpc64le-linux-gnu-ld",
+        kernels: &[("tiny/ppc64le", "ppc64le")],
+    },
 ];
 
 /// The tools that decide the bytes of the result.

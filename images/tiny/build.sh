@@ -1,17 +1,18 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64]; by default all whose compiler is installed.
-# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu).
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le]; by default all whose compiler is installed.
+# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
     command -v arm-linux-gnueabihf-gcc >/dev/null && set -- "$@" arm thumb2
     command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
+    command -v powerpc64le-linux-gnu-gcc >/dev/null && set -- "$@" ppc64le
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -26,6 +27,8 @@ x86="-fcf-protection=none -mno-sse -mno-mmx -msoft-float -mno-80387"
 # No jump tables: in T32 code they are data in the middle of functions, which shifts what is decoded behind them.
 arm="-fno-jump-tables -fno-section-anchors -march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
 
+ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13 -fno-section-anchors -mtraceback=no -Wa,-mregnames"
+
 for arch in "$@"; do
     prefix='' shared=mmio folder=$arch library=
     case $arch in
@@ -39,7 +42,8 @@ for arch in "$@"; do
         emulation=armelf_linux_eabi format=elf32-littlearm ;;
     arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none" prefix=aarch64-linux-gnu-
         emulation=aarch64linux format=elf64-littleaarch64 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64)" >&2; exit 2 ;;
+    ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le)" >&2; exit 2 ;;
     esac
     cc=${CC:-${prefix}gcc} ld=${LD:-${prefix}ld}
     includes="-Ikernel -I$shared -I$folder"
@@ -55,7 +59,15 @@ for arch in "$@"; do
         kernel/main.c kernel/sched.c kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c \
         kernel/threads.c kernel/work.c kernel/probes.c kernel/print.c kernel/string.c kernel/user.c $library; do
         name=$(basename "${source%.*}").o
-        $cc $common $machine $includes -Wa,--noexecstack -c "$source" -o "$objects/$name"
+        input=$source
+        case $folder/$source in
+        ppc64/kernel/user.c)
+            # Programs have no table of contents: what they name has an address of less than 32 bits, and is named by that.
+            input=$objects/user.s
+            $cc $common $machine $includes -S "$source" -o - |
+                sed -e 's/,2,\(.*\)@toc@ha$/,0,\1@ha/' -e 's/@toc@l\>/@l/' -e '/\.TOC\.-/d' >"$input" ;;
+        esac
+        $cc $common $machine $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
         list="$list $name"
     done
     $cc -E -P -x c $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"

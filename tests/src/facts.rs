@@ -52,6 +52,17 @@ static THUMB2: Facts = Facts {
     ..ARM
 };
 
+static PPC64LE: Facts = Facts {
+    pc: "nip",
+    memory_fault: 2,
+    scratch: "gpr11",
+    // trap, and twi 31, r0, 0 of Linux's BUG.
+    breakpoints: &[(&[0x08, 0x00, 0xe0, 0x7f], 6, 0), (&[0x00, 0x00, 0xe0, 0x0f], 6, 0)],
+    // Its vectors are in no page any more.
+    past_help: ("no time passes", "0xc000000000004400"),
+    return_pops: false,
+};
+
 /// The row of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
@@ -60,7 +71,8 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Arm64 => &ARM64,
         Arch::Arm => &ARM,
         Arch::Thumb2 => &THUMB2,
-        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
+        Arch::Ppc64le => &PPC64LE,
+        Arch::Ppc | Arch::Ppc64 | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
     }
 }
 

@@ -8,6 +8,7 @@ use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
 use crate::clock::{Ticks, nanoseconds};
 use crate::config::Config;
 use crate::devices::arch_timer::Register;
+use crate::devices::decrementer;
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
 use crate::error::MachineError;
@@ -121,7 +122,7 @@ impl Board for Bare {
     }
 
     fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
-        counter(register, at.now)
+        counter(register, at.now).or_else(|| decrementer::time_base(register, at.now))
     }
 
     fn read(&mut self, at: At, bus: Bus, address: u64, size: u32) -> u64 {

@@ -3,9 +3,11 @@
 
 pub mod bare;
 pub mod pc;
+pub mod powernv;
 pub mod virt;
 
 mod device_tree;
+mod opal_tree;
 mod zero_page;
 
 use crate::clock::Ticks;

@@ -7,6 +7,7 @@ mod check;
 pub mod model;
 pub mod moment;
 pub mod named;
+pub mod ppc;
 pub mod s390;
 pub mod tasks;
 pub mod view;

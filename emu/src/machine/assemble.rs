@@ -27,6 +27,9 @@ impl<L: Listener> Machine<L> {
         let mut machine = Machine::assemble(kernel, config, listener, true)?;
         if let Some(address) = kernel.first_function() {
             machine.arrive(kernel, address, config.whole.is_some())?;
+            let inner = &machine.inner;
+            (inner.view.model.window.clear)(&machine.core.handle(), &inner.view.ram, &inner.window);
+            machine.core.flush_tlb();
         }
         Ok(machine)
     }

@@ -306,6 +306,8 @@ struct Shared {
     /// `struct trapline_machine` of `translator/loop.c`.
     always_wants: extern "C" fn(*mut c_void, u64) -> bool,
     answers: extern "C" fn(*mut c_void, u32) -> bool,
+    register_in: extern "C" fn(*mut c_void, u32, *mut u64) -> bool,
+    register_out: extern "C" fn(*mut c_void, u32, u64) -> bool,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -336,7 +338,9 @@ impl<E: Events> Core<E> {
                 },
                 ram,
             );
-            check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), kind.model))?;
+            if let Some(model) = kind.model {
+                check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), model))?;
+            }
             if library.has_choice_of_pages {
                 // Its own choice for ARM is 1 KiB: four times as many translations of addresses, and blocks of code that end there.
                 check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
@@ -389,7 +393,7 @@ impl<E: Events> Core<E> {
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
-        let shared = Shared { always_wants, answers, handle, high: ram.end(), events: None };
+        let shared = Shared { always_wants, answers, register_in, register_out, handle, high: ram.end(), events: None };
         let callbacks = Box::new(Callbacks { shared, events: null_mut() });
         Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _ram: ram.clone() }
     }
@@ -524,6 +528,24 @@ extern "C" fn answers(user: *mut c_void, register: u32) -> bool {
     events.answers(&handle, register)
 }
 
+/// By an instruction that `loop.c` has made to ask; the value goes where it says.
+extern "C" fn register_in(user: *mut c_void, register: u32, value: *mut u64) -> bool {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    let answer = events.register_in(&InstructionContext(handle), register);
+    if let Some(answer) = answer {
+        // SAFETY: a variable of the caller's.
+        unsafe { value.write(answer) };
+    }
+    answer.is_some()
+}
+
+extern "C" fn register_out(user: *mut c_void, register: u32, value: u64) -> bool {
+    // SAFETY: see `whom`.
+    let (handle, events) = unsafe { whom(user) };
+    events.register_out(&InstructionContext(handle), register, value)
+}
+
 extern "C" fn no_memory(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, user: *mut c_void) -> bool {
     // SAFETY: see `whom`.
     let (_, events) = unsafe { whom(user) };
@@ -550,26 +572,34 @@ extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i6
     false
 }
 
+/// What a device is given or gives, of so many bytes: where the guest's order of bytes is not that of the library, it has turned them round.
+fn in_order(handle: Handle, value: u64, size: u32) -> u64 {
+    match handle.kind().turned_round {
+        true => value.swap_bytes() >> (64 - 8 * size.clamp(1, 8)),
+        false => value,
+    }
+}
+
 extern "C" fn low_read(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.memory_in(&InstructionContext(handle), offset, size)
+    in_order(handle, events.memory_in(&InstructionContext(handle), offset, size), size)
 }
 
 extern "C" fn low_write(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
     // SAFETY: see `whom`.
     let (handle, events) = unsafe { whom(user) };
-    events.memory_out(&InstructionContext(handle), offset, size, value);
+    events.memory_out(&InstructionContext(handle), offset, size, in_order(handle, value, size));
 }
 
 extern "C" fn high_read(_: *mut uc_engine, offset: u64, size: u32, user: *mut c_void) -> u64 {
     // SAFETY: see `whom`.
     let ((handle, events), high) = unsafe { (whom(user), (*user.cast::<Shared>()).high) };
-    events.memory_in(&InstructionContext(handle), high + offset, size)
+    in_order(handle, events.memory_in(&InstructionContext(handle), high + offset, size), size)
 }
 
 extern "C" fn high_write(_: *mut uc_engine, offset: u64, size: u32, value: u64, user: *mut c_void) {
     // SAFETY: see `whom`.
     let ((handle, events), high) = unsafe { (whom(user), (*user.cast::<Shared>()).high) };
-    events.memory_out(&InstructionContext(handle), high + offset, size, value);
+    events.memory_out(&InstructionContext(handle), high + offset, size, in_order(handle, value, size));
 }

@@ -62,12 +62,14 @@ pub struct Library {
 pub struct CoreKind {
     /// What it is built from.
     pub library: &'static Library,
-    /// The CPU model, by its number in the library's own list.
-    pub model: i32,
+    /// The CPU model, by its number in the library's own list; `None`: its own choice.
+    pub model: Option<i32>,
     /// Physical addresses have so many bits: where no RAM is, they belong to the board.
     pub physical_bits: u32,
     /// What the library wants to be given as a pc, where that is not the address alone.
     pub encode_pc: fn(&Handle, u64) -> u64,
+    /// Its guests have the other order of bytes than the library was built for.
+    pub turned_round: bool,
     /// Where the pc lies in the core's state, as wide as an address: writing it there is all that a callback of an exception has to do.
     pub live_pc: usize,
     /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide as an address.

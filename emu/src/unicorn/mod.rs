@@ -8,6 +8,7 @@ pub mod arm64;
 pub mod engine;
 pub mod kinds;
 pub mod plain_hooks;
+pub mod ppc;
 pub mod ram;
 pub mod s390;
 pub mod surgery;

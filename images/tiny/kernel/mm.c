@@ -84,7 +84,7 @@ struct mm *mm_copy(struct mm *from)
 			continue;
 		if (!(*mine & PAGE_PRESENT))
 			map_page(mm, address, alloc_pages(0), PAGE_WRITE | PAGE_NX);
-		copy_page(__va(*mine & PTE_ADDRESS), __va(old & PTE_ADDRESS));
+		copy_page(pte_page(*mine), pte_page(old));
 	}
 	return mm;
 }
@@ -94,7 +94,7 @@ void mm_destroy(struct mm *mm)
 	for (unsigned long address = USER_DATA; address < USER_END; address += PAGE_SIZE) {
 		pte_t pte = *pte_of(mm, address);
 		if (pte & PAGE_PRESENT)
-			free_pages(__va(pte & PTE_ADDRESS), 0);
+			free_pages(pte_page(pte), 0);
 	}
 	arch_free_mm_tables(mm);
 	free_pages(mm, 0);

@@ -80,6 +80,11 @@ struct pt_regs *task_pt_regs(struct task *task);
 
 /* ---- memory: mm.c, uaccess.c ---- */
 
+/* The page that an entry of a table leads to. */
+#ifndef pte_page
+#define pte_page(pte) __va((pte) & PTE_ADDRESS)
+#endif
+
 struct mm {
 	pte_t *pgd;
 	pte_t *user_ptes; /* one table covers all of user space: USER_BASE .. USER_END */

@@ -6,6 +6,9 @@ OUTPUT_FORMAT(ELF_FORMAT)
 ENTRY(phys_startup)
 PHDRS
 {
+#ifdef VECTORS
+	vectors PT_LOAD FLAGS(5);
+#endif
 	text PT_LOAD FLAGS(5);
 	rodata PT_LOAD FLAGS(4);
 	user_text PT_LOAD FLAGS(5);
@@ -13,9 +16,18 @@ PHDRS
 	data PT_LOAD FLAGS(6);
 	init_text PT_LOAD FLAGS(5);
 	init_data PT_LOAD FLAGS(6);
+#ifdef VECTORS
+	tables PT_LOAD FLAGS(6); /* of their own: they are aligned to more than pages of the file */
+#endif
 }
 SECTIONS
 {
+#ifdef VECTORS
+	. = KERNEL_BASE + VECTORS;
+	.vectors : AT(ADDR(.vectors) - LOAD_OFFSET) {
+		*(.vectors)
+	} :vectors
+#endif
 	. = KERNEL_BASE + 0x100000;
 	_stext = .;
 	phys_startup = _stext - LOAD_OFFSET; /* head.S comes first */
@@ -75,6 +87,14 @@ SECTIONS
 		*(.data..page_tables)
 		*(.data .data.*)
 	} :data
+#ifdef __powerpc64__
+	.opd : AT(ADDR(.opd) - LOAD_OFFSET) {
+		*(.opd)
+	} :data
+	.got : AT(ADDR(.got) - LOAD_OFFSET) {
+		*(.got .toc)
+	} :data
+#endif
 
 	. = ALIGN(4096);
 	__init_begin = .;
@@ -93,7 +113,11 @@ SECTIONS
 
 	.bss : AT(ADDR(.bss) - LOAD_OFFSET) {
 		*(.bss .bss.* COMMON)
+#ifdef VECTORS
+	} :tables
+#else
 	} :init_data
+#endif
 	. = ALIGN(4096);
 	_end = .;
 

@@ -29,5 +29,20 @@ static inline u64 clock_ns(void)
 #define PAGE_WRITE 1UL
 #define PAGE_NX 2UL
 
+/* Waits for an interrupt, also for one that is not let in. */
+#ifndef WAIT
+#define WAIT "wfi"
+#endif
+
+/* What a function may write in front of the stack pointer that it is entered with. */
+#ifndef FRAME_HEAD
+#define FRAME_HEAD 0
+#endif
+
+/* Where the function begins that a pointer leads to. */
+#ifndef CODE_ADDRESS
+#define CODE_ADDRESS(function) ((unsigned long)(function))
+#endif
+
 /* Traps, after entry.S has saved the registers. */
 enum trap { TRAP_BREAKPOINT, TRAP_UNDEFINED, TRAP_PAGE_FAULT, TRAP_SYSTEM_CALL, TRAP_UNEXPECTED };

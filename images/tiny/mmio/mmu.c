@@ -24,7 +24,12 @@ static noinline void set_kernel_rights(const char *from, const char *to, unsigne
 /* Text is read and run, constants are read, data is not run. The boot's identity map goes. */
 void mark_rodata_ro(void)
 {
+#ifdef LOW_TEXT_END
+	set_kernel_rights((char *)KERNEL_BASE, (char *)KERNEL_BASE + LOW_TEXT_END, 0);
+	set_kernel_rights((char *)KERNEL_BASE + LOW_TEXT_END, _stext, PAGE_WRITE | PAGE_NX);
+#else
 	set_kernel_rights((char *)KERNEL_BASE, _stext, PAGE_WRITE | PAGE_NX);
+#endif
 	set_kernel_rights(_stext, _etext, 0);
 	set_kernel_rights(__start_rodata, __end_rodata, PAGE_NX);
 	set_kernel_rights(__end_rodata, __init_begin, PAGE_WRITE | PAGE_NX);

@@ -12,7 +12,7 @@ void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_s
 	struct first_frame *frame = (struct first_frame *)child_regs - 1;
 
 	memset(frame, 0, sizeof(*frame));
-	frame->ip = (unsigned long)ret_from_fork;
+	frame->ip = CODE_ADDRESS(ret_from_fork);
 	if (user_mode(regs)) {
 		*child_regs = *regs;
 		child_regs->r[0] = 0;
@@ -43,8 +43,8 @@ void start_thread(unsigned long ip, unsigned long sp, unsigned long arg)
 	struct pt_regs *regs = task_pt_regs(current);
 
 	memset(regs, 0, sizeof(*regs));
-	regs->ip = ip & ~1ul;
+	regs->ip = CODE_ADDRESS(ip) & ~1ul;
 	regs->flags = FLAGS_USER(ip);
-	regs->sp = sp;
+	regs->sp = sp - FRAME_HEAD;
 	regs->r[0] = arg;
 }

@@ -1,6 +1,6 @@
 //! What Linux's images for PowerPC look like: arch/powerpc's ftrace.h, jump_label.h, bug.h, extable.h of 6.1.
 
-use super::{Bounds, Form, Looks, Marks, bounds};
+use super::{Bounds, ENTRY_TEXT, Form, Looks, Marks, bounds};
 use trapline_isa::ppc::{Set, slot};
 use trapline_probes::guest::Site;
 
@@ -37,7 +37,7 @@ const LITTLE_BASE: Marks = Marks {
 };
 
 /// What runs before the kernel's own addresses are in force, and the first instructions of its exceptions.
-static AREAS: [Bounds; 1] = [bounds("_stext", "__head_end", ".head.text")];
+static AREAS: [Bounds; 2] = [bounds("_stext", "__head_end", ".head.text"), ENTRY_TEXT];
 
 const NOP: u32 = 0x6000_0000;
 

@@ -45,9 +45,10 @@ fn rows(kernel: &Kernel) -> impl Iterator<Item = (u32, u32)> {
 impl CoreKind {
     const fn cortex(model: i32) -> CoreKind {
         CoreKind {
-            model,
+            model: Some(model),
             library: &LIBRARY,
             physical_bits: 32,
+            turned_round: false,
             encode_pc: pc_with_mode,
             live_pc: state::PC,
             live_general: (state::REGS, state::GENERAL),

@@ -54,6 +54,7 @@ const fn model(arch: Arch) -> Model {
             // Sections of 1 MiB, or blocks of 2 MiB, in the guest's own tables.
             table_bytes: |_| 0,
             prepare: |_, _| (),
+            clear: |_, _, _| (),
             show: window::show_window,
             hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),

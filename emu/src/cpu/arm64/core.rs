@@ -16,8 +16,9 @@ pub static CORTEX_A72: CoreKind = kind(2);
 const fn kind(model: i32) -> CoreKind {
     CoreKind {
         library: &LIBRARY,
-        model,
+        model: Some(model),
         physical_bits: 32,
+        turned_round: false,
         encode_pc: |_, pc| pc,
         live_pc: state::PC,
         live_general: (state::REGS, state::GENERAL),

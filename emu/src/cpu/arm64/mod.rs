@@ -47,6 +47,7 @@ pub static ARM64: Model = Model {
         most: window::WINDOW_MOST,
         table_bytes: |_| window::TABLE_BYTES,
         prepare: window::prepare_tables,
+        clear: |_, _, _| (),
         show: window::show_window,
         hide: crate::cpu::window::hide,
         tables_in_force: Some(window::tables_in_force),

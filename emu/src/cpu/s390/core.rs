@@ -8,8 +8,9 @@ use unicorn_engine_sys::RegisterS390X;
 /// The library's own model: what a guest finds of it is told by instructions that are ours to answer, so no other would be another one.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
-    model: QEMU,
+    model: Some(QEMU),
     physical_bits: 32,
+    turned_round: false,
     encode_pc: |_, pc| pc,
     live_pc: state::PC,
     live_general: (state::REGS, state::GENERAL),

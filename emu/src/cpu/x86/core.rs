@@ -12,8 +12,9 @@ const MODEL: i32 = 0;
 /// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
-    model: MODEL,
+    model: Some(MODEL),
     physical_bits: 32,
+    turned_round: false,
     encode_pc: |_, pc| pc,
     live_pc: state::EIP,
     live_general: (state::REGS, state::GENERAL),

@@ -54,6 +54,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             most: window::WINDOW_MOST,
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,
+            clear: |_, _, _| (),
             show: window::show_window::<LONG>,
             hide: crate::cpu::window::hide,
             tables_in_force: Some(window::tables_in_force),

@@ -34,6 +34,10 @@
 struct trapline_machine {
     bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
     bool (*answers)(struct trapline_machine *machine, uint32_t reg);
+    /* A register of the CPU, by the number that instructions have for it, is read or written by the instruction at the pc: whether it is the
+       machine's to answer for. */
+    bool (*register_in)(struct trapline_machine *machine, uint32_t number, uint64_t *value);
+    bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
 };
 
 #include "calls.h"
@@ -175,6 +179,127 @@ static void move_to_end(TCGContext *s, TCGOp *before, TCGOp *last)
     } while (op != last);
 }
 
+#if defined(TARGET_PPC)
+/*
+ * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a number, or sets the
+ * decrementer, first asks the machine. Its answer is put where the instruction then finds it; a random number goes to its register at once.
+ * Hints of priority, which the library takes for the end of a run, do here what they do to the register that holds the priority, and no more.
+ */
+#define NUMBER_OF(word) (((word) >> 16 & 0x1f) | ((word) >> 6 & 0x3e0))
+#define IS_READ(word) (((word) & 0xfc0007fe) == 0x7c0002a6 || ((word) & 0xfc0007fe) == 0x7c0002e6)
+#define IS_WRITE(word) (((word) & 0xfc0007fe) == 0x7c0003a6)
+#define IS_RANDOM(word) (((word) & 0xfc1cffff) == 0x7c0005e6)
+#define IS_HINT(word) (((word) & 0xfc0007ff) == 0x7c000378)
+/* Behind the numbers of all others (cpu/ppc/state.rs). */
+#define RANDOM 1024
+
+static bool is_answered(uint32_t number)
+{
+    return number == SPR_DECR || number == SPR_VTBL || number == SPR_VTBU;
+}
+
+static void answer_before(CPUPPCState *env, uint64_t machine, uint64_t pc, uint64_t word)
+{
+    struct trapline_machine *from = (struct trapline_machine *)(uintptr_t)machine;
+    uint32_t number = NUMBER_OF(word);
+    uint64_t value = ~UINT64_C(0);
+
+    env->nip = (target_ulong)pc;
+    if (IS_RANDOM(word)) {
+        from->register_in(from, RANDOM, &value);
+        env->gpr[word >> 21 & 31] = (target_ulong)((word >> 16 & 3) == 0 ? (uint32_t)value : value);
+    } else if (number == SPR_DECR && msr_pr) {
+        return;
+    } else if (IS_WRITE(word)) {
+        from->register_out(from, number, env->gpr[word >> 21 & 31]);
+    } else if (from->register_in(from, number, &value)) {
+        env->spr[number] = (target_ulong)value;
+    }
+}
+
+static void call_before(TCGContext *s, struct trapline_machine *machine, uint64_t pc, uint32_t word)
+{
+    void *key = (void *)(uintptr_t)answer_before;
+    TCGv_i64 arguments[3];
+    TCGTemp *all[4];
+
+    if (g_hash_table_lookup(s->helper_table, key) == NULL) {
+        struct helper *own = g_malloc(sizeof(*own));
+        *own = (struct helper){
+            key, g_strdup("answer_before"), 0, dh_sizemask(void, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2) | dh_sizemask(i64, 3) | dh_sizemask(i64, 4),
+        };
+        g_hash_table_insert(s->helper_table, key, own);
+        g_hash_table_insert(s->custom_helper_infos, key, own);
+    }
+    arguments[0] = tcg_const_i64(s, (uintptr_t)machine);
+    arguments[1] = tcg_const_i64(s, pc);
+    arguments[2] = tcg_const_i64(s, word);
+    all[0] = tcgv_ptr_temp(s, s->cpu_env);
+    for (int n = 0; n < 3; n++) {
+        all[n + 1] = tcgv_i64_temp(s, arguments[n]);
+    }
+    tcg_gen_callN(s, key, NULL, 4, all);
+    for (int n = 0; n < 3; n++) {
+        tcg_temp_free_i64(s, arguments[n]);
+    }
+}
+
+#if defined(TARGET_PPC64)
+/* By the number of the register that the hint names three times; 0: none of these, or not the user's to set. */
+static unsigned priority(CPUPPCState *env, unsigned register_number)
+{
+    static const uint8_t everybodys[32] = {[1] = 2, [6] = 3, [2] = 4}, kernels[32] = {[31] = 1, [5] = 5, [3] = 6, [7] = 7};
+    return everybodys[register_number] ? everybodys[register_number] : msr_pr ? 0 : kernels[register_number];
+}
+
+static void hint(TCGContext *s, CPUPPCState *env, unsigned register_number)
+{
+    unsigned new = priority(env, register_number);
+    TCGv_i64 all;
+
+    if (new) {
+        all = tcg_temp_new_i64(s);
+        tcg_gen_ld_i64(s, all, s->cpu_env, offsetof(CPUPPCState, spr[SPR_PPR]));
+        tcg_gen_andi_i64(s, all, all, ~UINT64_C(0x001c000000000000));
+        tcg_gen_ori_i64(s, all, all, (uint64_t)new << 50);
+        tcg_gen_st_i64(s, all, s->cpu_env, offsetof(CPUPPCState, spr[SPR_PPR]));
+        tcg_temp_free_i64(s, all);
+    }
+}
+#endif
+
+/* True: that was all of the instruction. */
+static bool answered(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
+{
+    CPUPPCState *env = cpu->env_ptr;
+    uint32_t word = cpu_ldl_code(env, db->pc_next);
+
+    if (env->hflags & (1 << MSR_LE)) {
+        word = bswap32(word);
+    }
+    if ((IS_READ(word) || IS_WRITE(word)) && is_answered(NUMBER_OF(word))) {
+        call_before(s, machine, db->pc_next, word);
+        return false;
+    }
+#if defined(TARGET_PPC64)
+    /* Of a stepped instruction the library makes the step, too. */
+    if (msr_se || msr_be) {
+        return false;
+    }
+    if (IS_RANDOM(word)) {
+        call_before(s, machine, db->pc_next, word);
+        return true;
+    }
+    if (IS_HINT(word) && (word >> 21 & 31) == (word >> 16 & 31) && (word >> 21 & 31) == (word >> 11 & 31) && (word >> 21 & 31) != 0) {
+        hint(s, env, word >> 21 & 31);
+        return true;
+    }
+#endif
+    return false;
+}
+#define INSTRUCTION_BYTES 4
+#endif
+
 static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu)
 {
     CPUBreakpoint *breakpoint;
@@ -280,7 +405,7 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 }
 #endif
 
-static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, bool checks)
+static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     struct uc_struct *uc = cpu->uc;
     int left;
@@ -296,7 +421,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
                 break;
             }
         }
-        if (!checks) {
+        if (machine) {
             uc->no_exit_request = true;
             left = left_to_us(db, cpu);
             if (left) {
@@ -310,7 +435,12 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
                 break;
             }
         }
-        ops->translate_insn(db, cpu);
+#ifdef INSTRUCTION_BYTES
+        if (machine && answered(uc->tcg_ctx, machine, db, cpu)) {
+            db->pc_next += INSTRUCTION_BYTES;
+        } else
+#endif
+            ops->translate_insn(db, cpu);
         if (db->is_jmp == DISAS_NEXT && (tcg_op_buf_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
             db->is_jmp = DISAS_TOO_MANY;
         }
@@ -342,7 +472,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
 
     if (machine == NULL) {
         gen_tb_start(s, tb);
-        translate(ops, db, cpu, true);
+        translate(ops, db, cpu, NULL);
         gen_tb_end(s, tb, db->num_insns);
         hooked_regions_check(uc, tb->pc, tb->size);
         return;
@@ -371,7 +501,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         counted = count_inline(s, tb->pc);
         gen_set_label(s, body);
     }
-    translate(ops, db, cpu, false);
+    translate(ops, db, cpu, machine);
     call_ours(s);
 #ifdef TARGET_AARCH64
     ask_less(s, machine);

@@ -1,0 +1,211 @@
+//! The device tree of the `powernv` board: memory, one CPU and what it can do, and the firmware with its console.
+//!
+//! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree; of the CPU's features
+//! arch/powerpc/kernel/dt_cpu_ftrs.c.
+
+use super::RANDOM_SEED;
+use crate::devices::decrementer;
+use std::ops::Range;
+use vm_fdt::{Error, FdtWriter};
+
+/// A board as it is to be told to a kernel.
+#[derive(Clone, Debug)]
+pub struct Tree<'a> {
+    /// Bytes of RAM, from 0 on.
+    pub ram: u64,
+    /// Where the firmware lies; its entry comes first.
+    pub firmware: Range<u64>,
+    /// The command line.
+    pub command_line: &'a str,
+    /// Where the initial file system lies; empty: there is none.
+    pub initrd: Range<u64>,
+}
+
+/// What the CPU can do: a name, the version of the ISA that has it, who may use it (1 programs, 2 a kernel, 4 a hypervisor), whether these two
+/// must do something for it (1: set the bit in the register for that; 2: they know what), that bit for each, and that in what programs are told.
+type Feature = (&'static str, u32, u32, Option<u32>, Option<u32>, Option<u32>, Option<u32>, Option<u32>);
+
+/// Those of the ISA 3.0 that the core has. Not among them: prefixed instructions, `scv`, and messages between CPUs.
+#[rustfmt::skip]
+const FEATURES: &[Feature] = &[
+    // name                         isa     whose   hypervisor  kernel      its bit     its bit     programs'
+    ("hypervisor",                  2050,   4,      Some(2),    None,       None,       None,       None),
+    ("big-endian",                  2020,   7,      Some(2),    Some(2),    None,       None,       None),
+    ("little-endian",               2050,   7,      Some(2),    Some(2),    None,       None,       Some(1)),
+    ("interrupt-facilities",        2050,   6,      Some(2),    Some(2),    None,       None,       None),
+    ("timer-facilities",            2050,   7,      Some(2),    Some(2),    None,       None,       None),
+    ("debug-facilities",            2050,   6,      Some(2),    Some(2),    None,       None,       None),
+    ("come-from-address-register",  2050,   6,      Some(2),    Some(2),    None,       None,       None),
+    ("floating-point",              2020,   7,      Some(1),    None,       Some(0),    None,       Some(27)),
+    ("vector",                      2030,   7,      Some(1),    None,       Some(1),    None,       Some(28)),
+    ("vector-scalar",               2060,   7,      Some(1),    None,       Some(1),    None,       Some(7)),
+    ("vector-crypto",               2070,   7,      Some(1),    None,       Some(1),    None,       Some(57)),
+    ("mmu-radix",                   3000,   6,      Some(2),    Some(2),    None,       None,       None),
+    ("no-execute",                  2010,   6,      None,       Some(2),    None,       None,       None),
+    ("data-stream-control-register", 2050,  7,      Some(1),    Some(1),    Some(2),    Some(2),    Some(61)),
+    ("target-address-register",     2070,   7,      Some(1),    Some(1),    Some(8),    Some(8),    Some(58)),
+    ("fixed-point-v3",              3000,   7,      None,       None,       None,       None,       None),
+    ("floating-point-v3",           3000,   7,      None,       None,       None,       None,       None),
+    ("branch-v3",                   3000,   7,      None,       None,       None,       None,       None),
+    ("vector-v3",                   3000,   7,      None,       None,       None,       None,       None),
+];
+
+const HERTZ: u32 = 1_000_000_000;
+const CACHE_LINE: u32 = 128;
+const CACHE: u32 = 32 << 10;
+
+/// The state to sleep in: `stop`, which keeps everything and goes on behind itself.
+mod sleep {
+    pub const FLAGS: u32 = 0x0010_0000;
+    pub const LATENCY: u32 = 1_000;
+    pub const RESIDENCY: u32 = 10_000;
+    pub const NAME: &str = "stop0_lite";
+    /// Of the register that says how deep: nothing is lost, and no exception is needed to come back.
+    pub const DEPTH: u64 = 0;
+    pub const DEPTH_BITS: u64 = 0x003f_ffff;
+}
+
+impl Tree<'_> {
+    /// The tree in the form in which it lies in memory.
+    pub fn flatten(&self) -> Result<Vec<u8>, String> {
+        self.write().map_err(|error| format!("the device tree cannot be made: {error}"))
+    }
+
+    fn write(&self) -> Result<Vec<u8>, Error> {
+        let mut fdt = FdtWriter::new()?;
+        let root = fdt.begin_node("")?;
+        fdt.property_u32("#address-cells", 2)?;
+        fdt.property_u32("#size-cells", 2)?;
+        fdt.property_string("compatible", "ibm,powernv")?;
+        fdt.property_string("model", "trapline powernv")?;
+        // The kernel leaves the firmware alone.
+        fdt.property_array_u64("reserved-ranges", &[self.firmware.start, self.firmware.end - self.firmware.start])?;
+        self.chosen(&mut fdt)?;
+        self.memory(&mut fdt)?;
+        cpus(&mut fdt)?;
+        interrupts(&mut fdt)?;
+        ports(&mut fdt)?;
+        self.firmware(&mut fdt)?;
+        fdt.end_node(root)?;
+        fdt.finish()
+    }
+
+    fn chosen(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let chosen = fdt.begin_node("chosen")?;
+        fdt.property_string("bootargs", self.command_line)?;
+        fdt.property_string("linux,stdout-path", "/ibm,opal/consoles/serial@0")?;
+        if !self.initrd.is_empty() {
+            fdt.property_u64("linux,initrd-start", self.initrd.start)?;
+            fdt.property_u64("linux,initrd-end", self.initrd.end)?;
+        }
+        fdt.property("rng-seed", RANDOM_SEED)?;
+        fdt.end_node(chosen)
+    }
+
+    fn memory(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let memory = fdt.begin_node("memory@0")?;
+        fdt.property_string("device_type", "memory")?;
+        fdt.property_array_u64("reg", &[0, self.ram])?;
+        fdt.property_u32("ibm,chip-id", 0)?;
+        fdt.end_node(memory)
+    }
+
+    fn firmware(&self, fdt: &mut FdtWriter) -> Result<(), Error> {
+        let opal = fdt.begin_node("ibm,opal")?;
+        fdt.property_string("compatible", "ibm,opal-v3")?;
+        fdt.property_u64("opal-base-address", self.firmware.start)?;
+        fdt.property_u64("opal-entry-address", self.firmware.start)?;
+        fdt.property_u64("opal-runtime-size", self.firmware.end - self.firmware.start)?;
+        let consoles = fdt.begin_node("consoles")?;
+        fdt.property_u32("#address-cells", 1)?;
+        fdt.property_u32("#size-cells", 0)?;
+        let console = fdt.begin_node("serial@0")?;
+        fdt.property_string("compatible", "ibm,opal-console-raw")?;
+        fdt.property_string("device_type", "serial")?;
+        fdt.property_u32("reg", 0)?;
+        fdt.end_node(console)?;
+        fdt.end_node(consoles)?;
+        let power = fdt.begin_node("power-mgt")?;
+        fdt.property_array_u32("ibm,cpu-idle-state-flags", &[sleep::FLAGS])?;
+        fdt.property_array_u32("ibm,cpu-idle-state-latencies-ns", &[sleep::LATENCY])?;
+        fdt.property_array_u32("ibm,cpu-idle-state-residency-ns", &[sleep::RESIDENCY])?;
+        fdt.property_string("ibm,cpu-idle-state-names", sleep::NAME)?;
+        fdt.property_array_u64("ibm,cpu-idle-state-psscr", &[sleep::DEPTH])?;
+        fdt.property_array_u64("ibm,cpu-idle-state-psscr-mask", &[sleep::DEPTH_BITS])?;
+        fdt.end_node(power)?;
+        fdt.end_node(opal)
+    }
+}
+
+fn cpus(fdt: &mut FdtWriter) -> Result<(), Error> {
+    let cpus = fdt.begin_node("cpus")?;
+    fdt.property_u32("#address-cells", 1)?;
+    fdt.property_u32("#size-cells", 0)?;
+    let cpu = fdt.begin_node("PowerPC,POWER9@0")?;
+    fdt.property_string("device_type", "cpu")?;
+    fdt.property_string("status", "okay")?;
+    let zero = ["reg", "ibm,ppc-interrupt-server#s", "ibm,pir", "ibm,chip-id"];
+    let lines = ["d-cache-block-size", "i-cache-block-size", "d-cache-line-size", "i-cache-line-size"];
+    let numbers = zero.map(|name| (name, 0)).into_iter().chain(lines.map(|name| (name, CACHE_LINE))).chain([
+        ("timebase-frequency", decrementer::HERTZ),
+        ("clock-frequency", HERTZ),
+        ("d-cache-size", CACHE),
+        ("i-cache-size", CACHE),
+        ("ibm,slb-size", 32),
+        ("ibm,mmu-pid-bits", 20),
+        ("ibm,mmu-lpid-bits", 12),
+    ]);
+    for (name, value) in numbers {
+        fdt.property_u32(name, value)?;
+    }
+    // Sizes of pages are not told: the property's name has 32 letters, which the writer of trees does not take. The kernel then has 4 and 64 KiB.
+    fdt.end_node(cpu)?;
+    features(fdt)?;
+    fdt.end_node(cpus)
+}
+
+fn features(fdt: &mut FdtWriter) -> Result<(), Error> {
+    let features = fdt.begin_node("ibm,powerpc-cpu-features")?;
+    fdt.property_string("compatible", "ibm,powerpc-cpu-features")?;
+    fdt.property_string("device_type", "cpu-features")?;
+    fdt.property_string("display-name", "POWER9")?;
+    fdt.property_u32("isa", 3000)?;
+    for (name, isa, whose, hypervisor, kernel, hypervisors_bit, kernels_bit, programs_bit) in FEATURES {
+        let feature = fdt.begin_node(name)?;
+        fdt.property_u32("isa", *isa)?;
+        fdt.property_u32("usable-privilege", *whose)?;
+        let further = [
+            ("hv-support", hypervisor),
+            ("os-support", kernel),
+            ("hfscr-bit-nr", hypervisors_bit),
+            ("fscr-bit-nr", kernels_bit),
+            ("hwcap-bit-nr", programs_bit),
+        ];
+        for (name, value) in further {
+            if let Some(value) = value {
+                fdt.property_u32(name, *value)?;
+            }
+        }
+        fdt.end_node(feature)?;
+    }
+    fdt.end_node(features)
+}
+
+/// A controller there must be; nothing is on its lines.
+fn interrupts(fdt: &mut FdtWriter) -> Result<(), Error> {
+    let controller = fdt.begin_node("interrupt-controller@0")?;
+    fdt.property_string("compatible", "ibm,opal-intc")?;
+    fdt.property_null("interrupt-controller")?;
+    fdt.property_u32("#interrupt-cells", 2)?;
+    fdt.property_array_u64("reg", &[0, 0])?;
+    fdt.end_node(controller)
+}
+
+/// The bus with the port that takes the status with which the machine ends.
+fn ports(fdt: &mut FdtWriter) -> Result<(), Error> {
+    let bus = fdt.begin_node("lpc@0")?;
+    fdt.property_string("compatible", "ibm,power8-lpc")?;
+    fdt.property_null("primary")?;
+    fdt.property_u32("ibm,chip-id", 0)?;
+    fdt.end_node(bus)
+}

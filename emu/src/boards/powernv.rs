@@ -1,0 +1,335 @@
+//! The `powernv` board, for stock kernels of 64-bit PowerPC: a bare machine whose kernel is its own hypervisor, with radix trees, a decrementer
+//! and no device but what its firmware offers. One CPU.
+//!
+//! The firmware is OPAL (skiboot's doc/opal-api): a console, power off, ports of an LPC bus, of which one takes the status with which the
+//! machine ends, and an interrupt controller that never has one. Its entry is a call of the hypervisor, which is answered here.
+
+use super::opal_tree::Tree;
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};
+use crate::clock::Ticks;
+use crate::config::Config;
+use crate::devices::decrementer::{self, Decrementer};
+use crate::devices::wire::Wire;
+use crate::error::MachineError;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+
+const MIB: u64 = 1 << 20;
+
+/// The board.
+pub static SPEC: Spec = Spec {
+    name: "powernv",
+    ram_start: 0,
+    ram: 512 * MIB,
+    least_ram: 256 * MIB,
+    most_ram: 2048 * MIB,
+    cpus: 1,
+    boot,
+    devices: |_| Box::new(PowerNv::default()),
+};
+
+/// The firmware, in memory that the kernel leaves alone.
+const FIRMWARE: u64 = 0x300_0000;
+const FIRMWARE_BYTES: u64 = 0x1_0000;
+/// `sc 1; blr`, with the highest byte first.
+const ENTRY: [u8; 8] = [0x44, 0, 0, 0x22, 0x4e, 0x80, 0, 0x20];
+
+/// The device tree has at most this.
+const TREE_BYTES: u64 = MIB;
+/// The longest command line, its end included.
+const COMMAND_LINE_BYTES: usize = 2048;
+
+/// The number of the interrupt of the decrementer (`cpu/ppc/deliver.rs`).
+const DECREMENTER: u32 = 0x900;
+/// The number by which instructions ask for random numbers (`cpu/ppc/state.rs`).
+const RANDOM: u32 = 1024;
+
+fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
+    if config.command_line.len() >= COMMAND_LINE_BYTES {
+        let (has, takes) = (config.command_line.len(), COMMAND_LINE_BYTES - 1);
+        return Err(MachineError::Config(format!("the command line has {has} bytes, Linux takes {takes}")));
+    }
+    if kernel_end > FIRMWARE {
+        return Err(MachineError::Config(format!(
+            "the kernel ends at {kernel_end:#x}, where the firmware begins is {FIRMWARE:#x}"
+        )));
+    }
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    let tree_at = FIRMWARE + MIB;
+    let initrd_at = tree_at + TREE_BYTES;
+    let end = initrd_at + initrd.len() as u64;
+    if end > ram {
+        let bytes = initrd.len();
+        return Err(MachineError::Config(format!(
+            "an initial file system of {bytes} bytes has no room in {ram:#x} bytes of RAM"
+        )));
+    }
+    let tree =
+        Tree { ram, firmware: FIRMWARE..FIRMWARE + FIRMWARE_BYTES, command_line: &config.command_line, initrd: initrd_at..end };
+    let tree = tree.flatten().map_err(MachineError::Config)?;
+    if tree.len() as u64 > TREE_BYTES {
+        return Err(MachineError::Config(format!("the device tree has {} bytes, there is room for {TREE_BYTES}", tree.len())));
+    }
+    let pieces = vec![(FIRMWARE, ENTRY.to_vec()), (tree_at, tree), (initrd_at, initrd.to_vec())];
+    Ok(Boot { pieces, info: tree_at })
+}
+
+// What a call gives back, where that is not a number.
+const SUCCESS: i64 = 0;
+const PARAMETER: i64 = -1;
+
+const NOTHING_NEW: i64 = -10;
+const UNSUPPORTED: i64 = -7;
+
+/// OPAL's calls, by their numbers (skiboot's opal-api.h). All of these are told to be there.
+mod call {
+    pub const CONSOLE_WRITE: u64 = 1;
+    pub const CONSOLE_READ: u64 = 2;
+    pub const POWER_DOWN: u64 = 5;
+    pub const REBOOT: u64 = 6;
+    pub const POLL_EVENTS: u64 = 10;
+    pub const CONSOLE_WRITE_BUFFER_SPACE: u64 = 25;
+    pub const QUERY_CPU_STATUS: u64 = 42;
+    pub const LPC_READ: u64 = 67;
+    pub const LPC_WRITE: u64 = 68;
+    pub const REINIT_CPUS: u64 = 70;
+    pub const CHECK_TOKEN: u64 = 80;
+    pub const GET_MSG: u64 = 85;
+    pub const CONSOLE_FLUSH: u64 = 117;
+    pub const INT_GET_XIRR: u64 = 122;
+    pub const INT_SET_CPPR: u64 = 123;
+    pub const INT_EOI: u64 = 124;
+    pub const INT_SET_MFRR: u64 = 125;
+    pub const QUIESCE: u64 = 158;
+
+    pub const ALL: &[u64] = &[
+        CONSOLE_WRITE,
+        CONSOLE_READ,
+        POWER_DOWN,
+        REBOOT,
+        POLL_EVENTS,
+        CONSOLE_WRITE_BUFFER_SPACE,
+        QUERY_CPU_STATUS,
+        LPC_READ,
+        LPC_WRITE,
+        REINIT_CPUS,
+        CHECK_TOKEN,
+        GET_MSG,
+        CONSOLE_FLUSH,
+        INT_GET_XIRR,
+        INT_SET_CPPR,
+        INT_EOI,
+        INT_SET_MFRR,
+        QUIESCE,
+    ];
+}
+
+/// The kernel gives its own addresses; untranslated they are physical ones but for the highest bits.
+const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
+/// A CPU that has been started.
+const STARTED: u8 = 3;
+/// As much as is taken from the console's reader or writer at once.
+const CONSOLE_BYTES: u64 = 4096;
+/// On the LPC bus: the space of ports, and the port that takes the status with which the machine ends.
+const PORTS: u64 = 1;
+const EXIT_STATUS: u64 = 0xf4;
+
+/// The board's state.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerNv {
+    decrementer: Decrementer,
+    /// The time when it was last here.
+    now: Ticks,
+    sent: Vec<u8>,
+    typed: Wire,
+    /// What the next random number is made of.
+    random: u64,
+    /// Below this priority the CPU takes interrupts.
+    priority: u8,
+    exit_status: u8,
+    off: bool,
+}
+
+impl PowerNv {
+    /// SplitMix64: the same numbers in every run.
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn answer(&mut self, at: At, arguments: [u64; 5], memory: &mut dyn Memory) -> Result<i64, Fault> {
+        let [number, first, second, third, fourth] = arguments;
+        Ok(match number {
+            call::CONSOLE_WRITE => {
+                let bytes = words::get(memory, second)?.min(CONSOLE_BYTES);
+                let mut text = vec![0; bytes as usize];
+                memory.read(third & PHYSICAL, &mut text)?;
+                self.sent.extend(text);
+                words::put(memory, second, bytes)?;
+                SUCCESS
+            }
+            call::CONSOLE_READ => {
+                let most = words::get(memory, second)?.min(CONSOLE_BYTES);
+                let mut text = Vec::new();
+                while (text.len() as u64) < most
+                    && let Some(byte) = self.typed.take(at.now)
+                {
+                    text.push(byte);
+                }
+                memory.write(third & PHYSICAL, &text)?;
+                words::put(memory, second, text.len() as u64)?;
+                SUCCESS
+            }
+            call::POWER_DOWN | call::REBOOT => {
+                self.off = true;
+                SUCCESS
+            }
+            call::POLL_EVENTS => {
+                if first != 0 {
+                    words::put(memory, first, 0)?;
+                }
+                SUCCESS
+            }
+            call::CONSOLE_WRITE_BUFFER_SPACE => {
+                words::put(memory, second, CONSOLE_BYTES)?;
+                SUCCESS
+            }
+            call::QUERY_CPU_STATUS if first == 0 => {
+                memory.write(second & PHYSICAL, &[STARTED])?;
+                SUCCESS
+            }
+            call::QUERY_CPU_STATUS => PARAMETER,
+            call::LPC_READ => {
+                // Nothing is there; the answer is a number of 32 bits.
+                memory.write(fourth & PHYSICAL, &[0xff; 4])?;
+                SUCCESS
+            }
+            call::LPC_WRITE => {
+                if (second, third) == (PORTS, EXIT_STATUS) {
+                    self.exit_status = fourth as u8;
+                }
+                SUCCESS
+            }
+            call::REINIT_CPUS | call::CONSOLE_FLUSH | call::QUIESCE => SUCCESS,
+            call::CHECK_TOKEN => call::ALL.contains(&first).into(),
+            call::GET_MSG => NOTHING_NEW,
+            call::INT_GET_XIRR => {
+                // The priority, and no source.
+                memory.write(first & PHYSICAL, &[self.priority, 0, 0, 0])?;
+                SUCCESS
+            }
+            call::INT_SET_CPPR => {
+                self.priority = first as u8;
+                SUCCESS
+            }
+            call::INT_EOI => {
+                self.priority = (first >> 24) as u8;
+                SUCCESS
+            }
+            // With one CPU there is nobody to interrupt.
+            call::INT_SET_MFRR => SUCCESS,
+            _ => UNSUPPORTED,
+        })
+    }
+}
+
+/// Numbers that the firmware is given and gives have their highest byte first.
+mod words {
+    use super::{ByteOrder, Fault, Memory, PHYSICAL};
+
+    pub fn get(memory: &mut dyn Memory, address: u64) -> Result<u64, Fault> {
+        let mut bytes = [0; 8];
+        memory.read(address & PHYSICAL, &mut bytes)?;
+        Ok(ByteOrder::Big.number(&bytes))
+    }
+
+    pub fn put(memory: &mut dyn Memory, address: u64, value: u64) -> Result<(), Fault> {
+        let mut bytes = [0; 8];
+        ByteOrder::Big.put(value, &mut bytes);
+        memory.write(address & PHYSICAL, &bytes)
+    }
+}
+
+impl Board for PowerNv {
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        match register {
+            decrementer::NUMBER => Some(self.decrementer.value(at.now).into()),
+            RANDOM => Some(self.next_random()),
+            _ => decrementer::time_base(register, at.now),
+        }
+    }
+
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        let is_decrementer = register == decrementer::NUMBER;
+        if is_decrementer {
+            self.decrementer.set(value as u32, at.now);
+            self.now = at.now;
+        }
+        is_decrementer
+    }
+
+    /// What cannot be read or written where the kernel says is its own fault.
+    fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
+        let mut arguments = [0; 5];
+        for (to, from) in arguments.iter_mut().zip(call.arguments) {
+            *to = *from;
+        }
+        let answer = self.answer(at, arguments, call.memory).unwrap_or(PARAMETER);
+        vec![answer.cast_unsigned()]
+    }
+
+    fn advance(&mut self, at: At) {
+        self.now = at.now;
+    }
+
+    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
+        self.decrementer.next_event(self.now)
+    }
+
+    fn pending(&self, _cpu: usize) -> Option<Ticks> {
+        self.decrementer.asks(self.now).then_some(self.now)
+    }
+
+    /// It goes on asking until it is set.
+    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
+        self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER))
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sent)
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.typed.send(bytes);
+    }
+
+    fn unread_input(&self) -> usize {
+        self.typed.waiting()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.typed.end();
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.off.then_some(self.exit_status)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = PowerNv::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if devices.now >= LAST_TIME {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Gives an exception or interrupt to the guest as the CPU would: to its vector at the bottom of memory.
+
+use super::state::{HSRR0, HSRR1, LPCR, MSR, MSR_DR, MSR_HV, MSR_IR, MSR_LE, MSR_ME, MSR_SF, SRR0, SRR1, set_msr};
+use super::trap::{DATA, EMULATION, FETCH, PROGRAM, SYSTEM_CALL, TRACE};
+use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::CoreState;
+
+/// The interrupt of a device.
+const EXTERNAL: u64 = 0x500;
+/// The decrementer's.
+pub const DECREMENTER: u32 = 0x900;
+
+// In the control of partitions: a device's interrupt goes by SRR0; exceptions out of translated code stay translated.
+const EXTERNAL_BY_SRR: u64 = 8;
+const WITH_TRANSLATION: u64 = 3 << 23;
+/// Where these then go.
+const TRANSLATED_VECTORS: u64 = 0xc000_0000_0000_4000;
+
+/// What of the machine state goes to SRR1.
+const KEPT: u64 = !0x783f_0000;
+
+/// The core's numbers and the architecture's vectors, and whether it is one of the hypervisor's.
+#[rustfmt::skip]
+const VECTORS: &[(u32, u64, bool)] = &[
+    (DATA,        0x300, false),
+    (FETCH,       0x400, false),
+    (5,           0x600, false), // alignment
+    (PROGRAM,     0x700, false),
+    (7,           0x800, false), // floating point is off
+    (SYSTEM_CALL, 0xc00, false),
+    (65,          0x380, false), // segment of data
+    (66,          0x480, false), // segment of code
+    (TRACE,       0xd00, false),
+    (73,          0xf20, false), // vectors are off
+    (94,          0xf40, false), // VSX is off
+    (95,          0xf60, false), // a facility is off
+    (EMULATION,   0xe40, true),
+    (98,          0xf80, true),
+];
+
+/// The bits in SRR1 that say what a program interrupt is, by the error code.
+fn reason(exception: &Exception) -> u64 {
+    let error = exception.error.unwrap_or(0);
+    match exception.vector {
+        FETCH => u64::from(error),
+        PROGRAM => match error & !15 {
+            0x10 => 0x10_0000,
+            0x30 => 0x4_0000,
+            0x40 => 0x2_0000,
+            _ => 0x8_0000,
+        },
+        _ => 0,
+    }
+}
+
+/// Delivers, in the kernel's own order of bytes: on a bare machine the firmware has set that for all exceptions.
+pub fn deliver<const LITTLE: bool>(
+    cpu: &TrapContext,
+    _: &mut CoreState,
+    _: &Ram,
+    exception: Exception,
+    resume: u64,
+) -> Result<(), Shutdown> {
+    let control = cpu.handle().live64(LPCR);
+    let (vector, is_hypervisors) = if exception.external {
+        match exception.vector {
+            DECREMENTER => (DECREMENTER.into(), false),
+            // Whichever it is, a controller tells.
+            _ => (EXTERNAL, control & EXTERNAL_BY_SRR == 0),
+        }
+    } else {
+        let row = VECTORS.iter().find(|(number, ..)| *number == exception.vector);
+        let (_, vector, is_hypervisors) =
+            row.ok_or_else(|| Shutdown { why: format!("exception {} of the core has no vector", exception.vector) })?;
+        (*vector, *is_hypervisors)
+    };
+    let old = cpu.handle().live64(MSR);
+    let (to_pc, to_state) = if is_hypervisors { (HSRR0, HSRR1) } else { (SRR0, SRR1) };
+    cpu.set_live64(to_pc, resume);
+    cpu.set_live64(to_state, old & KEPT | reason(&exception));
+    let order = if LITTLE { MSR_LE } else { 0 };
+    let translated = MSR_IR | MSR_DR;
+    if control & WITH_TRANSLATION == WITH_TRANSLATION && old & translated == translated {
+        set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | translated | order);
+        cpu.set_pc(TRANSLATED_VECTORS + vector);
+    } else {
+        set_msr(cpu, MSR_SF | MSR_HV | MSR_ME | order);
+        cpu.set_pc(vector);
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! 64-bit PowerPC in both orders of bytes, in the hypervisor's state as on a bare machine: the same rooms as every ISA, and `boot.rs`,
+//! `check.rs` and `paging.rs` of their own.
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod named;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::moment::Moments;
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+use trapline_isa::ppc::abi::r;
+use trapline_isa::regs::Reg;
+
+/// The low byte first.
+pub static PPC64LE: Model = Model {
+    arch: Arch::Ppc64le,
+    choices: &[Choice::of("power9", &core::LITTLE)],
+    usual: |_| "power9",
+    self_check: check::self_check,
+    exceptions: Exceptions {
+        arrived: trap::trap,
+        arrived_invalid: trap::invalid,
+        system_call: Some(trap::SYSTEM_CALL),
+        stepping: trap::stepping,
+        step: |_| super::Exception::of(trap::TRACE),
+        deliver: deliver::deliver::<true>,
+        forget: trap::forget,
+        fault_address: |handle| handle.live64(state::DAR),
+    },
+    interrupts: Interrupts {
+        can_be_taken: |handle, _| !trap::interrupts_off(handle),
+        are_off: trap::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        wake_though_off: true,
+    },
+    translate: paging::translate,
+    window: Window {
+        start: |_| window::WINDOW_START,
+        most: window::WINDOW_MOST,
+        // Blocks of 2 MiB in a table of the guest's own.
+        table_bytes: |_| 0,
+        prepare: |_, _| (),
+        clear: window::clear,
+        show: window::show_window,
+        hide: window::hide_window,
+        tables_in_force: Some(window::tables_in_force),
+        missed: window::missed,
+    },
+    entry: Entry { table_bytes: 0, enter: boot::enter::<true> },
+    registers: Registers {
+        pc: Handle::pc,
+        saved_pc: state::saved_pc,
+        in_kernel: trap::in_kernel,
+        get: state::get,
+        set: state::set,
+        dump: state::dump,
+    },
+    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    instructions: Instructions::NONE,
+    firmware: Firmware { arguments: OPAL, results: &[r(3)] },
+    named: named::NAMED,
+};
+
+/// The number of a call, and what it is given.
+const OPAL: &[Reg] = &[r(0), r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)];

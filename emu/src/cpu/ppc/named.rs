@@ -1,0 +1,123 @@
+//! The architectural state by names, for snapshots: registers where they lie in the core's state.
+//!
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
+//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+
+use super::state::{self, MSR, set_msr};
+use crate::cpu::{Named, named};
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::surgery::CoreState;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterPPC;
+
+/// The functions of this file. Nothing is held once for all CPUs.
+pub const NAMED: Named = Named {
+    save,
+    check: |values| numbers(values).map(|_| ()),
+    load,
+    save_shared: |_| Values::default(),
+    check_shared: |values| values.read([].into_iter()).map(|_| ()),
+    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+};
+
+/// A value: its name, where it lies, its bytes, the bits that it may have.
+struct Field {
+    name: String,
+    at: usize,
+    bytes: usize,
+    bits: u128,
+}
+
+const WORD: u128 = u64::MAX as u128;
+const HALF: u128 = u32::MAX as u128;
+
+/// What there is once.
+#[rustfmt::skip]
+const SINGLE: &[(&str, usize, usize, u128)] = &[
+    ("nip",                 state::PC,          8,  WORD),
+    ("msr",                 MSR,                8,  WORD),
+    ("link",                512,                8,  WORD),
+    ("ctr",                 520,                8,  WORD),
+    ("cfar",                560,                8,  WORD),
+    ("xer",                 568,                8,  WORD),
+    ("xer.so",              576,                8,  1),
+    ("xer.ov",              584,                8,  1),
+    ("xer.ca",              592,                8,  1),
+    ("xer.ov32",            600,                8,  1),
+    ("xer.ca32",            608,                8,  1),
+    ("reserved.address",    state::RESERVATION, 8,  WORD),
+    ("reserved.value",      624,                8,  WORD),
+    ("reserved.value2",     632,                8,  WORD),
+    ("vscr",                state::VSCR,        4,  HALF),
+    ("vscr.sat",            state::VSCR_SAT,    16, u128::MAX),
+    ("fpscr",               state::FPSCR,       8,  WORD),
+];
+
+const CONDITIONS: usize = 8;
+const SPECIALS: usize = 1024;
+const VECTORS: usize = 64;
+
+/// What the core keeps for itself: what it works out of other registers, and the last exception.
+const OWN: &[Range<usize>] = &[
+    688..700,                                 // the upper half of a result, and what the last access was
+    state::VSCR_SAT + 16..state::FPSCR,       // rounding and flags of arithmetic, which follow from the status
+    state::ERROR_CODE..state::ERROR_CODE + 4, // the last exception
+    state::FLAGS..state::FLAGS + 24,          // flags of the translator, which follow from the rest
+];
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    let mut add = |name: String, at, bytes, bits| fields.push(Field { name, at, bytes, bits });
+    for number in 0..usize::from(state::GENERAL) {
+        add(format!("gpr{number}"), state::REGS + 8 * number, 8, WORD);
+    }
+    for number in 0..CONDITIONS {
+        add(format!("cr{number}"), 528 + 4 * number, 4, 15);
+    }
+    for (name, at, bytes, bits) in SINGLE {
+        add(name.to_string(), *at, *bytes, *bits);
+    }
+    for number in 0..VECTORS {
+        add(format!("vsr{number}"), state::VECTORS + 16 * number, 16, u128::MAX);
+    }
+    for number in 0..SPECIALS {
+        add(format!("spr{number}"), state::special(number), 8, WORD);
+    }
+    fields
+});
+
+fn numbers(values: &Values) -> Result<Vec<u128>, String> {
+    values.read(FIELDS.iter().map(|field| Wanted { name: &field.name, bits: field.bits }))
+}
+
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
+    image.save(cpu.handle());
+    let mut values = Values::default();
+    for field in FIELDS.iter() {
+        let mut bytes = [0; 16];
+        image.read(field.at, &mut bytes[..field.bytes]);
+        let value = u128::from_le_bytes(bytes);
+        if value & !field.bits != 0 {
+            return Err(format!("the register `{}` is {value:#x}, which it should not be", field.name));
+        }
+        values.put(&*field.name, value);
+    }
+    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
+}
+
+fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
+    let numbers = numbers(values)?;
+    reset.restore(cpu.handle());
+    cpu.edit(|image| {
+        for (field, value) in FIELDS.iter().zip(&numbers) {
+            image.write(field.at, &value.to_le_bytes()[..field.bytes]);
+        }
+    });
+    // Through the core, which works out what follows from them.
+    let handle = cpu.handle();
+    cpu.write(RegisterPPC::FPSCR, handle.live64(state::FPSCR));
+    set_msr(cpu, handle.live64(MSR));
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What the library has for 64-bit PowerPC alone: its core. All else is where the core keeps it (`cpu/ppc/state.rs`).
+
+use super::kinds::{Library, Register};
+use super::line;
+use super::stores::Layout;
+use core::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use unicorn_engine_sys::{Arch, Mode, RegisterPPC};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_ppc64(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_ppc64(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_ppc64"]
+    safe static LAYOUT: line::Layout;
+    fn tlb_reset_dirty_ppc64(cpu: *mut c_void, host: usize, len: usize);
+}
+
+impl From<RegisterPPC> for Register {
+    fn from(register: RegisterPPC) -> Register {
+        Register(register as c_int)
+    }
+}
+
+/// A core of both byte orders: a bit of its state chooses.
+pub static LIBRARY: Library = Library {
+    arch: Arch::PPC,
+    mode: Mode(Mode::PPC64.0 | Mode::BIG_ENDIAN.0),
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_ppc64,
+    ram_address: qemu_ram_addr_from_host_ppc64,
+    live: OnceLock::new(),
+    // The sixth of ten: the hypervisor's kernel, translated.
+    live_translations: 96,
+    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64, place: OnceLock::new() },
+    layout: &LAYOUT,
+};

@@ -1,0 +1,50 @@
+/* What the assembly files of 64-bit PowerPC share: functions in either ABI, constants of 64 bits. */
+#pragma once
+
+	/* A function's symbol is its descriptor's, or its code's. */
+#if _CALL_ELF == 1
+#define CODE(name) .name
+	.macro function name
+	.pushsection .opd, "aw"
+	.globl \name
+	.type \name, @function
+	.size \name, 24
+\name:
+	.quad .\name, .TOC.@tocbase, 0
+	.popsection
+	.globl .\name
+	.type .\name, @function
+.\name:
+	.endm
+	.macro end name
+	.size .\name, . - .\name
+	.endm
+	/* Calls what a pointer in r12 leads to. */
+	.macro call_r12
+	ld r0, 0(r12)
+	mtctr r0
+	bctrl
+	.endm
+#else
+#define CODE(name) name
+	.macro function name
+	.globl \name
+	.type \name, @function
+\name:
+	.endm
+	.macro end name
+	.size \name, . - \name
+	.endm
+	.macro call_r12
+	mtctr r12
+	bctrl
+	.endm
+#endif
+
+	.macro load register value
+	lis \register, (\value)@highest
+	ori \register, \register, (\value)@higher
+	sldi \register, \register, 32
+	oris \register, \register, (\value)@high
+	ori \register, \register, (\value)@l
+	.endm

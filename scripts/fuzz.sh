@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The longest input that makes sense for each target.
-declare -A longest=([x86_rules]=64 [arm_rules]=64 [ppc_rules]=64 [s390_rules]=64 [kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048)
+declare -A longest=([x86_rules]=64 [arm_rules]=64 [ppc_rules]=64 [s390_rules]=64 [mips_rules]=64 [kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048)
 
 seconds=${1:?how many seconds for each target, or --keep}
 shift

@@ -10,8 +10,9 @@ use std::{env, fs, io};
 
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
-/// What that includes.
+/// What that includes, the last for one family.
 const CALLS: &str = "src/unicorn/translator/calls.h";
+const FOR_MIPS: &str = "src/unicorn/translator/mips.h";
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);
@@ -52,7 +53,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         _ => "i386",
     };
     let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
-    for source in [LOOP, CALLS] {
+    for source in [LOOP, CALLS, FOR_MIPS] {
         made_of += &fs::read_to_string(root.join(source))?;
     }
     for variable in ["CC", "CFLAGS"] {
@@ -83,6 +84,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         // Gives every function of the library the name that it has in this kind of CPU.
         build.flag("-include").flag(format!("{target}.h"));
         build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
+        build.define("TRAPLINE_MIPS", format!("trapline_mips_{target}").as_str());
         // The warnings are those of the library's headers.
         build.std("gnu11").pic(true).opt_level(2).debug(false).warnings(false).flag_if_supported("-mcx16");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;

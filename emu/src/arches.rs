@@ -8,12 +8,12 @@ use crate::boot::marks::{self, Marks};
 use crate::boot::whole::{self, Decompressor, Whole};
 use crate::error::{BootError, MachineError};
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_PPC, EM_PPC64, EM_S390, EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_S390, EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    crate::cpu::{Model, arm, arm64, ppc, x86},
+    crate::cpu::{Model, arm, arm64, mips, ppc, x86},
     crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, Mode},
 };
@@ -251,6 +251,90 @@ static S390X: Row = Row {
     disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, has_syntaxes: false },
 };
 
+static MIPS: Row = Row {
+    arch: Arch::Mips,
+    elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::WRAPPED),
+    decompressor: whole::none,
+    marks: &marks::mips::BIG_32,
+    first_functions: &["start_kernel"],
+    debian: "mips",
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &mips::MIPS,
+        #[cfg(feature = "cpu")]
+        program: &mips::core::LOOP_BIG_32,
+        bare: &bare::BIG_ENDIAN,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
+};
+
+static MIPSEL: Row = Row {
+    arch: Arch::Mipsel,
+    elf: Identity { machine: EM_MIPS, class: ELFCLASS32, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::WRAPPED),
+    decompressor: whole::none,
+    marks: &marks::mips::LITTLE_32,
+    first_functions: &["start_kernel"],
+    debian: "mipsel",
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &mips::MIPSEL,
+        #[cfg(feature = "cpu")]
+        program: &mips::core::LOOP_LITTLE_32,
+        bare: &bare::SPEC,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
+};
+
+static MIPS64: Row = Row {
+    arch: Arch::Mips64,
+    elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::WRAPPED),
+    decompressor: whole::none,
+    marks: &marks::mips::BIG_64,
+    first_functions: &["start_kernel"],
+    debian: "mips64",
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &mips::MIPS64,
+        #[cfg(feature = "cpu")]
+        program: &mips::core::LOOP_BIG_64,
+        bare: &bare::BIG_ENDIAN,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
+};
+
+static MIPS64EL: Row = Row {
+    arch: Arch::Mips64el,
+    elf: Identity { machine: EM_MIPS, class: ELFCLASS64, order: ELFDATA2LSB },
+    mapping_symbol: None,
+    raw_image: Some(&image::WRAPPED),
+    decompressor: whole::none,
+    marks: &marks::mips::LITTLE_64,
+    first_functions: &["start_kernel"],
+    debian: "mips64el",
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &mips::MIPS64EL,
+        #[cfg(feature = "cpu")]
+        program: &mips::core::LOOP_LITTLE_64,
+        bare: &bare::SPEC,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
+};
+
 /// The row of an ISA.
 pub fn of(arch: Arch) -> &'static Row {
     match arch {
@@ -263,6 +347,10 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Ppc64 => &PPC64,
         Arch::Ppc64le => &PPC64LE,
         Arch::S390x => &S390X,
+        Arch::Mips => &MIPS,
+        Arch::Mipsel => &MIPSEL,
+        Arch::Mips64 => &MIPS64,
+        Arch::Mips64el => &MIPS64EL,
     }
 }
 

@@ -32,6 +32,14 @@ pub enum Arch {
     Ppc64le,
     /// z/Architecture.
     S390x,
+    /// 32-bit MIPS, the high byte first.
+    Mips,
+    /// 32-bit MIPS, the low byte first.
+    Mipsel,
+    /// 64-bit MIPS, the high byte first.
+    Mips64,
+    /// 64-bit MIPS, the low byte first.
+    Mips64el,
 }
 
 impl Arch {
@@ -40,6 +48,7 @@ impl Arch {
     pub const ALL: &'static [Arch] = &[
         Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64, Arch::Ppc, Arch::Ppc64, Arch::Ppc64le,
         Arch::S390x,
+        Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el,
     ];
 
     /// The name that people type: `tiny/x86_64`.
@@ -54,6 +63,10 @@ impl Arch {
             Arch::Ppc64 => "ppc64",
             Arch::Ppc64le => "ppc64le",
             Arch::S390x => "s390x",
+            Arch::Mips => "mips",
+            Arch::Mipsel => "mipsel",
+            Arch::Mips64 => "mips64",
+            Arch::Mips64el => "mips64el",
         }
     }
 
@@ -74,6 +87,10 @@ impl Arch {
             Arch::Ppc64 => &crate::ppc::PPC64,
             Arch::Ppc64le => &crate::ppc::PPC64LE,
             Arch::S390x => &crate::s390::S390X,
+            Arch::Mips => &crate::mips::MIPS,
+            Arch::Mipsel => &crate::mips::MIPSEL,
+            Arch::Mips64 => &crate::mips::MIPS64,
+            Arch::Mips64el => &crate::mips::MIPS64EL,
         }
     }
 }
@@ -85,6 +102,8 @@ pub enum Emulation {
     Arm(crate::arm::emulate::Computation),
     /// In A64.
     Arm64(crate::arm64::emulate::Computation),
+    /// In any set of MIPS.
+    Mips(crate::mips::emulate::Computation),
     /// In any set of PowerPC.
     Ppc(crate::ppc::emulate::Computation),
     /// In z/Architecture.

@@ -18,6 +18,7 @@ pub mod function;
 pub mod insn;
 pub mod linux;
 pub mod mem;
+pub mod mips;
 pub mod plan;
 pub mod ppc;
 pub mod region;

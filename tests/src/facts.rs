@@ -72,7 +72,9 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Arm => &ARM,
         Arch::Thumb2 => &THUMB2,
         Arch::Ppc64le => &PPC64LE,
-        Arch::Ppc | Arch::Ppc64 | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
+        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
+            panic!("no built-in kernel for {} yet", arch.name())
+        }
     }
 }
 

@@ -57,6 +57,12 @@ pub const ORACLES: &[Oracle] = &[
         busybox: "busybox/busybox-s390x",
         stock: None,
     },
+    Oracle {
+        name: "6.1.0-50-4kc-malta",
+        image: "6.1.0-50-4kc-malta/vmlinuz-6.1.0-50-4kc-malta",
+        busybox: "busybox/busybox-mipsel",
+        stock: None,
+    },
 ];
 
 fn shared(folder: &str) -> PathBuf {

@@ -15,6 +15,7 @@ use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trapline_isa::mem::ByteOrder;
 
 /// The board in figures.
 pub static SPEC: Spec = Spec {
@@ -24,12 +25,23 @@ pub static SPEC: Spec = Spec {
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,
     cpus: 2,
-    boot: |config, _, _| boot(0, config),
+    boot: |config, _, _| boot(0, config, ByteOrder::Little),
     devices: |cpus| Box::new(Bare::new(cpus)),
 };
 
 /// The same where RAM does not start at 0 and the ports are in memory.
-pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RAM_START, config), ..SPEC };
+pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RAM_START, config, ByteOrder::Little), ..SPEC };
+
+/// The same for CPUs that read the high byte first.
+pub static BIG_ENDIAN: Spec = Spec { boot: |config, _, _| boot(0, config, ByteOrder::Big), ..SPEC };
+
+/// For ISAs of whose stock kernels no board is known yet.
+pub static NOT_FOR_LINUX: Spec = Spec {
+    boot: |_, _, _| {
+        Err(MachineError::Config("no board runs Linux kernels of this ISA yet; `trapline check` answers about them".into()))
+    },
+    ..SPEC
+};
 
 /// RAM that the guest is told of.
 pub const RAM_BYTES: u64 = 16 << 20;
@@ -92,20 +104,28 @@ impl Bare {
     }
 }
 
-fn boot(start: u64, config: &Config) -> Result<Boot, MachineError> {
+fn boot(start: u64, config: &Config, order: ByteOrder) -> Result<Boot, MachineError> {
     if config.initrd.is_some() {
         return Err(MachineError::Config("the bare board's kernel takes no initial file system".into()));
     }
     if config.command_line.len() >= COMMAND_LINE_BYTES {
         return Err(MachineError::Config(format!("the command line is longer than {} bytes", COMMAND_LINE_BYTES - 1)));
     }
-    let words = Bare::boot_info(start, config.cpus).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut words = vec![0; 4 * 5];
+    for (place, word) in words.chunks_exact_mut(4).zip(Bare::boot_info(start, config.cpus)) {
+        order.put(word.into(), place);
+    }
     let line = [config.command_line.as_bytes(), &[0]].concat();
     Ok(Boot { pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)], info: start + BOOT_INFO })
 }
 
 /// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's time.
+/// MIPS's Count, with one step in 10 nanoseconds.
 fn counter(register: u32, now: Ticks) -> Option<u64> {
+    const MIPS_COUNT: u32 = 1 << 16 | 9 << 3;
+    if register == MIPS_COUNT {
+        return Some(nanoseconds(now) / 10);
+    }
     const NANOSECONDS: u64 = 1_000_000_000;
     match Register::of(register)? {
         Register { op1: 3, crm: 0, op2: 0 } => Some(NANOSECONDS),

@@ -1,4 +1,4 @@
-//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture: one piece of memory with few
+//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture or MIPS: one piece of memory with few
 //! headers or none.
 //!
 //! Where it is linked comes from its own table of symbols, in which `_stext` follows the start closely
@@ -7,7 +7,7 @@
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
-use super::{Segment, vmlinuz, zimage};
+use super::{Segment, elf_wrapper, vmlinuz, zimage};
 use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::{Symbols, kallsyms};
@@ -35,7 +35,8 @@ const SPLIT: u64 = 0x1000_0000;
 
 /// The kernel in these bytes, if they are such an image.
 pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
-    let of = |row: &'static Row| row.raw_image.filter(|format| (format.is)(bytes)).map(|format| (row.arch, format));
+    let fits = |row: &Row| elf_wrapper::identity_of(bytes).is_none_or(|identity| identity == row.elf);
+    let of = |row: &'static Row| row.raw_image.filter(|format| (format.is)(bytes) && fits(row)).map(|format| (row.arch, format));
     let (arch, format) = arches::all().find_map(of)?;
     Some((format.read)(shelf, bytes).map(|raw| raw.into_image(arch)))
 }
@@ -53,6 +54,9 @@ pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
 /// What is in a vmlinuz of z/Architecture.
 pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
 
+/// What is in an ELF file around a decompressor.
+pub static WRAPPED: Format = Format { is: |bytes| elf_wrapper::identity_of(bytes).is_some(), read: wrapped };
+
 type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 
 /// An image whose place is known.
@@ -65,6 +69,8 @@ struct Raw {
     text_offset: u64,
     /// Where it is linked.
     start: u64,
+    /// Where it is entered, from its start.
+    entry: u64,
     symbols: Symbols,
 }
 
@@ -88,7 +94,7 @@ fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     if start < KERNEL_HALF {
         return Err(BootError::NoLinkAddress);
     }
-    Ok(Raw { bytes, size, text_offset, start, symbols })
+    Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols })
 }
 
 fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
@@ -99,14 +105,30 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
         let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
         return Err(BootError::Malformed(why));
     }
-    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, symbols })
+    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols })
+}
+
+/// What is zeroed behind the image is told nowhere; no kernel for these boards has more.
+const ZEROED: u64 = 4 << 20;
+/// So much of physical memory such kernels see one to one.
+const SEEN: u64 = 0x2000_0000;
+
+fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
+    let identity = elf_wrapper::identity_of(bytes);
+    let row = arches::all().find(|row| identity == Some(row.elf)).ok_or(BootError::NoLinkAddress)?;
+    let elf_wrapper::Inner { bytes, start } = elf_wrapper::unpack(shelf, bytes)?;
+    let (isa, size) = (row.arch.isa(), bytes.len() as u64 + ZEROED);
+    let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order).ok_or(BootError::NoLinkAddress)?;
+    let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
+    let entry = entry.ok_or(BootError::NoLinkAddress)?;
+    Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols })
 }
 
 /// Its addresses are physical ones, too.
 fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let vmlinuz::Inner { bytes, size, start } = vmlinuz::unpack(shelf, bytes)?;
     let (_, symbols) = symbols(&bytes, 8, ByteOrder::Big, size)?;
-    Ok(Raw { bytes, size, text_offset: start, start, symbols })
+    Ok(Raw { bytes, size, text_offset: start, start, entry: 0, symbols })
 }
 
 /// The image's symbols, and where its text begins.
@@ -123,7 +145,7 @@ fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u6
 impl Raw {
     /// Up to the end of its text it is code; init text lies in the rest.
     fn into_image(self, arch: Arch) -> Image {
-        let Raw { mut bytes, size, text_offset, start, symbols } = self;
+        let Raw { mut bytes, size, text_offset, start, entry, symbols } = self;
         let physical = arches::of(arch).ram_start() + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
         let rest = bytes.split_off((code as usize).min(bytes.len()));
@@ -137,7 +159,7 @@ impl Raw {
         };
         let segments = [segment(0, bytes, code, true), segment(code, rest, size - code, false)];
         let segments = segments.into_iter().filter(|segment| segment.size > 0).collect();
-        Image { arch, entry: physical, segments, sections: Vec::new(), symbols }
+        Image { arch, entry: physical + entry, segments, sections: Vec::new(), symbols }
     }
 }
 

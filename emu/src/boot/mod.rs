@@ -4,6 +4,7 @@
 
 pub mod dead_ends;
 pub mod elf;
+pub mod elf_wrapper;
 pub mod foreign;
 pub mod image;
 pub mod initramfs;

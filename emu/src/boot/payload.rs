@@ -118,6 +118,14 @@ pub(super) fn is_compressed(bytes: &[u8]) -> bool {
     Method::of(bytes).is_some()
 }
 
+/// What these bytes begin with, unpacked; anything may stand behind it.
+pub(super) fn first_unpacked(shelf: &dyn Shelf, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+    match Method::of(bytes) {
+        Some(method) => expand(shelf, method, bytes, most),
+        None => Ok(bytes.to_vec()),
+    }
+}
+
 /// Whether these bytes are a bzImage.
 pub fn is_bzimage(bytes: &[u8]) -> bool {
     let at = |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));

@@ -125,7 +125,10 @@ impl Tables {
         tables.indirect_thunks = thunks.unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
         for (bounds, site, sizes) in SITES {
-            let size = sizes[usize::from(reader.word == 8)];
+            let size = match (site, reader.marks.form) {
+                (Site::JumpLabel, Form::Absolute) => 3 * reader.word,
+                _ => sizes[usize::from(reader.word == 8)],
+            };
             if size == 0 || reader.marks.never.contains(site) {
                 continue;
             }
@@ -287,7 +290,7 @@ impl<'a> Reader<'a> {
         let rows = self.rows(&EXCEPTIONS, self.marks.exception_row);
         let row = |(at, row): (u64, &[u8])| {
             let instruction = self.field(at, row, 0, form)?;
-            let fixup = self.field(at, row, 4, form)?;
+            let fixup = self.field(at, row, form.bytes(self.word), form)?;
             Some(Exception { instruction, fixup })
         };
         rows.filter_map(row).collect()

@@ -31,10 +31,12 @@ impl<'a> Finder<'a> {
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u64> = 1..32;
+        let address = self.marks.form.bytes(self.word);
+        let order = self.kernel.arch.isa().order;
         self.longest(self.marks.exception_row, 4, |at, row| {
             let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
-            let goes_on = || self.field(at, row, 4).is_some_and(|address| self.is_code(address));
-            let way = || row.get(8..10).is_none_or(|way| WAYS.contains(&self.kernel.arch.isa().order.number(way)));
+            let goes_on = || self.field(at, row, address).is_some_and(|address| self.is_code(address));
+            let way = || row.get(2 * address..2 * address + 2).is_none_or(|way| WAYS.contains(&order.number(way)));
             faults && goes_on() && way()
         })
     }
@@ -61,13 +63,14 @@ impl<'a> Finder<'a> {
 
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
-        self.longest(8 + self.word, self.word, |at, row| {
+        let address = self.marks.form.bytes(self.word);
+        self.longest(2 * address + self.word, self.word, |at, row| {
             let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.jump_label));
-            let target = || self.field(at, row, 4).is_some_and(|target| self.is_code(target));
+            let target = || self.field(at, row, address).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
-                let value = self.signed(row.get(8..8 + self.word)?);
-                let from = if self.marks.form == Form::Relative { at + 8 } else { 0 };
+                let value = self.signed(row.get(2 * address..2 * address + self.word)?);
+                let from = if self.marks.form == Form::Relative { at + 2 * address as u64 } else { 0 };
                 let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
                 Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
             };

@@ -79,8 +79,8 @@ pub struct Interrupts {
 
 /// The probe window under an ISA.
 pub struct Window {
-    /// Guest-virtual start: within branch reach of the kernel's text.
-    pub start: fn(&Kernel) -> u64,
+    /// Guest-virtual start of one that lies there in physical memory: within branch reach of the kernel's text.
+    pub start: fn(&Kernel, physical: u64) -> u64,
     /// The most that it may hold there.
     pub most: u64,
     /// Bytes of page tables of our own for a window of that size.

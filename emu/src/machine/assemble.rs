@@ -54,7 +54,8 @@ impl<L: Listener> Machine<L> {
         let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
         let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
-        let window = WindowPlace { start: (model.window.start)(kernel), len: window_bytes, physical: hidden, tables };
+        let start = (model.window.start)(kernel, hidden);
+        let window = WindowPlace { start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
 
         let core = Core::new(cpu.core, &ram).map_err(MachineError::Core)?;

@@ -165,6 +165,12 @@ impl Handle {
     pub(super) fn raw(&self) -> *mut uc_engine {
         self.engine().uc
     }
+
+    /// The core's own CPU; null until it has been found.
+    #[inline]
+    pub(super) fn cpu(&self) -> *mut c_void {
+        self.engine().cpu
+    }
 }
 
 /// In the callback of an exception: everything may be written, the pc in batch form only.

@@ -6,7 +6,7 @@ use super::live;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterS390X, RegisterX86};
+use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterMIPS, RegisterS390X, RegisterX86};
 
 /// A register by the library's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,12 @@ impl From<RegisterS390X> for Register {
 
 impl From<RegisterARM64> for Register {
     fn from(register: RegisterARM64) -> Register {
+        Register(register as c_int)
+    }
+}
+
+impl From<RegisterMIPS> for Register {
+    fn from(register: RegisterMIPS) -> Register {
         Register(register as c_int)
     }
 }

@@ -17,6 +17,10 @@ pub(super) struct Layout {
     cpu_to_state: usize,
     cpu_to_line: usize,
     device_access_pc: unsafe extern "C" fn(cpu: *mut c_void, pc: *mut u64) -> bool,
+    /// What belongs to the CPU's state and lies beside it, where a saved state does not have it.
+    pub(super) beside_bytes: unsafe extern "C" fn(cpu: *mut c_void) -> usize,
+    pub(super) save_beside: unsafe extern "C" fn(cpu: *mut c_void, to: *mut u8),
+    pub(super) load_beside: unsafe extern "C" fn(cpu: *mut c_void, from: *const u8),
 }
 
 #[repr(C)]

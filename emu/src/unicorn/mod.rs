@@ -7,6 +7,7 @@ pub mod arm;
 pub mod arm64;
 pub mod engine;
 pub mod kinds;
+pub mod mips;
 pub mod plain_hooks;
 pub mod ppc;
 pub mod ram;

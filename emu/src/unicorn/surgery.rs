@@ -17,6 +17,8 @@ pub struct CoreState {
     context: *mut uc_context,
     start: *mut u8,
     len: usize,
+    /// What of the CPU's state lies beside it; nothing on most ISAs.
+    beside: Vec<u8>,
 }
 
 /// Bytes of the library's own in front of the state.
@@ -32,9 +34,12 @@ impl CoreState {
         if answer != uc_error::OK || len < HEADER {
             return Err(format!("the CPU core cannot save its state: {answer}"));
         }
+        let cpu = handle.cpu();
+        // SAFETY: it is the core's own CPU.
+        let beside = if cpu.is_null() { 0 } else { unsafe { (handle.kind().library.layout.beside_bytes)(cpu) } };
         // SAFETY: the block is `len` bytes long.
         let start = unsafe { context.cast::<u8>().add(HEADER) };
-        Ok(CoreState { context, start, len: len - HEADER })
+        Ok(CoreState { context, start, len: len - HEADER, beside: vec![0; beside] })
     }
 
     /// The state itself, as long as nothing runs that would change it.
@@ -42,7 +47,7 @@ impl CoreState {
     /// # Safety
     /// So many bytes of a CPU's state lie there, and it outlives the answer.
     pub(super) unsafe fn itself(start: *mut u8, len: usize) -> CoreState {
-        CoreState { context: null_mut(), start, len }
+        CoreState { context: null_mut(), start, len, beside: Vec::new() }
     }
 
     /// Takes the state of the core.
@@ -51,6 +56,10 @@ impl CoreState {
             // SAFETY: allocated for this engine; saving is a plain copy, legal in every callback.
             unsafe { sys::uc_context_save(handle.raw(), self.context) };
         }
+        if !self.beside.is_empty() {
+            // SAFETY: so many bytes are the core's own CPU's.
+            unsafe { (handle.kind().library.layout.save_beside)(handle.cpu(), self.beside.as_mut_ptr()) };
+        }
     }
 
     /// Gives it back.
@@ -58,6 +67,10 @@ impl CoreState {
         if !self.context.is_null() {
             // SAFETY: as in `save`.
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };
+        }
+        if !self.beside.is_empty() {
+            // SAFETY: as in `save`; they were taken from such a CPU, or are zeros, which are entries that match nothing.
+            unsafe { (handle.kind().library.layout.load_beside)(handle.cpu(), self.beside.as_ptr()) };
         }
     }
 

@@ -126,7 +126,9 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm64 => &arm64::BENCH,
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x => panic!("no machine runs {} kernels yet", arch.name()),
+        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
+            panic!("no built-in kernel for {} yet", arch.name())
+        }
     }
 }
 
@@ -427,7 +429,7 @@ fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
 /// Where the probe window of the lab's machines lies.
 pub fn window_of(arch: Arch) -> u64 {
     let machine = trapline::arches::of(arch).machine().expect("a machine runs it");
-    (machine.model.window.start)(&kernel(arch))
+    (machine.model.window.start)(&kernel(arch), 0)
 }
 
 /// The set-up code as a kernel image, with the case's place as its only function.

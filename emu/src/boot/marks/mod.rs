@@ -3,6 +3,7 @@
 
 pub mod arm;
 pub mod arm64;
+pub mod mips;
 pub mod ppc;
 pub mod s390;
 pub mod x86;
@@ -52,6 +53,16 @@ pub struct Looks {
     pub may_fault: fn(&[u8]) -> bool,
     /// The distance from the site to where a static call's call or jump goes.
     pub static_call: fn(&[u8]) -> Option<i64>,
+}
+
+impl Form {
+    /// Bytes of such a field where a word has `word`.
+    pub const fn bytes(self, word: usize) -> usize {
+        match self {
+            Form::Relative => 4,
+            Form::Absolute => word,
+        }
+    }
 }
 
 /// How an address stands in a row of a table.

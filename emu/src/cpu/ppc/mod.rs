@@ -43,7 +43,7 @@ pub static PPC64LE: Model = Model {
     },
     translate: paging::translate,
     window: Window {
-        start: |_| window::WINDOW_START,
+        start: |_, _| window::WINDOW_START,
         most: window::WINDOW_MOST,
         // Blocks of 2 MiB in a table of the guest's own.
         table_bytes: |_| 0,

@@ -50,7 +50,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         },
         translate: paging::translate::<LONG>,
         window: Window {
-            start: |_| window::window_start(LONG),
+            start: |_, _| window::window_start(LONG),
             most: window::WINDOW_MOST,
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,

@@ -141,6 +141,23 @@ static const struct instead INSTEAD[] = {
     { HELPER(exception_bkpt_insn), breakpoint, true },
     { NULL },
 };
+#elif defined(TARGET_MIPS)
+/* In mips.h. */
+static target_ulong read_count(CPUMIPSState *env);
+static target_ulong read_user_count(CPUMIPSState *env);
+static target_ulong read_random(CPUMIPSState *env);
+static void write_count(CPUMIPSState *env, target_ulong value);
+static void write_compare(CPUMIPSState *env, target_ulong value);
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(mfc0_count), read_count },
+    { HELPER(rdhwr_cc), read_user_count },
+    { HELPER(mfc0_random), read_random },
+    { HELPER(mtc0_count), write_count },
+    { HELPER(mtc0_compare), write_compare },
+    { NULL },
+};
 #else
 static const struct instead INSTEAD[] = {
     { HELPER(lookup_tb_ptr), look_up },

@@ -405,6 +405,17 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 }
 #endif
 
+/*
+ * Whether there may be no room for one more instruction. The library looks at the operations alone; its translator for MIPS forgets to give a
+ * temporary back for every instruction, and writes behind the table of these in a long straight run.
+ */
+enum { TEMPORARIES_OF_ONE = 96 };
+
+static bool is_full(TCGContext *s)
+{
+    return tcg_op_buf_full(s) || s->nb_temps > TCG_MAX_TEMPS - TEMPORARIES_OF_ONE;
+}
+
 static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     struct uc_struct *uc = cpu->uc;
@@ -441,7 +452,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         } else
 #endif
             ops->translate_insn(db, cpu);
-        if (db->is_jmp == DISAS_NEXT && (tcg_op_buf_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
+        if (db->is_jmp == DISAS_NEXT && (is_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
             db->is_jmp = DISAS_TOO_MANY;
         }
     } while (db->is_jmp == DISAS_NEXT);
@@ -541,22 +552,22 @@ static int64_t next_number(const uint8_t **at)
 }
 
 /*
- * Whether the address of the instruction is known whose access to a device is being answered; if so, that. The library can put the whole
+ * Whether the address of the instruction is known that this place in translated code belongs to; if so, that. The library can put the whole
  * CPU back to that instruction, but on ARM that overwrites the syndrome of the last exception.
  */
-static bool device_access_pc(CPUState *cpu, uint64_t *pc)
+static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
 {
     TCGContext *s = cpu->uc->tcg_ctx;
-    uintptr_t wanted = cpu->mem_io_pc - GETPC_ADJ;
+    uintptr_t wanted = host - GETPC_ADJ;
     TranslationBlock *tb;
     const uint8_t *table;
     uintptr_t end;
     uint64_t address;
 
-    if (cpu->mem_io_pc - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size) {
+    if (host - (uintptr_t)s->code_gen_buffer >= s->code_gen_buffer_size) {
         return false;
     }
-    tb = tcg_tb_lookup(s, cpu->mem_io_pc);
+    tb = tcg_tb_lookup(s, host);
     if (tb == NULL) {
         return false;
     }
@@ -577,6 +588,29 @@ static bool device_access_pc(CPUState *cpu, uint64_t *pc)
     return false;
 }
 
+/* The instruction whose access to a device is being answered. */
+static bool device_access_pc(CPUState *cpu, uint64_t *pc)
+{
+    return pc_of_host(cpu, cpu->mem_io_pc, pc);
+}
+
+#ifdef TARGET_MIPS
+#include "mips.h"
+#else
+static size_t beside_bytes(CPUState *cpu)
+{
+    return 0;
+}
+
+static void save_beside(CPUState *cpu, void *to)
+{
+}
+
+static void load_beside(CPUState *cpu, const void *from)
+{
+}
+#endif
+
 /* Where things are in this target's CPU, for unicorn/line.rs. */
 const struct {
     size_t engine_to_cpu;
@@ -584,10 +618,16 @@ const struct {
     size_t cpu_to_state;
     size_t cpu_to_line;
     bool (*device_access_pc)(CPUState *cpu, uint64_t *pc);
+    size_t (*beside_bytes)(CPUState *cpu);
+    void (*save_beside)(CPUState *cpu, void *to);
+    void (*load_beside)(CPUState *cpu, const void *from);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
     offsetof(ArchCPU, env),
     START,
     device_access_pc,
+    beside_bytes,
+    save_beside,
+    load_beside,
 };

@@ -1,0 +1,51 @@
+//! The kernel inside MIPS's vmlinuz: an ELF file around a decompressor, whose `.data` begins with the compressed image
+//! (arch/mips/boot/compressed/ld.script). Nothing of the decompressor is run.
+//!
+//! The image has no header of its own. Where it is linked follows from where the decompressor is: behind the image, at the next multiple of
+//! 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
+
+use super::payload::{self, Shelf};
+use crate::arches::Identity;
+use crate::error::BootError;
+use goblin::elf::header::{EI_CLASS, EI_DATA, EM_MIPS, ET_EXEC};
+use goblin::elf::{Elf, program_header::PT_LOAD};
+
+/// The image begins and the decompressor lies at multiples of this.
+const ALIGNMENT: u64 = 0x1_0000;
+
+/// What is in a vmlinuz.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Inner {
+    /// The image as it is to lie in memory.
+    pub bytes: Vec<u8>,
+    /// Where it is linked.
+    pub start: u64,
+}
+
+/// For which CPUs these bytes are one; `None`: they are none.
+pub fn identity_of(bytes: &[u8]) -> Option<Identity> {
+    let header = Elf::parse_header(bytes).ok().filter(|header| header.e_machine == EM_MIPS && header.e_type == ET_EXEC)?;
+    let file = Elf::parse(bytes).ok()?;
+    payload_of(&file, bytes)?;
+    Some(Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] })
+}
+
+/// What stands at the start of `.data`, if it looks compressed, up to the end of that section.
+fn payload_of<'a>(file: &Elf<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    let section = file.section_headers.iter().find(|section| file.shdr_strtab.get_at(section.sh_name) == Some(".data"))?;
+    let held = bytes.get(section.file_range()?)?;
+    payload::is_compressed(held).then_some(held)
+}
+
+/// What is in it.
+pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
+    let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
+    let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
+    let held = payload_of(&file, bytes).ok_or_else(|| refused("its `.data` does not begin with a compressed kernel".into()))?;
+    let loaded = file.program_headers.iter().filter(|header| header.p_type == PT_LOAD).map(|header| header.p_vaddr).min();
+    let loaded = loaded.ok_or_else(|| refused("nothing of it is loaded".into()))?;
+    let bytes = payload::first_unpacked(shelf, held, payload::MOST_BYTES)?;
+    let start = loaded.checked_sub(bytes.len() as u64).map(|start| start & !(ALIGNMENT - 1));
+    let start = start.ok_or_else(|| refused(format!("its {} bytes have no room in front of {loaded:#x}", bytes.len())))?;
+    Ok(Inner { bytes, start })
+}

@@ -1,0 +1,19 @@
+//! From reset to a kernel's entry: kernel mode, no exception being handled, vectors at the start of memory, interrupts off.
+
+use super::paging::KSEG0;
+use super::state::{STATUS_CU0, STATUS_KX, set};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::CoreState;
+use trapline_isa::mips::abi::r;
+
+/// Puts a CPU at `entry`, as the kernel sees it: the number of the CPU in a0, the boot information in a1.
+pub fn enter(cpu: &TrapContext, _image: &mut CoreState, _ram: &Ram, _tables: u64, entry: u64, number: u64, info: u64) {
+    let is_wide = cpu.handle().is_wide();
+    let seen = |physical: u64| if is_wide { i64::from((KSEG0 + physical) as u32 as i32) as u64 } else { KSEG0 + physical };
+    cpu.prepare_mips(number);
+    cpu.set_status(STATUS_CU0 | if is_wide { STATUS_KX } else { 0 });
+    set(cpu, r(4), number);
+    set(cpu, r(5), seen(info));
+    cpu.set_pc(seen(entry));
+}

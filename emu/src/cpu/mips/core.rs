@@ -1,0 +1,75 @@
+//! The kinds of core that MIPS runs on: 24Kf for 32 bits, a generic one of release 2 for 64.
+
+use super::state;
+use crate::boot::Kernel;
+use crate::unicorn::kinds::{CoreKind, Library};
+use crate::unicorn::mips;
+use crate::unicorn::plain_hooks::Program;
+use trapline_isa::arch::Isa;
+use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
+
+const MODEL_24KF: i32 = 8;
+const MODEL_64R2: i32 = 5;
+
+/// 32 bits, the high byte first.
+pub static BIG_32: CoreKind = kind(&mips::BIG_32, MODEL_24KF, state::PC_32);
+/// 32 bits, the low byte first.
+pub static LITTLE_32: CoreKind = kind(&mips::LITTLE_32, MODEL_24KF, state::PC_32);
+/// 64 bits, the high byte first.
+pub static BIG_64: CoreKind = kind(&mips::BIG_64, MODEL_64R2, state::PC_64);
+/// 64 bits, the low byte first.
+pub static LITTLE_64: CoreKind = kind(&mips::LITTLE_64, MODEL_64R2, state::PC_64);
+
+const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind {
+    CoreKind {
+        library,
+        model: Some(model),
+        turned_round: false,
+        // What the kernel sees without a TLB.
+        physical_bits: 32,
+        encode_pc: |_, pc| pc,
+        live_pc,
+        live_general: (0, state::GENERAL),
+        pc: || RegisterMIPS::PC.into(),
+    }
+}
+
+/// There is one for each width.
+pub fn of(kernel: &Kernel) -> &'static str {
+    let isa: &Isa = kernel.arch.isa();
+    if isa.word == 8 { "MIPS64R2-generic" } else { "24Kf" }
+}
+
+/// `bal` of the function, with the count in its slot; `bnez` back to it.
+const CALLS: [u32; 4] = [0x0411_003f, 0x2508_ffff, 0x1500_fffd, 0];
+/// A nop, and `jr ra`.
+const NOTHING: [u32; 4] = [0, 0x03e0_0008, 0, 0];
+/// `syscall`: at every other exception a core without us loses the pc.
+const TRAP: [u32; 4] = [0x0000_000c, 0x03e0_0008, 0, 0];
+
+const fn bytes(words: [u32; 4], is_big: bool) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let mut at = 0;
+    while at < 16 {
+        let word = if is_big { words[at / 4].to_be_bytes() } else { words[at / 4].to_le_bytes() };
+        bytes[at] = word[at % 4];
+        at += 1;
+    }
+    bytes
+}
+
+const fn program(mode: Mode, calls: &'static [u8], nothing: &'static [u8], breakpoint: &'static [u8]) -> Program {
+    let registers = || [RegisterMIPS::PC.into(), RegisterMIPS::SP.into(), RegisterMIPS::T0.into()];
+    Program { library: (Arch::MIPS, mode), registers, pointer_bits: 0, calls, nothing, breakpoint, behind: 0 }
+}
+
+/// Calls for a core without us.
+pub static LOOP_BIG_32: Program = program(mips::MODE_BIG_32, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
+/// The same with the low byte first.
+pub static LOOP_LITTLE_32: Program =
+    program(mips::MODE_LITTLE_32, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));
+/// The same of 64 bits.
+pub static LOOP_BIG_64: Program = program(mips::MODE_BIG_64, &bytes(CALLS, true), &bytes(NOTHING, true), &bytes(TRAP, true));
+/// The same of 64 bits with the low byte first.
+pub static LOOP_LITTLE_64: Program =
+    program(mips::MODE_LITTLE_64, &bytes(CALLS, false), &bytes(NOTHING, false), &bytes(TRAP, false));

@@ -1,0 +1,78 @@
+//! MIPS, in 32 and 64 bits and both byte orders: the same rooms as every ISA.
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::moment::Moments;
+use super::{
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Registers, TaskPlace, Tasks, Window,
+};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+
+/// 32-bit big-endian kernels.
+pub static MIPS: Model = model(Arch::Mips, &[Choice::of("24Kf", &core::BIG_32)], check::big_32);
+/// 32-bit little-endian kernels.
+pub static MIPSEL: Model = model(Arch::Mipsel, &[Choice::of("24Kf", &core::LITTLE_32)], check::little_32);
+/// 64-bit big-endian kernels.
+pub static MIPS64: Model = model(Arch::Mips64, &[Choice::of("MIPS64R2-generic", &core::BIG_64)], check::big_64);
+/// 64-bit little-endian kernels.
+pub static MIPS64EL: Model = model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64);
+
+const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>) -> Model {
+    Model {
+        arch,
+        choices,
+        usual: core::of,
+        self_check,
+        exceptions: Exceptions {
+            arrived: trap::trap,
+            // The core reports these as exceptions, too.
+            arrived_invalid: trap::invalid,
+            system_call: Some(trap::SYSTEM_CALL),
+            stepping: |_| false,
+            step: |_| Exception::of(trap::RESERVED),
+            deliver: deliver::deliver,
+            forget: |_, _, _, _| (),
+            fault_address: window::fault_address,
+        },
+        interrupts: Interrupts {
+            can_be_taken: |handle, _| !trap::interrupts_off(handle),
+            are_off: trap::interrupts_off,
+            were_off: state::saved_interrupts_off,
+            wake_though_off: true,
+        },
+        translate: paging::translate,
+        window: Window {
+            start: window::start,
+            most: window::WINDOW_MOST,
+            table_bytes: |_| 0,
+            prepare: |_, _| (),
+            clear: |_, _, _| (),
+            show: window::show_window,
+            hide: |_, _| (),
+            tables_in_force: Some(|_| 0),
+            missed: |_, _, _| None,
+        },
+        entry: Entry { table_bytes: 0, enter: boot::enter },
+        registers: Registers {
+            pc: Handle::pc,
+            saved_pc: state::saved_pc,
+            in_kernel: trap::in_kernel,
+            get: state::get,
+            set: state::set,
+            dump: state::dump,
+        },
+        tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+        instructions: Instructions::NONE,
+        firmware: Firmware::NONE,
+        named: Named::NONE,
+    }
+}

@@ -1,0 +1,59 @@
+//! Where addresses lie: in parts of the address space that no table says anything of, or where the TLB says. What it does not hold at
+//! the moment is in the guest's own tables, whose form is the guest's.
+
+use crate::cpu::Access;
+use crate::unicorn::engine::Handle;
+use crate::unicorn::ram::Ram;
+use trapline_isa::mem::Fault;
+
+/// Both of 512 MiB that are seen one to one: cached, and not.
+pub const KSEG0: u64 = 0x8000_0000;
+const KSEG2: u64 = 0xc000_0000;
+const KSEG: u64 = 0x1fff_ffff;
+/// The same in 64 bits, with the sign in front.
+const SIGN: u64 = 0xffff_ffff_0000_0000;
+/// All of physical memory is seen from here, once for each kind of cache.
+const XKPHYS: u64 = 0x8000_0000_0000_0000;
+const XKPHYS_END: u64 = 0xc000_0000_0000_0000;
+const PHYSICAL: u64 = (1 << 36) - 1;
+
+/// What is seen without the TLB.
+pub fn direct(address: u64, is_wide: bool) -> Option<u64> {
+    let low = address & 0xffff_ffff;
+    let is_compatible = !is_wide || address & SIGN == SIGN;
+    if is_compatible && (KSEG0..KSEG2).contains(&low) {
+        return Some(low & KSEG);
+    }
+    (is_wide && (XKPHYS..XKPHYS_END).contains(&address)).then_some(address & PHYSICAL)
+}
+
+/// Where a kernel address lies, if the kernel's rights allow the access.
+pub fn translate(handle: &Handle, _: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
+    let is_write = access == Access::Write;
+    let found = direct(address, handle.is_wide()).or_else(|| handle.looked_up(address, is_write));
+    found.ok_or(Fault { address, write: is_write })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::direct;
+
+    #[test]
+    fn what_needs_no_table_is_where_the_architecture_says() {
+        #[rustfmt::skip]
+        let cases = [
+            (0x8010_0000,               Some(0x0010_0000), None),
+            (0xa010_0000,               Some(0x0010_0000), None),
+            (0xc000_0000,               None,              None),
+            (0x0040_0000,               None,              None),
+            (0xffff_ffff_8010_0000,     Some(0x0010_0000), Some(0x0010_0000)),
+            (0xffff_ffff_bfc0_0000,     Some(0x1fc0_0000), Some(0x1fc0_0000)),
+            (0xffff_ffff_c000_0000,     None,              None),
+            (0x9800_0000_0010_0000,     None,              Some(0x0010_0000)),
+            (0xc000_0000_0000_0000,     None,              None),
+        ];
+        for (address, narrow, wide) in cases {
+            assert_eq!((direct(address, false), direct(address, true)), (narrow, wide), "{address:#x}");
+        }
+    }
+}

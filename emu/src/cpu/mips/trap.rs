@@ -1,0 +1,51 @@
+//! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/mips.h` has seen to it that the pc is right.
+
+use super::state::{FLAGS_BRANCH, FLAGS_PRIVILEGE, interrupts_are_off};
+use crate::cpu::{Exception, Trap, TrapKind};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::mips::Place;
+use crate::unicorn::surgery::CoreState;
+
+/// An interrupt.
+pub const INTERRUPT: u32 = 8;
+/// An address that is not aligned, or not the program's: a load or a fetch.
+pub const ADDRESS_LOAD: u32 = 12;
+/// SYSCALL.
+pub const SYSTEM_CALL: u32 = 17;
+/// BREAK.
+pub const BREAKPOINT: u32 = 18;
+/// No instruction of this CPU.
+pub const RESERVED: u32 = 20;
+/// The TLB has no fitting entry: a load or a fetch.
+pub const TLB_LOAD: u32 = 26;
+
+/// What an exception's callback reports: the exception of an instruction in a delay slot is one of its branch, from where everything is done
+/// again.
+pub fn trap(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
+    let handle = cpu.handle();
+    let (pc, flags) = (handle.pc(), handle.at_place(Place::Flags));
+    let delayed = flags & FLAGS_BRANCH != 0;
+    cpu.set_place(Place::Flags, flags & !FLAGS_BRANCH);
+    let fetch = matches!(vector, ADDRESS_LOAD | TLB_LOAD) && handle.at_place(Place::BadVAddr) == pc;
+    let pc = if delayed { pc.wrapping_sub(4) & u64::MAX >> if handle.is_wide() { 0 } else { 32 } } else { pc };
+    let kind = if vector == BREAKPOINT && !delayed && in_kernel(&handle) { TrapKind::Breakpoint } else { TrapKind::Exception };
+    Trap { kind, exception: Exception { fetch, delayed, ..Exception::of(vector) }, pc, resume: pc }
+}
+
+/// Never comes on this ISA.
+pub fn invalid(cpu: &TrapContext) -> Trap {
+    let pc = cpu.handle().pc();
+    Trap { kind: TrapKind::Exception, exception: Exception::of(RESERVED), pc, resume: pc }
+}
+
+/// Code of the kernel's privilege runs.
+#[inline]
+pub fn in_kernel(handle: &Handle) -> bool {
+    handle.at_place(Place::Flags) & FLAGS_PRIVILEGE == 0
+}
+
+/// None is let in.
+#[inline]
+pub fn interrupts_off(handle: &Handle) -> bool {
+    interrupts_are_off(handle.at_place(Place::Status))
+}

@@ -1,0 +1,221 @@
+//! What the library has for MIPS alone: four kinds of core, and what `translator/mips.h` does for them.
+
+use super::engine::{Handle, TrapContext};
+use super::kinds::{Library, Register};
+use super::line;
+use super::stores::Layout;
+use core::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_mips(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_mips(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_mips(cpu: *mut c_void, host: usize, len: usize);
+    #[link_name = "trapline_layout_mips"]
+    safe static LAYOUT_BIG_32: line::Layout;
+    #[link_name = "trapline_mips_mips"]
+    safe static OWN_BIG_32: Own;
+    fn tb_invalidate_phys_range_mipsel(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_mipsel(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_mipsel(cpu: *mut c_void, host: usize, len: usize);
+    #[link_name = "trapline_layout_mipsel"]
+    safe static LAYOUT_LITTLE_32: line::Layout;
+    #[link_name = "trapline_mips_mipsel"]
+    safe static OWN_LITTLE_32: Own;
+    fn tb_invalidate_phys_range_mips64(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_mips64(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_mips64(cpu: *mut c_void, host: usize, len: usize);
+    #[link_name = "trapline_layout_mips64"]
+    safe static LAYOUT_BIG_64: line::Layout;
+    #[link_name = "trapline_mips_mips64"]
+    safe static OWN_BIG_64: Own;
+    fn tb_invalidate_phys_range_mips64el(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_mips64el(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_mips64el(cpu: *mut c_void, host: usize, len: usize);
+    #[link_name = "trapline_layout_mips64el"]
+    safe static LAYOUT_LITTLE_64: line::Layout;
+    #[link_name = "trapline_mips_mips64el"]
+    safe static OWN_LITTLE_64: Own;
+}
+
+/// What `mips.h` offers for one of them.
+#[repr(C)]
+struct Own {
+    prepare: unsafe extern "C" fn(cpu: *mut c_void, number: u32),
+    deliver: unsafe extern "C" fn(cpu: *mut c_void, exception: u32, pc: u64, delayed: bool),
+    look_up: unsafe extern "C" fn(cpu: *mut c_void, address: u64, write: bool, physical: *mut u64) -> bool,
+    set_status: unsafe extern "C" fn(cpu: *mut c_void, value: u32),
+    places: [usize; 9],
+}
+
+/// Where registers lie in the state, which every library has somewhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The upper half of a product, a word.
+    Hi,
+    /// The lower half, a word.
+    Lo,
+    /// 4 bytes.
+    Status,
+    /// 4 bytes.
+    Cause,
+    /// A word.
+    Epc,
+    /// A word.
+    BadVAddr,
+    /// A word.
+    EntryHi,
+    /// A word.
+    EBase,
+    /// What the core knows of the code that runs, 4 bytes: its privilege, and whether it is in a delay slot.
+    Flags,
+}
+
+/// 32 bits, the high byte first.
+pub const MODE_BIG_32: Mode = Mode(Mode::MIPS32.0 | Mode::BIG_ENDIAN.0);
+/// 32 bits, the low byte first.
+pub const MODE_LITTLE_32: Mode = Mode::MIPS32;
+/// 64 bits, the high byte first.
+pub const MODE_BIG_64: Mode = Mode(Mode::MIPS64.0 | Mode::BIG_ENDIAN.0);
+/// 64 bits, the low byte first.
+pub const MODE_LITTLE_64: Mode = Mode::MIPS64;
+
+/// 32 bits, the high byte first.
+pub static BIG_32: Library = Library {
+    arch: Arch::MIPS,
+    mode: MODE_BIG_32,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_mips,
+    ram_address: qemu_ram_addr_from_host_mips,
+    live: OnceLock::new(),
+    live_translations: KERNEL_TRANSLATIONS,
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mips, place: OnceLock::new() },
+    layout: &LAYOUT_BIG_32,
+};
+
+/// 32 bits, the low byte first.
+pub static LITTLE_32: Library = Library {
+    arch: Arch::MIPS,
+    mode: MODE_LITTLE_32,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_mipsel,
+    ram_address: qemu_ram_addr_from_host_mipsel,
+    live: OnceLock::new(),
+    live_translations: KERNEL_TRANSLATIONS,
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_mipsel, place: OnceLock::new() },
+    layout: &LAYOUT_LITTLE_32,
+};
+
+/// 64 bits, the high byte first.
+pub static BIG_64: Library = Library {
+    arch: Arch::MIPS,
+    mode: MODE_BIG_64,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_mips64,
+    ram_address: qemu_ram_addr_from_host_mips64,
+    live: OnceLock::new(),
+    live_translations: KERNEL_TRANSLATIONS,
+    stores: Layout { modes: 4, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_mips64, place: OnceLock::new() },
+    layout: &LAYOUT_BIG_64,
+};
+
+/// 64 bits, the low byte first.
+pub static LITTLE_64: Library = Library {
+    arch: Arch::MIPS,
+    mode: MODE_LITTLE_64,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_mips64el,
+    ram_address: qemu_ram_addr_from_host_mips64el,
+    live: OnceLock::new(),
+    live_translations: KERNEL_TRANSLATIONS,
+    stores: Layout {
+        modes: 4,
+        smallest_page_bits: 12,
+        address_bytes: 8,
+        guard: tlb_reset_dirty_mips64el,
+        place: OnceLock::new(),
+    },
+    layout: &LAYOUT_LITTLE_64,
+};
+
+/// The kernel's are the first of four.
+const KERNEL_TRANSLATIONS: usize = 80;
+
+impl Handle {
+    fn own(&self) -> &'static Own {
+        let library = self.kind().library;
+        [(&LITTLE_32, &OWN_LITTLE_32), (&BIG_32, &OWN_BIG_32), (&BIG_64, &OWN_BIG_64)]
+            .into_iter()
+            .find(|(known, _)| core::ptr::eq(*known, library))
+            .map_or(&OWN_LITTLE_64, |(_, own)| own)
+    }
+
+    /// Whether a word has 8 bytes.
+    pub fn is_wide(&self) -> bool {
+        self.kind().library.stores.address_bytes == 8
+    }
+
+    /// Where such a register lies in the state.
+    pub fn place_of(&self, place: Place) -> usize {
+        self.own().places[place as usize]
+    }
+
+    /// Such a register.
+    pub fn at_place(&self, place: Place) -> u64 {
+        let (at, is_word) = (self.place_of(place), !matches!(place, Place::Status | Place::Cause | Place::Flags));
+        if is_word && self.is_wide() { self.live64(at) } else { self.live32(at).into() }
+    }
+
+    /// A register by the library's own face: general ones by their numbers, then 33 and 34 for the halves of a product.
+    pub fn general_by_library(&self, number: u8) -> Option<u64> {
+        let register = match number {
+            0..=31 => Register(RegisterMIPS::R0 as c_int + c_int::from(number)),
+            33 => RegisterMIPS::HI.into(),
+            34 => RegisterMIPS::LO.into(),
+            _ => return None,
+        };
+        Some(self.read(register))
+    }
+
+    /// Where an address lies that goes by the TLB, if an entry of it allows the access.
+    pub fn looked_up(&self, address: u64, write: bool) -> Option<u64> {
+        let mut physical = 0;
+        // SAFETY: the core's own CPU; the function looks at its entries alone.
+        unsafe { (self.own().look_up)(self.cpu(), address, write, &raw mut physical) }.then_some(physical)
+    }
+}
+
+impl TrapContext {
+    /// Puts a core in order that was just made, as the CPU of that number.
+    pub fn prepare_mips(&self, number: u64) {
+        let handle = self.handle();
+        // SAFETY: the core's own CPU, between runs.
+        unsafe { (handle.own().prepare)(handle.cpu(), number as u32) };
+    }
+
+    /// The exception enters its handler; the pc is the branch's if it was raised in a delay slot.
+    pub fn enter_handler(&self, exception: u32, pc: u64, delayed: bool) {
+        let handle = self.handle();
+        // SAFETY: the core's own CPU, in the callback of an exception or between runs.
+        unsafe { (handle.own().deliver)(handle.cpu(), exception, pc, delayed) };
+    }
+
+    /// Sets Status, and what follows from it.
+    pub fn set_status(&self, value: u64) {
+        let handle = self.handle();
+        // SAFETY: as in `enter_handler`.
+        unsafe { (handle.own().set_status)(handle.cpu(), value as u32) };
+    }
+
+    /// Sets such a register; Status has its own way.
+    pub fn set_place(&self, place: Place, value: u64) {
+        let (handle, is_word) = (self.handle(), !matches!(place, Place::Status | Place::Cause | Place::Flags));
+        let at = handle.place_of(place);
+        if is_word && handle.is_wide() { self.set_live64(at, value) } else { self.set_live32(at, value as u32) }
+    }
+}

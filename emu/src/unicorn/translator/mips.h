@@ -1,0 +1,190 @@
+/*
+ * What the library leaves undone on MIPS, or does wrongly (docs/unicorn.md, "MIPS"); included by loop.c for its four kinds of core.
+ *
+ * The pc is lost at every exception but a system call: the library calls `stop_interrupt` while it is still right, and takes it from
+ * `next_pc` later, so it is put there. How an exception enters its handler the library knows, and is never asked for it: `deliver` asks.
+ */
+#include "internal.h"
+
+static bool keep_pc(struct uc_struct *uc, int exception)
+{
+    if (exception >= 0 && exception < EXCP_INTERRUPT) {
+        uc->next_pc = ((CPUMIPSState *)uc->cpu->env_ptr)->active_tc.PC;
+        /* Accesses that the guest's own tables refuse are the guest's, and no end of the run. */
+        uc->invalid_error = UC_ERR_OK;
+    }
+    return false;
+}
+
+/* The victim is the CPU's own choice: the library draws it from one state for all engines of a process, and keeps what it has thrown out. */
+static uint32_t draw(CPUMIPSState *env)
+{
+    uint32_t count = env->tlb->nb_tlb, first = env->CP0_Wired < count ? env->CP0_Wired : count - 1;
+
+    env->CP0_Random = (int32_t)((uint32_t)env->CP0_Random * 1103515245u + 12345u);
+    return first + ((uint32_t)env->CP0_Random >> 16) % (count - first);
+}
+
+static void write_random_entry(CPUMIPSState *env)
+{
+    int32_t index = env->CP0_Index;
+
+    env->CP0_Index = (int32_t)draw(env);
+    env->tlb->helper_tlbwi(env);
+    env->CP0_Index = index;
+}
+
+/* Puts a core in order that was just made. */
+static void prepare(CPUState *cpu, uint32_t number)
+{
+    CPUMIPSState *env = cpu->env_ptr;
+
+    cpu->uc->stop_interrupt = keep_pc;
+    env->tlb->helper_tlbwr = write_random_entry;
+    env->CP0_Random = 1;
+    /* The library makes the number of the CPU of an index that nobody sets. */
+    env->CP0_EBase = (env->CP0_EBase & ~(target_ulong)0x3ff) | (number & 0x3ff);
+}
+
+/* The exception enters its handler; `pc` is the branch if its cause is in a delay slot. */
+static void deliver(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed)
+{
+    CPUMIPSState *env = cpu->env_ptr;
+
+    env->hflags &= ~MIPS_HFLAG_BMASK;
+    env->active_tc.PC = (target_ulong)pc + (delayed ? 4 : 0);
+    if (delayed) {
+        env->hflags |= MIPS_HFLAG_B;
+    }
+    cpu->exception_index = (int32_t)exception;
+    CPU_GET_CLASS(cpu)->do_interrupt(cpu);
+}
+
+/* Where an address lies that goes by the TLB. */
+static bool find_page(CPUState *cpu, uint64_t address, bool write, uint64_t *physical)
+{
+    CPUMIPSState *env = cpu->env_ptr;
+    hwaddr found;
+    int rights;
+
+    if (env->tlb->map_address(env, &found, &rights, (target_ulong)address, write, ACCESS_INT) != 0) {
+        return false;
+    }
+    *physical = found;
+    return true;
+}
+
+/* Status has been written: what the translator goes by follows from it. */
+static void set_status(CPUState *cpu, uint32_t value)
+{
+    CPUMIPSState *env = cpu->env_ptr;
+
+    env->CP0_Status = (int32_t)value;
+    compute_hflags(env);
+}
+
+/* The entries that the guest sees lie beside the state. */
+static size_t beside_bytes(CPUState *cpu)
+{
+    return ((CPUMIPSState *)cpu->env_ptr)->tlb->nb_tlb * sizeof(r4k_tlb_t);
+}
+
+static void save_beside(CPUState *cpu, void *to)
+{
+    memcpy(to, ((CPUMIPSState *)cpu->env_ptr)->tlb->mmu.r4k.tlb, beside_bytes(cpu));
+}
+
+static void load_beside(CPUState *cpu, const void *from)
+{
+    CPUMIPSTLBContext *tlb = ((CPUMIPSState *)cpu->env_ptr)->tlb;
+
+    memcpy(tlb->mmu.r4k.tlb, from, beside_bytes(cpu));
+    tlb->tlb_in_use = tlb->nb_tlb;
+}
+
+/*
+ * Count, and what reads and writes it and Compare, are empty functions of the library's; here the board answers, by a number made of the
+ * register's and its selection.
+ */
+enum { SYSTEM_COPROCESSOR = 1 << 16, COUNT_REGISTER = SYSTEM_COPROCESSOR | 9 << 3, COMPARE_REGISTER = SYSTEM_COPROCESSOR | 11 << 3 };
+
+static void sync_pc(CPUMIPSState *env, uintptr_t host)
+{
+    uint64_t pc;
+
+    if (pc_of_host(env_cpu(env), host, &pc)) {
+        env->active_tc.PC = (target_ulong)pc;
+    }
+}
+
+static target_ulong read_register(CPUMIPSState *env, uint32_t number, uintptr_t host)
+{
+    struct trapline_machine *machine = machine_of(env->uc);
+    uint64_t value;
+
+    sync_pc(env, host);
+    return machine && machine->register_in(machine, number, &value) ? (target_long)(int32_t)value : 0;
+}
+
+static void write_register(CPUMIPSState *env, uint32_t number, target_ulong value, uintptr_t host)
+{
+    struct trapline_machine *machine = machine_of(env->uc);
+
+    sync_pc(env, host);
+    if (machine) {
+        machine->register_out(machine, number, (uint32_t)value);
+    }
+}
+
+static target_ulong read_count(CPUMIPSState *env)
+{
+    return read_register(env, COUNT_REGISTER, GETPC());
+}
+
+static target_ulong read_user_count(CPUMIPSState *env)
+{
+    if (!(env->hflags & MIPS_HFLAG_CP0) && !(env->CP0_HWREna & (1 << 2))) {
+        do_raise_exception(env, EXCP_RI, GETPC());
+    }
+    return read_register(env, COUNT_REGISTER, GETPC());
+}
+
+static target_ulong read_random(CPUMIPSState *env)
+{
+    return draw(env);
+}
+
+static void write_count(CPUMIPSState *env, target_ulong value)
+{
+    write_register(env, COUNT_REGISTER, value, GETPC());
+}
+
+static void write_compare(CPUMIPSState *env, target_ulong value)
+{
+    write_register(env, COMPARE_REGISTER, value, GETPC());
+}
+
+/* For unicorn/mips.rs: what to call, and where registers lie in the state. */
+const struct {
+    void (*prepare)(CPUState *cpu, uint32_t number);
+    void (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed);
+    bool (*look_up)(CPUState *cpu, uint64_t address, bool write, uint64_t *physical);
+    void (*set_status)(CPUState *cpu, uint32_t value);
+    size_t places[9];
+} TRAPLINE_MIPS = {
+    prepare,
+    deliver,
+    find_page,
+    set_status,
+    {
+        offsetof(CPUMIPSState, active_tc.HI[0]),
+        offsetof(CPUMIPSState, active_tc.LO[0]),
+        offsetof(CPUMIPSState, CP0_Status),
+        offsetof(CPUMIPSState, CP0_Cause),
+        offsetof(CPUMIPSState, CP0_EPC),
+        offsetof(CPUMIPSState, CP0_BadVAddr),
+        offsetof(CPUMIPSState, CP0_EntryHi),
+        offsetof(CPUMIPSState, CP0_EBase),
+        offsetof(CPUMIPSState, hflags),
+    },
+};

@@ -1,0 +1,171 @@
+//! Values before and after, worked out by hand from the architecture's books.
+
+use super::super::abi::RA;
+use super::super::decode::decode;
+use super::super::rules;
+use super::*;
+use crate::arch::Emulation;
+use crate::mem::{ByteOrder, Fault, Memory};
+use crate::plan::{Plan, Policy};
+use alloc::vec::Vec;
+
+const HERE: u64 = 0xffff_ffff_8010_0ff0;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Toy {
+    regs: [u64; 64],
+    pc: u64,
+}
+
+impl Registers for Toy {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs[usize::from(reg.0)]
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs[usize::from(reg.0)] = value;
+    }
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc;
+    }
+}
+
+/// What a branch does: where it leads, whether the slot runs, and which register got which value.
+fn does(set: Set, word: u32, slot: u32, values: [u64; 2]) -> (u64, Then, Vec<(u8, u64)>) {
+    let bytes = [set.bytes(word), set.bytes(slot)].concat();
+    let insn = decode(set, set.cut(HERE), &bytes).expect("whole words");
+    let Ok(Plan::Emulate(Emulation::Mips(what))) = rules::plan(set, &insn, Policy::Best) else {
+        panic!("{word:08x} is not computed")
+    };
+    let mut regs = [0; 64];
+    for (number, value) in regs.iter_mut().enumerate().skip(1) {
+        *value = set.cut(0x1111_0000_0000_0000 | number as u64);
+    }
+    (regs[2], regs[3]) = (set.cut(values[0]), set.cut(values[1]));
+    let before = Toy { regs, pc: set.cut(HERE) };
+    let mut cpu = before.clone();
+    let then = emulate(set, &what, &insn, &mut cpu);
+    let changed = (0..64).filter(|number| cpu.regs[*number] != before.regs[*number]);
+    (cpu.pc, then, changed.map(|number| (number as u8, cpu.regs[number])).collect())
+}
+
+const SUM: u32 = 0x2442_0001;
+const RUNS: Then = Then::Copy { undo: None };
+const MINUS: u64 = u64::MAX;
+
+/// KP-2: each condition taken and not, by full-width signed values; a likely branch nullifies its slot where it is not taken.
+#[test]
+fn branches_lead_where_their_registers_say() {
+    #[rustfmt::skip]
+    let cases: &[(&str, u32, [u64; 2], bool)] = &[
+        // what                word         v0, v1      taken
+        ("b",                  0x1000_0010, [1, 2],     true),
+        ("beq, equal",         0x1043_0010, [5, 5],     true),
+        ("beq, not",           0x1043_0010, [5, 6],     false),
+        ("bne, equal",         0x1443_0010, [5, 5],     false),
+        ("bne, not",           0x1443_0010, [5, 6],     true),
+        ("blez of 1",          0x1840_0010, [1, 0],     false),
+        ("blez of 0",          0x1840_0010, [0, 0],     true),
+        ("blez of -1",         0x1840_0010, [MINUS, 0], true),
+        ("bgtz of 1",          0x1c40_0010, [1, 0],     true),
+        ("bgtz of 0",          0x1c40_0010, [0, 0],     false),
+        ("bgtz of -1",         0x1c40_0010, [MINUS, 0], false),
+        ("bltz of 0",          0x0440_0010, [0, 0],     false),
+        ("bltz of -1",         0x0440_0010, [MINUS, 0], true),
+        ("bgez of 0",          0x0441_0010, [0, 0],     true),
+        ("bgez of -1",         0x0441_0010, [MINUS, 0], false),
+        ("beql, equal",        0x5043_0010, [5, 5],     true),
+        ("beql, not",          0x5043_0010, [5, 6],     false),
+        ("bnel, equal",        0x5443_0010, [5, 5],     false),
+        ("bnel, not",          0x5443_0010, [5, 6],     true),
+        ("blezl of 1",         0x5840_0010, [1, 0],     false),
+        ("blezl of -1",        0x5840_0010, [MINUS, 0], true),
+        ("bgtzl of 1",         0x5c40_0010, [1, 0],     true),
+        ("bgtzl of -1",        0x5c40_0010, [MINUS, 0], false),
+        ("bltzl of 0",         0x0442_0010, [0, 0],     false),
+        ("bltzl of -1",        0x0442_0010, [MINUS, 0], true),
+        ("bgezl of 0",         0x0443_0010, [0, 0],     true),
+        ("bgezl of -1",        0x0443_0010, [MINUS, 0], false),
+        ("bltzal of 0",        0x0450_0010, [0, 0],     false),
+        ("bltzal of -1",       0x0450_0010, [MINUS, 0], true),
+        ("bltzal of zero: never, though Linux 6.1 says always", 0x0410_0010, [1, 2], false),
+        ("bgezal of 0",        0x0451_0010, [0, 0],     true),
+        ("bgezal of -1",       0x0451_0010, [MINUS, 0], false),
+        ("bal",                0x0411_0010, [1, 2],     true),
+        ("bltzall of 0",       0x0452_0010, [0, 0],     false),
+        ("bltzall of -1",      0x0452_0010, [MINUS, 0], true),
+        ("bgezall of 0",       0x0453_0010, [0, 0],     true),
+        ("bgezall of -1",      0x0453_0010, [MINUS, 0], false),
+    ];
+    for (what, word, values, is_taken) in cases {
+        for set in Set::ALL {
+            let (behind, target) = (set.cut(HERE + 8), set.cut(HERE + 0x44));
+            let is_likely = word >> 28 == 5 || word & 0xfc0e_0000 == 0x0402_0000;
+            let links = word & 0xfc10_0000 == 0x0410_0000;
+            let (pc, then, changed) = does(set, *word, SUM, *values);
+            assert_eq!(pc, if *is_taken { target } else { behind }, "{what}, {set:?}");
+            assert_eq!(then, if is_likely && !is_taken { Then::Onwards } else { RUNS }, "{what}, {set:?}");
+            let expected = if links { [(RA.0, behind)].to_vec() } else { Vec::new() };
+            assert_eq!(changed, expected, "{what}, {set:?}: a return address, taken or not");
+            assert_eq!(does(set, *word, 0, *values), (pc, Then::Onwards, changed), "{what}: nothing is to be run of a nop");
+        }
+    }
+}
+
+/// KP-2: 64 bits are compared where there are 64, and 32 where there are not.
+#[test]
+fn conditions_look_at_whole_registers() {
+    for set in Set::ALL {
+        let is_taken = |word, values| does(set, word, SUM, values).0 == set.cut(HERE + 0x44);
+        let wide = set.is_64();
+        assert_eq!(is_taken(0x1043_0010, [1 << 40, 0]), !wide, "beq");
+        assert_eq!(is_taken(0x0440_0010, [1 << 31, 0]), !wide, "bltz");
+        assert_eq!(is_taken(0x1c40_0010, [1 << 40, 0]), wide, "bgtz");
+    }
+}
+
+/// KP-2, RP-1: jumps, and the register that gets the return address.
+#[test]
+fn jumps_lead_to_their_target_or_their_register() {
+    for set in Set::ALL {
+        let behind = set.cut(HERE + 8);
+        let (to, value) = (set.cut(0xffff_ffff_8040_0000), 0xffff_ffff_8040_0000);
+        assert_eq!(does(set, 0x0810_0000, SUM, [0, 0]), (to, RUNS, Vec::new()), "j");
+        assert_eq!(does(set, 0x0c10_0000, SUM, [0, 0]), (to, RUNS, [(31, behind)].to_vec()), "jal");
+        assert_eq!(does(set, 0x0040_0008, SUM, [value, 0]), (to, RUNS, Vec::new()), "jr v0");
+        assert_eq!(does(set, 0x0040_f809, SUM, [value, 0]), (to, RUNS, [(31, behind)].to_vec()), "jalr v0");
+        assert_eq!(does(set, 0x0040_1809, SUM, [value, 0]), (to, RUNS, [(3, behind)].to_vec()), "jalr v1,v0");
+        assert_eq!(does(set, 0x0040_0009, SUM, [value, 0]), (to, RUNS, Vec::new()), "jalr zero,v0");
+        assert_eq!(does(set, 0x0040_0008, 0, [value, 0]), (to, Then::Onwards, Vec::new()), "jr v0, and a nop");
+    }
+}
+
+/// KP-2: what another ISA has decoded is left to the CPU, and changes nothing.
+#[test]
+fn an_unknown_computation_changes_nothing() {
+    for set in Set::ALL {
+        let insn = decode(set, set.cut(HERE), &[0; 4]).expect("a word");
+        let mut cpu = Toy { regs: [7; 64], pc: set.cut(HERE) };
+        let before = cpu.clone();
+        let answer = (set.isa().emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory);
+        assert!(answer.is_err());
+        assert_eq!(cpu, before);
+    }
+}
+
+/// None of these may touch it.
+struct NoMemory;
+
+impl Memory for NoMemory {
+    fn order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
+    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+        panic!("{address:#x} is read")
+    }
+    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+        panic!("{address:#x} is written")
+    }
+}

@@ -1,0 +1,329 @@
+//! Which MIPS instructions may be probed, and how each accepted one runs.
+//!
+//! One table for both policies and all four sets: the first row that matches decides, and a word that no row names may run anywhere: none
+//! but branches uses the pc. Where the two columns differ, Linux 6.1 accepts what its own trap or step breaks.
+
+use super::abi::{RA, r};
+use super::decode::{has_delay_slot, slot_of, word};
+use super::emulate::{Computation, Condition, Target};
+use super::{LENGTH, Set, slot};
+use crate::arch::Emulation;
+use crate::function::{Exclusive, between_exclusives};
+use crate::insn::Insn;
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
+use crate::region::Surroundings;
+use crate::regs::Reg;
+use Errno::EINVAL;
+use Verdict::{Boost, Compute, Refuse, Step};
+use core::ops::Range;
+
+#[rustfmt::skip]
+mod reasons {
+    use super::*;
+    pub static IN_DELAY_SLOT: Rule = Rule::new("delay-slot", EINVAL,
+        "it lies in the delay slot of the branch in front of it, and both run as one instruction; probe the branch instead");
+    pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
+        "it stands between a load-linked and its store-conditional, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
+        "a trap between a load-linked and its store-conditional makes the store fail for ever; probe the instruction behind the loop instead");
+    pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
+        "there is a breakpoint of someone else's here, or that of a BUG() or WARN(); probe the next instruction instead");
+    pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
+        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+    pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
+        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+    pub static WAIT: Rule = Rule::new("wait", EINVAL,
+        "it waits for an interrupt or another CPU, and its copy runs where none is let in; probe the instruction before or after it instead");
+    pub static SLOT: Rule = Rule::new("unfit-delay-slot", EINVAL,
+        "what is in its delay slot leads elsewhere itself, and what that does no manual says; probe an instruction in front of it instead");
+    pub static INVALID: Rule = Rule::new("invalid-form", EINVAL,
+        "it overwrites the register that says where it leads, so it cannot be done again after a fault; probe another instruction instead");
+    pub static OTHER_MODE: Rule = Rule::new("other-mode", EINVAL,
+        "it leads into code of microMIPS or MIPS16, which is not known here; probe an instruction in front of it instead");
+    pub static COPROCESSOR: Rule = Rule::new("coprocessor-branch", EINVAL,
+        "it looks at a flag of a coprocessor, which may be off; probe the instruction in front of it instead");
+    pub static RELEASE_6: Rule = Rule::new("release-6", EINVAL,
+        "it uses the pc on CPUs of release 6 and is none or another instruction on all before; probe another instruction instead");
+}
+pub(super) use reasons::*;
+
+/// Every reason there is.
+#[rustfmt::skip]
+pub static RULES: &[&Rule] = &[
+    &IN_DELAY_SLOT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &OTHER_MODE, &COPROCESSOR,
+    &RELEASE_6, &slot::OUT_OF_REACH,
+];
+
+/// May it be probed, and how would it run?
+pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let word = word(set, insn);
+    let found = row_of(word);
+    let verdict = match policy {
+        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+    };
+    match (verdict, slot_of(insn)) {
+        (Refuse(rule), _) => Err(rule.refusal()),
+        (Compute(computation), Some(slot)) => {
+            if policy == Policy::Best {
+                fits_slot(set, &slot)?;
+            }
+            let what = computation(insn, word);
+            let overwrites = what.link.is_some_and(|link| what.looks_at(link));
+            if policy == Policy::Best && overwrites {
+                return Err(INVALID.refusal());
+            }
+            let empty_slot = super::decode::word(set, &slot) == 0;
+            Ok(Plan::Emulate(Emulation::Mips(Computation { empty_slot, ..what })))
+        }
+        (Boost, _) => Ok(Plan::Boost),
+        (Step | Compute(_), _) => Ok(Plan::Step),
+    }
+}
+
+/// What is in a delay slot runs behind the branch: it must be something that may be probed itself, and lead nowhere.
+fn fits_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
+    let word = word(set, slot);
+    match row_of(word).map(|row| row.best) {
+        _ if has_delay_slot(word) => Err(SLOT.refusal()),
+        Some(Refuse(rule)) => Err(rule.refusal()),
+        _ => Ok(()),
+    }
+}
+
+/// How an instruction runs, or why it may not be probed.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Compute(fn(&Insn, u32) -> Computation),
+    Boost,
+    Step,
+    Refuse(&'static Rule),
+}
+
+/// Words with `word & mask == value`.
+struct Row {
+    mask: u32,
+    value: u32,
+    linux: Verdict,
+    best: Verdict,
+}
+
+fn row_of(word: u32) -> Option<&'static Row> {
+    TABLE.iter().find(|row| word & row.mask == row.value)
+}
+
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
+    Row { mask, value, linux, best }
+}
+
+/// The two policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+    row(mask, value, verdict, verdict)
+}
+
+/// The primary opcode.
+const OP: u32 = 0xfc00_0000;
+/// And the function in the low bits.
+const FUNCT: u32 = 0xfc00_003f;
+/// The primary opcode, and the function in the place of the second register.
+const RT: u32 = 0xfc1f_0000;
+/// The primary opcode, and the function in the place of the first one.
+const RS: u32 = 0xffe0_0000;
+/// A move from or to a register of the system coprocessor: which, and its number and selection.
+const COP0: u32 = 0xffe0_f807;
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+    //   mask         value        Linux 6.1              best
+    both(OP,          0xc000_0000, Refuse(&EXCLUSIVE)),                             // ll
+    both(OP,          0xe000_0000, Refuse(&EXCLUSIVE)),                             // sc
+    both(OP,          0xd000_0000, Refuse(&EXCLUSIVE)),                             // lld
+    both(OP,          0xf000_0000, Refuse(&EXCLUSIVE)),                             // scd
+    row (FUNCT,       0x7c00_0036, Step,                  Refuse(&EXCLUSIVE)),      // ll of release 6
+    row (FUNCT,       0x7c00_0026, Step,                  Refuse(&EXCLUSIVE)),      // sc of release 6
+    row (FUNCT,       0x7c00_0037, Step,                  Refuse(&EXCLUSIVE)),      // lld of release 6
+    row (FUNCT,       0x7c00_0027, Step,                  Refuse(&EXCLUSIVE)),      // scd of release 6
+    row (FUNCT,       0x7c00_002e, Step,                  Refuse(&EXCLUSIVE)),      // lle
+    row (FUNCT,       0x7c00_001e, Step,                  Refuse(&EXCLUSIVE)),      // sce
+    row (u32::MAX,    0x0000_0140, Step,                  Refuse(&WAIT)),           // pause
+    both(FUNCT,       0x0000_0008, Compute(jump_register)),                         // jr, jr.hb
+    both(FUNCT,       0x0000_0009, Compute(jump_register)),                         // jalr, jalr.hb
+    row (FUNCT,       0x0000_000c, Step,                  Refuse(&EXCEPTION)),      // syscall
+    row (FUNCT,       0x0000_000d, Step,                  Refuse(&BREAKPOINT)),     // break
+    row (FUNCT,       0x7000_003f, Step,                  Refuse(&BREAKPOINT)),     // sdbbp
+    both(RT,          0x0400_0000, Compute(bltz)),                                  // bltz
+    both(RT,          0x0401_0000, Compute(bgez)),                                  // bgez
+    both(RT,          0x0402_0000, Compute(bltzl)),                                 // bltzl
+    both(RT,          0x0403_0000, Compute(bgezl)),                                 // bgezl
+    both(RT,          0x0410_0000, Compute(bltzal)),                                // bltzal
+    both(RT,          0x0411_0000, Compute(bgezal)),                                // bgezal, bal
+    both(RT,          0x0412_0000, Compute(bltzall)),                               // bltzall
+    both(RT,          0x0413_0000, Compute(bgezall)),                               // bgezall
+    both(RT,          0x041c_0000, Refuse(&COPROCESSOR)),                           // bposge32: of the DSP
+    both(OP,          0x0800_0000, Compute(jump)),                                  // j
+    both(OP,          0x0c00_0000, Compute(jump_and_link)),                         // jal
+    row (OP,          0x7400_0000, Step,                  Refuse(&OTHER_MODE)),     // jalx
+    both(OP,          0x1000_0000, Compute(beq)),                                   // beq, b
+    both(OP,          0x1400_0000, Compute(bne)),                                   // bne
+    both(RT,          0x1800_0000, Compute(blez)),                                  // blez
+    both(RT,          0x1c00_0000, Compute(bgtz)),                                  // bgtz
+    both(OP,          0x5000_0000, Compute(beql)),                                  // beql
+    both(OP,          0x5400_0000, Compute(bnel)),                                  // bnel
+    both(RT,          0x5800_0000, Compute(blezl)),                                 // blezl
+    both(RT,          0x5c00_0000, Compute(bgtzl)),                                 // bgtzl
+    row (OP,          0x1800_0000, Step,                  Refuse(&RELEASE_6)),      // blezalc, bgezalc, bgeuc
+    row (OP,          0x1c00_0000, Step,                  Refuse(&RELEASE_6)),      // bgtzalc, bltzalc, bltuc
+    row (OP,          0x5800_0000, Step,                  Refuse(&RELEASE_6)),      // blezc, bgezc, bgec
+    row (OP,          0x5c00_0000, Step,                  Refuse(&RELEASE_6)),      // bgtzc, bltzc, bltc
+    row (OP,          0xc800_0000, Step,                  Refuse(&RELEASE_6)),      // lwc2, or bc
+    row (OP,          0xe800_0000, Step,                  Refuse(&RELEASE_6)),      // swc2, or balc
+    row (OP,          0xd800_0000, Step,                  Refuse(&RELEASE_6)),      // ldc2, or beqzc, jic
+    row (OP,          0xf800_0000, Step,                  Refuse(&RELEASE_6)),      // sdc2, or bnezc, jialc
+    row (OP,          0xec00_0000, Step,                  Refuse(&RELEASE_6)),      // addiupc, lwpc, auipc, aluipc
+    both(RS,          0x4500_0000, Refuse(&COPROCESSOR)),                           // bc1f, bc1t, bc1fl, bc1tl
+    both(RS,          0x4520_0000, Refuse(&COPROCESSOR)),                           // bc1any2, bc1eqz
+    both(RS,          0x4540_0000, Refuse(&COPROCESSOR)),                           // bc1any4
+    both(RS,          0x4560_0000, Refuse(&COPROCESSOR)),                           // bz.v
+    both(RS,          0x45a0_0000, Refuse(&COPROCESSOR)),                           // bc1nez
+    both(RS,          0x45e0_0000, Refuse(&COPROCESSOR)),                           // bnz.v
+    both(0xff00_0000, 0x4700_0000, Refuse(&COPROCESSOR)),                           // bz, bnz of vectors
+    both(RS,          0x4900_0000, Refuse(&COPROCESSOR)),                           // bc2f, bc2t, bc2fl, bc2tl
+    both(RS,          0x4920_0000, Refuse(&COPROCESSOR)),                           // bc2eqz
+    both(RS,          0x49a0_0000, Refuse(&COPROCESSOR)),                           // bc2nez
+    row (0xfe00_003f, 0x4200_0018, Step,                  Refuse(&RETURN)),         // eret
+    row (0xfe00_003f, 0x4200_001f, Step,                  Refuse(&RETURN)),         // deret
+    row (0xfe00_003f, 0x4200_0020, Step,                  Refuse(&WAIT)),           // wait
+    both(COP0,        0x4000_4800, Step),                                           // mfc0 count: the machine's clock
+    both(COP0,        0x4020_4800, Step),                                           // dmfc0 count
+    both(COP0,        0x4080_4800, Step),                                           // mtc0 count
+    both(COP0,        0x40a0_4800, Step),                                           // dmtc0 count
+    both(COP0,        0x4080_5800, Step),                                           // mtc0 compare
+    both(COP0,        0x40a0_5800, Step),                                           // dmtc0 compare
+    both(0xffe0_ffff, 0x7c00_103b, Step),                                           // rdhwr of the clock
+];
+
+fn rs(word: u32) -> Reg {
+    r((word >> 21 & 31) as u8)
+}
+
+fn rt(word: u32) -> Reg {
+    r((word >> 16 & 31) as u8)
+}
+
+/// Where it leads stands in it.
+fn branch(condition: Condition, insn: &Insn) -> Computation {
+    let target = Target::Address(insn.flow.target().unwrap_or(insn.address));
+    Computation { condition, target, link: None, likely: false, empty_slot: false }
+}
+
+fn likely(condition: Condition, insn: &Insn) -> Computation {
+    Computation { likely: true, ..branch(condition, insn) }
+}
+
+fn linking(condition: Condition, insn: &Insn) -> Computation {
+    Computation { link: Some(RA), ..branch(condition, insn) }
+}
+
+fn likely_and_linking(condition: Condition, insn: &Insn) -> Computation {
+    Computation { link: Some(RA), ..likely(condition, insn) }
+}
+
+/// Of a jump to a register the one that gets the return address is named; jr has none, and register 0 gets none.
+fn jump_register(insn: &Insn, word: u32) -> Computation {
+    let link = r((word >> 11 & 31) as u8);
+    let link = (word & 1 != 0 && link != r(0)).then_some(link);
+    Computation { target: Target::Register(rs(word)), link, ..branch(Condition::Always, insn) }
+}
+
+#[rustfmt::skip]
+mod branches {
+    use super::*;
+    use super::Condition::{Above, Always, Below, Equal, NotAbove, NotBelow, Unequal};
+    pub fn jump(insn: &Insn, _: u32) -> Computation { branch(Always, insn) }
+    pub fn jump_and_link(insn: &Insn, _: u32) -> Computation { linking(Always, insn) }
+    pub fn beq(insn: &Insn, word: u32) -> Computation { branch(Equal(rs(word), rt(word)), insn) }
+    pub fn bne(insn: &Insn, word: u32) -> Computation { branch(Unequal(rs(word), rt(word)), insn) }
+    pub fn blez(insn: &Insn, word: u32) -> Computation { branch(NotAbove(rs(word)), insn) }
+    pub fn bgtz(insn: &Insn, word: u32) -> Computation { branch(Above(rs(word)), insn) }
+    pub fn bltz(insn: &Insn, word: u32) -> Computation { branch(Below(rs(word)), insn) }
+    pub fn bgez(insn: &Insn, word: u32) -> Computation { branch(NotBelow(rs(word)), insn) }
+    pub fn beql(insn: &Insn, word: u32) -> Computation { likely(Equal(rs(word), rt(word)), insn) }
+    pub fn bnel(insn: &Insn, word: u32) -> Computation { likely(Unequal(rs(word), rt(word)), insn) }
+    pub fn blezl(insn: &Insn, word: u32) -> Computation { likely(NotAbove(rs(word)), insn) }
+    pub fn bgtzl(insn: &Insn, word: u32) -> Computation { likely(Above(rs(word)), insn) }
+    pub fn bltzl(insn: &Insn, word: u32) -> Computation { likely(Below(rs(word)), insn) }
+    pub fn bgezl(insn: &Insn, word: u32) -> Computation { likely(NotBelow(rs(word)), insn) }
+    pub fn bltzal(insn: &Insn, word: u32) -> Computation { linking(Below(rs(word)), insn) }
+    pub fn bgezal(insn: &Insn, word: u32) -> Computation { linking(NotBelow(rs(word)), insn) }
+    pub fn bltzall(insn: &Insn, word: u32) -> Computation { likely_and_linking(Below(rs(word)), insn) }
+    pub fn bgezall(insn: &Insn, word: u32) -> Computation { likely_and_linking(NotBelow(rs(word)), insn) }
+}
+use branches::*;
+
+impl Computation {
+    /// Whether a register says when it is taken, or where it leads.
+    fn looks_at(&self, reg: Reg) -> bool {
+        let decides = match self.condition {
+            Condition::Always => false,
+            Condition::Equal(one, other) | Condition::Unequal(one, other) => one == reg || other == reg,
+            Condition::NotAbove(one) | Condition::Above(one) | Condition::Below(one) | Condition::NotBelow(one) => one == reg,
+        };
+        decides || self.target == Target::Register(reg)
+    }
+}
+
+/// May it be probed where it stands?
+pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+    if in_delay_slot(set, insn.address, policy, around) {
+        return Err(IN_DELAY_SLOT.refusal());
+    }
+    let kind: fn(&Insn) -> Exclusive = match set {
+        Set::Big32 => |insn| exclusive(Set::Big32, insn),
+        Set::Little32 => |insn| exclusive(Set::Little32, insn),
+        Set::Big64 => |insn| exclusive(Set::Big64, insn),
+        Set::Little64 => |insn| exclusive(Set::Little64, insn),
+    };
+    match policy {
+        Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the word in front of it, whatever function that belongs to, has a delay slot. A function may begin there: the branch in front of
+/// it would run into the breakpoint.
+fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surroundings) -> bool {
+    let mut before = [0; LENGTH];
+    if around.read(address.wrapping_sub(LENGTH as u64), &mut before).is_err() {
+        return false;
+    }
+    let word = set.word(&before);
+    match policy {
+        Policy::Best => has_delay_slot(word),
+        Policy::Linux61 => linux_sees_delay_slot(word),
+    }
+}
+
+/// Linux 6.1 takes every instruction of the floating-point unit for a branch, and does not know jalx nor branches on coprocessor 2.
+fn linux_sees_delay_slot(word: u32) -> bool {
+    match word >> 26 {
+        0x11 => true,
+        0x12 | 0x1d => false,
+        _ => has_delay_slot(word),
+    }
+}
+
+/// What an instruction, or what is in its delay slot, does to its CPU's link.
+fn exclusive(set: Set, insn: &Insn) -> Exclusive {
+    let of = |word: u32| match (word >> 26, word & 0x3f) {
+        (0x30 | 0x34, _) | (0x1f, 0x36 | 0x37 | 0x2e) => Exclusive::Load,
+        (0x38 | 0x3c, _) | (0x1f, 0x26 | 0x27 | 0x1e) => Exclusive::Store,
+        _ => Exclusive::Neither,
+    };
+    match of(word(set, insn)) {
+        Exclusive::Neither => slot_of(insn).map_or(Exclusive::Neither, |slot| of(word(set, &slot))),
+        own => own,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! A case for each row of the table, for both policies.
+
+use super::super::decode::decode;
+use super::*;
+use crate::region::PlainText;
+use alloc::vec::Vec;
+
+const HERE: u64 = 0xffff_ffff_8010_0ff0;
+const SUM: u32 = 0x2442_0001;
+
+/// What a plan is called in the tables below.
+fn answer(set: Set, words: [u32; 2], policy: Policy) -> &'static str {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();
+    let insn = decode(set, set.cut(HERE), &bytes).expect("whole words");
+    match plan(set, &insn, policy) {
+        Ok(Plan::Emulate(_)) => "compute",
+        Ok(Plan::Boost) => "boost",
+        Ok(Plan::Step) => "step",
+        Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
+    }
+}
+
+/// KP-1, KP-2: what each row says, under both policies, in all four sets.
+#[test]
+fn each_row_of_the_table_decides() {
+    #[rustfmt::skip]
+    let cases: &[(&str, u32, &str, &str)] = &[
+        // what                     word         Linux 6.1             best
+        ("ll v0,0(a0)",             0xc082_0000, "exclusive",          "exclusive"),
+        ("sc v0,0(a0)",             0xe082_0000, "exclusive",          "exclusive"),
+        ("lld v0,0(a0)",            0xd082_0000, "exclusive",          "exclusive"),
+        ("scd v0,0(a0)",            0xf082_0000, "exclusive",          "exclusive"),
+        ("ll of release 6",         0x7c82_0036, "step",               "exclusive"),
+        ("sc of release 6",         0x7c82_0026, "step",               "exclusive"),
+        ("lld of release 6",        0x7c82_0037, "step",               "exclusive"),
+        ("scd of release 6",        0x7c82_0027, "step",               "exclusive"),
+        ("lle",                     0x7c82_002e, "step",               "exclusive"),
+        ("sce",                     0x7c82_001e, "step",               "exclusive"),
+        ("pause",                   0x0000_0140, "step",               "wait"),
+        ("jr ra",                   0x03e0_0008, "compute",            "compute"),
+        ("jr.hb ra",                0x03e0_0408, "compute",            "compute"),
+        ("jalr t9",                 0x0320_f809, "compute",            "compute"),
+        ("jalr t9,t9",              0x0320_c809, "compute",            "invalid-form"),
+        ("syscall",                 0x0000_000c, "step",               "exception"),
+        ("break 512",               0x0200_000d, "step",               "foreign-breakpoint"),
+        ("sdbbp",                   0x7000_003f, "step",               "foreign-breakpoint"),
+        ("bltz v0",                 0x0440_0004, "compute",            "compute"),
+        ("bgez v0",                 0x0441_0004, "compute",            "compute"),
+        ("bltzl v0",                0x0442_0004, "compute",            "compute"),
+        ("bgezl v0",                0x0443_0004, "compute",            "compute"),
+        ("bltzal v0",               0x0450_0004, "compute",            "compute"),
+        ("bgezal v0",               0x0451_0004, "compute",            "compute"),
+        ("bal",                     0x0411_0004, "compute",            "compute"),
+        ("bgezal ra",               0x07f1_0004, "compute",            "invalid-form"),
+        ("bltzall v0",              0x0452_0004, "compute",            "compute"),
+        ("bgezall v0",              0x0453_0004, "compute",            "compute"),
+        ("bposge32",                0x041c_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("j",                       0x0804_0000, "compute",            "compute"),
+        ("jal",                     0x0c04_0000, "compute",            "compute"),
+        ("jalx",                    0x7404_0000, "step",               "other-mode"),
+        ("beq v0,v1",               0x1043_0004, "compute",            "compute"),
+        ("bne v0,v1",               0x1443_0004, "compute",            "compute"),
+        ("blez v0",                 0x1840_0004, "compute",            "compute"),
+        ("bgtz v0",                 0x1c40_0004, "compute",            "compute"),
+        ("beql v0,v1",              0x5043_0004, "compute",            "compute"),
+        ("bnel v0,v1",              0x5443_0004, "compute",            "compute"),
+        ("blezl v0",                0x5840_0004, "compute",            "compute"),
+        ("bgtzl v0",                0x5c40_0004, "compute",            "compute"),
+        ("bgeuc v0,v1",             0x1843_0004, "step",               "release-6"),
+        ("bltuc v0,v1",             0x1c43_0004, "step",               "release-6"),
+        ("bgec v0,v1",              0x5843_0004, "step",               "release-6"),
+        ("bltc v0,v1",              0x5c43_0004, "step",               "release-6"),
+        ("bc",                      0xc800_0004, "step",               "release-6"),
+        ("balc",                    0xe800_0004, "step",               "release-6"),
+        ("beqzc",                   0xd840_0004, "step",               "release-6"),
+        ("bnezc",                   0xf840_0004, "step",               "release-6"),
+        ("auipc",                   0xec5e_0004, "step",               "release-6"),
+        ("bc1t",                    0x4501_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc1any2f",                0x4520_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc1any4f",                0x4540_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bz.v",                    0x4560_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc1nez",                  0x45a0_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bnz.v",                   0x45e0_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bnz.w",                   0x47c0_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc2f",                    0x4900_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc2eqz",                  0x4920_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("bc2nez",                  0x49a0_0004, "coprocessor-branch", "coprocessor-branch"),
+        ("eret",                    0x4200_0018, "step",               "exception-return"),
+        ("deret",                   0x4200_001f, "step",               "exception-return"),
+        ("wait",                    0x4200_0020, "step",               "wait"),
+        ("mfc0 v0,count",           0x4002_4800, "step",               "step"),
+        ("dmfc0 v0,count",          0x4022_4800, "step",               "step"),
+        ("mtc0 v0,count",           0x4082_4800, "step",               "step"),
+        ("dmtc0 v0,count",          0x40a2_4800, "step",               "step"),
+        ("mtc0 v0,compare",         0x4082_5800, "step",               "step"),
+        ("dmtc0 v0,compare",        0x40a2_5800, "step",               "step"),
+        ("rdhwr v0,cc",             0x7c02_103b, "step",               "step"),
+        ("rdhwr v0,ulr",            0x7c02_e83b, "step",               "boost"),
+        ("mfc0 v0,status",          0x4002_6000, "step",               "boost"),
+        ("mtc0 v0,status",          0x4082_6000, "step",               "boost"),
+        ("ei",                      0x4160_6020, "step",               "boost"),
+        ("tlbwr",                   0x4200_0006, "step",               "boost"),
+        ("cache",                   0xbc80_0000, "step",               "boost"),
+        ("teq v0,zero",             0x0040_0034, "step",               "boost"),
+        ("sync",                    0x0000_000f, "step",               "boost"),
+        ("lw",                      0x8fbf_001c, "step",               "boost"),
+        ("swl",                     0xa882_0000, "step",               "boost"),
+        ("mult",                    0x0043_0018, "step",               "boost"),
+        ("add.d",                   0x4622_0000, "step",               "boost"),
+        ("nop",                     0x0000_0000, "step",               "boost"),
+    ];
+    for (what, word, linux, best) in cases {
+        for set in Set::ALL {
+            assert_eq!(answer(set, [*word, SUM], Policy::Linux61), *linux, "{what}, {set:?}");
+            assert_eq!(answer(set, [*word, SUM], Policy::Best), *best, "{what}, {set:?}");
+        }
+    }
+}
+
+/// KP-1, KP-2: a branch is refused for what is in its slot, too. Linux 6.1 does not look at that.
+#[test]
+fn a_branch_is_refused_for_what_is_in_its_slot() {
+    #[rustfmt::skip]
+    let cases = [
+        ("a sum",          SUM,         "compute"),
+        ("a nop",          0x0000_0000, "compute"),
+        ("a clock",        0x4002_4800, "compute"),
+        ("another branch", 0x1000_0004, "unfit-delay-slot"),
+        ("a jump",         0x03e0_0008, "unfit-delay-slot"),
+        ("jalx",           0x7404_0000, "unfit-delay-slot"),
+        ("eret",           0x4200_0018, "exception-return"),
+        ("syscall",        0x0000_000c, "exception"),
+        ("break",          0x0000_000d, "foreign-breakpoint"),
+        ("ll",             0xc082_0000, "exclusive"),
+        ("wait",           0x4200_0020, "wait"),
+    ];
+    for (what, slot, best) in cases {
+        for branch in [0x1443_0004, 0x0320_f809, 0x5043_0004] {
+            for set in Set::ALL {
+                assert_eq!(answer(set, [branch, slot], Policy::Best), best, "{what}, {set:?}");
+                assert_eq!(answer(set, [branch, slot], Policy::Linux61), "compute", "{what}, {set:?}");
+            }
+        }
+    }
+}
+
+fn standing(set: Set, words: &[u32], at: usize, function: Range<usize>, policy: Policy) -> &'static str {
+    let start = set.cut(0xffff_ffff_8010_0000);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();
+    let insn = decode(set, start + 4 * at as u64, &[&bytes[4 * at..], &[0; 4]].concat()).expect("whole words");
+    let mut text = PlainText { start, bytes, ..PlainText::default() };
+    let function = start + 4 * function.start as u64..start + 4 * function.end as u64;
+    match stands(set, &insn, policy, function, &mut text) {
+        Ok(()) => "ok",
+        Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
+    }
+}
+
+/// KP-5: what is behind a branch is part of it, whatever function it is counted to. Linux 6.1 takes more for branches.
+#[test]
+fn a_delay_slot_is_refused() {
+    const NO: &str = "delay-slot";
+    #[rustfmt::skip]
+    let cases = [
+        ("behind jr",             0x03e0_0008, NO,   NO),
+        ("behind beq",            0x1043_0004, NO,   NO),
+        ("behind bgezall",        0x0453_0004, NO,   NO),
+        ("behind bc1t",           0x4501_0004, NO,   NO),
+        ("behind add.d",          0x4622_0000, NO,   "ok"),
+        ("behind jalx",           0x7404_0000, "ok", NO),
+        ("behind bc2t",           0x4901_0004, "ok", NO),
+        ("behind syscall",        0x0000_000c, "ok", "ok"),
+        ("behind eret",           0x4200_0018, "ok", "ok"),
+        ("behind a sum",          SUM,         "ok", "ok"),
+    ];
+    for (what, before, linux, best) in cases {
+        for set in Set::ALL {
+            for function in [0..3, 1..3] {
+                let answer = |policy| standing(set, &[before, SUM, SUM], 1, function.clone(), policy);
+                assert_eq!((answer(Policy::Linux61), answer(Policy::Best)), (linux, best), "{what}, {set:?}");
+            }
+            assert_eq!(standing(set, &[before, SUM, SUM], 0, 0..3, Policy::Best), "ok", "nothing can be read in front of it");
+            assert_eq!(standing(set, &[before, SUM, SUM], 2, 0..3, Policy::Best), "ok", "{what}");
+        }
+    }
+}
+
+/// KP-1: a trap between a load-linked and its store would make the store fail for ever. Linux 6.1 does not look. A delay slot is looked
+/// into.
+#[test]
+fn nothing_is_probed_between_a_load_linked_and_its_store() {
+    #[rustfmt::skip]
+    const LOOP: &[(u32, &str, &str)] = &[
+        (SUM,         "ok",                 "ok"),         // in front of the loop
+        (0xc082_0000, "ok",                 "ok"),         // ll v0,0(a0): refused by its own row
+        (0x2442_0001, "between-exclusives", "ok"),         // addiu v0,v0,1
+        (0x1460_0003, "between-exclusives", "ok"),         // bnez v1, out of it
+        (0x0000_0000, "delay-slot",         "delay-slot"), // nop
+        (0xe082_0000, "between-exclusives", "ok"),         // sc v0,0(a0)
+        (0x1040_fffa, "ok",                 "ok"),         // beqz v0, to the ll
+        (0x0000_0000, "delay-slot",         "delay-slot"), // nop
+        (0x0000_000f, "ok",                 "ok"),         // sync
+    ];
+    const STORE_IN_SLOT: &[(u32, &str, &str)] = &[
+        (0xc082_0000, "ok", "ok"),                 // ll v0,0(a0)
+        (0x2442_0001, "between-exclusives", "ok"), // addiu v0,v0,1
+        (0x1000_0001, "between-exclusives", "ok"), // b, with the store in its slot
+        (0xe082_0000, "delay-slot", "delay-slot"), // sc v0,0(a0)
+        (0x0000_000f, "ok", "ok"),                 // sync
+    ];
+    for text in [LOOP, STORE_IN_SLOT] {
+        let words: Vec<u32> = text.iter().map(|(word, ..)| *word).collect();
+        for set in Set::ALL {
+            for (at, (_, best, linux)) in text.iter().enumerate() {
+                assert_eq!(standing(set, &words, at, 0..words.len(), Policy::Best), *best, "{set:?}, word {at}");
+                assert_eq!(standing(set, &words, at, 0..words.len(), Policy::Linux61), *linux, "{set:?}, word {at}");
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! MIPS tables and copies, held against random words, against capstone, and against themselves, in all four sets.
+
+use capstone::{Arch, Capstone, Endian, Mode};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mips::{LENGTH, Set, decode, slot};
+use trapline_isa::plan::{Plan, Policy, Tail, Then};
+use trapline_isa::regs::{Reg, Registers};
+
+const HERE: u64 = 0xffff_ffff_8010_0ff0;
+const WINDOW: u64 = 0xffff_ffff_8f00_0040;
+
+/// Random words are seldom branches; half of these have the opcode of branches, traps or system instructions.
+fn words() -> impl Strategy<Value = u32> {
+    const STARTS: &[(u32, u32)] = &[
+        (0xfc00_003f, 0x0000_0008),
+        (0xfc00_003f, 0x0000_0009),
+        (0xfc00_003f, 0x0000_000c),
+        (0xfc00_003f, 0x0000_000d),
+        (0xfc00_0000, 0x0400_0000),
+        (0xfc00_0000, 0x0800_0000),
+        (0xf000_0000, 0x1000_0000),
+        (0xfc1f_0000, 0x1800_0000),
+        (0xfc1f_0000, 0x1c00_0000),
+        (0xf000_0000, 0x5000_0000),
+        (0xffe0_0000, 0x4500_0000),
+        (0xfc00_0000, 0x4400_0000),
+        (0xfe00_003f, 0x4200_0018),
+        (0xfc00_0000, 0xc000_0000),
+        (0xfc00_0000, 0xe000_0000),
+        (0xfc00_0000, 0x0000_0000),
+        (0xfc00_0000, 0x7c00_0000),
+    ];
+    let shaped = (prop::sample::select(STARTS), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
+    prop_oneof![any::<u32>(), shaped]
+}
+
+fn sets() -> impl Strategy<Value = Set> {
+    prop::sample::select(&Set::ALL)
+}
+
+fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
+    (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
+}
+
+/// What capstone makes of a word: its name, its operands, and the number at their end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Opinion {
+    name: String,
+    operands: String,
+    target: Option<u64>,
+}
+
+/// Its opinion, if it knows the word.
+fn opinion(set: Set, word: u32) -> Option<Opinion> {
+    let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
+    let mode = if set.is_64() { Mode::Mips64 } else { Mode::Mips32 };
+    let capstone = Capstone::new_raw(Arch::MIPS, mode, std::iter::empty(), Some(endian)).expect("capstone knows MIPS");
+    let found = capstone.disasm_count(&set.bytes(word), set.cut(HERE), 1).expect("capstone runs");
+    let first = found.iter().next()?;
+    let operands = first.op_str().unwrap_or_default().to_string();
+    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
+    let (is_negative, number) = last.strip_prefix('-').map_or((false, last), |number| (true, number));
+    let number = match number.strip_prefix("0x") {
+        Some(number) => u64::from_str_radix(number, 16).ok(),
+        None => number.parse().ok(),
+    };
+    let target = number.map(|number| if is_negative { number.wrapping_neg() } else { number });
+    Some(Opinion { name: first.mnemonic().unwrap_or_default().into(), operands, target: target.map(|target| set.cut(target)) })
+}
+
+/// Capstone's names of all that has a delay slot.
+const BRANCHES: &[&str] = &[
+    "b", "bal", "beq", "beql", "beqz", "beqzl", "bgez", "bgezal", "bgezall", "bgezl", "bgtz", "bgtzl", "blez", "blezl", "bltz",
+    "bltzal", "bltzall", "bltzl", "bne", "bnel", "bnez", "bnezl", "bc1f", "bc1fl", "bc1t", "bc1tl", "j", "jal", "jr", "jalr",
+    "jr.hb", "jalr.hb", "jalx", "bposge32", "bc1any2f", "bc1any2t", "bc1any4f", "bc1any4t", "bz.b", "bz.h", "bz.w", "bz.d",
+    "bz.v", "bnz.b", "bnz.h", "bnz.w", "bnz.d", "bnz.v", "bc2f", "bc2t", "bc2fl", "bc2tl",
+];
+/// What leads into an exception handler, always, or comes back.
+const TRAPS: &[&str] = &["syscall", "break", "sdbbp", "eret", "deret"];
+
+fn config() -> ProptestConfig {
+    let regressions = FileFailurePersistence::Direct("tests/mips_second_opinion.regressions");
+    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
+}
+
+/// Registers that hold anything, and memory that nothing may touch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Toy {
+    regs: [u64; 64],
+    pc: u64,
+}
+
+impl Registers for Toy {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs[usize::from(reg.0)]
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs[usize::from(reg.0)] = value;
+    }
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc;
+    }
+}
+
+struct Nothing(ByteOrder);
+
+impl Memory for Nothing {
+    fn order(&self) -> ByteOrder {
+        self.0
+    }
+    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: false })
+    }
+    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: true })
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// KP-2, KP-5: what leads elsewhere, where to, and what has a delay slot, is what capstone says. What it does not know (release 6, in
+    /// this mode) is not compared.
+    #[test]
+    fn words_lead_where_capstone_says(word in words(), set in sets()) {
+        let (insn, Some(second)) = (insn(set, [word, 0], HERE), opinion(set, word)) else { return Ok(()) };
+        let is_branch = BRANCHES.contains(&&*second.name);
+        prop_assert_eq!(insn.bytes().len() == 2 * LENGTH, is_branch, "{:08x} {:?}", word, second);
+        match insn.flow {
+            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
+                prop_assert_eq!(second.target, Some(target), "{:08x} {:?}", word, second);
+            }
+            Flow::Return | Flow::IndirectJump | Flow::IndirectCall => prop_assert!(second.name.starts_with('j'), "{:08x} {:?}", word, second),
+            Flow::IndirectBranch => prop_assert!(false, "there is none"),
+            Flow::Trap => prop_assert!(TRAPS.contains(&&*second.name), "{:08x} {:?}", word, second),
+            Flow::Next => prop_assert!(!TRAPS.contains(&&*second.name), "{:08x} {:?}", word, second),
+        }
+    }
+
+    /// KP-1: a copy is the same instruction elsewhere, or what is in a branch's slot; behind it is a breakpoint or the way back.
+    #[test]
+    fn a_copy_is_what_runs_behind_or_in_the_slot(word in words(), rest in any::<u32>(), set in sets(), back in any::<bool>()) {
+        let (at, tail) = (set.cut(WINDOW), if back { Tail::JumpBack } else { Tail::Breakpoint });
+        let original = insn(set, [word, rest], HERE);
+        let copy = (set.isa().copy)(&original, at, tail).expect("in the same 256 MiB");
+        let word_at = |from: usize| set.word(&copy.bytes()[from..from + LENGTH]);
+        let runs = if original.bytes().len() > LENGTH { rest } else { word };
+        prop_assert_eq!((copy.displaced, word_at(0)), (LENGTH, runs));
+        match tail {
+            Tail::JumpBack => {
+                let behind = insn(set, [word_at(LENGTH), word_at(2 * LENGTH)], at + LENGTH as u64);
+                prop_assert_eq!((behind.flow, copy.bytes().len()), (Flow::Jump(set.cut(original.next())), 3 * LENGTH));
+                prop_assert_eq!(word_at(2 * LENGTH), 0);
+            }
+            Tail::Breakpoint => prop_assert_eq!((word_at(LENGTH), copy.bytes().len()), (slot::BREAK, 2 * LENGTH)),
+        }
+    }
+
+    /// KP-1, KP-2: whatever the words are, nothing panics; what is refused is refused by name, what leads away is computed and goes where it
+    /// is decoded to go, and what is in its slot runs or is nullified.
+    #[test]
+    fn any_word_is_planned_computed_and_copied(
+        word in words(), rest in words(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),
+    ) {
+        let original = insn(set, [word, rest], address & !3);
+        for policy in [Policy::Best, Policy::Linux61] {
+            match (set.isa().plan)(&original, policy) {
+                Err(refusal) => prop_assert!(set.isa().rule_of(&refusal).is_some(), "{refusal}"),
+                Ok(Plan::Emulate(what)) => {
+                    let mut regs: [u64; 64] = std::array::from_fn(|number| set.cut(seed.rotate_left(number as u32)));
+                    regs[0] = 0;
+                    let mut cpu = Toy { regs, pc: original.address };
+                    let then = (set.isa().emulate)(&what, &original, &mut cpu, &mut Nothing(set.order()));
+                    let runs = Ok(Then::Copy { undo: None });
+                    prop_assert!(then == Ok(Then::Onwards) || then == runs);
+                    let next = set.cut(original.next());
+                    let places = [Some(next), original.flow.target()];
+                    let is_indirect = original.flow.target().is_none();
+                    prop_assert!(is_indirect || places.contains(&Some(cpu.pc)), "{word:08x} goes to {:x}", cpu.pc);
+                    let linked = cpu.regs.iter().zip(regs).filter(|(after, before)| *after != before);
+                    prop_assert!(linked.clone().count() <= 1 && linked.clone().all(|(after, _)| *after == next));
+                }
+                Ok(_) if policy == Policy::Best => prop_assert_eq!(original.flow, Flow::Next, "{:08x}", word),
+                Ok(_) => {}
+            }
+        }
+        for tail in [Tail::Breakpoint, Tail::JumpBack] {
+            let _ = (set.isa().copy)(&original, at & !3, tail);
+        }
+        prop_assert_eq!(decode::has_delay_slot(word), original.bytes().len() == 2 * LENGTH);
+    }
+}
+
+/// KP-1: the two would not agree on anything if one of them knew nothing.
+#[test]
+fn capstone_knows_much_of_what_is_computed_or_copied() {
+    let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
+    let known = words.filter(|word| opinion(Set::Little64, *word).is_some()).count();
+    assert!(known > 20_000, "{known} of 60,000");
+}

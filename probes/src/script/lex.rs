@@ -47,6 +47,8 @@ const SIGNS: &[&str] = &[
     "^", "!", "~",
 ];
 
+const OPEN_STRING: &str = "this string does not end in its line: write \" behind it";
+
 /// More words than any definition has: one that names itself ends here.
 const MOST_EXPANDED: usize = 10_000;
 
@@ -303,7 +305,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     return Ok(bytes);
                 }
-                b'\n' | 0 => return Err(self.since(start).error("this string does not end in its line: write \" behind it")),
+                b'\n' | 0 => return Err(self.since(start).error(OPEN_STRING)),
                 b'\\' => bytes.push(self.escape()?),
                 byte => {
                     bytes.push(byte);
@@ -316,7 +318,7 @@ impl<'a> Lexer<'a> {
     fn escape(&mut self) -> Result<u8, ScriptError> {
         let start = self.at;
         self.at += 1;
-        let letter = self.rest().chars().next().unwrap_or('"');
+        let Some(letter) = self.rest().chars().next() else { return Err(self.since(start).error(OPEN_STRING)) };
         self.at += letter.len_utf8();
         let wrong = |lexer: &Self, why: String| Err(lexer.since(start).error(why));
         match letter {

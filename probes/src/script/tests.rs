@@ -316,3 +316,14 @@ fn no_damage_to_a_script_makes_it_panic() {
         }
     }
 }
+
+/// BY-1: an error points at a part of the text, in a text that ends in the middle of a string too.
+#[test]
+fn what_an_error_points_at_lies_within_the_text() {
+    for text in ["BEGIN { print(\"\\", "BEGIN { print(\"a", "BEGIN { print(\"\\x", "#define A \"\\\nBEGIN { A", "k\"\\"] {
+        let errors = compile(text, &Plain, &options(false)).err().unwrap_or_else(|| panic!("{text:?} is a program"));
+        for at in errors.iter().map(|error| error.at) {
+            assert!(at.start <= at.end && at.end <= text.len(), "{text:?}: {at:?}");
+        }
+    }
+}

@@ -36,7 +36,9 @@ fuzz_target!(|data: &[u8]| {
     let (start, at) = PLACES[usize::from(choice / 4) % PLACES.len()];
     let (start, at) = (set.cut(start), set.cut(at));
     let isa = set.isa();
-    let (Some(own), address) = (text.get(BEFORE * LENGTH..), set.cut(start.wrapping_add((BEFORE * LENGTH) as u64))) else { return };
+    let (Some(own), address) = (text.get(BEFORE * LENGTH..), set.cut(start.wrapping_add((BEFORE * LENGTH) as u64))) else {
+        return;
+    };
     let Ok(insn) = (isa.decode)(address, own) else { return };
     assert!(own.starts_with(insn.bytes()) && matches!(insn.length(), 4 | 8), "not the bytes that were given: {insn:x?}");
     let function = start..start.saturating_add(text.len() as u64);

@@ -1,6 +1,8 @@
 //! A jprobe: the arguments with which the guest makes each task, as its own function gets them.
 //!
-//!     cargo run -p trapline --example jprobe_example [KERNEL]
+//! ```text
+//! cargo run -p trapline --example jprobe_example [KERNEL]
+//! ```
 //!
 //! It shows what samples/kprobes/jprobe_example.c of earlier Linux shows on the machine that it is loaded into.
 

@@ -1,6 +1,8 @@
 //! A return probe: what a function of the guest's returns, and how long each call of it takes.
 //!
-//!     cargo run -p trapline --example kretprobe_example [KERNEL [SYMBOL]]
+//! ```text
+//! cargo run -p trapline --example kretprobe_example [KERNEL [SYMBOL]]
+//! ```
 //!
 //! It shows what samples/kprobes/kretprobe_example.c of Linux shows on the machine that it is loaded into; like there, the idle task's
 //! calls are passed over, the time of the entry is the call's private data, and at most 20 calls are followed at a time.

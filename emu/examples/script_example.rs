@@ -1,6 +1,8 @@
 //! A script in bpftrace's language on a guest, from Rust: compiled by what the kernel's image says, attached to a session, ended.
 //!
-//!     cargo run -p trapline --example script_example [KERNEL [SCRIPT]]
+//! ```text
+//! cargo run -p trapline --example script_example [KERNEL [SCRIPT]]
+//! ```
 
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -6,9 +6,11 @@
 //! What a CPU is in the middle of is a stack of [`Level`]s: a hit pushes one, the second breakpoint (or whatever else ends
 //! the instruction) pops it.
 //!
-//!     nothing --hit--> Active --its copy runs--> Stepping --behind it--> nothing
-//!                        |                          |
-//!                        +---another is hit---------+--> Reentered on top of it --behind its copy--> as before
+//! ```text
+//! nothing --hit--> Active --its copy runs--> Stepping --behind it--> nothing
+//!                    |                          |
+//!                    +---another is hit---------+--> Reentered on top of it --behind its copy--> as before
+//! ```
 //!
 //! Three functions end in `_simply`. Each is the short way of its namesake for what nearly all hits are: one enabled probe,
 //! the CPU in the middle of nothing, nothing to be done behind the instruction. It asks whether this is such a hit before

@@ -1,7 +1,9 @@
 //! Every kernel: whatever release of Debian's is on this computer, of an ISA that has a machine, boots to busybox and does the same under
 //! probes, or is refused with a sentence; none hangs. docs/kernels.md has the table; anew, with the releases that are here:
 //!
-//!     TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test every_kernel -j1
+//! ```text
+//! TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test every_kernel -j1
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs;

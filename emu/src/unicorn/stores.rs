@@ -7,23 +7,27 @@
 //!
 //! One cached translation as the core lays it out, and as `Entry` here and `TlbEntry` in `live.rs` read it; 64 bytes:
 //!
-//!     addresses of 8 bytes   of 4 bytes   what stands there
-//!              0                 0        LOAD    the page's guest address | flags; all ones: not allowed
-//!              8                 4        STORE   the same
-//!             16                 8        FETCH   the same
-//!             24                16        the page's physical address
-//!             32                24        what leads from the guest's address to the host's: host - guest
+//! ```text
+//! addresses of 8 bytes   of 4 bytes   what stands there
+//!          0                 0        LOAD    the page's guest address | flags; all ones: not allowed
+//!          8                 4        STORE   the same
+//!         16                 8        FETCH   the same
+//!         24                16        the page's physical address
+//!         32                24        what leads from the guest's address to the host's: host - guest
+//! ```
 //!
 //! Translated code compares the word of its access with the page that it wants. Equal, flags and all, and it goes by the
 //! last word; not equal, and it calls the library: to look at the flags (the long way), or for a new translation (`fill`).
 //! What `filled` makes of the words:
 //!
-//!     the core asks for      the page held code?   STORE               FETCH
-//!     a load or a store      no                    the page alone:     page | invalid: so the first fetch, too, comes
-//!                                                  the short way       to `fill`, and is noticed
-//!     a fetch, the first     not until now         long way, in all    the page: from now on `code` has its bit
-//!                                                  translations of it
-//!     a load or a store      yes                   long way            as the library has left it, or as above
+//! ```text
+//! the core asks for      the page held code?   STORE               FETCH
+//! a load or a store      no                    the page alone:     page | invalid: so the first fetch, too, comes
+//!                                              the short way       to `fill`, and is noticed
+//! a fetch, the first     not until now         long way, in all    the page: from now on `code` has its bit
+//!                                              translations of it
+//! a load or a store      yes                   long way            as the library has left it, or as above
+//! ```
 
 use super::engine::Handle;
 use super::ffi::write_request;

@@ -61,9 +61,9 @@ pub struct Machine {
     /// Its CPU.
     #[cfg(feature = "cpu")]
     pub model: &'static Model,
-    /// A loop of calls for a core without us, which benches compare with.
+    /// A loop of calls for a core without us, which benches compare with; none: such a core reaches no memory as it starts.
     #[cfg(feature = "cpu")]
-    pub program: &'static Program,
+    pub program: Option<&'static Program>,
     /// The board for our tiny kernel.
     pub bare: &'static Spec,
     /// The board for stock kernels.
@@ -95,7 +95,7 @@ static I386: Row = Row {
         #[cfg(feature = "cpu")]
         model: &x86::I386,
         #[cfg(feature = "cpu")]
-        program: &x86::core::LOOP_32,
+        program: Some(&x86::core::LOOP_32),
         bare: &bare::SPEC,
         stock: &pc::SPEC,
     }),
@@ -116,7 +116,7 @@ static X86_64: Row = Row {
         #[cfg(feature = "cpu")]
         model: &x86::X86_64,
         #[cfg(feature = "cpu")]
-        program: &x86::core::LOOP_64,
+        program: Some(&x86::core::LOOP_64),
         bare: &bare::SPEC,
         stock: &pc::SPEC,
     }),
@@ -137,7 +137,7 @@ static ARM: Row = Row {
         #[cfg(feature = "cpu")]
         model: &arm::ARM,
         #[cfg(feature = "cpu")]
-        program: &arm::core::LOOP,
+        program: Some(&arm::core::LOOP),
         bare: &bare::ARM,
         stock: &virt::ARM,
     }),
@@ -159,7 +159,7 @@ static THUMB2: Row = Row {
         #[cfg(feature = "cpu")]
         model: &arm::THUMB2,
         #[cfg(feature = "cpu")]
-        program: &arm::core::LOOP_IN_THUMB,
+        program: Some(&arm::core::LOOP_IN_THUMB),
         bare: &bare::ARM,
         stock: &virt::ARM,
     }),
@@ -180,7 +180,7 @@ static ARM64: Row = Row {
         #[cfg(feature = "cpu")]
         model: &arm64::ARM64,
         #[cfg(feature = "cpu")]
-        program: &arm64::core::LOOP,
+        program: Some(&arm64::core::LOOP),
         bare: &bare::ARM,
         stock: &virt::ARM64,
     }),
@@ -229,7 +229,7 @@ static PPC64LE: Row = Row {
         #[cfg(feature = "cpu")]
         model: &ppc::PPC64LE,
         #[cfg(feature = "cpu")]
-        program: &ppc::core::LOOP,
+        program: None,
         bare: &bare::SPEC,
         stock: &powernv::SPEC,
     }),
@@ -264,7 +264,7 @@ static MIPS: Row = Row {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS,
         #[cfg(feature = "cpu")]
-        program: &mips::core::LOOP_BIG_32,
+        program: Some(&mips::core::LOOP_BIG_32),
         bare: &bare::BIG_ENDIAN,
         stock: &bare::NOT_FOR_LINUX,
     }),
@@ -285,7 +285,7 @@ static MIPSEL: Row = Row {
         #[cfg(feature = "cpu")]
         model: &mips::MIPSEL,
         #[cfg(feature = "cpu")]
-        program: &mips::core::LOOP_LITTLE_32,
+        program: Some(&mips::core::LOOP_LITTLE_32),
         bare: &bare::SPEC,
         stock: &bare::NOT_FOR_LINUX,
     }),
@@ -306,7 +306,7 @@ static MIPS64: Row = Row {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS64,
         #[cfg(feature = "cpu")]
-        program: &mips::core::LOOP_BIG_64,
+        program: Some(&mips::core::LOOP_BIG_64),
         bare: &bare::BIG_ENDIAN,
         stock: &bare::NOT_FOR_LINUX,
     }),
@@ -327,7 +327,7 @@ static MIPS64EL: Row = Row {
         #[cfg(feature = "cpu")]
         model: &mips::MIPS64EL,
         #[cfg(feature = "cpu")]
-        program: &mips::core::LOOP_LITTLE_64,
+        program: Some(&mips::core::LOOP_LITTLE_64),
         bare: &bare::SPEC,
         stock: &bare::NOT_FOR_LINUX,
     }),

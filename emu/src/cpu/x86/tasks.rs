@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(count_by_code::<32>(0xc100_0000, &narrow), Some(CountPlace::OwnData(0xc1e5_a2f4)));
         // add dword gs:[rip + 0x7ef8_0000], 0x10000
         let wide = [0x65, 0x81, 0x05, 0, 0, 0xf8, 0x7e, 0, 0, 1, 0];
-        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &wide), Some(CountPlace::OwnData(0x1_000b)));
+        assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &wide), Some(CountPlace::OwnData(0xb)));
         // add dword gs:[rip + 0x7ef8_0000], 1
         let preemption = [0x65, 0x83, 0x05, 0, 0, 0xf8, 0x7e, 1];
         assert_eq!(count_by_code::<64>(0xffff_ffff_8108_0000, &preemption), None);

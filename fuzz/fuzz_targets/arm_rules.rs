@@ -8,9 +8,9 @@ mod toys;
 
 use libfuzzer_sys::fuzz_target;
 use toys::{ToyMemory, ToyRegisters};
-use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::arch::{Arch, Emulation, Isa};
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::plan::{Copy, Emulation, Plan, Policy, Tail};
+use trapline_isa::plan::{Copy, Plan, Policy, Tail};
 use trapline_isa::{arm, arm64};
 
 /// Where the original and where the copy lies.

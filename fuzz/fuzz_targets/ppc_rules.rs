@@ -10,10 +10,12 @@ mod toys;
 
 use libfuzzer_sys::fuzz_target;
 use toys::{ToyMemory, ToyRegisters};
+use trapline_isa::arch::Emulation;
 use trapline_isa::detour;
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::plan::{Copy, Emulation, Plan, Policy, Tail};
-use trapline_isa::ppc::{LENGTH, Set, abi, emulate, slot};
+use trapline_isa::plan::{Copy, Plan, Policy, Tail};
+use trapline_isa::ppc::emulate::Computation;
+use trapline_isa::ppc::{LENGTH, Set, abi, slot};
 use trapline_isa::region::{PlainText, region};
 
 /// Where the original and where the copy lies; cut to 32 bits where addresses have no more.
@@ -88,16 +90,15 @@ fn computes(set: Set, insn: &Insn, what: &Emulation, seed: &[u8]) {
     assert!(mem.is_untouched());
     let pointer = |reg: trapline_isa::regs::Reg| before.values[usize::from(reg.0)] & !3;
     let next = set.cut(insn.next());
-    let target = match what.op {
-        emulate::BRANCH => insn.flow.target().expect("it has a target"),
-        emulate::BRANCH_LR => pointer(abi::LR),
-        emulate::BRANCH_CTR => pointer(abi::CTR),
-        emulate::BRANCH_TAR => pointer(abi::TAR),
-        _ => next,
+    let Emulation::Ppc(what) = what else { panic!("{what:?} is another ISA's") };
+    let target = match what {
+        Computation::Branch(..) => insn.flow.target().expect("it has a target"),
+        Computation::BranchRegister(_, reg) => pointer(*reg),
+        Computation::Address(..) => next,
     };
     assert!(regs.pc == target || regs.pc == next, "{insn:x?} went to {:#x}", regs.pc);
-    let may_change = |number: usize| match what.op {
-        emulate::ADDRESS => number == usize::from(what.b),
+    let may_change = |number: usize| match what {
+        Computation::Address(reg, _) => number == usize::from(reg.0),
         _ => [abi::LR, abi::CTR].iter().any(|reg| usize::from(reg.0) == number),
     };
     let changed = |number: &usize| regs.values[*number] != before.values[*number];

@@ -12,9 +12,9 @@ use capstone::arch::x86::ArchMode;
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind};
 use libfuzzer_sys::fuzz_target;
 use toys::{ToyMemory, ToyRegisters};
-use trapline_isa::arch::{Arch, Isa};
+use trapline_isa::arch::{Arch, Emulation, Isa};
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::plan::{Copy, Emulation, Plan, Policy, Tail};
+use trapline_isa::plan::{Copy, Plan, Policy, Tail};
 use trapline_isa::x86::abi;
 
 /// Where the original and where the copy lies.

@@ -43,7 +43,7 @@ impl Parser<'_> {
             return Ok(condition);
         }
         let then = if self.is(":")? { None } else { Some(Box::new(self.expression()?)) };
-        self.expect(":", "a choice is written c ? a : b")?;
+        self.demand(":", "a choice is written c ? a : b")?;
         let otherwise = self.expression()?;
         let at = condition.at.to(otherwise.at);
         Ok(Expr { at, kind: Kind::Choice(Box::new(condition), then, Box::new(otherwise)) })
@@ -84,7 +84,7 @@ impl Parser<'_> {
             "(" if self.is_cast()? => {
                 self.next()?;
                 let kind = self.type_name()?;
-                self.expect(")", "a cast is written (type)value")?;
+                self.demand(")", "a cast is written (type)value")?;
                 let of = self.deeper(Self::unary)?;
                 return Ok(Expr { at: start.to(of.at), kind: Kind::Cast(kind, Box::new(of)) });
             }
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 "[" => {
                     self.next()?;
                     let index = self.expression()?;
-                    let end = self.expect("]", "it ends an index")?;
+                    let end = self.demand("]", "it ends an index")?;
                     expr = Expr { at: expr.at.to(end), kind: Kind::Index(Box::new(expr), Box::new(index)) };
                 }
                 "++" | "--" => {
@@ -189,7 +189,7 @@ impl Parser<'_> {
                     parts.extend(self.list(")")?);
                     Kind::Tuple(parts)
                 } else {
-                    self.expect(")", "a bracket is still open")?;
+                    self.demand(")", "a bracket is still open")?;
                     return Ok(Expr { at: start.to(self.last), kind: first.kind });
                 }
             }
@@ -208,13 +208,13 @@ impl Parser<'_> {
             let kind = if name == "sizeof" {
                 if !self.is_type()? {
                     let of = self.expression()?;
-                    self.expect(")", "sizeof is written sizeof(type)")?;
+                    self.demand(")", "sizeof is written sizeof(type)")?;
                     return Ok(Kind::Call(name, alloc::vec![of]));
                 }
                 Kind::SizeOf(self.type_name()?)
             } else {
                 let of = self.type_name()?;
-                self.expect(",", "offsetof is written offsetof(struct name, field)")?;
+                self.demand(",", "offsetof is written offsetof(struct name, field)")?;
                 let mut path = Vec::new();
                 loop {
                     path.push(self.expect_name("a field's name")?.0);
@@ -224,7 +224,7 @@ impl Parser<'_> {
                 }
                 Kind::OffsetOf(of, path)
             };
-            self.expect(")", "it ends what is asked about")?;
+            self.demand(")", "it ends what is asked about")?;
             return Ok(kind);
         }
         if matches!(name.as_str(), "true" | "false") {
@@ -253,7 +253,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.expect(end, "a list is still open")?;
+        self.demand(end, "a list is still open")?;
         Ok(list)
     }
 }

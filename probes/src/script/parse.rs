@@ -81,7 +81,7 @@ impl Parser<'_> {
         Ok(is)
     }
 
-    pub(super) fn expect(&mut self, sign: &'static str, why: &str) -> Result<Span, ScriptError> {
+    pub(super) fn demand(&mut self, sign: &'static str, why: &str) -> Result<Span, ScriptError> {
         let token = self.next()?;
         match token.word {
             Word::Sign(is) if is == sign => Ok(token.at),
@@ -129,7 +129,7 @@ impl Parser<'_> {
                 match word.as_str() {
                     "struct" | "union" => {
                         let structure = self.structure()?;
-                        self.expect(";", "it ends a definition")?;
+                        self.demand(";", "it ends a definition")?;
                         ast.structures.push(structure);
                     }
                     "enum" => self.enumeration(&mut ast.constants)?,
@@ -169,7 +169,7 @@ impl Parser<'_> {
         let mut filter = None;
         if self.lexer.take_byte(b'/') {
             filter = Some(self.expression()?);
-            self.expect("/", "it ends a filter")?;
+            self.demand("/", "it ends a filter")?;
         }
         let body = self.block()?;
         Ok(Probe { points, filter, body })
@@ -196,7 +196,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn block(&mut self) -> Result<Block, ScriptError> {
-        self.expect("{", "a block begins with it")?;
+        self.demand("{", "a block begins with it")?;
         self.deeper(Self::block_inside)
     }
 
@@ -225,7 +225,7 @@ impl Parser<'_> {
                     continue;
                 }
             } else if !ends_in_brace {
-                self.expect(";", "it stands between statements")?;
+                self.demand(";", "it stands between statements")?;
             }
             block.statements.push(statement);
         }
@@ -343,7 +343,7 @@ impl Parser<'_> {
         let Word::Variable(name) = token.word else {
             return Err(token.at.error("a loop's variable stands here: for ($kv : @map) or for ($i : 0..10)"));
         };
-        self.expect(":", "it stands between the variable and what it goes over")?;
+        self.demand(":", "it stands between the variable and what it goes over")?;
         let over_map = matches!(self.peek()?, Word::Map(_))
             && matches!(self.peek_at(1)?, Word::Sign(sign) if *sign == if bracketed { ")" } else { "{" });
         let kind = if over_map {
@@ -352,11 +352,11 @@ impl Parser<'_> {
             Err(map)
         } else {
             let from = self.expression()?;
-            self.expect("..", "it stands between the first number and the one behind the last")?;
+            self.demand("..", "it stands between the first number and the one behind the last")?;
             Ok((from, self.expression()?))
         };
         if bracketed {
-            self.expect(")", "it ends what the loop goes over")?;
+            self.demand(")", "it ends what the loop goes over")?;
         }
         let body = self.block()?;
         Ok(match kind {
@@ -377,11 +377,11 @@ impl Parser<'_> {
 
     fn settings(&mut self, into: &mut Vec<(String, Span, Setting)>) -> Result<(), ScriptError> {
         self.next()?;
-        self.expect("=", "settings are written config = { name = value; }")?;
-        self.expect("{", "settings are written config = { name = value; }")?;
+        self.demand("=", "settings are written config = { name = value; }")?;
+        self.demand("{", "settings are written config = { name = value; }")?;
         while !self.is("}")? {
             let (name, at) = self.expect_name("the name of a setting")?;
-            self.expect("=", "a setting is written name = value")?;
+            self.demand("=", "a setting is written name = value")?;
             let token = self.next()?;
             let value = match token.word {
                 Word::Number(number) => Setting::Number(number),
@@ -409,7 +409,7 @@ impl Parser<'_> {
         let Word::Map(name) = token.word else {
             return Err(token.at.error("outside of a probe `let` is followed by a map: let @name = hash(1000);"));
         };
-        self.expect("=", "a map's kind is written let @name = hash(1000);")?;
+        self.demand("=", "a map's kind is written let @name = hash(1000);")?;
         let (kind, at) = self.expect_name("hash, lruhash, percpuhash or percpulruhash")?;
         let evicts = match kind.as_str() {
             "hash" | "percpuhash" => false,
@@ -420,10 +420,10 @@ impl Parser<'_> {
                 );
             }
         };
-        self.expect("(", "the number of keys follows in brackets")?;
+        self.demand("(", "the number of keys follows in brackets")?;
         let limit = self.expect_number("the number of keys")?;
-        self.expect(")", "the number of keys stands in brackets")?;
-        self.expect(";", "it ends a map's declaration")?;
+        self.demand(")", "the number of keys stands in brackets")?;
+        self.demand(";", "it ends a map's declaration")?;
         into.push(MapKind { name, evicts, limit });
         Ok(())
     }
@@ -449,7 +449,7 @@ impl Parser<'_> {
                     break;
                 }
             }
-            self.expect(")", "it ends a macro's parameters")?;
+            self.demand(")", "it ends a macro's parameters")?;
         }
         let body = self.block()?;
         into.push(Macro { name, parameters, body });
@@ -491,7 +491,7 @@ impl Parser<'_> {
             self.next()?;
             array = Some(match self.next()?.word {
                 Word::Number(count) => {
-                    self.expect("]", "it ends an array's length")?;
+                    self.demand("]", "it ends an array's length")?;
                     count
                 }
                 _ => 0,
@@ -512,7 +512,7 @@ impl Parser<'_> {
                 }
                 _ => String::new(),
             };
-            parser.expect("{", "the members of a structure stand in braces")?;
+            parser.demand("{", "the members of a structure stand in braces")?;
             let mut members = Vec::new();
             while !parser.take("}")? {
                 parser.member(&mut members)?;
@@ -555,7 +555,7 @@ impl Parser<'_> {
                 name = found;
                 count = self.array_length()?;
             }
-            self.expect(";", "it ends a member")?;
+            self.demand(";", "it ends a member")?;
             members.push(Member { name, kind: MemberKind::Inside(inside, count), bits: None });
             return Ok(());
         }
@@ -564,9 +564,9 @@ impl Parser<'_> {
             let mut this = kind.clone();
             if self.take("(")? {
                 // A pointer to a function.
-                self.expect("*", "a pointer to a function is written (*name)(...)")?;
+                self.demand("*", "a pointer to a function is written (*name)(...)")?;
                 let (name, _) = self.expect_name("the member's name")?;
-                self.expect(")", "a pointer to a function is written (*name)(...)")?;
+                self.demand(")", "a pointer to a function is written (*name)(...)")?;
                 let mut open = 0_usize;
                 while !(open == 0 && self.is(";")?) {
                     let token = self.next()?;
@@ -598,7 +598,7 @@ impl Parser<'_> {
             kind.pointers = 0;
         }
         self.attributes()?;
-        self.expect(";", "it ends a member")?;
+        self.demand(";", "it ends a member")?;
         Ok(())
     }
 
@@ -606,7 +606,7 @@ impl Parser<'_> {
         let mut length = None;
         while self.take("[")? {
             let count = if self.is("]")? { 0 } else { self.expect_number("an array's length")? };
-            self.expect("]", "it ends an array's length")?;
+            self.demand("]", "it ends an array's length")?;
             length = Some(length.unwrap_or(1_u64).saturating_mul(count));
         }
         Ok(length)
@@ -618,7 +618,7 @@ impl Parser<'_> {
         if matches!(self.peek()?, Word::Name(_)) {
             self.next()?;
         }
-        self.expect("{", "enumerators stand in braces")?;
+        self.demand("{", "enumerators stand in braces")?;
         let mut value = 0_u64;
         while !self.is("}")? {
             let (name, _) = self.expect_name("an enumerator")?;
@@ -633,8 +633,8 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.expect("}", "it ends the enumerators")?;
-        self.expect(";", "it ends a definition")?;
+        self.demand("}", "it ends the enumerators")?;
+        self.demand(";", "it ends a definition")?;
         Ok(())
     }
 }

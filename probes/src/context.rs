@@ -163,8 +163,14 @@ impl<'a> Hit<'a> {
 
     /// A function's argument, counted from 0, at its entry, where it and those in front of it are words. 0 for one on a stack that
     /// cannot be read.
+    #[inline]
     pub fn arg(&mut self, index: usize) -> u64 {
-        self.typed_arg(&[], index)
+        let isa = self.scene.isa;
+        match isa.abi.arguments.get(index) {
+            // Each word in front of it has a register of its own.
+            Some(register) => Type::Word.cut(self.cpu.get(*register), isa.word),
+            None => self.typed_arg(&[], index),
+        }
     }
 
     /// The same of a function whose arguments have these types; where there are more, they are words.

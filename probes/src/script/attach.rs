@@ -2,7 +2,7 @@
 //!
 //! A running script belongs to the engine, as its ring of records does: a hit reaches it through what it reaches anyway, with no lock.
 
-use super::program::{PointKind, Program};
+use super::program::{Collected, Collects, PointKind, Program};
 use super::run::{Moment, Settings, State};
 use crate::context::{Frame, Hit};
 use crate::engine::Engine;
@@ -148,8 +148,12 @@ impl Engine {
         let Some(found) = running.program.blocks.get(block).and_then(|block| block.points.get(point)) else { return Ok(None) };
         let overrides = running.program.blocks[block].overrides;
         let is_typed = found.is_typed;
+        let collects = running.program.blocks[block].collects();
         let entry = |place: Kprobe| {
-            let probe = place.pre(move |hit| run_entry(hit, id, block, point));
+            let probe = match collects {
+                Some(what) => place.pre(move |hit| collect(hit, id, &what)),
+                None => place.pre(move |hit| run_entry(hit, id, block, point)),
+            };
             // A jump cannot lead elsewhere than on.
             if overrides { probe.post(|_| {}) } else { probe }
         };
@@ -181,6 +185,19 @@ impl Engine {
 
 /// As many calls of one function as a script follows at a time: as many tasks as a small guest has.
 const MOST_CALLS: i32 = 1024;
+
+fn collect(hit: &mut Hit<'_>, id: ScriptId, what: &Collects) -> Flow {
+    let value = match what.value {
+        Collected::Const(number) => number,
+        Collected::Argument(number) => hit.arg(number.into()),
+        // No function has returned at its entry.
+        Collected::Result => 0,
+    };
+    if let Some(Some(running)) = hit.scripts().places.get_mut(id.0) {
+        running.state.collect(what.map, what.aggregate, value);
+    }
+    Flow::Continue
+}
 
 fn run_entry(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
     let Some(mut running) = take(hit, id) else { return Flow::Continue };

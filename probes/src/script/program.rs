@@ -45,6 +45,42 @@ pub struct Block {
     pub overrides: bool,
 }
 
+/// What a block does that only collects a number in a map without keys, as `@ = hist(arg2)`: it needs nothing of what others do, so a hit of
+/// it costs a third.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collects {
+    /// The map.
+    pub map: u16,
+    /// How.
+    pub aggregate: Aggregate,
+    /// What.
+    pub value: Collected,
+}
+
+/// A number that is at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collected {
+    Const(u64),
+    Argument(u8),
+    Result,
+}
+
+impl Block {
+    /// What it does, if that is all.
+    pub fn collects(&self) -> Option<Collects> {
+        let (None, false, [Act::Collect(map, key, aggregate, value)]) = (&self.filter, self.counts_hits, &*self.body) else {
+            return None;
+        };
+        let value = match value {
+            Num::Const(number) => Collected::Const(*number),
+            Num::Argument(number) => Collected::Argument(*number),
+            Num::Result => Collected::Result,
+            _ => return None,
+        };
+        key.is_empty().then_some(Collects { map: *map, aggregate: *aggregate, value })
+    }
+}
+
 /// An attach point, read and resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {

@@ -9,7 +9,7 @@ use super::map::Map;
 use super::program::{Act, Any, Block, Bytes, Key, Num, Op, Point, PointKind, Program, Stream};
 use super::show::{Names, Show, Style, Value, part};
 use super::stored::Stored;
-use super::types::Type;
+use super::types::{Aggregate, Type};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -186,9 +186,6 @@ impl State {
             return;
         }
         let probe = point.name.as_str();
-        if self.collects(block, moment) {
-            return;
-        }
         self.turns = 0;
         let mut runner = Runner { program, state: self, moment, probe };
         if let Some(filter) = &block.filter
@@ -224,19 +221,12 @@ impl State {
         is_due
     }
 
-    /// The whole of a block that collects one number in a map without keys, as `@ = hist(arg2)`, which most blocks are. False: it is another.
+    /// One more value for a map without keys: all that a block does that only [collects](super::program::Collects).
     #[inline]
-    fn collects(&mut self, block: &Block, moment: &mut dyn Moment) -> bool {
-        let (None, [Act::Collect(map, key, aggregate, value)]) = (&block.filter, &*block.body) else { return false };
-        let value = match value {
-            Num::Const(number) => *number,
-            Num::Argument(number) => moment.argument((*number).into()),
-            Num::Result => moment.result(),
-            _ => return false,
-        };
-        let Some(map) = self.maps.get_mut(usize::from(*map)).filter(|_| key.is_empty()) else { return false };
-        map.only(|| Stored::of(*aggregate)).add(*aggregate, value);
-        true
+    pub fn collect(&mut self, map: u16, aggregate: Aggregate, value: u64) {
+        if let Some(map) = self.maps.get_mut(usize::from(map)).filter(|_| self.exit.is_none()) {
+            map.only(|| Stored::of(aggregate)).add(aggregate, value);
+        }
     }
 }
 
@@ -618,7 +608,12 @@ impl Runner<'_> {
         result
     }
 
+    #[inline]
     fn num(&mut self, num: &Num) -> u64 {
+        if let Num::Const(number) = num { *number } else { self.work_out(num) }
+    }
+
+    fn work_out(&mut self, num: &Num) -> u64 {
         match num {
             Num::Const(number) => *number,
             Num::Variable(variable) => self.state.variables.get(usize::from(*variable)).map_or(0, |variable| variable.number),

@@ -114,13 +114,10 @@ pub fn log_index(value: u64, parts: u8) -> usize {
     if (value as i64) < 0 {
         return 0;
     }
-    if value < 2 << parts {
-        return value as usize + 1;
-    }
-    let highest = 63 - value.leading_zeros() as usize;
-    let parts = usize::from(parts);
-    let within = (value >> (highest - parts)) as usize & ((1 << parts) - 1);
-    ((highest - parts + 1) << parts) + within + 1
+    // Up to the second power of two each value has a bucket of its own, which is what no shift comes to.
+    let highest = (value | 1 << parts).ilog2();
+    let shift = highest - u32::from(parts);
+    ((shift as usize) << parts) + (value >> shift) as usize + 1
 }
 
 /// A bucket's least value and the one behind its last: `None` for those below zero.
@@ -148,5 +145,23 @@ pub fn linear_index(value: u64, min: u64, max: u64, step: u64) -> usize {
         _ if value < min => 0,
         _ if value >= max => inside(max) as usize,
         _ => inside(value) as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// BY-1: each value falls into the bucket whose bounds hold it, and into no other.
+        #[test]
+        fn a_value_lies_between_the_bounds_of_its_bucket(value in any::<u64>(), unused in 0_u32..64, parts in 0_u8..=5) {
+            let value = value >> unused;
+            match log_bounds(log_index(value, parts), parts) {
+                Some((low, high)) => prop_assert!((low..high).contains(&value), "{value}: {low}..{high}"),
+                None => prop_assert!((value as i64) < 0),
+            }
+        }
     }
 }

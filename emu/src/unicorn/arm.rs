@@ -16,6 +16,12 @@ unsafe extern "C" {
     fn tlb_reset_dirty_arm(cpu: *mut c_void, host: usize, len: usize);
 }
 
+impl From<RegisterARM> for Register {
+    fn from(register: RegisterARM) -> Register {
+        Register(register as c_int)
+    }
+}
+
 /// A little-endian core.
 pub static LIBRARY: Library = Library {
     arch: Arch::ARM,

@@ -209,7 +209,7 @@ impl TrapContext {
             unsafe { at.cast::<u32>().write_unaligned(value) }
         }
     }
-    /// Makes execution go on elsewhere; on 32-bit ARM in code of the kind that the flags say.
+    /// Makes execution go on elsewhere, in code of the kind that the CPU's state says where there are several.
     #[inline]
     pub fn set_pc(&self, pc: u64) {
         let engine = self.0.engine();
@@ -348,7 +348,7 @@ impl<E: Events> Core<E> {
                 check("model", sys::uc_ctl(uc, write_request(ControlType::CPU_MODEL, 1), model))?;
             }
             if library.has_choice_of_pages {
-                // Its own choice for ARM is 1 KiB: four times as many translations of addresses, and blocks of code that end there.
+                // Its own choice may be smaller: more translations of addresses, and blocks of code that end there.
                 check("page size", sys::uc_ctl(uc, write_request(ControlType::UC_PAGE_SIZE, 1), 1u32 << stores::PAGE_BITS))?;
             }
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;

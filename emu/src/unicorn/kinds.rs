@@ -6,41 +6,11 @@ use super::live;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use unicorn_engine_sys::{Arch, Mode, RegisterARM, RegisterARM64, RegisterMIPS, RegisterS390X, RegisterX86};
+use unicorn_engine_sys::{Arch, Mode};
 
 /// A register by the library's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register(pub(super) c_int);
-
-impl From<RegisterX86> for Register {
-    fn from(register: RegisterX86) -> Register {
-        Register(register as c_int)
-    }
-}
-
-impl From<RegisterARM> for Register {
-    fn from(register: RegisterARM) -> Register {
-        Register(register as c_int)
-    }
-}
-
-impl From<RegisterS390X> for Register {
-    fn from(register: RegisterS390X) -> Register {
-        Register(register as c_int)
-    }
-}
-
-impl From<RegisterARM64> for Register {
-    fn from(register: RegisterARM64) -> Register {
-        Register(register as c_int)
-    }
-}
-
-impl From<RegisterMIPS> for Register {
-    fn from(register: RegisterMIPS) -> Register {
-        Register(register as c_int)
-    }
-}
 
 /// What the library was built with for one family: stands in the file of its name, with what is offered for it alone.
 pub struct Library {

@@ -39,6 +39,12 @@ unsafe extern "C" {
     safe static OWN_LITTLE_64: Own;
 }
 
+impl From<RegisterMIPS> for Register {
+    fn from(register: RegisterMIPS) -> Register {
+        Register(register as c_int)
+    }
+}
+
 /// What `mips.h` offers for one of them.
 #[repr(C)]
 struct Own {

@@ -1,11 +1,11 @@
 //! What the library has for z/Architecture alone: its core, and the exception by which it leaves instructions to us.
 
-use super::kinds::Library;
+use super::kinds::{Library, Register};
 use super::line;
 use super::stores::Layout;
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use unicorn_engine_sys::{Arch, Mode};
+use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 
 unsafe extern "C" {
     fn tb_invalidate_phys_range_s390x(uc: *mut c_void, start: usize, end: usize);
@@ -13,6 +13,12 @@ unsafe extern "C" {
     #[link_name = "trapline_layout_s390x"]
     safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_s390x(cpu: *mut c_void, host: usize, len: usize);
+}
+
+impl From<RegisterS390X> for Register {
+    fn from(register: RegisterS390X) -> Register {
+        Register(register as c_int)
+    }
 }
 
 /// The exception of an instruction that the library does nothing of; no exception of the CPU's has this number (`translator/loop.c`).

@@ -67,7 +67,7 @@ type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, b
 const STORE: usize = 1;
 const FETCH: usize = 2;
 
-/// All pages that the core keeps translations for are of this size: ARM's are asked for in `Core::new`.
+/// All pages that the core keeps translations for are of this size: where that is ours to choose, `Core::new` asks for it.
 pub(super) const PAGE_BITS: u32 = 12;
 const PAGE: u64 = 1 << PAGE_BITS;
 

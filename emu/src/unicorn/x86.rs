@@ -1,7 +1,7 @@
 //! What the library has for x86 alone: its core for both widths, model-specific registers, and instructions that it leaves to us.
 
 use super::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
-use super::kinds::Library;
+use super::kinds::{Library, Register};
 use super::line;
 use super::stores::Layout;
 use core::ffi::{c_int, c_void};
@@ -14,6 +14,12 @@ unsafe extern "C" {
     #[link_name = "trapline_layout_x86_64"]
     safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_x86_64(cpu: *mut c_void, host: usize, len: usize);
+}
+
+impl From<RegisterX86> for Register {
+    fn from(register: RegisterX86) -> Register {
+        Register(register as c_int)
+    }
 }
 
 /// A 64-bit core; both widths run on it (docs/unicorn.md, "one core for both widths").

@@ -68,39 +68,102 @@ while IFS= read -r place; do
     fail "unsafe outside emu/src/unicorn: $place"
 done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
 
-# code DIR...: the source of these folders without tests and comments, `file:line:text`.
+# code PATH...: the source in these files and folders without tests and comments, `file:line:text`, in which every path begins at the
+# crate's root: `use` of several things is one line for each, and `super::` and `self::` are written out.
 code() {
     find "$@" -name '*.rs' ! -path '*/tests/*' ! -name 'tests.rs' ! -name 'testing.rs' | sort | xargs awk '
-        FNR == 1 { in_tests = 0; before = "" }
-        before == "#[cfg(test)]" && /^(pub )?mod / { in_tests = 1 }
+        function room(file) {
+            sub(/^.*src\//, "", file); sub(/\.rs$/, "", file); sub(/(^|\/)(mod|lib|main)$/, "", file)
+            gsub(/\//, "::", file)
+            return file
+        }
+        function absolute(text,    at, up) {
+            while (match(text, /(^|[^A-Za-z0-9_:])(self|super)::/)) {
+                at = here
+                up = substr(text, RSTART)
+                sub(/^[^A-Za-z0-9_:]/, "", up)
+                text = substr(text, 1, RSTART + RLENGTH - 1 - (up ~ /^self/ ? 6 : 7))
+                sub(/^self::/, "", up)
+                while (sub(/^super::/, "", up)) if (!sub(/(^|::)[a-z0-9_]+$/, "", at)) at = ""
+                text = text "crate::" (at == "" ? "" : at "::") up
+            }
+            return text
+        }
+        function say(text) { print FILENAME ":" FNR ":" absolute(text) }
+        function leaves(start, tree,    at, depth, letter, from, inner) {
+            gsub(/^[[:space:]]+|[[:space:]]+$/, "", tree)
+            at = index(tree, "{")
+            if (!at) { if (tree != "") say("use " start tree ";"); return }
+            start = start substr(tree, 1, at - 1)
+            inner = substr(tree, at + 1, length(tree) - at - 1)
+            depth = 0; from = 1
+            for (at = 1; at <= length(inner) + 1; at++) {
+                letter = at > length(inner) ? "," : substr(inner, at, 1)
+                depth += (letter == "{") - (letter == "}")
+                if (letter == "," && !depth) { leaves(start, substr(inner, from, at - from)); from = at + 1 }
+            }
+        }
+        FNR == 1 { in_tests = 0; before = ""; use = ""; here = room(FILENAME) }
+        before == "#[cfg(test)]" && /^(pub(\([a-z]+\))? )?mod .*\{$/ { in_tests = 1 }
+        in_tests { in_tests = !/^}$/; before = ""; next }
+        before == "#[cfg(test)]" && /^(pub(\([a-z]+\))? )?(mod|use) / { before = ""; next }
         { before = $0; sub(/(^|[[:space:]])\/\/.*/, "") }
-        !in_tests && /[^[:space:]]/ { print FILENAME ":" FNR ":" $0 }'
+        use == "" && /^[[:space:]]*(pub(\([a-z]+\))? )?use / { use = " "; sub(/^[[:space:]]*(pub(\([a-z]+\))? )?use /, "") }
+        use != "" { use = use $0; if (/;[[:space:]]*$/) { sub(/;[[:space:]]*$/, "", use); leaves("", use); use = "" } next }
+        /[^[:space:]]/ { say($0) }'
 }
 
-# apart ROOM FORBIDDEN: nothing in this room of emu/ names those.
-apart() {
-    local found
-    found=$(code "emu/src/$1" | grep -E "crate::($2)\b" || true)
-    [[ -z $found ]] || fail "emu/src/$1 is below what it names:"$'\n'"$found"
+emu_code=$(code emu/src)
+
+# stands_on ROOM OTHER...: a room of emu/ names those others alone.
+stands_on() {
+    local room=$1 found
+    shift
+    known+=" $room"
+    found=$(grep -E "^emu/src/$room(/|\.rs:)" <<<"$emu_code" | awk -v allowed=" $room $* " '{
+        text = $0
+        while (match(text, /(^|[^A-Za-z0-9_])crate::[a-z_0-9]+/)) {
+            name = substr(text, RSTART, RLENGTH); sub(/^.*::/, "", name); text = substr(text, RSTART + RLENGTH)
+            if (!index(allowed, " " name " ")) { print; next }
+        }
+    }' || true)
+    [[ -z $found ]] || fail "emu/src/$room is below what it names, or beside it:"$'\n'"$found"
 }
 
-# Inside of emu arrows point down, too.
-apart unicorn 'arches|boards|boot|booted|cli|clock|cpu|devices|machine|overhead|probed|snapshot|symbols'
-apart devices 'arches|boards|boot|booted|cli|cpu|machine|overhead|probed|symbols|unicorn'
-apart boards 'arches|booted|cli|cpu|machine|overhead|probed|symbols|unicorn'
-apart boot 'boards|booted|cli|cpu|devices|machine|overhead|probed|unicorn'
-apart symbols 'boards|booted|cli|cpu|devices|machine|overhead|probed|unicorn'
-apart cpu 'arches|booted|cli|devices|machine|overhead|probed'
-apart machine 'booted|cli|overhead|probed'
-apart probed 'booted|cli|overhead'
+# Inside of emu arrows point down, too. Of all rooms the table of ISAs alone is named from below: boot reads what it says of images.
+known='lib main'
+stands_on unicorn
+stands_on clock unicorn
+stands_on devices clock
+stands_on unpacked boot
+stands_on snapshot clock unpacked
+stands_on error snapshot
+stands_on symbols error
+stands_on boot arches error symbols
+stands_on config boot
+stands_on boards clock config devices error snapshot
+stands_on cpu boards boot clock error snapshot symbols unicorn
+stands_on arches boards boot cpu error unicorn
+stands_on machine arches boards boot clock config cpu error snapshot symbols unicorn
+stands_on unwind boot symbols
+stands_on still boot symbols
+stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
+stands_on booted boot error machine snapshot
+for room in emu/src/*; do
+    room=$(basename "$room" .rs)
+    [[ " $known cli overhead " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh does not say on what it stands"
+done
 
 # What differs between ISAs stands in their own rooms, and in the tables that docs/adding-an-isa.md lists.
 isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
+debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches.rs | paste -sd'|')
 rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 # Beside them two tables about foreign machines and other people's figures name some.
 tables=$(sed -nE 's/^\| `([a-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
-[[ -n $isas && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
-named=$(code isa/src probes/src emu/src images/src | grep -E "\bArch::[A-Z][a-z]|\"($isas)\"|\b(cpu|isa)::($rooms)\b" |
+[[ -n $isas && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
+library='Register(X86|ARM|ARM64|MIPS|PPC|S390X)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390)'
+named=$( (code isa/src probes/src images/src && echo "$emu_code") |
+    grep -E "\bArch::[A-Z][a-z]|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its rooms and of the tables in docs/adding-an-isa.md:"$'\n'"$named"
 

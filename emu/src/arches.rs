@@ -88,7 +88,7 @@ static I386: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::bzimage_entered_at_its_start,
-    marks: &marks::x86::MARKS,
+    marks: &marks::x86::MARKS_32,
     first_functions: &["i386_start_kernel"],
     debian: "i386",
     machine: Some(Machine {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use trapline::symbols::btf::Btf;
+use trapline::boot::btf::Btf;
 
 /// Questions for each input, so that a second has many tries in it.
 const MOST_STRUCTURES: usize = 8;

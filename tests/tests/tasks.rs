@@ -3,8 +3,8 @@
 //! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; a test that finds none is counted as such.
 
 use trapline::boot::Kernel;
+use trapline::boot::btf::Btf;
 use trapline::cpu::{TaskPlace, arm, arm64, x86};
-use trapline::symbols::btf::Btf;
 use trapline_images::tally;
 
 fn kernel(name: &str) -> Option<Kernel> {

@@ -3,10 +3,10 @@
 //! goblin reads the tables; what they promise about the file and about memory is checked here first.
 
 use super::foreign::{machine_name, not_elf};
-use super::{Section, Segment};
+use super::{Section, Segment, elf_symbols};
 use crate::arches::{self, Identity};
 use crate::error::BootError;
-use crate::symbols::{self, Symbols};
+use crate::symbols::Symbols;
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
@@ -61,9 +61,14 @@ pub(super) fn foreign(machine: impl Into<String>) -> BootError {
     BootError::ForeignMachine { machine: machine.into(), supported }
 }
 
+/// For whom a file of this header says that it is.
+pub(super) fn identity_of(header: &Header) -> Identity {
+    Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] }
+}
+
 /// What a file of this header runs on, as far as a header says it.
 pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
-    let identity = Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] };
+    let identity = identity_of(header);
     let row = arches::all().find(|row| row.elf == identity);
     row.map(|row| row.arch).ok_or_else(|| foreign(machine_name(&identity)))
 }
@@ -71,7 +76,7 @@ pub(super) fn arch_of(header: &Header) -> Result<Arch, BootError> {
 /// Of the ISAs with the same header, the one that most functions' symbols point to code of.
 fn arch_by_symbols(arch: Arch, table: &Symtab<'_>) -> Arch {
     let same = arches::all().filter(|row| row.elf == arches::of(arch).elf).map(|row| row.arch);
-    same.into_iter().find(|other| symbols::elf::point_to_code_of(table, *other)).unwrap_or(arch)
+    same.into_iter().find(|other| elf_symbols::point_to_code_of(table, *other)).unwrap_or(arch)
 }
 
 /// Where execution starts, as a physical address. Some kernels say it as they see it themselves (PowerPC's).
@@ -197,8 +202,8 @@ fn symbol_table(
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
     let arch = arch_by_symbols(arch, &table);
-    let entries = symbols::elf::entries(&table, names, headers, arch);
-    Ok((Symbols::new(entries).with_data(symbols::elf::data(&table, names, headers, arch)), arch))
+    let entries = elf_symbols::entries(&table, names, headers, arch);
+    Ok((Symbols::new(entries).with_data(elf_symbols::data(&table, names, headers, arch)), arch))
 }
 
 /// The sections in memory, with names where these can be read: they only help to find tables.

@@ -5,9 +5,8 @@
 //! 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
 
 use super::payload::{self, Shelf};
-use crate::arches::Identity;
 use crate::error::BootError;
-use goblin::elf::header::{EI_CLASS, EI_DATA, EM_MIPS, ET_EXEC};
+use goblin::elf::header::ET_EXEC;
 use goblin::elf::{Elf, program_header::PT_LOAD};
 
 /// The image begins and the decompressor lies at multiples of this.
@@ -22,12 +21,10 @@ pub struct Inner {
     pub start: u64,
 }
 
-/// For which CPUs these bytes are one; `None`: they are none.
-pub fn identity_of(bytes: &[u8]) -> Option<Identity> {
-    let header = Elf::parse_header(bytes).ok().filter(|header| header.e_machine == EM_MIPS && header.e_type == ET_EXEC)?;
-    let file = Elf::parse(bytes).ok()?;
-    payload_of(&file, bytes)?;
-    Some(Identity { machine: header.e_machine, class: header.e_ident[EI_CLASS], order: header.e_ident[EI_DATA] })
+/// Whether these bytes are one.
+pub fn is_vmlinuz(bytes: &[u8]) -> bool {
+    let is_program = Elf::parse_header(bytes).is_ok_and(|header| header.e_type == ET_EXEC);
+    is_program && Elf::parse(bytes).is_ok_and(|file| payload_of(&file, bytes).is_some())
 }
 
 /// What stands at the start of `.data`, if it looks compressed, up to the end of that section.

@@ -7,10 +7,11 @@
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
-use super::{Segment, elf_wrapper, vmlinuz, zimage};
+use super::{Segment, elf_wrapper, kallsyms, vmlinuz, zimage};
 use crate::arches::{self, Row};
 use crate::error::BootError;
-use crate::symbols::{Symbols, kallsyms};
+use crate::symbols::Symbols;
+use goblin::elf::Elf;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::ByteOrder;
 
@@ -35,8 +36,9 @@ const SPLIT: u64 = 0x1000_0000;
 
 /// The kernel in these bytes, if they are such an image.
 pub fn parse(shelf: &dyn Shelf, bytes: &[u8]) -> Option<Result<Image, BootError>> {
-    let fits = |row: &Row| elf_wrapper::identity_of(bytes).is_none_or(|identity| identity == row.elf);
-    let of = |row: &'static Row| row.raw_image.filter(|format| (format.is)(bytes) && fits(row)).map(|format| (row.arch, format));
+    let identity = Elf::parse_header(bytes).ok().map(|header| elf::identity_of(&header));
+    let fits = |row: &Row| identity.is_none_or(|identity| identity == row.elf);
+    let of = |row: &'static Row| row.raw_image.filter(|format| fits(row) && (format.is)(bytes)).map(|format| (row.arch, format));
     let (arch, format) = arches::all().find_map(of)?;
     Some((format.read)(shelf, bytes).map(|raw| raw.into_image(arch)))
 }
@@ -55,7 +57,7 @@ pub static ZIMAGE: Format = Format { is: zimage::is_zimage, read: arm };
 pub static VMLINUZ: Format = Format { is: vmlinuz::is_vmlinuz, read: z };
 
 /// What is in an ELF file around a decompressor.
-pub static WRAPPED: Format = Format { is: |bytes| elf_wrapper::identity_of(bytes).is_some(), read: wrapped };
+pub static WRAPPED: Format = Format { is: elf_wrapper::is_vmlinuz, read: wrapped };
 
 type Reader = fn(&dyn Shelf, &[u8]) -> Result<Raw, BootError>;
 
@@ -114,10 +116,10 @@ const ZEROED: u64 = 4 << 20;
 const SEEN: u64 = 0x2000_0000;
 
 fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
-    let identity = elf_wrapper::identity_of(bytes);
-    let row = arches::all().find(|row| identity == Some(row.elf)).ok_or(BootError::NoLinkAddress)?;
+    let header = Elf::parse_header(bytes).map_err(|_| BootError::NoLinkAddress)?;
+    let isa = elf::arch_of(&header)?.isa();
     let elf_wrapper::Inner { bytes, start } = elf_wrapper::unpack(shelf, bytes)?;
-    let (isa, size) = (row.arch.isa(), bytes.len() as u64 + ZEROED);
+    let size = bytes.len() as u64 + ZEROED;
     let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order).ok_or(BootError::NoLinkAddress)?;
     let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
     let entry = entry.ok_or(BootError::NoLinkAddress)?;

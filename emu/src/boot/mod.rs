@@ -2,16 +2,21 @@
 //!
 //! A pure function of the bytes. Whatever they are, the answer is a kernel or a sentence, never a panic.
 
+pub mod btf;
 pub mod dead_ends;
 pub mod elf;
+pub mod elf_symbols;
 pub mod elf_wrapper;
+pub mod exports;
 pub mod foreign;
 pub mod image;
 pub mod initramfs;
+pub mod kallsyms;
 pub mod marks;
 pub mod module;
 pub mod payload;
 pub mod tables;
+pub mod tracepoints;
 pub mod unnamed;
 pub mod vmlinuz;
 pub mod whole;
@@ -19,7 +24,7 @@ pub mod zimage;
 
 use crate::arches;
 use crate::error::BootError;
-use crate::symbols::{Symbols, kallsyms};
+use crate::symbols::Symbols;
 use payload::Shelf;
 use std::ops::Range;
 use tables::Tables;

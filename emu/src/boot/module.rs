@@ -4,8 +4,8 @@
 //! hold addresses, and relocations are done; so one place in every kernel tells all, with no structure of the kernel's own in the way.
 //! Whatever that memory holds, the answer is a module or none.
 
-use super::{Kernel, Section, Segment, elf};
-use crate::symbols::{Entry, Symbols, elf as symbols_of_files};
+use super::{Kernel, Section, Segment, elf, elf_symbols};
+use crate::symbols::{Entry, Symbols};
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_REL};
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB};
@@ -129,14 +129,14 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
         entry(&symbol, section, string(&strings, symbol.st_name)?, &name)
     });
     let covered = sections.iter().map(|section| section.range.clone()).collect();
-    let data = symbols_of_files::data(&symbols, &strings, &headers, arch);
+    let data = elf_symbols::data(&symbols, &strings, &headers, arch);
     let symbols = Symbols::within(entries.collect(), covered).with_data(data);
     Some(Module { name, image: Kernel::of_sections(arch, segments, sections, symbols), text })
 }
 
 fn entry(symbol: &Sym, section: &SectionHeader, name: &str, module: &str) -> Option<Entry> {
     let is_place = symbol.st_shndx != SHN_UNDEF as usize && symbol.st_shndx < SHN_LORESERVE as usize;
-    if !is_place || !symbols_of_files::is_wanted(name) || matches!(symbol.st_type(), STT_FILE | STT_SECTION) {
+    if !is_place || !elf_symbols::is_wanted(name) || matches!(symbol.st_type(), STT_FILE | STT_SECTION) {
         return None;
     }
     let letter = if section.sh_flags & u64::from(SHF_EXECINSTR) != 0 { 't' } else { 'd' };

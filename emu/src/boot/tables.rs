@@ -5,7 +5,7 @@
 //! static_call_types.h); what must not be probed: kernel/kprobes.c's populate_kprobe_blacklist.
 
 use super::Kernel;
-use super::marks::{Bounds, Form, Marks, bounds};
+use super::marks::{Bounds, Form, Marks, SMP_LOCK_ROW, STATIC_CALL_ROW, bounds};
 use super::unnamed::Finder;
 use crate::arches;
 use crate::symbols::Symbols;
@@ -78,20 +78,19 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     thunks.last().map(|last| start..last.start + last.size)
 }
 
-/// The tables of sites: bounds, what they list, bytes in a row by word size (4, 8); the site is its first field.
-/// Where two tables name one address the first counts. A row of no bytes: kernels of that word size have no such table (static calls
-/// are patched where they are made on 64 bits only).
+/// The tables of sites: bounds, what they list, bytes in a row by what is known of the ISA's images and its word; the site is its first
+/// field. Where two tables name one address the first counts.
 #[rustfmt::skip]
-const SITES: &[(Bounds, Site, [usize; 2])] = &[
+const SITES: &[(Bounds, Site, fn(&Marks, usize) -> usize)] = &[
     (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
-                                                                        Site::JumpLabel,  [12, 16]),
+                                                                        Site::JumpLabel,  Marks::jump_label_row),
     (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),
-                                                                        Site::StaticCall, [0, 8]),
+                                                                        Site::StaticCall, |_, _| STATIC_CALL_ROW),
     (bounds("__start___bug_table", "__stop___bug_table", "__bug_table").or(|finder| finder.bugs()),
-                                                                        Site::Bug,        [12, 12]),
-    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    [4, 4]),
+                                                                        Site::Bug,        Marks::bug_row),
+    (bounds("__smp_locks", "__smp_locks_end", ".smp_locks"),            Site::SmpLock,    |_, _| SMP_LOCK_ROW),
     (bounds("__start_mcount_loc", "__stop_mcount_loc", "__mcount_loc").or(|finder| finder.ftrace_sites()),
-                                                                        Site::Ftrace,     [4, 8]),
+                                                                        Site::Ftrace,     |_, word| word),
 ];
 
 impl Tables {
@@ -124,15 +123,8 @@ impl Tables {
         let thunks = reader.range(&INDIRECT_THUNKS).or_else(|| thunks_by_name(&kernel.symbols, &tables.text));
         tables.indirect_thunks = thunks.unwrap_or_default();
         tables.blacklist = blacklist(&mut reader, &kernel.symbols, &tables);
-        for (bounds, site, sizes) in SITES {
-            let size = match (site, reader.marks.form) {
-                (Site::JumpLabel, Form::Absolute) => 3 * reader.word,
-                _ => sizes[usize::from(reader.word == 8)],
-            };
-            if size == 0 || reader.marks.never.contains(site) {
-                continue;
-            }
-            let rows: Vec<(u64, &[u8])> = reader.rows(bounds, size).collect();
+        for (bounds, site, row) in SITES.iter().filter(|(_, site, _)| !marks.never.contains(site)) {
+            let rows: Vec<(u64, &[u8])> = reader.rows(bounds, row(marks, reader.word)).collect();
             let (form, adjustment) = match site {
                 Site::Ftrace => (Form::Absolute, reader.marks.ftrace_adjustment),
                 Site::Bug => (reader.form_of_bugs(&rows), 0),

@@ -4,7 +4,7 @@
 //! points at code with certain bytes, and rows stand one behind the other: the longest run of such rows is the table.
 //! What code that is pointed at begins with is the ISA's to say ([`Marks`]).
 
-use super::marks::{Form, Marks};
+use super::marks::{Form, Marks, STATIC_CALL_ROW};
 use super::{Kernel, Segment};
 use crate::arches;
 use crate::symbols::Symbols;
@@ -49,8 +49,9 @@ impl<'a> Finder<'a> {
             self.kernel.read(site, &mut bytes).is_ok() && (self.marks.looks.bug)(&bytes)
         };
         let is_bug = |site: Option<u64>| site.is_some_and(looks_like_one);
-        let distances = self.longest(12, 4, |at, row| is_bug(self.relative(at, row, 0)));
-        let addresses = self.longest(12, 4, |_, row| is_bug(self.absolute(row)));
+        let size = self.marks.bug_row(self.word);
+        let distances = self.longest(size, 4, |at, row| is_bug(self.relative(at, row, 0)));
+        let addresses = self.longest(size, 4, |_, row| is_bug(self.absolute(row)));
         distances.into_iter().chain(addresses).max_by_key(|range| range.end - range.start)
     }
 
@@ -64,7 +65,7 @@ impl<'a> Finder<'a> {
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         let address = self.marks.form.bytes(self.word);
-        self.longest(2 * address + self.word, self.word, |at, row| {
+        self.longest(self.marks.jump_label_row(self.word), self.word, |at, row| {
             let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.jump_label));
             let target = || self.field(at, row, address).is_some_and(|target| self.is_code(target));
             let key = || {
@@ -80,7 +81,7 @@ impl<'a> Finder<'a> {
 
     /// Rows of a call or jump to a static call's trampoline, and its key.
     pub fn static_calls(&self) -> Option<Range<u64>> {
-        self.longest(8, 4, |at, row| {
+        self.longest(STATIC_CALL_ROW, 4, |at, row| {
             let goes_to_one = |site: u64| {
                 let mut bytes = [0; 8];
                 self.kernel.read(site, &mut bytes).ok()?;

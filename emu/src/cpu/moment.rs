@@ -3,7 +3,7 @@
 
 use super::{Model, View};
 use crate::boot::Kernel;
-use crate::symbols::btf::Btf;
+use crate::boot::btf::Btf;
 use crate::unicorn::engine::Handle;
 use trapline_isa::mem::Memory;
 use trapline_probes::guest::Cpu;

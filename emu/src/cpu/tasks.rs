@@ -2,7 +2,7 @@
 
 use super::Model;
 use crate::boot::Kernel;
-use crate::symbols::btf::Btf;
+use crate::boot::btf::Btf;
 
 /// Every Linux begins a stack dump with "CPU: .. PID: .. Comm: ..", in this function.
 const PRINTS: &str = "dump_stack_print_info";

@@ -17,11 +17,11 @@
 //! ```
 
 use super::Session;
-use crate::boot::Kernel;
+use crate::boot::btf::Btf;
+use crate::boot::btf::types::GuestTypes;
+use crate::boot::{Kernel, exports, tracepoints};
 use crate::machine::Stop;
-use crate::symbols::btf::Btf;
-use crate::symbols::btf::types::GuestTypes;
-use crate::symbols::{self, Symbols, pattern};
+use crate::symbols::{Symbols, pattern};
 use crate::unwind;
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -70,13 +70,13 @@ impl Knowledge for Facts<'_> {
     }
 
     fn data(&self, name: &str) -> Option<u64> {
-        self.address(name).or_else(|| symbols::exports::find(self.kernel, name))
+        self.address(name).or_else(|| exports::find(self.kernel, name))
     }
 
     fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
-        let all = self.tracepoints.get_or_init(|| {
-            self.types.as_ref().map_or_else(Vec::new, |types| symbols::tracepoints::of(self.kernel, types.btf()))
-        });
+        let all = self
+            .tracepoints
+            .get_or_init(|| self.types.as_ref().map_or_else(Vec::new, |types| tracepoints::of(self.kernel, types.btf())));
         let is_meant = |event: &&Arc<Tracepoint>| pattern::matches(group, &event.group) && pattern::matches(name, &event.name);
         all.iter().filter(is_meant).cloned().collect()
     }

@@ -3,14 +3,9 @@
 //! Sorted by address; at one address the order is that of the kernel's own table, so that the first name is the one
 //! that the kernel prints. A symbol's size is the distance to the next one, padding included, as the kernel counts.
 
-pub mod btf;
-pub mod elf;
-pub mod exports;
-pub mod kallsyms;
 pub mod pattern;
 pub mod similar;
 pub mod system_map;
-pub mod tracepoints;
 
 use std::ops::Range;
 use trapline_probes::guest::Symbol;

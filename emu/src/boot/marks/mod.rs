@@ -55,6 +55,23 @@ pub struct Looks {
     pub static_call: fn(&[u8]) -> Option<i64>,
 }
 
+impl Marks {
+    /// Bytes of a row of the table of jump labels: the site, where it jumps to, and its key, which is as wide as a word.
+    pub fn jump_label_row(&self, word: usize) -> usize {
+        2 * self.form.bytes(word) + word
+    }
+
+    /// Bytes of a row of the table of traps: the site, its file's name, its line and its flags of two bytes each.
+    pub fn bug_row(&self, word: usize) -> usize {
+        2 * self.form.bytes(word) + 4
+    }
+}
+
+/// Bytes of a row of the table of static calls: two distances, of the call and of its key.
+pub const STATIC_CALL_ROW: usize = 8;
+/// Bytes of a row of the table of lock prefixes: a distance.
+pub const SMP_LOCK_ROW: usize = 4;
+
 impl Form {
     /// Bytes of such a field where a word has `word`.
     pub const fn bytes(self, word: usize) -> usize {

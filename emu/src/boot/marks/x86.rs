@@ -1,9 +1,15 @@
 //! What Linux's images for x86 look like: arch/x86's jump_label.h, static_call_types.h, nops.h of 4.19 to 6.12.
 
 use super::{ENTRY_TEXT, Form, Looks, Marks};
+use trapline_probes::guest::Site;
 
-/// Both word sizes.
-pub static MARKS: Marks = Marks {
+/// Of 64 bits.
+pub static MARKS: Marks = BASE;
+
+/// Of 32 bits: static calls are patched there through their trampolines, not where they are made.
+pub static MARKS_32: Marks = Marks { never: &[Site::StaticCall], ..BASE };
+
+const BASE: Marks = Marks {
     listed_areas: &[ENTRY_TEXT],
     unlisted_areas: &[],
     form: Form::Relative,

@@ -1,7 +1,7 @@
 //! Symbols out of an ELF file's symbol table.
 
-use super::Entry;
 use crate::arches;
+use crate::symbols::Entry;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};

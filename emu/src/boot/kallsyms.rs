@@ -4,8 +4,8 @@
 //! from there the others are found by their places, and every guess is proved by decoding. Layouts (scripts/kallsyms.c):
 //! 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens.
 
-use super::{Entry, Symbols};
-use crate::boot::Kernel;
+use super::Kernel;
+use crate::symbols::{Entry, Symbols};
 use trapline_isa::mem::ByteOrder;
 
 /// The tokens for the digits: each stands for itself.

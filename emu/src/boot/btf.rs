@@ -5,7 +5,7 @@
 
 pub mod types;
 
-use crate::boot::Kernel;
+use super::Kernel;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -3,8 +3,8 @@
 //! Nothing but the names of functions is needed: exactly one word of data is the address of `__traceiter_X`, in the tracepoint X itself; one
 //! is that of `trace_event_raw_event_CLASS`, in the class; events are what leads to both. Their sites are the jump labels of their keys.
 
+use super::Kernel;
 use super::btf::Btf;
-use crate::boot::Kernel;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trapline_probes::tracepoint::Tracepoint;

@@ -71,7 +71,7 @@ done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|exter
 # code PATH...: the source in these files and folders without tests and comments, `file:line:text`, in which every path begins at the
 # crate's root: `use` of several things is one line for each, and `super::` and `self::` are written out.
 code() {
-    find "$@" -name '*.rs' ! -path '*/tests/*' ! -name 'tests.rs' ! -name 'testing.rs' | sort | xargs awk '
+    find "$@" -name '*.rs' ! -path '*/tests/*' ! -path '*/toy/*' ! -name '*tests.rs' ! -name 'testing.rs' | sort | xargs awk '
         function room(file) {
             sub(/^.*src\//, "", file); sub(/\.rs$/, "", file); sub(/(^|\/)(mod|lib|main)$/, "", file)
             gsub(/\//, "::", file)
@@ -155,15 +155,16 @@ for room in emu/src/*; do
 done
 
 # What differs between ISAs stands in their own rooms, and in the tables that docs/adding-an-isa.md lists.
-isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
+isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9_]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
+variants=$(sed -nE 's/^ *Arch::([A-Za-z0-9_]+) => "[a-z0-9_]+",$/\1/p' isa/src/arch.rs | paste -sd'|')
 debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches.rs | paste -sd'|')
 rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 # Beside them two tables about foreign machines and other people's figures name some.
 tables=$(sed -nE 's/^\| `([a-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
-[[ -n $isas && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
+[[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|S390X)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390)'
 named=$( (code isa/src probes/src images/src && echo "$emu_code") |
-    grep -E "\bArch::[A-Z][a-z]|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
+    grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
 [[ -z $named ]] || fail "an ISA is named outside of its rooms and of the tables in docs/adding-an-isa.md:"$'\n'"$named"
 

@@ -78,10 +78,13 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
     thunks.last().map(|last| start..last.start + last.size)
 }
 
-/// The tables of sites: bounds, what they list, bytes in a row by what is known of the ISA's images and its word; the site is its first
-/// field. Where two tables name one address the first counts.
+/// Bytes of a row, by what is known of an ISA's images and by the bytes of its word.
+type Row = fn(&Marks, usize) -> usize;
+
+/// The tables of sites: bounds, what they list, and their rows, of which the site is the first field. Where two tables name one address
+/// the first counts.
 #[rustfmt::skip]
-const SITES: &[(Bounds, Site, fn(&Marks, usize) -> usize)] = &[
+const SITES: &[(Bounds, Site, Row)] = &[
     (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
                                                                         Site::JumpLabel,  Marks::jump_label_row),
     (bounds("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites").or(|finder| finder.static_calls()),

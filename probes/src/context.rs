@@ -345,7 +345,7 @@ impl<'a> Hit<'a> {
             return raw;
         }
         let task = self.cpu.task();
-        let at_slot = self.scene.instances.real_return_address(task, slot);
+        let at_slot = self.scene.instances.saved_in(task, slot);
         let real = at_slot.or_else(|| self.scene.instances.resolve_pad(task, *pads));
         *pads += 1;
         real.unwrap_or(raw)

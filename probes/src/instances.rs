@@ -41,6 +41,8 @@ pub(crate) struct Instances {
     pad_jump: u64,
     pub word: u64,
     stack_size: u64,
+    /// How far above a call's frame its return address is saved.
+    link_slot: u64,
     /// What pointers to code have set beside the address.
     pub pointer_bits: u64,
 }
@@ -75,6 +77,7 @@ impl Instances {
             pointer_bits,
             word,
             stack_size,
+            link_slot: isa.abi.link_slot.unwrap_or(0),
         }
     }
 
@@ -146,9 +149,14 @@ impl Instances {
         })
     }
 
-    /// The true return address of the call whose return address stood in this stack word.
-    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.of_task(task).find(|(_, call)| call.frame == slot && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
+    /// The true return address of the call whose return address was found in this stack word.
+    pub fn saved_in(&self, task: u64, slot: u64) -> Option<u64> {
+        self.real_return_address(task, slot.wrapping_sub(self.link_slot))
+    }
+
+    /// The true return address of the call with that frame: its return address's stack word, or the stack pointer at its entry.
+    pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
+        self.of_task(task).find(|(_, call)| call.frame == frame && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
     }
 
     /// The true address behind the task's pad number `nth`, counted from the innermost call.

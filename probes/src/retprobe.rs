@@ -335,10 +335,15 @@ impl Engine {
         self.paused.forget_task(task);
     }
 
-    /// The true return address of the call of `task` whose return address stands in the stack word at `slot`, where a return
-    /// probe has taken it.
-    pub fn real_return_address(&self, task: u64, slot: u64) -> Option<u64> {
-        self.scene.instances.real_return_address(task, slot)
+    /// The true return address of the call of `task` whose return address stood in the stack word at `frame`, or, where that is in a
+    /// register, that had this stack pointer at its entry.
+    pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
+        self.scene.instances.real_return_address(task, frame)
+    }
+
+    /// The same for the stack word at `slot` in which the return address is found now.
+    pub fn saved_return_address(&self, task: u64, slot: u64) -> Option<u64> {
+        self.scene.instances.saved_in(task, slot)
     }
 
     /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a register, and the
@@ -367,6 +372,7 @@ impl Engine {
             return self.returned_oddly(cpu, task, key);
         };
         let goes_on = leave_return_address(cpu, self.isa, key, to).is_ok();
+        self.mend_link_slot(cpu, key, to);
         if goes_on {
             self.run_return_handler(cpu, number, to);
         }
@@ -423,8 +429,23 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
+    /// Where the function has saved the pad's address in its caller's frame, the true one stands again: what is left of a call is what
+    /// would be without us.
+    #[inline]
+    fn mend_link_slot(&self, cpu: &mut impl Cpu, key: u64, true_address: u64) {
+        let Some(above) = self.isa.abi.link_slot else { return };
+        let (at, word) = (key.wrapping_add(above), self.isa.word);
+        if cpu.read_number(at, word).is_ok_and(|saved| self.scene.instances.is_in_pad(saved)) {
+            // It has just been read; should it be a page that cannot be written, the guest has not written the address there.
+            let _ = cpu.write_number(at, true_address, word);
+        }
+    }
+
     /// Puts the true address where the pad's was taken from: into the stack word that has been popped, or the register.
     fn show_true_address(&self, cpu: &mut impl Cpu, popped: Option<u64>, true_address: u64) {
+        if let Some(key) = popped {
+            self.mend_link_slot(cpu, key, true_address);
+        }
         match (self.isa.abi.return_address, popped) {
             (ReturnAddress::OnStack, Some(word)) => {
                 // As it would be without us; below the stack pointer nobody needs it, so a fault is no matter.

@@ -12,6 +12,7 @@ use trapline::machine::{Config, Happening, Stop};
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
 use trapline_isa::function;
+use trapline_probes::probe::Kprobe;
 
 /// The built-in kernels that every family runs.
 pub const GUESTS: &[(Arch, &str)] = &[
@@ -20,6 +21,7 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Arm64, "tiny/arm64"),
     (Arch::Arm, "tiny/arm"),
     (Arch::Thumb2, "tiny/thumb2"),
+    (Arch::Ppc64le, "tiny/ppc64le"),
 ];
 
 /// The guests of the ISAs that have jumps for optimised probes. (Linux 6.1 has none in Thumb code either.)
@@ -114,4 +116,23 @@ pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
             .collect::<Vec<_>>()
     };
     functions(kernel).into_iter().flat_map(each).collect()
+}
+
+/// Registers a probe if it may stand exactly where it is asked for: elsewhere, at a function's other entry, another one is going to stand.
+pub fn stands_alone(session: &mut Session, probe: &Kprobe, at: u64) -> bool {
+    let stands = session.register_kprobe(probe).is_ok();
+    if stands && probe.address() != Some(at) {
+        session.unregister_kprobe(probe);
+        return false;
+    }
+    stands
+}
+
+/// Where a probe at a function's entry stands, which on some ISAs is a little behind the symbol.
+pub fn entry_of(session: &mut Session, function: &str) -> u64 {
+    let probe = Kprobe::at(function).disabled();
+    session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{function}: {why}"));
+    let at = probe.address().unwrap_or_else(|| panic!("{function} is registered"));
+    session.unregister_kprobe(&probe);
+    at
 }

@@ -8,7 +8,7 @@ use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
 use trapline_probes::probe::{Flow, Kprobe};
-use trapline_tests::{GUESTS, LONG, kernel, run, session};
+use trapline_tests::{GUESTS, LONG, entry_of, kernel, run, session};
 
 /// The report of a guest that has died so, or a failure.
 fn report(what: &str, stop: Stop) -> String {
@@ -23,8 +23,7 @@ fn report(what: &str, stop: Stop) -> String {
 fn two_probes_that_lead_to_each_other_end_the_run() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
-        let address = |name: &str| session.kernel().symbols.address_of(name).expect("it is there");
-        let (here, there) = (address("vfs_read"), address("fibonacci"));
+        let [here, there] = ["vfs_read", "fibonacci"].map(|function| entry_of(&mut session, function));
         for (at, to) in [(here, there), (there, here)] {
             let leads = Kprobe::at_address(at).pre(move |hit| {
                 hit.set_pc(to);
@@ -33,7 +32,8 @@ fn two_probes_that_lead_to_each_other_end_the_run() {
             session.register_kprobe(&leads).expect("it may be probed");
         }
         let why = report(name, session.run_until(LONG));
-        for words in ["1000000 times", "breakpoint at vfs_read (probed)", "breakpoint at fibonacci (probed)"] {
+        let [here, there] = [here, there].map(|at| format!("breakpoint at {} (probed)", session.kernel().symbols.describe(at)));
+        for words in ["1000000 times", &here, &there] {
             assert!(why.contains(words), "{name}: {words}: {why}");
         }
     }

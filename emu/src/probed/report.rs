@@ -36,7 +36,7 @@ impl Session {
         let engine = self.engine();
         let tables = &self.kernel().tables;
         let address = |(slot, word): &(u64, u64)| match engine.return_pad() == Some(*word & !engine.isa().pointer_bits) {
-            true => engine.real_return_address(task, *slot).or_else(|| engine.resolve_pad(task, 0)),
+            true => engine.saved_return_address(task, *slot).or_else(|| engine.resolve_pad(task, 0)),
             false => tables.is_text(*word).then_some(*word),
         };
         let returns: Vec<(u64, u64)> = stack.iter().filter_map(|word| Some((word.0, address(word)?))).collect();

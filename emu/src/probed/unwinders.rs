@@ -9,7 +9,9 @@ use super::patchers::{Filter, way_back};
 use crate::cpu::View;
 use crate::symbols::Symbols;
 use std::collections::HashSet;
+use std::ops::Range;
 use trapline_isa::abi::ReturnAddress;
+use trapline_isa::call::stack_behind_return;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
@@ -101,7 +103,8 @@ impl Unwinders {
         let (walks, mut by_pad) = (self.walks.len(), false);
         while let Some(done) = self.walks.iter().rposition(|walk| (walk.returns_to, walk.sp) == (pc, sp)) {
             let mut walk = self.walks.remove(done);
-            by_pad |= walk.words.iter().any(|(at, ..)| (sp.saturating_sub(own_bytes(cpu))..sp).contains(at));
+            let own = own_word(cpu, sp);
+            by_pad |= walk.words.iter().any(|(at, ..)| own.contains(at));
             put_back(cpu, &mut walk);
         }
         if self.entries.contains(&pc)
@@ -141,11 +144,11 @@ impl Unwinders {
     /// For one of the walks: the stacks of all tasks, and its own from its return address on. Within another walk there is only what was put on
     /// the stack since, the other's own return address among it.
     fn make_true(&mut self, cpu: &mut View, engine: &Engine, number: usize) {
-        let (isa, sp, own) = (cpu.isa, self.walks[number].sp, own_bytes(cpu));
+        let (isa, sp) = (cpu.isa, self.walks[number].sp);
         let same_stack = |one: u64, other: u64| (one ^ other) & !(isa.abi.stack_size.max(1) - 1) == 0;
         let is_outer = |walk: &Walk| walk.rests_at.is_none() && same_stack(walk.sp, sp) && walk.sp > sp;
         let outer = (0..self.walks.len()).filter(|other| is_outer(&self.walks[*other])).min_by_key(|other| self.walks[*other].sp);
-        let end = outer.map(|outer| self.walks[outer].sp);
+        let end = outer.map(|outer| own_word(cpu, self.walks[outer].sp).end);
         let mut calls = engine.followed_calls();
         calls.sort_unstable();
         calls.dedup_by_key(|(frame, _)| *frame);
@@ -153,11 +156,11 @@ impl Unwinders {
         for (frame, to) in calls {
             // Wherever the function, or an interrupt of it, has put a copy: between its frame and that of the next call. Compilers copy the
             // word on the stack where they align it anew.
-            let above = frame.saturating_add(own);
+            let above = own_word(cpu, stack_behind_return(isa, frame)).end;
             let places = below.max(stack_start(cpu, above))..above;
             below = above;
             let places = if same_stack(frame, sp) {
-                places.start.max(sp.saturating_sub(own))..places.end.min(end.unwrap_or(u64::MAX))
+                places.start.max(walks_from(cpu, sp))..places.end.min(end.unwrap_or(u64::MAX))
             } else if end.is_some() {
                 continue;
             } else {
@@ -168,18 +171,26 @@ impl Unwinders {
         for word in words {
             // What cannot be written the guest cannot read either, or reads as it is.
             let _ = cpu.write_number(word.0, word.2, isa.word);
-            let owner = outer.filter(|outer| self.walks[*outer].sp.saturating_sub(own) <= word.0).unwrap_or(number);
+            let owner = outer.filter(|outer| walks_from(cpu, self.walks[*outer].sp) <= word.0).unwrap_or(number);
             self.walks[owner].words.push(word);
         }
     }
 }
 
-/// What a return takes off the stack: its address.
-fn own_bytes(cpu: &View) -> u64 {
-    match cpu.isa.abi.return_address {
-        ReturnAddress::OnStack => cpu.isa.word as u64,
-        ReturnAddress::In(_) => 0,
+/// The word with the return address of a function behind whose return the stack pointer is this; nothing where it is in the function's own
+/// frame, if anywhere.
+fn own_word(cpu: &View, sp: u64) -> Range<u64> {
+    let (abi, word) = (cpu.isa.abi, cpu.isa.word as u64);
+    match (abi.return_address, abi.link_slot) {
+        (ReturnAddress::OnStack, _) => sp.saturating_sub(word)..sp,
+        (ReturnAddress::In(_), None) => sp..sp,
+        (ReturnAddress::In(_), Some(above)) => sp.saturating_add(above)..sp.saturating_add(above + word),
     }
+}
+
+/// From where on a function with that stack pointer behind its return walks its own stack.
+fn walks_from(cpu: &View, sp: u64) -> u64 {
+    own_word(cpu, sp).start.min(sp)
 }
 
 /// The lowest address of the stack that a frame is on.
@@ -187,7 +198,7 @@ fn stack_start(cpu: &View, frame: u64) -> u64 {
     frame.saturating_sub(1) & !(cpu.isa.abi.stack_size.max(1) - 1)
 }
 
-fn find_pads(cpu: &mut View, engine: &Engine, places: std::ops::Range<u64>, mut each: impl FnMut(u64, u64)) {
+fn find_pads(cpu: &mut View, engine: &Engine, places: Range<u64>, mut each: impl FnMut(u64, u64)) {
     let (size, order) = (cpu.isa.word, cpu.isa.order);
     let mut at = places.start.next_multiple_of(size as u64);
     let mut page = [0; PAGE as usize];

@@ -24,7 +24,7 @@ struct boot_info {
 };
 
 /* A row of the exception table: a fault at `insn` goes on at `fixup`. As in Linux both are relative to themselves with a third word behind
-   them, but on 32-bit ARM, where they are addresses; so too in the bug table. */
+   them, which PowerPC has not, but on 32-bit ARM, where they are addresses; so too in the bug table. */
 #ifdef __arm__
 struct exception_table_entry {
 	u32 insn, fixup;
@@ -32,6 +32,13 @@ struct exception_table_entry {
 #define TABLE_SITE(label) label
 #define TABLE_TYPE ""
 #define TABLE_ADDRESS(field) ((unsigned long)(field))
+#elif defined(__powerpc__)
+struct exception_table_entry {
+	s32 insn, fixup;
+};
+#define TABLE_SITE(label) label " - ."
+#define TABLE_TYPE ""
+#define TABLE_ADDRESS(field) ((unsigned long)&(field) + (long)(field))
 #else
 struct exception_table_entry {
 	s32 insn, fixup, type;

@@ -34,6 +34,7 @@ pub(crate) const BASE: Abi = Abi {
     stack_arguments: 0,
     aligned_pairs: true,
     return_address: ReturnAddress::In(LR),
+    link_slot: None,
     pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[

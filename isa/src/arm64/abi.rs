@@ -41,6 +41,7 @@ pub static AAPCS64: Abi = Abi {
     stack_arguments: 0,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LR),
+    link_slot: None,
     pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[

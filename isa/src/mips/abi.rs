@@ -50,6 +50,7 @@ const N64_FACTS: Abi = Abi {
     stack_arguments: 0,
     aligned_pairs: false,
     return_address: ReturnAddress::In(RA),
+    link_slot: None,
     // The kernel is not position-independent: no function looks for its own address.
     pointers: Pointers::Code(None),
     names: &NAMES,

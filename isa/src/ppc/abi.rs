@@ -42,6 +42,7 @@ pub const fn r(number: u8) -> Reg {
 pub static SYSV: Abi = Abi {
     second_result: Some(r(4)),
     stack_arguments: 8,
+    link_slot: Some(4),
     aligned_pairs: true,
     pointers: Pointers::Code(None),
     names: &NAMES_32,
@@ -63,6 +64,7 @@ const ELF_V2_FACTS: Abi = Abi {
     stack_arguments: 96,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LR),
+    link_slot: Some(16),
     // A function finds its own address in r12 if it was called through a pointer.
     pointers: Pointers::Code(Some(r(12))),
     names: &NAMES_64,

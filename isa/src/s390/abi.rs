@@ -27,6 +27,7 @@ pub static ELF: Abi = Abi {
     stack_arguments: 160,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LINK),
+    link_slot: None,
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[("cc", CC)],

@@ -70,6 +70,7 @@ pub static X86_64: Abi = Abi {
     stack_arguments: 8,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    link_slot: None,
     pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[
@@ -91,6 +92,7 @@ pub static I386: Abi = Abi {
     stack_arguments: 4,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    link_slot: None,
     pointers: Pointers::Code(None),
     #[rustfmt::skip]
     names: &[

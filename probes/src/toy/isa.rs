@@ -331,6 +331,7 @@ const ABI: Abi = Abi {
     stack_arguments: 8,
     aligned_pairs: false,
     return_address: ReturnAddress::OnStack,
+    link_slot: None,
     pointers: Pointers::Code(None),
     names: NAMES,
     hidden: &[("zero", ZERO)],

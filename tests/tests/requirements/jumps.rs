@@ -4,7 +4,7 @@ use trapline::machine::Stop;
 use trapline::probed::Session;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Jprobe, Kprobe};
-use trapline_tests::{assert_same, boundaries, functions, jumping_guests, run, session};
+use trapline_tests::{assert_same, boundaries, entry_of, functions, jumping_guests, run, session};
 
 /// The text at the probe's address, as long as a jump.
 fn text(session: &mut Session, probe: &Kprobe, length: usize) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn place(name: &str, jump_length: u64) -> Option<(String, u64)> {
             continue;
         }
         if mode(&mut session, &probe) == Some(Mode::Optimized) {
-            return Some((function, under.unwrap_or(start)));
+            return Some((function, under.or(probe.address())?));
         }
     }
     None
@@ -52,7 +52,7 @@ fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
         let mut session = session(name, 1);
         session.with_engine(|engine, _| engine.set_optimization_delay(1000));
         let probe = Kprobe::at(function.as_str()).pre(|_| Flow::Continue);
-        let at = session.kernel().symbols.address_of(&function).expect("a symbol");
+        let at = entry_of(&mut session, &function);
         let mut original = vec![0; length as usize];
         session.with_engine(|_, guest| guest.read_text(at, &mut original)).expect("text");
         session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));

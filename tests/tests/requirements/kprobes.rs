@@ -6,7 +6,7 @@ use trapline::machine::{Stop, What};
 use trapline::probed::Session;
 use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Jprobe, Kprobe};
-use trapline_tests::{GUESTS, assert_same, boundaries, functions, run, session};
+use trapline_tests::{GUESTS, assert_same, boundaries, functions, run, session, stands_alone};
 
 /// What handlers did, in order.
 #[derive(Clone, Default)]
@@ -147,7 +147,7 @@ fn a_probe_hit_inside_a_handler_is_missed_and_its_instruction_runs() {
                 .post(move |_| {
                     post.fetch_add(1, Ordering::Relaxed);
                 });
-            if session.register_kprobe(&probe).is_ok() {
+            if stands_alone(&mut session, &probe, at) {
                 inside.push(probe);
             }
         }
@@ -240,7 +240,7 @@ fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
                         assert!(ends[hit.cpu()].swap(false, Ordering::Relaxed), "an end without a beginning");
                     });
                 // Refusals are another family's business.
-                if session.register_kprobe(&probe).is_ok() {
+                if stands_alone(&mut session, &probe, at) {
                     probes.push(probe);
                 }
             }

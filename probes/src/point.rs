@@ -379,6 +379,6 @@ mod tests {
     /// OH-3: 100,000 probes are to cost no more than 300 bytes each, tables and probe objects included.
     #[test]
     fn a_point_is_small() {
-        assert_eq!(size_of::<Option<Point>>(), 152);
+        assert_eq!(size_of::<Option<Point>>(), 144);
     }
 }

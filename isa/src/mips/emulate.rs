@@ -45,8 +45,8 @@ pub enum Condition {
 /// Where a branch leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// There.
-    Address(u64),
+    /// To the address that stands in it, which its [`Flow`](crate::insn::Flow) names.
+    Written,
     /// Where a register points.
     Register(Reg),
 }
@@ -66,7 +66,7 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
         Condition::NotBelow(reg) => number(reg) >= 0,
     };
     let target = match what.target {
-        Target::Address(address) => address,
+        Target::Written => insn.flow.target().unwrap_or(next),
         Target::Register(reg) => value(reg),
     };
     if let Some(link) = what.link {

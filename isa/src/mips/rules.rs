@@ -68,7 +68,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
             if policy == Policy::Best {
                 fits_slot(set, &slot)?;
             }
-            let what = computation(insn, word);
+            let what = computation(word);
             let overwrites = what.link.is_some_and(|link| what.looks_at(link));
             if policy == Policy::Best && overwrites {
                 return Err(INVALID.refusal());
@@ -94,7 +94,7 @@ fn fits_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
 /// How an instruction runs, or why it may not be probed.
 #[derive(Clone, Copy)]
 enum Verdict {
-    Compute(fn(&Insn, u32) -> Computation),
+    Compute(fn(u32) -> Computation),
     Boost,
     Step,
     Refuse(&'static Rule),
@@ -211,52 +211,51 @@ fn rt(word: u32) -> Reg {
 }
 
 /// Where it leads stands in it.
-fn branch(condition: Condition, insn: &Insn) -> Computation {
-    let target = Target::Address(insn.flow.target().unwrap_or(insn.address));
-    Computation { condition, target, link: None, likely: false, empty_slot: false }
+fn branch(condition: Condition) -> Computation {
+    Computation { condition, target: Target::Written, link: None, likely: false, empty_slot: false }
 }
 
-fn likely(condition: Condition, insn: &Insn) -> Computation {
-    Computation { likely: true, ..branch(condition, insn) }
+fn likely(condition: Condition) -> Computation {
+    Computation { likely: true, ..branch(condition) }
 }
 
-fn linking(condition: Condition, insn: &Insn) -> Computation {
-    Computation { link: Some(RA), ..branch(condition, insn) }
+fn linking(condition: Condition) -> Computation {
+    Computation { link: Some(RA), ..branch(condition) }
 }
 
-fn likely_and_linking(condition: Condition, insn: &Insn) -> Computation {
-    Computation { link: Some(RA), ..likely(condition, insn) }
+fn likely_and_linking(condition: Condition) -> Computation {
+    Computation { link: Some(RA), ..likely(condition) }
 }
 
 /// Of a jump to a register the one that gets the return address is named; jr has none, and register 0 gets none.
-fn jump_register(insn: &Insn, word: u32) -> Computation {
+fn jump_register(word: u32) -> Computation {
     let link = r((word >> 11 & 31) as u8);
     let link = (word & 1 != 0 && link != r(0)).then_some(link);
-    Computation { target: Target::Register(rs(word)), link, ..branch(Condition::Always, insn) }
+    Computation { target: Target::Register(rs(word)), link, ..branch(Condition::Always) }
 }
 
 #[rustfmt::skip]
 mod branches {
     use super::*;
     use super::Condition::{Above, Always, Below, Equal, NotAbove, NotBelow, Unequal};
-    pub fn jump(insn: &Insn, _: u32) -> Computation { branch(Always, insn) }
-    pub fn jump_and_link(insn: &Insn, _: u32) -> Computation { linking(Always, insn) }
-    pub fn beq(insn: &Insn, word: u32) -> Computation { branch(Equal(rs(word), rt(word)), insn) }
-    pub fn bne(insn: &Insn, word: u32) -> Computation { branch(Unequal(rs(word), rt(word)), insn) }
-    pub fn blez(insn: &Insn, word: u32) -> Computation { branch(NotAbove(rs(word)), insn) }
-    pub fn bgtz(insn: &Insn, word: u32) -> Computation { branch(Above(rs(word)), insn) }
-    pub fn bltz(insn: &Insn, word: u32) -> Computation { branch(Below(rs(word)), insn) }
-    pub fn bgez(insn: &Insn, word: u32) -> Computation { branch(NotBelow(rs(word)), insn) }
-    pub fn beql(insn: &Insn, word: u32) -> Computation { likely(Equal(rs(word), rt(word)), insn) }
-    pub fn bnel(insn: &Insn, word: u32) -> Computation { likely(Unequal(rs(word), rt(word)), insn) }
-    pub fn blezl(insn: &Insn, word: u32) -> Computation { likely(NotAbove(rs(word)), insn) }
-    pub fn bgtzl(insn: &Insn, word: u32) -> Computation { likely(Above(rs(word)), insn) }
-    pub fn bltzl(insn: &Insn, word: u32) -> Computation { likely(Below(rs(word)), insn) }
-    pub fn bgezl(insn: &Insn, word: u32) -> Computation { likely(NotBelow(rs(word)), insn) }
-    pub fn bltzal(insn: &Insn, word: u32) -> Computation { linking(Below(rs(word)), insn) }
-    pub fn bgezal(insn: &Insn, word: u32) -> Computation { linking(NotBelow(rs(word)), insn) }
-    pub fn bltzall(insn: &Insn, word: u32) -> Computation { likely_and_linking(Below(rs(word)), insn) }
-    pub fn bgezall(insn: &Insn, word: u32) -> Computation { likely_and_linking(NotBelow(rs(word)), insn) }
+    pub fn jump(_: u32) -> Computation { branch(Always) }
+    pub fn jump_and_link(_: u32) -> Computation { linking(Always) }
+    pub fn beq(word: u32) -> Computation { branch(Equal(rs(word), rt(word))) }
+    pub fn bne(word: u32) -> Computation { branch(Unequal(rs(word), rt(word))) }
+    pub fn blez(word: u32) -> Computation { branch(NotAbove(rs(word))) }
+    pub fn bgtz(word: u32) -> Computation { branch(Above(rs(word))) }
+    pub fn bltz(word: u32) -> Computation { branch(Below(rs(word))) }
+    pub fn bgez(word: u32) -> Computation { branch(NotBelow(rs(word))) }
+    pub fn beql(word: u32) -> Computation { likely(Equal(rs(word), rt(word))) }
+    pub fn bnel(word: u32) -> Computation { likely(Unequal(rs(word), rt(word))) }
+    pub fn blezl(word: u32) -> Computation { likely(NotAbove(rs(word))) }
+    pub fn bgtzl(word: u32) -> Computation { likely(Above(rs(word))) }
+    pub fn bltzl(word: u32) -> Computation { likely(Below(rs(word))) }
+    pub fn bgezl(word: u32) -> Computation { likely(NotBelow(rs(word))) }
+    pub fn bltzal(word: u32) -> Computation { linking(Below(rs(word))) }
+    pub fn bgezal(word: u32) -> Computation { linking(NotBelow(rs(word))) }
+    pub fn bltzall(word: u32) -> Computation { likely_and_linking(Below(rs(word))) }
+    pub fn bgezall(word: u32) -> Computation { likely_and_linking(NotBelow(rs(word))) }
 }
 use branches::*;
 

@@ -78,10 +78,10 @@ pub enum Second {
 /// Where a branch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To an address.
-    Fixed(u64),
+    /// To the address that stands in it, which its [`Flow`](crate::insn::Flow) names; behind it, where none does.
+    Written,
     /// To what these hold, as far as there are any, and so many bytes on.
-    Made(Option<Reg>, Option<Reg>, i64),
+    Made(Option<Reg>, Option<Reg>, i32),
 }
 
 /// Bits of a mask: the first of a condition code, and the outcomes of a comparison.
@@ -94,7 +94,7 @@ const HIGH: u8 = 2;
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, _: &mut dyn Memory) -> Result<(), Fault> {
     let to = match *what {
         Computation::Branch(condition, target) => {
-            let there = there(target, regs);
+            let there = there(target, insn, regs);
             if is_taken(condition, insn, regs) { there } else { insn.next() }
         }
         Computation::Address(reg, value) => {
@@ -106,12 +106,12 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, _: &mu
     Ok(())
 }
 
-fn there(target: Target, regs: &dyn Registers) -> u64 {
+fn there(target: Target, insn: &Insn, regs: &dyn Registers) -> u64 {
     match target {
-        Target::Fixed(address) => address,
+        Target::Written => insn.flow.target().unwrap_or(insn.next()),
         Target::Made(base, index, distance) => {
             let part = |reg: Option<Reg>| reg.map_or(0, |reg| regs.get(reg));
-            part(base).wrapping_add(part(index)).wrapping_add_signed(distance)
+            part(base).wrapping_add(part(index)).wrapping_add_signed(distance.into())
         }
     }
 }

@@ -21,13 +21,13 @@ pub fn base(bytes: &[u8]) -> u8 {
 }
 
 /// What is added to it: 12 bits without a sign.
-pub fn displacement(bytes: &[u8]) -> i64 {
-    i64::from(byte(bytes, 2) & 15) << 8 | i64::from(byte(bytes, 3))
+pub fn displacement(bytes: &[u8]) -> i32 {
+    i32::from(byte(bytes, 2) & 15) << 8 | i32::from(byte(bytes, 3))
 }
 
 /// The same in long formats: 20 bits with a sign, of which the high ones stand behind the low ones.
-pub fn long_displacement(bytes: &[u8]) -> i64 {
-    i64::from(byte(bytes, 4) as i8) << 12 | displacement(bytes)
+pub fn long_displacement(bytes: &[u8]) -> i32 {
+    i32::from(byte(bytes, 4) as i8) << 12 | displacement(bytes)
 }
 
 /// The number of 16 bits behind the registers.

@@ -245,7 +245,7 @@ static TABLE: &[Row] = &[
 /// Where it goes: what stands in it, or what its registers make of what stands in it.
 fn target(insn: &Insn, bytes: &[u8]) -> Target {
     match (insn.flow.target(), code(bytes) >> 8) {
-        (Some(target), _) => Target::Fixed(target),
+        (Some(_), _) => Target::Written,
         (None, 0x45..=0x47 | 0x4d) => Target::Made(part(base(bytes)), part(r2(bytes)), displacement(bytes)),
         (None, 0xe3) => Target::Made(part(base(bytes)), part(r2(bytes)), long_displacement(bytes)),
         (None, 0xeb) => Target::Made(part(base(bytes)), None, long_displacement(bytes)),
@@ -259,24 +259,24 @@ fn part(register: u8) -> Option<Reg> {
 }
 
 /// To what a register holds; register 0: it goes on behind itself.
-fn target_by(insn: &Insn, register: u8) -> Target {
-    part(register).map_or(Target::Fixed(insn.next()), |register| Target::Made(Some(register), None, 0))
+fn target_by(register: u8) -> Target {
+    part(register).map_or(Target::Written, |register| Target::Made(Some(register), None, 0))
 }
 
 fn condition(insn: &Insn, bytes: &[u8]) -> Computation {
     Computation::Branch(Condition::Code(r1(bytes)), target(insn, bytes))
 }
 
-fn condition_by_register(insn: &Insn, bytes: &[u8]) -> Computation {
-    Computation::Branch(Condition::Code(r1(bytes)), target_by(insn, r2(bytes)))
+fn condition_by_register(_: &Insn, bytes: &[u8]) -> Computation {
+    Computation::Branch(Condition::Code(r1(bytes)), target_by(r2(bytes)))
 }
 
 fn link(insn: &Insn, bytes: &[u8]) -> Computation {
     Computation::Branch(Condition::Links(r(r1(bytes))), target(insn, bytes))
 }
 
-fn link_by_register(insn: &Insn, bytes: &[u8]) -> Computation {
-    Computation::Branch(Condition::Links(r(r1(bytes))), target_by(insn, r2(bytes)))
+fn link_by_register(_: &Insn, bytes: &[u8]) -> Computation {
+    Computation::Branch(Condition::Links(r(r1(bytes))), target_by(r2(bytes)))
 }
 
 fn count(insn: &Insn, bytes: &[u8]) -> Computation {
@@ -291,14 +291,14 @@ fn count_high(insn: &Insn, bytes: &[u8]) -> Computation {
     Computation::Branch(Condition::Counts(r(r1(bytes)), Width::High), target(insn, bytes))
 }
 
-fn count_by_register(insn: &Insn, bytes: &[u8]) -> Computation {
-    Computation::Branch(Condition::Counts(r(r1(bytes)), Width::Low), target_by(insn, r2(bytes)))
+fn count_by_register(_: &Insn, bytes: &[u8]) -> Computation {
+    Computation::Branch(Condition::Counts(r(r1(bytes)), Width::Low), target_by(r2(bytes)))
 }
 
 /// Its registers stand in the fourth byte.
-fn count_wide_by_register(insn: &Insn, bytes: &[u8]) -> Computation {
+fn count_wide_by_register(_: &Insn, bytes: &[u8]) -> Computation {
     let registers = byte(bytes, 3);
-    Computation::Branch(Condition::Counts(r(registers >> 4), Width::Whole), target_by(insn, registers & 15))
+    Computation::Branch(Condition::Counts(r(registers >> 4), Width::Whole), target_by(registers & 15))
 }
 
 /// The limit is in the step's register, or, where the number of that is even, in the one behind it.

@@ -8,7 +8,7 @@ use crate::linux::Linux;
 use crate::mem::{ByteOrder, Fault, Memory};
 use crate::plan::{Copy, Plan, Policy, Refusal, Rule, Tail, Then};
 use crate::region::Surroundings;
-use crate::regs::Registers;
+use crate::regs::{Reg, Registers};
 use core::ops::Range;
 
 /// An instruction set in one word size and byte order.
@@ -158,6 +158,8 @@ pub struct Isa {
     pub abi: &'static Abi,
     /// The registers that tell how far an instruction has come that interrupts can stop half-way.
     pub progress: fn(insn: &Insn) -> Progress,
+    /// The register in which the CPU notes where this instruction has run, beside the pc: behind a copy the original's address belongs there.
+    pub notes_place: fn(insn: &Insn) -> Option<Reg>,
     /// Decodes one instruction out of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
     /// May it be probed, and how would it run?

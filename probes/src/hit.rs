@@ -460,6 +460,7 @@ impl Engine {
             // The branch has not been counted: its copy might have faulted.
             (onwards, counted) = (branch.to, found.insn.length().saturating_sub(found.displaced()) as u8);
         }
+        found.put_note_right(cpu);
         cpu.set_pc(onwards);
         let inside = if level.status == Status::Reentered { Inside::AnotherHit } else { Inside::Nothing };
         if inside == Inside::AnotherHit {
@@ -489,6 +490,7 @@ impl Engine {
             && slot.step_end() == pc
             && let Some(found) = self.points.get(point)
         {
+            found.put_note_right(cpu);
             cpu.set_pc(found.insn.next());
             return self.resume(number, 0, true);
         }

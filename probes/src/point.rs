@@ -10,8 +10,10 @@ use crate::slots::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
+use trapline_isa::arch::Isa;
 use trapline_isa::insn::Insn;
 use trapline_isa::plan::{Plan, Refusal};
+use trapline_isa::regs::{Reg, Registers};
 
 /// How a hit runs the probed instruction, as the summary shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ impl Mode {
 pub(crate) struct Point {
     pub insn: Insn,
     pub plan: Plan,
+    /// What the copy notes its own place in when it has run.
+    pub notes_place: Option<Reg>,
     pub slot: Option<Slot>,
     /// In the order in which their handlers run: newest first, a jprobe last.
     pub members: Members,
@@ -88,8 +92,9 @@ pub(crate) struct Postponed {
 }
 
 impl Point {
-    pub fn new(insn: Insn, plan: Plan, slot: Slot, uses_ftrace: bool) -> Point {
+    pub fn new(isa: &Isa, insn: Insn, plan: Plan, slot: Slot, uses_ftrace: bool) -> Point {
         Point {
+            notes_place: (isa.notes_place)(&insn),
             insn,
             plan,
             slot: Some(slot),
@@ -112,6 +117,20 @@ impl Point {
     #[inline]
     pub fn address(&self) -> u64 {
         self.insn.address
+    }
+
+    /// Another instruction stands there now.
+    pub fn set_instruction(&mut self, isa: &Isa, insn: Insn, plan: Plan) {
+        (self.insn, self.plan, self.notes_place) = (insn, plan, (isa.notes_place)(&insn));
+    }
+
+    /// Its copy has run to the breakpoint behind: what the CPU has noted of the copy's place is the original's.
+    pub fn put_note_right(&self, regs: &mut dyn Registers) {
+        if let (Some(reg), Some(slot)) = (self.notes_place, self.slot)
+            && regs.get(reg) == slot.stepped()
+        {
+            regs.set(reg, self.address());
+        }
     }
 
     /// Bytes that its copy in the slot stands for; fewer than the instruction has where the copy is that of a delay slot alone.

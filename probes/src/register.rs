@@ -56,7 +56,7 @@ impl Engine {
             }
             None => {
                 let (insn, plan, slot) = self.prepare(guest, &place)?;
-                self.points.insert(Point::new(insn, plan, slot, uses_ftrace))
+                self.points.insert(Point::new(self.isa, insn, plan, slot, uses_ftrace))
             }
         };
         probe.begin(place.address);
@@ -84,7 +84,8 @@ impl Engine {
             let (insn, plan, slot) = self.prepare(guest, place)?;
             self.points.set_slot(number, Some(slot));
             if let Some(point) = self.points.get_mut(number) {
-                (point.insn, point.plan, point.gone, point.shared) = (insn, plan, false, false);
+                point.set_instruction(self.isa, insn, plan);
+                (point.gone, point.shared) = (false, false);
                 (point.region, point.covers) = (Under::NOTHING, 0);
                 point.set_waits(None);
             }

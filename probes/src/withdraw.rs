@@ -162,7 +162,7 @@ impl Engine {
             self.dirty.push(Dirty { slot: old, point: number });
         }
         if let Some(point) = self.points.get_mut(number) {
-            (point.insn, point.plan) = (insn, plan);
+            point.set_instruction(self.isa, insn, plan);
             (point.region, point.covers, point.jump) = (Under::NOTHING, 0, Jump::Plain);
         }
         Ok(())

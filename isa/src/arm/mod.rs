@@ -77,6 +77,7 @@ pub(crate) const A32: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
+    notes_place: |_| None,
     linux: Linux {
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,

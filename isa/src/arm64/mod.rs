@@ -31,6 +31,7 @@ pub static ARM64: Isa = Isa {
     variable_length: false,
     entry: entry::at_symbol,
     progress: |_| Progress::NONE,
+    notes_place: |_| None,
     linux: Linux {
         pc_bias: 0,
         boundary_errno: Errno::EINVAL,

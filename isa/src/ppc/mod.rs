@@ -145,6 +145,7 @@ const fn isa<V: Variant>() -> Isa {
         variable_length: false,
         entry: if matches!(V::SET, Set::Little64) { abi::local_entry } else { entry::at_symbol },
         progress: |_| Progress::NONE,
+        notes_place: |_| None,
         linux: Linux {
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,

@@ -34,6 +34,7 @@ pub static S390X: Isa = Isa {
     variable_length: true,
     entry: entry::at_symbol,
     progress: decode::progress,
+    notes_place: |_| None,
     linux: Linux {
         // The old PSW points behind the breakpoint.
         pc_bias: slot::PROBE.len() as u64,

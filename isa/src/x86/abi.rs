@@ -60,6 +60,8 @@ pub const ORIG_AX: Reg = Reg(24);
 pub const FS_BASE: Reg = Reg(25);
 /// Where the gs segment begins.
 pub const GS_BASE: Reg = Reg(26);
+/// Where the last instruction of the x87 stood; Linux's register frame does not have it.
+pub const X87_IP: Reg = Reg(27);
 
 /// 64-bit kernels.
 pub static X86_64: Abi = Abi {

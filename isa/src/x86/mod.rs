@@ -56,6 +56,7 @@ pub static I386: Isa = Isa {
     abi: &abi::I386,
     decode: |address, bytes| decode::decode(Mode::Bits32, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits32, insn, policy),
+    notes_place: |insn| rules::notes_place(Mode::Bits32, insn),
     copy: |insn, at, tail| slot::copy(Mode::Bits32, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {
         Emulation::X86(what) => emulate::emulate(Mode::Bits32, what, insn, regs, mem).map(|()| Then::Onwards),
@@ -88,6 +89,7 @@ const LONG: Isa = Isa {
     variable_length: true,
     entry: abi::entry_64,
     progress: abi::progress,
+    notes_place: |insn| rules::notes_place(Mode::Bits64, insn),
     linux: Linux {
         pc_bias: 1,
         boundary_errno: Errno::EILSEQ,

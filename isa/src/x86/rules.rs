@@ -4,6 +4,7 @@
 //! This file is what is right; what Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken
 //! for the legacy one with its opcode.
 
+use super::abi::X87_IP;
 use super::emulate::{Computation, LoopKind, Operand, Segment};
 use super::shape::{Map, Shape, address_size};
 use super::{Mode, decode, linux};
@@ -109,6 +110,20 @@ const ANSWERED: &[Mnemonic] = {
     &[Rdtsc, Rdtscp, Rdpmc, Cpuid, Rdrand, Rdseed, Rdpid, Xgetbv, Xabort, Xend]
 };
 
+/// What of the x87 does not change its note of where its last instruction stood.
+const NOT_NOTED: &[Mnemonic] = {
+    use Mnemonic::*;
+    &[Fldenv, Fldcw, Fnstenv, Fnstcw, Frstor, Fnsave, Fnstsw, Fnclex, Fninit]
+};
+
+/// The x87 notes where each of its instructions stands that computes something.
+pub fn notes_place(mode: Mode, insn: &Insn) -> Option<Reg> {
+    let shape = Shape::of(mode, insn.bytes()).ok()?;
+    let of_x87 = shape.map == Map::One && matches!(shape.opcode, 0xd8..=0xdf);
+    let known = of_x87.then(|| decode::known(mode, insn))??;
+    (!NOT_NOTED.contains(&known.mnemonic())).then_some(X87_IP)
+}
+
 fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     let shape = Shape::of(mode, insn.bytes()).map_err(|_| &UNKNOWN)?;
     if shape.marker {
@@ -132,7 +147,9 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     }
     // A repeated string instruction can be interrupted half-way: only a step tells the engine that it has ended.
     let repeated = known.is_string_instruction() && (known.has_rep_prefix() || known.has_repne_prefix());
-    let steps = repeated || known.is_privileged() || ANSWERED.contains(&known.mnemonic());
+    // What notes its own place is told the right one when it has run.
+    let noted = notes_place(mode, insn).is_some();
+    let steps = repeated || noted || known.is_privileged() || ANSWERED.contains(&known.mnemonic());
     Ok(if steps { Plan::Step } else { Plan::Boost })
 }
 
@@ -369,6 +386,11 @@ mod tests {
             ("mov %rax,%cr3",              Bits64, &[0x0f, 0x22, 0xd8],                              "step",  "boost"),
             ("lgdt (%rax)",                Bits64, &[0x0f, 0x01, 0x10],                              "step",  "step"),
             ("xend",                       Bits64, &[0x0f, 0x01, 0xd5],                              "step",  "step"),
+            ("flds (%rbx): notes its pc",  Bits64, &[0xd9, 0x03],                                    "step",  "step"),
+            ("fldcw (%ebx): does not",     Bits32, &[0xd9, 0x2b],                                    "boost", "step"),
+            ("fnstenv (%rbx): does not",   Bits64, &[0xd9, 0x33],                                    "boost", "step"),
+            ("fwait: does not",            Bits32, &[0x9b],                                          "boost", "boost"),
+            ("vpsubusb: a vector's d8",    Bits64, &[0xc5, 0xe9, 0xd8, 0xc2],                        "boost", "step"),
         ]);
         let mut longest = [0x2e; LONGEST];
         longest[9..].copy_from_slice(&[0x81, 0x00, 1, 0, 0, 0]);

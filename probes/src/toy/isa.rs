@@ -370,6 +370,7 @@ pub(crate) const BASE: Isa = Isa {
         (asked == 0 || asked == entry).then_some(entry)
     },
     progress: |insn| if insn.bytes() == [FILL] { Progress::by(&[Reg(1), Reg(2)]) } else { Progress::NONE },
+    notes_place: |_| None,
     linux: LINUX,
     switches_stacks: &["__switch_to_asm"],
     abi: &ABI_STACK,

@@ -25,7 +25,6 @@ pub static BENCH: Bench = Bench {
     pieces: |_| vec![(PAGE_TABLES, page_tables(), 0x8000)],
     refreshed: |_| vec![(HANDLERS, vectors())],
     behind: |_| Vec::new(),
-    blur: |_| (),
     not_general: &["pc", "cpsr", "ORIG_r0"],
     // Flags with the saturation and the lanes' ones; everything masked, as in an exception's handler.
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0),

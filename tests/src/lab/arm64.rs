@@ -21,7 +21,6 @@ pub static BENCH: Bench = Bench {
     pieces: |_| pieces(),
     refreshed: |_| Vec::new(),
     behind: |_| Vec::new(),
-    blur: |_| (),
     not_general: &["pc", "pstate"],
     // Everything masked, as in an exception's handler; but for debugging in some, which step.
     flags: ("pstate", |drawn| drawn & 0xf000_0000 | if steps(drawn) { 1 << 21 | 0x1c0 } else { 0x3c0 }),

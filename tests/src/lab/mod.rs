@@ -82,8 +82,6 @@ pub struct Bench {
     pub refreshed: fn(Arch) -> Vec<(u64, Vec<u8>)>,
     /// Code that stores behind the case what the machine does not show of it.
     pub behind: fn(Arch) -> Vec<u8>,
-    /// Takes out of that what is no promise.
-    pub blur: fn(&mut [u8]),
     /// Registers that a case does not set.
     pub not_general: &'static [&'static str],
     /// The register of flags, and what a case's random bits make of it.
@@ -301,9 +299,6 @@ impl Lab {
         let read = |(at, len): (u64, u64)| {
             let mut bytes = vec![0; len as usize];
             machine.ram().read(bench.base + at, &mut bytes);
-            if at == MEDIA {
-                (bench.blur)(&mut bytes);
-            }
             (at, bytes)
         };
         let memory = memory.into_iter().map(read).collect();

@@ -19,10 +19,6 @@ pub static BENCH: Bench = Bench {
     pieces,
     refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch)), (HANDLERS + 16, CLEAR_STEP.to_vec())],
     behind: save_media,
-    blur: |media| {
-        // The x87's note of where its last instruction stood names the slot, as it does under kprobes on hardware.
-        media[8..16].fill(0);
-    },
     not_general: &["orig_ax", "ip", "cs", "flags", "ss", "ds", "es", "fs", "gs"],
     // Arithmetic ones, interrupts, direction, nested task, alignment and, in some, the trap; one bit is always set.
     flags: ("flags", |drawn| drawn & 0x4_4ed5 | if steps(drawn) { 1 << 8 } else { 0 } | 2),
@@ -74,6 +70,13 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("lock cmpxchg16b",                  Arch::X86_64, &[0xf0, 0x48, 0x0f, 0xc7, 0x0f]),
     ("a selector that faults",           Arch::I386,   &[0x8e, 0xd8]),
     ("an x87 load",                      Arch::X86_64, &[0xd9, 0x03]),
+    ("an x87 load on i386",              Arch::I386,   &[0xdd, 0x03]),
+    ("an x87 store",                     Arch::I386,   &[0xd9, 0x1b]),
+    ("x87 arithmetic on registers",      Arch::X86_64, &[0xd8, 0xc1]),
+    ("the x87's environment",            Arch::X86_64, &[0xd9, 0x33]),
+    ("the x87's state",                  Arch::I386,   &[0xdd, 0x33]),
+    ("the x87's environment, loaded",    Arch::I386,   &[0xd9, 0x23]),
+    ("fxsave",                           Arch::X86_64, &[0x0f, 0xae, 0x03]),
     ("an SSE load",                      Arch::X86_64, &[0x0f, 0x10, 0x05, 0x00, 0xff, 0x0f, 0x00]),
     ("a jump to itself",                 Arch::X86_64, &[0xeb, 0xfe]),
 ];
@@ -82,16 +85,8 @@ const HARD: &[(&str, Arch, &[u8])] = &[
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
     ("with arbitrary paging and protection a machine goes on nowhere, in place or out of line", |bytes| bytes.windows(2).any(|pair| pair == [0x0f, 0x22])),
-    ("the x87's note of its last instruction names the slot, as under kprobes on hardware, and these store it", stores_x87_environment),
     ("Unicorn takes the operand of RET imm16 for signed (docs/unicorn.md); we compute what a CPU does", |bytes| bytes.len() >= 3 && bytes[bytes.len() - 3] == 0xc2 && bytes[bytes.len() - 1] >= 0x80),
 ];
-
-/// FNSTENV, FNSAVE, FXSAVE: D9 /6, DD /6 and 0F AE /0 with a memory operand.
-fn stores_x87_environment(bytes: &[u8]) -> bool {
-    let operation = |modrm: u8| (modrm < 0xc0).then_some(modrm >> 3 & 7);
-    bytes.windows(2).any(|pair| matches!(pair[0], 0xd9 | 0xdd) && operation(pair[1]) == Some(6))
-        || bytes.windows(3).any(|three| three[..2] == [0x0f, 0xae] && operation(three[2]) == Some(0))
-}
 
 fn ruined(after: &After) -> bool {
     after.register("cr3") != Some(PAGE_TABLES)

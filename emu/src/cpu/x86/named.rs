@@ -3,7 +3,7 @@
 //! All other bytes of the image must be as after a reset, or the state is not given: so the table is complete, or says what it lacks.
 //! Lazily kept flags are worked out; what follows from other fields (how the core rounds) is set through the core itself.
 
-use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR};
+use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR, X87_PC};
 use crate::cpu::Named;
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::{Handle, TrapContext};
@@ -85,7 +85,7 @@ const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("x87.opcode",      752,        2,  SHORT),
     ("x87.code",        754,        2,  SHORT),
     ("x87.data",        756,        2,  SHORT),
-    ("x87.code.at",     760,        8,  WORD),
+    ("x87.code.at",     X87_PC,     8,  WORD),
     ("x87.data.at",     768,        8,  WORD),
     (SSE_CONTROL.0,     SSE_CONTROL.1, 4, 0xffff),
     ("sysenter.cs",     4800,       4,  HALF),

@@ -29,6 +29,8 @@ pub const IDT: usize = 400;
 pub const CR: usize = 424;
 /// Extended features.
 pub const EFER: usize = 592;
+/// Where the last instruction of the x87 stood.
+pub const X87_PC: usize = 760;
 /// SYSCALL's selectors.
 pub const STAR: usize = 4824;
 /// SYSCALL's target.
@@ -179,6 +181,7 @@ fn enter(image: &mut CoreState, code: u32, pc: u64) {
 /// The core's registers by the numbers of `isa`.
 static REGISTERS: LazyLock<[RegisterX86; 256]> = LazyLock::new(|| {
     let mut table = [RegisterX86::INVALID; 256];
+    table[usize::from(abi::X87_IP.0)] = RegisterX86::FIP;
     for isa in [&abi::X86_64, &abi::I386] {
         for (name, reg) in isa.names {
             if let Some((_, register)) = NAMES.iter().find(|(known, _)| known == name) {
@@ -264,6 +267,7 @@ pub fn self_check(cpu: &TrapContext, image: &mut CoreState) -> Result<(), &'stat
     let fields: &[(&str, RegisterX86, usize)] = &[
         ("ax", RegisterX86::RAX, REGS), ("cx", RegisterX86::RCX, REGS + 8), ("sp", RegisterX86::RSP, REGS + 8 * SP),
         ("di", RegisterX86::RDI, REGS + 56), ("r8", RegisterX86::R8, REGS + 64), ("r15", RegisterX86::R15, REGS + 120),
+        ("x87's pc", RegisterX86::FIP, X87_PC),
         ("cr2", RegisterX86::CR2, CR + 16), ("cr3", RegisterX86::CR3, CR + 24),
         ("fs base", RegisterX86::FS_BASE, SEGMENTS + FS * SEGMENT_BYTES + SEGMENT_BASE),
         ("gs base", RegisterX86::GS_BASE, SEGMENTS + GS * SEGMENT_BYTES + SEGMENT_BASE),

@@ -18,8 +18,10 @@ pub struct Bench {
     pub ram: Ram,
     /// Room for its state.
     pub image: CoreState,
-    /// Where code is put.
+    /// Where code is put, as the core sees it.
     pub code: u64,
+    /// How far above the place where it lies the core sees memory.
+    seen: u64,
     /// Puts the core into the state in which the ISA's instructions are tried.
     prepare: fn(&TrapContext),
 }
@@ -29,15 +31,26 @@ impl Bench {
         let ram = Ram::at(base, 4 << 20, order).ok_or("the host has no memory for the self-check")?;
         let core: Core<Witness> = Core::new(kind, &ram)?;
         let image = CoreState::new(core.handle())?;
-        Ok(Bench { core, ram, image, code: base + CODE, prepare })
+        Ok(Bench { core, ram, image, code: base + CODE, seen: 0, prepare })
+    }
+
+    /// The same for a core that sees memory so far above where it lies.
+    pub fn seen_above(self, seen: u64) -> Bench {
+        Bench { code: self.code.wrapping_add(seen), seen, ..self }
+    }
+
+    /// Where what the core sees there lies.
+    fn physical(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.seen)
     }
 
     /// Puts code in its place and the pc in front of it.
     pub fn place(&mut self, words: &[u32]) {
-        for (word, at) in words.iter().zip((self.code..).step_by(4)) {
+        let lies = self.physical(self.code);
+        for (word, at) in words.iter().zip((lies..).step_by(4)) {
             self.ram.set_word32(at, *word);
         }
-        drop_translations(self.core.handle(), &self.ram, self.code, 4 * words.len());
+        drop_translations(self.core.handle(), &self.ram, lies, 4 * words.len());
         (self.prepare)(&self.core.stopped());
         self.core.stopped().set_pc(self.code);
     }
@@ -71,8 +84,8 @@ pub struct Snippets {
     /// Two registers that hold 0 at first, and for each what adds 1 to it.
     pub counters: [Register; 2],
     pub add: [u32; 2],
-    /// Waits for an interrupt, which ends a run.
-    pub wait: u32,
+    /// Ends a run: waits for an interrupt, or traps.
+    pub end: u32,
     /// Registers and what they must hold for `overwrite`.
     pub values: [(Register, u64); 4],
     /// Writes a subroutine that adds 1 to the first counter and calls it, then the same with the second in its place.
@@ -90,26 +103,26 @@ pub fn prove(bench: &mut Bench, with: &Snippets) -> Result<(), String> {
     let [one, other] = with.add;
     // The second stands where the first was: it must be seen after the drop.
     for (word, counted) in [(one, (1, 0)), (other, (1, 1))] {
-        bench.run(&[word, with.wait]);
+        bench.run(&[word, with.end]);
         if bench.counted(with.counters) != counted {
             return Err(unfit("dropping translated code"));
         }
     }
-    bench.run(&[with.overwrite, &[with.wait]].concat());
+    bench.run(&[with.overwrite, &[with.end]].concat());
     if bench.counted(with.counters) != (2, 2) {
         return Err(unfit("stores over translated code"));
     }
     // In pages that nothing else uses: afterwards the core shows where they lie, and those alone.
     let [written, read, neither] = [0x1_3450, 0x1_1238, 0x1_5000].map(|distance| bench.code + distance);
     let [store, load] = with.touch;
-    bench.place(&[store, load, with.wait]);
+    bench.place(&[store, load, with.end]);
     bench.set(with.touched[0], written);
     bench.set(with.touched[1], read);
     bench.go();
-    let Bench { core, ram, .. } = bench;
+    let Bench { core, ram, .. } = &*bench;
     let shown = |at: u64, write: bool| core.handle().cached_physical(ram, at, with.word, write);
-    if shown(read, false) != Some(read)
-        || shown(written, true) != Some(written)
+    if shown(read, false) != Some(bench.physical(read))
+        || shown(written, true) != Some(bench.physical(written))
         || [false, true].iter().any(|write| shown(neither, *write).is_some())
     {
         return Err(unfit("where the core has last found a page"));

@@ -36,7 +36,7 @@ fn check() -> Result<(), String> {
             counters: [RegisterARM::R0, RegisterARM::R1].map(Register::from),
             // add r0, r0, #1; add r1, r1, #1
             add: [0xe280_0001, 0xe281_1001],
-            wait: WFI,
+            end: WFI,
             // bx lr is in r6.
             values: [
                 (RegisterARM::R4.into(), 0xe280_0001),

@@ -33,7 +33,7 @@ fn check() -> Result<(), String> {
             counters: [RegisterARM64::X0, RegisterARM64::X1].map(Register::from),
             // add x0, x0, #1; add x1, x1, #1
             add: [0x9100_0400, 0x9100_0421],
-            wait: WFI,
+            end: WFI,
             // ret is in x6.
             values: [
                 (RegisterARM64::X4.into(), 0x9100_0400),

@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+// Tests here and in `tests/` have one state of a CPU.
+#[cfg(test)]
+extern crate self as trapline_isa;
 
 pub mod abi;
 pub mod arch;
@@ -25,3 +28,7 @@ pub mod region;
 pub mod regs;
 pub mod s390;
 pub mod x86;
+
+#[cfg(test)]
+#[path = "../tests/bench/state.rs"]
+mod testing;

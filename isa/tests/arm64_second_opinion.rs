@@ -1,18 +1,19 @@
 //! AArch64 tables and copies, held against random words, against capstone, and against themselves.
 
+mod bench;
+
+use bench::state::{NoMemory, Toy};
 use capstone::arch::BuildsCapstone;
 use capstone::arch::arm64::ArchMode;
 use capstone::{Capstone, InsnGroupType};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use std::cell::RefCell;
 use trapline_isa::arch::Emulation;
 use trapline_isa::arm64::emulate::Computation;
 use trapline_isa::arm64::{ARM64, LENGTH};
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::plan::{Plan, Policy, Tail};
-use trapline_isa::regs::{Reg, Registers};
 
 const HERE: u64 = 0xffff_8000_0801_0ff0;
 const NEAR: u64 = HERE + 0x7f0;
@@ -37,8 +38,7 @@ fn words() -> impl Strategy<Value = u32> {
         (0xff00_0000, 0xd400_0000),
         (0x3f00_0000, 0x0800_0000),
     ];
-    let shaped = (prop::sample::select(STARTS), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
-    prop_oneof![any::<u32>(), shaped]
+    bench::words(STARTS)
 }
 
 fn insn(word: u32, address: u64) -> Insn {
@@ -78,48 +78,8 @@ fn opinion(word: u32, address: u64) -> Option<Opinion> {
     })
 }
 
-fn config() -> ProptestConfig {
-    let regressions = FileFailurePersistence::Direct("tests/arm64_second_opinion.regressions");
-    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
-}
-
-/// Registers that hold anything, and memory that holds nothing.
-struct Toy {
-    regs: [u64; 128],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-struct Nothing;
-
-impl Memory for Nothing {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Little
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: false })
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: true })
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bench::config("tests/arm64_second_opinion.regressions"))]
 
     /// KP-2: where a word leads is where capstone says that it leads.
     #[test]
@@ -210,7 +170,7 @@ proptest! {
                 Ok(Plan::Emulate(what)) => {
                     let regs: [u64; 128] = std::array::from_fn(|number| seed.rotate_left(number as u32));
                     let mut cpu = Toy { regs, pc: address };
-                    if (ARM64.emulate)(&what, &original, &mut cpu, &mut Nothing).is_err() {
+                    if (ARM64.emulate)(&what, &original, &mut cpu, &mut NoMemory(ByteOrder::Little)).is_err() {
                         prop_assert_eq!((cpu.regs, cpu.pc), (regs, address));
                     }
                 }

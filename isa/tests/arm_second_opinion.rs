@@ -1,17 +1,18 @@
 //! ARM tables, copies and computations, held against random words, against capstone, and against themselves.
 
+mod bench;
+
+use bench::state::Toy;
 use capstone::arch::arm::{ArchExtraMode, ArchMode};
 use capstone::arch::{BuildsCapstone, BuildsCapstoneExtraMode};
 use capstone::{Capstone, InsnGroupType};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use std::cell::RefCell;
 use trapline_isa::arch::Isa;
 use trapline_isa::arm::{ARM, LENGTH, THUMB2};
 use trapline_isa::insn::{Flow, Insn};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::{Plan, Policy, Tail};
-use trapline_isa::regs::{Reg, Registers};
 
 const HERE: u64 = 0xc030_0ff0;
 const SLOT: u64 = 0xbf60_0040;
@@ -57,24 +58,6 @@ fn opinion(isa: &Isa, word: u32) -> Option<Opinion> {
     })
 }
 
-/// Registers that hold anything.
-struct Toy([u64; 32], u64);
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.0[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.0[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.1
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.1 = pc;
-    }
-}
-
 /// Memory that is there at even thousands only, and holds its address.
 struct Patches;
 
@@ -92,18 +75,13 @@ impl Memory for Patches {
     }
 }
 
-fn config() -> ProptestConfig {
-    let regressions = FileFailurePersistence::Direct("tests/arm_second_opinion.regressions");
-    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
-}
-
 /// What may be copied as it is, by what is right; Linux copies a few words that mean nothing for certain.
 fn is_copied(isa: &Isa, insn: &Insn) -> bool {
     matches!((isa.plan)(insn, Policy::Best), Ok(Plan::Boost | Plan::Step))
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bench::config("tests/arm_second_opinion.regressions"))]
 
     /// KP-1, KP-2: no word makes anything panic; what is computed gives 32-bit values, and changes nothing when it faults.
     #[test]
@@ -127,10 +105,10 @@ proptest! {
             }
             if let Ok(Plan::Emulate(what)) = plan {
                 let before = regs.map(u64::from);
-                let mut toy = Toy(before, HERE);
+                let mut toy = Toy { regs: before, pc: HERE };
                 let done = (isa.emulate)(&what, &insn, &mut toy, &mut Patches);
-                prop_assert!(toy.1 >> 32 == 0 && toy.0.iter().all(|value| value >> 32 == 0));
-                prop_assert!(done.is_ok() || toy.0 == before && toy.1 == HERE);
+                prop_assert!(toy.pc >> 32 == 0 && toy.regs.iter().all(|value| value >> 32 == 0));
+                prop_assert!(done.is_ok() || toy.regs == before && toy.pc == HERE);
             }
         }
     }

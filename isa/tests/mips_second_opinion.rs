@@ -1,13 +1,15 @@
 //! MIPS tables and copies, held against random words, against capstone, and against themselves, in all four sets.
 
+mod bench;
+
+use bench::Opinion;
+use bench::state::{NoMemory, Toy};
 use capstone::{Arch, Capstone, Endian, Mode};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::mips::{LENGTH, Set, decode, slot};
 use trapline_isa::plan::{Plan, Policy, Tail, Then};
-use trapline_isa::regs::{Reg, Registers};
 
 const HERE: u64 = 0xffff_ffff_8010_0ff0;
 const WINDOW: u64 = 0xffff_ffff_8f00_0040;
@@ -33,8 +35,7 @@ fn words() -> impl Strategy<Value = u32> {
         (0xfc00_0000, 0x0000_0000),
         (0xfc00_0000, 0x7c00_0000),
     ];
-    let shaped = (prop::sample::select(STARTS), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
-    prop_oneof![any::<u32>(), shaped]
+    bench::words(STARTS)
 }
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -45,30 +46,13 @@ fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
     (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
 }
 
-/// What capstone makes of a word: its name, its operands, and the number at their end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Opinion {
-    name: String,
-    operands: String,
-    target: Option<u64>,
-}
-
-/// Its opinion, if it knows the word.
+/// Capstone's opinion of a word, if it knows it.
 fn opinion(set: Set, word: u32) -> Option<Opinion> {
     let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
     let mode = if set.is_64() { Mode::Mips64 } else { Mode::Mips32 };
     let capstone = Capstone::new_raw(Arch::MIPS, mode, std::iter::empty(), Some(endian)).expect("capstone knows MIPS");
-    let found = capstone.disasm_count(&set.bytes(word), set.cut(HERE), 1).expect("capstone runs");
-    let first = found.iter().next()?;
-    let operands = first.op_str().unwrap_or_default().to_string();
-    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
-    let (is_negative, number) = last.strip_prefix('-').map_or((false, last), |number| (true, number));
-    let number = match number.strip_prefix("0x") {
-        Some(number) => u64::from_str_radix(number, 16).ok(),
-        None => number.parse().ok(),
-    };
-    let target = number.map(|number| if is_negative { number.wrapping_neg() } else { number });
-    Some(Opinion { name: first.mnemonic().unwrap_or_default().into(), operands, target: target.map(|target| set.cut(target)) })
+    let found = bench::opinion(&capstone, &set.bytes(word), set.cut(HERE))?;
+    Some(Opinion { target: found.target.map(|target| set.cut(target)), ..found })
 }
 
 /// Capstone's names of all that has a delay slot.
@@ -81,49 +65,8 @@ const BRANCHES: &[&str] = &[
 /// What leads into an exception handler, always, or comes back.
 const TRAPS: &[&str] = &["syscall", "break", "sdbbp", "eret", "deret"];
 
-fn config() -> ProptestConfig {
-    let regressions = FileFailurePersistence::Direct("tests/mips_second_opinion.regressions");
-    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
-}
-
-/// Registers that hold anything, and memory that nothing may touch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Toy {
-    regs: [u64; 64],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-struct Nothing(ByteOrder);
-
-impl Memory for Nothing {
-    fn order(&self) -> ByteOrder {
-        self.0
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: false })
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: true })
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bench::config("tests/mips_second_opinion.regressions"))]
 
     /// KP-2, KP-5: what leads elsewhere, where to, and what has a delay slot, is what capstone says. What it does not know (release 6, in
     /// this mode) is not compared.
@@ -176,7 +119,7 @@ proptest! {
                     let mut regs: [u64; 64] = std::array::from_fn(|number| set.cut(seed.rotate_left(number as u32)));
                     regs[0] = 0;
                     let mut cpu = Toy { regs, pc: original.address };
-                    let then = (set.isa().emulate)(&what, &original, &mut cpu, &mut Nothing(set.order()));
+                    let then = (set.isa().emulate)(&what, &original, &mut cpu, &mut NoMemory(set.order()));
                     let runs = Ok(Then::Copy { undo: None });
                     prop_assert!(then == Ok(Then::Onwards) || then == runs);
                     let next = set.cut(original.next());

@@ -1,15 +1,17 @@
 //! PowerPC tables and copies, held against random words, against capstone, and against themselves, in both byte orders.
 
+mod bench;
+
+use bench::Opinion;
+use bench::state::{NoMemory, Toy};
 use capstone::{Arch, Capstone, Endian, Mode};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use trapline_isa::arch::Emulation;
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::plan::{Plan, Policy, Tail};
 use trapline_isa::ppc::emulate::Computation;
 use trapline_isa::ppc::{LENGTH, Set, slot};
-use trapline_isa::regs::{Reg, Registers};
 
 const HERE: u64 = 0xc000_0000_0101_0ff0;
 const NEAR: u64 = HERE + 0x7f0;
@@ -33,8 +35,7 @@ fn words() -> impl Strategy<Value = u32> {
         (0xfc00_0000, 0x7c00_0000),
         (0xfc00_0000, 0x0400_0000),
     ];
-    let shaped = (prop::sample::select(STARTS), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
-    prop_oneof![any::<u32>(), shaped]
+    bench::words(STARTS)
 }
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -45,79 +46,19 @@ fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
     (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
 }
 
-/// What capstone makes of a word: its name, its operands, and the number at their end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Opinion {
-    name: String,
-    /// Without that number, which is written in more than one way.
-    operands: String,
-    target: Option<u64>,
-}
-
-/// Its opinion, if it knows the word.
+/// Capstone's opinion of a word, if it knows it.
 fn opinion(set: Set, word: u32, address: u64) -> Option<Opinion> {
     let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
     let mode = if set.is_64() { Mode::Mode64 } else { Mode::Mode32 };
     let capstone = Capstone::new_raw(Arch::PPC, mode, std::iter::empty(), Some(endian)).expect("capstone knows PowerPC");
-    let found = capstone.disasm_count(&set.bytes(word), set.cut(address), 1).expect("capstone runs");
-    let first = found.iter().next()?;
-    let operands = first.op_str().unwrap_or_default();
+    let found = bench::opinion(&capstone, &set.bytes(word), set.cut(address))?;
     // Of a bc whose hint is one that the architecture reserves it prints the name alone.
-    if word >> 26 == 16 && operands.is_empty() {
-        return None;
-    }
-    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
-    let target = match last.strip_prefix("0x") {
-        Some(number) => u64::from_str_radix(number, 16).ok(),
-        None => last.parse().ok(),
-    };
-    let target = target.map(|target| set.cut(target));
-    let operands = operands[..operands.len() - last.len()].into();
-    Some(Opinion { name: first.mnemonic().unwrap_or_default().into(), operands, target })
-}
-
-fn config() -> ProptestConfig {
-    let regressions = FileFailurePersistence::Direct("tests/ppc_second_opinion.regressions");
-    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
-}
-
-/// Registers that hold anything, and memory that nothing may touch.
-struct Toy {
-    regs: [u64; 64],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-struct Nothing(ByteOrder);
-
-impl Memory for Nothing {
-    fn order(&self) -> ByteOrder {
-        self.0
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: false })
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: true })
-    }
+    let is_whole = word >> 26 != 16 || found.target.is_some() || !found.operands.is_empty();
+    is_whole.then(|| Opinion { target: found.target.map(|target| set.cut(target)), ..found })
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bench::config("tests/ppc_second_opinion.regressions"))]
 
     /// KP-2: where a word leads is where capstone says that it leads.
     #[test]
@@ -205,7 +146,7 @@ proptest! {
                 Ok(Plan::Emulate(what)) => {
                     let regs: [u64; 64] = std::array::from_fn(|number| set.cut(seed.rotate_left(number as u32)));
                     let mut cpu = Toy { regs, pc: original.address };
-                    let done = (set.isa().emulate)(&what, &original, &mut cpu, &mut Nothing(set.order()));
+                    let done = (set.isa().emulate)(&what, &original, &mut cpu, &mut NoMemory(set.order()));
                     prop_assert!(done.is_ok());
                     prop_assert!(cpu.pc == set.cut(cpu.pc) && cpu.regs.iter().all(|value| *value == set.cut(*value)));
                 }

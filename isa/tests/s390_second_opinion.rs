@@ -1,13 +1,14 @@
 //! z/Architecture's tables and copies, held against random bytes, against capstone, and against themselves.
 
+mod bench;
+
+use bench::state::{NoMemory, Toy};
 use capstone::{Arch, Capstone, Endian, Mode};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use trapline_isa::arch::Emulation;
 use trapline_isa::insn::{Flow, Insn};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::plan::{Plan, Policy, Tail};
-use trapline_isa::regs::{Reg, Registers};
 use trapline_isa::s390::emulate::{Computation, Target};
 use trapline_isa::s390::{S390X, abi, opcodes, slot};
 
@@ -36,75 +37,12 @@ fn texts() -> impl Strategy<Value = [u8; 6]> {
     ]
 }
 
-/// What capstone makes of some bytes: the name, the operands in front of the last one, and this, if it is a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Opinion {
-    name: String,
-    operands: String,
-    last: Option<u64>,
-    length: usize,
-}
-
 fn capstone() -> Capstone {
     Capstone::new_raw(Arch::SYSZ, Mode::Default, std::iter::empty(), Some(Endian::Big)).expect("capstone knows z/Architecture")
 }
 
-fn opinion(capstone: &Capstone, bytes: &[u8], address: u64) -> Option<Opinion> {
-    let found = capstone.disasm_count(bytes, address, 1).expect("capstone runs");
-    let first = found.iter().next()?;
-    let operands = first.op_str().unwrap_or_default();
-    let last = operands.rsplit([' ', ',']).next().unwrap_or_default();
-    let number = last.strip_prefix("0x").and_then(|number| u64::from_str_radix(number, 16).ok());
-    Some(Opinion {
-        name: first.mnemonic().unwrap_or_default().into(),
-        operands: operands[..operands.len() - last.len()].into(),
-        last: number.or_else(|| last.parse().ok()),
-        length: first.len(),
-    })
-}
-
 fn insn(bytes: &[u8], address: u64) -> Option<Insn> {
     (S390X.decode)(address, bytes).ok()
-}
-
-fn config() -> ProptestConfig {
-    let regressions = FileFailurePersistence::Direct("tests/s390_second_opinion.regressions");
-    ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
-}
-
-/// Registers that hold anything, and memory that nothing may touch.
-struct Toy {
-    regs: [u64; 18],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-struct Nothing;
-
-impl Memory for Nothing {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Big
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: false })
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault { address, write: true })
-    }
 }
 
 /// What capstone calls branches; hints about those to come stand behind.
@@ -117,12 +55,12 @@ const HINTS: &[&str] = &["bprp", "bpp"];
 const TRAPS: &[&str] = &["pr", "trap2", "trap4", "svc", "lpsw", "lpswe", "mc", "pc", "pt", "pti", "bakr", "bsg", "bsa", "rp"];
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bench::config("tests/s390_second_opinion.regressions"))]
 
     /// KP-2, KP-5: lengths are capstone's, and what is an instruction for it is one here; branches lead where it says.
     #[test]
     fn bytes_are_what_capstone_says(bytes in texts()) {
-        let Some(second) = opinion(&capstone(), &bytes, HERE) else { return Ok(()) };
+        let Some(second) = bench::opinion(&capstone(), &bytes, HERE) else { return Ok(()) };
         let Some(insn) = insn(&bytes, HERE) else {
             prop_assert_eq!(bytes[0], 0, "{:02x?} {:?}", bytes, second);
             return Ok(());
@@ -133,7 +71,7 @@ proptest! {
         match insn.flow {
             Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
                 prop_assert!(is_branch || second.name == "exrl", "{:02x?} {:?}", bytes, second);
-                prop_assert_eq!(second.last, Some(target), "{:02x?} {:?}", bytes, second);
+                prop_assert_eq!(second.target, Some(target), "{:02x?} {:?}", bytes, second);
             }
             Flow::Trap => prop_assert!(TRAPS.contains(&&*second.name), "{:02x?} {:?}", bytes, second),
             Flow::Next => prop_assert!(!TRAPS.contains(&&*second.name), "{:02x?} {:?}", bytes, second),
@@ -161,7 +99,7 @@ proptest! {
         };
         prop_assert_eq!(moved.flow, original.flow, "{:02x?} became {:02x?}", bytes, copy.bytes());
         let capstone = capstone();
-        let (before, after) = (opinion(&capstone, original.bytes(), HERE), opinion(&capstone, &copy.bytes()[..length], at));
+        let (before, after) = (bench::opinion(&capstone, original.bytes(), HERE), bench::opinion(&capstone, &copy.bytes()[..length], at));
         // Neither a branch that is never taken nor a hint about one to come names a place that matters.
         let is_nop = matches!(opcodes::code(&bytes), 0xc004 | 0xa704) && original.flow == Flow::Next;
         let is_hint = before.as_ref().is_some_and(|before| HINTS.contains(&&*before.name));
@@ -186,7 +124,7 @@ proptest! {
                 Ok(Plan::Emulate(what)) => {
                     let regs: [u64; 18] = std::array::from_fn(|number| seed.rotate_left(3 * number as u32));
                     let mut cpu = Toy { regs, pc: original.address };
-                    prop_assert!((S390X.emulate)(&what, &original, &mut cpu, &mut Nothing).is_ok());
+                    prop_assert!((S390X.emulate)(&what, &original, &mut cpu, &mut NoMemory(ByteOrder::Big)).is_ok());
                     let fixed = matches!(what, Emulation::S390(Computation::Branch(_, Target::Written) | Computation::Address(..)));
                     prop_assert!(!fixed || [Some(cpu.pc), None].contains(&original.flow.target()) || cpu.pc == original.next());
                     let changed = (0..18).filter(|number| cpu.regs[*number] != regs[*number]).count();
@@ -212,7 +150,7 @@ fn capstone_knows_most_of_the_codes() {
             for bytes in [[first, rest, 0x10, 0x24, 0x00, 0x00], [first, 0x12, 0x30, 0x10, 0x00, rest]] {
                 let ours = opcodes::is_known(opcodes::code(&bytes));
                 known += usize::from(ours);
-                let theirs = opinion(&capstone, &bytes, HERE).is_some();
+                let theirs = bench::opinion(&capstone, &bytes, HERE).is_some();
                 assert!(ours || !theirs, "{bytes:02x?}");
                 agreed += usize::from(ours && theirs);
             }

@@ -1,7 +1,8 @@
 //! Numbers found by a key that is kept elsewhere, beside what they number: open addressing with four bytes an entry, no lock, no allocation
-//! on a lookup.
+//! on a lookup. Whoever asks says which number has the key, for the key is not here.
 //!
-//! As in `table.rs` at most half full and without tombstones; but whoever asks says which number has the key, for the key is not here.
+//! At most half full, so that a run of taken entries stays short. Removal closes the gap it leaves, so there are no tombstones, and lookups
+//! do not grow slower as numbers come and go.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -49,7 +50,12 @@ impl Index {
         }
     }
 
-    /// Room for so many in all, at once. `key_of` tells the keys of those that are in it.
+    /// All numbers, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.iter().copied().filter(|number| *number != EMPTY)
+    }
+
+    /// Room for so many in all, at once: up to that many, [`Index::insert`] does not allocate. `key_of` tells the keys of those that are in it.
     pub fn reserve(&mut self, numbers: usize, key_of: impl Fn(u32) -> u64) {
         let wanted = (numbers.max(FEWEST / 2) * 2).next_power_of_two();
         if wanted > self.numbers.len() {
@@ -76,16 +82,17 @@ impl Index {
         self.len += 1;
     }
 
-    /// Takes a number out: the gap is closed by those behind it whose own place allows it.
-    pub fn remove(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
+    /// Takes out the number with this key, which `is_it` recognises: the gap is closed by those behind it whose own place allows it.
+    pub fn remove(&mut self, key: u64, is_it: impl Fn(u32) -> bool, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         let mask = self.numbers.len() - 1;
         let mut gap = self.home(key) & mask;
-        while self.numbers[gap] != number {
-            if self.numbers[gap] == EMPTY {
-                return;
+        let found = loop {
+            match self.numbers[gap] {
+                EMPTY => return None,
+                number if is_it(number) => break number,
+                _ => gap = (gap + 1) & mask,
             }
-            gap = (gap + 1) & mask;
-        }
+        };
         self.numbers[gap] = EMPTY;
         self.len -= 1;
         let mut at = (gap + 1) & mask;
@@ -98,6 +105,7 @@ impl Index {
             }
             at = (at + 1) & mask;
         }
+        Some(found)
     }
 
     #[inline]
@@ -130,14 +138,17 @@ mod tests {
                     index.insert(key(number), number, key);
                     model.insert(number, ());
                 } else if !add {
-                    index.remove(key(number), number, key);
-                    model.remove(&number);
+                    let removed = index.remove(key(number), |other| key(other) == key(number), key);
+                    prop_assert_eq!(removed, model.remove(&number).map(|()| number));
                 }
                 for number in 0u32..40 {
                     let found = index.get(key(number), |found| key(found) == key(number));
                     prop_assert_eq!(found, model.contains_key(&number).then_some(number));
                 }
                 prop_assert_eq!(index.len, model.len());
+                let mut all: Vec<u32> = index.iter().collect();
+                all.sort_unstable();
+                prop_assert!(all.iter().eq(model.keys()));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The frame key (the stack pointer at entry) tells which call of a task returns. The newest one does, unless calls above it were
 //! left by something like a longjmp; several instances of one frame are several probes, or tail calls, with one return address.
 
-use crate::table::Table;
+use crate::index::Index;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 
@@ -33,7 +33,7 @@ pub(crate) struct Instances {
     /// Numbers that belong to no pool.
     pub unused: Vec<u32>,
     /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
-    tasks: Table,
+    tasks: Index,
     /// The same for the task that was looked at last, which is not in there: its next call or return hashes nothing.
     recent: Recent,
     pub pad: Option<u64>,
@@ -62,6 +62,11 @@ pub(crate) struct Match {
     pub exact: bool,
 }
 
+/// The task of an instance.
+fn task_of(all: &[Instance]) -> impl Fn(u32) -> u64 + Copy {
+    |number| all.get(number as usize).map_or(0, |call| call.task)
+}
+
 impl Instances {
     pub fn new(isa: &Isa) -> Instances {
         let (word, stack_size) = (isa.word as u64, isa.abi.stack_size.max(1));
@@ -70,7 +75,7 @@ impl Instances {
         Instances {
             all: Vec::new(),
             unused: Vec::new(),
-            tasks: Table::new(),
+            tasks: Index::new(),
             recent: Recent { task: 0, newest: NONE },
             pad: None,
             pad_jump,
@@ -98,7 +103,7 @@ impl Instances {
 
     /// Room for as many tasks as there are instances.
     pub fn reserve(&mut self) {
-        self.tasks.reserve(self.all.len());
+        self.tasks.reserve(self.all.len(), task_of(&self.all));
     }
 
     /// A task's newest call in flight, or `NONE`.
@@ -109,7 +114,8 @@ impl Instances {
 
     #[inline(never)]
     fn look_up(&self, task: u64) -> u32 {
-        self.tasks.get(task).unwrap_or(NONE)
+        let task_of = task_of(&self.all);
+        self.tasks.get(task, |number| task_of(number) == task).unwrap_or(NONE)
     }
 
     #[inline]
@@ -122,10 +128,12 @@ impl Instances {
 
     #[inline(never)]
     fn make_recent(&mut self, task: u64) {
+        let task_of = task_of(&self.all);
         if self.recent.newest != NONE {
-            self.tasks.insert(self.recent.task, self.recent.newest);
+            self.tasks.insert(self.recent.task, self.recent.newest, task_of);
         }
-        self.recent = Recent { task, newest: self.tasks.remove(task).unwrap_or(NONE) };
+        let newest = self.tasks.remove(task, |number| task_of(number) == task, task_of);
+        self.recent = Recent { task, newest: newest.unwrap_or(NONE) };
     }
 
     /// Takes the task's newest call off its list, if that is the one which returns where the word at `key` has just been popped and no
@@ -168,7 +176,13 @@ impl Instances {
     pub fn followed(&self) -> Vec<(u64, u64)> {
         let recent = (self.recent.newest != NONE).then_some(self.recent.task);
         let of_task = |task| self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr));
-        self.tasks.keys().chain(recent).flat_map(of_task).map(|(_, call)| (call.frame, call.ret_addr)).collect()
+        self.tasks
+            .iter()
+            .map(task_of(&self.all))
+            .chain(recent)
+            .flat_map(of_task)
+            .map(|(_, call)| (call.frame, call.ret_addr))
+            .collect()
     }
 
     fn same_stack(&self, one: u64, other: u64) -> bool {

@@ -41,7 +41,6 @@ mod seams;
 mod slots;
 mod stepped;
 mod surroundings;
-mod table;
 mod take_out;
 #[cfg(any(test, feature = "toy"))]
 pub mod toy;

@@ -327,7 +327,7 @@ impl Points {
         let Points { slab, by_slot, most_units, .. } = self;
         let before = slab.get(number as usize)?.as_ref()?.slot;
         if let Some(before) = before {
-            by_slot.remove(before.at(), number, slot_of(slab));
+            by_slot.remove(before.at(), |other| other == number, slot_of(slab));
         }
         slab.get_mut(number as usize)?.as_mut()?.slot = slot;
         if let Some(slot) = slot {
@@ -352,7 +352,7 @@ impl Points {
     pub fn leave_table(&mut self, number: u32) {
         let Points { slab, by_address, in_order, .. } = self;
         if let Some(Some(point)) = slab.get(number as usize) {
-            by_address.remove(point.address(), number, address_of(slab));
+            by_address.remove(point.address(), |other| other == number, address_of(slab));
             in_order.remove(point.address(), address_of(slab));
         }
     }

@@ -1,12 +1,12 @@
 //! What the engine leaves to the ISA, each on a toy that differs there from the others.
 
 use crate::Engine;
-use crate::guest::Guest;
+use crate::guest::{Guest, Window};
 use crate::notes::Notes;
 use crate::point::Mode;
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::PAGE_FAULT;
-use crate::toy::guest::{DATA, DESCRIPTORS};
+use crate::toy::guest::{DATA, DESCRIPTORS, INIT, WINDOW};
 use crate::toy::isa::{TOY, TOY_BIG, TOY_DELAYS, TOY_DESCRIPTORS, TOY_LINK};
 use crate::toy::program::{Function, Op::*};
 use crate::toy::{Op, Stop, ToyGuest};
@@ -153,6 +153,40 @@ fn a_jprobe_gives_back_hidden_state_too() {
         assert_eq!((run(&mut engine, &mut guest), probe.hits()), (plain, 1), "{what}");
         assert_ne!(guest.peek(0x6100, 8), [0; 8], "{what}: the handler ran, and its last sum was 0");
     }
+}
+
+/// KP-1, OP-1: where a kernel's text lies in places far apart, each with a window of its own, copies and detours are taken from the one
+/// that is near.
+#[test]
+fn each_copy_lies_in_the_window_near_its_original() {
+    const FUNCTIONS: &[Function<'static>] = &[
+        ("main", &[Mov(0, 5), Mov(1, 0x6200), Call("init_work"), Call("work"), Halt]),
+        ("work", WORK),
+        ("init_work", &[Add(0, 3), Store(1, 0), Add(0, 4), Ret]),
+    ];
+    let mut plain = ToyGuest::new(&TOY, 1, FUNCTIONS);
+    end(&mut plain, &mut Engine::new(&TOY, 1));
+    let (mut guest, mut engine) = (ToyGuest::new(&TOY, 1, FUNCTIONS), Engine::new(&TOY, 1));
+    let split = WINDOW.start + 0x4000;
+    guest.init_window = Some(split);
+    let probes = [Kprobe::at("work"), Kprobe::at("init_work"), Kprobe::at("init_work").offset(6).post(|_| {})];
+    for probe in &probes {
+        engine.register_kprobe(&mut guest, probe).expect("an instruction");
+    }
+    while let Some(due) = engine.wants_attention_at() {
+        engine.tick(&mut guest, due);
+    }
+    let mut seen = [0, 0];
+    for (at, stands_for) in &guest.window {
+        if let Window::Copy { origin, .. } | Window::Detour { origin, .. } = stands_for {
+            assert_eq!(*at >= split, *origin >= INIT, "{at:#x} stands for {origin:#x}");
+            seen[usize::from(*at >= split)] += 1;
+        }
+    }
+    assert!(seen[0] > 1 && seen[1] > 2, "copies and detours in both: {seen:?}");
+    end(&mut guest, &mut engine);
+    assert_eq!(guest.cpus, plain.cpus);
+    assert!(guest.ram() == plain.ram() && probes.iter().all(|probe| probe.hits() == 1));
 }
 
 /// KP-5: what is no multiple of the ISA's alignment is refused, whatever the longest instruction is.

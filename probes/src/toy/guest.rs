@@ -97,7 +97,10 @@ pub struct ToyGuest {
     pub blacklist: Vec<Blacklisted>,
     /// Places that the kernel patches.
     pub sites: BTreeMap<u64, Site>,
-    window_next: u64,
+    /// Where the window for init text begins, if that has one of its own, behind the one for all other text.
+    pub init_window: Option<u64>,
+    /// Where each window has not been used yet, by its end.
+    window_next: BTreeMap<u64, u64>,
     /// Window memory that was given back.
     pub window_free: Vec<(u64, usize)>,
     /// What each written unit stands for.
@@ -123,7 +126,8 @@ impl ToyGuest {
             symbols: Vec::new(),
             blacklist: Vec::new(),
             sites: BTreeMap::new(),
-            window_next: WINDOW.start,
+            init_window: None,
+            window_next: BTreeMap::new(),
             window_free: Vec::new(),
             window: BTreeMap::new(),
             cpus: Vec::new(),
@@ -503,13 +507,18 @@ impl Guest for ToyGuest {
         self.poke(address, bytes);
         Ok(())
     }
-    fn window_take(&mut self, _: u64, len: usize) -> Option<u64> {
-        if let Some(free) = self.window_free.iter().position(|(_, free)| *free == len) {
+    fn window_take(&mut self, near: u64, len: usize) -> Option<u64> {
+        let window = match self.init_window {
+            Some(start) if near >= INIT => start..WINDOW.end,
+            end => WINDOW.start..end.unwrap_or(WINDOW.end),
+        };
+        if let Some(free) = self.window_free.iter().position(|(at, free)| *free == len && window.contains(at)) {
             return Some(self.window_free.swap_remove(free).0);
         }
-        let at = self.window_next;
-        self.window_next += len as u64;
-        (self.window_next <= WINDOW.end).then_some(at)
+        let next = self.window_next.entry(window.end).or_insert(window.start);
+        let at = *next;
+        *next += len as u64;
+        (*next <= window.end).then_some(at)
     }
     fn window_give(&mut self, at: u64, len: usize) {
         self.window.retain(|unit, _| !(at..at + len as u64).contains(unit));

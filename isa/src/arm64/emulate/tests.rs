@@ -9,6 +9,7 @@ use crate::arch::Emulation;
 use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::regs::Reg;
+use crate::testing::Toy;
 use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_8000_0801_0ff0;
@@ -20,27 +21,6 @@ const C: u64 = 1 << 29;
 const V: u64 = 1 << 28;
 /// EL1 with a stack of its own.
 const EL1H: u64 = 5;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Toy {
-    regs: [u64; 128],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
 
 /// The literals, 8 bytes behind the instruction; nothing else can be reached.
 struct Text;
@@ -61,7 +41,7 @@ impl Memory for Text {
 }
 
 /// Every register holds something of its own.
-fn toy() -> Toy {
+fn toy() -> Toy<128> {
     let mut regs = [0; 128];
     for (number, value) in regs.iter_mut().enumerate() {
         *value = 0x1111_0000_0000_0000 | number as u64;
@@ -71,7 +51,7 @@ fn toy() -> Toy {
     Toy { regs, pc: HERE }
 }
 
-fn run(word: u32, toy: &mut Toy) -> Result<(), Fault> {
+fn run(word: u32, toy: &mut Toy<128>) -> Result<(), Fault> {
     let insn = (ARM64.decode)(HERE, &word.to_le_bytes()).expect("a whole word");
     let Ok(Plan::Emulate(what)) = (ARM64.plan)(&insn, Policy::Best) else { panic!("{word:08x} is computed") };
     (ARM64.emulate)(&what, &insn, toy, &mut Text).map(|_| ())

@@ -5,32 +5,11 @@ use super::super::decode::decode;
 use super::super::rules;
 use super::*;
 use crate::arch::Emulation;
-use crate::mem::{ByteOrder, Fault, Memory};
 use crate::plan::{Plan, Policy};
+use crate::testing::{NoMemory, Toy};
 use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_ffff_8010_0ff0;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Toy {
-    regs: [u64; 64],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
 
 /// What a branch does: where it leads, whether the slot runs, and which register got which value.
 fn does(set: Set, word: u32, slot: u32, values: [u64; 2]) -> (u64, Then, Vec<(u8, u64)>) {
@@ -149,23 +128,8 @@ fn an_unknown_computation_changes_nothing() {
         let insn = decode(set, set.cut(HERE), &[0; 4]).expect("a word");
         let mut cpu = Toy { regs: [7; 64], pc: set.cut(HERE) };
         let before = cpu.clone();
-        let answer = (set.isa().emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory);
+        let answer = (set.isa().emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory(set.order()));
         assert!(answer.is_err());
         assert_eq!(cpu, before);
-    }
-}
-
-/// None of these may touch it.
-struct NoMemory;
-
-impl Memory for NoMemory {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Little
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is read")
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is written")
     }
 }

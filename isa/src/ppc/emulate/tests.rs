@@ -5,50 +5,14 @@
 use super::super::decode::decode;
 use super::super::rules;
 use super::*;
-use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::ppc::abi::{TAR, r};
+use crate::testing::{NoMemory, Toy};
 
 const HERE: u64 = 0xc000_0000_0101_0ff0;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Toy {
-    regs: [u64; 64],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-/// None of these may touch it.
-struct NoMemory;
-
-impl Memory for NoMemory {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Little
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is read")
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is written")
-    }
-}
-
 /// Every register holds something of its own; the condition register has its first and its last bit.
-fn toy(set: Set) -> Toy {
+fn toy(set: Set) -> Toy<64> {
     let mut regs = [0; 64];
     for (number, value) in regs.iter_mut().enumerate() {
         *value = set.cut(0x1111_0000_0000_0000 | number as u64);
@@ -64,7 +28,7 @@ fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u
     let mut expected = cpu.clone();
     let insn = decode(set, set.cut(HERE), &set.bytes(word)).expect("a whole word");
     let Ok(Plan::Emulate(computed)) = rules::plan(set, &insn, Policy::Best) else { panic!("{what} is computed") };
-    (set.isa().emulate)(&computed, &insn, &mut cpu, &mut NoMemory).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+    (set.isa().emulate)(&computed, &insn, &mut cpu, &mut NoMemory(set.order())).unwrap_or_else(|fault| panic!("{what}: {fault}"));
     after.iter().for_each(|(reg, value)| expected.set(*reg, *value));
     expected.pc = cpu.pc;
     assert_eq!(cpu, expected, "{what}");

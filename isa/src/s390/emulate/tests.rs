@@ -10,53 +10,18 @@ use crate::arch::Emulation;
 use crate::mem::ByteOrder;
 use crate::plan::{Plan, Policy};
 use crate::regs::Reg;
+use crate::testing::{NoMemory, Toy};
 
 const HERE: u64 = 0x10_0ff0;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Toy {
-    regs: [u64; 18],
-    pc: u64,
-}
-
-impl Registers for Toy {
-    fn get(&self, reg: Reg) -> u64 {
-        self.regs[usize::from(reg.0)]
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.regs[usize::from(reg.0)] = value;
-    }
-    fn pc(&self) -> u64 {
-        self.pc
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.pc = pc;
-    }
-}
-
-/// None of these may touch it.
-struct NoMemory;
-
-impl Memory for NoMemory {
-    fn order(&self) -> ByteOrder {
-        ByteOrder::Big
-    }
-    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is read")
-    }
-    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
-        panic!("{address:#x} is written")
-    }
-}
-
 /// Where it goes with these registers before it, and that nothing but what stands behind has changed.
 fn goes(what: &str, bytes: &[u8], before: &[(Reg, u64)], after: &[(Reg, u64)]) -> u64 {
-    let mut cpu = Toy { regs: core::array::from_fn(|number| 0x1111_0000_0000_0000 | number as u64), pc: HERE };
+    let mut cpu = Toy::<18> { regs: core::array::from_fn(|number| 0x1111_0000_0000_0000 | number as u64), pc: HERE };
     before.iter().for_each(|(reg, value)| cpu.set(*reg, *value));
     let mut expected = cpu.clone();
     let insn = decode(HERE, bytes).expect("an instruction");
     let Ok(Plan::Emulate(Emulation::S390(computed))) = rules::plan(&insn, Policy::Best) else { panic!("{what} is computed") };
-    emulate(&computed, &insn, &mut cpu, &mut NoMemory).unwrap_or_else(|fault| panic!("{what}: {fault}"));
+    emulate(&computed, &insn, &mut cpu, &mut NoMemory(ByteOrder::Big)).unwrap_or_else(|fault| panic!("{what}: {fault}"));
     after.iter().for_each(|(reg, value)| expected.set(*reg, *value));
     expected.pc = cpu.pc;
     assert_eq!(cpu, expected, "{what}");
@@ -220,6 +185,6 @@ fn larl_names_the_same_place_wherever_it_is_computed() {
 fn an_unknown_computation_changes_nothing() {
     let insn = decode(HERE, &[0x18, 0x12]).expect("an instruction");
     let mut cpu = Toy { regs: [7; 18], pc: HERE };
-    assert!((super::super::S390X.emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory).is_err());
+    assert!((super::super::S390X.emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory(ByteOrder::Big)).is_err());
     assert_eq!(cpu, Toy { regs: [7; 18], pc: HERE });
 }

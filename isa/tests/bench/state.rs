@@ -1,0 +1,41 @@
+//! A CPU for tests: registers that hold anything, and memory that nothing may touch. Tests inside of the crate have it, too.
+
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::regs::{Reg, Registers};
+
+/// So many registers, and a pc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toy<const REGISTERS: usize> {
+    pub regs: [u64; REGISTERS],
+    pub pc: u64,
+}
+
+impl<const REGISTERS: usize> Registers for Toy<REGISTERS> {
+    fn get(&self, reg: Reg) -> u64 {
+        self.regs[usize::from(reg.0)]
+    }
+    fn set(&mut self, reg: Reg, value: u64) {
+        self.regs[usize::from(reg.0)] = value;
+    }
+    fn pc(&self) -> u64 {
+        self.pc
+    }
+    fn set_pc(&mut self, pc: u64) {
+        self.pc = pc;
+    }
+}
+
+/// Every access faults.
+pub struct NoMemory(pub ByteOrder);
+
+impl Memory for NoMemory {
+    fn order(&self) -> ByteOrder {
+        self.0
+    }
+    fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: false })
+    }
+    fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault { address, write: true })
+    }
+}

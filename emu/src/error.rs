@@ -92,7 +92,7 @@ pub enum BootError {
     SegmentsOverlap {
         /// A program header, from 0.
         one: usize,
-        /// Another.
+        /// Another program header, from 0.
         other: usize,
         /// `physical` or `virtual`.
         space: &'static str,

@@ -50,7 +50,7 @@ pub enum PullError {
     /// The archive cannot be reached.
     #[error("the archive {mirror} cannot be reached; apt says:\n{said}")]
     NoNetwork {
-        /// Which.
+        /// The archive.
         mirror: String,
         /// apt's own words.
         said: String,
@@ -91,7 +91,7 @@ pub enum PullError {
     /// A package without the file that makes it useful.
     #[error("the package {package} has no {file}")]
     Incomplete {
-        /// Which.
+        /// The name of the package.
         package: String,
         /// What is missing.
         file: String,
@@ -99,7 +99,7 @@ pub enum PullError {
     /// The cache cannot be written.
     #[error("the cache folder {folder} cannot be used: {cause}")]
     Cache {
-        /// Which.
+        /// The folder of the cache.
         folder: PathBuf,
         /// What the system says.
         cause: io::Error,

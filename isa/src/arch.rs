@@ -127,7 +127,7 @@ pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: 
 
 /// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
 pub struct Isa {
-    /// Which one.
+    /// Which ISA it is.
     pub arch: Arch,
     /// Bytes in a machine word.
     pub word: usize,

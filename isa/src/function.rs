@@ -111,7 +111,7 @@ where
 /// What an instruction does to its CPU's exclusive monitor (reservation, link).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusive {
-    /// Nothing.
+    /// It leaves the monitor as it is.
     Neither,
     /// Sets it, for the store to come.
     Load,

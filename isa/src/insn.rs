@@ -63,7 +63,7 @@ impl Progress {
         all
     }
 
-    /// They.
+    /// These registers.
     pub fn registers(&self) -> impl Iterator<Item = Reg> + '_ {
         self.0.iter().flatten().copied()
     }

@@ -29,7 +29,7 @@ pub enum Plan {
 /// What is left to do of an instruction that has been computed; the pc is where execution goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing.
+    /// Nothing is left to do.
     Onwards,
     /// The copy in the slot runs first, which is that of the instruction in a delay slot; it begins as soon as all is computed. Should it
     /// fault, nothing has happened, and a register that holds the way back for a callee already gets its value again.

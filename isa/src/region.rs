@@ -158,7 +158,7 @@ impl Region {
         &self.insns[..usize::from(self.count)]
     }
 
-    /// Their bytes.
+    /// The bytes of the instructions.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -329,7 +329,7 @@ impl Question<'_> {
 pub struct PlainText {
     /// Where the bytes begin.
     pub start: u64,
-    /// They.
+    /// The bytes of the text.
     pub bytes: Vec<u8>,
     /// Instructions that are expected to fault, and where execution goes on then.
     pub fixups: Vec<(u64, u64)>,

@@ -41,7 +41,7 @@ pub struct Header {
 pub struct Flags(u16);
 
 impl Flags {
-    /// Nothing special.
+    /// A record of which there is nothing special to say.
     pub const NONE: Flags = Flags(0);
     /// The probed code ran with interrupts off.
     pub const INTERRUPTS_OFF: Flags = Flags(1);
@@ -83,7 +83,7 @@ impl Flags {
         Flags(depth(preemption) << 8 | depth(migration) << 12)
     }
 
-    /// Both.
+    /// Both depths, of preemption and of moving to another CPU.
     pub fn depths_of(self) -> [u8; 2] {
         [(self.0 >> 8 & 15) as u8, (self.0 >> 12) as u8]
     }

@@ -118,7 +118,7 @@ fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
 
 /// A row of a table.
 pub struct Row {
-    /// Where.
+    /// The address that the row is of.
     pub address: u64,
     /// What kallsyms calls the function.
     pub symbol: String,

@@ -31,7 +31,7 @@ pub struct Image {
     pub symbols: Symbols,
 }
 
-/// Reads one.
+/// Reads an ELF file.
 pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     if !bytes.starts_with(&ELFMAG[..]) {
         return Err(not_elf(bytes));

@@ -18,7 +18,7 @@ pub trait Shelf {
     fn keep(&self, packed: &[u8], unpacked: &[u8]);
 }
 
-/// None.
+/// A shelf on which nothing ever lies.
 impl Shelf for () {
     fn find(&self, _: &[u8], _: u64) -> Option<Vec<u8>> {
         None

@@ -19,7 +19,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// What is to be typed, as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing.
+    /// The console shows nothing.
     #[default]
     Nothing,
     /// This, from the start; it arrives when the guest listens, at the pace of its serial line, so that each run is the same.

@@ -23,9 +23,9 @@ pub fn json_line(value: &impl Serialize) -> Result<String, Failure> {
 /// Which edge of its column a cell keeps to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// Words begin at the left edge of their column.
     Left,
-    /// Numbers.
+    /// Numbers end at the right edge of theirs.
     Right,
 }
 
@@ -39,7 +39,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Plain.
+    /// A cell in no color.
     pub fn plain(text: impl Into<String>) -> Cell {
         Cell { text: text.into(), style: |_, text| text.to_string() }
     }

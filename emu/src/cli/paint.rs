@@ -46,12 +46,12 @@ impl Paint {
         self.with("1;36", text)
     }
 
-    /// Yes.
+    /// In the color of a yes.
     pub fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    /// No.
+    /// In the color of a no.
     pub fn bad(self, text: &str) -> String {
         self.with("31", text)
     }

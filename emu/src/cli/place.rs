@@ -9,7 +9,7 @@ use trapline_probes::guest::Symbol;
 pub enum Where {
     /// `vfs_read`, `vfs_read+4`
     Symbol {
-        /// Which.
+        /// The name of the symbol.
         name: String,
         /// Bytes behind its start.
         offset: u32,

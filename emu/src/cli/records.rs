@@ -96,7 +96,7 @@ impl Records {
         Ok(())
     }
 
-    /// One more.
+    /// Adds one more record.
     fn add(&mut self, record: &Record, fields: &Fields, symbols: Symbols<'_>) -> Result<(), Failure> {
         self.shown += 1;
         match self.format {

@@ -62,7 +62,7 @@ pub struct ProbeRow {
 /// A cause, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// In words.
+    /// The cause, in words.
     pub cause: String,
     /// How often.
     pub count: u64,

@@ -9,7 +9,7 @@ use crate::unicorn::ram::Ram;
 pub struct WindowPlace {
     /// Guest-virtual start.
     pub start: u64,
-    /// Bytes.
+    /// How many bytes it has.
     pub len: u64,
     /// Physical start, in RAM that the guest was not told of.
     pub physical: u64,

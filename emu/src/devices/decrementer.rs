@@ -43,7 +43,7 @@ impl Decrementer {
         self.zero_at.wrapping_sub(now / TICKS) as u32
     }
 
-    /// Sets it.
+    /// Sets the register.
     pub fn set(&mut self, value: u32, now: Ticks) {
         self.zero_at = (now / TICKS).wrapping_add(value.into());
     }

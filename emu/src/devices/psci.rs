@@ -5,7 +5,7 @@
 pub enum Answer {
     /// Go on with this value in the first register: it is signed, and as wide as the register.
     Value(i32),
-    /// Switch off.
+    /// The machine is switched off.
     Off,
     /// Begin again, which here is to end too.
     Reset,

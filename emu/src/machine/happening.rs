@@ -7,11 +7,11 @@ use crate::clock::Ticks;
 pub struct Happening {
     /// Which CPU.
     pub cpu: usize,
-    /// What.
+    /// What has happened.
     pub what: What,
     /// Where, as the guest sees it.
     pub pc: u64,
-    /// When.
+    /// When it has happened.
     pub time: Ticks,
 }
 

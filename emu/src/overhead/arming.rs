@@ -36,9 +36,9 @@ pub struct Time {
 /// What a row is of.
 #[derive(Clone, Copy)]
 pub struct Probes {
-    /// Where.
+    /// The functions that are probed.
     pub many: &'static Many,
-    /// How many.
+    /// How many probes there are.
     pub count: usize,
     /// In one batch.
     pub batch: bool,

@@ -55,7 +55,7 @@ struct Entries {
     first: u64,
     step: u64,
     count: u64,
-    /// Of each.
+    /// The bytes of each entry.
     bytes: usize,
 }
 

@@ -24,7 +24,7 @@ pub const SHAPE: &[(&str, &str)] = &[("o", "b"), ("b", "k"), ("o", "ro"), ("b", 
 pub struct Mechanism {
     /// The document's letters.
     pub letters: &'static str,
-    /// In words.
+    /// What the letters mean.
     pub what: &'static str,
     /// A kprobe stands there.
     pub kprobe: bool,

@@ -19,7 +19,7 @@ const WARM_UP: u64 = 20_000;
 /// What a mechanism cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Which.
+    /// Which mechanism it is.
     pub mechanism: &'static Mechanism,
     /// Hits in one turn.
     pub hits: u64,

@@ -34,7 +34,7 @@ pub fn find(key: &Key, most: u64) -> Result<Option<Snapshot>, SnapshotError> {
     file::read(&fs::read(&path).map_err(unreadable)?, key, most).map(Some)
 }
 
-/// Keeps one.
+/// Keeps a snapshot.
 pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, String> {
     let path = path(key).ok_or("there is no cache folder: neither XDG_CACHE_HOME nor HOME is set")?;
     let file = file::write(key, snapshot).map_err(|error| error.to_string())?;

@@ -10,7 +10,7 @@ const CHUNK_PAGES: usize = 256;
 pub struct Run {
     /// The physical address of the first one.
     pub start: u64,
-    /// How many.
+    /// How many pages there are.
     pub pages: u32,
 }
 

@@ -118,7 +118,7 @@ pub enum SnapshotError {
     Foreign {
         /// What differs.
         what: &'static str,
-        /// Its own.
+        /// What the snapshot has.
         has: String,
         /// This machine's.
         wanted: String,

@@ -9,7 +9,7 @@ use unicorn_engine_sys::{self as sys, Arch, Mode, uc_engine, uc_error};
 /// What watches the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Nothing.
+    /// Nothing watches it.
     Nothing,
     /// A code hook on its first instruction, and so many on addresses that never run.
     CodeHook {

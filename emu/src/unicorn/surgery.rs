@@ -85,7 +85,7 @@ impl CoreState {
         self.len
     }
 
-    /// Never.
+    /// An image is never empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -40,7 +40,7 @@ pub enum Computation {
     ReadStatus(u8),
     /// Masks what this has bits for in the CPSR.
     Mask(u32),
-    /// Unmasks it.
+    /// Unmasks what this has bits for in the CPSR.
     Unmask(u32),
     /// Loads so many bytes into a register.
     Literal { register: u8, bytes: u8, is_signed: bool, from: u32 },

@@ -49,12 +49,12 @@ fn row_of(word: u32) -> Option<&'static Row> {
     FLOWS.iter().find(|row| word & row.mask == row.value)
 }
 
-/// One with a delay slot.
+/// A row of instructions with a delay slot.
 const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
     Row { mask, value, has_slot: true, flow }
 }
 
-/// One without.
+/// A row of instructions without one.
 const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
     Row { mask, value, has_slot: false, flow }
 }

@@ -43,7 +43,7 @@ impl core::error::Error for EventError {}
 pub struct Span {
     /// Bytes from the line's start.
     pub column: usize,
-    /// Bytes.
+    /// How many bytes the part has.
     pub length: usize,
 }
 

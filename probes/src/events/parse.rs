@@ -31,7 +31,7 @@ pub struct Definition {
     pub group: Option<String>,
     /// The event, if the line names one.
     pub event: Option<String>,
-    /// Where.
+    /// Where it stands.
     pub location: Location,
     /// What to fetch.
     pub arguments: Vec<Argument>,

@@ -37,7 +37,7 @@ pub enum Type {
 /// `b<width>@<offset>/<container>`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// How many.
+    /// How many bits there are.
     pub width: u8,
     /// How many less significant ones are skipped.
     pub offset: u8,

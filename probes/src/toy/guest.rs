@@ -54,7 +54,7 @@ pub enum Stop {
     Exception {
         /// Its number.
         trapnr: u32,
-        /// Where.
+        /// Where the guest sees it.
         pc: u64,
     },
 }
@@ -62,7 +62,7 @@ pub enum Stop {
 /// One CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToyCpu {
-    /// By number.
+    /// The registers by their numbers.
     pub registers: [u64; REGISTERS],
     /// Where it is.
     pub pc: u64,

@@ -38,9 +38,9 @@ pub enum Op {
     Jz(i32),
     /// r = value
     Mov(u8, u32),
-    /// Onto the stack.
+    /// Pushes a register onto the stack.
     Push(u8),
-    /// Off it.
+    /// Pops it off the stack.
     Pop(u8),
     /// An exception.
     Trap,

@@ -33,7 +33,7 @@ fn entry_of(exception: &Exception) -> Entry {
     Entry { mode, vector, link, masks }
 }
 
-/// Delivers.
+/// Gives the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     let old = cpsr(&handle);

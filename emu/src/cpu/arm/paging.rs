@@ -16,7 +16,7 @@ pub struct Table(u64);
 /// What a walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Where the address lies.
     pub physical: u64,
     /// The kernel may write there.
     pub writable: bool,

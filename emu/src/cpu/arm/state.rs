@@ -58,11 +58,11 @@ pub const CPSR_IT_JAZELLE: u64 = 0x0700_fc00;
 /// What a handler or a computed instruction may set: flags, the IT block's state, masks, Thumb.
 const CPSR_SETTABLE: u64 = 0xfe0f_fde0;
 
-/// Modes.
+/// The mode of programs, as the status register has it.
 pub const USER: u64 = 0x10;
-/// Interrupts.
+/// The mode of interrupts.
 pub const IRQ: u64 = 0x12;
-/// The kernel.
+/// The mode of the kernel.
 pub const SUPERVISOR: u64 = 0x13;
 /// Aborts.
 pub const ABORT: u64 = 0x17;

@@ -14,7 +14,7 @@ const FROM_EL1: u64 = 0x200;
 const FROM_EL0: u64 = 0x400;
 const INTERRUPT: u64 = 0x80;
 
-/// Delivers.
+/// Gives the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     let handle = cpu.handle();
     if handle.live32(IS_64_BIT) == 0 {

@@ -54,7 +54,7 @@ pub fn next_table(entry: u64, granule: u32) -> Option<u64> {
 /// What a walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Where the address lies.
     pub physical: u64,
     /// No level forbids writing.
     pub writable: bool,

@@ -11,7 +11,7 @@ use crate::unicorn::surgery::CoreState;
 /// The pin that the interrupts of a board without a controller come by.
 const FIRST_PIN: u32 = 10;
 
-/// Delivers.
+/// Gives the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     if exception.external {
         let cause = cpu.handle().at_place(Place::Cause);

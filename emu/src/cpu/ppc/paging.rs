@@ -51,7 +51,7 @@ pub fn word(ram: &Ram, at: u64) -> u64 {
     if ram.read(at, &mut bytes) { ByteOrder::Big.number(&bytes) } else { 0 }
 }
 
-/// Sets one.
+/// Sets a word of the tables.
 pub fn set_word(ram: &Ram, at: u64, value: u64) {
     let mut bytes = [0; 8];
     ByteOrder::Big.put(value, &mut bytes);

@@ -55,9 +55,9 @@ pub const DSISR: usize = special(18);
 pub const DAR: usize = special(19);
 /// The decrementer.
 pub const DEC: usize = special(22);
-/// Where an exception came from, and the machine state of then.
+/// Where an exception came from.
 pub const SRR0: usize = special(26);
-/// The second.
+/// What the machine state was when it came.
 pub const SRR1: usize = special(27);
 /// Whose memory a program sees.
 pub const PID: usize = special(48);
@@ -71,7 +71,7 @@ pub const PTCR: usize = special(464);
 pub const PVR: usize = special(287);
 /// The same for the hypervisor's exceptions.
 pub const HSRR0: usize = special(314);
-/// The second.
+/// What the machine state was when such a one came.
 pub const HSRR1: usize = special(315);
 /// The target of bctar.
 const TARGET: usize = special(815);

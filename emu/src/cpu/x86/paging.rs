@@ -23,7 +23,7 @@ const CR4_PAE: u64 = 1 << 5;
 pub struct Paging {
     /// The top table's physical address.
     pub top: u64,
-    /// Their kind.
+    /// The kind of the tables.
     pub kind: PagingMode,
     write_protect: bool,
     large_pages: bool,
@@ -45,7 +45,7 @@ pub enum PagingMode {
 /// An address found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Where the address lies.
     pub physical: u64,
     /// Every level allows writing.
     pub writable: bool,

@@ -70,7 +70,7 @@ pub const SS: usize = 2;
 pub const DS: usize = 3;
 /// One more, whose base is a register.
 pub const FS: usize = 4;
-/// Another.
+/// Another one like it.
 pub const GS: usize = 5;
 
 /// Number of the stack pointer among the general registers.
@@ -128,7 +128,7 @@ impl CoreState {
     pub fn general(&self, number: usize) -> u64 {
         self.get64(REGS + 8 * number)
     }
-    /// Sets one.
+    /// Sets a general register.
     pub fn set_general(&mut self, number: usize, value: u64) {
         self.set64(REGS + 8 * number, value);
     }

@@ -1,7 +1,7 @@
 //! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row missing, for
 //! otherwise this does not compile. Nobody else asks which ISA it is.
 
-use crate::boards::{Spec, bare, pc, powernv, virt};
+use crate::boards::{Spec, bare, pc, powernv, s390ccw, virt};
 use crate::boot::Kernel;
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
@@ -13,7 +13,7 @@ use goblin::elf::header::{
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    crate::cpu::{Model, arm, arm64, mips, ppc, x86},
+    crate::cpu::{Model, arm, arm64, mips, ppc, s390, x86},
     crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, Mode},
 };
@@ -242,11 +242,18 @@ static S390X: Row = Row {
     elf: Identity { machine: EM_S390, class: ELFCLASS64, order: ELFDATA2MSB },
     mapping_symbol: None,
     raw_image: Some(&image::VMLINUZ),
-    decompressor: whole::none,
+    decompressor: whole::vmlinuz,
     marks: &marks::s390::MARKS,
     first_functions: &["startup_continue"],
     debian: "s390x",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &s390::S390X,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::BIG_ENDIAN,
+        stock: &s390ccw::SPEC,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, has_syntaxes: false },
 };

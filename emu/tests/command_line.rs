@@ -224,6 +224,7 @@ fn symbols_and_images_are_listed() {
             "debian/arm64",
             "debian/armhf",
             "debian/ppc64el",
+            "debian/s390x",
             "debian/amd64-cloud",
             "debian/amd64-rt",
             "debian/i386-pae",

@@ -11,6 +11,7 @@ use crate::devices::arch_timer::Register;
 use crate::devices::decrementer;
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
+use crate::devices::tod::{TIME_OF_DAY, time_of_day};
 use crate::error::MachineError;
 use crate::snapshot::LAST_TIME;
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,9 @@ pub static SPEC: Spec = Spec {
     least_ram: RAM_BYTES,
     most_ram: RAM_BYTES,
     cpus: 2,
+    ends: None,
     boot: |config, _, _| boot(0, config, ByteOrder::Little),
-    devices: |cpus| Box::new(Bare::new(cpus)),
+    devices: |cpus, _| Box::new(Bare::new(cpus)),
 };
 
 /// The same where RAM does not start at 0 and the ports are in memory.
@@ -125,6 +127,9 @@ fn counter(register: u32, now: Ticks) -> Option<u64> {
     const MIPS_COUNT: u32 = 1 << 16 | 9 << 3;
     if register == MIPS_COUNT {
         return Some(nanoseconds(now) / 10);
+    }
+    if register == TIME_OF_DAY {
+        return Some(time_of_day(now));
     }
     const NANOSECONDS: u64 = 1_000_000_000;
     match Register::of(register)? {

@@ -4,6 +4,7 @@
 pub mod bare;
 pub mod pc;
 pub mod powernv;
+pub mod s390ccw;
 pub mod virt;
 
 mod device_tree;
@@ -34,10 +35,13 @@ pub struct Spec {
     pub most_ram: u64,
     /// As many CPUs as it may have.
     pub cpus: usize,
+    /// The lines with which the shell of a guest tells the board a status and ends the machine; `None`: those of all others
+    /// (`boot/initramfs.rs`).
+    pub ends: Option<&'static str>,
     /// What the kernel finds in memory when it is entered, besides itself: configuration, bytes of RAM, end of the loaded image.
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
-    /// The devices, for so many CPUs.
-    pub devices: fn(cpus: usize) -> Box<dyn Board>,
+    /// The devices, for so many CPUs and bytes of RAM.
+    pub devices: fn(cpus: usize, ram: u64) -> Box<dyn Board>,
 }
 
 /// Memory as a kernel is to find it.

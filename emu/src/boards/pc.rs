@@ -27,8 +27,9 @@ pub static SPEC: Spec = Spec {
     least_ram: 64 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
+    ends: None,
     boot,
-    devices: |_| Box::new(Pc::default()),
+    devices: |_, _| Box::new(Pc::default()),
 };
 
 const TIMER_LINE: u8 = 0;

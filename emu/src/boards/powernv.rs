@@ -26,8 +26,9 @@ pub static SPEC: Spec = Spec {
     least_ram: 256 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
+    ends: None,
     boot,
-    devices: |_| Box::new(PowerNv::default()),
+    devices: |_, _| Box::new(PowerNv::default()),
 };
 
 /// The firmware, in memory that the kernel leaves alone.

@@ -35,8 +35,9 @@ pub static ARM64: Spec = Spec {
     least_ram: 128 * MIB,
     most_ram: 2048 * MIB,
     cpus: 1,
+    ends: None,
     boot: |config, ram, end| boot(&A64, config, ram, end),
-    devices: |cpus| Box::new(Virt::new(cpus)),
+    devices: |cpus, _| Box::new(Virt::new(cpus)),
 };
 
 const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;

@@ -3,7 +3,7 @@
 //! goblin reads the tables; what they promise about the file and about memory is checked here first.
 
 use super::foreign::{machine_name, not_elf};
-use super::{Section, Segment, elf_symbols};
+use super::{Section, Segment, Starter, elf_symbols};
 use crate::arches::{self, Identity};
 use crate::error::BootError;
 use crate::symbols::Symbols;
@@ -29,6 +29,8 @@ pub struct Image {
     pub sections: Vec<Section>,
     /// Its symbol table.
     pub symbols: Symbols,
+    /// What runs first, where it cannot be entered by itself.
+    pub starter: Option<Starter>,
 }
 
 /// Reads an ELF file.
@@ -52,7 +54,7 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         None => (Symbols::default(), arch),
     };
     let sections = sections(bytes, &header, &headers);
-    Ok(Image { arch, entry, segments, sections, symbols })
+    Ok(Image { arch, entry, segments, sections, symbols, starter: None })
 }
 
 /// The error for a kernel of a machine that there is no ISA for.

@@ -7,7 +7,7 @@
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
-use super::{Segment, elf_wrapper, kallsyms, vmlinuz, zimage};
+use super::{Segment, Starter, elf_wrapper, kallsyms, vmlinuz, zimage};
 use crate::arches::{self, Row};
 use crate::error::BootError;
 use crate::symbols::Symbols;
@@ -74,6 +74,7 @@ struct Raw {
     /// Where it is entered, from its start.
     entry: u64,
     symbols: Symbols,
+    starter: Option<Starter>,
 }
 
 fn has_arm64_magic(bytes: &[u8]) -> bool {
@@ -96,7 +97,7 @@ fn arm64(_: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     if start < KERNEL_HALF {
         return Err(BootError::NoLinkAddress);
     }
-    Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols })
+    Ok(Raw { bytes, size, text_offset, start, entry: 0, symbols, starter: None })
 }
 
 fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
@@ -107,7 +108,7 @@ fn arm(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
         let why = format!("the zImage wants {size:#x} bytes {text_offset:#x} behind the start of RAM, with text at {text:#x}");
         return Err(BootError::Malformed(why));
     }
-    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols })
+    Ok(Raw { bytes, size, text_offset, start: text - text % SPLIT + text_offset, entry: 0, symbols, starter: None })
 }
 
 /// What is zeroed behind the image is told nowhere; no kernel for these boards has more.
@@ -123,14 +124,14 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order).ok_or(BootError::NoLinkAddress)?;
     let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
     let entry = entry.ok_or(BootError::NoLinkAddress)?;
-    Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols })
+    Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
 }
 
 /// Its addresses are physical ones, too.
 fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
-    let vmlinuz::Inner { bytes, size, start } = vmlinuz::unpack(shelf, bytes)?;
+    let vmlinuz::Inner { bytes, size, start, starter } = vmlinuz::unpack(shelf, bytes)?;
     let (_, symbols) = symbols(&bytes, 8, ByteOrder::Big, size)?;
-    Ok(Raw { bytes, size, text_offset: start, start, entry: 0, symbols })
+    Ok(Raw { bytes, size, text_offset: start, start, entry: 0, symbols, starter })
 }
 
 /// The image's symbols, and where its text begins.
@@ -147,7 +148,7 @@ fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u6
 impl Raw {
     /// Up to the end of its text it is code; init text lies in the rest.
     fn into_image(self, arch: Arch) -> Image {
-        let Raw { mut bytes, size, text_offset, start, entry, symbols } = self;
+        let Raw { mut bytes, size, text_offset, start, entry, symbols, starter } = self;
         let physical = arches::of(arch).ram_start() + text_offset;
         let code = symbols.address_of("_etext").and_then(|end| end.checked_sub(start)).unwrap_or(0);
         let rest = bytes.split_off((code as usize).min(bytes.len()));
@@ -161,7 +162,8 @@ impl Raw {
         };
         let segments = [segment(0, bytes, code, true), segment(code, rest, size - code, false)];
         let segments = segments.into_iter().filter(|segment| segment.size > 0).collect();
-        Image { arch, entry: physical + entry, segments, sections: Vec::new(), symbols }
+        let entry = starter.as_ref().map_or(physical + entry, |starter| starter.entry);
+        Image { arch, entry, segments, sections: Vec::new(), symbols, starter }
     }
 }
 

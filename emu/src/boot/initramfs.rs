@@ -3,6 +3,9 @@
 //! The archive is cpio's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst). Nothing in it depends on the host:
 //! the same contents give the same bytes.
 
+use crate::arches;
+use goblin::elf::Elf;
+
 const MAGIC: &str = "070701";
 const TRAILER: &str = "TRAILER!!!";
 const ALIGNMENT: usize = 4;
@@ -47,6 +50,9 @@ else
     setsid cttyhack sh
 fi
 status=$?
+";
+/// How the board is told, where it does not say itself.
+const ENDS: &str = "\
 case $(uname -m) in
 arm*|aarch64)
     devmem 0x09030000 8 $status
@@ -72,7 +78,7 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
     archive.program("bin/busybox", busybox);
     archive.symlink("bin/sh", "busybox");
     let load = if files.iter().any(|(path, _)| path.starts_with(MODULES)) { LOAD } else { "" };
-    archive.program("init", [INIT, load, RUN].concat().as_bytes());
+    archive.program("init", [INIT, load, RUN, ends(busybox)].concat().as_bytes());
     if let Some(script) = script {
         archive.file(SCRIPT, script);
     }
@@ -84,6 +90,13 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
         }
     }
     archive.finish()
+}
+
+/// How the machine is told of the status on which this program runs.
+fn ends(program: &[u8]) -> &'static str {
+    let machine = Elf::parse_header(program).ok().map(|header| header.e_machine);
+    let row = arches::all().find(|row| Some(row.elf.machine) == machine);
+    row.and_then(|row| row.machine.as_ref()).and_then(|machine| machine.stock.ends).unwrap_or(ENDS)
 }
 
 /// An archive under construction.

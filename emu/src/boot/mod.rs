@@ -27,6 +27,7 @@ use crate::error::BootError;
 use crate::symbols::Symbols;
 use payload::Shelf;
 use std::ops::Range;
+use std::sync::Arc;
 use tables::Tables;
 use trapline_isa::arch::Arch;
 use trapline_isa::mem::Fault;
@@ -44,7 +45,22 @@ pub struct Kernel {
     pub symbols: Symbols,
     /// What it says about its own text.
     pub tables: Tables,
+    /// What runs first, where the kernel cannot be entered by itself.
+    pub starter: Option<Arc<Starter>>,
     sections: Vec<Section>,
+}
+
+/// Code of a kernel's file that prepares the machine for it, and then puts it to where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starter {
+    /// What is loaded.
+    pub bytes: Vec<u8>,
+    /// Where: a physical address.
+    pub at: u64,
+    /// Where it is entered.
+    pub entry: u64,
+    /// The physical address from which on it finds the kernel.
+    pub kernel_at: u64,
 }
 
 /// A piece of memory with its first contents; what has no bytes is zero.
@@ -101,6 +117,7 @@ impl Kernel {
             segments: image.segments,
             symbols: Symbols::default(),
             tables,
+            starter: image.starter.map(Arc::new),
             sections: image.sections,
         };
         let symbols = match image.symbols.is_empty() {
@@ -114,7 +131,7 @@ impl Kernel {
     pub fn from_parts(arch: Arch, entry: u64, mut segments: Vec<Segment>, symbols: Symbols) -> Kernel {
         segments.sort_by_key(|segment| segment.virtual_address);
         let (tables, sections) = (Tables::default(), Vec::new());
-        Kernel { arch, entry, segments, symbols: Symbols::default(), tables, sections }.with_symbols(symbols)
+        Kernel { arch, entry, segments, symbols: Symbols::default(), tables, starter: None, sections }.with_symbols(symbols)
     }
 
     /// What lies in memory in named pieces, as a module does.

@@ -2,8 +2,12 @@
 //!
 //! The row (arch/s390/boot/boot.h, struct vmlinux_info of 6.1) has no magic number; it stands in front of the payload, and what it says must
 //! fit together and with what the payload holds. Relocations are applied here, with the values that the decompressor writes when it does not
-//! move the kernel: without them its tables of addresses hold zeros. Nothing of the decompressor is run.
+//! move the kernel: without them its tables of addresses hold zeros.
+//!
+//! What is in front of the payload finds out what the machine has and leaves that for the kernel, which cannot begin without. So it is what
+//! runs first, but for one function: that which unpacks is exchanged for one that says where the unpacked kernel lies already.
 
+use super::Starter;
 use super::elf;
 use super::payload::{self, Shelf};
 use crate::error::BootError;
@@ -45,6 +49,8 @@ pub struct Inner {
     pub size: u64,
     /// Where it is linked, and lies.
     pub start: u64,
+    /// What starts it; `None`: the function that unpacks was not found in it.
+    pub starter: Option<Starter>,
 }
 
 /// Whether these bytes are a vmlinuz of z/Architecture.
@@ -63,12 +69,47 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let mut first_failure = None;
     for start in starts.take(MOST_STARTS) {
         match payload::stream_unpacked(shelf, &bytes[start..], payload::MOST_BYTES) {
-            Ok(image) if row.fits(&image) => return Ok(row.relocated(image)),
+            Ok(image) if row.fits(&image) => return Ok(Inner { starter: starter(bytes, start), ..row.relocated(image) }),
             Ok(_) => {}
             Err(error) => first_failure = first_failure.or(Some(error)),
         }
     }
     Err(first_failure.unwrap_or_else(|| refused("nothing in it is a kernel compressed by means known here")))
+}
+
+/// Where the unpacked kernel lies until its own code puts it to where it is linked: behind all that this uses.
+const UNPACKED_AT: u32 = 64 << 20;
+/// Where a loader enters such a file (arch/s390/boot/head.S).
+pub const ENTERED_AT: u64 = 0x1_0000;
+
+/// `lgrl`: the register in the second byte, a distance in halfwords.
+const LOAD_FAR: (u8, u8) = (0xc4, 0x08);
+/// `stmg %rN,%r15,..(%r15)`: how functions begin that use many registers.
+const SAVES: [(usize, u8); 4] = [(0, 0xeb), (2, 0xf0), (4, 0x00), (5, 0x24)];
+/// `llilf %r2,UNPACKED_AT; br %r14`
+const SAYS_WHERE: [u8; 8] = {
+    let [a, b, c, d] = UNPACKED_AT.to_be_bytes();
+    [0xc0, 0x2f, a, b, c, d, 0x07, 0xfe]
+};
+/// So far behind a function's beginning it asks for the payload.
+const NEAR: usize = 0x60;
+
+/// What is in front of the payload, with the function exchanged that asks where the payload starts.
+fn starter(file: &[u8], payload: usize) -> Option<Starter> {
+    let code = file.get(..payload)?;
+    let asks = |at: usize| {
+        let [first, second, distance @ ..] = *code.get(at..at + 6)?.first_chunk::<6>()?;
+        let place = (at as u64).wrapping_add_signed(2 * i64::from(i32::from_be_bytes(distance)));
+        let is_load = (first, second & 15) == LOAD_FAR;
+        (is_load && word(code, usize::try_from(place).ok()?) == Some(payload as u64)).then_some(at)
+    };
+    let mut asking = (ENTERED_AT as usize..code.len()).step_by(2).filter_map(asks);
+    let (asking, others) = (asking.next()?, asking.next());
+    let saves = |at: &usize| code.get(*at..).is_some_and(|code| SAVES.iter().all(|(byte, value)| code.get(*byte) == Some(value)));
+    let begins = (asking.saturating_sub(NEAR)..asking).rev().filter(|at| at.is_multiple_of(2)).find(saves)?;
+    let mut bytes = code.to_vec();
+    bytes.get_mut(begins..begins + SAYS_WHERE.len())?.copy_from_slice(&SAYS_WHERE);
+    others.is_none().then_some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
 }
 
 /// So many places are tried at which the payload may start.
@@ -128,7 +169,7 @@ impl Row {
                 ByteOrder::Big.put(number.wrapping_add(value), place);
             }
         }
-        Inner { bytes: image, size: size + bss, start }
+        Inner { bytes: image, size: size + bss, start, starter: None }
     }
 }
 

@@ -3,7 +3,7 @@
 //! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up code in front of
 //! it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB (Documentation/arm/booting.rst).
 
-use super::{payload, zimage};
+use super::{payload, vmlinuz, zimage};
 use crate::error::BootError;
 use payload::{byte, word};
 
@@ -68,6 +68,22 @@ pub fn zimage(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
         header: Vec::new(),
     };
     Ok(zimage::is_zimage(file).then(whole))
+}
+
+/// What a vmlinuz of z/Architecture unpacks goes behind its own end first, and then to where it is linked: the room for that and for its own
+/// variables. A loader puts the file to the start of memory and enters it there.
+const VMLINUZ_ROOM: u64 = 80 << 20;
+
+/// That of a vmlinuz of z/Architecture.
+pub fn vmlinuz(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
+    let whole = || Whole {
+        bytes: file.to_vec(),
+        at: ram_start,
+        entry: ram_start + vmlinuz::ENTERED_AT,
+        room: file.len() as u64 + VMLINUZ_ROOM,
+        header: Vec::new(),
+    };
+    Ok(vmlinuz::is_vmlinuz(file).then(whole))
 }
 
 /// `entry`: how far behind its start it is entered, by the flags of its header.

@@ -44,6 +44,8 @@ pub enum TrapKind {
     FirmwareCall,
     /// An instruction that only hints at something, and has run.
     Hint,
+    /// An instruction that the core has not done, and we are to do.
+    LeftToUs,
     /// The guest steps its own code, and an instruction has run.
     Step,
     /// Everything else.
@@ -81,6 +83,29 @@ impl Exception {
     }
 }
 
+/// How an instruction went that the core has left to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is done, and the next one follows.
+    Done {
+        /// Its bytes.
+        length: u64,
+        /// It has asked what time it is.
+        reads_clock: bool,
+    },
+    /// It has put the CPU elsewhere.
+    Went {
+        /// Its bytes.
+        length: u64,
+        /// The CPU now waits for an interrupt.
+        waits: bool,
+    },
+    /// It could not be done, and nothing has happened but this.
+    Raises(Exception),
+    /// The guest cannot go on.
+    Dead(String),
+}
+
 /// A guest that can take no exception any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shutdown {
@@ -95,6 +120,8 @@ pub enum Access {
     Read,
     /// A write with the kernel's rights.
     Write,
+    /// A read of the running program's memory, where that is another address space than the kernel's.
+    User,
     /// Only where it lies; used by the machine for itself.
     Look,
 }

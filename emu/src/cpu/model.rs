@@ -1,7 +1,8 @@
 //! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are asked for.
 
 use super::moment::Moments;
-use super::{Access, Exception, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
+use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
+use crate::boards::{At, Board};
 use crate::boot::Kernel;
 use crate::error::MachineError;
 use crate::snapshot::registers::Values;
@@ -48,7 +49,7 @@ pub struct Model {
 /// What arrives, and how it is given to the guest.
 pub struct Exceptions {
     /// What arrived, in an exception's callback.
-    pub arrived: fn(&TrapContext, &mut CoreState, vector: u32) -> Trap,
+    pub arrived: fn(&TrapContext, &mut CoreState, &Ram, vector: u32) -> Trap,
     /// What arrived, in the callback of an invalid instruction.
     pub arrived_invalid: fn(&TrapContext) -> Trap,
     /// The vector with which system calls arrive, if they do.
@@ -60,9 +61,9 @@ pub struct Exceptions {
     /// Gives an exception or interrupt to the guest, as the CPU would.
     pub deliver: fn(&TrapContext, &mut CoreState, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
     /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it was before.
-    pub forget: fn(&TrapContext, &mut CoreState, &Exception, before: u64),
+    pub forget: fn(&TrapContext, &mut CoreState, &Ram, &Exception, before: u64),
     /// The address register of the last memory fault.
-    pub fault_address: fn(&Handle) -> u64,
+    pub fault_address: fn(&Handle, &Ram) -> u64,
 }
 
 /// When a CPU takes interrupts.
@@ -204,13 +205,20 @@ pub struct Instructions {
     pub read_clock: fn(&InstructionContext, u64),
     /// A system call that the core does nothing of.
     pub system_call: fn(&SyscallContext, &mut CoreState),
+    /// The instruction at the pc, of which the core does nothing, is to be done with the help of the board.
+    pub left: fn(&TrapContext, &Ram, &mut dyn Board, At) -> Left,
     /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not it.
     pub register: fn(&Handle, u32) -> Option<u64>,
 }
 
 impl Instructions {
     /// For cores that never ask.
-    pub const NONE: Instructions = Instructions { read_clock: |_, _| (), system_call: |_, _| (), register: |_, _| None };
+    pub const NONE: Instructions = Instructions {
+        read_clock: |_, _| (),
+        system_call: |_, _| (),
+        left: |_, _, _, _| Left::Dead("the CPU core has left an instruction to nobody".into()),
+        register: |_, _| None,
+    };
 }
 
 /// The registers of a call of the firmware, each in order.

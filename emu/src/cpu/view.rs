@@ -305,6 +305,11 @@ impl Cpu for View {
     fn stopped_in_delay_slot(&mut self) {
         self.delayed = true;
     }
+    fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {
+            ram.read(physical, &mut into[done..done + part]);
+        })
+    }
     fn preemptions(&mut self) -> Option<u64> {
         self.moment_count()
     }

@@ -12,6 +12,8 @@ pub mod pit;
 pub mod pl011;
 pub mod psci;
 pub mod rtc;
+pub mod sclp;
 pub mod sp804;
+pub mod tod;
 pub mod uart;
 pub mod wire;

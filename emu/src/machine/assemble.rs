@@ -6,8 +6,8 @@ use super::watchdog::Watchdog;
 use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
 use crate::boards::Spec;
-use crate::boot::Kernel;
 use crate::boot::whole::Whole;
+use crate::boot::{Kernel, Starter};
 use crate::clock::{Stopped, Ticks};
 use crate::config::Config;
 use crate::cpu::moment::MomentPlace;
@@ -80,7 +80,7 @@ impl<L: Listener> Machine<L> {
                 ram,
                 (TaskPlace::of(kernel, model), MomentPlace::of(kernel, model)),
             ),
-            board: (spec.devices)(config.cpus),
+            board: (spec.devices)(config.cpus, told),
             board_name: spec.name,
             cpu,
             told,
@@ -136,9 +136,10 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
 /// Loads the kernel and what the board gives it; where the boot information is.
 fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
     let most = spec.ram_start + told;
-    let kernel_end = match &config.whole {
-        None => load(kernel, ram, spec.name, most)?,
-        Some(whole) => load_whole(whole, kernel, ram, spec.name, most)?,
+    let kernel_end = match (&config.whole, &kernel.starter) {
+        (None, None) => load(kernel, 0, ram, spec.name, most)?,
+        (None, Some(starter)) => load_started(starter, kernel, ram, spec.name, most)?,
+        (Some(whole), _) => load_whole(whole, kernel, ram, spec.name, most)?,
     };
     let boot = (spec.boot)(config, told, kernel_end)?;
     for (physical, bytes) in &boot.pieces {
@@ -147,17 +148,25 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
     Ok(boot.info)
 }
 
-/// Loads the kernel; where its last segment ends.
-fn load(kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
+/// Loads the kernel so far behind where it belongs; where its last segment ends.
+fn load(kernel: &Kernel, behind: u64, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
     let mut last = 0;
     for segment in &kernel.segments {
-        let end = segment.physical.saturating_add(segment.size);
-        if end > most || !ram.write(segment.physical, &segment.bytes) {
+        let start = segment.physical.saturating_add(behind);
+        let end = start.saturating_add(segment.size);
+        if end > most || !ram.write(start, &segment.bytes) {
             return Err(no_room(end, board, most));
         }
         last = last.max(end);
     }
     Ok(last)
+}
+
+/// Loads what starts a kernel, and that where it is looked for; where it ends.
+fn load_started(starter: &Starter, kernel: &Kernel, ram: &Ram, board: &str, most: u64) -> Result<u64, MachineError> {
+    let first = kernel.segments.iter().map(|segment| segment.physical).min().unwrap_or(0);
+    let end = load(kernel, starter.kernel_at.saturating_sub(first), ram, board, most)?;
+    if ram.write(starter.at, &starter.bytes) { Ok(end) } else { Err(no_room(starter.at, board, most)) }
 }
 
 /// Loads a file that unpacks itself; where the kernel or the room for unpacking ends, whichever is behind the other.

@@ -1,11 +1,13 @@
-//! Calls of the firmware: arguments out of the guest's registers, the board's answer back into them.
+//! Calls of the firmware: arguments out of the guest's registers, the board's answer back into them. And instructions that the core leaves
+//! to us, with which the board helps.
 
-use super::{Inner, Listener};
+use super::hooks::CLOCK_READ_NANOSECONDS;
+use super::{Inner, Listener, What, Wish};
 use crate::boards::{At, FirmwareCall};
-use crate::cpu::Trap;
+use crate::clock::ticks;
+use crate::cpu::{Left, Trap, TrapKind};
 use crate::unicorn::engine::TrapContext;
-use crate::unicorn::ram::Ram;
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use crate::unicorn::ram::Physical;
 use trapline_isa::regs::Reg;
 
 impl<L: Listener> Inner<L> {
@@ -17,7 +19,7 @@ impl<L: Listener> Inner<L> {
         let at = At { cpu: self.view.current, now: self.view.clock.time() };
         let get = |register: &Reg| (model.registers.get)(&cpu.handle(), *register, trap.pc);
         let arguments: Vec<u64> = model.firmware.arguments.iter().map(get).collect();
-        let mut memory = Physical { ram: &self.view.ram, order: self.view.isa.order };
+        let mut memory = Physical { ram: &self.view.ram };
         let results = self.board.firmware_call(at, FirmwareCall { arguments: &arguments, memory: &mut memory });
         for (register, value) in model.firmware.results.iter().zip(results) {
             (model.registers.set)(cpu, *register, value);
@@ -25,22 +27,44 @@ impl<L: Listener> Inner<L> {
         cpu.set_pc(trap.resume);
         self.after_access(at);
     }
-}
 
-/// The guest's memory by physical address.
-struct Physical<'a> {
-    ram: &'a Ram,
-    order: ByteOrder,
-}
+    /// Does an instruction that the core has not done. What follows it goes on with its line of code, wherever it stands.
+    pub(super) fn left_to_us(&mut self, cpu: &TrapContext, trap: Trap) {
+        self.view.clock.close_at(trap.pc);
+        let at = At { cpu: self.view.current, now: self.view.clock.time() };
+        self.board.advance(at);
+        self.look_soon();
+        let counts = |length: u64| if self.frozen { 0 } else { length };
+        match (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at) {
+            Left::Done { length, reads_clock } => {
+                let next = trap.pc.wrapping_add(length);
+                self.view.clock.resume(counts(length), Some(next));
+                cpu.set_pc(next);
+                if reads_clock && !self.frozen {
+                    self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
+                    self.record(What::ClockRead, self.origin_of(trap.pc), at.now);
+                }
+                self.after_access(at);
+            }
+            Left::Went { length, waits } => {
+                self.view.clock.resume(counts(length), None);
+                if waits {
+                    self.wait(cpu);
+                }
+            }
+            Left::Raises(exception) => {
+                let trap = Trap { kind: TrapKind::Exception, exception, ..trap };
+                self.exception(cpu, trap);
+            }
+            Left::Dead(why) => self.shut_down(cpu, why),
+        }
+    }
 
-impl Memory for Physical<'_> {
-    fn order(&self) -> ByteOrder {
-        self.order
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        if self.ram.read(address, into) { Ok(()) } else { Err(Fault { address, write: false }) }
-    }
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        if self.ram.write(address, bytes) { Ok(()) } else { Err(Fault { address, write: true }) }
+    /// The CPU sleeps from here on.
+    fn wait(&mut self, cpu: &TrapContext) {
+        self.record(What::Halt, cpu.handle().pc(), self.view.clock.time());
+        self.cpus[self.view.current].halted = true;
+        self.wish.get_or_insert(Wish::Switch);
+        cpu.stop();
     }
 }

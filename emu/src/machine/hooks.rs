@@ -10,7 +10,7 @@ use trapline_isa::regs::Registers;
 use trapline_probes::guest::{Answer, Resume};
 
 /// What reading the time stamp counter costs, so that polling loops end.
-const CLOCK_READ_NANOSECONDS: u64 = 20;
+pub(super) const CLOCK_READ_NANOSECONDS: u64 = 20;
 
 /// Far more than a decompressor asks for to say what it does.
 const MOST_EARLY_ACCESSES: u32 = 100_000;
@@ -38,7 +38,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn interrupt(&mut self, cpu: &TrapContext, vector: u32) {
-        let trap = (self.view.model.exceptions.arrived)(cpu, &mut self.scratch, vector);
+        let trap = (self.view.model.exceptions.arrived)(cpu, &mut self.scratch, &self.view.ram, vector);
         self.trapped(cpu, trap);
     }
 
@@ -125,6 +125,7 @@ impl<L: Listener> Inner<L> {
             TrapKind::Breakpoint => self.breakpoint(cpu, trap),
             TrapKind::Exception | TrapKind::Step => self.exception(cpu, trap),
             TrapKind::FirmwareCall => self.firmware_call(cpu, trap),
+            TrapKind::LeftToUs => self.left_to_us(cpu, trap),
             TrapKind::Hint => {
                 self.view.clock.close_at(trap.resume);
                 cpu.set_pc(trap.resume);
@@ -185,7 +186,7 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
+    pub(super) fn exception(&mut self, cpu: &TrapContext, trap: Trap) {
         let mut exception = trap.exception;
         let known = self.fault_address;
         if let Some(shown) = self.show_missed(cpu, &exception, known) {
@@ -219,7 +220,7 @@ impl<L: Listener> Inner<L> {
             if let Answer::Resume(how) = answer {
                 self.view.clock.resume(how.counted.into(), how.falls_through.then_some(resume));
                 self.freeze(how.frozen);
-                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
+                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &self.view.ram, &exception, self.fault_address);
                 self.show_window(cpu, resume);
                 cpu.set_pc(resume);
                 return;
@@ -227,7 +228,7 @@ impl<L: Listener> Inner<L> {
             if in_window && exception.fetch && !self.window.holds(resume) {
                 // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
                 self.view.clock.resume(0, None);
-                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &exception, self.fault_address);
+                (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &self.view.ram, &exception, self.fault_address);
                 cpu.set_pc(resume);
                 return;
             }
@@ -250,7 +251,7 @@ impl<L: Listener> Inner<L> {
         let (model, handle) = (self.view.model, cpu.handle());
         let address = (model.window.missed)(&handle, exception, &self.window)?;
         let shown = (model.window.show)(&handle, &self.view.ram, &self.window, address)?;
-        (model.exceptions.forget)(cpu, &mut self.scratch, exception, fault_address);
+        (model.exceptions.forget)(cpu, &mut self.scratch, &self.view.ram, exception, fault_address);
         Some(shown)
     }
 
@@ -264,7 +265,7 @@ impl<L: Listener> Inner<L> {
             self.record(What::Exception(exception.vector, exception.error), resume, self.view.clock.time());
         }
         let answer = (self.view.model.exceptions.deliver)(cpu, &mut self.scratch, &self.view.ram, exception, resume);
-        self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle());
+        self.fault_address = (self.view.model.exceptions.fault_address)(&cpu.handle(), &self.view.ram);
         if let Err(shutdown) = answer {
             self.shut_down(cpu, shutdown.why);
         }
@@ -366,7 +367,7 @@ impl<L: Listener> Inner<L> {
     }
 
     /// A pc as the guest would see it.
-    fn origin_of(&self, pc: u64) -> u64 {
+    pub(super) fn origin_of(&self, pc: u64) -> u64 {
         if !self.window.holds(pc) {
             return pc;
         }

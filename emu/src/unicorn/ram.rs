@@ -4,7 +4,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::rc::Rc;
-use trapline_isa::mem::ByteOrder;
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
 /// A handle on the block; clones see the same memory.
 #[derive(Clone)]
@@ -188,6 +188,24 @@ impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: allocated in `Ram::new` with this layout, and this is its last handle.
         unsafe { dealloc(self.allocated, self.layout) }
+    }
+}
+
+/// The guest's memory by physical address.
+pub struct Physical<'a> {
+    /// All of it.
+    pub ram: &'a Ram,
+}
+
+impl Memory for Physical<'_> {
+    fn order(&self) -> ByteOrder {
+        self.ram.order
+    }
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if self.ram.read(address, into) { Ok(()) } else { Err(Fault { address, write: false }) }
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if self.ram.write(address, bytes) { Ok(()) } else { Err(Fault { address, write: true }) }
     }
 }
 

@@ -95,6 +95,8 @@ pub(super) struct Stores {
     ram: Ram,
     /// A bit for each page that code was fetched from.
     code: Vec<u64>,
+    /// The store that a translation was last asked for: its address, its bytes.
+    last: (u64, u64),
     next: *mut Stores,
 }
 
@@ -121,6 +123,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         modes: modes as *const Mode,
         ram: ram.clone(),
         code: vec![0; pages.div_ceil(64)],
+        last: (0, 0),
         next: FIRST.get(),
     }));
     FIRST.set(stores);
@@ -175,6 +178,7 @@ unsafe extern "C-unwind" fn fill(
     // function does not return but jumps out, over this frame, which holds nothing that would have to be dropped.
     unsafe {
         let stores = Stores::of(cpu);
+        let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
         let filled = ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
             (*stores).filled(address, access as usize, mode as usize);
@@ -209,6 +213,18 @@ impl Stores {
             (*nearest).cpu = cpu;
         }
         nearest
+    }
+
+    /// Where the store begins that a translation is asked for. Of one that is not aligned the library asks for the page of its last byte,
+    /// too, by the page's address, also where that is the page of the first, and where only the bytes at a page's start are protected
+    /// that one is refused.
+    fn begins(&mut self, address: u64, size: u64) -> u64 {
+        let (first, bytes) = self.last;
+        let is_asked_again =
+            first & !(PAGE - 1) == address && first != address && first.wrapping_add(bytes) == address.wrapping_add(size);
+        let address = if is_asked_again { first } else { address };
+        self.last = (address, size);
+        address
     }
 
     /// The library has just put in the translation of this address.

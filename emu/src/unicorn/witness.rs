@@ -13,6 +13,8 @@ pub struct Witness {
     pub blocks: u64,
     /// In front of that one the run ends, if it is not 0.
     pub ends_at_blocks: u64,
+    /// The register that was written last, and what to it.
+    pub written: Option<(u32, u64)>,
 }
 
 impl Witness {
@@ -60,7 +62,8 @@ impl Events for Witness {
     fn register_in(&mut self, _: &InstructionContext, _: u32) -> Option<u64> {
         None
     }
-    fn register_out(&mut self, _: &InstructionContext, _: u32, _: u64) -> bool {
+    fn register_out(&mut self, _: &InstructionContext, register: u32, value: u64) -> bool {
+        self.written = Some((register, value));
         false
     }
 }

@@ -32,14 +32,14 @@ const fn model(arch: Arch) -> Model {
         usual: core::of,
         self_check: check::self_check,
         exceptions: Exceptions {
-            arrived: trap::trap,
+            arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
             arrived_invalid: trap::invalid,
             system_call: Some(trap::SYSTEM_CALL),
             stepping: |_| false,
             step: |_| Exception::of(trap::UNDEFINED),
             deliver: deliver::deliver,
-            forget: |cpu, _, _, _| trap::park(cpu),
-            fault_address: window::fault_address,
+            forget: |cpu, _, _, _, _| trap::park(cpu),
+            fault_address: |handle, _| window::fault_address(handle),
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !trap::interrupts_off(handle),

@@ -25,15 +25,15 @@ pub static ARM64: Model = Model {
     usual: |_| "cortex-a57",
     self_check: check::self_check,
     exceptions: Exceptions {
-        arrived: trap::trap,
+        arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
         arrived_invalid: trap::invalid,
         system_call: Some(trap::SYSTEM_CALL),
         stepping: trap::stepping,
         step: trap::step,
         deliver: deliver::deliver,
         // The core keeps no trace of an exception that it has reported.
-        forget: |cpu, _, exception, _| trap::forget(cpu, exception),
-        fault_address: window::fault_address,
+        forget: |cpu, _, _, exception, _| trap::forget(cpu, exception),
+        fault_address: |handle, _| window::fault_address(handle),
     },
     interrupts: Interrupts {
         can_be_taken: |handle, _| !trap::interrupts_off(handle),

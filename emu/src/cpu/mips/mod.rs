@@ -33,15 +33,15 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         usual: core::of,
         self_check,
         exceptions: Exceptions {
-            arrived: trap::trap,
+            arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
             // The core reports these as exceptions, too.
             arrived_invalid: trap::invalid,
             system_call: Some(trap::SYSTEM_CALL),
             stepping: |_| false,
             step: |_| Exception::of(trap::RESERVED),
             deliver: deliver::deliver,
-            forget: |_, _, _, _| (),
-            fault_address: window::fault_address,
+            forget: |_, _, _, _, _| (),
+            fault_address: |handle, _| window::fault_address(handle),
         },
         interrupts: Interrupts {
             can_be_taken: |handle, _| !trap::interrupts_off(handle),

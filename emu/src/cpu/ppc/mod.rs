@@ -26,14 +26,14 @@ pub static PPC64LE: Model = Model {
     usual: |_| "power9",
     self_check: check::self_check,
     exceptions: Exceptions {
-        arrived: trap::trap,
+        arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
         arrived_invalid: trap::invalid,
         system_call: Some(trap::SYSTEM_CALL),
         stepping: trap::stepping,
         step: |_| super::Exception::of(trap::TRACE),
         deliver: deliver::deliver::<true>,
-        forget: trap::forget,
-        fault_address: |handle| handle.live64(state::DAR),
+        forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
+        fault_address: |handle, _| handle.live64(state::DAR),
     },
     interrupts: Interrupts {
         can_be_taken: |handle, _| !trap::interrupts_off(handle),

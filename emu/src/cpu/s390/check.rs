@@ -5,6 +5,8 @@ use super::core::CORE;
 use super::state::{
     self, CALL_LENGTH, CALL_NUMBER, CONTROL, EXECUTED, HOME, PREFIX, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, TRANSLATES, WIDE,
 };
+use super::trap::{PROGRAM, SYSTEM_CALL};
+use super::window::TRANSLATION;
 use crate::unicorn::engine::Core;
 use crate::unicorn::line;
 use crate::unicorn::ram::Ram;
@@ -21,18 +23,13 @@ pub fn self_check() -> Result<(), String> {
     ANSWER.get_or_init(check).clone()
 }
 
-/// What the core reports: a system call, and a program interruption of any kind.
-pub const SYSTEM_CALL: u32 = 2;
-/// The other one.
-pub const PROGRAM: u32 = 3;
-
 // Program interruptions.
 const OPERATION: u32 = 1;
 const PRIVILEGED: u32 = 2;
 const SEGMENT: u32 = 0x10;
 
-/// Where the core writes which address could not be translated.
-const TRANSLATION: u64 = 0xa8;
+/// The number by which the board is told of control register 0 (`translator/loop.c`).
+const CONTROL_0: u32 = 0xb700;
 
 const CODE: u64 = 0x1_0000;
 const SEGMENTS: u64 = 0x2_4000;
@@ -48,13 +45,15 @@ const END: [u8; 2] = [0, 2];
 struct Bench {
     ram: Ram,
     core: Core<Witness>,
+    /// What the last run has written of registers that the board has.
+    written: Option<(u32, u64)>,
 }
 
 impl Bench {
     fn new() -> Result<Bench, String> {
         let ram = Ram::at(0, 4 << 20, ByteOrder::Big).ok_or("the host has no memory for the self-check")?;
         let core = Core::new(&CORE, &ram)?;
-        Ok(Bench { ram, core })
+        Ok(Bench { ram, core, written: None })
     }
 
     /// Runs this code and what ends it under such a mask, up to the first exception: which, and where.
@@ -67,6 +66,7 @@ impl Bench {
         cpu.set_pc(CODE);
         let mut witness = Witness { stops: true, ..Witness::default() };
         self.core.run(&mut witness);
+        self.written = witness.written;
         witness.last
     }
 
@@ -125,6 +125,9 @@ fn check() -> Result<(), String> {
     check_prefix(&mut bench)?;
     check_translation(&mut bench)?;
     check_left_to_us(&mut bench)?;
+    check_executed(&mut bench)?;
+    check_control(&mut bench)?;
+    check_low_protection(&mut bench)?;
     // aghi %r1,1; j back.
     bench.ram.write(CODE, &[ADD_1, [0xa7, 0xf4, 0xff, 0xfe]].concat());
     drop_translations(bench.core.handle(), &bench.ram, CODE, 8);
@@ -254,6 +257,71 @@ fn check_left_to_us(bench: &mut Bench) -> Result<(), String> {
     Ok(())
 }
 
+/// What EXECUTE executes is left to us as well: at EXECUTE, with the instruction in the state.
+fn check_executed(bench: &mut Bench) -> Result<(), String> {
+    const TARGET: u64 = 0x3_8000;
+    const STCK: [u8; 4] = [0xb2, 0x05, 0x30, 0];
+    bench.ram.write(TARGET, &STCK);
+    bench.set_general(RegisterS390X::R5, TARGET);
+    // ex %r0,0(%r5)
+    let last = bench.run(WIDE, &[&ADD_1, &[0x44, 0, 0x50, 0]]);
+    let executed = bench.core.handle().live64(EXECUTED);
+    bench.core.stopped().set_live64(EXECUTED, 0);
+    let expected = u64::from(u32::from_be_bytes(STCK)) << 32 | 4;
+    if (last, executed) != (Some((Some(LEFT_TO_US), CODE + 4)), expected) {
+        return Err(unfit("how what EXECUTE executes is left to us"));
+    }
+    Ok(())
+}
+
+/// Who loads control register 0 tells of it, and nobody else.
+fn check_control(bench: &mut Bench) -> Result<(), String> {
+    const PLACE: u64 = 0x3_9000;
+    let before = bench.core.handle().live64(CONTROL);
+    bench.set_general(RegisterS390X::R3, PLACE);
+    for register in 0..16 {
+        bench.ram.write(PLACE + 8 * register, &before.to_be_bytes());
+    }
+    let low = before & !0xffff_ffff | before >> 32;
+    #[rustfmt::skip]
+    let cases: [(&str, &[u8], Option<u64>); 5] = [
+        ("lctlg %c0,%c0",   &[0xeb, 0x00, 0x30, 0, 0, 0x2f], Some(before)),
+        ("lctlg %c12,%c2",  &[0xeb, 0xc2, 0x30, 0, 0, 0x2f], Some(before)),
+        ("stctg %c0,%c0",   &[0xeb, 0x00, 0x30, 0, 0, 0x25], None),
+        ("lctlg %c2,%c3",   &[0xeb, 0x23, 0x30, 0, 0, 0x2f], None),
+        ("lctl %c0,%c0",    &[0xb7, 0x00, 0x30, 0],          Some(low)),
+    ];
+    for (name, code, expected) in cases {
+        bench.run(WIDE, &[code]);
+        if bench.written != expected.map(|value| (CONTROL_0, value)) {
+            return Err(unfit(&format!("that the board is told of control register 0 ({name})")));
+        }
+    }
+    bench.core.stopped().set_live64(CONTROL, before);
+    Ok(())
+}
+
+/// Of the first page half a KiB is protected and no more, however a store lies in it.
+fn check_low_protection(bench: &mut Bench) -> Result<(), String> {
+    const PROTECTION: u32 = 4;
+    const PROTECTS: u64 = 1 << 28;
+    let before = bench.core.handle().live64(CONTROL);
+    bench.core.stopped().set_live64(CONTROL, before | PROTECTS);
+    for (place, is_refused) in [(0x3ac, false), (0x1f8, true), (0x1fc, true), (0x200, false), (0x13fc, false), (0x11fe, true)] {
+        bench.core.flush_tlb();
+        bench.set_general(RegisterS390X::R5, place);
+        // stg %r1,0(%r5)
+        let last = bench.run(WIDE, &[&[0xe3, 0x10, 0x50, 0, 0, 0x24]]);
+        let refused = last == Some((Some(PROGRAM), CODE)) && bench.program().0 == PROTECTION;
+        if refused != is_refused {
+            return Err(unfit(&format!("the protection of the lowest bytes at {place:#x}")));
+        }
+    }
+    bench.core.stopped().set_live64(CONTROL, before);
+    bench.core.flush_tlb();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,10 +350,10 @@ mod tests {
                 let last = bench.run(WIDE, &[bytes]);
                 assert_eq!(last, Some((Some(PROGRAM), CODE + bytes.len() as u64)), "{what}");
                 let handle = bench.core.handle();
-                let condition = state::get(&handle, abi::CC);
+                let condition = state::get(&handle, abi::CC, 0);
                 assert_eq!(condition, handle.read(RegisterS390X::PSWM) >> 44 & 3, "{what} of {one:#x} and {other:#x}");
-                assert_eq!(state::get(&handle, abi::MASK), WIDE, "{what}");
-                assert_eq!(state::get(&handle, Reg(2)), other, "{what}");
+                assert_eq!(state::get(&handle, abi::MASK, 0), WIDE, "{what}");
+                assert_eq!(state::get(&handle, Reg(2), 0), other, "{what}");
                 seen[condition as usize] = true;
             }
         }

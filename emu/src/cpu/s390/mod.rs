@@ -1,5 +1,72 @@
-//! z/Architecture: the core, where it keeps its state, and the proof that both do what they are used for.
+//! z/Architecture: the same rooms as every ISA, and `left.rs` for the instructions that the core leaves to us.
 
+pub mod boot;
 pub mod check;
 pub mod core;
+pub mod deliver;
+pub mod left;
+pub mod named;
+pub mod paging;
 pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::moment::Moments;
+use super::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+
+/// In 64-bit mode.
+pub static S390X: Model = Model {
+    arch: Arch::S390x,
+    choices: &[Choice::of("z", &core::CORE)],
+    usual: |_| "z",
+    self_check: check::self_check,
+    exceptions: Exceptions {
+        arrived: trap::trap,
+        arrived_invalid: trap::invalid,
+        system_call: Some(trap::CALL),
+        stepping: trap::stepping,
+        step: |_| Exception { detail: 2, ..Exception::of(trap::RECORDED) },
+        deliver: deliver::deliver,
+        forget: |cpu, _, ram, exception, before| window::forget(&cpu.handle(), ram, exception, before),
+        fault_address: window::fault_address,
+    },
+    interrupts: Interrupts {
+        can_be_taken: trap::can_be_interrupted,
+        are_off: trap::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        wake_though_off: false,
+    },
+    translate: paging::translate,
+    window: Window {
+        start: window::start,
+        most: window::WINDOW_MOST,
+        table_bytes: window::table_bytes,
+        prepare: window::prepare,
+        clear: |_, _, _| (),
+        show: window::show_window,
+        hide: window::hide_window,
+        tables_in_force: Some(window::tables_in_force),
+        missed: window::missed,
+    },
+    entry: Entry { table_bytes: 0, enter: boot::enter },
+    registers: Registers {
+        pc: Handle::pc,
+        saved_pc: state::saved_pc,
+        in_kernel: trap::in_kernel,
+        get: state::get,
+        set: state::set,
+        dump: state::dump,
+    },
+    tasks: Tasks {
+        // The lowcore is seen at 0, whichever CPU looks.
+        moments: Moments { count_by_code: tasks::count_by_code, own_data: |_| 0, count: (4, Some(31)), need_resched: 2 },
+        current: tasks::current,
+        by_code: tasks::by_code,
+    },
+    instructions: Instructions { left: left::left, ..Instructions::NONE },
+    firmware: Firmware::NONE,
+    named: named::NAMED,
+};

@@ -33,14 +33,14 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         usual: |_| "amd",
         self_check: check::self_check,
         exceptions: Exceptions {
-            arrived: trap::trap::<LONG>,
+            arrived: |cpu, image, _, vector| trap::trap::<LONG>(cpu, image, vector),
             arrived_invalid: trap::invalid::<LONG>,
             system_call: None,
             stepping: trap::stepping,
             step: trap::step,
             deliver: deliver::deliver::<LONG>,
-            forget: window::forget,
-            fault_address: window::fault_address,
+            forget: |cpu, image, _, exception, before| window::forget(cpu, image, exception, before),
+            fault_address: |handle, _| window::fault_address(handle),
         },
         interrupts: Interrupts {
             can_be_taken: trap::interruptible,

@@ -179,6 +179,35 @@ static void move_to_end(TCGContext *s, TCGOp *before, TCGOp *last)
     } while (op != last);
 }
 
+#if defined(TARGET_PPC) || defined(TARGET_S390X)
+/* Calls a function of ours with the state, the machine, the address of the instruction and another number. */
+static void call_ours_with(TCGContext *s, void *function, const char *name, struct trapline_machine *machine, uint64_t pc, uint64_t number)
+{
+    TCGv_i64 arguments[3];
+    TCGTemp *all[4];
+
+    if (g_hash_table_lookup(s->helper_table, function) == NULL) {
+        struct helper *own = g_malloc(sizeof(*own));
+        *own = (struct helper){
+            function, g_strdup(name), 0, dh_sizemask(void, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2) | dh_sizemask(i64, 3) | dh_sizemask(i64, 4),
+        };
+        g_hash_table_insert(s->helper_table, function, own);
+        g_hash_table_insert(s->custom_helper_infos, function, own);
+    }
+    arguments[0] = tcg_const_i64(s, (uintptr_t)machine);
+    arguments[1] = tcg_const_i64(s, pc);
+    arguments[2] = tcg_const_i64(s, number);
+    all[0] = tcgv_ptr_temp(s, s->cpu_env);
+    for (int n = 0; n < 3; n++) {
+        all[n + 1] = tcgv_i64_temp(s, arguments[n]);
+    }
+    tcg_gen_callN(s, function, NULL, 4, all);
+    for (int n = 0; n < 3; n++) {
+        tcg_temp_free_i64(s, arguments[n]);
+    }
+}
+#endif
+
 #if defined(TARGET_PPC)
 /*
  * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a number, or sets the
@@ -217,33 +246,6 @@ static void answer_before(CPUPPCState *env, uint64_t machine, uint64_t pc, uint6
     }
 }
 
-static void call_before(TCGContext *s, struct trapline_machine *machine, uint64_t pc, uint32_t word)
-{
-    void *key = (void *)(uintptr_t)answer_before;
-    TCGv_i64 arguments[3];
-    TCGTemp *all[4];
-
-    if (g_hash_table_lookup(s->helper_table, key) == NULL) {
-        struct helper *own = g_malloc(sizeof(*own));
-        *own = (struct helper){
-            key, g_strdup("answer_before"), 0, dh_sizemask(void, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2) | dh_sizemask(i64, 3) | dh_sizemask(i64, 4),
-        };
-        g_hash_table_insert(s->helper_table, key, own);
-        g_hash_table_insert(s->custom_helper_infos, key, own);
-    }
-    arguments[0] = tcg_const_i64(s, (uintptr_t)machine);
-    arguments[1] = tcg_const_i64(s, pc);
-    arguments[2] = tcg_const_i64(s, word);
-    all[0] = tcgv_ptr_temp(s, s->cpu_env);
-    for (int n = 0; n < 3; n++) {
-        all[n + 1] = tcgv_i64_temp(s, arguments[n]);
-    }
-    tcg_gen_callN(s, key, NULL, 4, all);
-    for (int n = 0; n < 3; n++) {
-        tcg_temp_free_i64(s, arguments[n]);
-    }
-}
-
 #if defined(TARGET_PPC64)
 /* By the number of the register that the hint names three times; 0: none of these, or not the user's to set. */
 static unsigned priority(CPUPPCState *env, unsigned register_number)
@@ -278,7 +280,7 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
         word = bswap32(word);
     }
     if ((IS_READ(word) || IS_WRITE(word)) && is_answered(NUMBER_OF(word))) {
-        call_before(s, machine, db->pc_next, word);
+        call_ours_with(s, (void *)(uintptr_t)answer_before, "answer_before", machine, db->pc_next, word);
         return false;
     }
 #if defined(TARGET_PPC64)
@@ -287,7 +289,7 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
         return false;
     }
     if (IS_RANDOM(word)) {
-        call_before(s, machine, db->pc_next, word);
+        call_ours_with(s, (void *)(uintptr_t)answer_before, "answer_before", machine, db->pc_next, word);
         return true;
     }
     if (IS_HINT(word) && (word >> 21 & 31) == (word >> 16 & 31) && (word >> 21 & 31) == (word >> 11 & 31) && (word >> 21 & 31) != 0) {
@@ -320,17 +322,28 @@ static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPU
 #ifdef TARGET_S390X
 #define LEFT_TO_US 0x100
 
+/*
+ * What EXECUTE executes is a block of its own, at the address of EXECUTE, and stands in a word of the state: its bytes, and in the last four
+ * bits the length of EXECUTE. It is a part of that instruction: it counts nothing, and nothing is taken or stopped in front of it.
+ */
+static uint64_t executed(const TranslationBlock *tb)
+{
+    return tb->cs_base;
+}
+
+/* The first two bytes of the instruction that comes next. */
+static unsigned next_code(DisasContextBase *db, CPUState *cpu)
+{
+    uint64_t instead = executed(db->tb);
+    return instead ? instead >> 48 : cpu_lduw_code(cpu->env_ptr, db->pc_next);
+}
+
 /* Bytes of the instruction, if it is one of these; 0 if the library does it, or refuses it to a user's program. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
     int supervisor = db->tb->flags & FLAG_MASK_PSTATE ? 0 : 4;
-    unsigned code;
+    unsigned code = next_code(db, cpu);
 
-    /* What EXECUTE executes is not what stands here. */
-    if (db->tb->cs_base) {
-        return 0;
-    }
-    code = cpu_lduw_code(cpu->env_ptr, db->pc_next);
     switch (code >> 8) {
     case 0x82: /* LPSW */
     case 0x83: /* DIAGNOSE */
@@ -394,7 +407,55 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
     db->pc_next += length;
     db->is_jmp = DISAS_NORETURN;
 }
+
+/*
+ * Which interrupts are let in says control register 0, too, and the board decides which of them it asks for: so it is told when one of the two
+ * instructions that load control registers has loaded this one.
+ */
+#define CONTROL_0 0xb700
+
+static bool loads_control_0(DisasContextBase *db, CPUState *cpu)
+{
+    unsigned code = next_code(db, cpu), first = code >> 4 & 0xf, last = code & 0xf, low = 0x2f;
+
+    if (db->tb->flags & FLAG_MASK_PSTATE || (code >> 8 != 0xb7 && code >> 8 != 0xeb)) {
+        return false;
+    }
+    if (code >> 8 == 0xeb && !executed(db->tb)) {
+        low = cpu_lduw_code(cpu->env_ptr, db->pc_next + 4) & 0xff;
+    } else if (code >> 8 == 0xeb) {
+        low = executed(db->tb) >> 16 & 0xff;
+    }
+    return low == 0x2f && (first == 0 || first > last);
+}
+
+static void control_0_loaded(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
+{
+    struct trapline_machine *from = (struct trapline_machine *)(uintptr_t)machine;
+
+    env->psw.addr = pc;
+    from->register_out(from, (uint32_t)number, env->cregs[0]);
+}
+
+static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, uint64_t pc)
+{
+    call_ours_with(s, (void *)(uintptr_t)control_0_loaded, "control_0_loaded", machine, pc, CONTROL_0);
+}
 #else
+static uint64_t executed(const TranslationBlock *tb)
+{
+    return 0;
+}
+
+static bool loads_control_0(DisasContextBase *db, CPUState *cpu)
+{
+    return false;
+}
+
+static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, uint64_t pc)
+{
+}
+
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
     return 0;
@@ -419,10 +480,14 @@ static bool is_full(TCGContext *s)
 static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, struct trapline_machine *machine)
 {
     struct uc_struct *uc = cpu->uc;
+    uint64_t pc;
+    bool tells;
     int left;
 
     ops->tb_start(db, cpu);
     do {
+        pc = db->pc_next;
+        tells = machine && loads_control_0(db, cpu);
         db->num_insns++;
         ops->insn_start(db, cpu);
         /* The guest's own debug registers: the instruction's translation may be the exception. */
@@ -452,6 +517,9 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         } else
 #endif
             ops->translate_insn(db, cpu);
+        if (tells && db->is_jmp != DISAS_NORETURN) {
+            tell_of_control_0(uc->tcg_ctx, machine, pc);
+        }
         if (db->is_jmp == DISAS_NEXT && (is_full(uc->tcg_ctx) || db->num_insns >= db->max_insns)) {
             db->is_jmp = DISAS_TOO_MANY;
         }
@@ -468,7 +536,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     TCGContext *s = uc->tcg_ctx;
     struct trapline_machine *machine = machine_of(uc);
     TCGLabel *slow, *body, *leave;
-    TCGOp *told, *counted = NULL, *branch = NULL, *slow_end = NULL;
+    TCGOp *told = NULL, *counted = NULL, *branch = NULL, *slow_end = NULL;
     TCGv_i64 count;
 
     *db = (DisasContextBase){
@@ -492,10 +560,12 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     uc->memory_mapping = mapping_of;
     drop_checks(s);
     leave = gen_new_label(s);
-    if (max_insns == 1) {
+    if (max_insns == 1 && !executed(tb)) {
         cut_short(s, tb->pc);
     }
-    if (machine->always_wants(machine, tb->pc)) {
+    if (executed(tb)) {
+        /* Neither counted nor told. */
+    } else if (machine->always_wants(machine, tb->pc)) {
         told = call(s, ops, db, cpu, leave);
     } else {
         slow = gen_new_label(s);
@@ -517,7 +587,9 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
 #ifdef TARGET_AARCH64
     ask_less(s, machine);
 #endif
-    told->args[1] = tb->size;
+    if (told) {
+        told->args[1] = tb->size;
+    }
     if (counted) {
         counted->args[1] = tb->size;
         move_to_end(s, branch, slow_end);

@@ -1,0 +1,269 @@
+//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the clocks of one CPU. There is no
+//! channel and no other CPU, and whoever asks for one is told so. The machine ends with the level for a status that its system has said it has.
+//!
+//! A kernel's file is entered as if a loader had put it to the start of memory (arch/s390/boot/head.S): what it is told stands in words
+//! of the file itself.
+
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};
+use crate::clock::Ticks;
+use crate::config::Config;
+use crate::devices::sclp::{SIGNAL, Sclp};
+use crate::devices::tod::Clocks;
+use crate::error::MachineError;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use crate::devices::tod::{COMPARATOR, TIME_OF_DAY, TIMER};
+
+const MIB: u64 = 1 << 20;
+
+/// The board.
+pub static SPEC: Spec = Spec {
+    name: "s390ccw",
+    ram_start: 0,
+    ram: 512 * MIB,
+    least_ram: 128 * MIB,
+    most_ram: 1536 * MIB,
+    cpus: 1,
+    ends: Some(ENDS),
+    boot,
+    devices: |_, ram| Box::new(S390Ccw::new(ram)),
+};
+
+/// What a shell does last, with the status in a variable of that name.
+const ENDS: &str = "\
+printf %x $status > /sys/firmware/cpi/system_level
+echo 1 > /sys/firmware/cpi/set
+reboot -f
+";
+
+/// What a loader tells a kernel: where its first file system lies, how long that is, and the command line.
+const INITRD_START: u64 = 0x1_0408;
+const INITRD_BYTES: u64 = 0x1_0410;
+const COMMAND_LINE: u64 = 0x1_0480;
+/// The longest command line that every kernel takes, its end included.
+const COMMAND_LINE_BYTES: usize = 896;
+/// From the end of RAM on downwards; what a kernel's own decompressor uses lies far below.
+const INITRD_ALIGNMENT: u64 = MIB;
+
+fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
+    if config.command_line.len() >= COMMAND_LINE_BYTES {
+        let (has, takes) = (config.command_line.len(), COMMAND_LINE_BYTES - 1);
+        return Err(MachineError::Config(format!("the command line has {has} bytes, Linux takes {takes}")));
+    }
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    let at = ram.saturating_sub(initrd.len() as u64) / INITRD_ALIGNMENT * INITRD_ALIGNMENT;
+    if at < kernel_end {
+        let bytes = initrd.len();
+        return Err(MachineError::Config(format!(
+            "an initial file system of {bytes} bytes has no room behind the kernel, which ends at {kernel_end:#x} of {ram:#x} bytes of RAM"
+        )));
+    }
+    let mut pieces = vec![(COMMAND_LINE, [config.command_line.as_bytes(), &[0]].concat())];
+    if !initrd.is_empty() {
+        pieces.push((INITRD_START, at.to_be_bytes().to_vec()));
+        pieces.push((INITRD_BYTES, (initrd.len() as u64).to_be_bytes().to_vec()));
+        pieces.push((at, initrd.to_vec()));
+    }
+    Ok(Boot { pieces, info: 0 })
+}
+
+/// Operation codes of calls that are answered here, the first of a call's arguments (`cpu/s390/left.rs`).
+pub mod call {
+    /// The service processor: a command, and where its block is.
+    pub const SERVICE: u64 = 0xb220;
+    /// A signal to a CPU: the order, the CPU.
+    pub const SIGNAL: u64 = 0xae00;
+    /// The machine is to begin anew, or to tell how it did: what is asked for.
+    pub const RESTART: u64 = 0x8308;
+}
+
+// What a call gives back: a condition code, and of a signal the status with it.
+const ACCEPTED: u64 = 0;
+const STATUS_STORED: u64 = 1;
+const NOT_THERE: u64 = 3;
+const INVALID_ORDER: u64 = 2;
+/// There is nothing to tell of how the machine has begun.
+const NOT_AVAILABLE: u64 = 0x102;
+
+/// Orders to CPUs.
+mod order {
+    pub const SENSE: u64 = 0x01;
+    pub const EXTERNAL_CALL: u64 = 0x02;
+    pub const EMERGENCY: u64 = 0x03;
+    pub const STOP: u64 = 0x05;
+    pub const STOP_AND_STORE_STATUS: u64 = 0x09;
+    pub const SET_ARCHITECTURE: u64 = 0x12;
+    pub const SENSE_RUNNING: u64 = 0x15;
+}
+
+/// Up to this one a restart is asked for.
+const LAST_RESTART: u64 = 4;
+
+/// The board's state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S390Ccw {
+    clocks: Clocks,
+    service: Sclp,
+    /// The time when it was last here.
+    now: Ticks,
+    off: bool,
+}
+
+impl S390Ccw {
+    fn new(ram: u64) -> S390Ccw {
+        S390Ccw { clocks: Clocks::default(), service: Sclp::with_ram(ram), now: 0, off: false }
+    }
+
+    fn signal(&mut self, order: u64, cpu: u64) -> [u64; 2] {
+        match order {
+            order::SET_ARCHITECTURE => [ACCEPTED, 0],
+            _ if cpu & 0xffff != 0 => [NOT_THERE, 0],
+            order::STOP | order::STOP_AND_STORE_STATUS => {
+                self.off = true;
+                [ACCEPTED, 0]
+            }
+            order::SENSE | order::SENSE_RUNNING | order::EXTERNAL_CALL | order::EMERGENCY => [ACCEPTED, 0],
+            _ => [STATUS_STORED, INVALID_ORDER],
+        }
+    }
+
+    fn service_asks(&self) -> bool {
+        self.service.asks() && self.clocks.lets_in(SIGNAL.1)
+    }
+}
+
+impl Board for S390Ccw {
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        self.clocks.read(register, at.now)
+    }
+
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        self.now = at.now;
+        self.clocks.write(register, value, at.now)
+    }
+
+    /// A block of the service processor's that is not in memory is none.
+    fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
+        match *call.arguments {
+            [call::SERVICE, command, block] => match self.service.command(command as u32, block, call.memory, at.now) {
+                Ok(true) => vec![ACCEPTED],
+                _ => vec![NOT_THERE],
+            },
+            [call::SIGNAL, order, cpu] => self.signal(order, cpu).to_vec(),
+            [call::RESTART, what] => {
+                self.off |= what <= LAST_RESTART;
+                vec![NOT_AVAILABLE]
+            }
+            _ => vec![NOT_THERE],
+        }
+    }
+
+    fn advance(&mut self, at: At) {
+        self.now = at.now;
+        self.service.advance(at.now);
+    }
+
+    fn next_event(&self, _cpu: usize) -> Option<Ticks> {
+        [self.clocks.next_event(self.now), self.service.next_event()].into_iter().flatten().min()
+    }
+
+    fn pending(&self, _cpu: usize) -> Option<Ticks> {
+        (self.clocks.asks(self.now).is_some() || self.service_asks()).then_some(self.now)
+    }
+
+    /// The clocks go on asking until they are set.
+    fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
+        if let Some(number) = self.clocks.asks(self.now) {
+            return Some(Interrupt::of(number));
+        }
+        let parameter = if self.service_asks() { self.service.take() } else { None };
+        parameter.map(|parameter| Interrupt { number: SIGNAL.0, detail: parameter.into() })
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        self.service.take_console()
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.service.typed().send(bytes);
+    }
+
+    fn unread_input(&self) -> usize {
+        self.service.unread()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.service.typed().end();
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.off.then_some(self.service.level() as u8)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = S390Ccw::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if devices.now >= LAST_TIME || devices.service.ram() != self.service.ram() {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::tod::{BY_TIMER, CONTROL_0};
+    use trapline_isa::mem::{ByteOrder, Fault, Memory};
+
+    struct NoMemory;
+
+    impl Memory for NoMemory {
+        fn order(&self) -> ByteOrder {
+            ByteOrder::Big
+        }
+        fn read(&mut self, address: u64, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { address, write: false })
+        }
+        fn write(&mut self, address: u64, _: &[u8]) -> Result<(), Fault> {
+            Err(Fault { address, write: true })
+        }
+    }
+
+    fn call(board: &mut S390Ccw, arguments: &[u64]) -> Vec<u64> {
+        board.firmware_call(At { cpu: 0, now: 5 }, FirmwareCall { arguments, memory: &mut NoMemory })
+    }
+
+    #[test]
+    fn the_timer_asks_until_it_is_set_and_only_while_it_is_let_in() {
+        let mut board = S390Ccw::new(SPEC.ram);
+        let at = At { cpu: 0, now: 1000 };
+        board.advance(at);
+        assert!(board.register_write(at, TIMER, u64::MAX) && board.pending(0).is_none());
+        board.register_write(at, CONTROL_0, BY_TIMER.1);
+        assert_eq!(board.pending(0), Some(1000));
+        assert_eq!([board.acknowledge(0), board.acknowledge(0)], [Some(Interrupt::of(BY_TIMER.0)); 2]);
+        board.register_write(at, TIMER, i64::MAX as u64);
+        assert_eq!((board.pending(0), board.acknowledge(0)), (None, None));
+        assert_eq!(board.register_read(at, TIME_OF_DAY), Some(crate::devices::tod::time_of_day(1000)));
+    }
+
+    #[test]
+    fn other_cpus_are_not_there_and_the_last_one_that_stops_ends_the_run() {
+        let mut board = S390Ccw::new(SPEC.ram);
+        assert_eq!(call(&mut board, &[call::SIGNAL, order::SENSE, 1]), [NOT_THERE, 0]);
+        assert_eq!(call(&mut board, &[call::SIGNAL, 0x77, 0]), [STATUS_STORED, INVALID_ORDER]);
+        assert_eq!(call(&mut board, &[call::SERVICE, 0x2_0001, 0x9000]), [NOT_THERE], "no such memory");
+        assert_eq!(call(&mut board, &[call::RESTART, 6]), [NOT_AVAILABLE]);
+        assert_eq!(board.power_off(), None);
+        assert_eq!(call(&mut board, &[call::SIGNAL, order::STOP, 0]), [ACCEPTED, 0]);
+        assert_eq!(board.power_off(), Some(0));
+    }
+}

@@ -1,0 +1,78 @@
+//! Gives an exception or interrupt to the guest as the CPU would: what it is goes to the lowcore, and the PSW is exchanged there.
+
+use super::paging::PREFIXED;
+use super::state::{LETS_ANY_IN, PREFIX, RECORDED, RECORDED_ADDRESS, WAITS, is_sound, set_psw};
+use super::trap::{self, CALL, is_nullifying};
+use crate::cpu::{Exception, Shutdown};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::CoreState;
+use unicorn_engine_sys::RegisterS390X;
+
+// Places in the lowcore.
+const EXTERNAL_PARAMETER: u64 = 0x80;
+const EXTERNAL_CODE: u64 = 0x86;
+const CALL_WHAT: u64 = 0x88;
+const PROGRAM_WHAT: u64 = 0x8c;
+const RECORDED_WHY: u64 = 0x96;
+const RECORDED_WHERE: u64 = 0x98;
+/// The branch that led here. What the core says of it is not the same with probes and without.
+const LAST_BRANCH: u64 = 0x110;
+
+/// Where the old PSW goes to, and the new one comes from.
+struct Swap {
+    old: u64,
+    new: u64,
+}
+
+const EXTERNAL: Swap = Swap { old: 0x130, new: 0x1b0 };
+const SYSTEM_CALL: Swap = Swap { old: 0x140, new: 0x1c0 };
+const PROGRAM: Swap = Swap { old: 0x150, new: 0x1d0 };
+
+/// Delivers. A program interruption's detail is the length of the instruction, an interrupt's its parameter.
+pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
+    let lowcore = cpu.handle().live64(PREFIX);
+    if !ram.holds(lowcore, PREFIXED as usize) {
+        return Err(Shutdown {
+            why: format!("the CPU's own page at {lowcore:#x} is not in memory, and nothing can be delivered"),
+        });
+    }
+    let half = |at: u64, value: u32| ram.write(lowcore + at, &(value as u16).to_be_bytes());
+    let length = exception.detail;
+    let (swap, back) = if exception.external {
+        ram.set_word(lowcore + EXTERNAL_PARAMETER, exception.detail, 4);
+        ram.set_word(lowcore + EXTERNAL_CODE - 2, exception.vector.into(), 4);
+        (EXTERNAL, resume)
+    } else if exception.vector == CALL {
+        let number = cpu.handle().live32(super::state::CALL_NUMBER) & 0xff;
+        ram.set_word(lowcore + CALL_WHAT, length << 16 | u64::from(number), 4);
+        (SYSTEM_CALL, resume)
+    } else {
+        ram.set_word(lowcore + PROGRAM_WHAT, length << 16 | u64::from(exception.vector), 4);
+        ram.set_word(lowcore + LAST_BRANCH, 0, 8);
+        if exception.vector == trap::RECORDED {
+            half(RECORDED_WHY, cpu.handle().live32(RECORDED) & 0xffff);
+            ram.set_word(lowcore + RECORDED_WHERE, cpu.handle().live64(RECORDED_ADDRESS), 8);
+            cpu.set_live32(RECORDED, cpu.handle().live32(RECORDED) & !0xffff);
+        }
+        let is_done = exception.vector == trap::RECORDED || is_nullifying(exception.vector) || exception.fetch;
+        (PROGRAM, if is_done { resume } else { resume.wrapping_add(length) })
+    };
+    let old = cpu.handle().read(RegisterS390X::PSWM);
+    ram.set_word(lowcore + swap.old, old, 8);
+    ram.set_word(lowcore + swap.old + 8, back, 8);
+    let [mask, address] = [0, 8].map(|at| ram.word64(lowcore + swap.new + at));
+    let why = if !is_sound(mask) {
+        format!("the PSW {mask:016x} {address:016x} of its handler is none")
+    } else if mask & WAITS != 0 {
+        let what = if mask & LETS_ANY_IN == 0 { "stops the CPU" } else { "waits" };
+        format!("the PSW {mask:016x} {address:016x} of its handler {what}")
+    } else if (mask, address) == (old, resume) {
+        format!("its handler begins at {address:#x}, which has raised it")
+    } else {
+        set_psw(cpu, mask, address);
+        return Ok(());
+    };
+    let what = if exception.external { "interrupt" } else { "exception" };
+    Err(Shutdown { why: format!("{what} {:#x} at {resume:#x} cannot be delivered: {why}", exception.vector) })
+}

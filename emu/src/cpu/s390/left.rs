@@ -1,0 +1,475 @@
+//! Instructions that the core leaves to us: clocks, the service processor, channels, other CPUs, what the machine has, and the PSWs that wait.
+//!
+//! They are done here, or refused as the CPU refuses them, with nothing done. What is asked of the board is in `boards/s390ccw.rs`; a board
+//! without an answer has none of these.
+
+use super::paging::{self, PROTECTION, Space, absolute, wrapped};
+use super::state::{self, CONTROL, EXECUTED, LETS_ANY_IN, MASK, PREFIX, WAITS, is_sound, set_psw};
+use super::window::TRANSLATION;
+use crate::boards::s390ccw::{COMPARATOR, TIME_OF_DAY, TIMER, call};
+use crate::boards::{At, Board, FirmwareCall};
+use crate::cpu::{Exception, Left};
+use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::ram::{Physical, Ram};
+use trapline_isa::regs::Reg;
+use trapline_isa::s390::abi::{CC, r};
+
+/// The instruction has operands that it cannot have.
+const SPECIFICATION: u32 = 6;
+
+/// What the CPU offers, by the numbers of the list that STFLE stores: what Linux cannot do without, and what the core does. Not among them:
+/// random numbers and ciphers, large pages, vectors.
+const FACILITIES: &[usize] =
+    &[0, 1, 2, 3, 4, 7, 9, 16, 18, 19, 21, 22, 24, 25, 27, 30, 31, 32, 33, 34, 35, 37, 40, 41, 45, 49, 51, 52, 53, 75];
+const FACILITY_BYTES: usize = 16;
+
+/// The machine's type, in the words of STIDP and, as text, of STSI.
+const MACHINE: u64 = 0x8561_0000;
+const MACHINE_TEXT: &str = "8561";
+
+/// What the answer to a request for channels says: there is no such command.
+const NO_SUCH_COMMAND: [u8; 8] = [0, 8, 0, 4, 0, 0, 0, 0];
+
+/// Why an instruction was not done.
+enum Not {
+    Raises(u32),
+    Dead(String),
+}
+
+impl From<u32> for Not {
+    fn from(code: u32) -> Not {
+        Not::Raises(code)
+    }
+}
+
+/// How it went on.
+enum How {
+    Next,
+    ReadTheClock,
+    Went { waits: bool },
+}
+
+/// Does the instruction at the pc.
+pub fn left(cpu: &TrapContext, ram: &Ram, board: &mut dyn Board, at: At) -> Left {
+    let handle = cpu.handle();
+    let pc = handle.pc();
+    let mut doing = Doing { cpu, handle, ram, board, at, space: paging::space(&handle), bytes: [0; 6] };
+    let executed = handle.live64(EXECUTED);
+    let length = if executed == 0 {
+        match doing.fetch(pc) {
+            Ok(length) => length,
+            Err(_) => return Left::Dead(format!("the instruction at {pc:#x} runs and cannot be read")),
+        }
+    } else {
+        cpu.set_live64(EXECUTED, 0);
+        doing.bytes = executed.to_be_bytes()[..6].try_into().unwrap_or_default();
+        executed & 15
+    };
+    match doing.instruction() {
+        Ok(How::Next) => Left::Done { length, reads_clock: false },
+        Ok(How::ReadTheClock) => Left::Done { length, reads_clock: true },
+        Ok(How::Went { waits }) => Left::Went { length, waits },
+        Err(Not::Raises(code)) => Left::Raises(Exception { detail: length, ..Exception::of(code) }),
+        Err(Not::Dead(why)) => Left::Dead(why),
+    }
+}
+
+struct Doing<'a> {
+    cpu: &'a TrapContext,
+    handle: Handle,
+    ram: &'a Ram,
+    board: &'a mut dyn Board,
+    at: At,
+    space: Space,
+    bytes: [u8; 6],
+}
+
+impl Doing<'_> {
+    fn fetch(&mut self, pc: u64) -> Result<u64, u32> {
+        let mut bytes = [0; 6];
+        self.read(pc, &mut bytes[..2])?;
+        let length = match bytes[0] >> 6 {
+            0 => 2,
+            1 | 2 => 4,
+            _ => 6,
+        };
+        self.read(pc.wrapping_add(2), &mut bytes[2..length])?;
+        self.bytes = bytes;
+        Ok(length as u64)
+    }
+
+    fn instruction(&mut self) -> Result<How, Not> {
+        let code = match self.bytes {
+            [0xb2, second, ..] => 0xb200 | u16::from(second),
+            [0xc8, second, ..] => 0xc800 | u16::from(second & 15),
+            [first, ..] => u16::from(first) << 8,
+        };
+        match code {
+            0x8200 => return self.load_psw(8),
+            0xb2b2 => return self.load_psw(16),
+            0x8300 => self.diagnose()?,
+            0xae00 => self.signal()?,
+            // STIDP, STAP
+            0xb202 => self.store_aligned(MACHINE)?,
+            0xb212 => {
+                let number = (self.at.cpu as u16).to_be_bytes();
+                self.store(self.operand(), &number)?;
+            }
+            // SCK: nobody may.
+            0xb204 => self.set(CC, 1),
+            0xb205 | 0xb27c => return self.store_clock(8),
+            0xb278 => return self.store_clock(16),
+            // SCKC, STCKC, SPT, STPT
+            0xb206 => self.load_register(COMPARATOR)?,
+            0xb207 => {
+                let value = self.register(COMPARATOR);
+                self.store_aligned(value)?;
+            }
+            0xb208 => self.load_register(TIMER)?,
+            0xb209 => {
+                let value = self.register(TIMER);
+                self.store_aligned(value)?;
+                return Ok(How::ReadTheClock);
+            }
+            0xc801 => return self.extract_time(),
+            0xb220 => self.service()?,
+            0xb27d => self.store_information()?,
+            0xb2b0 => self.store_facilities()?,
+            0xb2b1 => {
+                self.ram.write(self.handle.live64(PREFIX) + 0xc8, &facilities()[..4]);
+            }
+            _ => self.channel(code)?,
+        }
+        Ok(How::Next)
+    }
+
+    /// What asks for channels learns that there are none.
+    fn channel(&mut self, code: u16) -> Result<(), Not> {
+        match code {
+            // TPI, STCRW: nothing has happened. SAL, SCHM, STCPS: there is nothing to set or tell.
+            0xb236 => self.set(CC, 0),
+            0xb239 => {
+                self.store(self.operand(), &[0; 4])?;
+                self.set(CC, 1);
+            }
+            0xb23a => self.store(self.operand(), &[0; 4])?,
+            0xb237 | 0xb23c => {}
+            0xb25f => {
+                let block = self.general(self.bytes[3] >> 4);
+                let mut length = [0; 2];
+                self.read(block, &mut length)?;
+                self.store(block.wrapping_add(u16::from_be_bytes(length).into()), &NO_SUCH_COMMAND)?;
+                self.set(CC, 0);
+            }
+            _ => self.set(CC, 3),
+        }
+        Ok(())
+    }
+
+    fn load_psw(&mut self, bytes: usize) -> Result<How, Not> {
+        let mut psw = [0; 16];
+        self.read_aligned(self.operand(), &mut psw[..bytes])?;
+        let word = |at: usize| psw[at..at + 8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let (mask, address) = if bytes == 16 { (word(0), word(8)) } else { short_psw(word(0)) };
+        if !is_sound(mask) {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        let waits = mask & WAITS != 0;
+        if waits && mask & LETS_ANY_IN == 0 {
+            return Err(Not::Dead(format!(
+                "the guest has stopped its CPU: it waits and lets nothing in (PSW {mask:016x} {address:016x})"
+            )));
+        }
+        set_psw(self.cpu, mask, address);
+        Ok(How::Went { waits })
+    }
+
+    fn store_clock(&mut self, bytes: usize) -> Result<How, Not> {
+        let time = self.board.register_read(self.at, TIME_OF_DAY);
+        let mut clock = [0; 16];
+        if bytes == 16 {
+            clock[1..9].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
+            // Something other than 0 behind the time.
+            clock[13] = time.is_some().into();
+        } else {
+            clock[..8].copy_from_slice(&time.unwrap_or(0).to_be_bytes());
+        }
+        self.store(self.operand(), &clock[..bytes])?;
+        self.set(CC, if time.is_some() { 0 } else { 3 });
+        Ok(How::ReadTheClock)
+    }
+
+    /// The first operand less the timer, the second, and what the register leads to.
+    fn extract_time(&mut self) -> Result<How, Not> {
+        let register = self.bytes[1] >> 4;
+        let places = [self.operand(), self.base_and_distance(4), wrapped(&self.handle, self.general(register))];
+        let mut values = [0; 3];
+        for (value, place) in values.iter_mut().zip(places) {
+            let mut bytes = [0; 8];
+            self.read(place, &mut bytes)?;
+            *value = u64::from_be_bytes(bytes);
+        }
+        let timer = self.register(TIMER);
+        self.set(r(0), values[0].wrapping_sub(timer));
+        self.set(r(1), values[1]);
+        self.set(r(register), values[2]);
+        Ok(How::ReadTheClock)
+    }
+
+    fn service(&mut self) -> Result<(), Not> {
+        let (command, block) = (self.general(self.bytes[3] >> 4), self.general(self.bytes[3] & 15));
+        if block & !0x7fff_fff8 != 0 {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        let block = absolute(&self.handle, block);
+        let cc = self.ask(&[call::SERVICE, command & 0xffff_ffff, block]).first().copied().unwrap_or(3);
+        self.set(CC, cc.min(3));
+        Ok(())
+    }
+
+    fn signal(&mut self) -> Result<(), Not> {
+        let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
+        let answer = self.ask(&[call::SIGNAL, self.operand() & 0xff, self.general(third) & 0xffff]);
+        let cc = answer.first().copied().unwrap_or(3).min(3);
+        if cc == 1 {
+            let status = answer.get(1).copied().unwrap_or(0);
+            self.set(r(first), self.general(first) & !0xffff_ffff | status);
+        }
+        self.set(CC, cc);
+        Ok(())
+    }
+
+    /// A hint that another CPU had better run, of which there is none; the machine's restart; and nothing else.
+    fn diagnose(&mut self) -> Result<(), Not> {
+        let (first, third) = (self.bytes[1] >> 4, self.bytes[1] & 15);
+        match self.operand() & 0xffff {
+            0x44 | 0x9c => Ok(()),
+            0x308 => {
+                let answer = self.ask(&[call::RESTART, self.general(third)]).first().copied().unwrap_or(0);
+                self.set(r(first | 1), answer);
+                Ok(())
+            }
+            _ => Err(Not::Raises(SPECIFICATION)),
+        }
+    }
+
+    fn store_information(&mut self) -> Result<(), Not> {
+        let (first, second) = (self.general(0), self.general(1));
+        let (level, selectors) = (first >> 28 & 15, (first & 0xff, second & 0xffff));
+        if level == 0 {
+            self.set(r(0), first & !0xffff_ffff | 3 << 28);
+            self.set(CC, 0);
+            return Ok(());
+        }
+        let Some(block) = information(level, selectors) else {
+            self.set(CC, 3);
+            return Ok(());
+        };
+        let place = self.operand();
+        if !place.is_multiple_of(block.len() as u64) {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        self.store(place, &block)?;
+        self.set(CC, 0);
+        Ok(())
+    }
+
+    fn store_facilities(&mut self) -> Result<(), Not> {
+        let wanted = (self.general(0) & 0xff) as usize * 8 + 8;
+        let place = self.operand();
+        if !place.is_multiple_of(8) {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        self.store(place, &facilities()[..wanted.min(FACILITY_BYTES)])?;
+        self.set(r(0), self.general(0) & !0xff | (FACILITY_BYTES as u64 / 8 - 1));
+        self.set(CC, if wanted >= FACILITY_BYTES { 0 } else { 3 });
+        Ok(())
+    }
+
+    fn register(&mut self, register: u32) -> u64 {
+        self.board.register_read(self.at, register).unwrap_or(0)
+    }
+
+    fn load_register(&mut self, register: u32) -> Result<(), Not> {
+        let mut bytes = [0; 8];
+        self.read_aligned(self.operand(), &mut bytes)?;
+        self.board.register_write(self.at, register, u64::from_be_bytes(bytes));
+        Ok(())
+    }
+
+    fn ask(&mut self, arguments: &[u64]) -> Vec<u64> {
+        let mut memory = Physical { ram: self.ram };
+        self.board.firmware_call(self.at, FirmwareCall { arguments, memory: &mut memory })
+    }
+
+    fn general(&self, number: u8) -> u64 {
+        self.handle.general(number).unwrap_or(0)
+    }
+
+    fn set(&self, register: Reg, value: u64) {
+        state::set(self.cpu, register, value);
+    }
+
+    /// The address that the bytes from the third on make.
+    fn operand(&self) -> u64 {
+        self.base_and_distance(2)
+    }
+
+    fn base_and_distance(&self, at: usize) -> u64 {
+        let [high, low] = [self.bytes[at], self.bytes[at + 1]];
+        let base = if high >> 4 == 0 { 0 } else { self.general(high >> 4) };
+        wrapped(&self.handle, base.wrapping_add(u64::from(high & 15) << 8 | u64::from(low)))
+    }
+
+    fn read_aligned(&self, address: u64, into: &mut [u8]) -> Result<(), Not> {
+        if !address.is_multiple_of(8) {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        Ok(self.read(address, into)?)
+    }
+
+    fn store_aligned(&self, value: u64) -> Result<(), Not> {
+        let address = self.operand();
+        if !address.is_multiple_of(8) {
+            return Err(Not::Raises(SPECIFICATION));
+        }
+        Ok(self.store(address, &value.to_be_bytes())?)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), u32> {
+        let first = into.len().min((PAGE - address % PAGE) as usize);
+        let (one, other) = into.split_at_mut(first);
+        for (address, into) in [(address, one), (address.wrapping_add(first as u64), other)] {
+            let physical = self.place(address, into.len(), false)?;
+            if !self.ram.read(physical, into) {
+                return Err(paging::ADDRESSING);
+            }
+        }
+        Ok(())
+    }
+
+    /// All or nothing.
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), u32> {
+        let (one, other) = bytes.split_at(bytes.len().min((PAGE - address % PAGE) as usize));
+        let there = self.place(address, one.len(), true)?;
+        let then = self.place(address.wrapping_add(one.len() as u64), other.len(), true)?;
+        self.ram.write(there, one);
+        self.ram.write(then, other);
+        Ok(())
+    }
+
+    /// Where so many bytes lie; what says that they do not is told the guest as well.
+    fn place(&self, address: u64, len: usize, write: bool) -> Result<u64, u32> {
+        if len == 0 {
+            return Ok(self.ram.base());
+        }
+        let refused = |code: u32, why: u64| {
+            if code != paging::ADDRESSING {
+                let space = self.handle.live64(MASK) >> 46 & 3;
+                let what = address & !(PAGE - 1) | space | if write { STORE } else { FETCH } | why;
+                self.ram.set_word(self.handle.live64(PREFIX) + TRANSLATION, what, 8);
+            }
+            code
+        };
+        if write && self.is_low(address) {
+            return Err(refused(PROTECTION, IS_LOW));
+        }
+        let (physical, writable) = paging::walk(&self.handle, self.ram, self.space, address).map_err(|code| refused(code, 0))?;
+        match () {
+            () if write && !writable => Err(refused(PROTECTION, IS_PROTECTED)),
+            () if !self.ram.holds(physical, len) => Err(paging::ADDRESSING),
+            () => Ok(physical),
+        }
+    }
+
+    /// Whether the bytes at the start of the first two pages, of which this is one, are protected.
+    fn is_low(&self, address: u64) -> bool {
+        let of = |register: u8| self.handle.live64(CONTROL + 8 * usize::from(register));
+        let is_private = match self.space {
+            Space::Real => false,
+            Space::By(register) => of(register) & PRIVATE != 0,
+        };
+        address < 2 * PAGE && address % PAGE < 512 && of(0) & LOW_PROTECTION != 0 && !is_private
+    }
+}
+
+const PAGE: u64 = 4096;
+// What is told of a refused access, beside the page and the space.
+const FETCH: u64 = 0x800;
+const STORE: u64 = 0x400;
+const IS_LOW: u64 = 0x80;
+const IS_PROTECTED: u64 = 4;
+/// In control register 0.
+const LOW_PROTECTION: u64 = 1 << 28;
+/// In what leads to the tables of a space: it has nothing at the bottom that would have to be protected.
+const PRIVATE: u64 = 0x100;
+
+/// A PSW of 8 bytes, as one of 16.
+fn short_psw(word: u64) -> (u64, u64) {
+    const IS_SHORT: u64 = 1 << 51;
+    const ADDRESS: u64 = 0x7fff_ffff;
+    (word & !(IS_SHORT | ADDRESS), word & ADDRESS)
+}
+
+fn facilities() -> [u8; FACILITY_BYTES] {
+    let mut list = [0; FACILITY_BYTES];
+    for number in FACILITIES {
+        list[number / 8] |= 0x80 >> (number % 8);
+    }
+    list
+}
+
+/// What the machine is, on each of its levels: its maker's name, its CPUs, those of the partition, those of the guest. It says that a guest of
+/// KVM's runs here, for which Linux chooses the console that there is.
+fn information(level: u64, selectors: (u64, u64)) -> Option<Vec<u8>> {
+    let mut block = vec![0; PAGE as usize];
+    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    // Of a level's CPUs, at this place: all, running, in reserve.
+    const ONE_CPU: [u8; 4] = [0, 1, 0, 1];
+    match (level, selectors) {
+        (1, (1, 1)) => {
+            for (at, text, length) in [
+                (32, "TRAPLINE", 16),
+                (48, MACHINE_TEXT, 4),
+                (64, "s390ccw", 16),
+                (80, "0", 16),
+                (96, "0", 4),
+                (100, "s390ccw", 16),
+            ] {
+                put(at, &ebcdic(text, length));
+            }
+        }
+        (1, (2, 2)) => {
+            put(32, &CAPABILITY.to_be_bytes());
+            put(36, &ONE_CPU);
+        }
+        (2, (2, 2)) => put(36, &ONE_CPU),
+        (3, (2, 2)) => {
+            put(31, &[1]);
+            put(36, &ONE_CPU);
+            put(44, &ebcdic("TRAPLINE", 8));
+            put(56, &ebcdic("KVM/Linux", 16));
+        }
+        _ => return None,
+    }
+    Some(block)
+}
+
+/// How fast it is, in no unit that would have a meaning; not 0.
+const CAPABILITY: u32 = 1000;
+
+/// Text in the alphabet of these machines, filled up with blanks.
+fn ebcdic(text: &str, length: usize) -> Vec<u8> {
+    let letter = |byte: u8| match byte {
+        b'A'..=b'I' => byte - b'A' + 0xc1,
+        b'J'..=b'R' => byte - b'J' + 0xd1,
+        b'S'..=b'Z' => byte - b'S' + 0xe2,
+        b'a'..=b'i' => byte - b'a' + 0x81,
+        b'j'..=b'r' => byte - b'j' + 0x91,
+        b's'..=b'z' => byte - b's' + 0xa2,
+        b'0'..=b'9' => byte - b'0' + 0xf0,
+        b'/' => 0x61,
+        _ => 0x40,
+    };
+    text.bytes().chain(std::iter::repeat(b' ')).take(length).map(letter).collect()
+}

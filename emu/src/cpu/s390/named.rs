@@ -1,0 +1,125 @@
+//! The architectural state by names, for snapshots: registers where they lie in the core's state.
+//!
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
+//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+
+use super::state::{self, EXECUTED};
+use crate::cpu::{Named, named};
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::surgery::CoreState;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterS390X;
+
+/// The functions of this file. Nothing is held once for all CPUs.
+pub const NAMED: Named = Named {
+    save,
+    check: |values| numbers(values).map(|_| ()),
+    load,
+    save_shared: |_| Values::default(),
+    check_shared: |values| values.read([].into_iter()).map(|_| ()),
+    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+};
+
+/// A value: its name, where it lies, its bytes, the bits that it may have.
+struct Field {
+    name: String,
+    at: usize,
+    bytes: usize,
+    bits: u128,
+}
+
+const WORD: u128 = u64::MAX as u128;
+const HALF: u128 = u32::MAX as u128;
+
+/// What there is once. The rounding follows from the control of floating-point arithmetic when an instruction loads that.
+#[rustfmt::skip]
+const SINGLE: &[(&str, usize, usize, u128)] = &[
+    ("fpc",                 756,                        4,  HALF),
+    ("rounding",            769,                        1,  7),
+    ("psw.addr",            state::PC,                  8,  WORD),
+    ("prefix",              state::PREFIX,              8,  0x7fff_e000),
+    ("recorded.address",    state::RECORDED_ADDRESS,    8,  WORD),
+    ("recorded.why",        state::RECORDED,            2,  0xffff),
+    ("comparator",          1008,                       8,  WORD),
+    ("timer",               1016,                       8,  WORD),
+    ("programmable",        1024,                       4,  HALF),
+    ("program",             1064,                       8,  WORD),
+];
+
+/// What the core keeps for itself: what it works out of other registers, the last exception, the last branch.
+const OWN: &[Range<usize>] = &[
+    760..764,   // the condition code, or what it follows from
+    766..784,   // flags of arithmetic, and the second half of a result
+    800..824,   // what the condition code follows from
+    832..840,   // the last exception
+    848..864,   // program interruption and system call
+    1056..1064, // the last branch
+];
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    let mut add = |name: String, at, bytes, bits| fields.push(Field { name, at, bytes, bits });
+    for number in 0..usize::from(state::GENERAL) {
+        add(format!("gpr{number}"), state::REGS + 8 * number, 8, WORD);
+    }
+    for number in 0..32 {
+        add(format!("vr{number}"), 128 + 16 * number, 16, u128::MAX);
+    }
+    for number in 0..16 {
+        add(format!("ar{number}"), 640 + 4 * number, 4, HALF);
+    }
+    for number in 0..16 {
+        add(format!("cr{number}"), state::CONTROL + 8 * number, 8, WORD);
+    }
+    for (name, at, bytes, bits) in SINGLE {
+        add(name.to_string(), *at, *bytes, *bits);
+    }
+    fields
+});
+
+/// The mask of the PSW, with the condition code in it, goes by the library.
+const PSW: (&str, u128) = ("psw.mask", WORD);
+
+fn numbers(values: &Values) -> Result<Vec<u128>, String> {
+    let mask = Wanted { name: PSW.0, bits: PSW.1 };
+    let numbers = values.read(FIELDS.iter().map(|field| Wanted { name: &field.name, bits: field.bits }).chain([mask]))?;
+    match numbers.last() {
+        Some(mask) if state::is_sound(*mask as u64) => Ok(numbers),
+        _ => Err("the register `psw.mask` has a value that no PSW has".into()),
+    }
+}
+
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
+    if cpu.handle().live64(EXECUTED) != 0 {
+        return Err("it stands between an instruction and what that executes".into());
+    }
+    image.save(cpu.handle());
+    let mut values = Values::default();
+    for field in FIELDS.iter() {
+        let mut bytes = [0; 16];
+        image.read(field.at, &mut bytes[..field.bytes]);
+        let value = u128::from_le_bytes(bytes);
+        if value & !field.bits != 0 {
+            return Err(format!("the register `{}` is {value:#x}, which it should not be", field.name));
+        }
+        values.put(&*field.name, value);
+    }
+    values.put(PSW.0, cpu.handle().read(RegisterS390X::PSWM).into());
+    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
+}
+
+fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
+    let numbers = numbers(values)?;
+    reset.restore(cpu.handle());
+    cpu.edit(|image| {
+        for (field, value) in FIELDS.iter().zip(&numbers) {
+            image.write(field.at, &value.to_le_bytes()[..field.bytes]);
+        }
+    });
+    if let Some(mask) = numbers.last() {
+        cpu.write(RegisterS390X::PSWM, *mask as u64);
+    }
+    Ok(())
+}

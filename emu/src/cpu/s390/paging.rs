@@ -1,0 +1,171 @@
+//! Walks of the guest's tables: regions, segments and pages, for each address space by a register; then the prefix.
+
+use super::state::{CONTROL, MASK, PREFIX, PROBLEM, SPACE, TRANSLATES, WIDE};
+use crate::cpu::Access;
+use crate::unicorn::engine::Handle;
+use crate::unicorn::ram::Ram;
+use trapline_isa::mem::Fault;
+
+// Program interruptions of an access.
+/// It may not be written.
+pub const PROTECTION: u32 = 4;
+/// There is no such memory.
+pub const ADDRESSING: u32 = 5;
+/// The tables contradict themselves.
+const SPECIFICATION: u32 = 0x12;
+const SEGMENT: u32 = 0x10;
+const PAGE: u32 = 0x11;
+const TYPE: u32 = 0x38;
+const REGION_FIRST: u32 = 0x39;
+
+/// What leads to the tables: where they lie, that there are none, of what kind the first one is, and how long.
+const ORIGIN: u64 = !0xfff;
+const REAL_SPACE: u64 = 0x20;
+const KIND_BIT: u32 = 2;
+const LENGTH: u64 = 3;
+
+// An entry of a region's or a segment's table; that of a segment has its table of pages at any multiple of 2 KiB.
+/// There is nothing.
+pub const INVALID: u64 = 0x20;
+const OFFSET_BIT: u32 = 6;
+const PAGES: u64 = !0x7ff;
+/// Nothing of the segment may be written.
+pub const SEGMENT_PROTECTED: u64 = 0x200;
+// An entry of a page.
+const PAGE_INVALID: u64 = 0x400;
+const PAGE_PROTECTED: u64 = 0x200;
+
+/// Bits of an address that a segment stands for.
+pub const SEGMENT_BITS: u32 = 20;
+/// Pages in a segment.
+pub const SEGMENT_PAGES: u64 = 256;
+const TABLE_BITS: u32 = 11;
+
+/// The bytes from 0 on and from the prefix on are exchanged: so many.
+pub const PREFIXED: u64 = 0x2000;
+
+/// Where a real address lies in memory.
+#[inline]
+pub fn absolute(handle: &Handle, real: u64) -> u64 {
+    let prefix = handle.live64(PREFIX);
+    match real {
+        low if low < PREFIXED => low + prefix,
+        own if own.wrapping_sub(prefix) < PREFIXED => own - prefix,
+        other => other,
+    }
+}
+
+/// An address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Of no tables.
+    Real,
+    /// Of the tables that this control register leads to.
+    By(u8),
+}
+
+/// The programs' space while one runs.
+pub const PRIMARY: Space = Space::By(1);
+/// The programs' space while the kernel runs, which has its own tables in the primary one's place.
+const SECONDARY: Space = Space::By(7);
+/// The kernel's.
+pub const HOME: Space = Space::By(13);
+
+/// The one in which the CPU is.
+#[inline]
+pub fn space(handle: &Handle) -> Space {
+    let mask = handle.live64(MASK);
+    if mask & TRANSLATES == 0 {
+        return Space::Real;
+    }
+    match mask & SPACE {
+        super::state::HOME => HOME,
+        super::state::SECONDARY => Space::By(7),
+        _ => PRIMARY,
+    }
+}
+
+/// Why an address leads nowhere: the program interruption.
+pub type Refused = u32;
+
+/// The entry of the segment that an address is in, in its table; `None`: there is no table for it.
+pub fn segment(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<u64, Refused> {
+    let Space::By(register) = space else { return Err(TYPE) };
+    let element = handle.live64(CONTROL + 8 * usize::from(register));
+    if element & REAL_SPACE != 0 {
+        return Err(TYPE);
+    }
+    let kind = (element >> KIND_BIT & 3) as u32;
+    let (mut table, mut from, mut to) = (element & ORIGIN, 0, element & LENGTH);
+    let bits = |level: u32| SEGMENT_BITS + TABLE_BITS * level;
+    if kind < 3 && address >> bits(kind + 1) != 0 {
+        return Err(TYPE);
+    }
+    for level in (0..=kind).rev() {
+        let number = address >> bits(level) & ((1 << TABLE_BITS) - 1);
+        let missing = if level == 0 { SEGMENT } else { REGION_FIRST + 3 - level };
+        if !(from..=to).contains(&(number >> (TABLE_BITS - 2))) {
+            return Err(if level == kind { TYPE } else { missing });
+        }
+        let at = table + 8 * number;
+        if level == 0 {
+            return Ok(at);
+        }
+        let entry = ram.get64(absolute(handle, at)).ok_or(ADDRESSING)?;
+        if entry & INVALID != 0 {
+            return Err(missing);
+        }
+        if (entry >> KIND_BIT & 3) as u32 != level {
+            return Err(SPECIFICATION);
+        }
+        (table, from, to) = (entry & ORIGIN, entry >> OFFSET_BIT & 3, entry & LENGTH);
+    }
+    Err(SPECIFICATION)
+}
+
+/// Where an address of a space lies in memory, and whether it may be written.
+pub fn walk(handle: &Handle, ram: &Ram, space: Space, address: u64) -> Result<(u64, bool), Refused> {
+    if space == Space::Real {
+        return Ok((absolute(handle, address), true));
+    }
+    let word = |at: u64| ram.get64(absolute(handle, at)).ok_or(ADDRESSING);
+    let segment = word(segment(handle, ram, space, address)?)?;
+    if segment & INVALID != 0 {
+        return Err(SEGMENT);
+    }
+    let page = word((segment & PAGES) + 8 * (address >> 12 & (SEGMENT_PAGES - 1)))?;
+    if page & PAGE_INVALID != 0 {
+        return Err(PAGE);
+    }
+    let writable = segment & SEGMENT_PROTECTED == 0 && page & PAGE_PROTECTED == 0;
+    Ok((absolute(handle, page & ORIGIN | address & !ORIGIN), writable))
+}
+
+/// An entry for a page that may be read and run.
+pub const fn page_that_runs(physical: u64) -> u64 {
+    physical | PAGE_PROTECTED
+}
+
+/// Where an address lies under the tables in force: the kernel's own, which is the one in which it runs, or the program's.
+pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
+    let write = access == Access::Write;
+    let in_force = space(handle);
+    let space = match access {
+        Access::User if in_force != Space::Real => SECONDARY,
+        // A program is in a space of its own.
+        _ if handle.live64(MASK) & PROBLEM != 0 => HOME,
+        _ => in_force,
+    };
+    let (physical, writable) = walk(handle, ram, space, address).map_err(|_| Fault { address, write })?;
+    if write && !writable { Err(Fault { address, write }) } else { Ok(physical) }
+}
+
+/// An address as the CPU makes it of a sum.
+#[inline]
+pub fn wrapped(handle: &Handle, sum: u64) -> u64 {
+    match handle.live64(MASK) & WIDE {
+        WIDE => sum,
+        0 => sum & 0xff_ffff,
+        _ => sum & 0x7fff_ffff,
+    }
+}

@@ -1,0 +1,99 @@
+//! The running task: its address stands in the CPU's own page at the bottom of memory, the lowcore.
+
+use super::state::PREFIX;
+use crate::boot::Kernel;
+use crate::cpu::moment::CountPlace;
+use crate::cpu::{TaskPlace, View, tasks};
+use trapline_isa::function::walk;
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::regs::Registers;
+use trapline_isa::s390::S390X;
+
+/// The running task, or the page of the kernel stack where the kernel does not say.
+pub fn current(view: &mut View) -> u64 {
+    let lowcore = view.trap.handle().live64(PREFIX);
+    let at = view.tasks.current.map(|offset| lowcore.wrapping_add(offset));
+    let found = at.and_then(|at| view.ram.get64(at)).filter(|task| *task != 0);
+    found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
+
+/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index. From there on it loads the
+/// number and makes the address of the name.
+pub fn by_code(kernel: &Kernel) -> TaskPlace {
+    let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
+    let read = |at: u64, into: &mut [u8]| kernel.read(at, into);
+    let code: Vec<Insn> = walk(&S390X, start, start + bytes.len() as u64, read).map_while(Result::ok).collect();
+    let loads = code.iter().enumerate().find_map(|(number, insn)| Some((number, lowcore_load(insn.bytes())?)));
+    let Some((number, (task, current))) = loads else { return TaskPlace::default() };
+    let line: Vec<&[u8]> = code[number + 1..].iter().take_while(|insn| insn.flow == Flow::Next).map(Insn::bytes).collect();
+    let member = |code| line.iter().filter_map(move |bytes| member(bytes, code, task)).max();
+    TaskPlace { current: Some(current), pid: member(LOAD), comm: member(LOAD_ADDRESS), ..TaskPlace::default() }
+}
+
+/// `lg` of a word in the lowcore: the register, the word's place.
+fn lowcore_load(bytes: &[u8]) -> Option<(u8, u64)> {
+    match bytes {
+        [0xe3, first, second, third, 0, 0x04] if first & 15 == 0 && second >> 4 == 0 => {
+            Some((first >> 4, place(*second, *third)))
+        }
+        _ => None,
+    }
+}
+
+const LOAD: u8 = 0x58;
+const LOAD_ADDRESS: u8 = 0x41;
+
+/// `l` or `la` of a member of what the register leads to: how far into it that is.
+fn member(bytes: &[u8], code: u8, task: u8) -> Option<u64> {
+    match bytes {
+        [found, first, second, third] if *found == code && first & 15 == 0 && second >> 4 == task => Some(place(*second, *third)),
+        _ => None,
+    }
+}
+
+fn place(second: u8, third: u8) -> u64 {
+    u64::from(second & 15) << 8 | u64::from(third)
+}
+
+/// Where the count of the moment is: the word of the lowcore that this code loads and adds an interrupt to.
+pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
+    let loads = code.windows(10).find_map(|bytes| match bytes {
+        // l %r1,n; alfi %r1,65536
+        [LOAD, register, second, third, 0xc2, added, 0x00, 0x01, 0x00, 0x00] => {
+            let is_it = register & 15 == 0 && second >> 4 == 0 && *added == register | 0x0b;
+            is_it.then(|| place(*second, *third))
+        }
+        _ => None,
+    });
+    loads.map(CountPlace::OwnData)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_from_the_lowcore_is_told_from_others() {
+        #[rustfmt::skip]
+        let cases = [
+            ("lg %r1,832",          [0xe3, 0x10, 0x03, 0x40, 0x00, 0x04], Some((1, 832))),
+            ("lg %r1,832(%r2)",     [0xe3, 0x10, 0x23, 0x40, 0x00, 0x04], None),
+            ("lg %r1,832(%r2,0)",   [0xe3, 0x12, 0x03, 0x40, 0x00, 0x04], None),
+            ("stg %r1,832",         [0xe3, 0x10, 0x03, 0x40, 0x00, 0x24], None),
+        ];
+        for (what, bytes, expected) in cases {
+            assert_eq!(lowcore_load(&bytes), expected, "{what}");
+        }
+        assert_eq!(member(&[0x58, 0x70, 0x17, 0x88], LOAD, 1), Some(0x788), "l %r7,1928(%r1)");
+        assert_eq!(member(&[0x41, 0x60, 0x19, 0x38], LOAD_ADDRESS, 1), Some(0x938), "la %r6,2360(%r1)");
+        assert_eq!(member(&[0x58, 0x20, 0x03, 0xa0], LOAD, 1), None, "l %r2,928");
+    }
+
+    #[test]
+    fn the_count_is_what_an_interrupt_is_added_to() {
+        // irq_enter_rcu of Debian's 6.1: brcl 0,0; l %r1,936; alfi %r1,65536; st %r1,936
+        let code = [0xc0, 0x04, 0, 0, 0, 0, 0x58, 0x10, 0x03, 0xa8, 0xc2, 0x1b, 0x00, 0x01, 0x00, 0x00, 0x50, 0x10, 0x03, 0xa8];
+        assert_eq!(count_by_code(0, &code), Some(CountPlace::OwnData(936)));
+        assert_eq!(count_by_code(0, &code[..12]), None);
+    }
+}

@@ -1,0 +1,332 @@
+//! The service processor of z/Architecture as far as Linux asks it: what the machine has, and a console that takes lines of text and keys,
+//! which is called VT220 (Linux's drivers/s390/char/sclp.h).
+//!
+//! A command comes with a block of memory whose first two bytes are its length; the answer is written into it, and its code into the bytes
+//! 6 and 7. That it is there is told by an interrupt, whose parameter is the block's address and, in its last bit, whether keys wait.
+
+use super::wire::Wire;
+use crate::clock::Ticks;
+use serde::{Deserialize, Serialize};
+use trapline_isa::mem::{ByteOrder, Fault, Memory};
+
+/// The interrupt, and the bit of control register 0 that lets it in.
+pub const SIGNAL: (u32, u64) = (0x2401, 0x200);
+
+// Commands.
+const READ_SCP_INFO: u32 = 0x0002_0001;
+const READ_SCP_INFO_FORCED: u32 = 0x0012_0001;
+const READ_CPU_INFO: u32 = 0x0001_0001;
+const WRITE_EVENT_MASK: u32 = 0x0078_0005;
+const WRITE_EVENT_DATA: u32 = 0x0076_0005;
+const READ_EVENT_DATA: u32 = 0x0077_0005;
+
+// Answers.
+const READ: u16 = 0x0010;
+const DONE: u16 = 0x0020;
+const UNKNOWN_COMMAND: u16 = 0x01f0;
+const UNKNOWN_EVENT: u16 = 0x40f0;
+const NOTHING_WAITS: u16 = 0x60f0;
+
+/// An event: length, kind, flags, two bytes that mean nothing, then its text.
+const EVENT_HEADER: usize = 6;
+const CONSOLE_EVENT: u8 = 0x1a;
+const ACCEPTED: u8 = 0x80;
+/// What the system that runs says of itself (Linux: /sys/firmware/cpi); its level stands there, of 8 bytes.
+const IDENTITY_EVENT: u8 = 0x0b;
+const LEVEL: usize = 40;
+/// What the console's kind is in a mask of kinds: so many bytes from its start.
+const CONSOLE_MASK: (usize, u8) = (3, 0x40);
+/// The other's.
+const IDENTITY_MASK: (usize, u8) = (1, 0x20);
+/// A mask has as many bytes as these at most.
+const MOST_MASK: usize = 1024;
+/// Behind a block's header.
+const BODY: usize = 8;
+const LENGTH: usize = 2;
+const CODE: usize = 6;
+/// No block is longer.
+pub const LONGEST: usize = 4096;
+
+const MIB: u64 = 1 << 20;
+/// Where the CPUs stand in the answer, and of how many bytes each is.
+const CPUS_AT: usize = 128;
+/// Facilities of the service processor: it knows CPUs.
+const KNOWS_CPUS: u64 = 0x0800_0000_0000_0000;
+
+/// The service processor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sclp {
+    ram: u64,
+    sent: Vec<u8>,
+    /// The level that the system has said it has.
+    level: u64,
+    typed: Wire,
+    /// The guest wants to be told of keys, has been told, and has not asked for them yet.
+    listens: bool,
+    told: bool,
+    /// The parameter of the interrupt that waits.
+    signal: Option<u32>,
+}
+
+impl Sclp {
+    /// For a machine with that much memory.
+    pub fn with_ram(ram: u64) -> Sclp {
+        Sclp { ram, ..Sclp::default() }
+    }
+
+    /// That.
+    pub fn ram(&self) -> u64 {
+        self.ram
+    }
+
+    /// A command; the block is at that absolute address. False: the block is none, and nothing has been done.
+    pub fn command(&mut self, command: u32, block: u64, memory: &mut dyn Memory, now: Ticks) -> Result<bool, Fault> {
+        let mut length = [0; LENGTH];
+        memory.read(block, &mut length)?;
+        let length = usize::from(u16::from_be_bytes(length));
+        if !(BODY..=LONGEST).contains(&length) {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; length];
+        memory.read(block, &mut bytes)?;
+        let code = self.answer(command, &mut bytes, now);
+        put(&mut bytes, CODE, 2, code.into());
+        memory.write(block, &bytes)?;
+        self.signal = Some(block as u32 & !7);
+        Ok(true)
+    }
+
+    fn answer(&mut self, command: u32, block: &mut [u8], now: Ticks) -> u16 {
+        match command {
+            READ_SCP_INFO | READ_SCP_INFO_FORCED => {
+                block[BODY..].fill(0);
+                // Memory in pieces of one MiB, and how many of these; the CPU; its speed; the name of the system, of which there is none.
+                put(block, 8, 2, self.ram / MIB);
+                put(block, 10, 1, 1);
+                put(block, 16, 2, 1);
+                put(block, 18, 2, CPUS_AT as u64);
+                for at in 24..32 {
+                    put(block, at, 1, BLANK.into());
+                }
+                put(block, 48, 8, KNOWS_CPUS);
+                READ
+            }
+            READ_CPU_INFO => {
+                block[BODY..].fill(0);
+                // One CPU that is there, in a list that begins here; none that could be.
+                put(block, 8, 2, 1);
+                put(block, 10, 2, 16);
+                put(block, 14, 2, 32);
+                READ
+            }
+            WRITE_EVENT_MASK => self.exchange_masks(block),
+            WRITE_EVENT_DATA => self.events(block),
+            READ_EVENT_DATA => self.keys(block, now),
+            _ => UNKNOWN_COMMAND,
+        }
+    }
+
+    /// What kinds of events the guest takes and sends, then those that are taken from it and sent to it.
+    fn exchange_masks(&mut self, block: &mut [u8]) -> u16 {
+        let length = number(block, 10, 2).min(MOST_MASK as u64) as usize;
+        let (place, bit) = CONSOLE_MASK;
+        if length > place {
+            self.listens = number(block, 12 + place, 1) as u8 & bit != 0;
+            let (sends, takes) = (&[CONSOLE_MASK][..], &[CONSOLE_MASK, IDENTITY_MASK][..]);
+            for (mask, kinds) in [(2, takes), (3, sends)] {
+                let start = 12 + mask * length;
+                for byte in 0..length {
+                    put(block, start + byte, 1, 0);
+                }
+                for (byte, bit) in kinds {
+                    put(block, start + byte, 1, (*bit).into());
+                }
+            }
+        }
+        DONE
+    }
+
+    /// Text for the console. Drivers of other kinds of event would wait for an answer, so these are refused.
+    fn events(&mut self, block: &mut [u8]) -> u16 {
+        let (mut at, mut code) = (BODY, DONE);
+        while at + EVENT_HEADER <= block.len() {
+            let end = at + number(block, at, 2) as usize;
+            if end < at + EVENT_HEADER || end > block.len() {
+                break;
+            }
+            if block[at + 2] == CONSOLE_EVENT {
+                self.sent.extend_from_slice(&block[at + EVENT_HEADER..end]);
+                block[at + 3] |= ACCEPTED;
+            } else if block[at + 2] == IDENTITY_EVENT {
+                self.level = number(block, at + LEVEL, 8);
+                block[at + 3] |= ACCEPTED;
+            } else {
+                code = UNKNOWN_EVENT;
+            }
+            at = end;
+        }
+        code
+    }
+
+    /// A key that has come: one event whose text begins with a byte that says so.
+    fn keys(&mut self, block: &mut [u8], now: Ticks) -> u16 {
+        self.told = false;
+        let length = EVENT_HEADER + 2;
+        if block.len() < BODY + length {
+            return NOTHING_WAITS;
+        }
+        let Some(key) = self.typed.take(now) else { return NOTHING_WAITS };
+        put(block, 0, LENGTH, (BODY + length) as u64);
+        put(block, BODY, 2, length as u64);
+        put(block, BODY + 2, 4, u64::from(CONSOLE_EVENT) << 24);
+        put(block, BODY + EVENT_HEADER, 2, key.into());
+        DONE
+    }
+
+    /// Tells the guest of a key that has come by now.
+    pub fn advance(&mut self, now: Ticks) {
+        if self.next_event().is_some_and(|at| at <= now) {
+            self.told = true;
+            self.signal = Some(self.signal.unwrap_or(0) | 1);
+        }
+    }
+
+    /// When the next key comes of which the guest is to be told.
+    pub fn next_event(&self) -> Option<Ticks> {
+        self.typed.next().filter(|_| self.listens && !self.told)
+    }
+
+    /// Whether an interrupt waits.
+    pub fn asks(&self) -> bool {
+        self.signal.is_some()
+    }
+
+    /// Its parameter; it waits no more.
+    pub fn take(&mut self) -> Option<u32> {
+        self.signal.take()
+    }
+
+    /// What was printed since the last call.
+    pub fn take_console(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// The level that the system has last said it has; 0: it has said nothing.
+    pub fn level(&self) -> u64 {
+        self.level
+    }
+
+    /// The keyboard.
+    pub fn typed(&mut self) -> &mut Wire {
+        &mut self.typed
+    }
+
+    /// Keys that nobody has read.
+    pub fn unread(&self) -> usize {
+        self.typed.waiting()
+    }
+}
+
+/// A blank in the alphabet of these machines.
+const BLANK: u8 = 0x40;
+
+/// Numbers have their highest byte first. What would be behind the block's end is left out.
+fn put(block: &mut [u8], at: usize, bytes: usize, value: u64) {
+    if let Some(place) = block.get_mut(at..at + bytes) {
+        ByteOrder::Big.put(value, place);
+    }
+}
+
+fn number(block: &[u8], at: usize, bytes: usize) -> u64 {
+    block.get(at..at + bytes).map_or(0, |place| ByteOrder::Big.number(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Block(Vec<u8>);
+
+    impl Memory for Block {
+        fn order(&self) -> ByteOrder {
+            ByteOrder::Big
+        }
+        fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+            let from = self.0.get(address as usize..).and_then(|rest| rest.get(..into.len()));
+            from.map(|from| into.copy_from_slice(from)).ok_or(Fault { address, write: false })
+        }
+        fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+            let to = self.0.get_mut(address as usize..).and_then(|rest| rest.get_mut(..bytes.len()));
+            to.map(|to| to.copy_from_slice(bytes)).ok_or(Fault { address, write: true })
+        }
+    }
+
+    fn command(sclp: &mut Sclp, command: u32, block: &[u8], now: Ticks) -> (u16, Vec<u8>) {
+        let mut memory = Block(block.to_vec());
+        assert_eq!(sclp.command(command, 0, &mut memory, now), Ok(true));
+        (number(&memory.0, CODE, 2) as u16, memory.0)
+    }
+
+    fn block(length: usize) -> Vec<u8> {
+        let mut block = vec![0; length];
+        put(&mut block, 0, 2, length as u64);
+        block
+    }
+
+    #[test]
+    fn text_is_printed_and_what_is_no_text_refused() {
+        let mut sclp = Sclp::default();
+        let mut text = block(8 + 6 + 5);
+        put(&mut text, 8, 2, 11);
+        text[10] = CONSOLE_EVENT;
+        text[14..].copy_from_slice(b"hello");
+        let (code, answer) = command(&mut sclp, WRITE_EVENT_DATA, &text, 0);
+        assert_eq!((code, answer[11], sclp.take_console()), (DONE, ACCEPTED, b"hello".to_vec()));
+        assert_eq!(sclp.take(), Some(0), "it is told");
+        text[10] = 0x1d;
+        assert_eq!(command(&mut sclp, WRITE_EVENT_DATA, &text, 0).0, UNKNOWN_EVENT);
+        let mut identity = block(8 + 64);
+        put(&mut identity, 8, 4, 64 << 16 | u64::from(IDENTITY_EVENT) << 8);
+        put(&mut identity, 8 + LEVEL, 8, 7);
+        assert_eq!((command(&mut sclp, WRITE_EVENT_DATA, &identity, 0).0, sclp.level()), (DONE, 7));
+        assert_eq!(command(&mut sclp, 0x0099_0001, &text, 0).0, UNKNOWN_COMMAND);
+    }
+
+    #[test]
+    fn keys_are_told_of_and_read_one_after_the_other() {
+        let mut sclp = Sclp::default();
+        sclp.typed().send(b"ab");
+        assert_eq!(sclp.next_event(), None, "nobody listens");
+        let mut masks = block(12 + 16);
+        put(&mut masks, 10, 2, 4);
+        masks[15] = CONSOLE_MASK.1;
+        let (code, answer) = command(&mut sclp, WRITE_EVENT_MASK, &masks, 0);
+        assert_eq!((code, &answer[20..24], &answer[24..28]), (DONE, &[0, 0x20, 0, 0x40][..], &[0, 0, 0, 0x40][..]));
+        sclp.take();
+        sclp.advance(10);
+        assert_eq!((sclp.take(), sclp.next_event()), (Some(1), None), "once for each");
+        let (code, answer) = command(&mut sclp, READ_EVENT_DATA, &block(64), 10);
+        assert_eq!((code, &answer[..2], &answer[8..16]), (DONE, &[0, 16][..], &[0, 8, 0x1a, 0, 0, 0, 0, b'a'][..]));
+        assert_eq!(command(&mut sclp, READ_EVENT_DATA, &block(64), 11).0, NOTHING_WAITS, "it is on its way");
+        let later = sclp.next_event().expect("another one");
+        assert_eq!(command(&mut sclp, READ_EVENT_DATA, &block(64), later).1[15], b'b');
+        assert_eq!(sclp.unread(), 0);
+    }
+
+    proptest! {
+        /// Whatever a guest gives it, the service processor answers.
+        #[test]
+        fn bad_blocks_never_panic(number in any::<u32>(), known in 0usize..6, bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
+            let commands = [READ_SCP_INFO, READ_CPU_INFO, WRITE_EVENT_MASK, WRITE_EVENT_DATA, READ_EVENT_DATA, number];
+            let mut sclp = Sclp::default();
+            sclp.typed().send(b"key");
+            let mut memory = Block(bytes);
+            let _ = sclp.command(commands[known], 0, &mut memory, 0);
+            put(&mut memory.0, 0, 1, 0);
+            let _ = sclp.command(commands[known], 0, &mut memory, 0);
+            sclp.advance(1);
+        }
+    }
+}

@@ -160,7 +160,7 @@ variants=$(sed -nE 's/^ *Arch::([A-Za-z0-9_]+) => "[a-z0-9_]+",$/\1/p' isa/src/a
 debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches.rs | paste -sd'|')
 rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 # Beside them two tables about foreign machines and other people's figures name some.
-tables=$(sed -nE 's/^\| `([a-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
+tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|S390X)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390)'
 named=$( (code isa/src probes/src images/src && echo "$emu_code") |

@@ -404,4 +404,16 @@ mod tests {
             assert!(row.machine.as_ref().is_none_or(|machine| machine.model.arch == *arch), "{}", arch.name());
         }
     }
+
+    /// Each built-in kernel is for the ISA of its name, and lies in the RAM of its board.
+    #[test]
+    fn each_built_in_kernel_is_that_of_its_name() {
+        for builtin in trapline_images::builtins() {
+            let kernel = Kernel::from_bytes(builtin.bytes).unwrap_or_else(|error| panic!("{}: {error}", builtin.name));
+            assert_eq!(format!("tiny/{}", kernel.arch.name()), builtin.name);
+            let ram = of(kernel.arch).machine.as_ref().map_or(0, |machine| machine.bare.ram_start);
+            let ram = ram..ram + (2 << 20);
+            assert!(kernel.segments.iter().all(|segment| ram.contains(&segment.physical)), "{}", builtin.name);
+        }
+    }
 }

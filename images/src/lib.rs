@@ -20,17 +20,20 @@ pub struct Builtin {
     pub description: &'static str,
     /// The ELF file.
     pub bytes: &'static [u8],
+    /// The compiler and the linker that it is built by. Kernels of the same ones stand together.
+    pub tools: [&'static str; 2],
     /// The command line that it boots with unless told otherwise.
     pub command_line: &'static str,
     /// Lines of kprobe_events that show something on this kernel.
     pub demo: &'static str,
 }
 
-static BUILTINS: [Builtin; 6] = [
+static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "tiny/x86_64",
         description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
         bytes: include_bytes!("../tiny/prebuilt/tiny-x86_64.elf"),
+        tools: ["gcc", "ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-x86_64.events"),
     },
@@ -38,6 +41,7 @@ static BUILTINS: [Builtin; 6] = [
         name: "tiny/i386",
         description: "the tiny kernel for i386: the same sources, paging in 32 bits, INT 0x80",
         bytes: include_bytes!("../tiny/prebuilt/tiny-i386.elf"),
+        tools: ["gcc", "ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-i386.events"),
     },
@@ -45,6 +49,7 @@ static BUILTINS: [Builtin; 6] = [
         name: "tiny/arm64",
         description: "the tiny kernel for arm64: the same sources, four levels of page tables, SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm64.elf"),
+        tools: ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-arm64.events"),
     },
@@ -52,6 +57,7 @@ static BUILTINS: [Builtin; 6] = [
         name: "tiny/arm",
         description: "the tiny kernel for 32-bit ARM in A32 code: the same sources, sections and small pages, SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm.elf"),
+        tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-arm.events"),
     },
@@ -59,6 +65,7 @@ static BUILTINS: [Builtin; 6] = [
         name: "tiny/thumb2",
         description: "the tiny kernel for 32-bit ARM in Thumb code: as tiny/arm, in instructions of two and four bytes",
         bytes: include_bytes!("../tiny/prebuilt/tiny-thumb2.elf"),
+        tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-arm.events"),
     },
@@ -66,6 +73,7 @@ static BUILTINS: [Builtin; 6] = [
         name: "tiny/ppc64le",
         description: "the tiny kernel for 64-bit PowerPC, the low byte first: the same sources, radix trees, two entries to a function, SC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64le.elf"),
+        tools: ["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
         command_line: "",
         demo: include_str!("../tiny/demo-ppc64le.events"),
     },
@@ -73,7 +81,7 @@ static BUILTINS: [Builtin; 6] = [
 
 /// All of them, the default first.
 pub fn builtins() -> &'static [Builtin] {
-    &BUILTINS
+    BUILTINS
 }
 
 /// The one of that name.

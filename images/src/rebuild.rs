@@ -1,5 +1,6 @@
 //! Building the tiny kernels from their sources again, and with which tools the committed files were built.
 
+use crate::{Builtin, builtins};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,29 +8,6 @@ use std::process::Command;
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tiny");
 const RECORD: &str = include_str!("../tiny/COMPILER");
 const ADVICE: &str = "install gcc and GNU ld for x86 (Debian, Ubuntu: apt-get install gcc binutils)";
-
-/// A compiler with its linker, and the kernels that it builds: names of built-in kernels, and what build.sh calls them.
-struct Toolchain {
-    compiler: &'static str,
-    linker: &'static str,
-    kernels: &'static [(&'static str, &'static str)],
-}
-
-/// In the order of the record. Only the first must be there.
-const TOOLCHAINS: &[Toolchain] = &[
-    Toolchain { compiler: "gcc", linker: "ld", kernels: &[("tiny/x86_64", "x86_64"), ("tiny/i386", "i386")] },
-    Toolchain { compiler: "aarch64-linux-gnu-gcc", linker: "aarch64-linux-gnu-ld", kernels: &[("tiny/arm64", "arm64")] },
-    Toolchain {
-        compiler: "arm-linux-gnueabihf-gcc",
-        linker: "arm-linux-gnueabihf-ld",
-        kernels: &[("tiny/arm", "arm"), ("tiny/thumb2", "thumb2")],
-    },
-    Toolchain {
-        compiler: "powerpc64le-linux-gnu-gcc",
-        linker: "powerpc64le-linux-gnu-ld",
-        kernels: &[("tiny/ppc64le", "ppc64le")],
-    },
-];
 
 /// The tools that decide the bytes of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,18 +73,19 @@ pub fn rebuild(into: &Path) -> Result<Build, RebuildError> {
     let mut recorded = RECORD.lines().map(str::to_owned);
     let mut build = Build { kernels: Vec::new(), left_out: Vec::new() };
     let mut wanted = Vec::new();
-    for toolchain in TOOLCHAINS {
+    for toolchain in toolchains() {
         let recorded = Tools { compiler: recorded.next().unwrap_or_default(), linker: recorded.next().unwrap_or_default() };
         let tools = match installed(toolchain) {
             Ok(tools) => tools,
             Err(RebuildError::NoTool { tool, .. }) if !wanted.is_empty() => {
-                build.left_out.extend(toolchain.kernels.iter().map(|(name, _)| (*name, tool)));
+                build.left_out.extend(built_by(toolchain).map(|builtin| (builtin.name, tool)));
                 continue;
             }
             Err(error) => return Err(error),
         };
-        for (name, called) in toolchain.kernels {
-            wanted.push(*called);
+        for Builtin { name, .. } in built_by(toolchain) {
+            let called = name.trim_start_matches("tiny/");
+            wanted.push(called);
             let file = into.join(format!("tiny-{called}.elf"));
             build.kernels.push(Rebuilt { name, file, tools: tools.clone(), recorded: recorded.clone() });
         }
@@ -126,8 +105,19 @@ pub fn rebuild(into: &Path) -> Result<Build, RebuildError> {
     Ok(build)
 }
 
-fn installed(toolchain: &Toolchain) -> Result<Tools, RebuildError> {
-    Ok(Tools { compiler: version_line(toolchain.compiler)?, linker: version_line(toolchain.linker)? })
+/// Compilers and linkers, in the order of the record. Only the first must be there.
+fn toolchains() -> Vec<[&'static str; 2]> {
+    let mut all: Vec<_> = builtins().iter().map(|builtin| builtin.tools).collect();
+    all.dedup();
+    all
+}
+
+fn built_by(tools: [&'static str; 2]) -> impl Iterator<Item = &'static Builtin> {
+    builtins().iter().filter(move |builtin| builtin.tools == tools)
+}
+
+fn installed([compiler, linker]: [&'static str; 2]) -> Result<Tools, RebuildError> {
+    Ok(Tools { compiler: version_line(compiler)?, linker: version_line(linker)? })
 }
 
 fn version_line(tool: &'static str) -> Result<String, RebuildError> {

@@ -1,7 +1,17 @@
-//! What tests must know of an ISA that no table of the house says.
+//! What tests must know of an ISA that no table of the house says: its guest, and what this one shows.
 
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
+
+/// The built-in kernels that every family runs.
+pub const GUESTS: &[(Arch, &str)] = &[
+    (Arch::X86_64, "tiny/x86_64"),
+    (Arch::I386, "tiny/i386"),
+    (Arch::Arm64, "tiny/arm64"),
+    (Arch::Arm, "tiny/arm"),
+    (Arch::Thumb2, "tiny/thumb2"),
+    (Arch::Ppc64le, "tiny/ppc64le"),
+];
 
 /// One ISA's row.
 pub struct Facts {

@@ -1,28 +1,19 @@
 //! What the test families share; the families themselves stand in `tests/`, one file per promise.
 //!
-//! They are generic: a new ISA joins them by a line in [`GUESTS`].
+//! They are generic: a new ISA joins them by a line in [`GUESTS`](facts::GUESTS).
 
 pub mod facts;
 pub mod lab;
 pub mod oracle;
 pub mod stock;
 
+pub use facts::GUESTS;
 use trapline::boot::Kernel;
 use trapline::machine::{Config, Happening, Stop};
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
 use trapline_isa::function;
 use trapline_probes::probe::Kprobe;
-
-/// The built-in kernels that every family runs.
-pub const GUESTS: &[(Arch, &str)] = &[
-    (Arch::X86_64, "tiny/x86_64"),
-    (Arch::I386, "tiny/i386"),
-    (Arch::Arm64, "tiny/arm64"),
-    (Arch::Arm, "tiny/arm"),
-    (Arch::Thumb2, "tiny/thumb2"),
-    (Arch::Ppc64le, "tiny/ppc64le"),
-];
 
 /// The guests of the ISAs that have jumps for optimised probes. (Linux 6.1 has none in Thumb code either.)
 pub fn jumping_guests() -> impl Iterator<Item = (Arch, &'static str)> {

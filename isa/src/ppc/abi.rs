@@ -32,6 +32,8 @@ pub const DAR: Reg = Reg(40);
 pub const DSISR: Reg = Reg(41);
 /// The target of bctar. Linux's frame does not have it.
 pub const TAR: Reg = Reg(42);
+/// The first of 128 halves of the registers of vectors and floating point: of vs0 the first two, and so on. They have no names in Linux's frame.
+pub const VECTORS: Reg = Reg(64);
 
 /// The general register of that number.
 pub const fn r(number: u8) -> Reg {

@@ -77,6 +77,11 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
+/// What the rows of the table match: a mask and a value each.
+pub fn rows() -> impl Iterator<Item = (u32, u32)> {
+    TABLE.iter().map(|row| (row.mask, row.value))
+}
+
 /// Words with `word & mask == value`.
 struct Row {
     mask: u32,

@@ -5,6 +5,7 @@
 
 pub mod arm;
 pub mod arm64;
+pub mod ppc;
 pub mod x86;
 
 use capstone::{Capstone, CsResult};
@@ -105,7 +106,7 @@ pub struct Bench {
 }
 
 /// The ISAs that have a bench.
-pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2];
+pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le];
 
 /// Whether a case with these random bits steps its code: one in eight.
 fn steps(drawn: u64) -> bool {
@@ -124,7 +125,8 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm64 => &arm64::BENCH,
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
+        Arch::Ppc64le => &ppc::BENCH,
+        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }

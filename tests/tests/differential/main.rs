@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conditions;
+mod power;
 mod returns;
 
 use capstone::Capstone;
@@ -56,7 +57,7 @@ fn every_instruction_of_the_tiny_kernel_does_the_same_out_of_line_as_in_place() 
         for (number, bytes) in seen.iter().enumerate() {
             for state in 0..2u64 {
                 let seed = number as u64 * 7919 + state + 1;
-                let registers = (0..32).map(|register| spread(*arch, seed, register)).collect();
+                let registers = (0..40).map(|register| spread(*arch, seed, register)).collect();
                 let case = Before { bytes: bytes.clone(), registers, flags: spread(*arch, seed, 99), seed, ..Before::default() };
                 labs.compare(&case).unwrap_or_else(|why| panic!("{name}: {why}"));
             }
@@ -85,7 +86,7 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
         for (what, _, bytes) in bench(*arch).hard.iter().filter(|(_, of, _)| of == arch) {
             let before = labs.compared;
             for seed in 1..40u64 {
-                let registers = (0..32).map(|register| spread(*arch, seed, register)).collect();
+                let registers = (0..40).map(|register| spread(*arch, seed, register)).collect();
                 let case = Before { bytes: bytes.to_vec(), registers, flags: spread(*arch, seed, 99), seed, ..Before::default() };
                 labs.compare(&case).unwrap_or_else(|why| panic!("{what}: {why}"));
             }
@@ -104,6 +105,7 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place() {
         (Arch::Arm64, &[0x60, 0x00, 0x40, 0xf9]),
         (Arch::Arm, &[0x00, 0x00, 0x93, 0xe5]),
         (Arch::Thumb2, &[0x18, 0x68]),
+        (Arch::Ppc64le, &[0x00, 0x00, 0x63, 0xe8]),
     ];
     for (arch, bytes) in LOADS {
         let window = trapline_tests::lab::window_of(*arch);
@@ -231,7 +233,8 @@ fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Resu
 
 /// A fault in place at an address where the probe window lies.
 fn in_window(after: &After, fault_address: &str) -> bool {
-    const WINDOWS: [Range<u64>; 4] = [
+    const WINDOWS: [Range<u64>; 5] = [
+        0xc000_0000_0120_0000..0xc000_0000_0200_0000,
         0xfb00_0000..0xfc00_0000,
         0xffff_ffff_be00_0000..0xffff_ffff_c000_0000,
         0xbf60_0000..0xbfe0_0000,

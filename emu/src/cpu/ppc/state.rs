@@ -127,6 +127,11 @@ fn set_xer(cpu: &TrapContext, value: u64) {
     cpu.set_live64(XER, XER_APART.iter().fold(value, |rest, bit| rest & !(1 << bit)));
 }
 
+/// Where half a register of vectors lies, by its number, which is not less than that of the first.
+const fn vector_half(number: u8) -> usize {
+    VECTORS + 8 * (number - abi::VECTORS.0) as usize % (16 * 64)
+}
+
 /// Reads a register of `isa`'s numbering; the pc is the one given.
 #[inline]
 pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
@@ -141,6 +146,7 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         abi::DAR => handle.live64(DAR),
         abi::DSISR => handle.live64(DSISR) & 0xffff_ffff,
         abi::TAR => handle.live64(TARGET),
+        Reg(number) if number >= abi::VECTORS.0 => handle.live64(vector_half(number)),
         _ => 0,
     }
 }
@@ -158,6 +164,7 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
         abi::DAR => cpu.set_live64(DAR, value),
         abi::DSISR => cpu.set_live64(DSISR, value),
         abi::TAR => cpu.set_live64(TARGET, value),
+        Reg(number) if number >= abi::VECTORS.0 => cpu.set_live64(vector_half(number), value),
         _ => {}
     }
 }
@@ -175,8 +182,16 @@ pub fn saved_interrupts_off(image: &CoreState) -> bool {
 /// Everything that a person wants to see of a CPU that has died.
 pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let own = abi::ELF_V2.names.iter().filter(|(_, reg)| !matches!(*reg, abi::SOFTE | abi::TRAP));
-    let special =
-        [("srr0", SRR0), ("srr1", SRR1), ("hsrr0", HSRR0), ("hsrr1", HSRR1), ("lpcr", LPCR), ("pid", PID), ("ptcr", PTCR)];
+    let special = [
+        ("srr0", SRR0),
+        ("srr1", SRR1),
+        ("hsrr0", HSRR0),
+        ("hsrr1", HSRR1),
+        ("lpcr", LPCR),
+        ("pid", PID),
+        ("ptcr", PTCR),
+        ("fpscr", FPSCR),
+    ];
     let special = special.map(|(name, at)| (name, handle.live64(at)));
     own.map(|(name, reg)| (*name, get(handle, *reg, handle.pc()))).chain(special).collect()
 }

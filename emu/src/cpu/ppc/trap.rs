@@ -30,7 +30,9 @@ pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let pc = behind.wrapping_sub(INSN);
     cpu.set_pc(pc);
     let error = handle.live32(ERROR_CODE);
-    let exception = Exception { fetch: vector == FETCH, error: Some(error), ..Exception::of(vector) };
+    // Of all others it is what the last one of these has left.
+    let has_error = matches!(vector, FETCH | PROGRAM | SYSTEM_CALL);
+    let exception = Exception { fetch: vector == FETCH, error: has_error.then_some(error), ..Exception::of(vector) };
     match vector {
         PROGRAM if error & PROGRAM_KIND == PROGRAM_TRAP && in_kernel(&handle) => {
             Trap { kind: TrapKind::Breakpoint, exception, pc, resume: pc }

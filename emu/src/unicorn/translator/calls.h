@@ -20,6 +20,11 @@
 #endif
 #include <uc_priv.h>
 
+#ifdef TARGET_PPC
+/* The machine's answer to an instruction that asks for a random number, which is about to be executed. */
+static __thread uint64_t drawn;
+#endif
+
 struct instead {
     void *helper;
     void *ours;
@@ -156,6 +161,52 @@ static const struct instead INSTEAD[] = {
     { HELPER(mfc0_random), read_random },
     { HELPER(mtc0_count), write_count },
     { HELPER(mtc0_compare), write_compare },
+    { NULL },
+};
+#elif defined(TARGET_PPC64)
+/*
+ * What counts time has no clock to ask, and follows a null pointer; the machine has just been asked (`answer_before`). What tells another
+ * thread something writes past the state, and with another partition's number than 0 the library ends the process.
+ */
+static target_ulong read_time(CPUPPCState *env)
+{
+    return env->spr[SPR_VTBL];
+}
+
+static target_ulong random_32(void)
+{
+    return (uint32_t)drawn;
+}
+
+static target_ulong random_64(void)
+{
+    return drawn;
+}
+
+static target_ulong read_far_away(CPUPPCState *env)
+{
+    return INT32_MAX;
+}
+
+static void ignore(CPUPPCState *env, target_ulong value)
+{
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(darn32), random_32 },
+    { HELPER(darn64), random_64 },
+    { HELPER(load_purr), read_time },
+    { HELPER(load_vtb), read_time },
+    { HELPER(load_hdecr), read_far_away },
+    { HELPER(store_purr), ignore },
+    { HELPER(store_vtb), ignore },
+    { HELPER(store_hdecr), ignore },
+    { HELPER(store_tbu40), ignore },
+    { HELPER(store_dpdes), ignore },
+    { HELPER(store_lpidr), ignore },
+    { HELPER(book3s_msgsnd), ignore },
+    { HELPER(book3s_msgsndp), ignore },
     { NULL },
 };
 #else

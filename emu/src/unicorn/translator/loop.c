@@ -211,7 +211,7 @@ static void call_ours_with(TCGContext *s, void *function, const char *name, stru
 #if defined(TARGET_PPC)
 /*
  * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a number, or sets the
- * decrementer, first asks the machine. Its answer is put where the instruction then finds it; a random number goes to its register at once.
+ * decrementer, first asks the machine. Its answer is put where the instruction then finds it.
  * Hints of priority, which the library takes for the end of a run, do here what they do to the register that holds the priority, and no more.
  */
 #define NUMBER_OF(word) (((word) >> 16 & 0x1f) | ((word) >> 6 & 0x3e0))
@@ -222,21 +222,27 @@ static void call_ours_with(TCGContext *s, void *function, const char *name, stru
 /* Behind the numbers of all others (cpu/ppc/state.rs). */
 #define RANDOM 1024
 
+/* They count as the time base does: time of this CPU's own, while nothing is shared. */
+static bool is_own_time(uint32_t number)
+{
+    return number == SPR_PURR || number == SPR_SPURR || number == SPR_VTB;
+}
+
 static bool is_answered(uint32_t number)
 {
-    return number == SPR_DECR || number == SPR_VTBL || number == SPR_VTBU;
+    return number == SPR_DECR || number == SPR_VTBL || number == SPR_VTBU || is_own_time(number);
 }
 
 static void answer_before(CPUPPCState *env, uint64_t machine, uint64_t pc, uint64_t word)
 {
     struct trapline_machine *from = (struct trapline_machine *)(uintptr_t)machine;
-    uint32_t number = NUMBER_OF(word);
+    uint32_t number = is_own_time(NUMBER_OF(word)) ? SPR_VTBL : NUMBER_OF(word);
     uint64_t value = ~UINT64_C(0);
 
     env->nip = (target_ulong)pc;
     if (IS_RANDOM(word)) {
-        from->register_in(from, RANDOM, &value);
-        env->gpr[word >> 21 & 31] = (target_ulong)((word >> 16 & 3) == 0 ? (uint32_t)value : value);
+        drawn = value;
+        from->register_in(from, RANDOM, &drawn);
     } else if (number == SPR_DECR && msr_pr) {
         return;
     } else if (IS_WRITE(word)) {
@@ -279,7 +285,7 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
     if (env->hflags & (1 << MSR_LE)) {
         word = bswap32(word);
     }
-    if ((IS_READ(word) || IS_WRITE(word)) && is_answered(NUMBER_OF(word))) {
+    if (IS_RANDOM(word) || ((IS_READ(word) || IS_WRITE(word)) && is_answered(NUMBER_OF(word)))) {
         call_ours_with(s, (void *)(uintptr_t)answer_before, "answer_before", machine, db->pc_next, word);
         return false;
     }
@@ -287,10 +293,6 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
     /* Of a stepped instruction the library makes the step, too. */
     if (msr_se || msr_be) {
         return false;
-    }
-    if (IS_RANDOM(word)) {
-        call_ours_with(s, (void *)(uintptr_t)answer_before, "answer_before", machine, db->pc_next, word);
-        return true;
     }
     if (IS_HINT(word) && (word >> 21 & 31) == (word >> 16 & 31) && (word >> 21 & 31) == (word >> 11 & 31) && (word >> 21 & 31) != 0) {
         hint(s, env, word >> 21 & 31);

@@ -1,0 +1,187 @@
+//! 64-bit PowerPC: every row of its tables, every branch with each outcome, accesses that end behind a page, and what the kernel's own tests
+//! of its emulation ask for.
+
+use super::{Labs, spread};
+use trapline_isa::arch::Arch;
+use trapline_isa::plan::Policy;
+use trapline_isa::ppc::rules;
+use trapline_tests::lab::{Before, DATA, DATA_BYTES, How, Lab, bench, place};
+
+const PPC: Arch = Arch::Ppc64le;
+
+/// Places of registers in a case: general ones but the stack pointer, then these.
+const CTR: usize = 31;
+const LINK: usize = 32;
+const XER: usize = 33;
+const CR: usize = 34;
+
+/// The place of a general register.
+fn gpr(number: usize) -> usize {
+    if number == 0 { 0 } else { number - 1 }
+}
+
+fn seen(at: u64) -> u64 {
+    bench(PPC).seen_from + at
+}
+
+fn case(word: u32, seed: u64) -> Before {
+    let registers = (0..35).map(|register| spread(PPC, seed, register)).collect();
+    Before { bytes: word.to_le_bytes().to_vec(), registers, flags: spread(PPC, seed, 99), seed, ..Before::default() }
+}
+
+/// All that went wrong, told at once.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    fn compare(&mut self, labs: &mut Labs, what: &str, case: &Before) {
+        if let Err(why) = labs.compare(case) {
+            self.0.push(format!("{what}: {why}"));
+        }
+    }
+
+    fn end(self) {
+        assert!(self.0.is_empty(), "{} went wrong:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+/// How many cases each row gets.
+fn each() -> u64 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse::<u64>().ok()).map_or(8, |cases| cases.div_ceil(160))
+}
+
+/// KP-2, KP-6, OP-4
+#[test]
+fn every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place() {
+    let isa = PPC.isa();
+    let (mut labs, mut wrong, mut met) = (Labs::new(PPC), Wrong::default(), 0);
+    for (number, (mask, value)) in rules::rows().enumerate() {
+        let mut count = 0;
+        for turn in 0..each() {
+            let seed = number as u64 * 7919 + turn * 104_729 + 1;
+            let word = |salt: u64| {
+                let random = spread(PPC, seed, salt) as u32 ^ (seed as u32).rotate_left(salt as u32) ^ (salt as u32) << 17;
+                value | random & !mask
+            };
+            let accepted = |word: &u32| {
+                (isa.decode)(place(PPC), &word.to_le_bytes()).is_ok_and(|insn| (isa.plan)(&insn, Policy::Best).is_ok())
+            };
+            let Some(word) = (0..40).map(word).find(accepted) else { continue };
+            wrong.compare(&mut labs, &format!("row {mask:#010x} {value:#010x}"), &case(word, seed));
+            count += 1;
+        }
+        met += u32::from(count > 0);
+    }
+    println!("{met} rows, {} compared, {} by a jump, {} left out", labs.compared, labs.jumped, labs.refused);
+    assert!(met > 25, "{met} rows");
+    wrong.end();
+}
+
+/// KP-2: each condition of each branch, for counts that end and that do not, with the bit set and clear: where it leads, what it counts and
+/// what it leaves in the link register.
+#[test]
+fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place() {
+    const BIT: u32 = 9;
+    // bc forward, bclr, bcctr, bctar.
+    const KINDS: [u32; 4] = [0x4000_0020, 0x4c00_0020, 0x4c00_0420, 0x4c00_0460];
+    let (mut labs, mut wrong) = (Labs::new(PPC), Wrong::default());
+    for (number, (kind, condition)) in
+        KINDS.iter().flat_map(|kind| (0..32u32).map(move |condition| (kind, condition))).enumerate()
+    {
+        for outcome in 0..8u64 {
+            let (links, is_set, count) =
+                (outcome as u32 & 1, outcome & 2 != 0, [1, 2, 0, 1 << 32][(outcome / 2 + u64::from(condition)) as usize % 4]);
+            let mut case = case(kind | condition << 21 | BIT << 16 | links, number as u64 * 8 + outcome + 1);
+            case.registers[CTR] = if *kind == KINDS[2] { place(PPC) + 0x40 } else { count };
+            case.registers[LINK] = place(PPC) + 0x80;
+            case.registers[CR] = if is_set { 1 << (31 - BIT) } else { !(1 << (31 - BIT)) & 0xffff_ffff };
+            wrong.compare(&mut labs, &format!("{kind:#x}, condition {condition}, outcome {outcome}"), &case);
+        }
+    }
+    println!("{} compared, {} left out", labs.compared, labs.refused);
+    assert!(labs.compared > 800, "{} compared", labs.compared);
+    wrong.end();
+}
+
+/// KP-9: loads and stores of which a part lies behind the end of what there is: each faults as in place, and its registers are as they were.
+#[test]
+fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
+    #[rustfmt::skip]
+    const ACCESSES: &[(&str, u32)] = &[
+        ("lbz", 0x88a4_0000), ("lhz", 0xa0a4_0000), ("lwz", 0x80a4_0000), ("ld", 0xe8a4_0000), ("ldu", 0xe8a4_0001), ("lwzu", 0x84a4_0000),
+        ("stb", 0x98a4_0000), ("sth", 0xb0a4_0000), ("stw", 0x90a4_0000), ("std", 0xf8a4_0000), ("stdu", 0xf8a4_0001), ("stwu", 0x94a4_0000),
+        ("ldbrx", 0x7ca0_2428), ("stdbrx", 0x7ca0_2528), ("lfd", 0xc8a4_0000), ("stfd", 0xd8a4_0000), ("lfsu", 0xc4a4_0000),
+        ("lxv", 0xf4a4_0001), ("stxv", 0xf4a4_0005), ("lxvd2x", 0x7ca0_2698), ("stxvw4x", 0x7ca0_2718), ("lvx", 0x7ca0_20ce), ("stvx", 0x7ca0_21ce),
+        ("lxvl", 0x7ca4_3a1a), ("dcbz", 0x7c00_27ec), ("icbi", 0x7c00_27ac),
+    ];
+    let (mut labs, mut wrong) = (Labs::new(PPC), Wrong::default());
+    for (number, (what, word)) in ACCESSES.iter().enumerate() {
+        for inside in [0, 1, 2, 3, 4, 7, 8, 12, 15, 16] {
+            let mut case = case(*word, number as u64 * 31 + inside + 1);
+            case.flags = 0xff << 40;
+            case.registers[gpr(4)] = seen(DATA + DATA_BYTES) - inside;
+            case.registers[gpr(7)] = 16 << 56;
+            wrong.compare(&mut labs, &format!("{what}, {inside} bytes before the end"), &case);
+        }
+    }
+    assert!(labs.compared > 200, "{} compared", labs.compared);
+    wrong.end();
+}
+
+/// The facts that the kernel's own tests of its emulation ask for (test_emulate_step), under a probe: sums at both ends of their range with
+/// carries and conditions, quotients of 128 bits, stores in either order of bytes.
+#[test]
+fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe() {
+    const ENDS: [u64; 7] = [1 << 63, !0 >> 1, !0, 1, 0xffff_ffff_8000_0000, 0x7fff_ffff, 0xffff_ffff];
+    let mut lab = Lab::new(PPC);
+    let mut run = |word: u32, set: &[(usize, u64)]| {
+        let mut case = case(word, 5);
+        (case.flags, case.registers[XER], case.registers[CR]) = (0xff << 40, 0, 0);
+        for (place, value) in set {
+            case.registers[*place] = *value;
+        }
+        lab.run(&case, How::Probed).expect("it may be probed")
+    };
+    // r20, r21, r22
+    let of = |word: u32| word | 20 << 21 | 21 << 16 | 22 << 11;
+    for (one, other) in ENDS.iter().flat_map(|one| ENDS.iter().map(move |other| (*one, *other))) {
+        let (sum, carry) = one.overflowing_add(other);
+        let carry_32 = (one & 0xffff_ffff) + (other & 0xffff_ffff) > 0xffff_ffff;
+        let compared = match (sum as i64).signum() {
+            -1 => 8,
+            0 => 2,
+            _ => 4,
+        } << 28;
+        let carries = u64::from(carry) << 29 | u64::from(carry_32) << 18;
+        for (what, word, xer, cr) in [
+            ("add", 0x7c00_0214, 0, 0),
+            ("add.", 0x7c00_0215, 0, compared),
+            ("addc", 0x7c00_0014, carries, 0),
+            ("addc.", 0x7c00_0015, carries, compared),
+        ] {
+            let after = run(of(word), &[(gpr(21), one), (gpr(22), other)]);
+            let found = ["gpr20", "xer", "ccr"].map(|name| after.register(name));
+            assert_eq!(found, [sum, xer, cr].map(Some), "{what} of {one:#x} and {other:#x}");
+        }
+    }
+    for (what, word, one, other, quotient) in [
+        ("divde", 0x7c00_0352, 1u64, 4, 1 << 62),
+        ("divde of what is negative", 0x7c00_0352, !0, 4, 3 << 62),
+        ("divdeu", 0x7c00_0312, 1, 1 << 63, 2),
+        ("divdeu of the largest", 0x7c00_0312, !0 - 1, !0, !0 - 1),
+    ] {
+        let after = run(of(word), &[(gpr(21), one), (gpr(22), other)]);
+        assert_eq!(after.register("gpr20"), Some(quotient), "{what}");
+    }
+    // From r20 to r21 + r22.
+    let at = seen(DATA + 0x100);
+    for (what, word, bytes) in
+        [("stwx", 0x7c00_012e, 4), ("stdx", 0x7c00_012a, 8), ("stdbrx", 0x7c00_0528, 8), ("sthx", 0x7c00_032e, 2)]
+    {
+        let value = 0x0102_0304_0506_0708u64;
+        let after = run(of(word), &[(gpr(20), value), (gpr(21), at - 16), (gpr(22), 16)]);
+        let data = &after.memory.iter().find(|(place, _)| *place == DATA).expect("the data").1[0x100..0x100 + bytes];
+        let expected = if word == 0x7c00_0528 { value.to_be_bytes().to_vec() } else { value.to_le_bytes()[..bytes].to_vec() };
+        assert_eq!(data, expected, "{what}");
+    }
+}

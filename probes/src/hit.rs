@@ -17,6 +17,8 @@
 //! it does anything; if not, its namesake is called, which knows all cases. They differ in the number of questions, never
 //! in what they do: a new case is a matter for the long ones, and one more reason for the short ones to say no.
 
+mod computed;
+
 use crate::context::{Hit, Moment, Scene};
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu, Resume};
@@ -30,11 +32,9 @@ use crate::probe::Flow;
 use crate::slots::unit_of;
 use crate::tracepoint::Detour;
 use alloc::boxed::Box;
-use core::cell::RefCell;
-use trapline_isa::arch::{Emulation, Isa};
-use trapline_isa::mem::{ByteOrder, Fault, Memory};
+use trapline_isa::arch::Isa;
 use trapline_isa::plan::{Plan, Then};
-use trapline_isa::regs::{Reg, Registers};
+use trapline_isa::regs::Reg;
 
 /// Linux has room for one probe inside another; two more cost nothing.
 const DEPTH: usize = 4;
@@ -412,7 +412,7 @@ impl Engine {
         match &found.plan {
             Plan::Emulate(what) => {
                 let stepped = cpu.is_stepped();
-                match emulate(self.isa, what, found, cpu) {
+                match computed::emulate(self.isa, what, found, cpu) {
                     Ok(Then::Onwards) => {
                         let length = found.insn.length() as u8;
                         return match self.after(cpu, number, point, inside, length) {
@@ -577,48 +577,6 @@ fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
             handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Moment::After));
         }
-    }
-}
-
-/// Computes the instruction. Where it would fault, nothing has changed.
-fn emulate(isa: &Isa, what: &Emulation, point: &Point, cpu: &mut dyn Cpu) -> Result<Then, Fault> {
-    let halves = RefCell::new(cpu);
-    (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves))
-}
-
-/// A CPU as registers here and as memory there, for functions that want both at once.
-struct Half<'a, 'b>(&'a RefCell<&'b mut dyn Cpu>);
-
-impl Registers for Half<'_, '_> {
-    fn get(&self, reg: Reg) -> u64 {
-        self.0.borrow().get(reg)
-    }
-    fn set(&mut self, reg: Reg, value: u64) {
-        self.0.borrow_mut().set(reg, value);
-    }
-    fn pc(&self) -> u64 {
-        self.0.borrow().pc()
-    }
-    fn set_pc(&mut self, pc: u64) {
-        self.0.borrow_mut().set_pc(pc);
-    }
-}
-
-impl Memory for Half<'_, '_> {
-    fn order(&self) -> ByteOrder {
-        self.0.borrow().order()
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.0.borrow_mut().read(address, into)
-    }
-    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.0.borrow_mut().write(address, bytes)
-    }
-    fn read_number(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
-        self.0.borrow_mut().read_number(address, size)
-    }
-    fn write_number(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
-        self.0.borrow_mut().write_number(address, value, size)
     }
 }
 

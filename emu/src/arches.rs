@@ -265,7 +265,7 @@ static MIPS: Row = Row {
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::none,
     marks: &marks::mips::BIG_32,
-    first_functions: &["start_kernel"],
+    first_functions: &["set_task_stack_end_magic"],
     debian: "mips",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -286,7 +286,7 @@ static MIPSEL: Row = Row {
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::none,
     marks: &marks::mips::LITTLE_32,
-    first_functions: &["start_kernel"],
+    first_functions: &["set_task_stack_end_magic"],
     debian: "mipsel",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -307,7 +307,7 @@ static MIPS64: Row = Row {
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::none,
     marks: &marks::mips::BIG_64,
-    first_functions: &["start_kernel"],
+    first_functions: &["set_task_stack_end_magic"],
     debian: "mips64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -328,7 +328,7 @@ static MIPS64EL: Row = Row {
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::none,
     marks: &marks::mips::LITTLE_64,
-    first_functions: &["start_kernel"],
+    first_functions: &["set_task_stack_end_magic"],
     debian: "mips64el",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]

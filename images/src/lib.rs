@@ -77,6 +77,38 @@ static BUILTINS: &[Builtin] = &[
         command_line: "",
         demo: include_str!("../tiny/demo-ppc64le.events"),
     },
+    Builtin {
+        name: "tiny/mips",
+        description: "the tiny kernel for 32-bit MIPS, the high byte first: the same sources, delay slots, a TLB filled by software, SYSCALL",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-mips.elf"),
+        tools: ["mips-linux-gnu-gcc", "mips-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-mips.events"),
+    },
+    Builtin {
+        name: "tiny/mipsel",
+        description: "the same with the low byte first",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-mipsel.elf"),
+        tools: ["mipsel-linux-gnu-gcc", "mipsel-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-mips.events"),
+    },
+    Builtin {
+        name: "tiny/mips64",
+        description: "the tiny kernel for 64-bit MIPS, the high byte first: as tiny/mips, eight arguments in registers",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-mips64.elf"),
+        tools: ["mips64-linux-gnuabi64-gcc", "mips64-linux-gnuabi64-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-mips64.events"),
+    },
+    Builtin {
+        name: "tiny/mips64el",
+        description: "the same with the low byte first",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-mips64el.elf"),
+        tools: ["mips64el-linux-gnuabi64-gcc", "mips64el-linux-gnuabi64-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-mips64.events"),
+    },
 ];
 
 /// All of them, the default first.

@@ -1,18 +1,23 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le]; by default all whose compiler is installed.
-# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu).
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el]; by default all whose compiler is installed.
+# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu,
+# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
     command -v arm-linux-gnueabihf-gcc >/dev/null && set -- "$@" arm thumb2
     command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
     command -v powerpc64le-linux-gnu-gcc >/dev/null && set -- "$@" ppc64le
+    command -v mips-linux-gnu-gcc >/dev/null && set -- "$@" mips
+    command -v mipsel-linux-gnu-gcc >/dev/null && set -- "$@" mipsel
+    command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
+    command -v mips64el-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64el
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -29,6 +34,8 @@ arm="-fno-jump-tables -fno-section-anchors -march=armv7-a -mfloat-abi=soft -mgen
 
 ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13 -fno-section-anchors -mtraceback=no -Wa,-mregnames"
 
+mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explicit-relocs"
+
 for arch in "$@"; do
     prefix='' shared=mmio folder=$arch library=
     case $arch in
@@ -43,19 +50,29 @@ for arch in "$@"; do
     arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none" prefix=aarch64-linux-gnu-
         emulation=aarch64linux format=elf64-littleaarch64 ;;
     ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le)" >&2; exit 2 ;;
+    mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
+    mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, mips, mipsel, mips64, mips64el)" >&2; exit 2 ;;
+    esac
+    case $arch in
+    mips) emulation=elf32btsmip format=elf32-tradbigmips ;;
+    mipsel) emulation=elf32ltsmip format=elf32-tradlittlemips ;;
+    mips64) emulation=elf64btsmip format=elf64-tradbigmips ;;
+    mips64el) emulation=elf64ltsmip format=elf64-tradlittlemips ;;
     esac
     cc=${CC:-${prefix}gcc} ld=${LD:-${prefix}ld}
     includes="-Ikernel -I$shared -I$folder"
     zoo=$shared/zoo.S
     [ -e "$here/$zoo" ] || zoo=$folder/zoo.S
+    mmu=$folder/mmu.c
+    [ -e "$here/$mmu" ] || mmu=$shared/mmu.c
     objects=$out/$arch.o
     rm -rf "$objects"
     mkdir -p "$objects"
     # Relative names throughout, so that nothing of the path gets into the result. The order of this list is the order in memory.
     cd "$here"
     list=
-    for source in $folder/head.S $folder/entry.S $shared/traps.c $shared/cpu.c $shared/process.c $shared/mmu.c $zoo \
+    for source in $folder/head.S $folder/entry.S $shared/traps.c $shared/cpu.c $shared/process.c $mmu $zoo \
         kernel/main.c kernel/sched.c kernel/fork.c kernel/mm.c kernel/uaccess.c kernel/syscall.c kernel/fs.c kernel/net.c \
         kernel/threads.c kernel/work.c kernel/probes.c kernel/print.c kernel/string.c kernel/user.c $library; do
         name=$(basename "${source%.*}").o

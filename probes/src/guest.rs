@@ -93,6 +93,8 @@ pub enum Window {
         origin: u64,
         /// Length of the displaced instruction.
         displaced: u8,
+        /// Bytes of the instruction in front of what runs here: of a branch that is computed, in whose delay slot this is.
+        in_front: u8,
     },
     /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from `origin` on, and the
     /// way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an [`crate::Engine::jumped_in`] one.

@@ -200,17 +200,18 @@ fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: R
 
 fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, room: Room) -> Result<(Plan, Slot), Refusal> {
     let stepped = (isa.copy)(insn, at + UNIT, Tail::Breakpoint)?;
-    put(guest, insn, at + UNIT, &stepped);
+    let in_front = if matches!(plan, Plan::Emulate(_)) { insn.length().saturating_sub(stepped.displaced as u64) } else { 0 };
+    put(guest, insn, at + UNIT, &stepped, in_front);
     let slot = room.at(at, stepped.displaced).ok_or(NO_SLOT)?;
     if plan != Plan::Boost {
         return Ok((plan, slot));
     }
     let Ok(boosted) = (isa.copy)(insn, at, Tail::JumpBack) else { return Ok((Plan::Step, slot)) };
-    put(guest, insn, at, &boosted);
+    put(guest, insn, at, &boosted, 0);
     Ok((plan, slot))
 }
 
-fn put(guest: &mut dyn Guest, insn: &Insn, at: u64, copy: &Copy) {
-    let stands_for = Window::Copy { origin: insn.address, displaced: copy.displaced as u8 };
+fn put(guest: &mut dyn Guest, insn: &Insn, at: u64, copy: &Copy, in_front: u64) {
+    let stands_for = Window::Copy { origin: insn.address, displaced: copy.displaced as u8, in_front: in_front as u8 };
     guest.window_write(at, copy.bytes(), stands_for);
 }

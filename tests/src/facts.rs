@@ -11,14 +11,18 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Arm, "tiny/arm"),
     (Arch::Thumb2, "tiny/thumb2"),
     (Arch::Ppc64le, "tiny/ppc64le"),
+    (Arch::Mips, "tiny/mips"),
+    (Arch::Mipsel, "tiny/mipsel"),
+    (Arch::Mips64, "tiny/mips64"),
+    (Arch::Mips64el, "tiny/mips64el"),
 ];
 
 /// One ISA's row.
 pub struct Facts {
     /// What the pc is called in a report.
     pub pc: &'static str,
-    /// The exception of memory that is not there.
-    pub memory_fault: u32,
+    /// The exceptions of memory that is not there, or may not be written.
+    pub memory_faults: &'static [u32],
     /// A register that a function may change and need not keep.
     pub scratch: &'static str,
     /// Breakpoints of a guest's own: the bytes, the exception, how far behind them the pc is.
@@ -31,7 +35,7 @@ pub struct Facts {
 
 static X86: Facts = Facts {
     pc: "ip",
-    memory_fault: 14,
+    memory_faults: &[14],
     scratch: "cx",
     breakpoints: &[(&[0xcc], 3, 1), (&[0xcd, 0x03], 3, 2)],
     past_help: ("could not be delivered", "triple_fault"),
@@ -40,7 +44,7 @@ static X86: Facts = Facts {
 static X86_64: Facts = Facts { scratch: "r11", ..X86 };
 static ARM64: Facts = Facts {
     pc: "pc",
-    memory_fault: 4,
+    memory_faults: &[4],
     scratch: "x9",
     // brk #0 and the very instruction that is ours.
     breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
@@ -64,7 +68,7 @@ static THUMB2: Facts = Facts {
 
 static PPC64LE: Facts = Facts {
     pc: "nip",
-    memory_fault: 2,
+    memory_faults: &[2],
     scratch: "gpr11",
     // trap, and twi 31, r0, 0 of Linux's BUG.
     breakpoints: &[(&[0x08, 0x00, 0xe0, 0x7f], 6, 0), (&[0x00, 0x00, 0xe0, 0x0f], 6, 0)],
@@ -72,6 +76,19 @@ static PPC64LE: Facts = Facts {
     past_help: ("no time passes", "0xc000000000004400"),
     return_pops: false,
 };
+
+static MIPSEL: Facts = Facts {
+    pc: "pc",
+    memory_faults: &[12, 13, 25, 26, 27],
+    scratch: "t0",
+    // break 0, and the very instruction that is ours.
+    breakpoints: &[(&[0x0d, 0x00, 0x00, 0x00], 18, 0), (&[0xcd, 0x80, 0x00, 0x00], 18, 0)],
+    // Its vectors hold an instruction that no CPU has.
+    past_help: ("no time passes", "no_vectors"),
+    return_pops: false,
+};
+
+static MIPS: Facts = Facts { breakpoints: &[(&[0x00, 0x00, 0x00, 0x0d], 18, 0), (&[0x00, 0x00, 0x80, 0xcd], 18, 0)], ..MIPSEL };
 
 /// The row of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
@@ -82,9 +99,9 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Arm => &ARM,
         Arch::Thumb2 => &THUMB2,
         Arch::Ppc64le => &PPC64LE,
-        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
-            panic!("no built-in kernel for {} yet", arch.name())
-        }
+        Arch::Mips | Arch::Mips64 => &MIPS,
+        Arch::Mipsel | Arch::Mips64el => &MIPSEL,
+        Arch::Ppc | Arch::Ppc64 | Arch::S390x => panic!("no built-in kernel for {} yet", arch.name()),
     }
 }
 

@@ -96,6 +96,13 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
 }
 
+/// What is in the exception table, each by the instruction that a probe for it stands on: what is in a delay slot is part of its branch.
+pub fn expected_faults(kernel: &Kernel) -> Vec<u64> {
+    let places = boundaries(kernel);
+    let holds = |site: u64| places.iter().copied().filter(|place| *place <= site).max().unwrap_or(site);
+    kernel.tables.exceptions.iter().map(|row| holds(row.instruction)).collect()
+}
+
 /// Every instruction boundary in these functions.
 pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
     let isa = kernel.arch.isa();

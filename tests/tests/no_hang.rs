@@ -8,7 +8,7 @@ use trapline::symbols::{Entry, Symbols};
 use trapline_isa::arch::Arch;
 use trapline_probes::guest::{Answer, Resume};
 use trapline_probes::probe::{Flow, Kprobe};
-use trapline_tests::{GUESTS, LONG, entry_of, kernel, run, session};
+use trapline_tests::{GUESTS, LONG, entry_of, expected_faults, kernel, run, session};
 
 /// The report of a guest that has died so, or a failure.
 fn report(what: &str, stop: Stop) -> String {
@@ -68,8 +68,7 @@ fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
 fn a_fault_that_is_repaired_by_nobody_ends_the_run() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
-        let sites: Vec<u64> = session.kernel().tables.exceptions.iter().map(|row| row.instruction).collect();
-        for site in sites {
+        for site in expected_faults(session.kernel()) {
             let probe = Kprobe::at_address(site).pre(|_| Flow::Continue).fault(|_, _| true);
             session.register_kprobe(&probe).expect("it may be probed");
         }

@@ -115,6 +115,8 @@ pub struct Registers {
     pub pc: fn(&Handle) -> u64,
     /// The pc in a saved state.
     pub saved_pc: fn(&CoreState) -> u64,
+    /// Where in a state lie the registers by which exceptions return, which no memory of the guest's holds yet when one has come.
+    pub returns: fn(&Handle) -> Vec<usize>,
     /// Whether code of the kernel's privilege runs.
     pub in_kernel: fn(&Handle) -> bool,
     /// A register by the numbers of `isa`; the pc is the one given.

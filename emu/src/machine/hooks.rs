@@ -3,7 +3,7 @@
 use super::watchdog::Sign;
 use super::{Happening, Inner, Listener, What, Wish};
 use crate::boards::{At, Bus};
-use crate::clock::{Meaning, nanoseconds, ticks};
+use crate::clock::{Meaning, Ticks, nanoseconds, ticks};
 use crate::cpu::{Exception, Shown, Trap, TrapKind, View};
 use crate::unicorn::engine::{BlockContext, Events, Handle, InstructionContext, SyscallContext, TrapContext};
 use trapline_isa::regs::Registers;
@@ -79,7 +79,7 @@ impl<L: Listener> Events for Inner<L> {
             self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
         }
         let pc = cpu.handle().pc();
-        let time = self.view.clock.at(pc);
+        let time = self.time_at(pc);
         (self.view.model.instructions.read_clock)(cpu, nanoseconds(time));
         if !self.frozen {
             self.record(What::ClockRead, self.origin_of(pc), time);
@@ -98,7 +98,7 @@ impl<L: Listener> Events for Inner<L> {
             return Some(value);
         }
         let pc = cpu.handle().pc();
-        let at = At { cpu: self.view.current, now: self.view.clock.at(pc) };
+        let at = At { cpu: self.view.current, now: self.time_at(pc) };
         let value = self.board.register_read(at, register)?;
         if !self.frozen {
             self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
@@ -108,7 +108,7 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool {
-        let at = At { cpu: self.view.current, now: self.view.clock.at(cpu.handle().pc()) };
+        let at = At { cpu: self.view.current, now: self.time_at(cpu.handle().pc()) };
         let taken = self.board.register_write(at, register, value);
         if taken {
             self.look_soon();
@@ -327,10 +327,16 @@ impl<L: Listener> Inner<L> {
         if self.arrival.is_some() {
             self.count_early_access();
         }
-        let clock = &self.view.clock;
-        let at = At { cpu: self.view.current, now: pc.map_or_else(|| clock.time(), |pc| clock.at(pc)) };
+        let now = pc.map_or_else(|| self.view.clock.time(), |pc| self.time_at(pc));
+        let at = At { cpu: self.view.current, now };
         self.board.advance(at);
         at
+    }
+
+    /// The time at an instruction of the block that runs.
+    fn time_at(&self, pc: u64) -> Ticks {
+        let in_front = if self.window.holds(pc) { self.listener.in_front(pc) } else { 0 };
+        self.view.clock.at(pc) + in_front
     }
 
     /// A kernel that is not under way yet and waits for a device that is not there takes little time of its own, and much of the host's.
@@ -372,7 +378,7 @@ impl<L: Listener> Inner<L> {
             return pc;
         }
         match self.listener.meaning(pc) {
-            Meaning::Copy { origin, .. } => origin,
+            Meaning::Copy { origin, .. } => origin.wrapping_add(self.listener.in_front(pc)),
             _ => pc,
         }
     }

@@ -32,6 +32,11 @@ pub trait Listener: 'static {
         let _ = pc;
         None
     }
+    /// Bytes of the probed instruction in front of what a copy there runs: they are counted behind it, as it may fault.
+    fn in_front(&self, pc: u64) -> u64 {
+        let _ = pc;
+        0
+    }
     /// The CPU has come to the start of a detour; its pc is shown as the probe's address and stays what it is; `point` is that of the detour.
     fn jumped_in(&mut self, cpu: &mut View, point: u32) {
         let _ = (cpu, point);

@@ -289,6 +289,21 @@ impl Parts<'_> {
         };
         self.cpus.iter().enumerate().map(pc).collect()
     }
+
+    /// Where exceptions will return to that the guest has not looked at yet.
+    pub(crate) fn returns(&self) -> Vec<u64> {
+        let mut pcs = Vec::new();
+        for place in (self.model.registers.returns)(&self.handle) {
+            let returns = |(number, cpu): (usize, &SleepingCpu)| match (number == self.current, self.isa.word) {
+                (true, 8) => self.handle.live64(place),
+                (true, _) => self.handle.live32(place).into(),
+                (false, 8) => cpu.state.get64(place),
+                (false, _) => cpu.state.get32(place).into(),
+            };
+            pcs.extend(self.cpus.iter().enumerate().map(returns));
+        }
+        pcs
+    }
 }
 
 /// The longest that a guest-code handler may run, in blocks, before the guest counts as hung.

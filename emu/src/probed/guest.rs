@@ -216,7 +216,7 @@ impl Guest for Live<'_> {
 
     fn any_cpu_inside(&self, range: Range<u64>) -> bool {
         // Between runs no interrupt frame holds an address of the window: the machine maps them back when it delivers.
-        self.parts.pcs().iter().any(|pc| range.contains(pc))
+        self.parts.pcs().iter().chain(&self.parts.returns()).any(|pc| range.contains(pc))
     }
 
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> Vec<bool> {

@@ -88,6 +88,10 @@ impl Listener for Probes {
         self.window.copy(pc)
     }
 
+    fn in_front(&self, pc: u64) -> u64 {
+        self.window.in_front(pc)
+    }
+
     fn jumped_in(&mut self, cpu: &mut View, point: u32) {
         let started = self.timing.is_some().then(Instant::now);
         let pc = cpu.pc();

@@ -25,6 +25,7 @@ enum Use {
     Copy {
         origin: u64,
         displaced: u8,
+        in_front: u8,
     },
     Detour(Detour),
     /// One of several units: its number in front.
@@ -55,7 +56,7 @@ impl Unit {
         match what {
             Use::Detour(detour) => Unit(detour),
             Use::Nothing => other(0, 0, 0, 0, 0, 0),
-            Use::Copy { origin, displaced } => other(1, 0, 0, origin, displaced, 0),
+            Use::Copy { origin, displaced, in_front } => other(1, in_front, 0, origin, displaced, 0),
             Use::Faithful { unit, origin, displaced, lead, jump } => other(2, unit, lead, origin, displaced, jump),
             Use::Trampoline => other(3, 0, 0, 0, 0, 0),
             Use::ReturnPad { jump } => other(4, 0, 0, 0, 0, jump),
@@ -70,7 +71,7 @@ impl Unit {
             return Use::Detour(self.0);
         }
         match point.to_le_bytes() {
-            [1, ..] => Use::Copy { origin, displaced: len },
+            [1, in_front, ..] => Use::Copy { origin, displaced: len, in_front },
             [2, unit, lead, _] => Use::Faithful { unit, origin, displaced: len, lead, jump },
             [3, ..] => Use::Trampoline,
             [4, ..] => Use::ReturnPad { jump },
@@ -92,8 +93,8 @@ impl Window {
     pub fn stands_for(&self, pc: u64) -> Meaning {
         let into = pc.wrapping_sub(self.place.start) % UNIT;
         match self.used_for(pc) {
-            Use::Copy { origin, displaced } if into == 0 => Meaning::Copy { origin, len: displaced },
-            Use::Copy { origin, displaced } => Meaning::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
+            Use::Copy { origin, displaced, .. } if into == 0 => Meaning::Copy { origin, len: displaced },
+            Use::Copy { origin, displaced, .. } => Meaning::WayBack { next: origin.wrapping_add(u64::from(displaced)) },
             Use::Detour(detour) => detour_at(into as u8, &detour),
             Use::Faithful { unit, origin, displaced, lead, jump } => {
                 faithful_at(u64::from(unit) * UNIT + into, origin, displaced, lead, jump)
@@ -115,10 +116,18 @@ impl Window {
     #[inline(always)]
     pub fn copy(&self, pc: u64) -> Option<(u64, u8)> {
         match self.used_for(pc) {
-            Use::Copy { origin, displaced } if pc.wrapping_sub(self.place.start).is_multiple_of(UNIT) => {
+            Use::Copy { origin, displaced, .. } if pc.wrapping_sub(self.place.start).is_multiple_of(UNIT) => {
                 Some((origin, displaced))
             }
             _ => None,
+        }
+    }
+
+    /// Bytes of the probed instruction in front of what the copy at this place runs, which count when that has run.
+    pub fn in_front(&self, pc: u64) -> u64 {
+        match self.used_for(pc) {
+            Use::Copy { in_front, .. } => in_front.into(),
+            _ => 0,
         }
     }
 
@@ -177,7 +186,7 @@ impl Window {
         }
         for (number, unit) in (0..).zip(units) {
             *unit = Unit::of(match stands_for {
-                StandsFor::Copy { origin, displaced } => Use::Copy { origin, displaced },
+                StandsFor::Copy { origin, displaced, in_front } => Use::Copy { origin, displaced, in_front },
                 StandsFor::Detour { origin, displaced, lead, jump, point } => {
                     let end = u16::from(lead) + u16::from(displaced);
                     Use::Detour(Detour { origin, point, end, len: displaced, jump })
@@ -251,7 +260,7 @@ mod tests {
     #[test]
     fn a_unit_stands_for_its_instruction_and_what_follows_it_for_the_way_back() {
         let mut window = window();
-        assert_eq!(window.note(0x1020, 8, StandsFor::Copy { origin: 0x500, displaced: 3 }), Some(0x9020));
+        assert_eq!(window.note(0x1020, 8, StandsFor::Copy { origin: 0x500, displaced: 3, in_front: 4 }), Some(0x9020));
         window.note(0x1040, 5, StandsFor::ReturnPad { jump: 4 });
         let places = [0x1020, 0x1023, 0x1040, 0x1044, 0x1060, 0x2000].map(|pc| window.stands_for(pc));
         let expected = [
@@ -263,6 +272,7 @@ mod tests {
             Meaning::Guest,
         ];
         assert_eq!(places, expected);
+        assert_eq!([0x1020, 0x1040, 0x1060].map(|pc| window.in_front(pc)), [4, 0, 0]);
         window.note(0x1060, 13, StandsFor::Detour { origin: 0x600, displaced: 7, lead: 1, jump: 5, point: 3 });
         let places = [0x1060, 0x1061, 0x1064, 0x1068].map(|pc| window.stands_for(pc));
         let expected = [

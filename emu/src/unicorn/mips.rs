@@ -4,7 +4,7 @@ use super::engine::{Handle, TrapContext};
 use super::kinds::{Library, Register};
 use super::line;
 use super::stores::Layout;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterMIPS};
 
@@ -52,8 +52,44 @@ struct Own {
     deliver: unsafe extern "C" fn(cpu: *mut c_void, exception: u32, pc: u64, delayed: bool),
     look_up: unsafe extern "C" fn(cpu: *mut c_void, address: u64, write: bool, physical: *mut u64) -> bool,
     set_status: unsafe extern "C" fn(cpu: *mut c_void, value: u32),
+    settle: unsafe extern "C" fn(cpu: *mut c_void),
+    entries: unsafe extern "C" fn(cpu: *mut c_void) -> u32,
+    read_entry: unsafe extern "C" fn(cpu: *mut c_void, number: u32, to: *mut u64),
+    write_entry: unsafe extern "C" fn(cpu: *mut c_void, number: u32, from: *const u64),
+    fields: *const FieldOf,
+    field_count: usize,
     places: [usize; 9],
 }
+
+// SAFETY: what its pointers lead to is constant.
+unsafe impl Sync for Own {}
+
+#[repr(C)]
+struct FieldOf {
+    name: *const c_char,
+    at: usize,
+    bytes: usize,
+    count: usize,
+    is_own: bool,
+}
+
+/// Numbers in the state, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// What they are called, the first one with a 0 behind that if there are several.
+    pub name: &'static str,
+    /// Where the first lies.
+    pub at: usize,
+    /// Bytes of each.
+    pub bytes: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The core's own: scratch, and what follows from the rest.
+    pub is_own: bool,
+}
+
+/// An entry of the TLB: page, mask, number of the address space, of the memory, its bits, and both frames.
+pub type TlbEntry = [u64; 7];
 
 /// Where registers lie in the state, which every library has somewhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,13 +188,48 @@ pub static LITTLE_64: Library = Library {
 /// The kernel's are the first of four.
 const KERNEL_TRANSLATIONS: usize = 80;
 
+fn own_of(library: &Library) -> &'static Own {
+    [(&LITTLE_32, &OWN_LITTLE_32), (&BIG_32, &OWN_BIG_32), (&BIG_64, &OWN_BIG_64)]
+        .into_iter()
+        .find(|(known, _)| core::ptr::eq(*known, library))
+        .map_or(&OWN_LITTLE_64, |(_, own)| own)
+}
+
+/// Bytes of a word of such a core.
+pub fn word_bytes(library: &Library) -> usize {
+    library.stores.address_bytes
+}
+
+/// Everything that a CPU of such a core can come to hold in its state, which its TLB is no part of.
+pub fn fields(library: &Library) -> Vec<Field> {
+    let own = own_of(library);
+    // SAFETY: a constant table of so many rows.
+    let rows = unsafe { core::slice::from_raw_parts(own.fields, own.field_count) };
+    let field = |row: &FieldOf| {
+        // SAFETY: a constant text that ends with a 0.
+        let name = unsafe { CStr::from_ptr(row.name) }.to_str().unwrap_or_default();
+        Field { name, at: row.at, bytes: row.bytes, count: row.count, is_own: row.is_own }
+    };
+    rows.iter().map(field).collect()
+}
+
 impl Handle {
     fn own(&self) -> &'static Own {
-        let library = self.kind().library;
-        [(&LITTLE_32, &OWN_LITTLE_32), (&BIG_32, &OWN_BIG_32), (&BIG_64, &OWN_BIG_64)]
-            .into_iter()
-            .find(|(known, _)| core::ptr::eq(*known, library))
-            .map_or(&OWN_LITTLE_64, |(_, own)| own)
+        own_of(self.kind().library)
+    }
+
+    /// All entries of the TLB.
+    pub fn tlb_entries(&self) -> Vec<TlbEntry> {
+        let (own, cpu) = (self.own(), self.cpu());
+        // SAFETY: the core's own CPU; entries that it has.
+        let count = unsafe { (own.entries)(cpu) };
+        let read = |number| {
+            let mut entry = [0; 7];
+            // SAFETY: as before; so many numbers make an entry.
+            unsafe { (own.read_entry)(cpu, number, entry.as_mut_ptr()) };
+            entry
+        };
+        (0..count).map(read).collect()
     }
 
     /// Whether a word has 8 bytes.
@@ -209,6 +280,25 @@ impl TrapContext {
         let handle = self.handle();
         // SAFETY: the core's own CPU, in the callback of an exception or between runs.
         unsafe { (handle.own().deliver)(handle.cpu(), exception, pc, delayed) };
+    }
+
+    /// Sets the entries of the TLB, as many as it has.
+    pub fn set_tlb_entries(&self, entries: &[TlbEntry]) {
+        let handle = self.handle();
+        let (own, cpu) = (handle.own(), handle.cpu());
+        // SAFETY: as in `enter_handler`; entries that it has.
+        let count = unsafe { (own.entries)(cpu) };
+        for (number, entry) in (0..count).zip(entries) {
+            // SAFETY: so many numbers make an entry.
+            unsafe { (own.write_entry)(cpu, number, entry.as_ptr()) };
+        }
+    }
+
+    /// Registers have been put into the state: now what the core works out of them is right.
+    pub fn settle_mips(&self) {
+        let handle = self.handle();
+        // SAFETY: as in `enter_handler`.
+        unsafe { (handle.own().settle)(handle.cpu()) };
     }
 
     /// Sets Status, and what follows from it.

@@ -1,8 +1,9 @@
-//! How callers are found, kernel by kernel: one row for each ISA. By the kernel's own tables where it has any, by frames that point to one
-//! another where its code lays such, and otherwise not at all: then a stack is what its words may mean.
+//! How callers are found, kernel by kernel: one row for each ISA. By the kernel's own tables where it has any, by what its functions do first
+//! on MIPS, by frames that point to one another where its code lays such, and otherwise not at all: then a stack is what its words may mean.
 
 mod chain;
 mod orc;
+mod prologue;
 
 use crate::boot::Kernel;
 use chain::Chain;
@@ -23,6 +24,9 @@ const CHAINS: &[(Arch, Chain)] = &[
 pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = orc::Orc::of(kernel) {
         return Some(Arc::new(tables));
+    }
+    if let Some(functions) = prologue::Prologues::new(kernel) {
+        return Some(Arc::new(functions));
     }
     // Others are built as people like.
     if !kernel.is_stock() {

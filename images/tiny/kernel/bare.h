@@ -24,11 +24,19 @@ struct boot_info {
 };
 
 /* A row of the exception table: a fault at `insn` goes on at `fixup`. As in Linux both are relative to themselves with a third word behind
-   them, which PowerPC has not, but on 32-bit ARM, where they are addresses; so too in the bug table. */
-#ifdef __arm__
+   them, which PowerPC has not, but on 32-bit ARM and MIPS, where they are addresses; so too in the bug table. */
+#ifdef __mips64
+struct exception_table_entry {
+	u64 insn, fixup;
+};
+#define TABLE_WORD ".dword "
+#elif defined(__arm__) || defined(__mips__)
 struct exception_table_entry {
 	u32 insn, fixup;
 };
+#define TABLE_WORD ".long "
+#endif
+#ifdef TABLE_WORD
 #define TABLE_SITE(label) label
 #define TABLE_TYPE ""
 #define TABLE_ADDRESS(field) ((unsigned long)(field))
@@ -43,12 +51,13 @@ struct exception_table_entry {
 struct exception_table_entry {
 	s32 insn, fixup, type;
 };
+#define TABLE_WORD ".long "
 #define TABLE_SITE(label) label " - ."
 #define TABLE_TYPE ".long 1\n\t"
 #define TABLE_ADDRESS(field) ((unsigned long)&(field) + (long)(field))
 #endif
 #define EX_TABLE(insn, fixup)                                                                                          \
-	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t.long " TABLE_SITE(#insn) "\n\t.long " TABLE_SITE(#fixup) "\n\t" TABLE_TYPE \
+	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t" TABLE_WORD TABLE_SITE(#insn) "\n\t" TABLE_WORD TABLE_SITE(#fixup) "\n\t" TABLE_TYPE \
 	".popsection\n\t"
 
 /* A row of the bug table: the ud2 at this address is on purpose. */

@@ -83,7 +83,7 @@ static int interpreter(void *arg)
 /* Accesses that fault in the kernel and are repaired, traps that the kernel makes for itself. */
 static noinline u64 fault_round(u32 i)
 {
-	static const unsigned long nowhere[] = { 0, 0x1000, KERNEL_BASE + 0x3000000, KERNEL_BASE - 0x5000 };
+	static const unsigned long nowhere[] = { 0, 0x1000, NOWHERE, KERNEL_BASE - 0x5000 };
 	u32 value = 7;
 	u64 sum = 0;
 

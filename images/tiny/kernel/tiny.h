@@ -5,6 +5,11 @@
 #include "offsets.h"
 #include "types.h"
 
+/* An address of the kernel's half at which there is nothing. */
+#ifndef NOWHERE
+#define NOWHERE (KERNEL_BASE + 0x3000000)
+#endif
+
 /* ---- tasks and the scheduler: sched.c, fork.c ---- */
 
 enum { TASK_RUNNING, TASK_SLEEPING, TASK_DEAD, TASK_FREE };

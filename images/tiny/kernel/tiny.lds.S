@@ -2,6 +2,14 @@
 #define __ASSEMBLER__
 #include "arch.h"
 
+#ifndef PHYSICAL
+#define PHYSICAL(address) ((address) - LOAD_OFFSET)
+#endif
+/* How far from all else the constants are seen. */
+#ifndef CONSTANTS_OFFSET
+#define CONSTANTS_OFFSET 0
+#endif
+
 OUTPUT_FORMAT(ELF_FORMAT)
 ENTRY(phys_startup)
 PHDRS
@@ -24,14 +32,14 @@ SECTIONS
 {
 #ifdef VECTORS
 	. = KERNEL_BASE + VECTORS;
-	.vectors : AT(ADDR(.vectors) - LOAD_OFFSET) {
+	.vectors : AT(PHYSICAL(ADDR(.vectors))) {
 		*(.vectors)
 	} :vectors
 #endif
 	. = KERNEL_BASE + 0x100000;
 	_stext = .;
 	phys_startup = _stext - LOAD_OFFSET; /* head.S comes first */
-	.text : AT(ADDR(.text) - LOAD_OFFSET) {
+	.text : AT(PHYSICAL(ADDR(.text))) {
 		__entry_text_start = .;
 		*(.head.text)
 		. = ALIGN(16);
@@ -50,9 +58,9 @@ SECTIONS
 	} :text
 	_etext = .;
 
-	. = ALIGN(4096);
+	. = ALIGN(4096) + CONSTANTS_OFFSET;
 	__start_rodata = .;
-	.rodata : AT(ADDR(.rodata) - LOAD_OFFSET) {
+	.rodata : AT(PHYSICAL(ADDR(.rodata))) {
 		*(EXCLUDE_FILE(*user.o) .rodata EXCLUDE_FILE(*user.o) .rodata.*)
 		. = ALIGN(8);
 		__start___ex_table = .;
@@ -71,27 +79,28 @@ SECTIONS
 	/* The user programs: linked where they run, loaded behind the kernel's constants. */
 	. = ALIGN(4096);
 	__user_text_image = .;
-	.user.text 0x400000 : AT(__user_text_image - LOAD_OFFSET) {
+	.user.text 0x400000 : AT(PHYSICAL(__user_text_image)) {
 		*user.o(.text .text.* .rodata .rodata.*)
 		. = ALIGN(4096);
 	} :user_text
 	__user_data_image = __user_text_image + SIZEOF(.user.text);
-	.user.data 0x480000 : AT(__user_data_image - LOAD_OFFSET) {
+	.user.data 0x480000 : AT(PHYSICAL(__user_data_image)) {
 		*user.o(.data .data.* .bss .bss.*)
 		. = ALIGN(4096);
 	} :user_data
 	. = __user_data_image + SIZEOF(.user.data);
 	__end_rodata = .;
+	. = . - CONSTANTS_OFFSET;
 
-	.data : AT(ADDR(.data) - LOAD_OFFSET) {
+	.data : AT(PHYSICAL(ADDR(.data))) {
 		*(.data..page_tables)
 		*(.data .data.*)
 	} :data
 #ifdef __powerpc64__
-	.opd : AT(ADDR(.opd) - LOAD_OFFSET) {
+	.opd : AT(PHYSICAL(ADDR(.opd))) {
 		*(.opd)
 	} :data
-	.got : AT(ADDR(.got) - LOAD_OFFSET) {
+	.got : AT(PHYSICAL(ADDR(.got))) {
 		*(.got .toc)
 	} :data
 #endif
@@ -99,19 +108,19 @@ SECTIONS
 	. = ALIGN(4096);
 	__init_begin = .;
 	_sinittext = .;
-	.init.text : AT(ADDR(.init.text) - LOAD_OFFSET) {
+	.init.text : AT(PHYSICAL(ADDR(.init.text))) {
 		*(.init.text)
 	} :init_text
 	_einittext = .;
 	. = ALIGN(4096);
 	__init_data_begin = .;
-	.init.data : AT(ADDR(.init.data) - LOAD_OFFSET) {
+	.init.data : AT(PHYSICAL(ADDR(.init.data))) {
 		*(.init.data)
 		. = ALIGN(4096);
 	} :init_data
 	__init_end = .;
 
-	.bss : AT(ADDR(.bss) - LOAD_OFFSET) {
+	.bss : AT(PHYSICAL(ADDR(.bss))) {
 		*(.bss .bss.* COMMON)
 #ifdef VECTORS
 	} :tables
@@ -121,5 +130,5 @@ SECTIONS
 	. = ALIGN(4096);
 	_end = .;
 
-	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.ARM.*) }
+	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) }
 }

@@ -44,5 +44,10 @@ static inline u64 clock_ns(void)
 #define CODE_ADDRESS(function) ((unsigned long)(function))
 #endif
 
+/* The instruction that has raised an exception. */
+#ifndef FAULTING_IP
+#define FAULTING_IP(regs) ((regs)->ip)
+#endif
+
 /* Traps, after entry.S has saved the registers. */
 enum trap { TRAP_BREAKPOINT, TRAP_UNDEFINED, TRAP_PAGE_FAULT, TRAP_SYSTEM_CALL, TRAP_UNEXPECTED };

@@ -15,7 +15,7 @@ void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_s
 	frame->ip = CODE_ADDRESS(ret_from_fork);
 	if (user_mode(regs)) {
 		*child_regs = *regs;
-		child_regs->r[0] = 0;
+		syscall_result(child_regs, 0);
 		if (stack_start)
 			child_regs->sp = stack_start;
 	} else {

@@ -19,7 +19,7 @@ static noinline unsigned long search_exception_table(unsigned long ip)
 
 static noinline int fixup_exception(struct pt_regs *regs)
 {
-	unsigned long fixup = search_exception_table(regs->ip);
+	unsigned long fixup = search_exception_table(FAULTING_IP(regs));
 	if (!fixup)
 		return 0;
 	regs->ip = fixup;

@@ -170,7 +170,7 @@ const fn isa<V: Variant>() -> Isa {
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
         },
-        switches_stacks: &["resume"],
+        switches_stacks: &["resume", "__switch_to", "__switch_to_asm"],
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),

@@ -31,7 +31,7 @@ fn registering_changes_the_text_and_fills_a_slot_and_the_cpu_traps() {
     let copies: Vec<u64> = guest.window.keys().copied().collect();
     assert_eq!(copies.len(), 1, "a step has one copy");
     assert_eq!(guest.peek(copies[0], 4), [&original[..], &[BREAK]].concat(), "the copy and the second breakpoint");
-    assert_eq!(guest.window[&copies[0]], Window::Copy { origin: address, displaced: 3 });
+    assert_eq!(guest.window[&copies[0]], Window::Copy { origin: address, displaced: 3, in_front: 0 });
     assert_eq!(guest.run(&mut engine, 0), Stop::Halted);
     assert_eq!((guest.cpus[0].registers[0], guest.cpus[0].traps), (RESULT, 2));
 }

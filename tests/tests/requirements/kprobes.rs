@@ -230,8 +230,13 @@ fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
                 .map(|(_, start, size)| start..start + size)
                 .collect();
             for at in boundaries(session.kernel()).into_iter().filter(|at| ranges.iter().any(|range| range.contains(at))) {
-                let (begins, ends) = (Arc::clone(&between), Arc::clone(&between));
+                let (begins, faults, ends) = (Arc::clone(&between), Arc::clone(&between), Arc::clone(&between));
                 let probe = Kprobe::at_address(at)
+                    // It begins again when the guest has brought the memory.
+                    .fault(move |hit, _| {
+                        faults[hit.cpu()].store(false, Ordering::Relaxed);
+                        false
+                    })
                     .pre(move |hit| {
                         assert!(!begins[hit.cpu()].swap(true, Ordering::Relaxed), "the step before has not ended");
                         Flow::Continue

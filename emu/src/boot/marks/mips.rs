@@ -1,6 +1,6 @@
 //! What Linux's images for MIPS look like: arch/mips's ftrace.h, jump_label.h, extable.h of 6.1.
 
-use super::{Form, Looks, Marks};
+use super::{ENTRY_TEXT, Form, Looks, Marks};
 use trapline_isa::mips::Set;
 use trapline_probes::guest::Site;
 
@@ -16,10 +16,10 @@ pub static LITTLE_64: Marks = Marks { exception_row: 16, ..BASE };
 /// 64 bits, the high byte first.
 pub static BIG_64: Marks = Marks { exception_row: 16, looks: BIG_LOOKS, ..BASE };
 
-/// BUG() is a `break` whose code says so: there is no table of them.
+/// Linux has its entry code among all other. BUG() is a `break` whose code says so: there is no table of them.
 const BASE: Marks = Marks {
     listed_areas: &[],
-    unlisted_areas: &[],
+    unlisted_areas: &[ENTRY_TEXT],
     form: Form::Absolute,
     exception_row: 8,
     ftrace_adjustment: 0,

@@ -64,6 +64,7 @@ const fn model(arch: Arch) -> Model {
         registers: Registers {
             pc: Handle::pc,
             saved_pc: state::saved_pc,
+            returns: |_| Vec::new(),
             in_kernel: trap::in_kernel,
             get: state::get,
             set: state::set,

@@ -57,6 +57,7 @@ pub static ARM64: Model = Model {
     registers: Registers {
         pc: Handle::pc,
         saved_pc: state::saved_pc,
+        returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
         set: state::set,

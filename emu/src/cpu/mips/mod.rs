@@ -4,6 +4,7 @@ pub mod boot;
 pub mod check;
 pub mod core;
 pub mod deliver;
+pub mod named;
 pub mod paging;
 pub mod state;
 pub mod tasks;
@@ -18,15 +19,16 @@ use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 
 /// 32-bit big-endian kernels.
-pub static MIPS: Model = model(Arch::Mips, &[Choice::of("24Kf", &core::BIG_32)], check::big_32);
+pub static MIPS: Model = model(Arch::Mips, &[Choice::of("24Kf", &core::BIG_32)], check::big_32, named::BIG_32);
 /// 32-bit little-endian kernels.
-pub static MIPSEL: Model = model(Arch::Mipsel, &[Choice::of("24Kf", &core::LITTLE_32)], check::little_32);
+pub static MIPSEL: Model = model(Arch::Mipsel, &[Choice::of("24Kf", &core::LITTLE_32)], check::little_32, named::LITTLE_32);
 /// 64-bit big-endian kernels.
-pub static MIPS64: Model = model(Arch::Mips64, &[Choice::of("MIPS64R2-generic", &core::BIG_64)], check::big_64);
+pub static MIPS64: Model = model(Arch::Mips64, &[Choice::of("MIPS64R2-generic", &core::BIG_64)], check::big_64, named::BIG_64);
 /// 64-bit little-endian kernels.
-pub static MIPS64EL: Model = model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64);
+pub static MIPS64EL: Model =
+    model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64, named::LITTLE_64);
 
-const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>) -> Model {
+const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
     Model {
         arch,
         choices,
@@ -65,6 +67,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         registers: Registers {
             pc: Handle::pc,
             saved_pc: state::saved_pc,
+            returns: |handle| vec![handle.place_of(crate::unicorn::mips::Place::Epc)],
             in_kernel: trap::in_kernel,
             get: state::get,
             set: state::set,
@@ -73,6 +76,6 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
         instructions: Instructions::NONE,
         firmware: Firmware::NONE,
-        named: Named::NONE,
+        named,
     }
 }

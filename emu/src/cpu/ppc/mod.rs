@@ -58,6 +58,7 @@ pub static PPC64LE: Model = Model {
     registers: Registers {
         pc: Handle::pc,
         saved_pc: state::saved_pc,
+        returns: |_| vec![state::SRR0, state::HSRR0],
         in_kernel: trap::in_kernel,
         get: state::get,
         set: state::set,

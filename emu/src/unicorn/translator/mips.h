@@ -102,6 +102,141 @@ static void load_beside(CPUState *cpu, const void *from)
     tlb->tlb_in_use = tlb->nb_tlb;
 }
 
+/* An entry in seven numbers, the fifth of which has its bits. */
+enum { ENTRY_NUMBERS = 7 };
+
+static uint32_t entries(CPUState *cpu)
+{
+    return ((CPUMIPSState *)cpu->env_ptr)->tlb->nb_tlb;
+}
+
+static void read_entry(CPUState *cpu, uint32_t number, uint64_t *to)
+{
+    const r4k_tlb_t *entry = &((CPUMIPSState *)cpu->env_ptr)->tlb->mmu.r4k.tlb[number];
+
+    to[0] = entry->VPN;
+    to[1] = entry->PageMask;
+    to[2] = entry->ASID;
+    to[3] = entry->MMID;
+    to[4] = entry->G | entry->C0 << 1 | entry->C1 << 4 | entry->V0 << 7 | entry->V1 << 8 | entry->D0 << 9 | entry->D1 << 10 |
+            entry->XI0 << 11 | entry->XI1 << 12 | entry->RI0 << 13 | entry->RI1 << 14 | entry->EHINV << 15;
+    to[5] = entry->PFN[0];
+    to[6] = entry->PFN[1];
+}
+
+static void write_entry(CPUState *cpu, uint32_t number, const uint64_t *from)
+{
+    r4k_tlb_t *entry = &((CPUMIPSState *)cpu->env_ptr)->tlb->mmu.r4k.tlb[number];
+    uint64_t bits = from[4];
+
+    memset(entry, 0, sizeof(*entry));
+    entry->VPN = (target_ulong)from[0];
+    entry->PageMask = (uint32_t)from[1];
+    entry->ASID = (uint16_t)from[2];
+    entry->MMID = (uint32_t)from[3];
+    entry->G = bits & 1;
+    entry->C0 = bits >> 1 & 7;
+    entry->C1 = bits >> 4 & 7;
+    entry->V0 = bits >> 7 & 1;
+    entry->V1 = bits >> 8 & 1;
+    entry->D0 = bits >> 9 & 1;
+    entry->D1 = bits >> 10 & 1;
+    entry->XI0 = bits >> 11 & 1;
+    entry->XI1 = bits >> 12 & 1;
+    entry->RI0 = bits >> 13 & 1;
+    entry->RI1 = bits >> 14 & 1;
+    entry->EHINV = bits >> 15 & 1;
+    entry->PFN[0] = from[5];
+    entry->PFN[1] = from[6];
+}
+
+/* Registers have been put into the state: what the translator and arithmetic go by follows from them. */
+static void settle(CPUState *cpu)
+{
+    CPUMIPSState *env = cpu->env_ptr;
+
+    env->hflags = 0;
+    compute_hflags(env);
+    restore_fp_status(env);
+}
+
+/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the other. */
+struct field {
+    const char *name;
+    size_t at, bytes, count;
+    /* The core's own: scratch, and what follows from the rest. */
+    bool is_own;
+};
+#define ONE(name, member) {name, offsetof(CPUMIPSState, member), sizeof(((CPUMIPSState *)0)->member), 1, false}
+#define MANY(name, member)                                                                                             \
+    {name, offsetof(CPUMIPSState, member), sizeof(((CPUMIPSState *)0)->member[0]),                                     \
+     sizeof(((CPUMIPSState *)0)->member) / sizeof(((CPUMIPSState *)0)->member[0]), false}
+#define OWN(member) {"", offsetof(CPUMIPSState, member), sizeof(((CPUMIPSState *)0)->member), 1, true}
+
+static const struct field fields[] = {
+    MANY("r", active_tc.gpr),
+    ONE("pc", active_tc.PC),
+    MANY("hi", active_tc.HI),
+    MANY("lo", active_tc.LO),
+    MANY("acx", active_tc.ACX),
+    ONE("dspcontrol", active_tc.DSPControl),
+    ONE("userlocal", active_tc.CP0_UserLocal),
+    MANY("f", active_fpu.fpr),
+    ONE("fcsr", active_fpu.fcr31),
+    ONE("index", CP0_Index),
+    ONE("random", CP0_Random),
+    ONE("entrylo0.", CP0_EntryLo0),
+    ONE("entrylo1.", CP0_EntryLo1),
+    ONE("context", CP0_Context),
+    ONE("pagemask", CP0_PageMask),
+    ONE("pagegrain", CP0_PageGrain),
+    ONE("wired", CP0_Wired),
+    ONE("srsconf0.", CP0_SRSConf0),
+    ONE("srsconf1.", CP0_SRSConf1),
+    ONE("srsconf2.", CP0_SRSConf2),
+    ONE("srsconf3.", CP0_SRSConf3),
+    ONE("srsconf4.", CP0_SRSConf4),
+    ONE("hwrena", CP0_HWREna),
+    ONE("badvaddr", CP0_BadVAddr),
+    ONE("badinstr", CP0_BadInstr),
+    ONE("badinstrp", CP0_BadInstrP),
+    ONE("count", CP0_Count),
+    ONE("entryhi", CP0_EntryHi),
+    ONE("compare", CP0_Compare),
+    ONE("status", CP0_Status),
+    ONE("intctl", CP0_IntCtl),
+    ONE("srsctl", CP0_SRSCtl),
+    ONE("srsmap", CP0_SRSMap),
+    ONE("cause", CP0_Cause),
+    ONE("epc", CP0_EPC),
+    ONE("ebase", CP0_EBase),
+    ONE("config0.", CP0_Config0),
+    ONE("config2.", CP0_Config2),
+    ONE("config3.", CP0_Config3),
+    ONE("lladdr", CP0_LLAddr),
+    ONE("linked.address", lladdr),
+    ONE("linked.value", llval),
+    MANY("watchlo", CP0_WatchLo),
+    MANY("watchhi", CP0_WatchHi),
+    ONE("xcontext", CP0_XContext),
+    ONE("framemask", CP0_Framemask),
+    ONE("debug", CP0_Debug),
+    ONE("depc", CP0_DEPC),
+    ONE("performance", CP0_Performance0),
+    ONE("errctl", CP0_ErrCtl),
+    ONE("taglo", CP0_TagLo),
+    ONE("datalo", CP0_DataLo),
+    ONE("taghi", CP0_TagHi),
+    ONE("datahi", CP0_DataHi),
+    ONE("errorepc", CP0_ErrorEPC),
+    ONE("desave", CP0_DESAVE),
+    MANY("kscratch", CP0_KScratch),
+    OWN(active_fpu.fp_status),
+    OWN(error_code),
+    OWN(btarget),
+    OWN(bcond),
+};
+
 /*
  * Count, and what reads and writes it and Compare, are empty functions of the library's; here the board answers, by a number made of the
  * register's and its selection.
@@ -170,12 +305,24 @@ const struct {
     void (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, bool delayed);
     bool (*look_up)(CPUState *cpu, uint64_t address, bool write, uint64_t *physical);
     void (*set_status)(CPUState *cpu, uint32_t value);
+    void (*settle)(CPUState *cpu);
+    uint32_t (*entries)(CPUState *cpu);
+    void (*read_entry)(CPUState *cpu, uint32_t number, uint64_t *to);
+    void (*write_entry)(CPUState *cpu, uint32_t number, const uint64_t *from);
+    const struct field *fields;
+    size_t field_count;
     size_t places[9];
 } TRAPLINE_MIPS = {
     prepare,
     deliver,
     find_page,
     set_status,
+    settle,
+    entries,
+    read_entry,
+    write_entry,
+    fields,
+    sizeof(fields) / sizeof(fields[0]),
     {
         offsetof(CPUMIPSState, active_tc.HI[0]),
         offsetof(CPUMIPSState, active_tc.LO[0]),

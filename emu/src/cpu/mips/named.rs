@@ -1,0 +1,131 @@
+//! The architectural state by names, for snapshots: registers where the core's own headers say that they lie, and the TLB entry by entry.
+//!
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
+//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+
+use crate::cpu::{Named, named};
+use crate::snapshot::registers::{Values, Wanted};
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::kinds::Library;
+use crate::unicorn::mips::{self, TlbEntry};
+use crate::unicorn::surgery::CoreState;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// The functions of this file for one kind of core. Nothing is held once for all CPUs.
+macro_rules! named {
+    ($table:ident) => {
+        Named {
+            save: |cpu, image, reset| save(&$table, cpu, image, reset),
+            check: |values| $table.numbers(values).map(|_| ()),
+            load: |cpu, _, reset, values| load(&$table, cpu, reset, values),
+            save_shared: |_| Values::default(),
+            check_shared: |values| values.read([].into_iter()).map(|_| ()),
+            load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+        }
+    };
+}
+
+/// 32 bits, the high byte first.
+pub const BIG_32: Named = named!(TABLE_BIG_32);
+/// 32 bits, the low byte first.
+pub const LITTLE_32: Named = named!(TABLE_LITTLE_32);
+/// 64 bits, the high byte first.
+pub const BIG_64: Named = named!(TABLE_BIG_64);
+/// 64 bits, the low byte first.
+pub const LITTLE_64: Named = named!(TABLE_LITTLE_64);
+
+static TABLE_BIG_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_32, ENTRIES_32));
+static TABLE_LITTLE_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_32, ENTRIES_32));
+static TABLE_BIG_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_64, ENTRIES_64));
+static TABLE_LITTLE_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_64, ENTRIES_64));
+
+/// Of a 24Kf.
+const ENTRIES_32: usize = 16;
+/// Of the generic CPU of 64 bits.
+const ENTRIES_64: usize = 64;
+
+/// A value: its name, where it lies, its bytes.
+struct Value {
+    name: String,
+    at: usize,
+    bytes: usize,
+}
+
+/// What one kind of core has names for.
+struct Table {
+    values: Vec<Value>,
+    /// What the core keeps for itself.
+    own: Vec<Range<usize>>,
+    /// The names of all parts of the TLB's entries, and their bits.
+    entries: Vec<(String, u128)>,
+}
+
+impl Table {
+    fn new(library: &Library, entries: usize) -> Table {
+        let (mut values, mut own) = (Vec::new(), Vec::new());
+        for field in mips::fields(library) {
+            if field.is_own {
+                own.push(field.at..field.at + field.bytes);
+                continue;
+            }
+            for number in 0..field.count {
+                let name = if field.count > 1 { format!("{}{number}", field.name) } else { field.name.to_string() };
+                values.push(Value { name, at: field.at + number * field.bytes, bytes: field.bytes });
+            }
+        }
+        let word = bits(mips::word_bytes(library));
+        #[rustfmt::skip]
+        let parts = [
+            ("page", word), ("mask", 0xffff_ffff), ("space", 0xffff), ("memory", 0xffff_ffff), ("bits", 0xffff), ("frame0", bits(8)),
+            ("frame1", bits(8)),
+        ];
+        let entry = |number: usize| parts.iter().map(move |(part, bits)| (format!("tlb{number}.{part}"), *bits));
+        Table { values, own, entries: (0..entries).flat_map(entry).collect() }
+    }
+
+    fn numbers(&self, values: &Values) -> Result<Vec<u128>, String> {
+        let registers = self.values.iter().map(|value| Wanted { name: &value.name, bits: bits(value.bytes) });
+        values.read(registers.chain(self.entries.iter().map(|(name, bits)| Wanted { name, bits: *bits })))
+    }
+}
+
+/// All of so many bytes.
+fn bits(bytes: usize) -> u128 {
+    u128::MAX >> (128 - 8 * bytes.clamp(1, 16))
+}
+
+fn save(table: &Table, cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
+    image.save(cpu.handle());
+    let mut values = Values::default();
+    for value in &table.values {
+        let mut bytes = [0; 16];
+        image.read(value.at, &mut bytes[..value.bytes]);
+        values.put(value.name.as_str(), u128::from_le_bytes(bytes));
+    }
+    let entries = cpu.handle().tlb_entries();
+    if entries.as_flattened().len() != table.entries.len() {
+        return Err(format!("the TLB has {} entries, which are not as many as are known", entries.len()));
+    }
+    for ((name, _), part) in table.entries.iter().zip(entries.as_flattened()) {
+        values.put(name.as_str(), (*part).into());
+    }
+    let values = named::tried(cpu, image, &table.own, values, |_, values| load(table, cpu, reset, values))?;
+    if cpu.handle().tlb_entries() == entries { Ok(values) } else { Err("the TLB holds something that has no name".into()) }
+}
+
+fn load(table: &Table, cpu: &TrapContext, reset: &CoreState, values: &Values) -> Result<(), String> {
+    let numbers = table.numbers(values)?;
+    let (registers, parts) = numbers.split_at(table.values.len());
+    reset.restore(cpu.handle());
+    cpu.edit(|image| {
+        for (value, number) in table.values.iter().zip(registers) {
+            image.write(value.at, &number.to_le_bytes()[..value.bytes]);
+        }
+    });
+    cpu.settle_mips();
+    let parts: Vec<u64> = parts.iter().map(|part| *part as u64).collect();
+    let (entries, _) = parts.as_chunks();
+    cpu.set_tlb_entries(entries as &[TlbEntry]);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Frames as MIPS code lays them: nothing leads from one to the next, so the instructions at a function's start are read, which say how
+//! much of the stack it takes and where it puts the address of its return. Linux looks for callers in the same way there.
+
+use crate::boot::Kernel;
+use trapline_isa::mips::Set;
+use trapline_isa::mips::abi::RA;
+use trapline_isa::regs::Reg;
+use trapline_probes::unwind::{Caller, Standing, Unwind};
+
+/// What makes a frame stands within so many words; before a frame is made some functions look whether they need one.
+const MOST: usize = 64;
+
+/// The functions of one kernel, by address.
+pub struct Prologues {
+    word: u64,
+    functions: Vec<Function>,
+}
+
+/// What a function does at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Function {
+    start: u64,
+    end: u64,
+    frame: Option<Frame>,
+}
+
+/// Behind `taken` it has taken `size` bytes, behind `kept` the address of the return is `link` bytes into them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    taken: u64,
+    size: u64,
+    kept: u64,
+    link: u64,
+}
+
+impl Prologues {
+    /// Of a MIPS kernel.
+    pub fn new(kernel: &Kernel) -> Option<Prologues> {
+        let set = Set::ALL.into_iter().find(|set| set.isa().arch == kernel.arch)?;
+        let mut functions: Vec<Function> = kernel
+            .symbols
+            .extents(kernel.tables.text.clone())
+            .into_iter()
+            .map(|symbol| {
+                let words =
+                    (0..MOST as u64).map(|number| symbol.start + 4 * number).take_while(|at| at - symbol.start < symbol.size);
+                let words = words.map_while(|at| {
+                    let mut bytes = [0; 4];
+                    kernel.read(at, &mut bytes).ok().map(|()| (at, set.word(&bytes)))
+                });
+                Function { start: symbol.start, end: symbol.start + symbol.size, frame: frame(words) }
+            })
+            .collect();
+        functions.sort_by_key(|function| function.start);
+        Some(Prologues { word: set.isa().word as u64, functions })
+    }
+
+    fn containing(&self, pc: u64) -> Option<&Function> {
+        let before = self.functions.partition_point(|function| function.start <= pc).checked_sub(1)?;
+        self.functions.get(before).filter(|function| pc < function.end)
+    }
+}
+
+/// The first words that take a piece of the stack and put the register there.
+fn frame(words: impl Iterator<Item = (u64, u32)>) -> Option<Frame> {
+    const TAKES: [u32; 2] = [0x27bd_0000, 0x67bd_0000]; // addiu, daddiu sp,sp
+    const JAL: u32 = 3;
+    const KEEPS: [u32; 2] = [0xafbf_0000, 0xffbf_0000]; // sw, sd ra,(sp)
+    let (mut taken, mut in_slot) = (None, false);
+    for (at, word) in words {
+        let (kind, number) = (word & 0xffff_0000, i64::from(word as u16 as i16));
+        // What is in a delay slot has run when what is behind it runs.
+        let behind = at + 4;
+        match taken {
+            None if TAKES.contains(&kind) && number < 0 => taken = Some((behind, number.unsigned_abs())),
+            Some((taken, size)) if KEEPS.contains(&kind) && (0..size as i64).contains(&number) => {
+                return Some(Frame { taken, size, kept: behind, link: number as u64 });
+            }
+            // It calls with the register as it is: a function without a frame.
+            Some(_) if in_slot => return None,
+            _ => {}
+        }
+        in_slot = taken.is_some() && word >> 26 == JAL;
+    }
+    None
+}
+
+impl Unwind for Prologues {
+    fn registers(&self) -> (Option<Reg>, Option<Reg>) {
+        (None, Some(RA))
+    }
+
+    fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
+        let frame = self.containing(if at.called { at.pc.wrapping_sub(4) } else { at.pc })?.frame;
+        let size = frame.filter(|frame| at.pc >= frame.taken).map_or(0, |frame| frame.size);
+        let sp = at.sp.wrapping_add(size);
+        match frame.filter(|frame| at.pc >= frame.kept) {
+            Some(frame) => {
+                let slot = at.sp.wrapping_add(frame.link);
+                let pc = read(slot).filter(|pc| *pc != 0 && slot.is_multiple_of(self.word))?;
+                Some((Standing { pc, sp, frame: 0, link: 0, called: true }, slot))
+            }
+            None if at.link != 0 => Some((Standing { pc: at.link, sp, frame: 0, link: 0, called: true }, 0)),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[u32]) -> Option<Frame> {
+        frame((0x1000..).step_by(4).zip(words.iter().copied()))
+    }
+
+    #[test]
+    fn a_function_says_at_its_start_what_its_frame_is() {
+        const TAKE: u32 = 0x27bd_ffe0;
+        const KEEP: u32 = 0xafbf_001c;
+        let expected = |taken, kept| Some(Frame { taken, size: 32, kept, link: 28 });
+        #[rustfmt::skip]
+        let cases: &[(&str, &[u32], Option<Frame>)] = &[
+            ("at once",                 &[TAKE, KEEP],                                  expected(0x1004, 0x1008)),
+            ("behind a question",       &[0x2c82_0002, 0x1440_0015, 0, TAKE, 0, KEEP],  expected(0x1010, 0x1018)),
+            ("of 64 bits",              &[0x67bd_ffe0, 0xffbf_001c],                    expected(0x1004, 0x1008)),
+            ("kept in a delay slot",    &[TAKE, 0x1440_0015, KEEP],                     expected(0x1004, 0x100c)),
+            ("none",                    &[0x0080_1025, 0x03e0_0008, 0],                 None),
+            ("given back, not taken",   &[0x27bd_0020, KEEP],                           None),
+            ("kept outside",            &[TAKE, 0xafbf_0020],                           None),
+        ];
+        for (what, words, expected) in cases {
+            assert_eq!(of(words), *expected, "{what}");
+        }
+    }
+}

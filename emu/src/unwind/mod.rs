@@ -7,6 +7,7 @@ mod prologue;
 
 use crate::boot::Kernel;
 use chain::Chain;
+use prologue::Looks;
 use std::sync::Arc;
 use trapline_isa::arch::Arch;
 use trapline_probes::unwind::Unwind;
@@ -20,13 +21,27 @@ const CHAINS: &[(Arch, Chain)] = &[
     (Arch::Arm64, Chain { pointer: "x29", link: Some("x30"), back: 8, entry: 12 }),
 ];
 
+/// How one ISA's functions begin.
+const PROLOGUES: &[(&[Arch], Looks)] = &[(&[Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el], MIPS)];
+
+/// `addiu` or `daddiu` of the stack pointer, `sw` or `sd` of ra, `jal`.
+const MIPS: Looks = Looks {
+    link: "r31",
+    takes: |word| {
+        let number = word as u16 as i16;
+        (matches!(word >> 16, 0x27bd | 0x67bd) && number < 0).then_some(number.unsigned_abs().into())
+    },
+    keeps: |word| matches!(word >> 16, 0xafbf | 0xffbf).then_some((word as u16 as i16).into()),
+    calls: |word| word >> 26 == 3,
+};
+
 /// How callers are found in this kernel; `None`: nobody knows.
 pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = orc::Orc::of(kernel) {
         return Some(Arc::new(tables));
     }
-    if let Some(functions) = prologue::Prologues::new(kernel) {
-        return Some(Arc::new(functions));
+    if let Some((_, looks)) = PROLOGUES.iter().find(|(arches, _)| arches.contains(&kernel.arch)) {
+        return Some(Arc::new(prologue::Prologues::new(kernel, looks)?));
     }
     // Others are built as people like.
     if !kernel.is_stock() {

@@ -1,18 +1,30 @@
-//! Frames as MIPS code lays them: nothing leads from one to the next, so the instructions at a function's start are read, which say how
-//! much of the stack it takes and where it puts the address of its return. Linux looks for callers in the same way there.
+//! Frames of code whose instructions are all of 4 bytes: nothing leads from one to the next, so the instructions at a function's start are read, which say how
+//! much of the stack it takes and where it puts the address of its return. Linux looks for callers in the same way on MIPS.
 
 use crate::boot::Kernel;
-use trapline_isa::mips::Set;
-use trapline_isa::mips::abi::RA;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
 /// What makes a frame stands within so many words; before a frame is made some functions look whether they need one.
 const MOST: usize = 64;
 
+/// What functions begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Looks {
+    /// What calls leave the return address in.
+    pub link: &'static str,
+    /// So many bytes of the stack are taken.
+    pub takes: fn(u32) -> Option<u64>,
+    /// That register is put so far from the stack pointer.
+    pub keeps: fn(u32) -> Option<i64>,
+    /// A call, with what is in its delay slot behind it.
+    pub calls: fn(u32) -> bool,
+}
+
 /// The functions of one kernel, by address.
 pub struct Prologues {
     word: u64,
+    link: Reg,
     functions: Vec<Function>,
 }
 
@@ -34,9 +46,9 @@ struct Frame {
 }
 
 impl Prologues {
-    /// Of a MIPS kernel.
-    pub fn new(kernel: &Kernel) -> Option<Prologues> {
-        let set = Set::ALL.into_iter().find(|set| set.isa().arch == kernel.arch)?;
+    /// Of a kernel whose functions begin so.
+    pub fn new(kernel: &Kernel, looks: &Looks) -> Option<Prologues> {
+        let isa = kernel.arch.isa();
         let mut functions: Vec<Function> = kernel
             .symbols
             .extents(kernel.tables.text.clone())
@@ -46,13 +58,13 @@ impl Prologues {
                     (0..MOST as u64).map(|number| symbol.start + 4 * number).take_while(|at| at - symbol.start < symbol.size);
                 let words = words.map_while(|at| {
                     let mut bytes = [0; 4];
-                    kernel.read(at, &mut bytes).ok().map(|()| (at, set.word(&bytes)))
+                    kernel.read(at, &mut bytes).ok().map(|()| (at, isa.order.number(&bytes) as u32))
                 });
-                Function { start: symbol.start, end: symbol.start + symbol.size, frame: frame(words) }
+                Function { start: symbol.start, end: symbol.start + symbol.size, frame: frame(looks, words) }
             })
             .collect();
         functions.sort_by_key(|function| function.start);
-        Some(Prologues { word: set.isa().word as u64, functions })
+        Some(Prologues { word: isa.word as u64, link: isa.abi.register(looks.link)?, functions })
     }
 
     fn containing(&self, pc: u64) -> Option<&Function> {
@@ -62,32 +74,28 @@ impl Prologues {
 }
 
 /// The first words that take a piece of the stack and put the register there.
-fn frame(words: impl Iterator<Item = (u64, u32)>) -> Option<Frame> {
-    const TAKES: [u32; 2] = [0x27bd_0000, 0x67bd_0000]; // addiu, daddiu sp,sp
-    const JAL: u32 = 3;
-    const KEEPS: [u32; 2] = [0xafbf_0000, 0xffbf_0000]; // sw, sd ra,(sp)
+fn frame(looks: &Looks, words: impl Iterator<Item = (u64, u32)>) -> Option<Frame> {
     let (mut taken, mut in_slot) = (None, false);
     for (at, word) in words {
-        let (kind, number) = (word & 0xffff_0000, i64::from(word as u16 as i16));
         // What is in a delay slot has run when what is behind it runs.
         let behind = at + 4;
-        match taken {
-            None if TAKES.contains(&kind) && number < 0 => taken = Some((behind, number.unsigned_abs())),
-            Some((taken, size)) if KEEPS.contains(&kind) && (0..size as i64).contains(&number) => {
-                return Some(Frame { taken, size, kept: behind, link: number as u64 });
+        match (taken, (looks.takes)(word), (looks.keeps)(word)) {
+            (None, Some(size), _) => taken = Some((behind, size)),
+            (Some((taken, size)), _, Some(link)) if (0..size as i64).contains(&link) => {
+                return Some(Frame { taken, size, kept: behind, link: link as u64 });
             }
             // It calls with the register as it is: a function without a frame.
-            Some(_) if in_slot => return None,
+            (Some(_), ..) if in_slot => return None,
             _ => {}
         }
-        in_slot = taken.is_some() && word >> 26 == JAL;
+        in_slot = taken.is_some() && (looks.calls)(word);
     }
     None
 }
 
 impl Unwind for Prologues {
     fn registers(&self) -> (Option<Reg>, Option<Reg>) {
-        (None, Some(RA))
+        (None, Some(self.link))
     }
 
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
@@ -111,7 +119,7 @@ mod tests {
     use super::*;
 
     fn of(words: &[u32]) -> Option<Frame> {
-        frame((0x1000..).step_by(4).zip(words.iter().copied()))
+        frame(&super::super::MIPS, (0x1000..).step_by(4).zip(words.iter().copied()))
     }
 
     #[test]

@@ -44,6 +44,7 @@ struct exception_table_entry {
 struct exception_table_entry {
 	s32 insn, fixup;
 };
+#define TABLE_WORD ".long "
 #define TABLE_SITE(label) label " - ."
 #define TABLE_TYPE ""
 #define TABLE_ADDRESS(field) ((unsigned long)&(field) + (long)(field))

@@ -55,6 +55,7 @@ pub static S390X: Model = Model {
     registers: Registers {
         pc: Handle::pc,
         saved_pc: state::saved_pc,
+        returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
         set: state::set,

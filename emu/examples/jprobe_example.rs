@@ -18,7 +18,8 @@ use trapline_probes::probe::Jprobe;
 /// More guest time than the tiny kernels take.
 const LONGEST: u64 = 1_000_000_000;
 
-/// `long do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs, unsigned long stack_size, ...)`
+/// `long do_fork(unsigned long clone_flags, unsigned long stack_start,`
+/// `struct pt_regs *regs, unsigned long stack_size, ...)`
 const DO_FORK: &[Type] = &[Type::Word, Type::Word, Type::Word, Type::Word];
 
 fn main() -> Result<(), Box<dyn Error>> {

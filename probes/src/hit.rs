@@ -217,8 +217,8 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::jumped_in`] does, where one probe stands there that is nothing special; the CPU is not [busy](Engine::is_busy). False:
-    /// it is not so, and nothing has been done.
+    /// What [`Engine::jumped_in`] does, where one probe stands there that is nothing special; the CPU is not
+    /// [busy](Engine::is_busy). False: it is not so, and nothing has been done.
     #[inline(always)]
     pub fn jumped_in_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let (Some(probe), address) = (self.points.lone(point), cpu.pc()) else { return false };

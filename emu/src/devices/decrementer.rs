@@ -1,4 +1,5 @@
-//! The time base of PowerPC and its decrementer, which asks for an interrupt for as long as it is below 0 (Power ISA 3.0B, book III, 7.3).
+//! The time base of PowerPC and its decrementer, which asks for an interrupt for as long as it is below 0
+//! (Power ISA 3.0B, book III, 7.3).
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 //!
 //! | what is so | the gate catches | `at_gate` |
 //! |---|---|---|
-//! | a handler's guest code runs, the window's entry is shown, or every block is to be told | everything | `odd_block` |
+//! | guest code of a handler runs, the window's entry is shown, or all blocks are to be told | everything | `odd_block` |
 //! | the engine is in the middle of something on this CPU, or takes times | the window | `at_another` |
 //! | else | the window | `at_detour` |
 //!

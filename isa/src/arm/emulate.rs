@@ -4,9 +4,9 @@
 //! leaves all as it was. A branch to the other instruction set sets or clears the CPSR's T; the pc is always the address
 //! alone.
 //!
-//! Most Thumb instructions that are computed say in other bits what some A32 instruction says: `9801`, which is `ldr r0, [sp,
-//! #4]`, says what `e59d0004` says. So `rules/thumb.rs` writes them down as that A32 word at registration, and what computes
-//! it ([`Computation::Alu`] and the three behind it) reads one notation only. The word is never executed; its condition is
+//! Most Thumb instructions that are computed say in other bits what some A32 instruction says: `9801`, which is
+//! `ldr r0, [sp, #4]`, says what `e59d0004` says. So `rules/thumb.rs` writes them down as that A32 word at registration,
+//! and what computes it ([`Computation::Alu`] and the three behind it) reads one notation only. The word is never executed; its condition is
 //! "always", for the IT block has been asked when the breakpoint trapped. Where the sets differ it is not in the word: how
 //! far ahead the pc is as an operand says [`Set`], and what is counted from an aligned pc is an address by then
 //! ([`Computation::Literal`]).

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use trapline::arches;
 use trapline::overhead::bench_loop::{BenchLoop, TARGET};
 use trapline::overhead::{GUESTS, Mechanism, many};
-use trapline::unicorn::plain_hooks::{Bare, Watch};
+use trapline::unicorn::plain_hooks::{PlainCore, Watch};
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 use trapline_probes::events::set::EventSet;
@@ -239,7 +239,7 @@ fn bare(criterion: &mut Criterion) {
         short(&mut group);
         group.throughput(Throughput::Elements(CALLS.into()));
         for (name, watch) in WATCHES {
-            let mut core = Bare::new(program, *watch).expect("a core");
+            let mut core = PlainCore::new(program, *watch).expect("a core");
             let expected = if *watch == Watch::Nothing { 0 } else { CALLS.into() };
             assert_eq!(core.run(CALLS), Ok(expected), "{name}");
             group.bench_function(*name, |bencher| bencher.iter(|| core.run(CALLS)));

@@ -47,7 +47,7 @@ const MEMORY: u64 = 0x10000;
 const ALL_ACCESS: u32 = 7;
 
 /// A core in front of its loop.
-pub struct Bare {
+pub struct PlainCore {
     uc: *mut uc_engine,
     program: &'static Program,
     seen: Box<Seen>,
@@ -61,7 +61,7 @@ struct Seen {
 }
 
 extern "C" fn code(_: *mut uc_engine, _: u64, _: u32, user: *mut c_void) {
-    // SAFETY: `user` is the box of the `Bare` whose run this is, and nobody else looks at it meanwhile.
+    // SAFETY: `user` is the box of the `PlainCore` whose run this is, and nobody else looks at it meanwhile.
     unsafe { (*user.cast::<Seen>()).hits += 1 };
 }
 
@@ -79,9 +79,9 @@ extern "C" fn trap(uc: *mut uc_engine, _: u32, user: *mut c_void) {
     }
 }
 
-impl Bare {
+impl PlainCore {
     /// A core in front of that program.
-    pub fn new(program: &'static Program, watch: Watch) -> Result<Bare, String> {
+    pub fn new(program: &'static Program, watch: Watch) -> Result<PlainCore, String> {
         let [pc, ..] = (program.registers)();
         let mut uc = null_mut();
         // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds; `seen` lives in a box
@@ -89,7 +89,7 @@ impl Bare {
         unsafe {
             check(sys::uc_open(program.library.0, program.library.1, &raw mut uc))?;
             let seen = Box::new(Seen { hits: 0, pc, behind: program.behind | program.pointer_bits });
-            let bare = Bare { uc, program, seen };
+            let core = PlainCore { uc, program, seen };
             check(sys::uc_mem_map(uc, 0, MEMORY, ALL_ACCESS))?;
             let function = if watch == Watch::Trap { program.breakpoint } else { program.nothing };
             for (at, bytes) in [(START, program.calls), (FUNCTION, function)] {
@@ -99,12 +99,12 @@ impl Bare {
                 Watch::Nothing => {}
                 Watch::CodeHook { others } => {
                     for at in std::iter::once(FUNCTION).chain((0..others).map(|number| ELSEWHERE + 4 * number)) {
-                        bare.hook(sys::HookType::CODE, code as *mut c_void, at, at)?;
+                        core.hook(sys::HookType::CODE, code as *mut c_void, at, at)?;
                     }
                 }
-                Watch::Trap => bare.hook(sys::HookType::INTR, trap as *mut c_void, 1, 0)?,
+                Watch::Trap => core.hook(sys::HookType::INTR, trap as *mut c_void, 1, 0)?,
             }
-            Ok(bare)
+            Ok(core)
         }
     }
 
@@ -135,7 +135,7 @@ impl Bare {
     }
 }
 
-impl Drop for Bare {
+impl Drop for PlainCore {
     fn drop(&mut self) {
         // SAFETY: opened in `new`, closed once.
         unsafe { sys::uc_close(self.uc) };
@@ -143,12 +143,12 @@ impl Drop for Bare {
 }
 
 fn check(answer: uc_error) -> Result<(), String> {
-    if answer == uc_error::OK { Ok(()) } else { Err(format!("the bare core: {answer}")) }
+    if answer == uc_error::OK { Ok(()) } else { Err(format!("the core without us: {answer}")) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bare, Watch};
+    use super::{PlainCore, Watch};
     use trapline_isa::arch::Arch;
 
     /// OH-1: what stands beside our figures measures what it says.
@@ -163,8 +163,8 @@ mod tests {
                 (Watch::Trap, 100),
             ];
             for (watch, seen) in cases {
-                let mut bare = Bare::new(program, watch).expect("a core");
-                assert_eq!((bare.run(100), bare.run(100)), (Ok(seen), Ok(seen)), "{} {watch:?}", arch.name());
+                let mut core = PlainCore::new(program, watch).expect("a core");
+                assert_eq!((core.run(100), core.run(100)), (Ok(seen), Ok(seen)), "{} {watch:?}", arch.name());
             }
         }
     }

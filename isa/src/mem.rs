@@ -47,6 +47,23 @@ impl ByteOrder {
             (ByteOrder::Big, Err(_)) => into.iter_mut().rev().zip(value.to_le_bytes()).for_each(|(to, byte)| *to = byte),
         }
     }
+
+    /// The instruction in 4 bytes; 0 for any other number of bytes.
+    pub fn word(self, bytes: &[u8]) -> u32 {
+        let Ok(bytes) = bytes.try_into() else { return 0 };
+        match self {
+            ByteOrder::Big => u32::from_be_bytes(bytes),
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+        }
+    }
+
+    /// An instruction of 4 bytes as it stands in memory.
+    pub const fn word_bytes(self, word: u32) -> [u8; 4] {
+        match self {
+            ByteOrder::Big => word.to_be_bytes(),
+            ByteOrder::Little => word.to_le_bytes(),
+        }
+    }
 }
 
 /// Reads and writes with the rights of the code that is running.

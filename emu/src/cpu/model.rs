@@ -188,6 +188,14 @@ pub struct Named {
 }
 
 impl Named {
+    /// What is left to fill in where the core holds nothing once for all its CPUs.
+    pub const NOTHING_SHARED: Named = Named {
+        save_shared: |_| Values::default(),
+        check_shared: |values| values.read([].into_iter()).map(|_| ()),
+        load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
+        ..Named::NONE
+    };
+
     /// For an ISA without such a table: no snapshot is taken or restored.
     pub const NONE: Named = Named {
         save: |_, _, _| Err(NO_NAMES.into()),

@@ -49,19 +49,12 @@ impl Set {
 
     /// The word in 4 bytes of memory; 0, which is no instruction, for any other number of bytes.
     pub fn word(self, bytes: &[u8]) -> u32 {
-        let Ok(bytes) = bytes.try_into() else { return 0 };
-        match self.order() {
-            ByteOrder::Big => u32::from_be_bytes(bytes),
-            ByteOrder::Little => u32::from_le_bytes(bytes),
-        }
+        self.order().word(bytes)
     }
 
     /// A word as it stands in memory.
     pub const fn bytes(self, word: u32) -> [u8; LENGTH] {
-        match self.order() {
-            ByteOrder::Big => word.to_be_bytes(),
-            ByteOrder::Little => word.to_le_bytes(),
-        }
+        self.order().word_bytes(word)
     }
 
     /// An address as a register holds it.

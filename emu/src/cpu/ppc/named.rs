@@ -4,8 +4,9 @@
 //! that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{self, MSR, set_msr};
-use crate::cpu::{Named, named};
-use crate::snapshot::registers::{Values, Wanted};
+use crate::cpu::Named;
+use crate::cpu::named::{self, Field, HALF, WORD};
+use crate::snapshot::registers::Values;
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::surgery::CoreState;
 use std::ops::Range;
@@ -13,25 +14,7 @@ use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterPPC;
 
 /// The functions of this file. Nothing is held once for all CPUs.
-pub const NAMED: Named = Named {
-    save,
-    check: |values| numbers(values).map(|_| ()),
-    load,
-    save_shared: |_| Values::default(),
-    check_shared: |values| values.read([].into_iter()).map(|_| ()),
-    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
-};
-
-/// A value: its name, where it lies, its bytes, the bits that it may have.
-struct Field {
-    name: String,
-    at: usize,
-    bytes: usize,
-    bits: u128,
-}
-
-const WORD: u128 = u64::MAX as u128;
-const HALF: u128 = u32::MAX as u128;
+pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
 /// What there is once.
 #[rustfmt::skip]
@@ -89,32 +72,19 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 });
 
 fn numbers(values: &Values) -> Result<Vec<u128>, String> {
-    values.read(FIELDS.iter().map(|field| Wanted { name: &field.name, bits: field.bits }))
+    values.read(named::wanted(&FIELDS))
 }
 
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     image.save(cpu.handle());
-    let mut values = Values::default();
-    for field in FIELDS.iter() {
-        let mut bytes = [0; 16];
-        image.read(field.at, &mut bytes[..field.bytes]);
-        let value = u128::from_le_bytes(bytes);
-        if value & !field.bits != 0 {
-            return Err(format!("the register `{}` is {value:#x}, which it should not be", field.name));
-        }
-        values.put(&*field.name, value);
-    }
+    let values = named::values_of(&FIELDS, image)?;
     named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
 
 fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
     let numbers = numbers(values)?;
     reset.restore(cpu.handle());
-    cpu.edit(|image| {
-        for (field, value) in FIELDS.iter().zip(&numbers) {
-            image.write(field.at, &value.to_le_bytes()[..field.bytes]);
-        }
-    });
+    named::set(&FIELDS, cpu, &numbers);
     // Through the core, which works out what follows from them.
     let handle = cpu.handle();
     cpu.write(RegisterPPC::FPSCR, handle.live64(state::FPSCR));

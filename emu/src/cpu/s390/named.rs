@@ -4,7 +4,8 @@
 //! that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{self, EXECUTED};
-use crate::cpu::{Named, named};
+use crate::cpu::Named;
+use crate::cpu::named::{self, Field, HALF, WORD};
 use crate::snapshot::registers::{Values, Wanted};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::surgery::CoreState;
@@ -13,25 +14,7 @@ use std::sync::LazyLock;
 use unicorn_engine_sys::RegisterS390X;
 
 /// The functions of this file. Nothing is held once for all CPUs.
-pub const NAMED: Named = Named {
-    save,
-    check: |values| numbers(values).map(|_| ()),
-    load,
-    save_shared: |_| Values::default(),
-    check_shared: |values| values.read([].into_iter()).map(|_| ()),
-    load_shared: |_, values| values.read([].into_iter()).map(|_| ()),
-};
-
-/// A value: its name, where it lies, its bytes, the bits that it may have.
-struct Field {
-    name: String,
-    at: usize,
-    bytes: usize,
-    bits: u128,
-}
-
-const WORD: u128 = u64::MAX as u128;
-const HALF: u128 = u32::MAX as u128;
+pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
 /// What there is once. The rounding follows from the control of floating-point arithmetic when an instruction loads that.
 #[rustfmt::skip]
@@ -84,7 +67,7 @@ const PSW: (&str, u128) = ("psw.mask", WORD);
 
 fn numbers(values: &Values) -> Result<Vec<u128>, String> {
     let mask = Wanted { name: PSW.0, bits: PSW.1 };
-    let numbers = values.read(FIELDS.iter().map(|field| Wanted { name: &field.name, bits: field.bits }).chain([mask]))?;
+    let numbers = values.read(named::wanted(&FIELDS).chain([mask]))?;
     match numbers.last() {
         Some(mask) if state::is_sound(*mask as u64) => Ok(numbers),
         _ => Err("the register `psw.mask` has a value that no PSW has".into()),
@@ -96,16 +79,7 @@ fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<V
         return Err("it stands between an instruction and what that executes".into());
     }
     image.save(cpu.handle());
-    let mut values = Values::default();
-    for field in FIELDS.iter() {
-        let mut bytes = [0; 16];
-        image.read(field.at, &mut bytes[..field.bytes]);
-        let value = u128::from_le_bytes(bytes);
-        if value & !field.bits != 0 {
-            return Err(format!("the register `{}` is {value:#x}, which it should not be", field.name));
-        }
-        values.put(&*field.name, value);
-    }
+    let mut values = named::values_of(&FIELDS, image)?;
     values.put(PSW.0, cpu.handle().read(RegisterS390X::PSWM).into());
     named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
@@ -113,11 +87,7 @@ fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<V
 fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
     let numbers = numbers(values)?;
     reset.restore(cpu.handle());
-    cpu.edit(|image| {
-        for (field, value) in FIELDS.iter().zip(&numbers) {
-            image.write(field.at, &value.to_le_bytes()[..field.bytes]);
-        }
-    });
+    named::set(&FIELDS, cpu, &numbers);
     if let Some(mask) = numbers.last() {
         cpu.write(RegisterS390X::PSWM, *mask as u64);
     }

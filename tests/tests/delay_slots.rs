@@ -1,0 +1,252 @@
+//! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not, in all four sets: probed it is the same run.
+//! Some of these instructions fault there, and their branch is done again, or given up.
+
+use trapline::boot::{Kernel, Segment};
+use trapline::machine::{Config, Stop, What};
+use trapline::probed::Session;
+use trapline::symbols::{Entry, Symbols};
+use trapline_isa::mips::Set;
+use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::{Run, assert_same, run};
+
+/// Where the kernel sees physical memory; the exception vectors are at its start.
+const SEEN: u64 = 0xffff_ffff_8000_0000;
+const TEXT: u64 = 0x10_0000;
+
+const ZERO: u32 = 0;
+const V0: u32 = 2;
+const T0: u32 = 8;
+const T1: u32 = 9;
+const T2: u32 = 10;
+const T3: u32 = 11;
+/// What everything has come to so far.
+const SUM: u32 = 16;
+/// A page that the TLB does not know, another one for each case.
+const UNKNOWN: u32 = 17;
+/// Memory that is there.
+const MEMORY: u32 = 18;
+/// What handlers have seen.
+const SEEN_BY_HANDLERS: u32 = 19;
+const PORTS: u32 = 21;
+const T9: u32 = 25;
+const K0: u32 = 26;
+const K1: u32 = 27;
+const RA: u32 = 31;
+
+const NOP: u32 = 0;
+const ERET: u32 = 0x4200_0018;
+
+fn immediate(op: u32, rs: u32, rt: u32, value: i32) -> u32 {
+    op << 26 | rs << 21 | rt << 16 | value as u32 & 0xffff
+}
+
+fn three(funct: u32, rs: u32, rt: u32, rd: u32) -> u32 {
+    rs << 21 | rt << 16 | rd << 11 | funct
+}
+
+fn addiu(rt: u32, rs: u32, value: i32) -> u32 {
+    immediate(0x09, rs, rt, value)
+}
+
+fn addu(rd: u32, rs: u32, rt: u32) -> u32 {
+    three(0x21, rs, rt, rd)
+}
+
+/// For addresses of one's own kind of word.
+fn add_to(set: Set, register: u32, value: i32) -> u32 {
+    immediate(if set.isa().word == 8 { 0x19 } else { 0x09 }, register, register, value)
+}
+
+/// How a branch is written: over so many words, to that word of the text.
+type Branch = fn(over: i32, to: u32) -> u32;
+
+/// A kind of branch, and with which values of t0 and t1 it is not taken, then taken. One that is always taken has one pair.
+type Kind = (&'static str, Branch, &'static [(i32, i32)]);
+
+#[rustfmt::skip]
+const BRANCHES: &[Kind] = &[
+    ("beq",     |over, _| immediate(0x04, T0, T1, over),    &[(1, 2), (5, 5)]),
+    ("bne",     |over, _| immediate(0x05, T0, T1, over),    &[(5, 5), (1, 2)]),
+    ("blez",    |over, _| immediate(0x06, T0, 0, over),     &[(1, 0), (0, 0)]),
+    ("bgtz",    |over, _| immediate(0x07, T0, 0, over),     &[(0, 0), (1, 0)]),
+    ("bltz",    |over, _| immediate(0x01, T0, 0x00, over),  &[(0, 0), (-1, 0)]),
+    ("bgez",    |over, _| immediate(0x01, T0, 0x01, over),  &[(-1, 0), (0, 0)]),
+    ("bltzal",  |over, _| immediate(0x01, T0, 0x10, over),  &[(0, 0), (-1, 0)]),
+    ("bgezal",  |over, _| immediate(0x01, T0, 0x11, over),  &[(-1, 0), (0, 0)]),
+    ("beql",    |over, _| immediate(0x14, T0, T1, over),    &[(1, 2), (5, 5)]),
+    ("bnel",    |over, _| immediate(0x15, T0, T1, over),    &[(5, 5), (1, 2)]),
+    ("blezl",   |over, _| immediate(0x16, T0, 0, over),     &[(1, 0), (0, 0)]),
+    ("bgtzl",   |over, _| immediate(0x17, T0, 0, over),     &[(0, 0), (1, 0)]),
+    ("bltzl",   |over, _| immediate(0x01, T0, 0x02, over),  &[(0, 0), (-1, 0)]),
+    ("bgezl",   |over, _| immediate(0x01, T0, 0x03, over),  &[(-1, 0), (0, 0)]),
+    ("bltzall", |over, _| immediate(0x01, T0, 0x12, over),  &[(0, 0), (-1, 0)]),
+    ("bgezall", |over, _| immediate(0x01, T0, 0x13, over),  &[(-1, 0), (0, 0)]),
+    ("b",       |over, _| immediate(0x04, 0, 0, over),      &[(0, 0)]),
+    ("bal",     |over, _| immediate(0x01, 0, 0x11, over),   &[(0, 0)]),
+    ("j",       |_, to| 0x0800_0000 | to,                   &[(0, 0)]),
+    ("jal",     |_, to| 0x0c00_0000 | to,                   &[(0, 0)]),
+    ("jr",      |_, _| three(0x08, T9, 0, 0),               &[(0, 0)]),
+    ("jalr",    |_, _| three(0x09, T9, 0, RA),              &[(0, 0)]),
+    ("jalr v0", |_, _| three(0x09, T9, 0, V0),              &[(0, 0)]),
+];
+
+/// What is in a slot.
+#[rustfmt::skip]
+const SLOTS: &[(&str, u32)] = &[
+    ("nothing",                             NOP),
+    ("what the branch has looked at",       9 << 26 | T0 << 21 | T0 << 16 | 3),
+    ("where it leads",                      9 << 26 | T9 << 21 | T9 << 16 | 64),
+    ("the return address is read",          RA << 21 | T2 << 11 | 0x21),
+    ("the return address is written",       9 << 26 | RA << 21 | RA << 16 | 8),
+    ("a load",                              0x23 << 26 | MEMORY << 21 | T2 << 16 | 8),
+    ("a store",                             0x2b << 26 | MEMORY << 21 | T0 << 16 | 8),
+    ("a product",                           T0 << 21 | T1 << 16 | 0x18),
+    ("the clock",                           0x4000_0000 | T2 << 16 | 9 << 11),
+    ("a device is written",                 0x28 << 26 | PORTS << 21 | T0 << 16 | 0x300),
+    ("a load that the TLB misses",          0x23 << 26 | UNKNOWN << 21 | T2 << 16),
+    ("a store that the TLB misses",         0x2b << 26 | UNKNOWN << 21 | T0 << 16 | 4),
+    ("a load that is not aligned",          0x23 << 26 | MEMORY << 21 | T2 << 16 | 2),
+    ("a store that is not aligned",         0x2b << 26 | MEMORY << 21 | T2 << 16 | 1),
+    ("a sum that overflows",                T3 << 21 | T3 << 16 | T2 << 11 | 0x20),
+    ("a trap that is sprung",               0x34),
+    ("no instruction of any CPU",           0x7000_003e),
+];
+
+/// A miss: the page is one of memory's. Anything else: what is to be seen is added up, and the instruction given up with its branch.
+fn vectors() -> Vec<u32> {
+    let mut words = vec![
+        0x401a_2000,         // mfc0 k0,context: so that there is something to do
+        0x341a_8000,         // ori k0,zero: the frame of the page
+        addiu(K1, K0, 0x1e), // cached, writable, valid
+        0x409b_1000,         // mtc0 k1,entrylo0
+        0x409b_1800,         // mtc0 k1,entrylo1
+        0x0000_00c0,         // ehb
+        0x4200_0006,         // tlbwr
+        ERET,
+    ];
+    let refill = words.clone();
+    words.resize(0x80 / 4, NOP);
+    words.extend(refill);
+    words.resize(0x180 / 4, NOP);
+    words.extend([
+        0x401a_6800, // mfc0 k0,cause
+        addu(SEEN_BY_HANDLERS, SEEN_BY_HANDLERS, K0),
+        0x401b_4000, // mfc0 k1,badvaddr
+        addu(SEEN_BY_HANDLERS, SEEN_BY_HANDLERS, K1),
+        0x401b_7000, // mfc0 k1,epc
+        addu(SEEN_BY_HANDLERS, SEEN_BY_HANDLERS, K1),
+        addu(SEEN_BY_HANDLERS, SEEN_BY_HANDLERS, RA),
+        immediate(0x01, K0, 1, 2), // bgez k0, +2: not in a delay slot
+        addiu(K1, K1, 4),
+        addiu(K1, K1, 4),
+        0x409b_7000, // mtc0 k1,epc
+        ERET,
+    ]);
+    words
+}
+
+fn program(set: Set) -> Vec<u32> {
+    let mut text = vec![
+        immediate(0x0f, 0, PORTS, 0xa900),  // lui ports
+        immediate(0x0f, 0, MEMORY, 0x8020), // lui memory
+        immediate(0x0f, 0, UNKNOWN, 0x10),  // lui unknown
+        immediate(0x0f, 0, T3, 0x7000),     // lui t3: twice that is too much
+        addu(SUM, ZERO, ZERO),
+        addu(SEEN_BY_HANDLERS, ZERO, ZERO),
+    ];
+    for (_, branch, values) in BRANCHES {
+        for (_, slot) in SLOTS {
+            for (t0, t1) in *values {
+                // Behind the branch and its slot three words are jumped over.
+                let here = text.len() + 6;
+                let target = TEXT as u32 / 4 + here as u32 + 5;
+                text.extend([
+                    addiu(T0, ZERO, *t0),
+                    addiu(T1, ZERO, *t1),
+                    addu(T2, ZERO, ZERO),
+                    addiu(RA, ZERO, 0x123),
+                    immediate(0x0f, 0, T9, 0x8010),
+                    immediate(0x0d, T9, T9, (target << 2) as u16 as i32), // ori
+                    branch(4, target),
+                    *slot,
+                    addiu(SUM, SUM, 1),
+                    addu(SUM, SUM, SUM),
+                    addiu(SUM, SUM, 3),
+                ]);
+                for register in [T0, T2, RA, V0, T9] {
+                    text.push(addu(SUM, SUM, register));
+                }
+                text.push(add_to(set, UNKNOWN, 0x2000));
+                assert_eq!(text[here + 1], *slot);
+            }
+        }
+    }
+    text.push(addu(SUM, SUM, SEEN_BY_HANDLERS));
+    text.extend([immediate(0x0d, ZERO, T0, 8), addu(T1, SUM, ZERO)]);
+    text.extend([
+        three(0x02, 0, T1, T2) | 28 << 6, // srl t2,t1,28
+        addiu(T2, T2, 0x41),
+        immediate(0x28, PORTS, T2, 0xe9), // sb
+        addiu(T0, T0, -1),
+        immediate(0x05, T0, ZERO, -5),   // bnez t0
+        three(0x00, 0, T1, T1) | 4 << 6, // sll t1,t1,4
+    ]);
+    text.extend([immediate(0x28, PORTS, ZERO, 0x600), immediate(0x04, ZERO, ZERO, -1), NOP]);
+    text
+}
+
+fn session(set: Set) -> Session {
+    let bytes = |words: &[u32]| words.iter().flat_map(|word| set.bytes(*word)).collect::<Vec<u8>>();
+    let segment = |physical: u64, words: &[u32]| Segment {
+        physical,
+        virtual_address: set.cut(SEEN + physical),
+        size: 4 * words.len() as u64,
+        bytes: bytes(words),
+        executable: true,
+    };
+    let text = program(set);
+    assert!(4 * text.len() < 0x1_0000, "an address in it has its lower half alone to differ: {}", text.len());
+    let entry = |address: u64, name: &str| Entry { address: set.cut(SEEN + address), name: name.into(), kind: 'T', module: None };
+    let symbols = vec![entry(0, "vectors"), entry(TEXT, "main"), entry(TEXT + 4 * text.len() as u64, "_end_of_text")];
+    let kernel =
+        Kernel::from_parts(set.isa().arch, TEXT, vec![segment(0, &vectors()), segment(TEXT, &text)], Symbols::new(symbols));
+    Session::new(kernel, &Config { record_events: true, ..Config::default() }).expect("a machine")
+}
+
+fn count(run: &Run, wanted: fn(&What) -> bool) -> usize {
+    run.happenings.iter().filter(|happening| wanted(&happening.what)).count()
+}
+
+/// KP-1, KP-2, KP-9, BY-4: branches are computed with what is in their slots run out of line, exactly once, and a fault there is the
+/// branch's, with the return address as it was.
+#[test]
+fn every_branch_with_everything_in_its_slot_is_the_same_run() {
+    let mut ends = Vec::new();
+    for set in Set::ALL {
+        let plain = run(&mut session(set));
+        assert_eq!(plain.stop, Stop::PowerOff(0), "{set:?}: {:x?}", plain.happenings.last());
+        let cases: usize = BRANCHES.iter().map(|(_, _, values)| values.len()).sum();
+        // A likely branch that is not taken has nothing in its slot.
+        let executed = cases - 8;
+        let misses = count(&plain, |what| matches!(what, What::Exception(26 | 27, _)));
+        let faults = count(&plain, |what| matches!(what, What::Exception(..))) - misses;
+        assert_eq!((misses, faults), (2 * executed, 5 * executed), "{set:?}");
+        assert_eq!(count(&plain, |what| matches!(what, What::ClockRead)), executed, "{set:?}");
+        ends.push(plain.time);
+        for post in [false, true] {
+            let mut probed = session(set);
+            let mut probes = Vec::new();
+            for number in 0..program(set).len() as u64 {
+                let probe = Kprobe::at_address(set.cut(SEEN + TEXT + 4 * number)).pre(|_| Flow::Continue);
+                let probe = if post { probe.post(|_| {}) } else { probe };
+                match probed.register_kprobe(&probe) {
+                    Ok(()) => probes.push(probe),
+                    Err(refusal) => assert!(refusal.why.contains("delay slot"), "{refusal}"),
+                }
+            }
+            assert_eq!(probes.len(), program(set).len() - cases * SLOTS.len() - 2, "{set:?}: all but what is in slots");
+            assert_same(&format!("{set:?}, post-handlers: {post}"), &plain, &run(&mut probed));
+        }
+    }
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+}

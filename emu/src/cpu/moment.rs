@@ -67,8 +67,8 @@ impl MomentPlace {
         let symbol = |name: &str| kernel.symbols.address_of(name);
         let btf = Btf::of(kernel);
         let member = |structure: &str, name: &str| btf.as_ref().and_then(|btf| btf.offset_of(structure, name));
-        let hot = || Some(symbol("pcpu_hot")? + member("pcpu_hot", "preempt_count")?);
-        let in_task = || Some(member("task_struct", "thread_info")? + member("thread_info", "preempt_count")?);
+        let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "preempt_count")?);
+        let in_task = || member("task_struct", "thread_info")?.checked_add(member("thread_info", "preempt_count")?);
         let own = symbol("__preempt_count").or_else(hot).map(CountPlace::OwnData);
         MomentPlace {
             count: own.or_else(|| in_task().map(CountPlace::Task)).or_else(|| by_code(kernel, model)),

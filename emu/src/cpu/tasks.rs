@@ -37,7 +37,7 @@ impl TaskPlace {
         let btf = Btf::of(kernel);
         let member = |structure: &str, name: &str| btf.as_ref().and_then(|btf| btf.offset_of(structure, name));
         // Linux 6.2 and later keep the pointer among other hot things.
-        let hot = || Some(symbol("pcpu_hot")? + member("pcpu_hot", "current_task")?);
+        let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "current_task")?);
         let known = TaskPlace {
             current: symbol("current_task").or_else(hot),
             pid: symbol("__task_pid_offset").or_else(|| member("task_struct", "pid")),
@@ -54,5 +54,44 @@ impl TaskPlace {
             comm: known.comm.or(shown.comm),
             ..known
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arches;
+    use crate::boot::Segment;
+    use crate::symbols::{Entry, Symbols};
+    use trapline_isa::arch::Arch;
+
+    const TYPES: u64 = 0x1000;
+
+    /// `struct pcpu_hot`, whose members `current_task` and `preempt_count` lie 8 bytes into it.
+    fn types() -> Vec<u8> {
+        let strings = b"\0pcpu_hot\0current_task\0preempt_count\0";
+        let kind = [1, 4 << 24 | 2, 16, 10, 0, 64, 23, 0, 64u32];
+        let head = [0x1_eb9f, 24, 0, 4 * kind.len() as u32, 4 * kind.len() as u32, strings.len() as u32];
+        let words = head.into_iter().chain(kind).flat_map(u32::to_le_bytes);
+        words.chain(*strings).collect()
+    }
+
+    /// A file may say that what its CPUs have for themselves lies at the end of all numbers: then nobody knows where the task is.
+    #[test]
+    fn a_place_behind_the_end_of_all_addresses_is_none() {
+        let kernel = |hot: u64| {
+            let bytes = types();
+            let (start, stop) = (TYPES, TYPES + bytes.len() as u64);
+            let segment = Segment { physical: TYPES, virtual_address: TYPES, size: bytes.len() as u64, bytes, executable: false };
+            let names = [("__start_BTF", start), ("__stop_BTF", stop), ("pcpu_hot", hot)];
+            let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'D', module: None });
+            Kernel::from_parts(Arch::X86_64, TYPES, vec![segment], Symbols::new(entries.to_vec()))
+        };
+        let model = arches::of(Arch::X86_64).machine().expect("a machine runs it").model;
+        let current = |hot| TaskPlace::of(&kernel(hot), model).current;
+        assert_eq!([0x3_2d00, u64::MAX - 8, u64::MAX - 7].map(current), [Some(0x3_2d08), Some(u64::MAX), None]);
+        let count = |hot| crate::cpu::moment::MomentPlace::of(&kernel(hot), model).count;
+        use crate::cpu::moment::CountPlace::OwnData;
+        assert_eq!([0x3_2d00, u64::MAX].map(count), [Some(OwnData(0x3_2d08)), None]);
     }
 }

@@ -200,21 +200,17 @@ fn stack_start(cpu: &View, frame: u64) -> u64 {
 
 fn find_pads(cpu: &mut View, engine: &Engine, places: Range<u64>, mut each: impl FnMut(u64, u64)) {
     let (size, order) = (cpu.isa.word, cpu.isa.order);
-    let mut at = places.start.next_multiple_of(size as u64);
     let mut page = [0; PAGE as usize];
-    while at < places.end {
-        let end = places.end.min((at & !(PAGE - 1)).saturating_add(PAGE));
-        let len = (end - at).next_multiple_of(size as u64) as usize;
-        let bytes = &mut page[..len.min(PAGE as usize)];
+    for (at, len) in pieces(places, size as u64) {
+        let bytes = &mut page[..len];
         if cpu.read(at, bytes).is_ok() {
-            for (place, word) in (at..).step_by(size).zip(bytes.chunks_exact(size)) {
+            for (number, word) in bytes.chunks_exact(size).enumerate() {
                 let word = order.number(word);
                 if engine.return_pad() == Some(word & !cpu.isa.pointer_bits) {
-                    each(place, word);
+                    each(at + (number * size) as u64, word);
                 }
             }
         }
-        at = end.next_multiple_of(size as u64);
     }
 }
 
@@ -224,6 +220,43 @@ fn put_back(cpu: &mut View, walk: &mut Walk) {
         let size = cpu.isa.word;
         if cpu.read_number(at, size) == Ok(to) {
             let _ = cpu.write_number(at, pad, size);
+        }
+    }
+}
+
+/// The words that begin in a range, page by page: where, and how many bytes. The guest chooses its stacks: the range may end where the
+/// address space does.
+fn pieces(places: Range<u64>, size: u64) -> impl Iterator<Item = (u64, usize)> {
+    let mut next = places.start.checked_next_multiple_of(size);
+    core::iter::from_fn(move || {
+        let at = next.filter(|at| *at < places.end)?;
+        let last = (places.end - 1).min(at | (PAGE - 1));
+        let len = last / size * size - at + size;
+        next = at.checked_add(len);
+        Some((at, len as usize))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stack may end with the address space: there is nothing behind it to look through.
+    #[test]
+    fn a_stack_is_looked_through_page_by_page_to_the_end_of_the_address_space() {
+        #[rustfmt::skip]
+        let cases: &[(&str, Range<u64>, u64, &[(u64, usize)])] = &[
+            ("nothing",                0x1000..0x1000,        8, &[]),
+            ("one word",               0x1000..0x1008,        8, &[(0x1000, 8)]),
+            ("the end of a word",      0x1001..0x1008,        8, &[]),
+            ("the start of one",       0x1000..0x1001,        8, &[(0x1000, 8)]),
+            ("two pages",              0x1ff4..0x2008,        4, &[(0x1ff4, 12), (0x2000, 8)]),
+            ("the last word",          u64::MAX - 7..u64::MAX, 8, &[(u64::MAX - 7, 8)]),
+            ("the last page, and one", u64::MAX - 0x1007..u64::MAX - 2, 8, &[(u64::MAX - 0x1007, 8), (u64::MAX - 0xfff, 0x1000)]),
+            ("behind the last word",   u64::MAX - 2..u64::MAX, 8, &[]),
+        ];
+        for (what, places, size, expected) in cases {
+            assert_eq!(pieces(places.clone(), *size).take(9).collect::<Vec<_>>(), *expected, "{what}");
         }
     }
 }

@@ -9,7 +9,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The longest input that makes sense for each target.
-declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048)
+declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048 [delivery]=1024)
+# What it is built with: the CPU core for what drives machines.
+declare -A features=([delivery]=machine)
 
 seconds=${1:?how many seconds for each target, or --keep}
 shift
@@ -24,11 +26,12 @@ for target in "${targets[@]}"; do
     # Code of one ISA is short; all else says its length above.
     [[ $target == *_rules ]] && most=64 || most=${longest[$target]:-4096}
     options=(-max_len="$most" -timeout=10 -rss_limit_mb=1024)
+    built=(${features[$target]:+--features "${features[$target]}"})
     echo "fuzz: $target ($seconds)"
     case $seconds in
-        --keep) cargo fuzz run --sanitizer none "$target" "$kept" "$fresh" -- "${options[@]}" -set_cover_merge=1 -use_counters=0 ;;
-        0) cargo fuzz run --sanitizer none "$target" "$kept" -- "${options[@]}" -runs=0 ;;
+        --keep) cargo fuzz run --sanitizer none "${built[@]}" "$target" "$kept" "$fresh" -- "${options[@]}" -set_cover_merge=1 -use_counters=0 ;;
+        0) cargo fuzz run --sanitizer none "${built[@]}" "$target" "$kept" -- "${options[@]}" -runs=0 ;;
         # Stops at the first crash: the input is then in fuzz/artifacts/TARGET, and the message tells how to run it again.
-        *) cargo fuzz run --sanitizer none "$target" "$fresh" "$kept" -- "${options[@]}" -max_total_time="$seconds" -print_final_stats=1 ;;
+        *) cargo fuzz run --sanitizer none "${built[@]}" "$target" "$fresh" "$kept" -- "${options[@]}" -max_total_time="$seconds" -print_final_stats=1 ;;
     esac
 done

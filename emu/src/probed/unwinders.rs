@@ -239,6 +239,8 @@ fn pieces(places: Range<u64>, size: u64) -> impl Iterator<Item = (u64, usize)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::type_complexity)] // a table of cases
+
     use super::*;
 
     /// A stack may end with the address space: there is nothing behind it to look through.

@@ -5,6 +5,7 @@
 
 pub mod arm;
 pub mod arm64;
+pub mod delivery;
 pub mod ppc;
 pub mod x86;
 

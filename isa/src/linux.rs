@@ -19,7 +19,45 @@ pub struct Linux {
     pub no_return_probes: &'static [&'static str],
     /// How programs' system calls come to the kernel's functions.
     pub system_calls: SystemCalls,
+    /// The names of signals, by number.
+    pub signals: &'static [&'static str],
 }
+
+/// The names of signals as nearly all architectures number them.
+pub const SIGNALS: &[&str] = &[
+    "",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
 
 /// How programs' system calls come to the kernel's functions.
 #[derive(Debug)]

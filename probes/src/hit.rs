@@ -30,7 +30,7 @@ use crate::paused::Execution;
 use crate::point::Point;
 use crate::probe::Flow;
 use crate::slots::unit_of;
-use crate::tracepoint::Detour;
+use crate::tracepoint::{Detour, start_next};
 use alloc::boxed::Box;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::{Plan, Then};
@@ -339,14 +339,15 @@ impl Engine {
         let Some(found) = points.get(point) else { return Next::Execute };
         let address = found.address();
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
-        let mut flow = Flow::Continue;
+        let (mut flow, mut is_watched) = (Flow::Continue, false);
         for member in members.by_ref() {
-            if let Action::Record(which) = member.action {
-                let detour = cpus[number].detour.as_mut().zip(tracepoints.get(which as usize));
-                if detour.is_some_and(|(detour, watched)| detour.start(cpu, scene.isa, which, watched)) {
+            if let Action::Record(_) = member.action {
+                let detour = cpus[number].detour.as_deref_mut();
+                if !is_watched && start_next(detour, tracepoints, &found.members, None, cpu, scene.isa) {
                     return Next::GuestHandler;
                 }
-                member.probe.count_missed();
+                // All of them have had their turn, and none could begin.
+                is_watched = true;
                 continue;
             }
             let handler = member.probe.count_hit();

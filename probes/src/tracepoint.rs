@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest};
 use crate::jprobe::Saved;
-use crate::members::Action;
+use crate::members::{Action, Member};
 use crate::probe::{Flow, Kprobe};
 use alloc::boxed::Box;
 use alloc::format;
@@ -21,7 +21,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
-use trapline_isa::call;
+use trapline_isa::call::{self, Home};
 use trapline_isa::function;
 use trapline_isa::insn::Flow as Goes;
 
@@ -63,11 +63,31 @@ pub(crate) struct Record {
     pub at: u64,
     bytes: Vec<u8>,
     len: usize,
+    arguments: [u64; MOST_ARGUMENTS],
 }
+
+/// No tracepoint has more arguments.
+const MOST_ARGUMENTS: usize = 12;
 
 impl Record {
     pub const fn none() -> Record {
-        Record { at: 0, bytes: Vec::new(), len: 0 }
+        Record { at: 0, bytes: Vec::new(), len: 0, arguments: [0; MOST_ARGUMENTS] }
+    }
+
+    /// An argument of the tracepoint's functions, behind the first, which is their own.
+    pub fn argument(&self, number: usize) -> u64 {
+        self.arguments.get(number).copied().unwrap_or(0)
+    }
+
+    /// Takes the arguments of the function that the CPU has come to.
+    fn take_arguments(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
+        let sp = cpu.get(isa.abi.sp);
+        for (number, argument) in self.arguments.iter_mut().enumerate() {
+            *argument = call::argument(isa, &[], number + 1).read(isa, |place| match place {
+                Home::Register(register) => cpu.get(register),
+                Home::Stack(above) => cpu.read_number(sp.wrapping_add_signed(above), isa.word).unwrap_or(0),
+            });
+        }
     }
 
     /// Bytes out of it, by the addresses that they had; behind its end, where strings are looked for in pieces, there is nothing but zeros.
@@ -84,6 +104,8 @@ impl Record {
 /// What an engine knows of a tracepoint that it watches.
 pub(crate) struct Watched {
     facts: Arc<Tracepoint>,
+    /// The arguments of its functions are wanted, not its record.
+    is_raw: bool,
     /// Where it stands; not where the code out of line does more than call its functions.
     sites: Vec<u64>,
     /// Instructions by which the code out of line ends, and places where it leads to.
@@ -180,33 +202,63 @@ impl Detour {
     }
 }
 
+/// Sends the CPU on the way of the next tracepoint that is watched at a place: there may be two, one for its record and one for its
+/// arguments. False: there is none, or none can begin, which is counted.
+pub(crate) fn start_next(
+    mut detour: Option<&mut Detour>,
+    tracepoints: &[Watched],
+    members: &[Member],
+    behind: Option<u32>,
+    cpu: &mut dyn Cpu,
+    isa: &Isa,
+) -> bool {
+    let number = |member: &Member| match member.action {
+        Action::Record(number) if !member.probe.is_disabled() => Some(number),
+        _ => None,
+    };
+    let mut last = behind;
+    while let Some(next) = members.iter().filter_map(number).filter(|next| last.is_none_or(|last| *next > last)).min() {
+        let way = detour.as_deref_mut().zip(tracepoints.get(next as usize));
+        if way.is_some_and(|(detour, watched)| detour.start(cpu, isa, next, watched)) {
+            return true;
+        }
+        members.iter().filter(|member| number(member) == Some(next)).for_each(|member| member.probe.count_missed());
+        last = Some(next);
+    }
+    false
+}
+
 impl Engine {
-    /// Registers what it takes to see the hits of a tracepoint: `handler` runs at each of its sites, with the record at hand. They are the
-    /// engine's own and shown in no list.
+    /// Registers what it takes to see the hits of a tracepoint: `handler` runs at each of its sites, with the record at hand, or with the
+    /// arguments of its functions. They are the engine's own and shown in no list.
     pub fn register_tracepoint<H>(
         &mut self,
         guest: &mut dyn Guest,
         facts: &Arc<Tracepoint>,
+        is_raw: bool,
         handler: H,
     ) -> Result<Vec<Kprobe>, Refusal>
     where
         H: Fn(&mut Hit<'_>) -> Flow + Clone + Send + Sync + 'static,
     {
-        let number = match self.tracepoints.iter().position(|watched| Arc::ptr_eq(&watched.facts, facts)) {
-            Some(number) => number,
-            None => {
-                let watched = self.ways(guest, facts)?;
-                self.tracepoints.push(watched);
-                self.tracepoints.len() - 1
-            }
-        };
+        let number =
+            match self.tracepoints.iter().position(|watched| Arc::ptr_eq(&watched.facts, facts) && watched.is_raw == is_raw) {
+                Some(number) => number,
+                None => {
+                    let watched = self.ways(guest, facts, is_raw)?;
+                    self.tracepoints.push(watched);
+                    self.tracepoints.len() - 1
+                }
+            };
         for cpu in &mut self.cpus {
             cpu.detour.get_or_insert_with(|| Box::new(Detour::new(self.isa)));
         }
         self.scene.record.bytes.resize(RECORD, 0);
         let mut probes = Vec::new();
         let sites = self.tracepoints[number].sites.clone().into_iter().map(|site| (site, true));
-        let traps = [facts.reserve, facts.commit].into_iter().chain(self.tracepoints[number].exits.clone());
+        // Its arguments are at hand when the function begins that would write its record.
+        let ends = if is_raw { vec![facts.writes] } else { vec![facts.reserve, facts.commit] };
+        let traps = ends.into_iter().chain(self.tracepoints[number].exits.clone());
         for (address, is_site) in traps.map(|address| (address, false)).chain(sites).collect::<Vec<_>>() {
             let (probe, action) = match is_site {
                 true => (Kprobe::at_address(address).pre(handler.clone()), Action::Record(number as u32)),
@@ -229,8 +281,9 @@ impl Engine {
     }
 
     /// Its sites, where their code ends, and whether one of them asks more than all do.
-    fn ways(&self, guest: &dyn Guest, facts: &Arc<Tracepoint>) -> Result<Watched, Refusal> {
-        let mut watched = Watched { facts: Arc::clone(facts), sites: Vec::new(), exits: Vec::new(), has_conditions: false };
+    fn ways(&self, guest: &dyn Guest, facts: &Arc<Tracepoint>, is_raw: bool) -> Result<Watched, Refusal> {
+        let mut watched =
+            Watched { facts: Arc::clone(facts), is_raw, sites: Vec::new(), exits: Vec::new(), has_conditions: false };
         for (site, code) in &facts.sites {
             if let Some((exits, has_conditions)) = self.way(guest, facts, *site, *code) {
                 watched.sites.push(*site);
@@ -301,28 +354,34 @@ impl Engine {
         let watched = self.tracepoints.get(detour.runs? as usize)?;
         let facts = &*watched.facts;
         let mut has_record = false;
-        if pc == facts.reserve {
+        if watched.is_raw && pc == facts.writes {
+            self.scene.record.take_arguments(cpu, self.isa);
+            has_record = true;
+        } else if pc == facts.reserve && !watched.is_raw {
             if detour.reserve(cpu, self.isa) {
                 return Some(self.resume(number, 0, false));
             }
-        } else if pc == facts.commit {
+        } else if pc == facts.commit && !watched.is_raw {
             let record = &mut self.scene.record;
             (record.at, record.len) = (detour.at + LIST + FILE, detour.length);
             has_record = cpu.read(record.at, &mut record.bytes[..detour.length]).is_ok();
         } else if watched.exits.binary_search(&pc).is_err() {
             return None;
         }
-        let is_lost = pc == facts.reserve;
+        let is_lost = pc == facts.reserve && !watched.is_raw;
+        let which = detour.runs?;
         detour.undo(cpu, self.isa, facts.functions);
-        Some(self.leave_detour(cpu, number, has_record, is_lost))
+        Some(self.leave_detour(cpu, number, which, has_record, is_lost))
     }
 
-    /// The CPU is at the site again: handlers see the record, if there is one, and the no-op's turn comes.
-    fn leave_detour(&mut self, cpu: &mut impl Cpu, number: usize, has_record: bool, is_lost: bool) -> Answer {
+    /// The CPU is at the site again: handlers see the record, if there is one. Then comes the turn of whatever else is watched there, and
+    /// at last the no-op's.
+    fn leave_detour(&mut self, cpu: &mut impl Cpu, number: usize, which: u32, has_record: bool, is_lost: bool) -> Answer {
         let point = self.cpus[number].end_of_guest_code();
         if let Some(found) = self.points.get(point) {
             let (address, scene) = (found.address(), &mut self.scene);
-            for member in found.members.iter().filter(|member| !member.probe.is_disabled()) {
+            let of_this = |member: &&Member| !member.probe.is_disabled() && member.action == Action::Record(which);
+            for member in found.members.iter().filter(of_this) {
                 if has_record {
                     let handler = member.probe.count_hit();
                     handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::Before));
@@ -332,6 +391,10 @@ impl Engine {
                 }
             }
             scene.record.len = 0;
+            let detour = self.cpus[number].detour.as_deref_mut();
+            if start_next(detour, &self.tracepoints, &found.members, Some(which), cpu, self.isa) {
+                return self.resume(number, 0, false);
+            }
         }
         self.execute_alone(cpu, number, point)
     }

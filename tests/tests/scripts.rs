@@ -74,6 +74,7 @@ fn a_script_sees_what_handlers_see() {
 fn a_traced_run_is_the_same_run() {
     let text = "BEGIN { @start = nsecs; } kprobe:vfs_*, kprobe:sys_* { @[func] = count(); @last[tid] = nsecs; printf(\"%d %s\\n\", pid, comm); }
         kretprobe:vfs_* /@last[tid]/ { @took = hist(nsecs - @last[tid]); delete(@last, tid); }
+        profile:us:70 { @running[cpu, tid] = count(); } software:cpu-clock:90000 { @clock = count(); }
         interval:us:50 { @ticks = count(); @stacks[kstack(3)] = count(); } END { clear(@last); }";
     for (_, name) in GUESTS {
         for cpus in [1, 2] {

@@ -89,6 +89,58 @@ fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
     }
 }
 
+/// BY-1: the arguments of a tracepoint's functions are what its record is made of, at the same hits, also where both are looked at.
+#[test]
+fn raw_arguments_are_what_the_records_are_made_of() {
+    let text = "tracepoint:sched:sched_process_fork { @record[args.parent_pid, args.child_pid] = count(); }
+        rawtracepoint:sched_process_fork { @raw[args.parent->pid, args.child->pid] = count(); @same[arg1 == (uint64)args.child] = count(); }
+        rt:sched_process_exec { @image[str(args.bprm->filename)] = count(); }
+        tracepoint:sched:sched_process_exec { @file[str(args.filename)] = count(); }";
+    for name in STOCK {
+        let Some(stock) = at_shell(name) else { continue };
+        let mut plain = session(&stock, BUSY);
+        let stop = plain.run_until(LONG);
+        let expected = finished(&mut plain, stop);
+        let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
+        assert_same(name, &expected, &seen);
+        let map = |map: &str| -> Vec<String> {
+            let mut lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix(map)).map(String::from).collect();
+            lines.sort();
+            lines
+        };
+        assert!(map("@record[").len() > 5 && missed == 0, "{name}: {missed} missed\n{printed}");
+        assert_eq!(map("@record["), map("@raw["), "{name}");
+        assert_eq!(map("@same["), [format!("1]: {}", map("@raw[").len())], "{name}");
+        assert!(map("@image[").iter().any(|line| line.starts_with("/proc/self/exe]")), "{name}\n{printed}");
+        assert_eq!(map("@image["), map("@file["), "{name}");
+    }
+}
+
+/// BY-1: the path of a file leads through what is mounted, and system calls have the names of their tracepoints.
+#[test]
+fn files_and_system_calls_have_their_names() {
+    let text = "fentry:vfs_open { @open[path(args.path)] = count(); }
+        tracepoint:raw_syscalls:sys_enter { @raw[syscall_name(args.id)] = count(); }
+        tracepoint:syscalls:sys_enter_* { @call[probe] = count(); }";
+    for name in STOCK {
+        let Some(stock) = at_shell(name) else { continue };
+        let (_, printed, _) = traced(&mut session(&stock, BUSY), text);
+        for path in ["/proc/version", "/dev/null", "/t/n", "/t/f", "/bin"] {
+            assert!(printed.contains(&format!("@open[{path}]: ")), "{name}: {path}\n{printed}");
+        }
+        let names = |map: &str| -> BTreeMap<String, String> {
+            let lines = printed.lines().filter_map(|line| line.strip_prefix(map)?.split_once("]: "));
+            lines.map(|(name, count)| (name.replace("new", "").replace("sendfile64", "sendfile"), count.to_string())).collect()
+        };
+        let (raw, calls) = (names("@raw["), names("@call[tracepoint:syscalls:sys_enter_"));
+        assert!(raw.len() > 20, "{name}\n{printed}");
+        for (call, count) in &calls {
+            assert_eq!(raw.get(call), Some(count), "{name}: {call}\n{printed}");
+        }
+        assert!(calls.len() > 20, "{name}\n{printed}");
+    }
+}
+
 /// BY-1: fields have the values that the guest's own tracer shows for the same events.
 #[test]
 fn fields_are_those_that_the_guests_own_tracer_shows() {

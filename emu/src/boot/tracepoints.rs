@@ -106,7 +106,7 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
 }
 
 /// The aligned words of the kernel's data, as the file holds them.
-fn words(kernel: &Kernel, word: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
+pub(super) fn words(kernel: &Kernel, word: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
     let order = kernel.arch.isa().order;
     kernel.segments.iter().flat_map(move |segment| {
         let skipped = segment.virtual_address.next_multiple_of(word as u64) - segment.virtual_address;

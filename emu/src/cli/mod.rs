@@ -1,6 +1,7 @@
 //! The command line: one file a sub-command; this one says which there are.
 
 mod assembly;
+mod attach_points;
 mod bench;
 mod check;
 mod commands;

@@ -8,7 +8,7 @@ use super::run::{Until, read_script};
 use super::session::carry_out;
 use super::stock_guest::StockArgs;
 use super::typist::Typist;
-use super::{Failure, from_boot};
+use super::{Failure, attach_points, from_boot};
 use crate::boot::Kernel;
 use crate::boot::btf::Btf;
 use crate::machine::{Config, Stop};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trapline_probes::events::set::EventSet;
 use trapline_probes::script::show::Style;
-use trapline_probes::script::{Knowledge, Options, ScriptError};
+use trapline_probes::script::{Options, ScriptError};
 
 /// Runs scripts in bpftrace's language on a guest
 ///
@@ -149,7 +149,7 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         }
     };
     if let Some(pattern) = &args.list {
-        return list(&facts, pattern);
+        return attach_points::list(&facts, pattern);
     }
     let (texts, parameters) = args.texts()?;
     let options = Options {
@@ -395,55 +395,4 @@ impl<'a> Run<'a> {
             }
         }
     }
-}
-
-/// `-l`: attach points by a pattern such as `kprobe:vfs_*`.
-fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
-    let (provider, function) = wanted.split_once(':').unwrap_or((if wanted == "*" { "kprobe" } else { wanted }, "*"));
-    if matches!(provider, "tracepoint" | "t") {
-        return list_tracepoints(facts, function);
-    }
-    let (name, typed) = match provider {
-        "kprobe" | "k" | "*" => ("kprobe", false),
-        "kretprobe" | "kr" => ("kretprobe", false),
-        "fentry" | "f" | "kfunc" => ("fentry", true),
-        "fexit" | "fr" | "kretfunc" => ("fexit", true),
-        _ => {
-            return Err(Failure::usage(format!("nothing can be listed for `{provider}`"))
-                .advise("kprobe, kretprobe, fentry, fexit and tracepoint are listed: -l 'kprobe:vfs_*'"));
-        }
-    };
-    let mut text = String::new();
-    for function in facts.functions(function, name.ends_with("exit") || name == "kretprobe") {
-        let prototype = facts.types().and_then(|types| types.function(&function));
-        if typed && prototype.is_none() {
-            continue;
-        }
-        text += &format!("{name}:{function}\n");
-        if let (true, Some(prototype)) = (typed, prototype) {
-            for (parameter, kind) in prototype.parameters {
-                text += &format!("    {} {parameter}\n", kind.name());
-            }
-            if name == "fexit" {
-                text += &format!("    {} retval\n", prototype.result.name());
-            }
-        }
-    }
-    if text.is_empty() {
-        return Err(Failure::failed(format!("nothing matches `{wanted}`")));
-    }
-    output::emit(&text)
-}
-
-/// `-l tracepoint:GROUP:EVENT`, with the fields of each.
-fn list_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
-    let (group, event) = wanted.split_once(':').unwrap_or((wanted, "*"));
-    let mut text = String::new();
-    for found in facts.tracepoints(group, event) {
-        text += &format!("tracepoint:{}:{}\n", found.group, found.name);
-    }
-    if text.is_empty() {
-        return Err(Failure::failed(format!("nothing matches `tracepoint:{wanted}`")));
-    }
-    output::emit(&text)
 }

@@ -28,12 +28,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
-use trapline_probes::guest::Cpu;
 use trapline_probes::script::attach::{Attached, Outside, ScriptId, Stacks};
 use trapline_probes::script::run::Settings;
 use trapline_probes::script::show::{Names, Style};
 use trapline_probes::script::types::Types;
-use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, compile};
+use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 use trapline_probes::tracepoint::Tracepoint;
 
 /// What a kernel's image tells a script.
@@ -53,6 +52,13 @@ impl<'a> Facts<'a> {
     /// By types out of a file.
     pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
         Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new() }
+    }
+}
+
+impl Facts<'_> {
+    /// The system calls whose tracepoints are there.
+    pub fn system_calls(&self) -> Vec<SystemCallShown> {
+        SystemCallShown::all(self)
     }
 }
 
@@ -79,6 +85,10 @@ impl Knowledge for Facts<'_> {
             .get_or_init(|| self.types.as_ref().map_or_else(Vec::new, |types| tracepoints::of(self.kernel, types.btf())));
         let is_meant = |event: &&Arc<Tracepoint>| pattern::matches(group, &event.group) && pattern::matches(name, &event.name);
         all.iter().filter(is_meant).cloned().collect()
+    }
+
+    fn system_call_names(&self) -> Arc<[String]> {
+        symbols::system_calls::names(self.kernel).into()
     }
 
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
@@ -224,9 +234,9 @@ impl Session {
         self.with_engine(|engine, _| {
             if let Some(running) = engine.script(id) {
                 running.state().announce(count);
-                running.run_at(&PointKind::Begin, &mut outside(None, now, None));
             }
         });
+        self.run_script_at(id, &PointKind::Begin, now);
         for (block, points) in points.iter().enumerate() {
             for (number, point) in points.iter().enumerate() {
                 if let PointKind::Interval(period) | PointKind::Profile(period) = point.kind {
@@ -278,10 +288,12 @@ impl Session {
         // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the other.
         let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
         let isa = self.kernel().arch.isa();
+        // At the beginning and the end nothing of the guest's runs: what is there is its memory.
+        let name = matches!(kind, PointKind::Begin | PointKind::End).then_some("trapline");
         let cpus = if matches!(kind, PointKind::Profile(_)) { running.state().cpus() } else { 1 };
         for cpu in 0..cpus as usize {
             // `interval` is for one CPU, and always the first.
-            self.machine.look_at(cpu, |view| running.run_at(kind, &mut outside(Some(view), now, Some(isa))));
+            self.machine.look_at(cpu, |view| running.run_at(kind, &mut Outside { cpu: view, now, name, rule: None, isa }));
         }
         self.machine.parts().0.engine.give_script_back(id, running);
     }
@@ -324,7 +336,11 @@ impl Session {
         self.with_engine(|engine, _| {
             if let Some(running) = engine.script(script.id) {
                 running.state().forget_exit();
-                running.run_at(&PointKind::End, &mut outside(None, now, None));
+            }
+        });
+        self.run_script_at(script.id, &PointKind::End, now);
+        self.with_engine(|engine, _| {
+            if let Some(running) = engine.script(script.id) {
                 running.print_maps();
             }
         });
@@ -340,8 +356,4 @@ impl Session {
         }
         script.clocks.clear();
     }
-}
-
-fn outside<'a>(cpu: Option<&'a mut dyn Cpu>, now: u64, isa: Option<&'static Isa>) -> Outside<'a> {
-    Outside { cpu, now, name: "trapline", rule: None, isa }
 }

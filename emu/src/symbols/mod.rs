@@ -5,6 +5,7 @@
 
 pub mod pattern;
 pub mod similar;
+pub mod system_calls;
 pub mod system_map;
 
 use std::ops::Range;

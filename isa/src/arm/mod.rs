@@ -12,7 +12,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SystemCalls};
+use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -86,6 +86,7 @@ pub(crate) const A32: Isa = Isa {
         code_prefix: "",
         no_return_probes: &[],
         system_calls: SystemCalls::PLAIN,
+        signals: SIGNALS,
     },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::AAPCS,

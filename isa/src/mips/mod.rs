@@ -20,6 +20,42 @@ use crate::linux::{Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
+/// The names of signals as this architecture alone numbers them.
+const SIGNALS: &[&str] = &[
+    "",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGEMT",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGBUS",
+    "SIGSEGV",
+    "SIGSYS",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGCHLD",
+    "SIGPWR",
+    "SIGWINCH",
+    "SIGURG",
+    "SIGIO",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGCONT",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGXCPU",
+    "SIGXFSZ",
+];
+
 /// Bytes of an instruction, and of what is in its delay slot.
 pub const LENGTH: usize = 4;
 
@@ -162,6 +198,7 @@ const fn isa<V: Variant>() -> Isa {
             code_prefix: "",
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
+            signals: SIGNALS,
         },
         switches_stacks: &["resume", "__switch_to", "__switch_to_asm"],
         abi: V::ABI,

@@ -15,7 +15,7 @@ use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::detour::Detour;
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SystemCalls};
+use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -147,6 +147,7 @@ const fn isa<V: Variant>() -> Isa {
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
+            signals: SIGNALS,
         },
         // With a dot in front it is the code and not its descriptor.
         switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch"],

@@ -13,7 +13,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
-use crate::linux::{Linux, SystemCalls};
+use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -50,6 +50,7 @@ pub static S390X: Isa = Isa {
             number: None,
             dispatcher: None,
         },
+        signals: SIGNALS,
     },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::ELF,

@@ -12,7 +12,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
-use crate::linux::{Dispatcher, Linux, SystemCalls};
+use crate::linux::{Dispatcher, Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -103,6 +103,7 @@ const LONG: Isa = Isa {
             number: Some(120),
             dispatcher: Some(Dispatcher { name: "x64_sys_call", registers: 0, number: 1, returns: true }),
         },
+        signals: SIGNALS,
     },
     switches_stacks: &["__switch_to_asm"],
     abi: &abi::X86_64,

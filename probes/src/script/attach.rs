@@ -173,7 +173,13 @@ impl Engine {
             }
             PointKind::Tracepoint(event) => {
                 let event = Arc::clone(event);
-                let probes = self.register_tracepoint(guest, &event, move |hit| run_record(hit, id, block, point))?;
+                let probes =
+                    self.register_tracepoint(guest, &event, false, move |hit| run_record(hit, id, block, point, false))?;
+                return Ok(Some(Attached::Tracepoint(probes)));
+            }
+            PointKind::RawTracepoint(event) => {
+                let event = Arc::clone(event);
+                let probes = self.register_tracepoint(guest, &event, true, move |hit| run_record(hit, id, block, point, true))?;
                 return Ok(Some(Attached::Tracepoint(probes)));
             }
             PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => return Ok(None),
@@ -222,10 +228,10 @@ fn run_return(hit: &mut ReturnHit<'_>, id: ScriptId, block: usize, point: usize,
     put_back(hit, id, running);
 }
 
-fn run_record(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize) -> Flow {
+fn run_record(hit: &mut Hit<'_>, id: ScriptId, block: usize, point: usize, is_raw: bool) -> Flow {
     let Some(mut running) = take(hit, id) else { return Flow::Continue };
     let Running { program, state, stacks } = &mut *running;
-    run(program, state, block, point, &mut Recorded { hit, stacks });
+    run(program, state, block, point, &mut Recorded { hit, stacks, is_raw });
     put_back(hit, id, running);
     Flow::Continue
 }
@@ -291,24 +297,25 @@ struct Return<'a, 'b> {
     kept: [u64; KEPT],
 }
 
-/// A hit of a tracepoint: its one argument is where its record was.
+/// A hit of a tracepoint: its one argument is where its record was, or the arguments are those that its functions are given.
 struct Recorded<'a, 'b> {
     hit: &'a mut Hit<'b>,
     stacks: &'a Stacks,
+    is_raw: bool,
 }
 
 /// A moment between two instructions that is no hit: what runs there, if anything is known of it.
 pub struct Outside<'a> {
-    /// The CPU; before the guest runs, and after it, there is none.
-    pub cpu: Option<&'a mut dyn Cpu>,
+    /// The CPU.
+    pub cpu: &'a mut dyn Cpu,
     /// Guest time in nanoseconds.
     pub now: u64,
-    /// What the task is called that is none.
-    pub name: &'static str,
+    /// Before the guest runs, and after it, no task does: this stands for one.
+    pub name: Option<&'static str>,
     /// How callers are found.
     pub rule: Option<Arc<dyn Unwind>>,
     /// The ISA of that CPU.
-    pub isa: Option<&'static Isa>,
+    pub isa: &'static Isa,
 }
 
 /// A CPU between two instructions.
@@ -410,8 +417,9 @@ impl Moment for Return<'_, '_> {
 }
 
 impl Moment for Recorded<'_, '_> {
-    fn argument(&mut self, _: usize) -> u64 {
-        self.hit.record().at
+    fn argument(&mut self, number: usize) -> u64 {
+        let record = self.hit.record();
+        if self.is_raw { record.argument(number) } else { record.at }
     }
     fn stack_word(&mut self, _: usize) -> u64 {
         0
@@ -436,30 +444,26 @@ impl Moment for Outside<'_> {
         0
     }
     fn register(&mut self, register: Reg) -> u64 {
-        self.cpu.as_ref().map_or(0, |cpu| cpu.get(register))
+        if self.name.is_some() { 0 } else { self.cpu.get(register) }
     }
     fn pid(&mut self) -> u32 {
-        self.cpu.as_mut().map_or(0, |cpu| cpu.pid())
+        if self.name.is_some() { 0 } else { self.cpu.pid() }
     }
     fn process(&mut self) -> u32 {
-        self.cpu.as_mut().map_or(0, |cpu| cpu.process())
+        if self.name.is_some() { 0 } else { self.cpu.process() }
     }
     fn comm(&mut self) -> [u8; 16] {
-        match &mut self.cpu {
-            Some(cpu) => cpu.comm(),
-            None => {
-                let mut comm = [0; 16];
-                let length = self.name.len().min(15);
-                comm[..length].copy_from_slice(&self.name.as_bytes()[..length]);
-                comm
-            }
-        }
+        let Some(name) = self.name else { return self.cpu.comm() };
+        let mut comm = [0; 16];
+        let length = name.len().min(15);
+        comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+        comm
     }
     fn task(&mut self) -> u64 {
-        self.cpu.as_mut().map_or(0, |cpu| cpu.task())
+        if self.name.is_some() { 0 } else { self.cpu.task() }
     }
     fn cpu(&mut self) -> usize {
-        self.cpu.as_ref().map_or(0, |cpu| cpu.number())
+        self.cpu.number()
     }
     fn now(&self) -> u64 {
         self.now
@@ -471,16 +475,16 @@ impl Moment for Outside<'_> {
         false
     }
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
-        self.cpu.as_mut().is_some_and(|cpu| cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok())
+        self.cpu.read(at, into).is_ok() || self.cpu.read_user(at, into).is_ok()
     }
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
-        let (Some(cpu), Some(first), false) = (&mut self.cpu, into.first_mut(), user) else { return 0 };
-        *first = cpu.pc();
-        let Some((rule, isa)) = self.rule.as_ref().zip(self.isa) else { return 1 };
+        let (Some(first), None, false) = (into.first_mut(), self.name, user) else { return 0 };
+        *first = self.cpu.pc();
+        let (Some(rule), isa) = (&self.rule, self.isa) else { return 1 };
         let mut found = [Frame::default(); 128];
         let most = into.len().min(found.len());
-        let at = Standing { sp: cpu.get(isa.abi.sp), ..unwind::standing(&mut **cpu, &**rule, false) };
-        let count = unwind::walk(&**rule, at, &mut found[..most], &mut Stopped(&mut **cpu, isa.word));
+        let at = Standing { sp: self.cpu.get(isa.abi.sp), ..unwind::standing(&mut *self.cpu, &**rule, false) };
+        let count = unwind::walk(&**rule, at, &mut found[..most], &mut Stopped(&mut *self.cpu, isa.word));
         into.iter_mut().zip(&found[..count]).for_each(|(address, frame)| *address = frame.address);
         count
     }

@@ -19,13 +19,18 @@ use alloc::vec::Vec;
 const MOST_BUCKETS: usize = 1000;
 
 impl Compiler<'_> {
-    fn arguments<'e, const N: usize>(&self, name: &str, arguments: &'e [Expr], at: Span) -> Result<&'e [Expr; N], ScriptError> {
+    pub fn arguments<'e, const N: usize>(
+        &self,
+        name: &str,
+        arguments: &'e [Expr],
+        at: Span,
+    ) -> Result<&'e [Expr; N], ScriptError> {
         arguments.try_into().map_err(|_| {
             at.error(format!("{name}() takes {N} argument{}, not {}", if N == 1 { "" } else { "s" }, arguments.len()))
         })
     }
 
-    fn between(&self, name: &str, arguments: &[Expr], least: usize, most: usize, at: Span) -> Result<(), ScriptError> {
+    pub fn between(&self, name: &str, arguments: &[Expr], least: usize, most: usize, at: Span) -> Result<(), ScriptError> {
         if (least..=most).contains(&arguments.len()) {
             return Ok(());
         }
@@ -79,7 +84,10 @@ impl Compiler<'_> {
                 }
                 return Ok(Some((Aggregate::Linear { min, max, step }, num)));
             }
-            _ => return Err(at.error("tseries() is not there: collect by avg() or sum(), and print at an interval")),
+            _ => {
+                let why = "tseries() is refused, for its output is not settled yet: collect by avg() or sum(), and print at an interval";
+                return Err(at.error(why));
+            }
         };
         if name != "hist" {
             self.arguments::<1>(name, arguments, at)?;
@@ -177,7 +185,11 @@ impl Compiler<'_> {
         }
         let mut made = Vec::new();
         for (conversion, value) in format.conversions().zip(values) {
-            let (any, kind) = self.value(value)?;
+            let mut typed = self.value(value)?;
+            if conversion.is_text() {
+                typed = self.held(typed, value.at)?;
+            }
+            let (any, kind) = typed;
             conversion.takes(&kind, self.options.old).map_err(|why| value.at.error(format!("{name}: {why}")))?;
             made.push((any, kind));
         }
@@ -204,14 +216,12 @@ impl Compiler<'_> {
         if arguments.len() > 1 {
             return Err(at.error("print() takes the number of entries and a divisor for a map only"));
         }
-        let (any, kind) = self.value(&arguments[0])?;
-        if let Type::Object(of) = &kind {
-            return Err(arguments[0].at.error(format!("a whole {} is not printed: print its fields", of.name())));
-        }
+        let value = self.value(&arguments[0])?;
+        let (any, kind) = self.held(value, arguments[0].at)?;
         Ok(Act::PrintValue(Box::new((any, kind))))
     }
 
-    fn whole_map(&mut self, function: &str, expr: &Expr) -> Result<u16, ScriptError> {
+    pub fn whole_map(&mut self, function: &str, expr: &Expr) -> Result<u16, ScriptError> {
         match &expr.kind {
             Kind::Map(name, keys) if keys.is_empty() => Ok(self.map(name)),
             Kind::Map(..) => Err(expr.at.error(format!("The map passed to {function}() should not be indexed by a key"))),
@@ -383,7 +393,8 @@ impl Compiler<'_> {
                 Ok((Any::Num(Num::Binary(super::program::Op::LessEqual, Box::new([least, num]))), truth))
             }
             "getopt" => self.option(arguments, at),
-            "pid" | "tid" | "comm" | "ppid" | "cpu" | "nsecs" | "elapsed" | "rand" | "uid" | "gid" | "func" | "probe"
+            "pid" | "tid" | "comm" | "ppid" | "pcomm" | "cpu" | "ncpus" | "nsecs" | "elapsed" | "rand" | "uid" | "gid"
+            | "func" | "probe" | "username" | "jiffies" | "cgroup" | "curtask" | "numaid" | "usermode" | "retval"
                 if arguments.is_empty() =>
             {
                 self.value(&Expr { at, kind: Kind::Name(name.to_owned()) })
@@ -392,10 +403,14 @@ impl Compiler<'_> {
             "count" | "sum" | "min" | "max" | "avg" | "stats" | "hist" | "lhist" | "tseries" => {
                 Err(at.error(format!("{name}() should be assigned to a map: @name = {name}(...)")))
             }
-            "uaddr" | "path" | "cgroup_path" | "username" | "syscall_name" | "signal_name" | "pton" | "container_of" | "find" => {
-                Err(at.error(format!("{name}() is not there yet: what the guest has in memory can be read by casts and fields")))
-            }
+            "uaddr" | "cgroup_path" => Err(at.error(match name {
+                "uaddr" => "uaddr() is refused: programs of the guest cannot be probed, only its kernel",
+                _ => "cgroup_path() is refused: a number alone leads to no group; cgroup is the running task's",
+            })),
             _ => {
+                if let Some(value) = self.look_up(name, arguments, at)? {
+                    return Ok(value);
+                }
                 if self.action(name, arguments, at)?.is_some() {
                     return Err(at.error(format!("{name}() has no value: write it as a statement of its own")));
                 }
@@ -487,6 +502,7 @@ impl Compiler<'_> {
             }
             (Any::Num(num), _) => Bytes::Inet(Box::new(cut(num, 4, false))),
             (Any::Bytes(bytes), Type::Buffer) => bytes,
+            (Any::Bytes(bytes), Type::Held(shape)) if matches!(shape.size(), 4 | 16) => bytes,
             // char[4] and char[16] are strings elsewhere; here they are bytes.
             (Any::Bytes(Bytes::Text { at: address, capacity, .. }), _) => {
                 Bytes::Raw { at: address, length: Box::new(Num::Const(u64::from(capacity) - 1)) }

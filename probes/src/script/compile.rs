@@ -30,6 +30,10 @@ pub trait Knowledge {
     fn data(&self, name: &str) -> Option<u64> {
         self.address(name)
     }
+    /// The names of the system calls by their numbers; none where the kernel's table is not found.
+    fn system_call_names(&self) -> Arc<[String]> {
+        Arc::new([])
+    }
     /// The functions of this name (with `*` for any letters) that may be probed, each once, in a fixed order.
     fn functions(&self, pattern: &str, returns: bool) -> Vec<String>;
     /// The kernel's tracepoints of this group and name (with `*` for any letters), in a fixed order.
@@ -128,6 +132,8 @@ pub(super) struct Scope {
     pub event: Option<super::program::SystemCall>,
     /// The same of one that makes records: their structure.
     pub record: Option<super::types::CType>,
+    /// The arguments are those of a tracepoint's functions, whose first parameter is their own.
+    pub is_raw: bool,
 }
 
 /// Which kinds of attach point a block has.
@@ -270,8 +276,9 @@ impl<'a> Compiler<'a> {
         if points.is_empty() && self.errors.is_empty() && self.missing == Missing::Error {
             self.errors.push(probe.points[0].at.error("none of these attach points exists in this guest"));
         }
-        let (events, functions): (Vec<Point>, Vec<Point>) =
-            points.into_iter().partition(|point| point.event.is_some() || matches!(point.kind, PointKind::Tracepoint(_)));
+        let (events, functions): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| {
+            point.event.is_some() || matches!(point.kind, PointKind::Tracepoint(_) | PointKind::RawTracepoint(_))
+        });
         let groups = core::iter::once(functions).filter(|functions| !functions.is_empty() || events.is_empty());
         let groups: Vec<Vec<Point>> = groups.chain(events.iter().map(|event| alloc::vec![event.clone()])).collect();
         groups.into_iter().map(|points| self.block(points, probe)).collect()
@@ -279,7 +286,7 @@ impl<'a> Compiler<'a> {
 
     fn is_missing(&mut self, point: &ast::Point, is_alone: bool) {
         let name = point.parts.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>().join(":");
-        let is_event = matches!(point.parts[0].0.as_str(), "tracepoint" | "t");
+        let is_event = matches!(point.parts[0].0.as_str(), "tracepoint" | "t" | "rawtracepoint" | "rt");
         let no = match is_event {
             true => format!(
                 "tracepoint not found: {}: `trapline trace IMAGE -l 'tracepoint:*'` lists those of a guest",
@@ -315,6 +322,12 @@ impl<'a> Compiler<'a> {
                     kinds.others = true;
                     let record = format!("trace_event_raw_{}", event.class);
                     self.block.record = self.known.named(Some(ast::Tag::Struct), &record);
+                }
+                PointKind::RawTracepoint(event) => {
+                    kinds.entries = true;
+                    kinds.typed = true;
+                    self.block.is_raw = true;
+                    self.block.function = Some(format!("__traceiter_{}", event.name));
                 }
                 PointKind::Begin | PointKind::End | PointKind::Interval(_) | PointKind::Profile(_) => kinds.others = true,
             }
@@ -478,7 +491,8 @@ impl<'a> Compiler<'a> {
                     self.learn_value(map, Type::Aggregate(aggregate), at)?;
                     return Ok(Act::Collect(map, key, aggregate, num));
                 }
-                let (any, kind) = self.value(value)?;
+                let typed = self.value(value)?;
+                let (any, kind) = self.held(typed, value.at)?;
                 let map = self.map(name);
                 let key = self.key(map, keys, at)?;
                 self.learn_value(map, kind, at)?;
@@ -569,10 +583,10 @@ impl<'a> Compiler<'a> {
             keys => keys,
         };
         for key in keys {
-            let (any, kind) = self.value(key)?;
+            let typed = self.value(key)?;
+            let (any, kind) = self.held(typed, key.at)?;
             types.push(match kind {
                 Type::Int(_, signed) => Type::Int(8, signed),
-                Type::Object(_) => return Err(key.at.error("a structure cannot be a key: use one of its fields")),
                 Type::None => return Err(key.at.error("this has no value that could be a key")),
                 kind => kind,
             });
@@ -612,7 +626,6 @@ impl<'a> Compiler<'a> {
         let kind = match kind {
             Type::Int(_, signed) => Type::Int(8, signed),
             Type::None => return Err(at.error("this has no value that could be kept in a map")),
-            Type::Object(_) => return Err(at.error("a structure cannot be kept in a map: keep its fields, or its address by &")),
             kind => kind,
         };
         match &mut facts.value {
@@ -676,6 +689,7 @@ fn agree(one: &Type, other: &Type) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
         }
         (Type::Stack(_), Type::Stack(_)) => true,
+        (Type::Held(one), Type::Held(other)) => one == other,
         (Type::Aggregate(one), Type::Aggregate(other)) => core::mem::discriminant(one) == core::mem::discriminant(other),
         (one, other) => core::mem::discriminant(one) == core::mem::discriminant(other),
     }
@@ -731,9 +745,11 @@ impl Compiler<'_> {
             ("tracepoint" | "t", _) => {
                 Err(point.at.error("tracepoint is followed by a group and an event: tracepoint:sched:sched_switch"))
             }
-            ("rawtracepoint" | "rt", _) => Err(point.at.error(
-                "the arguments of a tracepoint are not there without its record: use tracepoint, whose fields are args.NAME",
-            )),
+            // [module:]event: those of modules are not known, so the kernel's are meant either way.
+            ("rawtracepoint" | "rt", [event] | [_, event]) => self.raw_tracepoints(event, point.at),
+            ("rawtracepoint" | "rt", _) => {
+                Err(point.at.error("rawtracepoint is followed by an event: rawtracepoint:sched_switch"))
+            }
             ("software" | "s", [event]) => self.software(event, "", point.at),
             ("software" | "s", [event, count]) => self.software(event, count, point.at),
             ("software" | "s" | "hardware" | "h", _) => Err(point
@@ -774,6 +790,19 @@ impl Compiler<'_> {
             result: None,
         });
         Ok(found.collect())
+    }
+
+    /// The same without their records; what has no record is not known.
+    fn raw_tracepoints(&self, event: &str, at: Span) -> Result<Vec<Point>, ScriptError> {
+        let mut points = self.tracepoints("*", event, at)?;
+        for point in &mut points {
+            if let PointKind::Tracepoint(found) = &point.kind {
+                point.name = format!("rawtracepoint:{}", found.name);
+                point.kind = PointKind::RawTracepoint(Arc::clone(found));
+            }
+            point.of_pattern = event.contains('*');
+        }
+        Ok(points)
     }
 
     /// `$1` in an attach point is the parameter's text.

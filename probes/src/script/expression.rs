@@ -202,8 +202,38 @@ impl Parser<'_> {
         Ok(Expr { at: start.to(self.last), kind })
     }
 
+    /// `struct name, member.member)`
+    fn member_of(&mut self, written: &str) -> Result<(TypeName, Vec<String>), ScriptError> {
+        let of = self.type_name()?;
+        self.demand(",", written)?;
+        let mut path = Vec::new();
+        loop {
+            path.push(self.expect_name("a field's name")?.0);
+            if !self.take(".")? {
+                self.demand(")", "it ends what is asked about")?;
+                return Ok((of, path));
+            }
+        }
+    }
+
+    /// `container_of(pointer, struct name, member)`: the structure whose member the pointer leads to.
+    fn container(&mut self, at: Span) -> Result<Kind, ScriptError> {
+        let written = "container_of is written container_of(pointer, struct name, member)";
+        let inner = self.expression()?;
+        self.demand(",", written)?;
+        let (of, path) = self.member_of(written)?;
+        let expr = |kind| Box::new(Expr { at, kind });
+        let word = TypeName { tag: None, name: "uint64".into(), pointers: 0, array: None, at };
+        let (inner, distance) = (expr(Kind::Cast(word, Box::new(inner))), expr(Kind::OffsetOf(of.clone(), path)));
+        let whole = TypeName { pointers: of.pointers.saturating_add(1), ..of };
+        Ok(Kind::Cast(whole, expr(Kind::Binary(Binary::Subtract, inner, distance))))
+    }
+
     /// A call, or a name alone.
     fn named(&mut self, name: String, at: Span) -> Result<Kind, ScriptError> {
+        if name == "container_of" && self.take("(")? {
+            return self.container(at);
+        }
         if matches!(name.as_str(), "sizeof" | "offsetof") && self.take("(")? {
             let kind = if name == "sizeof" {
                 if !self.is_type()? {
@@ -213,16 +243,8 @@ impl Parser<'_> {
                 }
                 Kind::SizeOf(self.type_name()?)
             } else {
-                let of = self.type_name()?;
-                self.demand(",", "offsetof is written offsetof(struct name, field)")?;
-                let mut path = Vec::new();
-                loop {
-                    path.push(self.expect_name("a field's name")?.0);
-                    if !self.take(".")? {
-                        break;
-                    }
-                }
-                Kind::OffsetOf(of, path)
+                let (of, path) = self.member_of("offsetof is written offsetof(struct name, field)")?;
+                return Ok(Kind::OffsetOf(of, path));
             };
             self.demand(")", "it ends what is asked about")?;
             return Ok(kind);

@@ -156,6 +156,11 @@ fn conversion(text: &[u8]) -> Option<(Conversion, usize)> {
 }
 
 impl Conversion {
+    /// `%s`, which takes values of all types.
+    pub fn is_text(&self) -> bool {
+        self.kind == Kind::Text
+    }
+
     /// Whether a value of this type can be written so; what it takes instead if not.
     pub fn takes(&self, kind: &Type, old: bool) -> Result<(), String> {
         let (letter, wanted, fits) = match self.kind {

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 
 /// A compiled script.
@@ -28,6 +29,13 @@ pub struct Program {
     pub big_endian: bool,
     /// What the compiler has to say about the script, none of it an error.
     pub warnings: Vec<super::error::ScriptError>,
+}
+
+impl Program {
+    /// A number of the guest's, of at most 8 bytes.
+    pub(super) fn number(&self, bytes: &[u8]) -> u64 {
+        if self.big_endian { ByteOrder::Big.number(bytes) } else { ByteOrder::Little.number(bytes) }
+    }
 }
 
 /// What is done at an attach point.
@@ -124,8 +132,10 @@ pub enum PointKind {
     Address(u64),
     /// A return probe.
     Kretprobe(String),
-    /// A tracepoint of the kernel's.
+    /// A tracepoint of the kernel's, with its record.
     Tracepoint(Arc<Tracepoint>),
+    /// One with the arguments of its functions.
+    RawTracepoint(Arc<Tracepoint>),
     /// Every so many nanoseconds, on one CPU.
     Interval(u64),
     /// The same on every CPU, in the context of what runs there.
@@ -192,6 +202,12 @@ pub enum Num {
     Part {
         of: Box<Bytes>,
         behind: Box<[bool]>,
+    },
+    /// A number out of bytes, in the guest's order.
+    Inside {
+        of: Box<Bytes>,
+        at: Box<Num>,
+        size: u8,
     },
     Negate(Box<Num>),
     Not(Box<Num>),
@@ -271,8 +287,43 @@ pub enum Bytes {
     },
     /// The text of an error's number.
     Error(Box<Num>),
+    /// What a number is called; one that has no name is shown in digits.
+    Name {
+        of: Box<Num>,
+        names: Arc<[String]>,
+    },
+    /// The path of the file that a `struct path` leads to.
+    Path {
+        start: Box<Num>,
+        places: Box<PathPlaces>,
+        limit: u32,
+    },
+    /// Bytes out of the middle of others.
+    Piece {
+        of: Box<Bytes>,
+        at: Box<Num>,
+        length: u64,
+        is_text: bool,
+    },
     Join(Box<[Bytes; 2]>),
     Behind(Box<[Act]>, Box<Bytes>),
+}
+
+/// Where the guest's structures have what leads from a file to the root: distances in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct PathPlaces {
+    /// In `struct path`: where it is mounted, and its entry.
+    pub mount: u64,
+    pub entry: u64,
+    /// In `struct dentry`.
+    pub parent: u64,
+    pub name: u64,
+    /// In `struct vfsmount`.
+    pub root: u64,
+    /// In `struct mount`: the `vfsmount`, and what it is mounted in, and where.
+    pub inside: u64,
+    pub mounted_in: u64,
+    pub mounted_at: u64,
 }
 
 /// A value of either sort.

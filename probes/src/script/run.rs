@@ -6,7 +6,7 @@
 use super::error::Span;
 use super::format::Piece;
 use super::map::Map;
-use super::program::{Act, Any, Block, Bytes, Key, Num, Op, Point, PointKind, Program, Stream};
+use super::program::{Act, Any, Block, Bytes, Key, Num, Op, PathPlaces, Point, PointKind, Program, Stream};
 use super::show::{Names, Show, Style, Value, part};
 use super::stored::Stored;
 use super::types::{Aggregate, Type};
@@ -53,6 +53,9 @@ pub trait Moment {
 pub const MOST_TURNS: u32 = 1_000_000;
 /// As many bytes of strings and tuples as one hit may put together.
 const MOST_SCRATCH: usize = 16 << 20;
+/// As many folders as a path is followed through, and the longest name of one.
+const DEEPEST_PATH: usize = 128;
+const LONGEST_NAME: usize = 255;
 /// The longest stack.
 const DEEPEST_STACK: usize = 127;
 
@@ -570,10 +573,50 @@ impl Runner<'_> {
         if !self.moment.read(at, &mut bytes[..size]) {
             return 0;
         }
-        match self.program.big_endian {
-            true => u64::from_be_bytes(bytes) >> (64 - 8 * size as u32).min(63),
-            false => u64::from_le_bytes(bytes),
+        self.program.number(&bytes[..size])
+    }
+
+    /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the root on.
+    fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
+        let (mark, word) = (self.state.scratch.len(), self.program.word);
+        let (mut mount, mut entry) =
+            (self.load(start.wrapping_add(places.mount), word), self.load(start.wrapping_add(places.entry), word));
+        // The names are put together from the last one on, and turned round at the end.
+        let mut ends = [(0_usize, 0_usize); DEEPEST_PATH];
+        let mut found = 0;
+        for _ in 0..2 * DEEPEST_PATH {
+            let parent = self.load(entry.wrapping_add(places.parent), word);
+            if entry == self.load(mount.wrapping_add(places.root), word) {
+                let whole = mount.wrapping_sub(places.inside);
+                let outer = self.load(whole.wrapping_add(places.mounted_in), word);
+                if outer == whole || outer == 0 {
+                    break;
+                }
+                entry = self.load(whole.wrapping_add(places.mounted_at), word);
+                mount = outer.wrapping_add(places.inside);
+                continue;
+            }
+            if parent == entry || parent == 0 || found == DEEPEST_PATH {
+                break;
+            }
+            let name = self.load(entry.wrapping_add(places.name), word);
+            let from = self.state.scratch.len();
+            self.state.scratch.push(b'/');
+            self.text(name, LONGEST_NAME);
+            ends[found] = (from, self.state.scratch.len());
+            found += 1;
+            entry = parent;
         }
+        let written = self.state.scratch.len();
+        for (from, to) in ends[..found].iter().rev() {
+            self.state.scratch.extend_from_within(*from..*to);
+        }
+        if found == 0 {
+            self.state.scratch.push(b'/');
+        }
+        let length = (self.state.scratch.len() - written).min(limit);
+        self.state.scratch.copy_within(written..written + length, mark);
+        self.state.scratch.truncate(mark + length);
     }
 
     /// Appends a string of the guest's memory, without its 0.
@@ -654,6 +697,16 @@ impl Runner<'_> {
                 let at = skip(&self.state.scratch[mark..], behind);
                 let (value, _) = part(&Type::U64, at);
                 let number = value.number();
+                self.state.scratch.truncate(mark);
+                number
+            }
+            Num::Inside { of, at, size } => {
+                let mark = self.state.scratch.len();
+                let at = usize::try_from(self.num(at)).unwrap_or(usize::MAX);
+                self.bytes(of);
+                let size = usize::from(*size);
+                let held = self.state.scratch[mark..].get(at..).and_then(|rest| rest.get(..size));
+                let number = held.map_or(0, |held| self.program.number(held));
                 self.state.scratch.truncate(mark);
                 number
             }
@@ -861,6 +914,29 @@ impl Runner<'_> {
                     Some(text) => self.state.scratch.extend_from_slice(text.as_bytes()),
                     None => super::show::put(&mut self.state.scratch, format_args!("Unknown error {number}")),
                 }
+            }
+            Bytes::Name { of, names } => {
+                let number = self.num(of);
+                let name = usize::try_from(number).ok().and_then(|number| names.get(number)).filter(|name| !name.is_empty());
+                match name {
+                    Some(name) => self.state.scratch.extend_from_slice(name.as_bytes()),
+                    None => super::show::put(&mut self.state.scratch, format_args!("{number}")),
+                }
+            }
+            Bytes::Path { start, places, limit } => {
+                let start = self.num(start);
+                self.path(start, places, *limit as usize);
+            }
+            Bytes::Piece { of, at, length, is_text } => {
+                let at = usize::try_from(self.num(at)).unwrap_or(usize::MAX);
+                self.bytes(of);
+                let whole = self.state.scratch.get(mark..).unwrap_or_default();
+                let rest = whole.get(at..).unwrap_or_default();
+                let piece = &rest[..rest.len().min(usize::try_from(*length).unwrap_or(usize::MAX))];
+                let piece = if *is_text { super::shape::text(piece) } else { piece };
+                let (from, length) = (mark + at.min(whole.len()), piece.len());
+                self.state.scratch.copy_within(from..from + length, mark);
+                self.state.scratch.truncate(mark + length);
             }
             Bytes::Join(both) => {
                 self.bytes(&both[0]);

@@ -83,6 +83,7 @@ impl Show<'_> {
             Type::Pointer(_) | Type::Object(_) if self.style.old => put(out, format_args!("{number}")),
             Type::Pointer(_) | Type::Object(_) => put(out, format_args!("{number:#x}")),
             Type::Text(_) => out.extend_from_slice(value.bytes()),
+            Type::Held(shape) => shape.write(out, value.bytes(), false),
             Type::Buffer => buffer(out, value.bytes()),
             Type::Tuple(parts) => {
                 out.push(b'(');
@@ -137,6 +138,7 @@ impl Show<'_> {
         match kind {
             Type::Int(..) => self.value(out, kind, value),
             Type::Pointer(_) | Type::Object(_) => put(out, format_args!("{}", value.number())),
+            Type::Held(shape) => shape.write(out, value.bytes(), true),
             Type::Tuple(parts) => {
                 out.push(b'[');
                 let mut bytes = value.bytes();

@@ -2,7 +2,7 @@
 //! same names.
 
 use super::ast::{Tag, TypeName};
-use super::compile::Compiler;
+use super::compile::{Compiler, Knowledge};
 use super::error::{ScriptError, Span};
 use super::program::{Any, Num, Point, PointKind, SystemCall};
 use super::types::{CType, Type};
@@ -21,6 +21,29 @@ fn parameters(call: &str) -> Option<impl Iterator<Item = (&'static str, &'static
     let row = TABLE.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| *name == call);
     let (_, parameters) = row?;
     Some(parameters.split(", ").filter_map(|parameter| parameter.rsplit_once(' ')))
+}
+
+/// A system call as its tracepoints show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+}
+
+impl Shown {
+    /// The calls that a guest has, by their functions.
+    pub fn all(knowledge: &dyn Knowledge) -> Vec<Shown> {
+        let prefix = knowledge.isa().linux.system_calls.prefix;
+        let names = knowledge.functions(&format!("{prefix}*"), false).into_iter();
+        let named = names.filter_map(|function| Some(function.strip_prefix(prefix)?.to_owned()));
+        named.filter(|name| parameters(name).is_some()).map(|name| Shown { name }).collect()
+    }
+
+    /// A line for each of its parameters.
+    pub fn parameters(&self) -> String {
+        let lines = parameters(&self.name).into_iter().flatten();
+        lines.map(|(kind, name)| format!("    {kind} {name}\n")).collect()
+    }
 }
 
 impl Compiler<'_> {

@@ -7,6 +7,7 @@ use super::show::{Names, Style};
 use super::types::Types;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::string::ToString;
 use trapline_isa::arch::{Arch, Isa};
@@ -24,6 +25,9 @@ impl Knowledge for Plain {
     }
     fn address(&self, name: &str) -> Option<u64> {
         (name == "vfs_read").then_some(0x1000)
+    }
+    fn system_call_names(&self) -> Arc<[String]> {
+        ["read", "write"].map(String::from).into()
     }
     fn functions(&self, _: &str, _: bool) -> Vec<String> {
         std::vec!["vfs_read".into(), "vfs_write".into()]
@@ -193,9 +197,18 @@ fn constructs_mean_what_they_mean_in_bpftrace() {
         ("the parts of powers of two",    "@ = hist(5, 1); print(@); clear(@)",                "@:\n[4, 6)                 1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n\n"),
         ("stats",                         "@ = stats(4); @ = stats(10); print(@); clear(@)",   "@: { .count = 2, .average = 7, .total = 14 }"),
         ("a printed entry",               "@m[1] = 5; print(@m[1]); clear(@m)",                "5"),
+        ("a structure as a whole",        "print(*(struct two *)16); printf(\"%s\", *(struct two *)16)", "{ .a = 0, .b = , .c = 0 }\n{ .a = 0, .b = , .c = 0 }"),
+        ("an array as a whole",           "print(((struct list *)16)->n); print((((struct list *)16)->n, 1))", "[0,0]\n([0,0], 1)"),
+        ("a structure in a map",          "@m = *(struct two *)16; print(@m.a); @l[1] = ((struct list *)16)->n; print(@l[1][1]); clear(@m); clear(@l)", "0\n0"),
+        ("arrays compare",                "print(((struct list *)16)->n == ((struct list *)32)->n)", "1"),
+        ("an address of the network",     "print(pton(\"1.2.3.4\")); print(ntop(pton(\"1.2.3.4\"))); print(pton(\"::1\")[15]); print(ntop(pton(\"fe80::1\")))", "[1,2,3,4]\n1.2.3.4\n1\nfe80::1"),
+        ("a signal's name",               "print(signal_name(9)); print(signal_name(99)); printf(\"%s\", signal_name(SIGTERM_IS))", "SIGKILL\n99\nSIGTERM"),
+        ("a system call's name",          "print(syscall_name(1)); print(syscall_name(7))",     "write\n7"),
+        ("a key that is found",           "@m[3] = 7; if (find(@m, 3, $v)) { print($v) } print(find(@m, 4, $v)); clear(@m)", "7\n0"),
+        ("what holds a member",           "printf(\"%d\", container_of(116, struct two, c))",   "108"),
         ("flags of printf",               "printf(\"[%+d] [% d] [%#x] [%-6s] [%6.2s] [%05d]\", 1, 1, 255, \"ab\", \"abc\", -42)", "[+1] [ 1] [0xff] [ab    ] [    ab] [-0042]"),
     ];
-    let before = "#define LIMIT (3 * 4)\n#ifdef LIMIT\n#define TWO 2\n#else\n#define TWO 3\n#endif\nstruct two { int a; char b[4]; long c; };\nenum e { FIRST, SECOND = 7, THIRD };\nmacro twice(e) { e * 2 }\nmacro bump($v) { $v++; }\n";
+    let before = "#define LIMIT (3 * 4)\n#define SIGTERM_IS 15\n#ifdef LIMIT\n#define TWO 2\n#else\n#define TWO 3\n#endif\nstruct two { int a; char b[4]; long c; };\nstruct list { int n[2]; };\nenum e { FIRST, SECOND = 7, THIRD };\nmacro twice(e) { e * 2 }\nmacro bump($v) { $v++; }\n";
     for (what, script, expected) in cases {
         let whole = std::format!("{before}BEGIN {{ {script} }}");
         let said = printed(&whole, Style::default());
@@ -238,6 +251,12 @@ fn what_is_wrong_is_said_about_the_right_word() {
         ("BEGIN { count() }",                        "count()",            "should be assigned to a map"),
         ("#define A A\nBEGIN { print(A) }",          "A",                  "comes back to itself"),
         ("macro m() { m() } BEGIN { m() }",          "m()",                "comes back to itself"),
+        ("BEGIN { pton(\"1.2.3\") }",                "\"1.2.3\"",          "no address of the internet"),
+        ("BEGIN { path(1) }",                        "1",                  "takes a struct path"),
+        ("BEGIN { username }",                       "username",           "carries no type information"),
+        ("BEGIN { ctx }",                            "ctx",                "refused"),
+        ("BEGIN { @ = tseries(1, 1s, 5) }",          "tseries(1, 1s, 5)",  "not settled yet"),
+        ("rt:sched_switch { }",                      "rt:sched_switch",    "carries no type information"),
         ("BEGIN { print($2) }",                      "$2",                 "used numerically but given \"word\""),
     ];
     for (script, about, wanted) in cases {

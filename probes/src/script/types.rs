@@ -2,9 +2,11 @@
 
 use super::ast::Structure;
 pub use super::ast::Tag;
+use super::shape::Shape;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The type of a value in a script.
@@ -22,6 +24,8 @@ pub enum Type {
     Pointer(CType),
     /// A structure in the guest's memory: its address.
     Object(CType),
+    /// A copy of one, or of an array: its bytes.
+    Held(Arc<Shape>),
     /// Some values together.
     Tuple(Vec<Type>),
     /// Addresses of calls, innermost first.
@@ -96,6 +100,7 @@ impl Type {
                 | Type::Stack(_)
                 | Type::Inet
                 | Type::Mac
+                | Type::Held(_)
                 | Type::Aggregate(_)
         )
     }
@@ -120,6 +125,7 @@ impl Type {
             Type::Buffer => "buffer".to_owned(),
             Type::Pointer(to) => alloc::format!("{} *", to.name()),
             Type::Object(of) => of.name(),
+            Type::Held(shape) => shape.name(),
             Type::Tuple(parts) => {
                 let parts: Vec<String> = parts.iter().map(Type::name).collect();
                 alloc::format!("({})", parts.join(","))
@@ -203,6 +209,11 @@ pub trait Types {
     fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType>;
     /// A member of a structure, those of nameless structures inside it included.
     fn field(&self, structure: u32, name: &str) -> Option<Field>;
+    /// All members of a structure in their order, those of nameless structures inside it in its stead.
+    fn fields(&self, structure: u32) -> Vec<(String, Field)> {
+        let _ = structure;
+        Vec::new()
+    }
     /// How many bytes a structure has.
     fn size(&self, structure: u32) -> Option<u64>;
     /// The value of an enumerator.
@@ -310,6 +321,28 @@ impl Known<'_> {
             let inner = self.field(*number, name)?;
             Some(Field { bit: outer.bit + inner.bit, ..inner })
         })
+    }
+
+    pub fn fields(&self, structure: u32) -> Vec<(String, Field)> {
+        match structure.checked_sub(OWN) {
+            Some(own) => self.own.get(own as usize).map_or_else(Vec::new, |laid| self.own_fields(laid)),
+            None => self.guest.map_or_else(Vec::new, |guest| guest.fields(structure)),
+        }
+    }
+
+    fn own_fields(&self, laid: &Laid) -> Vec<(String, Field)> {
+        let mut fields = Vec::new();
+        for (name, field) in &laid.fields {
+            match (name.is_empty(), &field.kind) {
+                (true, CType::Struct(number, _)) => {
+                    let inside = self.fields(*number).into_iter();
+                    fields.extend(inside.map(|(name, inner)| (name, Field { bit: field.bit + inner.bit, ..inner })));
+                }
+                (true, _) => {}
+                _ => fields.push((name.clone(), field.clone())),
+            }
+        }
+        fields
     }
 
     pub fn enumerator(&self, name: &str) -> Option<u64> {

@@ -4,11 +4,13 @@ use super::ast::{self, Binary, Expr, Kind, Target, TypeName, Unary};
 use super::compile::{Compiler, no_types};
 use super::error::{ScriptError, Span};
 use super::program::{Act, Any, Bytes, Num, Op};
+use super::shape::Shape;
 use super::types::{CType, Field, StackForm, Type};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use trapline_isa::mem::ByteOrder;
 
 /// A value and what it is.
 pub(super) type Typed = (Any, Type);
@@ -154,7 +156,8 @@ impl Compiler<'_> {
                 let mut types = alloc::vec::Vec::new();
                 let mut values = alloc::vec::Vec::new();
                 for part in parts {
-                    let (any, kind) = self.value(part)?;
+                    let typed = self.value(part)?;
+                    let (any, kind) = self.held(typed, part.at)?;
                     if matches!(kind, Type::None) {
                         return Err(part.at.error("this has no value that could stand in a tuple"));
                     }
@@ -294,8 +297,12 @@ impl Compiler<'_> {
                 let parent = self.of_chain(&["real_parent"]).unwrap_or(Num::Const(0));
                 (Any::Bytes(Bytes::Text { at: Box::new(add(parent, place)), limit: None, capacity: 16 }), Type::Text(16))
             }
-            "ctx" | "cpid" | "username" => {
-                return Err(at.error(format!("{name} is not there on a simulated machine: a field of curtask may tell")));
+            "username" => self.user_name(at)?,
+            "ctx" => {
+                return Err(at.error("ctx is refused: registers are not in the guest's memory at a hit; reg(\"NAME\") reads one"));
+            }
+            "cpid" => {
+                return Err(at.error("cpid is refused: no program is started from here, so there is no number of its process"));
             }
             _ => return Ok(None),
         }))
@@ -334,7 +341,7 @@ impl Compiler<'_> {
         Some(self.load(add(parent, offset), &kind))
     }
 
-    fn of_credentials(&self, name: &str) -> Option<Num> {
+    pub fn of_credentials(&self, name: &str) -> Option<Num> {
         let (offset, kind) = self.task_field(&["cred"])?;
         let credentials = self.load(add(Num::Task, offset), &kind);
         let CType::Pointer(to) = kind else { return None };
@@ -394,6 +401,15 @@ impl Compiler<'_> {
             return self.parameter(name, at);
         }
         let (any, kind) = self.value(of)?;
+        if let (Type::Held(shape), Any::Bytes(_)) = (&kind, &any)
+            && let Shape::Struct { members, .. } = &**shape
+        {
+            let Some((_, place, inner)) = members.iter().find(|(is, ..)| is == name) else {
+                return Err(at.error(format!("{} has no field '{name}'", shape.name())));
+            };
+            let Any::Bytes(bytes) = any else { return Err(at.error("this has no fields")) };
+            return Ok(self.piece(bytes, Num::Const(*place), inner));
+        }
         let (Type::Pointer(structure) | Type::Object(structure)) = kind else {
             return Err(of.at.error(format!(
                 "Can not access field '{name}' on expression of type '{}': cast it to (struct NAME *)",
@@ -422,16 +438,8 @@ impl Compiler<'_> {
     fn field_at(&mut self, address: Num, structure: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let field = self.member(structure, name, at)?;
         let Some(width) = field.width else { return Ok(self.object(add(address, field.bit / 8), &field.kind)) };
-        // A bit field is cut out of the bytes that hold it.
-        let (size, signed) = match field.kind {
-            CType::Int(size, signed) | CType::Enum(size, signed) => (size, signed),
-            _ => (1, false),
-        };
-        let unit = u64::from(size.max(1)) * 8;
-        let start = field.bit / unit * unit;
-        let within = (field.bit - start) as u8;
-        let big = self.knowledge.isa().order == trapline_isa::mem::ByteOrder::Big;
-        let shift = if big { (unit as u8).saturating_sub(within).saturating_sub(width) } else { within };
+        let (size, signed) = bit_unit(&field.kind);
+        let (start, shift) = bit_place(&field, width, size, self.knowledge.isa().order);
         let whole = Num::Load { at: Box::new(add(address, start / 8)), size, signed: false };
         Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), Type::Int(size, signed)))
     }
@@ -448,9 +456,11 @@ impl Compiler<'_> {
             return Err(at.error("args has names in fentry and fexit probes: here the arguments are arg0, arg1 and so on"));
         }
         let function = self.block.function.clone().unwrap_or_default();
+        let own = usize::from(self.block.is_raw);
         let plain = function.rsplit(':').next().unwrap_or_default();
         let prototype = self.known.guest.and_then(|guest| guest.function(plain));
-        let parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
+        let mut parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
+        parameters.drain(..own.min(parameters.len()));
         let Some(number) = parameters.iter().position(|(is, _)| is == name) else {
             let names = parameters.iter().map(|(name, _)| name.as_str()).collect::<alloc::vec::Vec<_>>().join(", ");
             return Err(
@@ -482,6 +492,17 @@ impl Compiler<'_> {
             return self.part(of, number, at);
         }
         let (index_num, _) = self.number(index)?;
+        if let Type::Held(shape) = &kind
+            && let Shape::Array(element, count) = &**shape
+        {
+            if let Num::Const(index) = index_num
+                && index >= *count
+            {
+                return Err(at.error(format!("the index {index} is out of bounds for array of size {count}")));
+            }
+            let Any::Bytes(bytes) = any else { return Err(of.at.error("this has no elements")) };
+            return Ok(self.piece(bytes, fold(Op::Multiply, index_num, Num::Const(element.size())), element));
+        }
         let (element, count) = match kind {
             Type::Pointer(to) => (to, None),
             Type::Object(CType::Array(of, count)) => (*of, Some(count)),
@@ -572,8 +593,12 @@ impl Compiler<'_> {
     }
 
     fn binary(&mut self, binary: Binary, one: &Expr, other: &Expr, at: Span) -> Result<Typed, ScriptError> {
-        let (left, left_kind) = self.value(one)?;
-        let (right, right_kind) = self.value(other)?;
+        let (mut left, mut right) = (self.value(one)?, self.value(other)?);
+        // Arrays and structures are compared by what is in them.
+        if matches!((&left.1, &right.1), (Type::Object(_), Type::Object(_) | Type::Held(_)) | (Type::Held(_), Type::Object(_))) {
+            (left, right) = (self.held(left, one.at)?, self.held(right, other.at)?);
+        }
+        let ((left, left_kind), (right, right_kind)) = (left, right);
         let truth = Type::Int(1, false);
         let (left, right) = match (left, right) {
             (Any::Num(left), Any::Num(right)) => (left, right),
@@ -695,6 +720,23 @@ impl Compiler<'_> {
             Target::Nothing => Err(at.error("_ has no value that could be changed")),
         }
     }
+}
+
+/// The integer that a bit field is part of: its bytes and sign.
+pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
+    match kind {
+        CType::Int(size, signed) | CType::Enum(size, signed) => ((*size).max(1), *signed),
+        _ => (1, false),
+    }
+}
+
+/// Where that integer begins, in bits, and how many bits of it are below the field.
+pub(super) fn bit_place(field: &Field, width: u8, size: u8, order: ByteOrder) -> (u64, u8) {
+    let unit = u64::from(size.max(1)) * 8;
+    let start = field.bit / unit * unit;
+    let within = (field.bit - start) as u8;
+    let from_above = (unit as u8).saturating_sub(within).saturating_sub(width);
+    (start, if order == ByteOrder::Big { from_above } else { within })
 }
 
 /// A literal: signed as long as it fits.

@@ -351,6 +351,7 @@ const LINUX: Linux = Linux {
     code_prefix: "",
     no_return_probes: &["__switch_to"],
     system_calls: SystemCalls::PLAIN,
+    signals: &[],
 };
 
 pub(crate) const BASE: Isa = Isa {

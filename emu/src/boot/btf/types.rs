@@ -126,6 +126,34 @@ impl<'a> GuestTypes<'a> {
         CType::Void
     }
 
+    /// The members of a structure that begins so many bits further on; what cannot be read ends them.
+    fn all(
+        &self,
+        structure: Structure,
+        from: u64,
+        depth: usize,
+        left: &mut usize,
+        into: &mut Vec<(String, Field)>,
+    ) -> Option<()> {
+        for index in 0..structure.members {
+            *left = left.checked_sub(1)?;
+            let at = structure.at + index * MEMBER;
+            let (name, kind, offset) = (self.btf.name(self.btf.word(at)?), self.btf.word(at + 4)?, self.btf.word(at + 8)?);
+            let (bit, bits) = if structure.bit_fields { (offset & 0x00ff_ffff, offset >> 24) } else { (offset, 0) };
+            let bit = from + u64::from(bit);
+            match (name.is_empty(), self.btf.structure(kind)) {
+                (true, Some(inner)) if depth > 0 => self.all(inner, bit, depth - 1, left, into)?,
+                (true, _) => {}
+                _ => {
+                    let width = (bits != 0).then_some(bits.min(64) as u8);
+                    let kind = self.bounded(kind, DEEPEST);
+                    into.push((String::from_utf8_lossy(name).into_owned(), Field { kind, bit, width }));
+                }
+            }
+        }
+        Some(())
+    }
+
     fn find(&self, structure: Structure, wanted: &[u8], depth: usize, left: &mut usize) -> Option<Field> {
         for index in 0..structure.members {
             *left = left.checked_sub(1)?;
@@ -171,6 +199,14 @@ impl Types for GuestTypes<'_> {
     fn field(&self, structure: u32, name: &str) -> Option<Field> {
         let mut left = MOST_MEMBERS;
         self.find(self.btf.structure(structure)?, name.as_bytes(), DEEPEST, &mut left)
+    }
+
+    fn fields(&self, structure: u32) -> Vec<(String, Field)> {
+        let (mut fields, mut left) = (Vec::new(), MOST_MEMBERS);
+        if let Some(structure) = self.btf.structure(structure) {
+            self.all(structure, 0, DEEPEST, &mut left, &mut fields);
+        }
+        fields
     }
 
     fn size(&self, structure: u32) -> Option<u64> {

@@ -1,0 +1,210 @@
+//! Calls that look something up: the name of a user, a signal, a system call; the path of a file; an address of the network; a key of a map.
+
+use super::ast::{Expr, Kind, Tag};
+use super::compile::{Compiler, no_types};
+use super::error::{ScriptError, Span};
+use super::program::{Act, Any, Bytes, Num, PathPlaces};
+use super::shape::Shape;
+use super::types::{CType, Type};
+use super::values::Typed;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+impl Compiler<'_> {
+    /// The value of such a call; `None`: it is another.
+    pub fn look_up(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Option<Typed>, ScriptError> {
+        Ok(Some(match name {
+            "signal_name" => {
+                let names = self.knowledge.isa().linux.signals.iter().map(|name| (*name).into()).collect();
+                self.name_of(name, arguments, names, at)?
+            }
+            "syscall_name" => {
+                let names = self.knowledge.system_call_names();
+                if names.is_empty() {
+                    return Err(
+                        at.error("this kernel's table of system calls is not found: the probe's name tells which call it is")
+                    );
+                }
+                self.name_of(name, arguments, names, at)?
+            }
+            "pton" => self.network_address(arguments, at)?,
+            "path" => self.path(arguments, at)?,
+            "find" => self.find(arguments, at)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn name_of(&mut self, name: &str, arguments: &[Expr], names: Arc<[String]>, at: Span) -> Result<Typed, ScriptError> {
+        let [of] = self.arguments::<1>(name, arguments, at)?;
+        let of = Box::new(self.number(of)?.0);
+        Ok((Any::Bytes(Bytes::Name { of, names }), Type::Text(0)))
+    }
+
+    /// `pton("1.2.3.4")`: 4 bytes or 16, known before the script runs.
+    fn network_address(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        let [of] = self.arguments::<1>("pton", arguments, at)?;
+        let Kind::Text(text) = &of.kind else {
+            return Err(of.at.error("pton() takes an address in quotes: pton(\"127.0.0.1\")"));
+        };
+        let text = String::from_utf8_lossy(text);
+        let bytes: Vec<u8> = match (text.parse::<Ipv4Addr>(), text.parse::<Ipv6Addr>()) {
+            (Ok(address), _) => address.octets().into(),
+            (_, Ok(address)) => address.octets().into(),
+            _ => return Err(of.at.error(format!("'{text}' is no address of the internet: 127.0.0.1 and ::1 are such"))),
+        };
+        let order = self.knowledge.isa().order;
+        let byte = Shape::Number { size: 1, signed: false, bits: None, order };
+        let shape = Shape::Array(Box::new(byte), bytes.len() as u64);
+        Ok((Any::Bytes(Bytes::Literal(bytes.into())), Type::Held(Arc::new(shape))))
+    }
+
+    /// The path of a `struct path`, from the root of its mounts on.
+    fn path(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        self.between("path", arguments, 1, 2, at)?;
+        let of = &arguments[0];
+        let (value, kind) = self.value(of)?;
+        let is_path =
+            matches!(&kind, Type::Pointer(CType::Struct(_, name)) | Type::Object(CType::Struct(_, name)) if name == "path");
+        let (Any::Num(start), true) = (value, is_path) else {
+            return Err(of.at.error(format!(
+                "path() takes a struct path or its address, such as args.file->f_path, not a value of type {}",
+                kind.name()
+            )));
+        };
+        let limit = match arguments.get(1) {
+            Some(limit) => self.constant(limit, "the longest path")?.clamp(1, 65_536) as u32,
+            None => 4096,
+        };
+        let places = self.path_places().ok_or_else(|| {
+            at.error(format!("a path is found by struct dentry and struct mount, and: {}", no_types(self.knowledge)))
+        })?;
+        Ok((Any::Bytes(Bytes::Path { start: Box::new(start), places: Box::new(places), limit }), Type::Text(limit)))
+    }
+
+    fn path_places(&self) -> Option<PathPlaces> {
+        let at = |structure: &str, path: &[&str]| {
+            let mut kind = self.known.named(Some(Tag::Struct), structure)?;
+            let mut bits = 0;
+            for name in path {
+                let CType::Struct(number, _) = kind else { return None };
+                let field = self.known.field(number, name)?;
+                bits += field.bit;
+                kind = field.kind;
+            }
+            Some(bits / 8)
+        };
+        Some(PathPlaces {
+            mount: at("path", &["mnt"])?,
+            entry: at("path", &["dentry"])?,
+            parent: at("dentry", &["d_parent"])?,
+            name: at("dentry", &["d_name", "name"])?,
+            root: at("vfsmount", &["mnt_root"])?,
+            inside: at("mount", &["mnt"])?,
+            mounted_in: at("mount", &["mnt_parent"])?,
+            mounted_at: at("mount", &["mnt_mountpoint"])?,
+        })
+    }
+
+    /// `find(@m, key, $v)`: whether the key is there; then the variable is its value.
+    fn find(&mut self, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
+        let [map_expr, key, variable] = self.arguments::<3>("find", arguments, at)?;
+        let map = self.whole_map("find", map_expr)?;
+        let Kind::Variable(name) = &variable.kind else {
+            return Err(variable.at.error("find() takes a variable behind the key: find(@name, key, $value)"));
+        };
+        let Kind::Map(map_name, _) = &map_expr.kind else { return Err(at.error("find() takes a map first")) };
+        let keys = core::slice::from_ref(key);
+        let (asked, read) = (self.key(map, keys, at)?, Kind::Map(map_name.clone(), keys.to_vec()));
+        let (value, kind) = self.value(&Expr { at, kind: read })?;
+        let set = self.set_variable(name, value, kind, at)?;
+        let found = Num::Behind(Box::new([set]) as Box<[Act]>, Box::new(Num::Const(1)));
+        Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::Int(1, false)))
+    }
+
+    /// A structure or array that lies in the guest becomes a copy of it; all else is what it is.
+    pub fn held(&self, (any, kind): Typed, at: Span) -> Result<Typed, ScriptError> {
+        let (Any::Num(start), Type::Object(of)) = (&any, &kind) else { return Ok((any, kind)) };
+        let _ = start;
+        let mut left = MOST_MEMBERS;
+        let shape = self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()));
+        let Some(shape) = shape else {
+            return Err(
+                at.error(format!("{} is not copied as a whole, it is too large or not known: name its fields", of.name()))
+            );
+        };
+        let Any::Num(start) = any else { return Ok((any, kind)) };
+        let length = Box::new(Num::Const(shape.size()));
+        Ok((Any::Bytes(Bytes::Raw { at: Box::new(start), length }), Type::Held(Arc::new(shape))))
+    }
+
+    fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
+        *left = left.checked_sub(1)?;
+        let order = self.knowledge.isa().order;
+        Some(match of {
+            CType::Int(size, signed) | CType::Enum(size, signed) => {
+                Shape::Number { size: *size, signed: *signed, bits: None, order }
+            }
+            CType::Char(signed) => Shape::Number { size: 1, signed: *signed, bits: None, order },
+            CType::Pointer(_) => Shape::Address(self.known.word, order),
+            CType::Array(of, count) if matches!(**of, CType::Char(_)) => Shape::Text(*count),
+            CType::Array(of, count) => Shape::Array(Box::new(self.shape(of, depth.checked_sub(1)?, left)?), *count),
+            CType::Struct(number, name) => {
+                let depth = depth.checked_sub(1)?;
+                let mut members = Vec::new();
+                for (name, field) in self.known.fields(*number) {
+                    let (place, shape) = match field.width {
+                        None => (field.bit / 8, self.shape(&field.kind, depth, left)?),
+                        Some(width) => {
+                            let (unit, signed) = super::values::bit_unit(&field.kind);
+                            let (start, shift) = super::values::bit_place(&field, width, unit, order);
+                            (start / 8, Shape::Number { size: unit, signed, bits: Some((shift, width)), order })
+                        }
+                    };
+                    members.push((name, place, shape));
+                }
+                Shape::Struct { name: name.clone(), size: self.known.size_of(of)?, members }
+            }
+            CType::Void | CType::Function => return None,
+        })
+    }
+
+    /// A piece of a copy: a number where it is one, otherwise bytes again.
+    pub fn piece(&self, of: Bytes, at: Num, shape: &Shape) -> Typed {
+        let (of, at) = (Box::new(of), Box::new(at));
+        match shape {
+            Shape::Number { size, signed, bits, .. } => {
+                let whole = Num::Inside { of, at, size: *size };
+                let num = match bits {
+                    Some((shift, width)) => Num::Bits { of: Box::new(whole), shift: *shift, width: *width, signed: *signed },
+                    None => Num::Cut { of: Box::new(whole), size: *size, signed: *signed },
+                };
+                (Any::Num(num), Type::Int(*size, *signed))
+            }
+            Shape::Address(size, _) => (Any::Num(Num::Inside { of, at, size: *size }), Type::Pointer(CType::Void)),
+            Shape::Text(count) => {
+                (Any::Bytes(Bytes::Piece { of, at, length: *count, is_text: true }), Type::Text((*count).min(65_535) as u32))
+            }
+            shape => {
+                let piece = Bytes::Piece { of, at, length: shape.size(), is_text: false };
+                (Any::Bytes(piece), Type::Held(Arc::new(shape.clone())))
+            }
+        }
+    }
+
+    /// Whose number the running task has, in digits: the guest's files of names are out of reach.
+    pub fn user_name(&self, at: Span) -> Result<Typed, ScriptError> {
+        let id = self.of_credentials("uid");
+        let id =
+            id.ok_or_else(|| at.error(format!("username is found by the kernel's types, and: {}", no_types(self.knowledge))))?;
+        Ok((Any::Bytes(Bytes::Name { of: Box::new(id), names: Arc::new([]) }), Type::Text(0)))
+    }
+}
+
+/// As much of a structure is copied as fits into a few pages, and its members are followed so far and to such a number.
+const MOST_HELD: u64 = 65_536;
+const DEEPEST: usize = 12;
+const MOST_MEMBERS: usize = 4096;

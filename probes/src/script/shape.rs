@@ -1,0 +1,117 @@
+//! What a structure or an array of the guest's is made of: so a copy of its bytes can be written down, and taken apart, when it is no longer
+//! in the guest.
+
+use super::show::{json_text, put};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use trapline_isa::mem::ByteOrder;
+
+/// The form of some bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An integer.
+    Number {
+        /// How many bytes.
+        size: u8,
+        /// It has a sign.
+        signed: bool,
+        /// Of a bit field: how many bits are below it, and how many it has.
+        bits: Option<(u8, u8)>,
+        /// The guest's.
+        order: ByteOrder,
+    },
+    /// An address of so many bytes.
+    Address(u8, ByteOrder),
+    /// Characters up to a 0, at most so many.
+    Text(u64),
+    /// So many of the same.
+    Array(Box<Shape>, u64),
+    /// Members with their distances.
+    Struct {
+        /// Its name.
+        name: String,
+        /// How many bytes it has.
+        size: u64,
+        /// Those of nameless structures inside it included.
+        members: Vec<(String, u64, Shape)>,
+    },
+}
+
+impl Shape {
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        match self {
+            Shape::Number { size, .. } | Shape::Address(size, _) => (*size).into(),
+            Shape::Text(size) | Shape::Struct { size, .. } => *size,
+            Shape::Array(of, count) => of.size().saturating_mul(*count),
+        }
+    }
+
+    /// As messages name it.
+    pub fn name(&self) -> String {
+        match self {
+            Shape::Number { size, signed, .. } => format!("{}int{}", if *signed { "" } else { "u" }, u32::from(*size) * 8),
+            Shape::Address(..) => "void *".into(),
+            Shape::Text(count) => format!("char[{count}]"),
+            Shape::Array(of, count) => format!("{}[{count}]", of.name()),
+            Shape::Struct { name, .. } => format!("struct {name}"),
+        }
+    }
+
+    /// Writes bytes of this form: `{ .x = 1, .y = [2,3] }`; bytes that are not there are zeros.
+    pub fn write(&self, out: &mut Vec<u8>, bytes: &[u8], json: bool) {
+        match self {
+            Shape::Number { size, signed, bits, order } => {
+                let mut number = order.number(front(bytes, *size));
+                let (shift, width) = bits.unwrap_or((0, size.saturating_mul(8)));
+                let unused = 64 - u32::from(width.clamp(1, 64));
+                number = number >> u32::from(shift).min(63) << unused;
+                match signed {
+                    true => put(out, format_args!("{}", number as i64 >> unused)),
+                    false => put(out, format_args!("{}", number >> unused)),
+                }
+            }
+            Shape::Address(size, order) => {
+                let number = order.number(front(bytes, *size));
+                if json { put(out, format_args!("{number}")) } else { put(out, format_args!("{number:#x}")) }
+            }
+            Shape::Text(_) if json => json_text(out, text(bytes)),
+            Shape::Text(_) => out.extend_from_slice(text(bytes)),
+            Shape::Array(of, count) => {
+                let size = (of.size() as usize).max(1);
+                out.push(b'[');
+                let elements = bytes.chunks(size).take(usize::try_from(*count).unwrap_or(usize::MAX));
+                for (number, element) in elements.enumerate() {
+                    if number > 0 {
+                        out.push(b',');
+                    }
+                    of.write(out, element, json);
+                }
+                out.push(b']');
+            }
+            Shape::Struct { members, .. } => {
+                out.extend_from_slice(if json { b"{" } else { b"{ " });
+                for (number, (name, at, shape)) in members.iter().enumerate() {
+                    let (before, behind) = if json { ("\"", "\": ") } else { (".", " = ") };
+                    put(out, format_args!("{}{before}{name}{behind}", if number > 0 { ", " } else { "" }));
+                    let rest = bytes.get(usize::try_from(*at).unwrap_or(usize::MAX)..).unwrap_or_default();
+                    let size = usize::try_from(shape.size()).unwrap_or(usize::MAX);
+                    shape.write(out, &rest[..size.min(rest.len())], json);
+                }
+                out.extend_from_slice(if json { b"}" } else { b" }" });
+            }
+        }
+    }
+}
+
+fn front(bytes: &[u8], size: u8) -> &[u8] {
+    bytes.get(..usize::from(size.min(8))).unwrap_or_default()
+}
+
+/// Up to a 0.
+pub(super) fn text(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
+}

@@ -21,6 +21,19 @@ pub struct Linux {
     pub system_calls: SystemCalls,
     /// The names of signals, by number.
     pub signals: &'static [&'static str],
+    /// Where the kernel keeps a program's registers while it works for it; `None`: nobody has looked.
+    pub program: Option<Program>,
+}
+
+/// Where a program's registers are kept: at the top of its task's kernel stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// So many bytes below the top.
+    pub below_top: u16,
+    /// How far behind that the pc is.
+    pub pc: u16,
+    /// The same of the frame pointer, and its name, where programs have one that leads to the caller's and stands in front of the return.
+    pub frame: Option<(u16, &'static str)>,
 }
 
 /// The names of signals as nearly all architectures number them.

@@ -15,6 +15,7 @@ pub mod kallsyms;
 pub mod marks;
 pub mod module;
 pub mod payload;
+pub mod system_calls;
 pub mod tables;
 pub mod tracepoints;
 pub mod unnamed;

@@ -37,6 +37,11 @@ pub struct View {
 }
 
 impl View {
+    /// Whether the kernel runs, not a program.
+    pub fn in_kernel(&self) -> bool {
+        (self.model.registers.in_kernel)(&self.trap.handle())
+    }
+
     /// Of a core on which nothing has run.
     pub(crate) fn new(
         trap: TrapContext,

@@ -19,7 +19,7 @@
 use super::Session;
 use crate::boot::btf::Btf;
 use crate::boot::btf::types::GuestTypes;
-use crate::boot::{Kernel, exports, tracepoints};
+use crate::boot::{Kernel, exports, system_calls, tracepoints};
 use crate::machine::Stop;
 use crate::symbols::{Symbols, pattern};
 use crate::unwind;
@@ -88,7 +88,7 @@ impl Knowledge for Facts<'_> {
     }
 
     fn system_call_names(&self) -> Arc<[String]> {
-        symbols::system_calls::names(self.kernel).into()
+        system_calls::names(self.kernel).into()
     }
 
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
@@ -293,7 +293,10 @@ impl Session {
         let cpus = if matches!(kind, PointKind::Profile(_)) { running.state().cpus() } else { 1 };
         for cpu in 0..cpus as usize {
             // `interval` is for one CPU, and always the first.
-            self.machine.look_at(cpu, |view| running.run_at(kind, &mut Outside { cpu: view, now, name, rule: None, isa }));
+            self.machine.look_at(cpu, |view| {
+                let in_user = name.is_none() && !view.in_kernel();
+                running.run_at(kind, &mut Outside { cpu: view, now, name, in_user, rule: None, isa });
+            });
         }
         self.machine.parts().0.engine.give_script_back(id, running);
     }

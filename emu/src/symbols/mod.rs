@@ -5,7 +5,6 @@
 
 pub mod pattern;
 pub mod similar;
-pub mod system_calls;
 pub mod system_map;
 
 use std::ops::Range;

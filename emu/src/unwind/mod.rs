@@ -2,6 +2,7 @@
 //! on MIPS, by frames that point to one another where its code lays such, and otherwise not at all: then a stack is what its words may mean.
 
 mod chain;
+mod exidx;
 mod orc;
 mod prologue;
 
@@ -16,9 +17,15 @@ use trapline_probes::unwind::Unwind;
 #[rustfmt::skip]
 const CHAINS: &[(Arch, Chain)] = &[
     // push %ebp; mov %esp,%ebp: behind the tracer's call of 5 bytes.
-    (Arch::I386,  Chain { pointer: "bp",  link: None,        back: 4, entry: 5 }),
+    (Arch::I386,    Chain { pointer: "bp",  link: None,         next: 0,   back: 4,   is_callers: false, entry: 5 }),
     // stp x29, x30, [sp, #-..]!; mov x29, sp: behind the tracer's two nops, and one more instruction that guards branches.
-    (Arch::Arm64, Chain { pointer: "x29", link: Some("x30"), back: 8, entry: 12 }),
+    (Arch::Arm64,   Chain { pointer: "x29", link: Some("x30"),  next: 0,   back: 8,   is_callers: false, entry: 12 }),
+    // stdu r1, -..(r1): behind two instructions for r2, the tracer's two and those that keep registers; the address in the caller's frame.
+    (Arch::Ppc64le, Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
+    (Arch::Ppc64,   Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
+    (Arch::Ppc,     Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 4,   is_callers: true,  entry: 12 }),
+    // stmg %r6,%r15,72(%r15); lay %r15,-..(%r15); stg ..,152(%r15): the registers in the caller's frame.
+    (Arch::S390x,   Chain { pointer: "r15", link: Some("r14"),  next: 152, back: 136, is_callers: true,  entry: 16 }),
 ];
 
 /// How one ISA's functions begin.
@@ -42,6 +49,9 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     }
     if let Some((_, looks)) = PROLOGUES.iter().find(|(arches, _)| arches.contains(&kernel.arch)) {
         return Some(Arc::new(prologue::Prologues::new(kernel, looks)?));
+    }
+    if let Some(tables) = exidx::Exidx::of(kernel) {
+        return Some(Arc::new(tables));
     }
     // Others are built as people like.
     if !kernel.is_stock() {

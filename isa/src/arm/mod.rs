@@ -12,7 +12,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Linux, SIGNALS, SystemCalls};
+use crate::linux::{Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -87,6 +87,7 @@ pub(crate) const A32: Isa = Isa {
         no_return_probes: &[],
         system_calls: SystemCalls::PLAIN,
         signals: SIGNALS,
+        program: Some(Program { below_top: 80, pc: 60, frame: None }),
     },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::AAPCS,

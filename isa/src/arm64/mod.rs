@@ -10,7 +10,7 @@ pub mod slot;
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::entry;
 use crate::insn::Progress;
-use crate::linux::{Dispatcher, Linux, SIGNALS, SystemCalls};
+use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -46,6 +46,7 @@ pub static ARM64: Isa = Isa {
             dispatcher: Some(Dispatcher { name: "invoke_syscall", registers: 0, number: 1, returns: false }),
         },
         signals: SIGNALS,
+        program: Some(Program { below_top: 336, pc: 256, frame: Some((232, "x29")) }),
     },
     switches_stacks: &["__switch_to", "cpu_switch_to"],
     abi: &abi::AAPCS64,

@@ -199,6 +199,7 @@ const fn isa<V: Variant>() -> Isa {
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
             signals: SIGNALS,
+            program: None,
         },
         switches_stacks: &["resume", "__switch_to", "__switch_to_asm"],
         abi: V::ABI,

@@ -148,6 +148,7 @@ const fn isa<V: Variant>() -> Isa {
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
             signals: SIGNALS,
+            program: None,
         },
         // With a dot in front it is the code and not its descriptor.
         switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch"],

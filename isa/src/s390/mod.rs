@@ -51,6 +51,7 @@ pub static S390X: Isa = Isa {
             dispatcher: None,
         },
         signals: SIGNALS,
+        program: None,
     },
     switches_stacks: &["__switch_to", "__switch_to_asm"],
     abi: &abi::ELF,

@@ -12,7 +12,7 @@ pub mod slot;
 
 use crate::arch::{Arch, Emulation, Isa, not_ours};
 use crate::insn::LONGEST;
-use crate::linux::{Dispatcher, Linux, SIGNALS, SystemCalls};
+use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
@@ -70,6 +70,8 @@ pub static I386: Isa = Isa {
             number: Some(44),
             dispatcher: None,
         },
+        // Behind 16 bytes that the mode of 16 bits would need.
+        program: Some(Program { below_top: 84, pc: 48, frame: Some((20, "bp")) }),
         ..LONG.linux
     },
     ..LONG
@@ -104,6 +106,7 @@ const LONG: Isa = Isa {
             dispatcher: Some(Dispatcher { name: "x64_sys_call", registers: 0, number: 1, returns: true }),
         },
         signals: SIGNALS,
+        program: Some(Program { below_top: 168, pc: 128, frame: Some((32, "bp")) }),
     },
     switches_stacks: &["__switch_to_asm"],
     abi: &abi::X86_64,

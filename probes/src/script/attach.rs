@@ -283,6 +283,40 @@ fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
     count
 }
 
+/// The calls of a program, innermost first: of one that runs, or of that for which its kernel works here. Callers are found by frame
+/// pointers, as bpftrace finds them, so a program that has none shows its first.
+fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [u64]) -> usize {
+    let Some(program) = isa.linux.program else { return 0 };
+    let saved = (cpu.get(isa.abi.sp) | (isa.abi.stack_size.max(1) - 1)).wrapping_add(1).wrapping_sub(program.below_top.into());
+    let kept = |cpu: &mut dyn Cpu, at: u16| cpu.read_number(saved.wrapping_add(at.into()), isa.word).unwrap_or(0);
+    let (pc, mut frame) = match (runs, program.frame) {
+        (false, frame) => (kept(cpu, program.pc), frame.map_or(0, |(at, _)| kept(cpu, at))),
+        (true, frame) => (cpu.pc(), frame.and_then(|(_, name)| isa.abi.register(name)).map_or(0, |register| cpu.get(register))),
+    };
+    // A task of the kernel's has no program, and an interrupt's stack no registers of one.
+    if pc == 0 || cpu.read_user(pc, &mut [0]).is_err() {
+        return 0;
+    }
+    let mut found = 0;
+    let mut next = Some(pc);
+    while let (Some(free), Some(address)) = (into.get_mut(found), next) {
+        *free = address;
+        found += 1;
+        let word = |cpu: &mut dyn Cpu, at: u64| {
+            let mut bytes = [0; 8];
+            cpu.read_user(at, &mut bytes[..isa.word]).ok()?;
+            Some(isa.order.number(&bytes[..isa.word]))
+        };
+        let is_frame = frame != 0 && frame.is_multiple_of(isa.word as u64);
+        let (before, caller) =
+            if is_frame { (word(cpu, frame), word(cpu, frame.wrapping_add(isa.word as u64))) } else { (None, None) };
+        // Stacks grow downwards: what leads back down is no frame.
+        next = caller.filter(|caller| *caller != 0 && before.is_some_and(|before| before > frame));
+        frame = before.unwrap_or(0);
+    }
+    found
+}
+
 /// A hit of a kprobe.
 struct Entry<'a, 'b> {
     hit: &'a mut Hit<'b>,
@@ -312,6 +346,8 @@ pub struct Outside<'a> {
     pub now: u64,
     /// Before the guest runs, and after it, no task does: this stands for one.
     pub name: Option<&'static str>,
+    /// A program of the guest's runs there, not its kernel.
+    pub in_user: bool,
     /// How callers are found.
     pub rule: Option<Arc<dyn Unwind>>,
     /// The ISA of that CPU.
@@ -368,7 +404,11 @@ macro_rules! of_the_hit {
             cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok()
         }
         fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
-            if user { 0 } else { frames(self.hit, self.stacks, into) }
+            if !user {
+                return frames(self.hit, self.stacks, into);
+            }
+            let isa = self.hit.isa();
+            user_frames(self.hit.machine(), isa, false, into)
         }
     };
 }
@@ -472,13 +512,16 @@ impl Moment for Outside<'_> {
         0
     }
     fn in_user(&mut self) -> bool {
-        false
+        self.in_user
     }
     fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
         self.cpu.read(at, into).is_ok() || self.cpu.read_user(at, into).is_ok()
     }
     fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
-        let (Some(first), None, false) = (into.first_mut(), self.name, user) else { return 0 };
+        if user && self.name.is_none() {
+            return user_frames(self.cpu, self.isa, self.in_user, into);
+        }
+        let (Some(first), None, false) = (into.first_mut(), self.name, self.in_user) else { return 0 };
         *first = self.cpu.pc();
         let (Some(rule), isa) = (&self.rule, self.isa) else { return 1 };
         let mut found = [Frame::default(); 128];

@@ -352,6 +352,7 @@ const LINUX: Linux = Linux {
     no_return_probes: &["__switch_to"],
     system_calls: SystemCalls::PLAIN,
     signals: &[],
+    program: None,
 };
 
 pub(crate) const BASE: Isa = Isa {

@@ -2,8 +2,8 @@
 //!
 //! No symbol of data is needed: the table is the longest run of words that are all addresses of such functions.
 
+use super::Kernel;
 use super::tracepoints::words;
-use crate::boot::Kernel;
 use std::collections::HashMap;
 
 /// A table is not shorter.

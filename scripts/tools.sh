@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Runs the scripts of Debian's package `bpftrace`, unmodified, on stock kernels, and prints the table of docs/scripts.md: on which guests
+# each runs, and a line of what it printed on the first, or what keeps it from running.
+#
+#   scripts/tools.sh [--write] [FOLDER]     FOLDER: where the .bt files are; otherwise the package is fetched by apt-get and unpacked
+#   --write                                 puts the table into docs/scripts.md
+#
+# Images are looked for where tests look for them; a guest whose image is not there is left out. What each run said stays in target/tools.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+guests=(amd64 arm64 i386 armhf)
+trapline=${TRAPLINE:-target/debug/trapline}
+out=target/tools
+mkdir -p "$out"
+write=no
+if [[ ${1:-} == --write ]]; then
+    write=yes
+    shift
+fi
+tools=${1:-$out/package/usr/sbin}
+if [[ ! -d $tools ]]; then
+    echo "fetching Debian's package bpftrace" >&2
+    (cd "$out" && apt-get download bpftrace >&2)
+    dpkg-deb -x "$out"/bpftrace_*.deb "$out/package"
+fi
+
+# What the guest does meanwhile: busybox's tools are all that it has.
+cat >"$out/work.sh" <<'WORK'
+ls / /bin > /dev/null
+for i in 1 2 3; do
+    cat /proc/uptime > /dev/null
+    dd if=/dev/zero of=/tmp/f$i bs=4096 count=8 2> /dev/null
+    sync
+    stat /tmp/f$i > /dev/null
+done
+usleep 20000; sleep 1
+kill -0 1
+ip link set lo up 2> /dev/null; ifconfig lo 127.0.0.1 up 2> /dev/null
+nc -l -p 4242 > /tmp/got & sleep 0.1; echo hello | nc 127.0.0.1 4242; wait
+su -s /bin/sh nobody -c true 2> /dev/null; chroot / true
+WORK
+
+here=()
+for guest in "${guests[@]}"; do
+    "$trapline" trace "debian/$guest" -l kprobe:vfs_read >/dev/null 2>&1 && here+=("$guest") || echo "debian/$guest is not on this computer" >&2
+done
+
+# The first line with a number that is no heading.
+telling() {
+    grep -v -e 'Ctrl-C' -e '^Attach' -e '^$' "$1" | grep -m 1 '[0-9]' | sed 's/[[:space:]]*$//; s/|/\\|/g' | cut -c 1-100 || true
+}
+
+{
+    printf '| tool |'; printf ' %s |' "${here[@]}"; printf ' a line of it on %s, or what keeps it from running |\n' "${here[0]}"
+    printf '|---|'; printf -- '---|%.0s' "${here[@]}"; printf -- '---|\n'
+    for file in "$tools"/*.bt; do
+        tool=$(basename "$file" .bt)
+        row="| $tool |"
+        last=
+        for guest in "${here[@]}"; do
+            said=$out/$tool.$guest
+            if "$trapline" trace "debian/$guest" "$file" --quiet --from-boot --script "$out/work.sh" --until 8s >"$said.out" 2>"$said.err"; then
+                row+=' runs |'
+                if [[ $guest == "${here[0]}" ]]; then
+                    line=$(telling "$said.out")
+                    last=${line:+\`$line\`}
+                    last=${last:-its heading alone}
+                fi
+            else
+                row+=' - |'
+                why=$(sed -n 's/^error: //p' "$said.err" | head -n 1 | sed 's/|/\\|/g' | cut -c 1-150)
+                [[ -n $last ]] || last=$why
+                # What differs from the first guest's.
+                [[ $last == "$why" ]] || last+="; $guest: $why"
+            fi
+        done
+        echo "$row $last |"
+        echo "$tool" >&2
+    done
+} >"$out/table.md"
+
+if [[ $write == yes ]]; then
+    awk -v table="$out/table.md" '
+        /^\| tool \|/ { while ((getline line < table) > 0) print line; inside = 1; next }
+        inside && /^\|/ { next }
+        { inside = 0; print }' docs/scripts.md >"$out/scripts.md"
+    cp "$out/scripts.md" docs/scripts.md
+else
+    cat "$out/table.md"
+fi

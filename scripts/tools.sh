@@ -46,6 +46,28 @@ for guest in "${guests[@]}"; do
     "$trapline" trace "debian/$guest" -l kprobe:vfs_read >/dev/null 2>&1 && here+=("$guest") || echo "debian/$guest is not on this computer" >&2
 done
 
+# Each script on each guest, some at a time.
+one() {
+    local tool guest said=$out/$2.$1
+    tool=$2 guest=$1
+    rm -f "$said.ran"
+    if "$trapline" trace "debian/$guest" "$tools/$tool.bt" --quiet --from-boot --script "$out/work.sh" --until 8s >"$said.out" 2>"$said.err"; then
+        touch "$said.ran"
+    fi
+    echo "$tool on $guest" >&2
+}
+export -f one
+export out tools trapline
+names=()
+for file in "$tools"/*.bt; do
+    names+=("$(basename "$file" .bt)")
+done
+for guest in "${here[@]}"; do
+    # The first run boots the guest and keeps its snapshot; the others begin with that.
+    one "$guest" "${names[0]}"
+    printf '%s\n' "${names[@]:1}" | xargs -P "${JOBS:-2}" -I {} bash -c 'one "$0" "$1"' "$guest" {}
+done
+
 # The first line with a number that is no heading.
 telling() {
     grep -v -e 'Ctrl-C' -e '^Attach' -e '^$' "$1" | grep -m 1 '[0-9]' | sed 's/[[:space:]]*$//; s/|/\\|/g' | cut -c 1-100 || true
@@ -54,29 +76,23 @@ telling() {
 {
     printf '| tool |'; printf ' %s |' "${here[@]}"; printf ' a line of it on %s, or what keeps it from running |\n' "${here[0]}"
     printf '|---|'; printf -- '---|%.0s' "${here[@]}"; printf -- '---|\n'
-    for file in "$tools"/*.bt; do
-        tool=$(basename "$file" .bt)
-        row="| $tool |"
-        last=
+    for tool in "${names[@]}"; do
+        row="| $tool |" line= refusals=
         for guest in "${here[@]}"; do
             said=$out/$tool.$guest
-            if "$trapline" trace "debian/$guest" "$file" --quiet --from-boot --script "$out/work.sh" --until 8s >"$said.out" 2>"$said.err"; then
+            if [[ -e $said.ran ]]; then
                 row+=' runs |'
-                if [[ $guest == "${here[0]}" ]]; then
-                    line=$(telling "$said.out")
-                    last=${line:+\`$line\`}
-                    last=${last:-its heading alone}
-                fi
+                [[ $guest != "${here[0]}" ]] || line=$(telling "$said.out")
             else
                 row+=' - |'
-                why=$(sed -n 's/^error: //p' "$said.err" | head -n 1 | sed 's/|/\\|/g' | cut -c 1-150)
-                [[ -n $last ]] || last=$why
-                # What differs from the first guest's.
-                [[ $last == "$why" ]] || last+="; $guest: $why"
+                why=$(sed -n 's/^error: //p' "$said.err" | head -n 1 | sed 's/|/\\|/g' | cut -c 1-120)
+                # What several guests say is said once.
+                [[ $refusals == *"$why"* ]] || refusals+="${refusals:+; }$why"
             fi
         done
-        echo "$row $last |"
-        echo "$tool" >&2
+        [[ -z $line ]] || line="\`$line\`"
+        [[ -n $line || ! -e $out/$tool.${here[0]}.ran ]] || line='its heading alone'
+        echo "$row $line${line:+${refusals:+; elsewhere: }}$refusals |"
     done
 } >"$out/table.md"
 

@@ -97,6 +97,8 @@ fn lists_and_dry_runs_run_nothing() {
     assert_eq!(listed.status, Some(0), "{}", listed.err);
     assert!(listed.out.lines().any(|line| line == "kprobe:vfs_read"), "{}", listed.out);
     assert!(listed.out.lines().all(|line| line.starts_with("kprobe:vfs_")), "{}", listed.out);
+    let everywhere = trace(&[TINY, "-l", "*_read"]);
+    assert!(everywhere.out.lines().any(|line| line == "kprobe:vfs_read"), "{}", everywhere.out);
     assert_eq!(trace(&[TINY, "-l", "kprobe:nothing_is_called_so*"]).status, Some(1));
     assert_eq!(trace(&[TINY, "-l", "uprobe:*"]).status, Some(2));
 

@@ -26,19 +26,29 @@ fn node() -> CType {
 
 impl Types for Toy {
     fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
-        (tag == Some(Tag::Struct) && matches!(name, "node" | "task_struct")).then(node)
+        match (tag, name) {
+            (Some(Tag::Struct), "node" | "task_struct" | "dentry" | "vfsmount" | "mount") => Some(node()),
+            (Some(Tag::Struct), "path") => Some(CType::Struct(NODE, "path".into())),
+            _ => None,
+        }
     }
     fn field(&self, structure: u32, name: &str) -> Option<Field> {
         let field = |kind, byte: u64, width| Some(Field { kind, bit: byte * 8, width });
         match (structure, name) {
-            (NODE, "next" | "real_parent" | "cred") => field(CType::Pointer(Box::new(node())), 0, None),
+            (NODE, "next" | "real_parent" | "cred" | "mnt_parent" | "d_parent") => {
+                field(CType::Pointer(Box::new(node())), 0, None)
+            }
             (NODE, "tgid" | "uid" | "pid") => field(CType::Int(4, true), 8, None),
             (NODE, "name" | "comm") => field(CType::Array(Box::new(CType::Char(true)), 16), 12, None),
             (NODE, "bits") => field(CType::Int(4, false), 28, Some(3)),
             (NODE, "list") => field(CType::Array(Box::new(CType::Int(2, false)), 4), 32, None),
-            (NODE, "self") => field(node(), 40, None),
+            (NODE, "self" | "d_name" | "mnt" | "dentry" | "mnt_root" | "mnt_mountpoint") => field(node(), 40, None),
             _ => None,
         }
+    }
+    fn fields(&self, structure: u32) -> Vec<(String, Field)> {
+        let names = ["next", "tgid", "name", "bits", "list"];
+        names.iter().filter_map(|name| Some((name.to_string(), self.field(structure, name)?))).collect()
     }
     fn size(&self, structure: u32) -> Option<u64> {
         (structure == NODE).then_some(48)
@@ -61,6 +71,9 @@ impl Knowledge for Toy {
     }
     fn address(&self, name: &str) -> Option<u64> {
         (name == "vfs_read" || name.ends_with("sys_openat")).then_some(0x1000)
+    }
+    fn system_call_names(&self) -> std::sync::Arc<[String]> {
+        ["read".to_string(), String::new(), "open".to_string()].into()
     }
     fn functions(&self, _: &str, _: bool) -> Vec<String> {
         vec!["vfs_read".into(), "vfs_write".into()]

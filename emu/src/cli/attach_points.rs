@@ -7,49 +7,56 @@ use crate::symbols::pattern;
 use trapline_probes::script::Knowledge;
 use trapline_probes::script::types::{CType, Tag};
 
-/// `-l`: attach points by a pattern such as `kprobe:vfs_*`.
+/// `-l`: attach points by a pattern such as `kprobe:vfs_*`; without a provider those of all kinds that have such a name.
 pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
-    let (provider, function) = wanted.split_once(':').unwrap_or((if wanted == "*" { "kprobe" } else { wanted }, "*"));
-    match provider {
-        "tracepoint" | "t" => return list_tracepoints(facts, function),
-        "rawtracepoint" | "rt" => return list_raw_tracepoints(facts, function),
-        _ => {}
-    }
-    let (name, typed) = match provider {
-        "kprobe" | "k" | "*" => ("kprobe", false),
-        "kretprobe" | "kr" => ("kretprobe", false),
-        "fentry" | "f" | "kfunc" => ("fentry", true),
-        "fexit" | "fr" | "kretfunc" => ("fexit", true),
+    let (provider, rest) = wanted.split_once(':').unwrap_or(("", wanted));
+    let text = match provider {
+        "" => functions(facts, "kprobe", false, rest) + &tracepoints(facts, "*", rest),
+        "*" => functions(facts, "kprobe", false, rest) + &tracepoints(facts, "*", rest.rsplit(':').next().unwrap_or(rest)),
+        "kprobe" | "k" => functions(facts, "kprobe", false, rest),
+        "kretprobe" | "kr" => functions(facts, "kretprobe", false, rest),
+        "fentry" | "f" | "kfunc" => functions(facts, "fentry", true, rest),
+        "fexit" | "fr" | "kretfunc" => functions(facts, "fexit", true, rest),
+        "tracepoint" | "t" => {
+            let (group, event) = rest.split_once(':').unwrap_or((rest, "*"));
+            tracepoints(facts, group, event)
+        }
+        "rawtracepoint" | "rt" => raw_tracepoints(facts, rest.rsplit(':').next().unwrap_or(rest)),
         _ => {
-            return Err(Failure::usage(format!("nothing can be listed for `{provider}`"))
-                .advise("kprobe, kretprobe, fentry, fexit, tracepoint and rawtracepoint are listed: -l 'kprobe:vfs_*'"));
+            return Err(Failure::usage(format!("nothing can be listed for `{provider}`")).advise(
+                "kprobe, kretprobe, fentry, fexit, tracepoint and rawtracepoint are listed: -l 'kprobe:vfs_*', or -l '*sleep*'",
+            ));
         }
     };
-    let mut text = String::new();
-    for function in facts.functions(function, name.ends_with("exit") || name == "kretprobe") {
-        let prototype = facts.types().and_then(|types| types.function(&function));
-        if typed && prototype.is_none() {
-            continue;
-        }
-        text += &format!("{name}:{function}\n");
-        if let (true, Some(prototype)) = (typed, prototype) {
-            for (parameter, kind) in prototype.parameters {
-                text += &format!("    {} {parameter}\n", kind.name());
-            }
-            if name == "fexit" {
-                text += &format!("    {} retval\n", prototype.result.name());
-            }
-        }
-    }
     if text.is_empty() {
         return Err(Failure::failed(format!("nothing matches `{wanted}`")));
     }
     output::emit(&text)
 }
 
-/// `-l tracepoint:GROUP:EVENT`, with the fields of each.
-fn list_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
-    let (group, event) = wanted.split_once(':').unwrap_or((wanted, "*"));
+/// Functions; typed ones with their parameters.
+fn functions(facts: &Facts<'_>, provider: &str, typed: bool, pattern: &str) -> String {
+    let mut text = String::new();
+    for function in facts.functions(pattern, matches!(provider, "kretprobe" | "fexit")) {
+        let prototype = facts.types().and_then(|types| types.function(&function));
+        if typed && prototype.is_none() {
+            continue;
+        }
+        text += &format!("{provider}:{function}\n");
+        if let (true, Some(prototype)) = (typed, prototype) {
+            for (parameter, kind) in prototype.parameters {
+                text += &format!("    {} {parameter}\n", kind.name());
+            }
+            if provider == "fexit" {
+                text += &format!("    {} retval\n", prototype.result.name());
+            }
+        }
+    }
+    text
+}
+
+/// Tracepoints with the fields of each.
+fn tracepoints(facts: &Facts<'_>, group: &str, event: &str) -> String {
     let mut text = String::new();
     for found in facts.tracepoints(group, event) {
         text += &format!("tracepoint:{}:{}\n", found.group, found.name);
@@ -72,15 +79,11 @@ fn list_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
             }
         }
     }
-    if text.is_empty() {
-        return Err(Failure::failed(format!("nothing matches `tracepoint:{wanted}`")));
-    }
-    output::emit(&text)
+    text
 }
 
-/// `-l rawtracepoint:EVENT`, with the arguments of each.
-fn list_raw_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
-    let event = wanted.rsplit(':').next().unwrap_or(wanted);
+/// The same with the arguments of their functions.
+fn raw_tracepoints(facts: &Facts<'_>, event: &str) -> String {
     let mut text = String::new();
     for found in facts.tracepoints("*", event) {
         text += &format!("rawtracepoint:{}\n", found.name);
@@ -90,8 +93,5 @@ fn list_raw_tracepoints(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> 
             text += &format!("    {} {name}\n", kind.name());
         }
     }
-    if text.is_empty() {
-        return Err(Failure::failed(format!("nothing matches `rawtracepoint:{wanted}`")));
-    }
-    output::emit(&text)
+    text
 }

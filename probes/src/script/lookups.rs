@@ -122,7 +122,7 @@ impl Compiler<'_> {
         let (value, kind) = self.value(&Expr { at, kind: read })?;
         let set = self.set_variable(name, value, kind, at)?;
         let found = Num::Behind(Box::new([set]) as Box<[Act]>, Box::new(Num::Const(1)));
-        Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::Int(1, false)))
+        Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::TRUTH))
     }
 
     /// A structure or array that lies in the guest becomes a copy of it; all else is what it is.
@@ -159,8 +159,8 @@ impl Compiler<'_> {
                     let (place, shape) = match field.width {
                         None => (field.bit / 8, self.shape(&field.kind, depth, left)?),
                         Some(width) => {
-                            let (unit, signed) = super::values::bit_unit(&field.kind);
-                            let (start, shift) = super::values::bit_place(&field, width, unit, order);
+                            let (unit, signed) = super::objects::bit_unit(&field.kind);
+                            let (start, shift) = super::objects::bit_place(&field, width, unit, order);
                             (start / 8, Shape::Number { size: unit, signed, bits: Some((shift, width)), order })
                         }
                     };

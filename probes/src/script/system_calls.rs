@@ -126,7 +126,7 @@ impl Compiler<'_> {
 
     /// A register of the program's, out of those that the function's argument points to.
     fn saved_register(&self, argument: u8, place: u16, size: u8) -> Num {
-        Num::Load { at: Box::new(super::values::add(Num::Argument(argument), place.into())), size, signed: false }
+        Num::Load { at: Box::new(super::operators::add(Num::Argument(argument), place.into())), size, signed: false }
     }
 
     fn call_number(&self, at: Span) -> Result<Num, ScriptError> {

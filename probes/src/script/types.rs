@@ -88,6 +88,8 @@ impl Type {
     pub const U64: Type = Type::Int(8, false);
     /// One with a sign.
     pub const I64: Type = Type::Int(8, true);
+    /// What a comparison gives: 1 or 0, shown as a word. It has no bytes of its own.
+    pub const TRUTH: Type = Type::Int(0, false);
 
     /// Whether a value of this type is a number while a script runs; the others are bytes.
     pub fn is_number(&self) -> bool {
@@ -119,6 +121,7 @@ impl Type {
     pub fn name(&self) -> String {
         match self {
             Type::None => "none".to_owned(),
+            Type::Int(0, _) => "bool".to_owned(),
             Type::Int(size, signed) => alloc::format!("{}int{}", if *signed { "" } else { "u" }, u32::from(*size) * 8),
             Type::Text(0) => "string".to_owned(),
             Type::Text(capacity) => alloc::format!("string[{capacity}]"),

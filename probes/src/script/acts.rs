@@ -1,0 +1,297 @@
+//! What a block does, act by act.
+
+use super::format::Piece;
+use super::program::{Act, Any, Num, Stream};
+use super::run::{MOST_TURNS, Runner, State};
+use super::show::{Names, Show, Style, Value};
+use super::stored::Stored;
+use super::types::Type;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// As many values as one printf may have.
+pub(super) const MOST_VALUES: usize = 32;
+
+impl Runner<'_> {
+    pub(super) fn acts(&mut self, acts: &[Act]) -> Goes {
+        for act in acts {
+            let goes = self.act(act);
+            if goes != Goes::On {
+                return goes;
+            }
+        }
+        Goes::On
+    }
+
+    pub(super) fn act(&mut self, act: &Act) -> Goes {
+        let mark = self.state.scratch.len();
+        let goes = self.do_act(act, mark);
+        self.state.scratch.truncate(mark);
+        goes
+    }
+
+    pub(super) fn do_act(&mut self, act: &Act, mark: usize) -> Goes {
+        match act {
+            Act::Collect(map, key, aggregate, value) => {
+                let value = self.num(value);
+                self.key(key);
+                let State { maps, scratch, .. } = &mut *self.state;
+                if let Some(map) = maps.get_mut(usize::from(*map))
+                    && let Some(stored) = map.place(&scratch[mark..], || Stored::of(*aggregate))
+                {
+                    stored.add(*aggregate, value);
+                }
+            }
+            Act::Number(variable, value) => {
+                let number = self.num(value);
+                if let Some(variable) = self.state.variables.get_mut(usize::from(*variable)) {
+                    variable.number = number;
+                }
+            }
+            Act::Bytes(variable, value) => {
+                self.bytes(value);
+                let State { variables, scratch, .. } = &mut *self.state;
+                if let Some(variable) = variables.get_mut(usize::from(*variable)) {
+                    variable.bytes.clear();
+                    variable.bytes.extend_from_slice(&scratch[mark..]);
+                }
+            }
+            Act::Map(map, key, Any::Num(value)) => {
+                let number = self.num(value);
+                self.key(key);
+                let State { maps, scratch, .. } = &mut *self.state;
+                if let Some(map) = maps.get_mut(usize::from(*map))
+                    && let Some(stored) = map.place(&scratch[mark..], || Stored::Number(0))
+                {
+                    *stored = Stored::Number(number);
+                }
+            }
+            Act::Map(map, key, Any::Bytes(value)) => {
+                self.bytes(value);
+                let split = self.state.scratch.len();
+                self.key(key);
+                let State { maps, scratch, .. } = &mut *self.state;
+                if let Some(map) = maps.get_mut(usize::from(*map)) {
+                    map.put_bytes(&scratch[split..], &scratch[mark..split]);
+                }
+            }
+            Act::Eval(value) => {
+                self.num(value);
+            }
+            Act::Drop(value) => self.bytes(value),
+            Act::If(condition, then, otherwise) => {
+                let chosen = if self.num(condition) != 0 { then } else { otherwise };
+                return self.acts(chosen);
+            }
+            Act::While(condition, body, behind) => {
+                while self.num(condition) != 0 {
+                    if !self.may_turn() {
+                        return Goes::Return;
+                    }
+                    match self.acts(body) {
+                        Goes::Break => break,
+                        Goes::Return => return Goes::Return,
+                        Goes::On | Goes::Continue => {}
+                    }
+                    self.acts(behind);
+                }
+            }
+            Act::ForMap(map, variable, body) => return self.for_map(*map, *variable, body),
+            Act::Block(acts) => return self.acts(acts),
+            Act::Return => return Goes::Return,
+            Act::Break => return Goes::Break,
+            Act::Continue => return Goes::Continue,
+            Act::Printf(what, stream) => return self.printf(&what.format, &what.values, *stream),
+            Act::PrintValue(what) => {
+                let value = self.any(&what.0);
+                let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+                let value = value.map_or(Value::Bytes(&scratch[mark..]), Value::Number);
+                show(*style, &**names, *epoch).printed_value(out, &what.1, value);
+            }
+            Act::PrintMap { map, top, div } => {
+                let (top, div) = (self.num(top), self.num(div));
+                let State { maps, out, style, names, epoch, .. } = &mut *self.state;
+                if let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get(usize::from(*map))) {
+                    show(*style, &**names, *epoch).map(out, facts, map, top, div.max(1));
+                }
+            }
+            Act::PrintEntry { map, key } => {
+                self.key(key);
+                let State { maps, scratch, out, style, names, epoch, .. } = &mut *self.state;
+                let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get_mut(usize::from(*map))) else {
+                    return Goes::On;
+                };
+                let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
+                let value = match map.get(&scratch[mark..]) {
+                    Some(Stored::Bytes(bytes)) => Value::Bytes(bytes),
+                    Some(stored) => Value::Number(stored.number(aggregate)),
+                    None => Value::Number(0),
+                };
+                show(*style, &**names, *epoch).printed_value(out, &facts.value, value);
+            }
+            Act::Clear(map) => {
+                if let Some(map) = self.state.maps.get_mut(usize::from(*map)) {
+                    map.clear();
+                }
+            }
+            Act::Zero(map) => {
+                if let Some(map) = self.state.maps.get_mut(usize::from(*map)) {
+                    map.zero();
+                }
+            }
+            Act::Exit(status) => {
+                let status = self.num(status);
+                self.state.exit = Some(status);
+                return Goes::Return;
+            }
+            Act::Time(format) => {
+                let now = self.moment.now().wrapping_add(self.state.epoch);
+                let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+                super::times::moment(scratch, format, now);
+                show(*style, &**names, *epoch).text(out, "time", &scratch[mark..]);
+            }
+            Act::Join { at, separator } => self.join(at, separator, mark),
+            Act::Override(value) => {
+                let value = self.num(value);
+                if !self.moment.skip(value) {
+                    self.warn("override() did nothing here: the function is not at its first instruction");
+                }
+            }
+        }
+        Goes::On
+    }
+
+    pub(super) fn may_turn(&mut self) -> bool {
+        self.state.turns += 1;
+        if self.state.turns > MOST_TURNS {
+            self.fail("a loop took more than 1,000,000 turns in one hit: the script was ended");
+            return false;
+        }
+        true
+    }
+
+    pub(super) fn fail(&mut self, why: &'static str) {
+        self.state.failure = Some(why);
+        self.state.exit = Some(1);
+    }
+
+    pub(super) fn warn(&mut self, what: &str) {
+        self.state.warned.extend_from_slice(what.as_bytes());
+        self.state.warned.push(b'\n');
+    }
+
+    pub(super) fn for_map(&mut self, map: u16, variable: u16, body: &[Act]) -> Goes {
+        let Some(facts) = self.program.maps.get(usize::from(map)) else { return Goes::On };
+        let key_is_number = facts.keys.len() == 1 && facts.keys[0].is_number();
+        let several = facts.keys.len() > 1;
+        let value_is_number = facts.value.is_number() || matches!(facts.value, Type::Aggregate(_));
+        let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
+        // The loop may change the map: it goes over the keys that there were.
+        let keys: Vec<Box<[u8]>> =
+            self.state.maps.get(usize::from(map)).map_or(Vec::new(), |map| map.iter().map(|(key, _)| key.into()).collect());
+        for key in keys {
+            if !self.may_turn() {
+                return Goes::Return;
+            }
+            let State { maps, variables, .. } = &mut *self.state;
+            let Some(stored) = maps.get_mut(usize::from(map)).and_then(|map| map.get(&key)) else { continue };
+            let Some(variable) = variables.get_mut(usize::from(variable)) else { return Goes::On };
+            variable.bytes.clear();
+            if several {
+                variable.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            }
+            // A single key is encoded as a part already.
+            debug_assert!(!key_is_number || key.len() == 8);
+            variable.bytes.extend_from_slice(&key);
+            match stored {
+                Stored::Bytes(bytes) => {
+                    variable.bytes.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                    variable.bytes.extend_from_slice(bytes);
+                }
+                stored if value_is_number => variable.bytes.extend_from_slice(&stored.number(aggregate).to_le_bytes()),
+                _ => {}
+            }
+            match self.acts(body) {
+                Goes::Break => break,
+                Goes::Return => return Goes::Return,
+                Goes::On | Goes::Continue => {}
+            }
+        }
+        Goes::On
+    }
+
+    pub(super) fn printf(&mut self, format: &super::format::Format, values: &[(Any, Type)], stream: Stream) -> Goes {
+        let mark = self.state.scratch.len();
+        // All values first, in order; then the text is put together behind them.
+        let mut ends = [(0_u64, 0_usize); MOST_VALUES];
+        for ((value, _), end) in values.iter().zip(&mut ends) {
+            let number = self.any(value);
+            *end = (number.unwrap_or(0), self.state.scratch.len());
+        }
+        let State { scratch, out, warned, style, names, epoch, .. } = &mut *self.state;
+        let show = show(*style, &**names, *epoch);
+        let is_output = matches!(stream, Stream::Output | Stream::File);
+        let mut text = core::mem::take(if is_output { out } else { warned });
+        let json = style.json && is_output;
+        let mut inner = if json { Vec::new() } else { core::mem::take(&mut text) };
+        let (mut start, mut values) = (mark, values.iter().zip(&ends));
+        for piece in &format.pieces {
+            match piece {
+                Piece::Text(plain) => inner.extend_from_slice(plain),
+                Piece::Value(conversion) => {
+                    let Some(((_, kind), (number, end))) = values.next() else { break };
+                    let value = if start == *end && (kind.is_number() || matches!(kind, Type::Aggregate(_))) {
+                        Value::Number(*number)
+                    } else {
+                        Value::Bytes(scratch.get(start..*end).unwrap_or_default())
+                    };
+                    start = *end;
+                    conversion.write(&show, &mut inner, kind, value);
+                }
+            }
+        }
+        if json {
+            show.text(&mut text, if stream == Stream::File { "cat" } else { "printf" }, &inner);
+        } else {
+            text = inner;
+        }
+        *(if is_output { out } else { warned }) = text;
+        if stream == Stream::Failure {
+            self.fail("the script ended itself by fail() or assert()");
+            return Goes::Return;
+        }
+        Goes::On
+    }
+
+    pub(super) fn join(&mut self, at: &Num, separator: &[u8], mark: usize) {
+        let mut at = self.num(at);
+        let word = self.program.word;
+        for number in 0..16 {
+            let pointer = self.load(at, word);
+            if pointer == 0 {
+                break;
+            }
+            if number > 0 {
+                self.state.scratch.extend_from_slice(separator);
+            }
+            self.text(pointer, 1024);
+            at = at.wrapping_add(word.into());
+        }
+        let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+        scratch.push(b'\n');
+        show(*style, &**names, *epoch).text(out, "join", &scratch[mark..]);
+    }
+}
+
+/// Where a statement leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goes {
+    On,
+    Break,
+    Continue,
+    Return,
+}
+
+pub(super) fn show(style: Style, names: &dyn Names, epoch: u64) -> Show<'_> {
+    Show { style, names, epoch }
+}

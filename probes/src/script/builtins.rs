@@ -1,0 +1,177 @@
+//! The builtins: what is known of the moment and of the running task without a call.
+
+use super::ast;
+use super::compile::{Compiler, no_types};
+use super::error::{ScriptError, Span};
+use super::operators::add;
+use super::program::{Any, Bytes, Num};
+use super::types::{CType, StackForm, Type};
+use super::values::{Typed, number_of};
+use alloc::boxed::Box;
+use alloc::format;
+
+impl Compiler<'_> {
+    pub(super) fn positional(&mut self, number: u32, at: Span) -> Result<Typed, ScriptError> {
+        let text = (number as usize).checked_sub(1).and_then(|number| self.options.parameters.get(number));
+        let Some(text) = text else { return Ok(number_of(0)) };
+        let (negative, digits) = text.strip_prefix('-').map_or((false, text.as_str()), |digits| (true, digits));
+        match super::lex::time(digits) {
+            Some(value) if negative => Ok((Any::Num(Num::Const(value.wrapping_neg())), Type::I64)),
+            Some(value) => Ok(number_of(value)),
+            None => Err(at.error(format!("${number} used numerically but given \"{text}\". Try using str(${number})."))),
+        }
+    }
+
+    /// A builtin, an enumerator, a macro, or what a macro was given.
+    pub(super) fn named(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        if let Some((expr, depth)) = self.frames.last().and_then(|frame| frame.expressions.get(name).cloned()) {
+            let above = self.frames.split_off(depth);
+            let value = self.value(&expr);
+            self.frames.extend(above);
+            return value;
+        }
+        if let Some(body) = self.enter_macro(name, &[], at)? {
+            let value = self.block_value(body, at);
+            self.frames.pop();
+            return value;
+        }
+        if let Some(value) = self.builtin(name, at)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.known.enumerator(name) {
+            return Ok(number_of(value));
+        }
+        Err(at.error(format!("Unknown identifier: '{name}': it is no builtin, no macro, and no enumerator of the guest's types")))
+    }
+
+    pub(super) fn builtin(&mut self, name: &str, at: Span) -> Result<Option<Typed>, ScriptError> {
+        let kinds = self.block.kinds;
+        let u32 = Type::Int(4, false);
+        let numbered =
+            |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty()).and_then(|rest| rest.parse::<u8>().ok());
+        if let Some(number) = numbered("arg") {
+            if kinds.returns || kinds.others || !kinds.entries {
+                return Err(at.error(format!("{name} can only be used with kprobes: at other places there are no arguments")));
+            }
+            return Ok(Some((Any::Num(Num::Argument(number)), Type::U64)));
+        }
+        if let Some(number) = numbered("sarg") {
+            return Ok(Some((Any::Num(Num::StackWord(number)), Type::U64)));
+        }
+        Ok(Some(match name {
+            "tid" => (Any::Num(Num::Pid), u32),
+            "pid" => (Any::Num(Num::Tgid), u32),
+            "ppid" => (Any::Num(self.of_parent("tgid").unwrap_or(Num::Const(0))), u32),
+            "comm" => (Any::Bytes(Bytes::Comm), Type::Text(16)),
+            "uid" | "gid" => {
+                let id = self.of_credentials(name).ok_or_else(|| {
+                    at.error(format!("{name} is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                (Any::Num(id), Type::U64)
+            }
+            "cpu" => (Any::Num(Num::Cpu), Type::U64),
+            "ncpus" => (Any::Num(Num::Cpus), Type::U64),
+            "numaid" => number_of(0),
+            "nsecs" => (Any::Num(Num::Now), Type::U64),
+            "elapsed" => (Any::Num(Num::Elapsed), Type::U64),
+            "rand" => (Any::Num(Num::Random), Type::U64),
+            "usermode" => (Any::Num(Num::InUser), Type::TRUTH),
+            "func" => (Any::Num(Num::Function), Type::Symbol),
+            "probe" => (Any::Bytes(Bytes::Probe), Type::Text(0)),
+            "kstack" | "ustack" => (
+                Any::Bytes(Bytes::Stack { user: name == "ustack", form: StackForm::Bpftrace, limit: 127 }),
+                Type::Stack(StackForm::Bpftrace),
+            ),
+            "curtask" => {
+                let kind = match self.known.named(Some(ast::Tag::Struct), "task_struct") {
+                    Some(kind) => Type::Pointer(kind),
+                    None => Type::U64,
+                };
+                (Any::Num(Num::Task), kind)
+            }
+            "retval" => {
+                if !kinds.returns || kinds.entries || kinds.others {
+                    return Err(at.error("The retval builtin can only be used with 'kretprobe' and 'fexit' probes"));
+                }
+                let typed =
+                    self.block.function.clone().filter(|_| kinds.typed).and_then(|name| self.known.guest?.function(&name));
+                match typed.map(|prototype| prototype.result) {
+                    Some(kind) => self.loaded(Num::Result, &kind),
+                    None => (Any::Num(Num::Result), Type::U64),
+                }
+            }
+            "args" => return Err(at.error("args stands in front of a parameter's name: args.file, in fentry and fexit probes")),
+            "jiffies" => {
+                let place = ["jiffies_64", "jiffies"].iter().find_map(|name| self.knowledge.data(name));
+                let place = place
+                    .ok_or_else(|| at.error("jiffies are not there: this kernel's own table does not have their address"))?;
+                let size = if self.knowledge.data("jiffies_64").is_some() { 8 } else { self.known.word };
+                (Any::Num(Num::Load { at: Box::new(Num::Const(place)), size, signed: false }), Type::U64)
+            }
+            "cgroup" => {
+                let id = self.of_chain(&["cgroups", "dfl_cgrp", "kn", "id"]);
+                let id = id.ok_or_else(|| {
+                    at.error(format!("cgroup is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                (Any::Num(id), Type::U64)
+            }
+            "pcomm" => {
+                let (place, _) = self.task_field(&["comm"]).ok_or_else(|| {
+                    at.error(format!("pcomm is found by the kernel's types, and: {}", no_types(self.knowledge)))
+                })?;
+                let parent = self.of_chain(&["real_parent"]).unwrap_or(Num::Const(0));
+                (Any::Bytes(Bytes::Text { at: Box::new(add(parent, place)), limit: None, capacity: 16 }), Type::Text(16))
+            }
+            "username" => self.user_name(at)?,
+            "ctx" => {
+                return Err(at.error("ctx is refused: registers are not in the guest's memory at a hit; reg(\"NAME\") reads one"));
+            }
+            "cpid" => {
+                return Err(at.error("cpid is refused: no program is started from here, so there is no number of its process"));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(super) fn task_field(&self, path: &[&str]) -> Option<(u64, CType)> {
+        let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
+        let mut bits = 0;
+        for name in path {
+            let CType::Struct(number, _) = kind else { return None };
+            let field = self.known.field(number, name)?;
+            bits += field.bit;
+            kind = field.kind;
+        }
+        Some((bits / 8, kind))
+    }
+
+    /// What is at the end of a chain of pointers that begins in the running task.
+    pub(super) fn of_chain(&self, path: &[&str]) -> Option<Num> {
+        let mut kind = self.known.named(Some(ast::Tag::Struct), "task_struct")?;
+        let mut at = Num::Task;
+        for name in path {
+            let structure = if let CType::Pointer(to) = kind { *to } else { kind };
+            let CType::Struct(number, _) = structure else { return None };
+            let field = self.known.field(number, name)?;
+            at = self.load(add(at, field.bit / 8), &field.kind);
+            kind = field.kind;
+        }
+        Some(at)
+    }
+
+    pub(super) fn of_parent(&self, name: &str) -> Option<Num> {
+        let (offset, kind) = self.task_field(&["real_parent"])?;
+        let parent = self.load(add(Num::Task, offset), &kind);
+        let (offset, kind) = self.task_field(&[name])?;
+        Some(self.load(add(parent, offset), &kind))
+    }
+
+    pub fn of_credentials(&self, name: &str) -> Option<Num> {
+        let (offset, kind) = self.task_field(&["cred"])?;
+        let credentials = self.load(add(Num::Task, offset), &kind);
+        let CType::Pointer(to) = kind else { return None };
+        let CType::Struct(number, _) = *to else { return None };
+        let field = self.known.field(number, name)?;
+        Some(Num::Load { at: Box::new(add(credentials, field.bit / 8)), size: 4, signed: false })
+    }
+}

@@ -1,0 +1,147 @@
+//! What is learnt of maps, their keys and values, while a script is compiled; and macros, whose parameters may be maps.
+
+use super::ast::{self, Parameter};
+use super::compile::{Compiler, Frame, MapTypes};
+use super::error::{ScriptError, Span};
+use super::program::Key;
+use super::types::Type;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl<'a> Compiler<'a> {
+    /// A map's number.
+    pub fn map(&mut self, name: &str) -> u16 {
+        let name = self.frames.last().and_then(|frame| frame.maps.get(name)).map_or(name, String::as_str);
+        let name = format!("@{name}");
+        let at = self.maps.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.maps.push(name);
+            self.facts.push(MapTypes::default());
+            self.maps.len() - 1
+        });
+        at as u16
+    }
+
+    /// A map's key; its types are learnt or held against those known.
+    pub fn key(&mut self, map: u16, keys: &[ast::Expr], at: Span) -> Result<Key, ScriptError> {
+        let mut parts = Vec::new();
+        let mut types = Vec::new();
+        // @m[(a, b)] is @m[a, b].
+        let keys = match keys {
+            [ast::Expr { kind: ast::Kind::Tuple(inside), .. }] => inside.as_slice(),
+            keys => keys,
+        };
+        for key in keys {
+            let typed = self.value(key)?;
+            let (any, kind) = self.held(typed, key.at)?;
+            types.push(match kind {
+                Type::Int(_, signed) => Type::Int(8, signed),
+                Type::None => return Err(key.at.error("this has no value that could be a key")),
+                kind => kind,
+            });
+            parts.push(any);
+        }
+        let facts = &mut self.facts[usize::from(map)];
+        match &mut facts.keys {
+            None => facts.keys = Some(types),
+            Some(known) => {
+                let fits = known.len() == types.len() && known.iter().zip(&types).all(|(one, other)| agree(one, other));
+                if !fits {
+                    let names = |types: &[Type]| match types {
+                        [] => "none".to_owned(),
+                        types => format!("[{}]", types.iter().map(Type::name).collect::<Vec<_>>().join(", ")),
+                    };
+                    let (asked, is) = (names(&types), names(known));
+                    let name = &self.maps[usize::from(map)];
+                    return Err(at.error(format!(
+                        "Argument mismatch for {name}: trying to access with arguments: {asked} when map expects arguments: {is}"
+                    )));
+                }
+                for (known, kind) in known.iter_mut().zip(types) {
+                    if let (Type::Int(_, signed), Type::Int(_, true)) = (&mut *known, &kind) {
+                        *signed = true;
+                    }
+                }
+            }
+        }
+        Ok(parts.into())
+    }
+
+    /// What is assigned to a map says what it holds.
+    pub fn learn_value(&mut self, map: u16, kind: Type, at: Span) -> Result<(), ScriptError> {
+        let name = self.maps[usize::from(map)].clone();
+        let facts = &mut self.facts[usize::from(map)];
+        facts.is_assigned = true;
+        let kind = match kind {
+            Type::Int(_, signed) => Type::Int(8, signed),
+            Type::None => return Err(at.error("this has no value that could be kept in a map")),
+            kind => kind,
+        };
+        match &mut facts.value {
+            None => facts.value = Some(kind),
+            Some(Type::Int(_, signed)) if kind.is_integer() => *signed |= kind.is_signed(),
+            Some(known) if agree(known, &kind) => {}
+            Some(known) => {
+                let (is, asked) = (known.name(), kind.name());
+                return Err(at.error(format!(
+                    "Type mismatch for {name}: trying to assign value of type '{asked}' when map already contains a value of type '{is}'"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The macro of that name, and a frame for its parameters.
+    pub fn enter_macro(&mut self, name: &str, arguments: &[ast::Expr], at: Span) -> Result<Option<&'a ast::Block>, ScriptError> {
+        let ast = self.ast;
+        let Some(found) = ast.macros.iter().find(|known| known.name == name) else { return Ok(None) };
+        if found.parameters.len() != arguments.len() {
+            return Err(at.error(format!("{name}() takes {} arguments, not {}", found.parameters.len(), arguments.len())));
+        }
+        if self.frames.len() > 50 {
+            return Err(at.error(format!("the macro {name} comes back to itself")));
+        }
+        self.macros += 1;
+        let mut frame =
+            Frame { variables: BTreeMap::new(), maps: BTreeMap::new(), expressions: BTreeMap::new(), suffix: self.macros };
+        for (parameter, argument) in found.parameters.iter().zip(arguments) {
+            match (parameter, &argument.kind) {
+                (Parameter::Variable(name), ast::Kind::Variable(given)) => {
+                    frame.variables.insert(name.clone(), self.variable_name(given));
+                }
+                (Parameter::Map(name), ast::Kind::Map(given, keys)) if keys.is_empty() => {
+                    let given = self.frames.last().and_then(|frame| frame.maps.get(given)).unwrap_or(given).clone();
+                    frame.maps.insert(name.clone(), given);
+                }
+                (Parameter::Expression(name), _) => {
+                    frame.expressions.insert(name.clone(), (argument.clone(), self.frames.len()));
+                }
+                (Parameter::Variable(wanted), _) => {
+                    return Err(argument.at.error(format!("{name}() wants a variable here, for its ${wanted}")));
+                }
+                (Parameter::Map(wanted), _) => {
+                    return Err(argument.at.error(format!("{name}() wants a map here, for its @{wanted}")));
+                }
+            }
+        }
+        self.frames.push(frame);
+        Ok(Some(&found.body))
+    }
+}
+
+/// Whether values of these types may stand in one map.
+pub(super) fn agree(one: &Type, other: &Type) -> bool {
+    match (one, other) {
+        (Type::Int(..), Type::Int(..) | Type::Pointer(_)) | (Type::Pointer(_), Type::Int(..) | Type::Pointer(_)) => true,
+        (Type::Text(_) | Type::Buffer, Type::Text(_) | Type::Buffer) => true,
+        (Type::Tuple(one), Type::Tuple(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
+        }
+        (Type::Stack(_), Type::Stack(_)) => true,
+        (Type::Held(one), Type::Held(other)) => one == other,
+        (Type::Aggregate(one), Type::Aggregate(other)) => core::mem::discriminant(one) == core::mem::discriminant(other),
+        (one, other) => core::mem::discriminant(one) == core::mem::discriminant(other),
+    }
+}

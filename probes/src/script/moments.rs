@@ -1,0 +1,280 @@
+//! The moments at which scripts run: hits of probes, returns, records of tracepoints, ticks of clocks; and the stacks that they find.
+
+use super::attach::{KEPT, Stacks};
+use super::run::Moment;
+use crate::context::{Frame, Hit};
+use crate::guest::Cpu;
+use crate::probe::ReturnHit;
+use crate::unwind::{self, Standing, Unwind, Walked};
+use alloc::sync::Arc;
+use trapline_isa::abi::ReturnAddress;
+use trapline_isa::arch::Isa;
+use trapline_isa::call;
+use trapline_isa::regs::Reg;
+
+/// The frames of a hit, innermost first.
+pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
+    let mut found = [Frame::default(); 128];
+    let most = into.len().min(found.len());
+    let count = match &stacks.rule {
+        Some(rule) => hit.callers(&mut found[..most], &**rule),
+        None => hit.backtrace(&mut found[..most], |address| stacks.text.iter().any(|range| range.contains(&address))),
+    };
+    for (address, frame) in into.iter_mut().zip(&found[..count]) {
+        *address = frame.address;
+    }
+    count
+}
+
+/// The calls of a program, innermost first: of one that runs, or of that for which its kernel works here. Callers are found by frame
+/// pointers, as bpftrace finds them, so a program that has none shows its first.
+pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [u64]) -> usize {
+    let Some(program) = isa.linux.program else { return 0 };
+    let saved = (cpu.get(isa.abi.sp) | (isa.abi.stack_size.max(1) - 1)).wrapping_add(1).wrapping_sub(program.below_top.into());
+    let kept = |cpu: &mut dyn Cpu, at: u16| cpu.read_number(saved.wrapping_add(at.into()), isa.word).unwrap_or(0);
+    let (pc, mut frame) = match (runs, program.frame) {
+        (false, frame) => (kept(cpu, program.pc), frame.map_or(0, |(at, _)| kept(cpu, at))),
+        (true, frame) => (cpu.pc(), frame.and_then(|(_, name)| isa.abi.register(name)).map_or(0, |register| cpu.get(register))),
+    };
+    // A task of the kernel's has no program, and an interrupt's stack no registers of one.
+    if pc == 0 || cpu.read_user(pc, &mut [0]).is_err() {
+        return 0;
+    }
+    let mut found = 0;
+    let mut next = Some(pc);
+    while let (Some(free), Some(address)) = (into.get_mut(found), next) {
+        *free = address;
+        found += 1;
+        let word = |cpu: &mut dyn Cpu, at: u64| {
+            let mut bytes = [0; 8];
+            cpu.read_user(at, &mut bytes[..isa.word]).ok()?;
+            Some(isa.order.number(&bytes[..isa.word]))
+        };
+        let is_frame = frame != 0 && frame.is_multiple_of(isa.word as u64);
+        let (before, caller) =
+            if is_frame { (word(cpu, frame), word(cpu, frame.wrapping_add(isa.word as u64))) } else { (None, None) };
+        // Stacks grow downwards: what leads back down is no frame.
+        next = caller.filter(|caller| *caller != 0 && before.is_some_and(|before| before > frame));
+        frame = before.unwrap_or(0);
+    }
+    found
+}
+
+/// A hit of a kprobe.
+pub(super) struct Entry<'a, 'b> {
+    pub hit: &'a mut Hit<'b>,
+    pub stacks: &'a Stacks,
+    pub redirected: bool,
+}
+
+/// A hit of a return probe.
+pub(super) struct Return<'a, 'b> {
+    pub hit: &'a mut ReturnHit<'b>,
+    pub stacks: &'a Stacks,
+    pub kept: [u64; KEPT],
+}
+
+/// A hit of a tracepoint: its one argument is where its record was, or the arguments are those that its functions are given.
+pub(super) struct Recorded<'a, 'b> {
+    pub hit: &'a mut Hit<'b>,
+    pub stacks: &'a Stacks,
+    pub is_raw: bool,
+}
+
+/// A moment between two instructions that is no hit: what runs there, if anything is known of it.
+pub struct Outside<'a> {
+    /// The CPU.
+    pub cpu: &'a mut dyn Cpu,
+    /// Guest time in nanoseconds.
+    pub now: u64,
+    /// Before the guest runs, and after it, no task does: this stands for one.
+    pub name: Option<&'static str>,
+    /// A program of the guest's runs there, not its kernel.
+    pub in_user: bool,
+    /// How callers are found.
+    pub rule: Option<Arc<dyn Unwind>>,
+    /// The ISA of that CPU.
+    pub isa: &'static Isa,
+}
+
+/// A CPU between two instructions.
+struct Stopped<'a>(&'a mut dyn Cpu, usize);
+
+impl Walked for Stopped<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        self.0.read_number(at, self.1).ok()
+    }
+    fn real(&mut self, _: u64, address: u64) -> u64 {
+        address
+    }
+}
+
+/// What both kinds of hit answer alike.
+macro_rules! of_the_hit {
+    () => {
+        fn register(&mut self, register: Reg) -> u64 {
+            self.hit.machine().get(register)
+        }
+        fn pid(&mut self) -> u32 {
+            self.hit.pid()
+        }
+        fn process(&mut self) -> u32 {
+            self.hit.machine().process()
+        }
+        fn comm(&mut self) -> [u8; 16] {
+            self.hit.comm()
+        }
+        fn task(&mut self) -> u64 {
+            self.hit.task()
+        }
+        fn cpu(&mut self) -> usize {
+            self.hit.cpu()
+        }
+        fn now(&self) -> u64 {
+            self.hit.now()
+        }
+        fn address(&self) -> u64 {
+            self.hit.address()
+        }
+        fn in_user(&mut self) -> bool {
+            false
+        }
+        fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+            if self.hit.record().read(at, into) {
+                return true;
+            }
+            let cpu = self.hit.machine();
+            cpu.read(at, into).is_ok() || cpu.read_user(at, into).is_ok()
+        }
+        fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
+            if !user {
+                return frames(self.hit, self.stacks, into);
+            }
+            let isa = self.hit.isa();
+            user_frames(self.hit.machine(), isa, false, into)
+        }
+    };
+}
+
+impl Moment for Entry<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        self.hit.arg(number)
+    }
+    fn stack_word(&mut self, number: usize) -> u64 {
+        let isa = self.hit.isa();
+        let at = self.hit.sp().wrapping_add_signed(isa.abi.stack_arguments).wrapping_add((number * isa.word) as u64);
+        self.hit.read_word(at).unwrap_or(0)
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn skip(&mut self, value: u64) -> bool {
+        let isa = self.hit.isa();
+        let Some(caller) = self.hit.caller() else { return false };
+        self.hit.set_return_value(value);
+        if isa.abi.return_address == ReturnAddress::OnStack {
+            let sp = call::stack_behind_return(isa, self.hit.sp());
+            self.hit.machine().set(isa.abi.sp, sp);
+        }
+        self.hit.set_pc(caller);
+        self.redirected = true;
+        true
+    }
+    of_the_hit!();
+}
+
+impl Moment for Return<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        self.kept.get(number).copied().unwrap_or(0)
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        self.hit.return_value()
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+    of_the_hit!();
+}
+
+impl Moment for Recorded<'_, '_> {
+    fn argument(&mut self, number: usize) -> u64 {
+        let record = self.hit.record();
+        if self.is_raw { record.argument(number) } else { record.at }
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+    of_the_hit!();
+}
+
+impl Moment for Outside<'_> {
+    fn argument(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn stack_word(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn result(&mut self) -> u64 {
+        0
+    }
+    fn register(&mut self, register: Reg) -> u64 {
+        if self.name.is_some() { 0 } else { self.cpu.get(register) }
+    }
+    fn pid(&mut self) -> u32 {
+        if self.name.is_some() { 0 } else { self.cpu.pid() }
+    }
+    fn process(&mut self) -> u32 {
+        if self.name.is_some() { 0 } else { self.cpu.process() }
+    }
+    fn comm(&mut self) -> [u8; 16] {
+        let Some(name) = self.name else { return self.cpu.comm() };
+        let mut comm = [0; 16];
+        let length = name.len().min(15);
+        comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+        comm
+    }
+    fn task(&mut self) -> u64 {
+        if self.name.is_some() { 0 } else { self.cpu.task() }
+    }
+    fn cpu(&mut self) -> usize {
+        self.cpu.number()
+    }
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn address(&self) -> u64 {
+        0
+    }
+    fn in_user(&mut self) -> bool {
+        self.in_user
+    }
+    fn read(&mut self, at: u64, into: &mut [u8]) -> bool {
+        self.cpu.read(at, into).is_ok() || self.cpu.read_user(at, into).is_ok()
+    }
+    fn stack(&mut self, user: bool, into: &mut [u64]) -> usize {
+        if user && self.name.is_none() {
+            return user_frames(self.cpu, self.isa, self.in_user, into);
+        }
+        let (Some(first), None, false) = (into.first_mut(), self.name, self.in_user) else { return 0 };
+        *first = self.cpu.pc();
+        let (Some(rule), isa) = (&self.rule, self.isa) else { return 1 };
+        let mut found = [Frame::default(); 128];
+        let most = into.len().min(found.len());
+        let at = Standing { sp: self.cpu.get(isa.abi.sp), ..unwind::standing(&mut *self.cpu, &**rule, false) };
+        let count = unwind::walk(&**rule, at, &mut found[..most], &mut Stopped(&mut *self.cpu, isa.word));
+        into.iter_mut().zip(&found[..count]).for_each(|(address, frame)| *address = frame.address);
+        count
+    }
+    fn skip(&mut self, _: u64) -> bool {
+        false
+    }
+}

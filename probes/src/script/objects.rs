@@ -1,0 +1,258 @@
+//! What lies in the guest: values of C by their types, members, elements, casts.
+
+use super::ast::{self, Expr, Kind, TypeName};
+use super::compile::{Compiler, no_types};
+use super::error::{ScriptError, Span};
+use super::operators::{add, cut, fold};
+use super::program::{Any, Bytes, Num, Op};
+use super::shape::Shape;
+use super::types::{CType, Field, Type};
+use super::values::Typed;
+use alloc::boxed::Box;
+use alloc::format;
+use trapline_isa::mem::ByteOrder;
+
+impl Compiler<'_> {
+    pub(super) fn load(&self, at: Num, kind: &CType) -> Num {
+        let (size, signed) = match kind {
+            CType::Int(size, signed) | CType::Enum(size, signed) => (*size, *signed),
+            CType::Char(signed) => (1, *signed),
+            _ => (self.known.word, false),
+        };
+        Num::Load { at: Box::new(at), size, signed }
+    }
+
+    /// A number that already is a value of this C type.
+    pub fn loaded(&self, num: Num, kind: &CType) -> Typed {
+        match kind {
+            CType::Int(size, signed) | CType::Enum(size, signed) => {
+                (Any::Num(Num::Cut { of: Box::new(num), size: *size, signed: *signed }), Type::Int(*size, *signed))
+            }
+            CType::Char(signed) => (Any::Num(Num::Cut { of: Box::new(num), size: 1, signed: *signed }), Type::Int(1, *signed)),
+            CType::Pointer(to) => (Any::Num(num), Type::Pointer((**to).clone())),
+            CType::Array(..) | CType::Struct(..) => (Any::Num(num), Type::Object(kind.clone())),
+            CType::Void | CType::Function => (Any::Num(num), Type::U64),
+        }
+    }
+
+    /// What lies at an address in the guest.
+    pub(super) fn object(&self, at: Num, kind: &CType) -> Typed {
+        match kind {
+            CType::Int(size, signed) | CType::Enum(size, signed) => (Any::Num(self.load(at, kind)), Type::Int(*size, *signed)),
+            CType::Char(signed) => (Any::Num(self.load(at, kind)), Type::Int(1, *signed)),
+            CType::Pointer(to) => (Any::Num(self.load(at, kind)), Type::Pointer((**to).clone())),
+            CType::Array(of, count) if matches!(**of, CType::Char(_)) && *count > 0 => {
+                let capacity = (*count).min(65_535) as u32;
+                (Any::Bytes(Bytes::Text { at: Box::new(at), limit: None, capacity: capacity + 1 }), Type::Text(capacity))
+            }
+            CType::Array(..) | CType::Struct(..) => (Any::Num(at), Type::Object(kind.clone())),
+            CType::Void | CType::Function => (Any::Num(Num::Load { at: Box::new(at), size: 8, signed: false }), Type::U64),
+        }
+    }
+
+    pub(super) fn member(&self, kind: &CType, name: &str, at: Span) -> Result<Field, ScriptError> {
+        let CType::Struct(number, structure) = kind else {
+            return Err(at.error(format!("{} is no structure, so it has no field '{name}'", kind.name())));
+        };
+        self.known
+            .field(*number, name)
+            .ok_or_else(|| at.error(format!("Struct/union of type 'struct {structure}' does not contain a field named '{name}'")))
+    }
+
+    pub(super) fn field(&mut self, of: &Expr, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        if matches!(&of.kind, Kind::Name(of) if of == "args") {
+            return self.parameter(name, at);
+        }
+        let (any, kind) = self.value(of)?;
+        if let (Type::Held(shape), Any::Bytes(_)) = (&kind, &any)
+            && let Shape::Struct { members, .. } = &**shape
+        {
+            let Some((_, place, inner)) = members.iter().find(|(is, ..)| is == name) else {
+                return Err(at.error(format!("{} has no field '{name}'", shape.name())));
+            };
+            let Any::Bytes(bytes) = any else { return Err(at.error("this has no fields")) };
+            return Ok(self.piece(bytes, Num::Const(*place), inner));
+        }
+        let (Type::Pointer(structure) | Type::Object(structure)) = kind else {
+            return Err(of.at.error(format!(
+                "Can not access field '{name}' on expression of type '{}': cast it to (struct NAME *)",
+                kind.name()
+            )));
+        };
+        let Any::Num(address) = any else { return Err(of.at.error("this has no fields")) };
+        self.field_at(address, &structure, name, at)
+    }
+
+    /// A field of the record that a tracepoint has made; a string in it is a distance and a length, where the string stands.
+    pub(super) fn record_field(&mut self, record: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        let start = || Num::Argument(0);
+        let CType::Struct(number, _) = record else { return Err(at.error("this tracepoint has no fields")) };
+        if let Some(place) = self.known.field(*number, &format!("__data_loc_{name}")) {
+            let place = Num::Load { at: Box::new(add(start(), place.bit / 8)), size: 4, signed: false };
+            let distance = Num::Cut { of: Box::new(place), size: 2, signed: false };
+            let capacity = self.longest_text;
+            let text = Bytes::Text { at: Box::new(fold(Op::Add, start(), distance)), limit: None, capacity };
+            return Ok((Any::Bytes(text), Type::Text(capacity)));
+        }
+        self.field_at(start(), record, name, at)
+    }
+
+    /// A field of the structure that lies at an address.
+    pub(super) fn field_at(&mut self, address: Num, structure: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        let field = self.member(structure, name, at)?;
+        let Some(width) = field.width else { return Ok(self.object(add(address, field.bit / 8), &field.kind)) };
+        let (size, signed) = bit_unit(&field.kind);
+        let (start, shift) = bit_place(&field, width, size, self.knowledge.isa().order);
+        let whole = Num::Load { at: Box::new(add(address, start / 8)), size, signed: false };
+        Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), Type::Int(size, signed)))
+    }
+
+    /// `args.name`
+    pub(super) fn parameter(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
+        if self.block.event.is_some() {
+            return self.event_field(name, at);
+        }
+        if let Some(record) = self.block.record.clone() {
+            return self.record_field(&record, name, at);
+        }
+        if !self.block.kinds.typed {
+            return Err(at.error("args has names in fentry and fexit probes: here the arguments are arg0, arg1 and so on"));
+        }
+        let function = self.block.function.clone().unwrap_or_default();
+        let own = usize::from(self.block.is_raw);
+        let plain = function.rsplit(':').next().unwrap_or_default();
+        let prototype = self.known.guest.and_then(|guest| guest.function(plain));
+        let mut parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
+        parameters.drain(..own.min(parameters.len()));
+        let Some(number) = parameters.iter().position(|(is, _)| is == name) else {
+            let names = parameters.iter().map(|(name, _)| name.as_str()).collect::<alloc::vec::Vec<_>>().join(", ");
+            return Err(
+                at.error(format!("{plain} has no parameter '{name}': it has {}", if names.is_empty() { "none" } else { &names }))
+            );
+        };
+        Ok(self.loaded(Num::Argument(number.min(255) as u8), &parameters[number].1))
+    }
+
+    pub(super) fn part(&mut self, of: &Expr, number: u64, at: Span) -> Result<Typed, ScriptError> {
+        let (bytes, kind) = self.bytes(of)?;
+        let Type::Tuple(types) = kind else {
+            return Err(of.at.error(format!("only a tuple has parts with numbers, and this is of type {}", kind.name())));
+        };
+        let Some((kind, at_part)) = usize::try_from(number).ok().and_then(|at| Some((types.get(at)?.clone(), at))) else {
+            return Err(at.error(format!("the tuple has {} parts, the first of them is .0", types.len())));
+        };
+        let behind: Box<[bool]> = types[..at_part].iter().map(Type::is_number).collect();
+        Ok(match kind.is_number() {
+            true => (Any::Num(Num::Part { of: Box::new(bytes), behind }), kind),
+            false => (Any::Bytes(Bytes::Part { of: Box::new(bytes), behind }), kind),
+        })
+    }
+
+    pub(super) fn index(&mut self, of: &Expr, index: &Expr, at: Span) -> Result<Typed, ScriptError> {
+        let (any, kind) = self.value(of)?;
+        if let Type::Tuple(_) = kind {
+            let number = self.constant(index, "the number of a tuple's part")?;
+            return self.part(of, number, at);
+        }
+        let (index_num, _) = self.number(index)?;
+        if let Type::Held(shape) = &kind
+            && let Shape::Array(element, count) = &**shape
+        {
+            if let Num::Const(index) = index_num
+                && index >= *count
+            {
+                return Err(at.error(format!("the index {index} is out of bounds for array of size {count}")));
+            }
+            let Any::Bytes(bytes) = any else { return Err(of.at.error("this has no elements")) };
+            return Ok(self.piece(bytes, fold(Op::Multiply, index_num, Num::Const(element.size())), element));
+        }
+        let (element, count) = match kind {
+            Type::Pointer(to) => (to, None),
+            Type::Object(CType::Array(of, count)) => (*of, Some(count)),
+            kind => {
+                return Err(of.at.error(format!("only arrays and pointers have an index, and this is of type {}", kind.name())));
+            }
+        };
+        if let (Some(count), Num::Const(index)) = (count, &index_num)
+            && *index >= count
+        {
+            return Err(at.error(format!("the index {index} is out of bounds for array of size {count}")));
+        }
+        let Any::Num(base) = any else { return Err(of.at.error("this has no elements")) };
+        let size = self.known.size_of(&element).unwrap_or(1);
+        let offset = fold(Op::Multiply, index_num, Num::Const(size));
+        Ok(self.object(fold(Op::Add, base, offset), &element))
+    }
+
+    /// A type of C by its name.
+    pub fn c_type(&self, name: &TypeName) -> Result<CType, ScriptError> {
+        let Some(mut kind) = self.known.named(name.tag, &name.name) else {
+            let what = match name.tag {
+                Some(ast::Tag::Struct | ast::Tag::Union) => format!("Unknown struct/union: 'struct {}'", name.name),
+                _ => format!("Unknown type: '{}'", name.name),
+            };
+            return Err(name.at.error(format!("{what}: {}", no_types(self.knowledge))));
+        };
+        for _ in 0..name.pointers {
+            kind = CType::Pointer(Box::new(kind));
+        }
+        Ok(match name.array {
+            Some(count) => CType::Array(Box::new(kind), count),
+            None => kind,
+        })
+    }
+
+    /// The type of values that a name of a type stands for.
+    pub fn type_named(&self, name: &TypeName) -> Result<Type, ScriptError> {
+        if name.tag.is_none() && name.pointers == 0 {
+            match name.name.as_str() {
+                "string" => return Ok(Type::Text(name.array.unwrap_or(0) as u32)),
+                "buffer" => return Ok(Type::Buffer),
+                _ => {}
+            }
+        }
+        Ok(match self.c_type(name)? {
+            CType::Int(size, signed) | CType::Enum(size, signed) => Type::Int(size, signed),
+            CType::Char(signed) => Type::Int(1, signed),
+            CType::Pointer(to) => Type::Pointer(*to),
+            CType::Void | CType::Function => return Err(name.at.error("void is no type of a value")),
+            kind => Type::Object(kind),
+        })
+    }
+
+    pub(super) fn cast(&mut self, name: &TypeName, of: &Expr) -> Result<Typed, ScriptError> {
+        let kind = self.type_named(name)?;
+        let (any, is) = self.value(of)?;
+        let Any::Num(num) = any else {
+            if matches!((&kind, &is), (Type::Text(_), Type::Text(_))) {
+                return Ok((any, kind));
+            }
+            return Err(of.at.error(format!("a value of type {} cannot be cast to {}", is.name(), kind.name())));
+        };
+        if name.tag.is_none() && name.pointers == 0 && name.name == "bool" {
+            return Ok((Any::Num(Num::Not(Box::new(Num::Not(Box::new(num))))), Type::TRUTH));
+        }
+        Ok(match kind {
+            Type::Int(size, signed) => (Any::Num(cut(num, size, signed)), Type::Int(size, signed)),
+            // `(struct x)e` reads as the structure that lies there.
+            kind => (Any::Num(num), kind),
+        })
+    }
+}
+
+/// The integer that a bit field is part of: its bytes and sign.
+pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
+    match kind {
+        CType::Int(size, signed) | CType::Enum(size, signed) => ((*size).max(1), *signed),
+        _ => (1, false),
+    }
+}
+
+/// Where that integer begins, in bits, and how many bits of it are below the field.
+pub(super) fn bit_place(field: &Field, width: u8, size: u8, order: ByteOrder) -> (u64, u8) {
+    let unit = u64::from(size.max(1)) * 8;
+    let start = field.bit / unit * unit;
+    let within = (field.bit - start) as u8;
+    let from_above = (unit as u8).saturating_sub(within).saturating_sub(width);
+    (start, if order == ByteOrder::Big { from_above } else { within })
+}

@@ -1,0 +1,202 @@
+//! Blocks and statements.
+
+use super::ast::{Binary, Block, Do, Expr, Kind, Statement, Target};
+use super::error::{ScriptError, Span};
+use super::lex::Word;
+use super::parse::Parser;
+use alloc::boxed::Box;
+
+pub(super) const ASSIGNING: &[(&str, Binary)] = &[
+    ("+=", Binary::Add),
+    ("-=", Binary::Subtract),
+    ("*=", Binary::Multiply),
+    ("/=", Binary::Divide),
+    ("%=", Binary::Modulo),
+    ("&=", Binary::BitAnd),
+    ("|=", Binary::BitOr),
+    ("^=", Binary::BitXor),
+    ("<<=", Binary::ShiftLeft),
+    (">>=", Binary::ShiftRight),
+];
+
+impl Parser<'_> {
+    pub(super) fn block(&mut self) -> Result<Block, ScriptError> {
+        self.demand("{", "a block begins with it")?;
+        self.deeper(Self::block_inside)
+    }
+
+    pub(super) fn block_inside(&mut self) -> Result<Block, ScriptError> {
+        let mut block = Block::default();
+        loop {
+            while self.take(";")? {}
+            if self.is("}")? {
+                // Nothing behind it is looked at: an attach point may follow.
+                self.next()?;
+                return Ok(block);
+            }
+            if matches!(self.peek()?, Word::End) {
+                let at = self.place()?;
+                return Err(at.error("syntax error, unexpected end of file, expecting }: a block is still open"));
+            }
+            let statement = self.statement()?;
+            let ends_in_brace = matches!(
+                statement.kind,
+                Do::If(..) | Do::While(..) | Do::Unroll(..) | Do::ForMap(..) | Do::ForRange(..) | Do::Block(_)
+            );
+            if self.is("}")? {
+                if let (false, Do::Expr(expr)) = (ends_in_brace, &statement.kind) {
+                    // The value of the block, should anybody ask for it; otherwise a statement like the others.
+                    block.value = Some(Box::new(expr.clone()));
+                    continue;
+                }
+            } else if !ends_in_brace {
+                self.demand(";", "it stands between statements")?;
+            }
+            block.statements.push(statement);
+        }
+    }
+
+    /// A block as an expression, its brace taken.
+    pub(super) fn block_behind_brace(&mut self, start: Span) -> Result<Expr, ScriptError> {
+        let block = self.block_inside()?;
+        Ok(Expr { at: start.to(self.last), kind: Kind::Block(Box::new(block)) })
+    }
+
+    pub(super) fn statement(&mut self) -> Result<Statement, ScriptError> {
+        let start = self.place()?;
+        let kind = self.deeper(Self::statement_kind)?;
+        Ok(Statement { at: start.to(self.last), kind })
+    }
+
+    pub(super) fn statement_kind(&mut self) -> Result<Do, ScriptError> {
+        let word = self.peek()?.clone();
+        match &word {
+            Word::Sign("{") => return Ok(Do::Block(self.block()?)),
+            Word::Name(name) => match name.as_str() {
+                "if" => {
+                    self.next()?;
+                    return self.conditional();
+                }
+                "while" => {
+                    self.next()?;
+                    return Ok(Do::While(self.condition()?, self.block()?));
+                }
+                "unroll" => {
+                    self.next()?;
+                    return Ok(Do::Unroll(self.condition()?, self.block()?));
+                }
+                "for" => {
+                    self.next()?;
+                    return self.for_loop();
+                }
+                "return" => {
+                    self.next()?;
+                    if !self.is(";")? && !self.is("}")? {
+                        self.expression()?;
+                    }
+                    return Ok(Do::Return);
+                }
+                "break" => {
+                    self.next()?;
+                    return Ok(Do::Break);
+                }
+                "continue" => {
+                    self.next()?;
+                    return Ok(Do::Continue);
+                }
+                "let" => {
+                    self.next()?;
+                    return self.let_variable();
+                }
+                "_" if matches!(self.peek_at(1)?, Word::Sign("=")) => {
+                    self.next()?;
+                    self.next()?;
+                    return Ok(Do::Assign(Target::Nothing, None, self.expression()?));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        let expr = self.expression()?;
+        let assigned = match self.peek()? {
+            Word::Sign("=") => Some(None),
+            Word::Sign(sign) => ASSIGNING.iter().find(|(name, _)| name == sign).map(|(_, binary)| Some(*binary)),
+            _ => None,
+        };
+        let Some(operator) = assigned else { return Ok(Do::Expr(expr)) };
+        let target = match expr.kind {
+            Kind::Variable(name) => Target::Variable(name),
+            Kind::Map(name, keys) => Target::Map(name, keys),
+            Kind::Part(..) => {
+                return Err(expr
+                    .at
+                    .error("Tuples are immutable once created. Consider creating a new tuple and assigning it instead."));
+            }
+            _ => return Err(expr.at.error("only variables ($name) and maps (@name) can be assigned to")),
+        };
+        self.next()?;
+        Ok(Do::Assign(target, operator, self.expression()?))
+    }
+
+    /// Behind `if`.
+    pub(super) fn conditional(&mut self) -> Result<Do, ScriptError> {
+        let condition = self.condition()?;
+        let then = self.block()?;
+        let mut otherwise = None;
+        if self.take_name("else")? {
+            otherwise = Some(if self.is_name("if")? {
+                let start = self.place()?;
+                self.next()?;
+                let kind = self.deeper(Self::conditional)?;
+                let at = start.to(self.last);
+                Block { statements: alloc::vec![Statement { at, kind }], value: None }
+            } else {
+                self.block()?
+            });
+        }
+        Ok(Do::If(condition, then, otherwise))
+    }
+
+    /// With parentheses or without.
+    pub(super) fn condition(&mut self) -> Result<Expr, ScriptError> {
+        self.expression()
+    }
+
+    pub(super) fn for_loop(&mut self) -> Result<Do, ScriptError> {
+        let bracketed = self.take("(")?;
+        let token = self.next()?;
+        let Word::Variable(name) = token.word else {
+            return Err(token.at.error("a loop's variable stands here: for ($kv : @map) or for ($i : 0..10)"));
+        };
+        self.demand(":", "it stands between the variable and what it goes over")?;
+        let over_map = matches!(self.peek()?, Word::Map(_))
+            && matches!(self.peek_at(1)?, Word::Sign(sign) if *sign == if bracketed { ")" } else { "{" });
+        let kind = if over_map {
+            let token = self.next()?;
+            let Word::Map(map) = token.word else { return Err(token.at.error("a map stands here: for ($kv : @map)")) };
+            Err(map)
+        } else {
+            let from = self.expression()?;
+            self.demand("..", "it stands between the first number and the one behind the last")?;
+            Ok((from, self.expression()?))
+        };
+        if bracketed {
+            self.demand(")", "it ends what the loop goes over")?;
+        }
+        let body = self.block()?;
+        Ok(match kind {
+            Err(map) => Do::ForMap(name, map, body),
+            Ok((from, to)) => Do::ForRange(name, from, to, body),
+        })
+    }
+
+    pub(super) fn let_variable(&mut self) -> Result<Do, ScriptError> {
+        let token = self.next()?;
+        let Word::Variable(name) = token.word else {
+            return Err(token.at.error("`let` is followed by a variable here: let $name = value"));
+        };
+        let kind = if self.take(":")? { Some(self.type_name()?) } else { None };
+        let value = if self.take("=")? { Some(self.expression()?) } else { None };
+        Ok(Do::Let(name, kind, value))
+    }
+}

@@ -1,0 +1,296 @@
+//! Maps as text and as JSON: entries in their order, histograms.
+
+use super::map::Map;
+use super::program::MapFacts;
+use super::show::{Show, Value, json_text, part, put};
+use super::stored::{self, Stored};
+use super::types::{Aggregate, Type};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Columns of a histogram's bar.
+pub(super) const BAR: usize = 52;
+
+impl Show<'_> {
+    /// A map, whole. `top`: the so many greatest (0: all); `div`: divides each.
+    pub fn map(&self, out: &mut Vec<u8>, facts: &MapFacts, map: &Map, top: u64, div: u64) {
+        let (name, keys, kind) = (&facts.name, &facts.keys, &facts.value);
+        let mut rows: Vec<(&[u8], &Stored)> = map.iter().collect();
+        if rows.is_empty() {
+            if self.style.old && !self.style.json {
+                out.push(b'\n');
+            }
+            return;
+        }
+        let aggregate = if let Type::Aggregate(aggregate) = kind { Some(*aggregate) } else { None };
+        let by_value = |stored: &Stored| stored.number(aggregate);
+        let is_signed = matches!(kind, Type::Int(_, true))
+            || matches!(
+                aggregate,
+                Some(
+                    Aggregate::Sum(true)
+                        | Aggregate::Min(true)
+                        | Aggregate::Max(true)
+                        | Aggregate::Average(true)
+                        | Aggregate::Stats(true)
+                )
+            );
+        rows.sort_by(|(one, _), (other, _)| compare_keys(keys, one, other));
+        if aggregate.is_some() || kind.is_integer() {
+            rows.sort_by(|(_, one), (_, other)| {
+                let (one, other) = (by_value(one), by_value(other));
+                if is_signed { (one as i64).cmp(&(other as i64)) } else { one.cmp(&other) }
+            });
+        }
+        let shown = if top == 0 { rows.len() } else { (top as usize).min(rows.len()) };
+        let rows = &rows[rows.len() - shown..];
+        if self.style.json {
+            return self.json_map(out, name, keys, kind, rows, div.max(1));
+        }
+        let mut blank = false;
+        for (key, stored) in rows {
+            out.extend_from_slice(name.as_bytes());
+            if !keys.is_empty() {
+                out.push(b'[');
+                self.key(out, keys, key);
+                out.push(b']');
+            }
+            out.push(b':');
+            match (stored, aggregate) {
+                (Stored::Buckets(buckets), Some(aggregate)) => {
+                    out.extend_from_slice(if self.style.old { b" \n" } else { b"\n" });
+                    histogram(out, aggregate, buckets, div.max(1), self.style.old);
+                    out.push(b'\n');
+                }
+                _ => {
+                    out.push(b' ');
+                    self.stored(out, kind, stored, div.max(1));
+                    out.push(b'\n');
+                    blank = matches!(aggregate, Some(Aggregate::Average(_) | Aggregate::Stats(_)));
+                }
+            }
+        }
+        if blank && self.style.old {
+            out.push(b'\n');
+        }
+    }
+
+    pub(super) fn stored(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored, div: u64) {
+        match (kind, stored) {
+            (Type::Aggregate(aggregate), Stored::Sum { count, total }) => match aggregate {
+                Aggregate::Stats(signed) => {
+                    let average = stored::average(*count, *total, *signed);
+                    let shown = |number: u64| Number { number, signed: *signed };
+                    match self.style.old {
+                        true => put(out, format_args!("count {count}, average {}, total {}", shown(average), shown(*total))),
+                        false => put(
+                            out,
+                            format_args!("{{ .count = {count}, .average = {}, .total = {} }}", shown(average), shown(*total)),
+                        ),
+                    }
+                }
+                Aggregate::Sum(signed) | Aggregate::Min(signed) | Aggregate::Max(signed) | Aggregate::Average(signed) => {
+                    let number = stored.number(Some(*aggregate));
+                    let number = if *signed { (number as i64).wrapping_div(div as i64) as u64 } else { number / div };
+                    put(out, format_args!("{}", Number { number, signed: *signed }));
+                }
+                _ => put(out, format_args!("{}", total / div)),
+            },
+            (Type::Int(_, signed), Stored::Number(number)) => {
+                let number = if *signed { (*number as i64).wrapping_div(div as i64) as u64 } else { number / div };
+                self.value(out, kind, Value::Number(number));
+            }
+            (_, Stored::Number(number)) => self.value(out, kind, Value::Number(*number)),
+            (_, Stored::Bytes(bytes)) => self.value(out, kind, Value::Bytes(bytes)),
+            (_, Stored::Sum { .. } | Stored::Buckets(_)) => {}
+        }
+    }
+
+    pub(super) fn key(&self, out: &mut Vec<u8>, keys: &[Type], key: &[u8]) {
+        // The brackets of a tuple that is the only key are left out.
+        if let ([Type::Tuple(parts)], (Value::Bytes(bytes), _)) =
+            (keys, keys.first().map_or((Value::Number(0), key), |kind| part(kind, key)))
+        {
+            return self.parts(out, parts, bytes);
+        }
+        self.parts(out, keys, key);
+    }
+
+    pub(super) fn json_key(&self, out: &mut Vec<u8>, keys: &[Type], mut key: &[u8]) {
+        let mut text = Vec::new();
+        for (at, kind) in keys.iter().enumerate() {
+            let (value, rest) = part(kind, key);
+            key = rest;
+            if at > 0 {
+                text.push(b',');
+            }
+            self.value(&mut text, kind, value);
+        }
+        json_text(out, &text);
+    }
+
+    pub(super) fn json_map(
+        &self,
+        out: &mut Vec<u8>,
+        name: &str,
+        keys: &[Type],
+        kind: &Type,
+        rows: &[(&[u8], &Stored)],
+        div: u64,
+    ) {
+        let what = match kind {
+            Type::Aggregate(Aggregate::Average(_) | Aggregate::Stats(_)) => "stats",
+            Type::Aggregate(Aggregate::Histogram(_) | Aggregate::Linear { .. }) => "hist",
+            _ => "map",
+        };
+        put(out, format_args!("{{\"type\": \"{what}\", \"data\": {{"));
+        json_text(out, name.as_bytes());
+        out.extend_from_slice(b": ");
+        if !keys.is_empty() {
+            out.push(b'{');
+        }
+        for (at, (key, stored)) in rows.iter().enumerate() {
+            if at > 0 {
+                out.extend_from_slice(b", ");
+            }
+            if !keys.is_empty() {
+                self.json_key(out, keys, key);
+                out.extend_from_slice(b": ");
+            }
+            self.json_stored(out, kind, stored, div);
+        }
+        out.extend_from_slice(if keys.is_empty() { b"}}\n" } else { b"}}}\n" });
+    }
+
+    pub(super) fn json_stored(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored, div: u64) {
+        match (kind, stored) {
+            (Type::Aggregate(Aggregate::Stats(signed)), Stored::Sum { count, total }) => {
+                let shown = |number: u64| Number { number, signed: *signed };
+                let average = stored::average(*count, *total, *signed);
+                put(out, format_args!("{{\"count\": {count}, \"average\": {}, \"total\": {}}}", shown(average), shown(*total)));
+            }
+            (Type::Aggregate(aggregate), Stored::Buckets(buckets)) => {
+                out.push(b'[');
+                let bars = if self.style.old { ", " } else { "," };
+                for (at, (bounds, count)) in bars_of(*aggregate, buckets, div).enumerate() {
+                    put(out, format_args!("{}{{", if at == 0 { "" } else { bars }));
+                    match bounds {
+                        Bounds::Below(max) => put(out, format_args!("\"max\": {}, ", max.wrapping_sub(1) as i64)),
+                        Bounds::Inside(min, max) => put(out, format_args!("\"min\": {min}, \"max\": {}, ", max - 1)),
+                        Bounds::Above(min) => put(out, format_args!("\"min\": {min}, ")),
+                    }
+                    put(out, format_args!("\"count\": {count}}}"));
+                }
+                out.push(b']');
+            }
+            (Type::Aggregate(_), _) => self.stored(out, kind, stored, div),
+            (_, Stored::Number(number)) if kind.is_integer() => self.json_value(out, kind, Value::Number(number / div)),
+            (_, Stored::Number(number)) => self.json_value(out, kind, Value::Number(*number)),
+            (_, Stored::Bytes(bytes)) => self.json_value(out, kind, Value::Bytes(bytes)),
+            _ => {}
+        }
+    }
+}
+
+/// A number with its sign.
+pub(super) struct Number {
+    number: u64,
+    signed: bool,
+}
+
+impl core::fmt::Display for Number {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.signed { (self.number as i64).fmt(f) } else { self.number.fmt(f) }
+    }
+}
+
+/// Integers by value, all else by its bytes, the first part first.
+pub(super) fn compare_keys(keys: &[Type], mut one: &[u8], mut other: &[u8]) -> core::cmp::Ordering {
+    for kind in keys {
+        let ((left, left_rest), (right, right_rest)) = (part(kind, one), part(kind, other));
+        (one, other) = (left_rest, right_rest);
+        let order = match (kind, left, right) {
+            (Type::Int(_, false) | Type::Pointer(_), Value::Number(left), Value::Number(right)) => left.cmp(&right),
+            (_, Value::Number(left), Value::Number(right)) => (left as i64).cmp(&(right as i64)),
+            (Type::Tuple(parts), Value::Bytes(left), Value::Bytes(right)) => compare_keys(parts, left, right),
+            (_, left, right) => left.bytes().cmp(right.bytes()),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    core::cmp::Ordering::Equal
+}
+
+/// Where a bucket lies.
+#[derive(Clone, Copy)]
+pub(super) enum Bounds {
+    Below(u64),
+    Inside(u64, u64),
+    Above(u64),
+}
+
+/// The buckets from the first that is not empty to the last.
+pub(super) fn bars_of(aggregate: Aggregate, buckets: &[u64], div: u64) -> impl Iterator<Item = (Bounds, u64)> + '_ {
+    let first = buckets.iter().position(|count| *count != 0).unwrap_or(buckets.len());
+    let last = buckets.iter().rposition(|count| *count != 0).map_or(0, |last| last + 1);
+    let end = buckets.len();
+    buckets.iter().enumerate().take(last).skip(first).map(move |(index, count)| {
+        let bounds = match aggregate {
+            Aggregate::Linear { min, max, step } => match index {
+                0 => Bounds::Below(min),
+                _ if index + 1 == end => Bounds::Above(max),
+                _ => {
+                    let low = min.wrapping_add((index as u64 - 1).wrapping_mul(step));
+                    Bounds::Inside(low, low.wrapping_add(step))
+                }
+            },
+            Aggregate::Histogram(parts) => {
+                stored::log_bounds(index, parts).map_or(Bounds::Below(0), |(low, high)| Bounds::Inside(low, high))
+            }
+            _ => Bounds::Below(0),
+        };
+        (bounds, count / div)
+    })
+}
+
+pub(super) fn histogram(out: &mut Vec<u8>, aggregate: Aggregate, buckets: &[u64], div: u64, old: bool) {
+    let most = buckets.iter().max().copied().unwrap_or(0) / div;
+    for (bounds, count) in bars_of(aggregate, buckets, div) {
+        let label = label(aggregate, bounds, old);
+        let length = match most {
+            0 => 0,
+            _ => (count as f32 / most as f32 * BAR as f32) as usize,
+        };
+        put(out, format_args!("{label:<16}{count:>8} |{:@<length$}{:<rest$}|\n", "", "", rest = BAR - length.min(BAR)));
+    }
+}
+
+pub(super) fn label(aggregate: Aggregate, bounds: Bounds, old: bool) -> String {
+    let linear = match aggregate {
+        Aggregate::Linear { step, .. } => Some(step),
+        _ => None,
+    };
+    let short = |number: u64| match linear {
+        None => with_unit(number, |number| number.is_power_of_two()),
+        Some(step) if old || step % 1024 == 0 => with_unit(number, |_| true),
+        Some(_) => alloc::format!("{number}"),
+    };
+    match (bounds, linear) {
+        (Bounds::Below(max), _) => alloc::format!("(..., {})", short(max)),
+        (Bounds::Above(min), _) => alloc::format!("[{}, ...)", short(min)),
+        (Bounds::Inside(min, max), None) if max == min + 1 => alloc::format!("[{min}]"),
+        (Bounds::Inside(min, max), Some(_)) if max == min + 1 && !old => alloc::format!("[{}]", short(min)),
+        (Bounds::Inside(min, max), _) => alloc::format!("[{}, {})", short(min), short(max)),
+    }
+}
+
+/// 1024 as 1K and so on, where `may` the number be written so and it is a whole one.
+pub(super) fn with_unit(number: u64, may: impl Fn(u64) -> bool) -> String {
+    let (mut rest, mut unit) = (number, 0);
+    while rest >= 1024 && rest % 1024 == 0 && unit < 6 && may(number) {
+        rest /= 1024;
+        unit += 1;
+    }
+    alloc::format!("{rest}{}", ["", "K", "M", "G", "T", "P", "E"][unit])
+}

@@ -1,0 +1,232 @@
+//! Statements to acts: what is assigned, asked, repeated.
+
+use super::ast::{self, Do, Target};
+use super::compile::Compiler;
+use super::error::{ScriptError, Span};
+use super::program::{Act, Any, Bytes, Num, Op};
+use super::types::Type;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl Compiler<'_> {
+    /// The statements of a block. What is wrong with one is noted, and the others are looked at as well.
+    pub fn acts(&mut self, block: &ast::Block) -> Box<[Act]> {
+        let mut acts = Vec::new();
+        for statement in &block.statements {
+            match self.act(statement) {
+                Ok(act) => acts.push(act),
+                Err(error) => self.errors.push(error),
+            }
+        }
+        if let Some(value) = &block.value {
+            match self.effect(value) {
+                Ok(act) => acts.push(act),
+                Err(error) => self.errors.push(error),
+            }
+        }
+        acts.into()
+    }
+
+    pub(super) fn act(&mut self, statement: &ast::Statement) -> Result<Act, ScriptError> {
+        Ok(match &statement.kind {
+            Do::Expr(expr) => self.effect(expr)?,
+            Do::Block(block) => Act::Block(self.acts(block)),
+            Do::Assign(target, operator, value) => self.assign(target, *operator, value, statement.at)?,
+            Do::Let(name, kind, value) => {
+                let declared = match kind {
+                    Some(name) => Some(self.type_named(name)?),
+                    None => None,
+                };
+                match (value, declared) {
+                    (Some(value), declared) => {
+                        let (any, is) = self.value(value)?;
+                        // A variable with a type of its own holds what fits into it; others hold what they are given.
+                        let any = match (any, &declared) {
+                            (Any::Num(num), Some(Type::Int(size, signed))) => {
+                                Any::Num(super::operators::cut(num, *size, *signed))
+                            }
+                            (any, _) => any,
+                        };
+                        self.set_variable(name, any, declared.unwrap_or(is), statement.at)?
+                    }
+                    (None, Some(kind)) => {
+                        let any =
+                            if kind.is_number() { Any::Num(Num::Const(0)) } else { Any::Bytes(Bytes::Literal(Box::default())) };
+                        self.set_variable(name, any, kind, statement.at)?
+                    }
+                    // Its type comes with the first value.
+                    (None, None) => Act::Block(Box::default()),
+                }
+            }
+            Do::If(condition, then, otherwise) => {
+                let condition = self.number(condition)?.0;
+                let then = self.acts(then);
+                let otherwise = otherwise.as_ref().map_or_else(Box::default, |block| self.acts(block));
+                Act::If(condition, then, otherwise)
+            }
+            Do::While(condition, body) => {
+                let condition = self.number(condition)?.0;
+                Act::While(condition, self.in_loop(body), Box::default())
+            }
+            Do::Unroll(count, body) => {
+                let (count, _) = self.number(count)?;
+                let Num::Const(times @ 1..=100) = count else {
+                    return Err(statement.at.error("unroll takes a number from 1 to 100 that is known before the script runs"));
+                };
+                let counter = self.hidden();
+                let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
+                let going = Num::Binary(Op::Less, Box::new([Num::Variable(counter), Num::Const(times)]));
+                Act::Block(Box::new([
+                    Act::Number(counter, Num::Const(0)),
+                    Act::While(going, self.in_loop(body), Box::new([step])),
+                ]))
+            }
+            Do::ForRange(name, from, to, body) => {
+                let ((from, kind), (to, _)) = (self.number(from)?, self.number(to)?);
+                let (counter, end) = (self.hidden(), self.hidden());
+                let set = self.set_variable(name, Any::Num(Num::Variable(counter)), kind, statement.at)?;
+                let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
+                let going = Num::Binary(Op::LessSigned, Box::new([Num::Variable(counter), Num::Variable(end)]));
+                let body = Act::Block(self.in_loop(body));
+                Act::Block(Box::new([
+                    Act::Number(counter, from),
+                    Act::Number(end, to),
+                    Act::While(going, Box::new([set, body]), Box::new([step])),
+                ]))
+            }
+            Do::ForMap(name, map, body) => {
+                let map = self.map(map);
+                let facts = self.facts[usize::from(map)].clone();
+                let key = match facts.keys {
+                    Some(keys) if keys.len() > 1 => Type::Tuple(keys),
+                    Some(keys) if keys.is_empty() => {
+                        return Err(statement
+                            .at
+                            .error("this map has no keys: only a map with keys (@name[key]) can be gone over"));
+                    }
+                    keys => keys.and_then(|keys| keys.into_iter().next()).unwrap_or(Type::U64),
+                };
+                let value = match facts.value {
+                    Some(Type::Aggregate(_)) | None => Type::I64,
+                    Some(value) => value,
+                };
+                let (variable, _) = self.variable(name, Type::Tuple(alloc::vec![key, value]), statement.at)?;
+                Act::ForMap(map, variable, self.in_loop(body))
+            }
+            Do::Return => Act::Return,
+            Do::Break if self.block.loops > 0 => Act::Break,
+            Do::Continue if self.block.loops > 0 => Act::Continue,
+            Do::Break => return Err(statement.at.error("break statement outside of a loop: take it away, or write return")),
+            Do::Continue => {
+                return Err(statement.at.error("continue statement outside of a loop: take it away, or write return"));
+            }
+        })
+    }
+
+    pub(super) fn in_loop(&mut self, body: &ast::Block) -> Box<[Act]> {
+        self.block.loops += 1;
+        let body = self.acts(body);
+        self.block.loops -= 1;
+        body
+    }
+
+    pub(super) fn assign(
+        &mut self,
+        target: &Target,
+        operator: Option<ast::Binary>,
+        value: &ast::Expr,
+        at: Span,
+    ) -> Result<Act, ScriptError> {
+        match (target, operator) {
+            (Target::Nothing, _) => self.effect(value),
+            (Target::Variable(name), None) => {
+                let (any, kind) = self.value(value)?;
+                self.set_variable(name, any, kind, at)
+            }
+            (Target::Map(name, keys), None) => {
+                if let ast::Kind::Call(function, arguments) = &value.kind
+                    && let Some((aggregate, num)) = self.aggregate(function, arguments, value.at)?
+                {
+                    let map = self.map(name);
+                    let key = self.key(map, keys, at)?;
+                    self.learn_value(map, Type::Aggregate(aggregate), at)?;
+                    return Ok(Act::Collect(map, key, aggregate, num));
+                }
+                let typed = self.value(value)?;
+                let (any, kind) = self.held(typed, value.at)?;
+                let map = self.map(name);
+                let key = self.key(map, keys, at)?;
+                self.learn_value(map, kind, at)?;
+                Ok(Act::Map(map, key, any))
+            }
+            // `target op= value` is `target = target op value`.
+            (target, Some(operator)) => {
+                let read = match target.clone() {
+                    Target::Variable(name) => ast::Kind::Variable(name),
+                    Target::Map(name, keys) => ast::Kind::Map(name, keys),
+                    Target::Nothing => return Err(at.error("_ has no value that could be changed")),
+                };
+                if let Target::Map(name, _) = target {
+                    // `@m += 1` may come before anything else is assigned to it.
+                    let map = self.map(name);
+                    self.facts[usize::from(map)].is_assigned = true;
+                }
+                let read = ast::Expr { at, kind: read };
+                let whole = ast::Expr { at, kind: ast::Kind::Binary(operator, Box::new(read), Box::new(value.clone())) };
+                self.assign(target, None, &whole, at)
+            }
+        }
+    }
+
+    pub fn set_variable(&mut self, name: &str, any: Any, kind: Type, at: Span) -> Result<Act, ScriptError> {
+        let (variable, _) = self.variable(name, kind, at)?;
+        Ok(match any {
+            Any::Num(num) => Act::Number(variable, num),
+            Any::Bytes(bytes) => Act::Bytes(variable, bytes),
+        })
+    }
+
+    /// A variable's place; it is made where there is none, with this type.
+    pub(super) fn variable(&mut self, name: &str, kind: Type, at: Span) -> Result<(u16, Type), ScriptError> {
+        let name = self.variable_name(name);
+        if let Some((place, is)) = self.block.variables.get(&name) {
+            let same = is.is_number() == kind.is_number() && (is.is_integer() == kind.is_integer() || !is.is_number())
+                || matches!((is, &kind), (Type::Int(..), Type::Pointer(_)) | (Type::Pointer(_), Type::Int(..)));
+            let same = same && matches!(is, Type::Text(_) | Type::Buffer) == matches!(kind, Type::Text(_) | Type::Buffer);
+            if !same {
+                return Err(at.error(format!(
+                    "Type mismatch for ${name}: trying to assign value of type '{}' when variable already contains a value of type '{}'",
+                    kind.name(),
+                    is.name()
+                )));
+            }
+            let (place, is) = (*place, is.clone());
+            // What holds a number beside a truth is no longer one.
+            if is == Type::TRUTH && kind != is {
+                self.block.variables.insert(name, (place, kind.clone()));
+            }
+            return Ok((place, is));
+        }
+        let place = self.hidden();
+        self.block.variables.insert(name, (place, kind.clone()));
+        Ok((place, kind))
+    }
+
+    /// A variable without a name.
+    pub fn hidden(&mut self) -> u16 {
+        self.block.count = self.block.count.saturating_add(1);
+        self.most_variables = self.most_variables.max(self.block.count);
+        self.block.count - 1
+    }
+
+    /// A variable's name inside a macro: its own, or the one that it was given.
+    pub fn variable_name(&self, name: &str) -> String {
+        match self.frames.last() {
+            Some(frame) => frame.variables.get(name).cloned().unwrap_or_else(|| format!("{name}#{}", frame.suffix)),
+            None => name.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Bytes are put together: strings, keys, tuples, stacks, paths.
+
+use super::program::{Any, Bytes, Key, PathPlaces};
+use super::run::{Runner, State};
+use super::show::part;
+use super::stored::Stored;
+use super::types::Type;
+
+/// As many folders as a path is followed through, and the longest name of one.
+pub(super) const DEEPEST_PATH: usize = 128;
+
+pub(super) const LONGEST_NAME: usize = 255;
+
+/// The longest stack.
+pub(super) const DEEPEST_STACK: usize = 127;
+
+/// As many bytes of strings and tuples as one hit may put together.
+pub(super) const MOST_SCRATCH: usize = 16 << 20;
+
+impl Runner<'_> {
+    /// Appends bytes to the scratch area.
+    pub(super) fn bytes(&mut self, bytes: &Bytes) {
+        let mark = self.state.scratch.len();
+        if mark > MOST_SCRATCH {
+            return self.fail("one hit put together more than 16 MiB of strings: the script was ended");
+        }
+        match bytes {
+            Bytes::Literal(literal) => self.state.scratch.extend_from_slice(literal),
+            Bytes::Variable(variable) => {
+                let State { variables, scratch, .. } = &mut *self.state;
+                if let Some(variable) = variables.get(usize::from(*variable)) {
+                    scratch.extend_from_slice(&variable.bytes);
+                }
+            }
+            Bytes::Comm => {
+                let comm = self.moment.comm();
+                let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+                self.state.scratch.extend_from_slice(&comm[..end]);
+            }
+            Bytes::Probe => self.state.scratch.extend_from_slice(self.probe.as_bytes()),
+            Bytes::Text { at, limit, capacity } => {
+                let at = self.num(at);
+                let limit = limit.as_ref().map_or(u64::from(*capacity), |limit| self.num(limit)).min((*capacity).into());
+                self.text(at, (limit as usize).saturating_sub(1));
+            }
+            Bytes::Raw { at, length } => {
+                let (at, length) = (self.num(at), self.num(length).min(65_536) as usize);
+                self.state.scratch.resize(mark + length, 0);
+                let State { scratch, .. } = &mut *self.state;
+                if !self.moment.read(at, &mut scratch[mark..]) {
+                    scratch[mark..].fill(0);
+                }
+            }
+            Bytes::Front(of, length) => {
+                let length = self.num(length) as usize;
+                self.bytes(of);
+                let end = self.state.scratch.len().min(mark.saturating_add(length));
+                self.state.scratch.truncate(end);
+            }
+            Bytes::Map(map, key) => {
+                self.key(key);
+                let State { maps, scratch, .. } = &mut *self.state;
+                let found = maps.get_mut(usize::from(*map)).and_then(|map| map.get(&scratch[mark..]));
+                scratch.truncate(mark);
+                if let Some(Stored::Bytes(bytes)) = found {
+                    scratch.extend_from_slice(bytes);
+                }
+            }
+            Bytes::Tuple(parts) => parts.iter().for_each(|part| self.encode(part)),
+            Bytes::Part { of, behind } => {
+                self.bytes(of);
+                let scratch = &mut self.state.scratch;
+                let whole = &scratch[mark..];
+                let rest = skip(whole, behind);
+                let at = mark + (whole.len() - rest.len());
+                let (value, behind) = part(&Type::Buffer, rest);
+                let (start, end) = (at + rest.len() - behind.len() - value.bytes().len(), scratch.len() - behind.len());
+                scratch.copy_within(start..end, mark);
+                scratch.truncate(mark + end - start);
+            }
+            Bytes::Choice(condition, both) => {
+                let chosen = if self.num(condition) != 0 { &both[0] } else { &both[1] };
+                self.bytes(chosen);
+            }
+            Bytes::Inet(of) => {
+                // As the guest has it in memory.
+                let number = self.num(of) as u32;
+                let bytes = if self.program.big_endian { number.to_be_bytes() } else { number.to_le_bytes() };
+                self.state.scratch.extend_from_slice(&bytes);
+            }
+            Bytes::Stack { user, limit, .. } => {
+                let mut frames = [0; DEEPEST_STACK];
+                let most = usize::from(*limit).min(DEEPEST_STACK);
+                let found = self.moment.stack(*user, &mut frames[..most]).min(most);
+                frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
+            }
+            Bytes::Error(of) => {
+                let number = self.num(of) as i64;
+                let text = super::facts::error_text(number.unsigned_abs());
+                match text {
+                    Some(text) => self.state.scratch.extend_from_slice(text.as_bytes()),
+                    None => super::show::put(&mut self.state.scratch, format_args!("Unknown error {number}")),
+                }
+            }
+            Bytes::Name { of, names } => {
+                let number = self.num(of);
+                let name = usize::try_from(number).ok().and_then(|number| names.get(number)).filter(|name| !name.is_empty());
+                match name {
+                    Some(name) => self.state.scratch.extend_from_slice(name.as_bytes()),
+                    None => super::show::put(&mut self.state.scratch, format_args!("{number}")),
+                }
+            }
+            Bytes::Path { start, places, limit } => {
+                let start = self.num(start);
+                self.path(start, places, *limit as usize);
+            }
+            Bytes::Piece { of, at, length, is_text } => {
+                let at = usize::try_from(self.num(at)).unwrap_or(usize::MAX);
+                self.bytes(of);
+                let whole = self.state.scratch.get(mark..).unwrap_or_default();
+                let rest = whole.get(at..).unwrap_or_default();
+                let piece = &rest[..rest.len().min(usize::try_from(*length).unwrap_or(usize::MAX))];
+                let piece = if *is_text { super::shape::text(piece) } else { piece };
+                let (from, length) = (mark + at.min(whole.len()), piece.len());
+                self.state.scratch.copy_within(from..from + length, mark);
+                self.state.scratch.truncate(mark + length);
+            }
+            Bytes::Join(both) => {
+                self.bytes(&both[0]);
+                self.bytes(&both[1]);
+            }
+            Bytes::Behind(acts, value) => {
+                self.acts(acts);
+                self.bytes(value);
+            }
+        }
+    }
+
+    /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the root on.
+    pub(super) fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
+        let (mark, word) = (self.state.scratch.len(), self.program.word);
+        let (mut mount, mut entry) =
+            (self.load(start.wrapping_add(places.mount), word), self.load(start.wrapping_add(places.entry), word));
+        // The names are put together from the last one on, and turned round at the end.
+        let mut ends = [(0_usize, 0_usize); DEEPEST_PATH];
+        let mut found = 0;
+        for _ in 0..2 * DEEPEST_PATH {
+            let parent = self.load(entry.wrapping_add(places.parent), word);
+            if entry == self.load(mount.wrapping_add(places.root), word) {
+                let whole = mount.wrapping_sub(places.inside);
+                let outer = self.load(whole.wrapping_add(places.mounted_in), word);
+                if outer == whole || outer == 0 {
+                    break;
+                }
+                entry = self.load(whole.wrapping_add(places.mounted_at), word);
+                mount = outer.wrapping_add(places.inside);
+                continue;
+            }
+            if parent == entry || parent == 0 || found == DEEPEST_PATH {
+                break;
+            }
+            let name = self.load(entry.wrapping_add(places.name), word);
+            let from = self.state.scratch.len();
+            self.state.scratch.push(b'/');
+            self.text(name, LONGEST_NAME);
+            ends[found] = (from, self.state.scratch.len());
+            found += 1;
+            entry = parent;
+        }
+        let written = self.state.scratch.len();
+        for (from, to) in ends[..found].iter().rev() {
+            self.state.scratch.extend_from_within(*from..*to);
+        }
+        if found == 0 {
+            self.state.scratch.push(b'/');
+        }
+        let length = (self.state.scratch.len() - written).min(limit);
+        self.state.scratch.copy_within(written..written + length, mark);
+        self.state.scratch.truncate(mark + length);
+    }
+
+    /// Appends a string of the guest's memory, without its 0.
+    pub(super) fn text(&mut self, at: u64, most: usize) {
+        let start = self.state.scratch.len();
+        let most = most.min(MOST_SCRATCH.saturating_sub(start));
+        let mut at = at;
+        let mut chunk = [0; 64];
+        while self.state.scratch.len() - start < most {
+            // No read crosses a boundary of 64 bytes, so none fails for a page that the string does not reach.
+            let length = (64 - (at % 64) as usize).min(most - (self.state.scratch.len() - start));
+            if !self.moment.read(at, &mut chunk[..length]) {
+                return;
+            }
+            let end = chunk[..length].iter().position(|byte| *byte == 0);
+            self.state.scratch.extend_from_slice(&chunk[..end.unwrap_or(length)]);
+            if end.is_some() {
+                return;
+            }
+            at = at.wrapping_add(length as u64);
+        }
+    }
+
+    /// A number; `None`: bytes, which now stand at the end of the scratch area.
+    pub(super) fn any(&mut self, any: &Any) -> Option<u64> {
+        match any {
+            Any::Num(num) => Some(self.num(num)),
+            Any::Bytes(bytes) => {
+                self.bytes(bytes);
+                None
+            }
+        }
+    }
+
+    /// Appends one part of a key or tuple.
+    pub(super) fn encode(&mut self, any: &Any) {
+        match any {
+            Any::Num(num) => {
+                let number = self.num(num);
+                self.state.scratch.extend_from_slice(&number.to_le_bytes());
+            }
+            Any::Bytes(bytes) => {
+                let at = self.state.scratch.len();
+                self.state.scratch.extend_from_slice(&[0; 4]);
+                self.bytes(bytes);
+                let length = (self.state.scratch.len() - at - 4) as u32;
+                self.state.scratch[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+    }
+
+    pub(super) fn key(&mut self, key: &Key) {
+        for part in key {
+            self.encode(part);
+        }
+    }
+}
+
+/// What is behind parts of these kinds.
+pub(super) fn skip<'a>(mut bytes: &'a [u8], behind: &[bool]) -> &'a [u8] {
+    for is_number in behind {
+        bytes = part(if *is_number { &Type::U64 } else { &Type::Buffer }, bytes).1;
+    }
+    bytes
+}

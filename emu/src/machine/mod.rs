@@ -313,3 +313,6 @@ pub(crate) const FROZEN_MOST: u64 = 20_000_000;
 pub(crate) fn slice() -> Ticks {
     ticks(5_000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ pub struct Clock {
 
 /// No instruction stands there, on any ISA: x86-64 has no such address, and the others have none that is odd.
 const NOWHERE: u64 = 1 << 63 | 1;
+/// Bytes of a branch that has a delay slot.
+const LONGEST_BRANCH: u64 = 4;
 /// A time so far away does not come.
 const FAR: Ticks = 1 << 62;
 
@@ -176,6 +178,16 @@ impl Clock {
         self.close(if into <= self.line.size() { self.line.size() - into } else { 0 });
     }
 
+    /// The block was left in the delay slot of the branch at this address, which is going to run again. It may begin with that slot, where
+    /// a page begins there: then what has been counted of the branch is taken back, too.
+    pub fn close_at_branch(&mut self, branch: u64) {
+        let slot_first = self.line.start().wrapping_sub(branch);
+        match self.line.size() {
+            size @ 1.. if (1..=LONGEST_BRANCH).contains(&slot_first) => self.close(size + slot_first),
+            _ => self.close_at(branch),
+        }
+    }
+
     /// The block ran to its end.
     pub fn close_whole(&mut self) {
         self.close(0);
@@ -310,6 +322,20 @@ mod tests {
         full.enter(0x9000, 50, Meaning::Saving { jump: 5 });
         full.close_at(0x9004);
         assert_eq!(full.time(), 8, "a stack that is full is found out in no time");
+    }
+
+    /// BY-4, KP-9: an exception in a delay slot is at the time of its branch, whether the slot begins a block or not.
+    #[test]
+    fn an_exception_in_a_delay_slot_is_at_the_time_of_its_branch() {
+        let left = |blocks: &[(u64, u64)]| {
+            let mut clock = clock();
+            for (start, size) in blocks {
+                clock.enter(*start, *size, Meaning::Guest);
+            }
+            clock.close_at_branch(0xffc);
+            clock.time()
+        };
+        assert_eq!((left(&[(0xff0, 20)]), left(&[(0xff0, 16), (0x1000, 4)])), (12, 12));
     }
 
     /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.

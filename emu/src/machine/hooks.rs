@@ -199,6 +199,8 @@ impl<L: Listener> Inner<L> {
         let mut resume = trap.resume;
         if exception.fetch || trap.kind == TrapKind::Step {
             self.view.clock.close_whole()
+        } else if exception.delayed {
+            self.view.clock.close_at_branch(resume)
         } else {
             self.view.clock.close_at(resume)
         };

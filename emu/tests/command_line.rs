@@ -223,6 +223,7 @@ fn symbols_and_images_are_listed() {
             "tiny/mipsel",
             "tiny/mips64",
             "tiny/mips64el",
+            "tiny/s390x",
             "debian/amd64",
             "debian/i386",
             "debian/arm64",

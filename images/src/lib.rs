@@ -109,6 +109,14 @@ static BUILTINS: &[Builtin] = &[
         command_line: "",
         demo: include_str!("../tiny/demo-mips64.events"),
     },
+    Builtin {
+        name: "tiny/s390x",
+        description: "the tiny kernel for z/Architecture: the same sources, PSWs that are exchanged, two address spaces, EXECUTE, SVC",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-s390x.elf"),
+        tools: ["s390x-linux-gnu-gcc", "s390x-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-s390x.events"),
+    },
 ];
 
 /// All of them, the default first.

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el]; by default all whose compiler is installed.
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el] [s390x]; by default all whose compiler is installed.
 # Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu,
-# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64).
+# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el] [s390x]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
@@ -18,6 +18,7 @@ if [ $# -eq 0 ]; then
     command -v mipsel-linux-gnu-gcc >/dev/null && set -- "$@" mipsel
     command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
     command -v mips64el-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64el
+    command -v s390x-linux-gnu-gcc >/dev/null && set -- "$@" s390x
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -36,6 +37,9 @@ ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13
 
 mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explicit-relocs"
 
+# As Linux, which has a chain of frames and packs them.
+z="-m64 -march=z10 -msoft-float -mbackchain -mpacked-stack -fno-section-anchors"
+
 for arch in "$@"; do
     prefix='' shared=mmio folder=$arch library=
     case $arch in
@@ -52,7 +56,8 @@ for arch in "$@"; do
     ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
     mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
     mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, mips, mipsel, mips64, mips64el)" >&2; exit 2 ;;
+    s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, mips, mipsel, mips64, mips64el, s390x)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;

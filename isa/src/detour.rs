@@ -42,6 +42,8 @@ impl Form {
 pub struct Detour {
     /// Linux 6.1 optimises on this ISA too.
     pub in_linux: bool,
+    /// What is in a register when code jumps by it is where an instruction begins. (On x86 there are jumps behind a prefix.)
+    pub instructions_are_whole: bool,
     /// Bytes of the jump.
     pub jump_length: u64,
     /// The instruction that does nothing, in front of the displaced ones.

@@ -196,7 +196,11 @@ pub fn region_by(
     applies: &dyn Fn(Rule) -> bool,
 ) -> Result<Region, Refusal> {
     let table = isa.detour.filter(|table| table.in_linux || policy == Policy::Best).ok_or(Rule::NoDetours.refusal())?;
-    let question = Question { isa, table, policy, address, applies };
+    let covers_one = table.instructions_are_whole && {
+        let insn = decode_at(isa, address, &mut |at, into: &mut [u8]| around.read(at, into));
+        insn.is_ok_and(|insn| insn.length() >= table.jump_length)
+    };
+    let question = Question { isa, table, policy, address, covers_one, applies };
     if applies(Rule::NoRoom) && function.end.saturating_sub(address) < table.jump_length {
         return Err(Rule::NoRoom.about("the next one begins", function.end));
     }
@@ -211,6 +215,8 @@ struct Question<'a> {
     table: &'static Detour,
     policy: Policy,
     address: u64,
+    /// One instruction is as long as the jump: no other one begins inside.
+    covers_one: bool,
     applies: &'a dyn Fn(Rule) -> bool,
 }
 
@@ -274,6 +280,7 @@ impl Question<'_> {
             let flow = (self.table.flow)(&insn, self.policy);
             seen.targets.extend(flow.target().map(|target| (insn.address, target)));
             let rule = match flow {
+                Flow::IndirectJump | Flow::IndirectBranch if self.covers_one => continue,
                 Flow::IndirectJump | Flow::IndirectBranch => Rule::IndirectJump,
                 Flow::Jump(target) if thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Branch(target) if self.policy == Policy::Linux61 && thunks.contains(&target) => Rule::IndirectJump,

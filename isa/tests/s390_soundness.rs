@@ -154,7 +154,7 @@ fn meaning(insn: &Insn) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcome {
+fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -> u64) -> Outcome {
     let mut outcome = Outcome { registers: [7, 3, 5], returns: Vec::new(), died: None };
     let (mut pc, mut work, mut stack) = (from, 0, Vec::new());
     for _ in 0..STEPS * 80 {
@@ -199,8 +199,8 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
                 stack.push(next);
                 target
             }
-            // The table holds places of this function.
-            Flow::IndirectJump => START + u64::from(registers[1] % 16) * 2,
+            // The table holds places of this function at which instructions begin.
+            Flow::IndirectJump => places[registers[1] as usize % places.len()],
             Flow::Return => match stack.pop() {
                 Some(to) => to,
                 None => break,
@@ -228,6 +228,7 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: 
     let whole = START..function.end;
     let steps = walk(&S390X, START, function.end, |at, into: &mut [u8]| around.read(at, into));
     let insns: Vec<Insn> = steps.map_while(Result::ok).collect();
+    let begins: Vec<u64> = insns.iter().map(|insn| insn.address).collect();
     insns.iter().find_map(|insn| {
         let address = insn.address;
         let mut around = function.text.clone();
@@ -252,8 +253,8 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: 
         let resumed = resumed.filter(|place| insns.iter().any(|insn| insn.address == *place)).chain([function.end]);
         let mut plain = function.text.clone();
         for from in resumed.collect::<Vec<_>>() {
-            let expected = execute(&mut plain, from, &|pc| pc);
-            let seen = execute(&mut probed, from, &back);
+            let expected = execute(&mut plain, from, &begins, &|pc| pc);
+            let seen = execute(&mut probed, from, &begins, &back);
             if expected != seen {
                 return Some(format!("jump at +{at:#x}, from {from:#x}: {expected:x?} became {seen:x?}"));
             }

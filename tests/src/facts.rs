@@ -15,6 +15,7 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Mipsel, "tiny/mipsel"),
     (Arch::Mips64, "tiny/mips64"),
     (Arch::Mips64el, "tiny/mips64el"),
+    (Arch::S390x, "tiny/s390x"),
 ];
 
 /// One ISA's row.
@@ -90,6 +91,17 @@ static MIPSEL: Facts = Facts {
 
 static MIPS: Facts = Facts { breakpoints: &[(&[0x00, 0x00, 0x00, 0x0d], 18, 0), (&[0x00, 0x00, 0x80, 0xcd], 18, 0)], ..MIPSEL };
 
+static S390X: Facts = Facts {
+    pc: "psw.addr",
+    // By how far the tables lead, to no segments, no segment, no page; or it may not be written.
+    memory_faults: &[0x3b, 0x10, 0x11, 0x04],
+    scratch: "r1",
+    // Linux's own, and another that is no instruction.
+    breakpoints: &[(&[0x00, 0x02], 1, 0), (&[0x00, 0x01], 1, 0)],
+    past_help: ("cannot be delivered", "0x800"),
+    return_pops: false,
+};
+
 /// The row of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
@@ -101,7 +113,8 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Ppc64le => &PPC64LE,
         Arch::Mips | Arch::Mips64 => &MIPS,
         Arch::Mipsel | Arch::Mips64el => &MIPSEL,
-        Arch::Ppc | Arch::Ppc64 | Arch::S390x => panic!("no built-in kernel for {} yet", arch.name()),
+        Arch::S390x => &S390X,
+        Arch::Ppc | Arch::Ppc64 => panic!("no built-in kernel for {} yet", arch.name()),
     }
 }
 

@@ -339,6 +339,12 @@ fn debian_armhf_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/armhf", "armv7l", 8, false);
 }
 
+/// BY-4, OP-7: z/Architecture, whose kernel loads all its page tables anew with every system call.
+#[test]
+fn debian_s390x_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
+}
+
 /// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on functions that run
 /// once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
@@ -368,6 +374,12 @@ fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &st
 #[test]
 fn debian_amd64_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/amd64", ["start_kernel", "setup_arch"], "pid_max: default");
+}
+
+/// That of a vmlinuz, which is entered where its file is, unpacked or not.
+#[test]
+fn debian_s390x_unpacks_itself_and_boots_the_same() {
+    unpacks_itself_and_boots_the_same("debian/s390x", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
 /// The 32-bit one.
@@ -431,7 +443,7 @@ fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
 /// DV-4: somebody types at the shell, on each kind of serial port.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {
-    for name in ["debian/amd64", "debian/arm64", "debian/armhf"] {
+    for name in ["debian/amd64", "debian/arm64", "debian/armhf", "debian/s390x"] {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         session.machine_mut().stop_at_console_text(Some("# "));
@@ -446,7 +458,7 @@ fn the_shell_on_the_console_does_what_is_typed() {
 /// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
 #[test]
 fn what_is_typed_before_the_guest_listens_waits() {
-    for name in ["debian/arm64", "debian/armhf"] {
+    for name in ["debian/arm64", "debian/armhf", "debian/s390x"] {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         let digits = "0123456789".repeat(12);

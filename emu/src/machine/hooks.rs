@@ -367,8 +367,14 @@ impl<L: Listener> Inner<L> {
         if new.is_empty() {
             return;
         }
+        let known = self.console.len();
         self.console.extend_from_slice(&new);
-        if self.console_watch.as_ref().is_some_and(|text| self.console.ends_with(text)) {
+        // What comes line by line goes on behind the text.
+        let is_there = |text: &Vec<u8>| {
+            let from = (known + 1).saturating_sub(text.len());
+            !text.is_empty() && self.console[from..].windows(text.len()).any(|part| part == text.as_slice())
+        };
+        if self.console_watch.as_ref().is_some_and(is_there) {
             self.console_watch = None;
             self.wish = Some(Wish::ConsoleText);
         }

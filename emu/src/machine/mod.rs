@@ -166,7 +166,7 @@ impl<L: Listener> Machine<L> {
         self.inner.board.console_input_ends();
     }
 
-    /// Makes runs end when the console's text ends with this.
+    /// Makes runs end when this comes on the console.
     pub fn stop_at_console_text(&mut self, text: Option<&str>) {
         self.inner.console_watch = text.map(|text| text.as_bytes().to_vec());
     }

@@ -16,6 +16,7 @@ pub const ALWAYS: u32 = 14;
 /// Within 32 MiB either way.
 pub static DETOUR: Detour = Detour {
     in_linux: true,
+    instructions_are_whole: false,
     jump_length: LENGTH as u64,
     lead: &NOP.to_le_bytes(),
     return_pad: &BX_LR.to_le_bytes(),

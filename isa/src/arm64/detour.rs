@@ -15,6 +15,7 @@ const RET: u32 = 0xd65f_03c0;
 /// Within 128 MiB either way.
 pub static DETOUR: Detour = Detour {
     in_linux: false,
+    instructions_are_whole: false,
     jump_length: LENGTH as u64,
     lead: &NOP.to_le_bytes(),
     return_pad: &RET.to_le_bytes(),

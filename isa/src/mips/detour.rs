@@ -42,6 +42,7 @@ pub static LITTLE_64: Detour = LITTLE;
 
 const LITTLE: Detour = Detour {
     in_linux: false,
+    instructions_are_whole: false,
     jump_length: 2 * LENGTH as u64,
     lead: &NOP.to_le_bytes(),
     return_pad: &RETURN_LITTLE,

@@ -37,6 +37,7 @@ pub static LITTLE_64: Detour = LITTLE;
 
 const LITTLE: Detour = Detour {
     in_linux: true,
+    instructions_are_whole: false,
     jump_length: LENGTH as u64,
     lead: &NOP.to_le_bytes(),
     return_pad: &BLR.to_le_bytes(),

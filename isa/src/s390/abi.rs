@@ -27,7 +27,8 @@ pub static ELF: Abi = Abi {
     stack_arguments: 160,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LINK),
-    link_slot: None,
+    // Linux packs its frames: the registers lie right below the chain.
+    link_slot: Some(136),
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[("cc", CC)],

@@ -19,6 +19,7 @@ const JUMP: [u8; 2] = [0xc0, 0xf4];
 /// Within 4 GiB either way.
 pub static DETOUR: Detour = Detour {
     in_linux: false,
+    instructions_are_whole: true,
     jump_length: LONGEST as u64,
     lead: &NOP,
     return_pad: &RETURN,

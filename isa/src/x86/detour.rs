@@ -16,6 +16,7 @@ const NOP: &[u8] = &[0x90];
 /// 64-bit: within 2 GiB either way.
 pub static BITS_64: Detour = Detour {
     in_linux: true,
+    instructions_are_whole: false,
     jump_length: JUMP_LENGTH as u64,
     lead: NOP,
     return_pad: &[0xff, 0x64, 0x24, 0xf8], // jmp *-8(%rsp)

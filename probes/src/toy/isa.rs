@@ -405,6 +405,7 @@ static DETOUR_DELAYED: Detour = Detour {
 
 const DETOURS: Detour = Detour {
     in_linux: true,
+    instructions_are_whole: false,
     jump_length: JUMP_LENGTH,
     lead: &[NOP],
     return_pad: &[],

@@ -1,12 +1,12 @@
 //! What Linux's images for z/Architecture look like: arch/s390's ftrace.h, jump_label.h, bug.h, asm-extable.h of 6.1.
 
-use super::{Form, IRQENTRY_TEXT, Looks, Marks};
+use super::{ENTRY_TEXT, Form, IRQENTRY_TEXT, Looks, Marks};
 use trapline_probes::guest::Site;
 
 /// A branch that is never taken at a function's start and at a jump label; `mc 0,0`.
 pub static MARKS: Marks = Marks {
     listed_areas: &[IRQENTRY_TEXT],
-    unlisted_areas: &[],
+    unlisted_areas: &[ENTRY_TEXT],
     form: Form::Relative,
     exception_row: 12,
     ftrace_adjustment: 0,

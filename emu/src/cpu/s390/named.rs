@@ -35,6 +35,7 @@ const SINGLE: &[(&str, usize, usize, u128)] = &[
 const OWN: &[Range<usize>] = &[
     760..764,   // the condition code, or what it follows from
     766..784,   // flags of arithmetic, and the second half of a result
+    789..790,   // the condition code that the mask of the PSW had when it was loaded
     800..824,   // what the condition code follows from
     832..840,   // the last exception
     848..864,   // program interruption and system call

@@ -15,7 +15,7 @@ const SEGMENT: u64 = 1 << SEGMENT_BITS;
 
 /// Kernels see memory in one piece, Linux one to one.
 pub fn start(kernel: &Kernel, physical: u64) -> u64 {
-    let text = kernel.segments.iter().find(|segment| segment.executable);
+    let text = kernel.segments.iter().find(|segment| segment.range().contains(&kernel.tables.text.start));
     physical.wrapping_add(text.map_or(0, |text| text.virtual_address.wrapping_sub(text.physical)))
 }
 

@@ -60,7 +60,7 @@ static void *look_up_unless_told(CPUArchState *env)
     return look_up(env);
 }
 
-#if defined(TARGET_X86_64) || defined(TARGET_ARM)
+#if defined(TARGET_X86_64) || defined(TARGET_ARM) || defined(TARGET_S390X)
 static void tell(CPUState *cpu, uint32_t number)
 {
     struct uc_struct *uc = cpu->uc;
@@ -209,6 +209,18 @@ static const struct instead INSTEAD[] = {
     { HELPER(book3s_msgsndp), ignore },
     { NULL },
 };
+#elif defined(TARGET_S390X)
+/* System calls, program interruptions that are known when the code is made, and what is left to us (loop.c). */
+static void except(CPUS390XState *env, uint32_t number)
+{
+    tell(env_cpu(env), number);
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(exception), except, true },
+    { NULL },
+};
 #else
 static const struct instead INSTEAD[] = {
     { HELPER(lookup_tb_ptr), look_up },
@@ -261,6 +273,8 @@ static void call_ours(TCGContext *s)
             if (*function == (uintptr_t)row->helper) {
                 *function = (uintptr_t)row->ours;
                 if (row->raises) {
+                    /* Behind the function stand its flags. */
+                    function[1] &= ~(TCGArg)TCG_CALL_NO_RETURN;
                     go_on(s, op);
                 }
                 break;

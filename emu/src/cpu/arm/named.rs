@@ -79,6 +79,10 @@ static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
     ("sctlr",      SCTLR),
 ];
 
+/// What tables in the long format have above the word that the registers' numbers of 32 bits show: the number of the address space, and the
+/// upper bits of where they lie.
+const UPPER: [(&str, usize); 2] = [("ttbr0_upper", TABLES_LOW + 4), ("ttbr1_upper", TABLES_HIGH + 4)];
+
 /// What the core keeps for itself: what it works out of other registers, and the last exception.
 const OWN: &[Range<usize>] = &[
     520..536,                // the condition flags, in pieces of which only some bits count
@@ -99,7 +103,8 @@ static WANTED: LazyLock<Vec<(String, u128)>> = LazyLock::new(|| {
     let plain = PLAIN.iter().map(|(name, _)| (name.to_string(), WORD));
     let vectors = (0..VECTORS).map(|number| (format!("d{number}"), DOUBLE));
     let coprocessor = COPROCESSOR.iter().map(|(name, _)| (name.to_string(), WORD));
-    low.chain(fast).chain(banked).chain(own).chain(plain).chain(vectors).chain(coprocessor).collect()
+    let upper = UPPER.iter().map(|(name, _)| (name.to_string(), WORD));
+    low.chain(fast).chain(banked).chain(own).chain(plain).chain(vectors).chain(coprocessor).chain(upper).collect()
 });
 
 fn numbers(values: &Values) -> Result<Vec<u128>, String> {
@@ -151,7 +156,8 @@ fn all(handle: &Handle, banks: Vec<u64>, status: u64, pc: u64) -> Vec<u128> {
     let plain = PLAIN.iter().map(|(_, register)| handle.read(*register));
     let vectors = (0..VECTORS).map(|number| handle.double(number));
     let coprocessor = COPROCESSOR.iter().map(|(_, register)| handle.coprocessor(*register));
-    banks.into_iter().chain([status, pc]).chain(plain).chain(vectors).chain(coprocessor).map(u128::from).collect()
+    let upper = UPPER.iter().map(|(_, at)| handle.live32(*at).into());
+    banks.into_iter().chain([status, pc]).chain(plain).chain(vectors).chain(coprocessor).chain(upper).map(u128::from).collect()
 }
 
 fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
@@ -161,6 +167,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     reset.restore(cpu.handle());
     let (low, fast, banked) = (take(13), take(HIGH.len()), take(MODES.len() * BANKED.len()));
     let (own, plain, vectors, coprocessor) = (take(2), take(PLAIN.len()), take(VECTORS.into()), take(COPROCESSOR.len()));
+    let upper = take(UPPER.len());
     let [status, pc] = own[..] else { return Err("the register `pc` is missing".into()) };
     for ((_, mode), banked) in MODES.iter().zip(banked.chunks(BANKED.len())) {
         cpu.write(RegisterARM::CPSR, status & !CPSR_MODE | mode);
@@ -183,7 +190,35 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     for ((_, register), value) in COPROCESSOR.iter().zip(coprocessor) {
         cpu.set_coprocessor(*register, value);
     }
+    // Behind these, for a write of the lower word clears the upper one.
+    for ((_, at), value) in UPPER.iter().zip(upper) {
+        cpu.set_live32(*at, value as u32);
+    }
     cpu.set_pc(pc);
     trap::park(cpu);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Config, Machine};
+
+    /// BY-4: the number of an address space stands above a word of the registers of tables in the long format.
+    #[test]
+    fn registers_of_tables_in_the_long_format_are_saved_whole() {
+        let builtin = trapline_images::find("tiny/arm").expect("it is built in");
+        let kernel = crate::boot::Kernel::from_bytes(builtin.bytes).expect("a kernel");
+        let config = Config { cpu: Some("cortex-a15".into()), ..Config::default() };
+        let mut machine = Machine::new(&kernel, &config, |_| ()).expect("a machine");
+        let upper = |machine: &mut Machine<()>| machine.look(|view| UPPER.map(|(_, at)| view.trap.handle().live32(at)));
+        let put = |machine: &mut Machine<()>, values: [u32; 2]| {
+            machine.look(|view| UPPER.iter().zip(values).for_each(|((_, at), value)| view.trap.set_live32(*at, value)));
+        };
+        put(&mut machine, [0x0012_0000, 0x00ff_0001]);
+        let snapshot = machine.snapshot().expect("everything has a name");
+        put(&mut machine, [0, 0]);
+        machine.restore(&snapshot).expect("it fits");
+        assert_eq!(upper(&mut machine), [0x0012_0000, 0x00ff_0001]);
+    }
 }

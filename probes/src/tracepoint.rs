@@ -38,6 +38,10 @@ pub struct Tracepoint {
     pub sites: Vec<(u64, u64)>,
     /// What that code calls for it, and calls first.
     pub calls: Vec<u64>,
+    /// Functions that it may call before that, for all that they do is to read a register.
+    pub harmless: Vec<u64>,
+    /// It may go through the list of its functions itself, where no call is patched in.
+    pub may_loop: bool,
     /// Where the address of the list of its functions lies.
     pub functions: u64,
     /// The function that writes its record.
@@ -316,7 +320,12 @@ impl Engine {
                 seen.push(insn.address);
                 match insn.flow {
                     Goes::Next => {}
+                    Goes::Call(to) if facts.harmless.contains(&to) => {}
                     Goes::Call(to) if facts.calls.contains(&to) => {
+                        calls.push(insn.next());
+                        break;
+                    }
+                    Goes::IndirectCall if facts.may_loop => {
                         calls.push(insn.next());
                         break;
                     }

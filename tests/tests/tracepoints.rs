@@ -76,7 +76,7 @@ fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
         let found = counts(&printed);
         let (least, expected): (usize, &[&str]) = match name {
             "debian/amd64" => (50, &["sched:sched_switch", "sched:sched_wakeup", "irq:softirq_entry", "signal:signal_generate"]),
-            _ => (15, &["sched:sched_process_fork", "irq:irq_handler_entry", "kmem:mm_page_alloc"]),
+            _ => (30, &["sched:sched_switch", "sched:sched_wakeup", "irq:irq_handler_entry", "kmem:mm_page_alloc"]),
         };
         for event in ["sched:sched_process_exec", "timer:hrtimer_start"].iter().chain(expected) {
             assert!(found.get(&format!("tracepoint:{event}")).is_some_and(|count| *count > 0), "{name}: {event}:\n{printed}");

@@ -12,6 +12,8 @@ use trapline_probes::tracepoint::Tracepoint;
 const ITERATOR: &str = "__traceiter_";
 /// What stands for a call of it, where those are patched.
 const STATIC_CALL: &str = "__SCT__tp_func_";
+/// Functions that code at a site calls first to know its CPU: a kernel has one for each file that was compiled.
+const HARMLESS: &[&str] = &["__kern_my_cpu_offset"];
 const WRITER: &str = "trace_event_raw_event_";
 /// The longest name of a subsystem.
 const MOST_LETTERS: usize = 64;
@@ -78,6 +80,9 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
     for label in kernel.tables.jump_labels.iter().filter(|label| kernel.tables.text.contains(&label.code)) {
         sites.entry(label.key).or_default().push((label.code, label.target));
     }
+    let is_harmless = |name: &str| HARMLESS.contains(&name.split('.').next().unwrap_or(name));
+    let harmless = kernel.symbols.places().iter().filter(|entry| is_harmless(&entry.name)).map(|entry| entry.address);
+    let harmless: Vec<u64> = harmless.collect();
     let mut events = BTreeMap::new();
     for (at, value) in words(kernel, layout.word) {
         let Some((group, class, writes)) = classes.get(&value) else { continue };
@@ -95,6 +100,8 @@ fn find(kernel: &Kernel, btf: &Btf<'_>) -> Option<Vec<Arc<Tracepoint>>> {
             class: (*class).into(),
             sites,
             calls: [ITERATOR, STATIC_CALL].iter().filter_map(|prefix| function(&format!("{prefix}{name}"))).collect(),
+            harmless: harmless.clone(),
+            may_loop: function(&format!("{STATIC_CALL}{name}")).is_none(),
             functions,
             writes: *writes,
             reserve,

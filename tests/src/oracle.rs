@@ -49,7 +49,7 @@ pub const ORACLES: &[Oracle] = &[
         name: "6.1.0-50-powerpc64le",
         image: "6.1.0-50-powerpc64le/vmlinux-6.1.0-50-powerpc64le",
         busybox: "busybox/busybox-ppc64el",
-        stock: None,
+        stock: Some("debian/ppc64el"),
     },
     Oracle {
         name: "6.1.0-50-s390x",

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use trapline::arches;
 use trapline::boot::{Kernel, initramfs};
 use trapline::booted::Recipe;
 use trapline::machine::Config;
@@ -32,7 +33,7 @@ pub fn at_shell(name: &str) -> Option<AtShell> {
 
 /// A kernel with the text that it has at its shell; one whose CPUs cannot be saved boots each time.
 pub fn live(stock: &Stock, kernel: &Kernel, file: &Path, busybox: &Path) -> Kernel {
-    let (image, config) = (read(file), config(stock, busybox));
+    let (image, config) = (read(file), config(stock, kernel, busybox));
     let live = Recipe { kernel, image: &image, config: &config }.live(|_| ());
     live.unwrap_or_else(|why| panic!("{}: {why}", file.display())).kernel
 }
@@ -41,10 +42,12 @@ fn read(file: &Path) -> Vec<u8> {
     fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-fn config(stock: &Stock, busybox: &Path) -> Config {
+fn config(stock: &Stock, kernel: &Kernel, busybox: &Path) -> Config {
     let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
     let command_line = stock.command_line.into();
-    Config { command_line, initrd: Some(initrd), ram: Some(RAM), record_events: true, ..Config::default() }
+    let machine = arches::of(kernel.arch).machine().unwrap_or_else(|error| panic!("{}: {error}", stock.name));
+    let ram = Some(RAM.max(machine.stock.least_ram));
+    Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() }
 }
 
 impl AtShell {
@@ -52,7 +55,7 @@ impl AtShell {
     pub fn of(stock: &Stock, file: &Path, busybox: &Path) -> AtShell {
         let image = read(file);
         let kernel = Kernel::from_bytes(&image).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let config = config(stock, busybox);
+        let config = config(stock, &kernel, busybox);
         let booted = Recipe { kernel: &kernel, image: &image, config: &config }.booted(|_| ());
         let snapshot = booted.unwrap_or_else(|why| panic!("{}: {why}", file.display())).snapshot;
         AtShell { kernel, config, snapshot }

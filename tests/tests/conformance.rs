@@ -150,8 +150,11 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         };
         let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows);
         found.add(name, &rows, &differences, same);
-        // Where the guest has made the same of its text, the same is decided.
-        assert!(rows.iter().zip(&differences).all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
+        // Where the guest has made the same of its text, the same is decided; but Linux does not say so where it died of its answer, and tells
+        // places behind the text apart by what its own files are made of.
+        let is_decided = |row: &&Row| row.result != "crash" && row.symbol != "-";
+        let decided = rows.iter().zip(&differences).filter(|(row, _)| is_decided(row));
+        assert!(decided.into_iter().all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
         let share = share(&differences);
         assert!(share >= LEAST, "{name}: {share:.2} % of the rows agree");
         let mut guest = StillGuest::booted(&live);

@@ -160,3 +160,8 @@ fn debian_arm64_does_what_it_did() {
 fn debian_armhf_does_what_it_did() {
     stock_kernel_does_what_it_did("debian/armhf");
 }
+
+#[test]
+fn debian_ppc64el_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/ppc64el");
+}

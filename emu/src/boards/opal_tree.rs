@@ -8,6 +8,9 @@ use crate::devices::decrementer;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
+/// In milliseconds of guest time.
+const HEARTBEAT_MS: u32 = 100;
+
 /// A board as it is to be told to a kernel.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
@@ -116,6 +119,8 @@ impl Tree<'_> {
         fdt.property_u64("opal-base-address", self.firmware.start)?;
         fdt.property_u64("opal-entry-address", self.firmware.start)?;
         fdt.property_u64("opal-runtime-size", self.firmware.end - self.firmware.start)?;
+        // So often the kernel asks what has happened; without it never, for no interrupt tells.
+        fdt.property_u32("ibm,heartbeat-ms", HEARTBEAT_MS)?;
         let consoles = fdt.begin_node("consoles")?;
         fdt.property_u32("#address-cells", 1)?;
         fdt.property_u32("#size-cells", 0)?;

@@ -129,6 +129,8 @@ mod call {
 
 /// The kernel gives its own addresses; untranslated they are physical ones but for the highest bits.
 const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
+/// Of the firmware's events: something was typed.
+const CONSOLE_INPUT: u64 = 0x10;
 /// A CPU that has been started.
 const STARTED: u8 = 3;
 /// As much as is taken from the console's reader or writer at once.
@@ -177,9 +179,10 @@ impl PowerNv {
             call::CONSOLE_READ => {
                 let most = words::get(memory, second)?.min(CONSOLE_BYTES);
                 let mut text = Vec::new();
-                while (text.len() as u64) < most
-                    && let Some(byte) = self.typed.take(at.now)
-                {
+                // The firmware has a buffer: what is on the line has come by the time that the kernel asks.
+                while (text.len() as u64) < most {
+                    let earliest = self.typed.next().filter(|_| self.typed.waiting() > 0);
+                    let Some(byte) = self.typed.take(earliest.unwrap_or(0).max(at.now)) else { break };
                     text.push(byte);
                 }
                 memory.write(third & PHYSICAL, &text)?;
@@ -191,8 +194,10 @@ impl PowerNv {
                 SUCCESS
             }
             call::POLL_EVENTS => {
+                // The kernel asks for what was typed only if it is told that there is something.
+                let is_typed = self.typed.next().is_some_and(|earliest| earliest <= at.now);
                 if first != 0 {
-                    words::put(memory, first, 0)?;
+                    words::put(memory, first, if is_typed { CONSOLE_INPUT } else { 0 })?;
                 }
                 SUCCESS
             }
@@ -332,5 +337,33 @@ impl Board for PowerNv {
         }
         *self = devices;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unicorn::ram::{Physical, Ram};
+
+    /// BY-4: what is typed is an event until it has been read.
+    #[test]
+    fn what_is_typed_is_told_and_read() {
+        let ram = Ram::at(0, 2 << 20, ByteOrder::Big).expect("memory");
+        let mut board = PowerNv::default();
+        let call = |board: &mut PowerNv, now, number, arguments: [u64; 3]| {
+            let arguments = [&[number][..], &arguments].concat();
+            let mut memory = Physical { ram: &ram };
+            let done = board.firmware_call(At { cpu: 0, now }, FirmwareCall { arguments: &arguments, memory: &mut memory });
+            assert_eq!(done, [0]);
+            words::get(&mut memory, 0x1000).expect("memory")
+        };
+        assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), 0, "nobody types");
+        board.console_input(b"ls");
+        assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), CONSOLE_INPUT);
+        words::put(&mut Physical { ram: &ram }, 0x1000, 16).expect("memory");
+        assert_eq!(call(&mut board, 0, call::CONSOLE_READ, [0, 0x1000, 0x2000]), 2);
+        let mut read = [0; 2];
+        assert!(ram.read(0x2000, &mut read));
+        assert_eq!((&read, call(&mut board, 1 << 40, call::POLL_EVENTS, [0x1000, 0, 0])), (b"ls", 0));
     }
 }

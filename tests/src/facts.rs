@@ -28,6 +28,8 @@ pub struct Facts {
     pub scratch: &'static str,
     /// Breakpoints of a guest's own: the bytes, the exception, how far behind them the pc is.
     pub breakpoints: &'static [(&'static [u8], u32, u64)],
+    /// What such an exception carries beside its number.
+    pub breakpoint_detail: Option<u32>,
     /// In the words about a guest that can take no exception any more, and where it then stands.
     pub past_help: (&'static str, &'static str),
     /// A return takes the return address off the stack.
@@ -39,6 +41,7 @@ static X86: Facts = Facts {
     memory_faults: &[14],
     scratch: "cx",
     breakpoints: &[(&[0xcc], 3, 1), (&[0xcd, 0x03], 3, 2)],
+    breakpoint_detail: None,
     past_help: ("could not be delivered", "triple_fault"),
     return_pops: true,
 };
@@ -49,6 +52,7 @@ static ARM64: Facts = Facts {
     scratch: "x9",
     // brk #0 and the very instruction that is ours.
     breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
+    breakpoint_detail: None,
     // Its vectors are at 0, where there is nothing.
     past_help: ("no time passes", "0x200"),
     return_pops: false,
@@ -73,6 +77,7 @@ static PPC64LE: Facts = Facts {
     scratch: "gpr11",
     // trap, and twi 31, r0, 0 of Linux's BUG.
     breakpoints: &[(&[0x08, 0x00, 0xe0, 0x7f], 6, 0), (&[0x00, 0x00, 0xe0, 0x0f], 6, 0)],
+    breakpoint_detail: Some(0x40),
     // Its vectors are in no page any more.
     past_help: ("no time passes", "0xc000000000004400"),
     return_pops: false,
@@ -84,6 +89,7 @@ static MIPSEL: Facts = Facts {
     scratch: "t0",
     // break 0, and the very instruction that is ours.
     breakpoints: &[(&[0x0d, 0x00, 0x00, 0x00], 18, 0), (&[0xcd, 0x80, 0x00, 0x00], 18, 0)],
+    breakpoint_detail: None,
     // Its vectors hold an instruction that no CPU has.
     past_help: ("no time passes", "no_vectors"),
     return_pops: false,
@@ -98,6 +104,7 @@ static S390X: Facts = Facts {
     scratch: "r1",
     // Linux's own, and another that is no instruction.
     breakpoints: &[(&[0x00, 0x02], 1, 0), (&[0x00, 0x01], 1, 0)],
+    breakpoint_detail: None,
     past_help: ("cannot be delivered", "0x800"),
     return_pops: false,
 };

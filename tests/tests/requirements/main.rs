@@ -514,7 +514,8 @@ fn the_guests_own_breakpoints_are_delivered_to_the_guest() {
             let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1, ..Before::default() };
             let after = Lab::new(*arch).run(&case, How::InPlace).expect("nothing is registered");
             let first = after.happened.first().map(|event| (event.what, event.pc - place(*arch), event.time));
-            assert_eq!(first, Some((What::Exception(*vector, None), *behind, *behind)), "{name}: {bytes:02x?}");
+            let delivered = What::Exception(*vector, facts(*arch).breakpoint_detail);
+            assert_eq!(first, Some((delivered, *behind, *behind)), "{name}: {bytes:02x?}");
         }
     }
 }

@@ -15,6 +15,8 @@ use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_images::tally;
 use trapline_isa::arch::Arch;
+use trapline_isa::function;
+use trapline_probes::guest::Site;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{Run, assert_same};
 
@@ -179,4 +181,30 @@ fn every_arm64_kernel_boots_and_is_the_same_under_probes() {
 #[test]
 fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused() {
     every_release_of(Arch::Arm, 0, 1);
+}
+
+/// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`, and compilers make few
+/// others. The rule for finding the table by its rows holds for each flavour's.
+#[test]
+fn the_traps_of_bugs_are_known_on_every_x86_kernel() {
+    const TRAP: &[u8] = &[0x0f, 0x0b];
+    for release in releases() {
+        let bytes = fs::read(&release.file).expect("the kernel's file");
+        let Ok(kernel) = Kernel::from_bytes(&bytes) else { continue };
+        if !matches!(kernel.arch, Arch::I386 | Arch::X86_64) {
+            continue;
+        }
+        let (mut all, mut known) = (0, 0);
+        for symbol in kernel.symbols.extents(kernel.tables.text.clone()).iter().step_by(STRIDE) {
+            let end = symbol.start + symbol.size;
+            let walk = function::walk(kernel.arch.isa(), symbol.start, end, |at, into: &mut [u8]| kernel.read(at, into));
+            for insn in walk.map_while(Result::ok).filter(|insn| insn.bytes() == TRAP) {
+                all += 1;
+                known += u32::from(kernel.tables.sites.get(&insn.address) == Some(&Site::Bug));
+            }
+        }
+        println!("{}: {known} of {all} traps are known", release.name);
+        tally::runs_on(&release.name);
+        assert!(all > 100 && known * 100 >= all * 98, "{}: {known} of {all} traps are known", release.name);
+    }
 }

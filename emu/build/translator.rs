@@ -11,6 +11,8 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// What that includes, the last for one family.
+const JUMPS: &str = "src/unicorn/translator/jumps.h";
+const WALK: &str = "src/unicorn/translator/walk.h";
 const CALLS: &str = "src/unicorn/translator/calls.h";
 const FOR_MIPS: &str = "src/unicorn/translator/mips.h";
 
@@ -53,7 +55,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         _ => "i386",
     };
     let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
-    for source in [LOOP, CALLS, FOR_MIPS] {
+    for source in [LOOP, JUMPS, WALK, CALLS, FOR_MIPS] {
         made_of += &fs::read_to_string(root.join(source))?;
     }
     for variable in ["CC", "CFLAGS"] {

@@ -192,6 +192,8 @@ pub struct Core<E: Events> {
     engine: Box<Engine>,
     stores: *mut Stores,
     line: Line,
+    /// Translated code's own; `callbacks` says where it is.
+    _found: Box<[u64]>,
     _ram: Ram,
 }
 
@@ -209,6 +211,7 @@ struct Shared {
     answers: extern "C" fn(*mut c_void, u32) -> bool,
     register_in: extern "C" fn(*mut c_void, u32, *mut u64) -> bool,
     register_out: extern "C" fn(*mut c_void, u32, u64) -> bool,
+    found: *mut u64,
     handle: Handle,
     /// The physical address behind RAM.
     high: u64,
@@ -294,9 +297,19 @@ impl<E: Events> Core<E> {
     fn wrap(engine: Engine, ram: &Ram) -> Core<E> {
         let engine = Box::new(engine);
         let handle = Handle { engine: NonNull::from(&*engine) };
-        let shared = Shared { always_wants, answers, register_in, register_out, handle, high: ram.end(), events: None };
+        let mut found = vec![0; handle.kind().library.layout.found_bytes.div_ceil(size_of::<u64>())].into_boxed_slice();
+        let shared = Shared {
+            always_wants,
+            answers,
+            register_in,
+            register_out,
+            found: found.as_mut_ptr(),
+            handle,
+            high: ram.end(),
+            events: None,
+        };
         let callbacks = Box::new(Callbacks { shared, events: null_mut() });
-        Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _ram: ram.clone() }
+        Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _found: found, _ram: ram.clone() }
     }
 
     /// # Safety
@@ -360,6 +373,12 @@ impl<E: Events> Core<E> {
     pub(super) fn stores_quickly(&self, address: u64) -> bool {
         // SAFETY: between runs, and as long as the engine lives.
         unsafe { (*self.stores).quick(address) }
+    }
+
+    /// See [`Stores::both_fills`].
+    pub(crate) fn both_fills(&self, address: u64, access: i32, mode: i32) -> [Option<[u64; 5]>; 2] {
+        // SAFETY: as in `stores_quickly`; the core has the modes that its layout counts.
+        unsafe { (*self.stores).both_fills(self.engine.cpu, address, access, mode) }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
 use super::witness::{Witness, unfit};
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 /// What `loop.c` tells of a kind of core. The first four are distances in bytes.
@@ -21,6 +21,10 @@ pub(super) struct Layout {
     pub(super) beside_bytes: unsafe extern "C" fn(cpu: *mut c_void) -> usize,
     pub(super) save_beside: unsafe extern "C" fn(cpu: *mut c_void, to: *mut u8),
     pub(super) load_beside: unsafe extern "C" fn(cpu: *mut c_void, from: *const u8),
+    /// What translated code remembers of the blocks that it has found (`translator/jumps.h`).
+    pub(super) found_bytes: usize,
+    /// Fills in the translation of an address, if that is simple (`translator/walk.h`).
+    pub(super) walk: unsafe extern "C" fn(cpu: *mut c_void, address: u64, access: c_int, mode: c_int) -> bool,
 }
 
 #[repr(C)]

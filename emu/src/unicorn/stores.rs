@@ -63,6 +63,9 @@ impl Layout {
 /// (cpu, address, size, access, mode, whether it may fail, the place in translated code): false if it failed.
 type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, bool, usize) -> bool;
 
+/// The same of simple ones alone, which always return (`translator/walk.h`).
+type Walk = unsafe extern "C" fn(*mut c_void, u64, c_int, c_int) -> bool;
+
 // Accesses for which a translation is asked (0: a load), and the words of an entry that say whether it serves them.
 const STORE: usize = 1;
 const FETCH: usize = 2;
@@ -90,6 +93,7 @@ pub(super) struct Stores {
     /// The CPU's state.
     state: usize,
     layout: &'static Layout,
+    walk: Walk,
     library: Fill,
     modes: *const Mode,
     ram: Ram,
@@ -118,6 +122,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         cpu: null_mut(),
         state: cpu.state,
         layout,
+        walk: handle.kind().library.layout.walk,
         // SAFETY: found by its change when the library was asked for another function of this type.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
         modes: modes as *const Mode,
@@ -179,7 +184,8 @@ unsafe extern "C-unwind" fn fill(
     unsafe {
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
-        let filled = ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
+        let filled = ((*stores).walk)(cpu, address, access, mode)
+            || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
             (*stores).filled(address, access as usize, mode as usize);
         }
@@ -276,6 +282,22 @@ impl Stores {
         (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(PAGE - 1))
     }
 
+    /// The words of the translation that the quick walk makes for an access, and of the library's, as far as they make one.
+    ///
+    /// # Safety
+    /// `cpu` is this engine's, and `mode` one of its modes.
+    #[cfg(test)]
+    pub(super) unsafe fn both_fills(&self, cpu: *mut c_void, address: u64, access: i32, mode: i32) -> [Option<[u64; 5]>; 2] {
+        // SAFETY: between runs; a function that may fail returns in any case.
+        let fills: [&dyn Fn() -> bool; 2] =
+            unsafe { [&|| (self.walk)(cpu, address, access, mode), &|| (self.library)(cpu, address, 0, access, mode, true, 0)] };
+        fills.map(|fill| {
+            // SAFETY: the caller's.
+            let entry = unsafe { self.entry(address, mode as usize) };
+            fill().then(|| [entry.get(0), entry.get(STORE), entry.get(FETCH), entry.physical(), entry.to_host()])
+        })
+    }
+
     fn guard(&self, physical: u64, len: usize) {
         if let Some(host) = self.ram.pointer(physical, len) {
             // SAFETY: compares the addresses with those in the translations, and changes these alone.
@@ -324,6 +346,13 @@ impl Entry {
         let words_end = (3 * self.layout.address_bytes).next_multiple_of(8);
         // SAFETY: it stands behind the three words, at the next multiple of its size.
         unsafe { self.at.add(words_end).cast::<u64>().read() }
+    }
+
+    #[cfg(test)]
+    fn to_host(&self) -> u64 {
+        let words_end = (3 * self.layout.address_bytes).next_multiple_of(8);
+        // SAFETY: it stands behind the physical address.
+        unsafe { self.at.add(words_end + 8).cast::<u64>().read() }
     }
 
     /// What stands in a word when the access is not allowed.

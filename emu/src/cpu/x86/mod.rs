@@ -12,6 +12,9 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
+#[cfg(test)]
+mod jumps_and_walks;
+
 use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use trapline_isa::arch::Arch;

@@ -14,7 +14,6 @@
 #include "tcg/tcg-op.h"
 #include "exec/exec-all.h"
 #include "exec/helper-proto.h"
-#include "exec/tb-hash.h"
 #ifdef TARGET_ARM
 #include "internals.h"
 #endif
@@ -30,35 +29,6 @@ struct instead {
     void *ours;
     bool raises;
 };
-
-/* The next block's code, or the way out of all code. */
-static void *look_up(CPUArchState *env)
-{
-    CPUState *cpu = env_cpu(env);
-    const TranslationBlock *tb;
-    target_ulong pc, cs_base;
-    uint32_t flags;
-
-    cpu_get_tb_cpu_state(env, &pc, &cs_base, &flags);
-    tb = cpu->tb_jmp_cache[tb_jmp_cache_hash_func(cpu->uc, pc)];
-    /* Its code is such as the library's loop asks for without being told otherwise. */
-    if (likely(tb && tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags
-               && (tb->cflags & (CF_HASH_MASK & ~CF_CLUSTER_MASK | CF_INVALID)) == 0)) {
-        return tb->tc.ptr;
-    }
-    return HELPER(lookup_tb_ptr)(env);
-}
-
-/* The same behind a callback that may have ended the run. */
-static void *look_up_unless_told(CPUArchState *env)
-{
-    CPUState *cpu = env_cpu(env);
-
-    if (unlikely((int32_t)cpu_neg(cpu)->icount_decr.u32 < 0)) {
-        return cpu->uc->tcg_ctx->code_gen_epilogue;
-    }
-    return look_up(env);
-}
 
 #if defined(TARGET_X86_64) || defined(TARGET_ARM) || defined(TARGET_S390X)
 static void tell(CPUState *cpu, uint32_t number)
@@ -228,18 +198,6 @@ static const struct instead INSTEAD[] = {
 };
 #endif
 
-/* Moves the operations behind `last`, to the end, to behind `op`. */
-static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
-{
-    TCGOp *next;
-
-    while ((next = QTAILQ_NEXT(last, link)) != NULL) {
-        QTAILQ_REMOVE(&s->ops, next, link);
-        QTAILQ_INSERT_AFTER(&s->ops, op, next, link);
-        op = next;
-    }
-}
-
 /* To where the CPU is now. */
 static void go_on(TCGContext *s, TCGOp *op)
 {
@@ -259,7 +217,7 @@ static void go_on(TCGContext *s, TCGOp *op)
     }
 }
 
-static void call_ours(TCGContext *s)
+static void call_ours(TCGContext *s, struct trapline_machine *machine, uint64_t cs_base)
 {
     TCGOp *op, *next;
 
@@ -276,6 +234,8 @@ static void call_ours(TCGContext *s)
                     /* Behind the function stand its flags. */
                     function[1] &= ~(TCGArg)TCG_CALL_NO_RETURN;
                     go_on(s, op);
+                } else if (row->ours == (void *)look_up) {
+                    remember(s, machine, op, cs_base);
                 }
                 break;
             }

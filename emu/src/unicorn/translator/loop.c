@@ -38,31 +38,27 @@ struct trapline_machine {
        machine's to answer for. */
     bool (*register_in)(struct trapline_machine *machine, uint32_t number, uint64_t *value);
     bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
+    /* Zeroes in the beginning, and nobody else's. */
+    struct found *found;
 };
 
-#include "calls.h"
-
-/* The three words take the place of three of the CPU's that count instructions and seed random numbers, which this library never does. */
-#define START offsetof(CPUState, icount_budget)
-#define COUNT offsetof(CPUState, icount_extra)
-#define SIZE offsetof(CPUState, random_seed)
-QEMU_BUILD_BUG_ON(COUNT != START + 8 || SIZE != START + 16);
+/*
+ * The three words lie where a CPU keeps its way out of all code, which this library keeps elsewhere. There they lie well: some processors take
+ * a store at one distance from the register in which translated code has its CPU for a store at another distance, if the two differ by a
+ * multiple of 1,024 bytes, and let a load from there wait for it. These words are stored in every block; so nothing that a guest's program
+ * loads in every block may lie at such a distance.
+ */
+#define START (offsetof(CPUState, jmp_env) + 136)
+#define COUNT (START + 8)
+#define SIZE (START + 16)
+QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < 136 + 24);
 
 /* Translated code reaches all of the CPU from its architectural state. */
 #define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
+enum { GENERAL_REGISTERS_END = 0x148 };
+QEMU_BUILD_BUG_ON(((FROM_STATE(START) & 1023) < GENERAL_REGISTERS_END));
 #define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
 
-static struct trapline_machine *machine_of(struct uc_struct *uc)
-{
-    struct list_item *first = uc->hook[UC_HOOK_BLOCK_IDX].head;
-    return first ? ((struct hook *)first->data)->user_data : NULL;
-}
-
-/*
- * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The translators leave it
- * out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the compiler is told that the helper has no
- * effects, too, and drops calls of it.
- */
 struct helper {
     void *function;
     const char *name;
@@ -70,6 +66,32 @@ struct helper {
     unsigned arguments;
 };
 
+static struct trapline_machine *machine_of(struct uc_struct *uc)
+{
+    struct list_item *first = uc->hook[UC_HOOK_BLOCK_IDX].head;
+    return first ? ((struct hook *)first->data)->user_data : NULL;
+}
+
+/* Lets calls of a function of ours be made, by the name and what it takes. */
+static void know(TCGContext *s, void *function, const char *name, unsigned flags, unsigned arguments)
+{
+    if (g_hash_table_lookup(s->helper_table, function) == NULL) {
+        struct helper *own = g_malloc(sizeof(*own));
+        *own = (struct helper){function, g_strdup(name), flags, arguments};
+        g_hash_table_insert(s->helper_table, function, own);
+        /* The second table frees it with the engine. */
+        g_hash_table_insert(s->custom_helper_infos, function, own);
+    }
+}
+
+#include "jumps.h"
+#include "calls.h"
+
+/*
+ * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The translators leave it
+ * out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the compiler is told that the helper has no
+ * effects, too, and drops calls of it.
+ */
 static void drop_checks(TCGContext *s)
 {
     void *key = HELPER(check_exit_request);
@@ -101,6 +123,8 @@ static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
     }
     return find_memory_mapping(uc, address);
 }
+
+#include "walk.h"
 
 /* Calls the block callback with the pc at the block's start, and leaves if it says so. */
 static TCGOp *call(TCGContext *s, const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, TCGLabel *leave)
@@ -186,14 +210,8 @@ static void call_ours_with(TCGContext *s, void *function, const char *name, stru
     TCGv_i64 arguments[3];
     TCGTemp *all[4];
 
-    if (g_hash_table_lookup(s->helper_table, function) == NULL) {
-        struct helper *own = g_malloc(sizeof(*own));
-        *own = (struct helper){
-            function, g_strdup(name), 0, dh_sizemask(void, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2) | dh_sizemask(i64, 3) | dh_sizemask(i64, 4),
-        };
-        g_hash_table_insert(s->helper_table, function, own);
-        g_hash_table_insert(s->custom_helper_infos, function, own);
-    }
+    know(s, function, name, 0,
+         dh_sizemask(void, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2) | dh_sizemask(i64, 3) | dh_sizemask(i64, 4));
     arguments[0] = tcg_const_i64(s, (uintptr_t)machine);
     arguments[1] = tcg_const_i64(s, pc);
     arguments[2] = tcg_const_i64(s, number);
@@ -585,7 +603,7 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         gen_set_label(s, body);
     }
     translate(ops, db, cpu, machine);
-    call_ours(s);
+    call_ours(s, machine, tb->cs_base);
 #ifdef TARGET_AARCH64
     ask_less(s, machine);
 #endif
@@ -695,6 +713,8 @@ const struct {
     size_t (*beside_bytes)(CPUState *cpu);
     void (*save_beside)(CPUState *cpu, void *to);
     void (*load_beside)(CPUState *cpu, const void *from);
+    size_t found_bytes;
+    bool (*walk)(CPUState *cpu, vaddr address, int access, int mode);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -704,4 +724,6 @@ const struct {
     beside_bytes,
     save_beside,
     load_beside,
+    sizeof(struct found),
+    walk,
 };

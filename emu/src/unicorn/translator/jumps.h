@@ -1,0 +1,249 @@
+/*
+ * From a block to the next one, where that is not known when the block is translated or lies in another page (docs/unicorn.md, "Our own start
+ * of a block"). A part of loop.c.
+ *
+ * The library looks for the next block in a table of 4,096 by its address, which is emptied with the translations of addresses; what is not
+ * there it looks for by the physical address, in three functions and a table of all blocks. Ours look by the physical address in a table of
+ * their own, whose rows are good as long as the address leads to the same page. And a jump whose aim is an address that the block names
+ * remembers what it has found, and need not even ask where.
+ */
+#include "exec/tb-hash.h"
+
+enum { FOUND_BITS = 14, JUMPS = 1 << 18 };
+
+/* A block that was found, within one page. */
+struct row {
+    uint64_t pc;
+    /* Where the host has its first byte. */
+    uintptr_t host;
+    TranslationBlock *block;
+};
+
+/* What a jump to an address that its block names has found. */
+struct jump {
+    TranslationBlock *block;
+    void *code;
+};
+
+/* Nothing yet; the library's table says NULL of that. */
+#define NOTHING ((TranslationBlock *)1)
+
+struct found {
+    /* How often the library had thrown all blocks away when this was empty: behind that, nothing here is good. */
+    unsigned thrown_away;
+    unsigned jumps;
+    struct row rows[1 << FOUND_BITS];
+    struct jump jump[JUMPS];
+};
+
+static struct found *found_of(struct uc_struct *uc, struct found *found)
+{
+    unsigned now = uc->tcg_ctx->tb_ctx.tb_flush_count;
+
+    if (unlikely(found->thrown_away != now)) {
+        memset(found->rows, 0, sizeof(found->rows));
+        found->jumps = 0;
+        found->thrown_away = now;
+    }
+    return found;
+}
+
+/* Such as the library's loop asks for without being told otherwise. */
+static inline bool is_plain(const TranslationBlock *tb)
+{
+    return (tb->cflags & (CF_HASH_MASK & ~CF_CLUSTER_MASK | CF_INVALID)) == 0;
+}
+
+static inline bool is_for(const TranslationBlock *tb, target_ulong pc, target_ulong cs_base, uint32_t flags)
+{
+    return tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags && is_plain(tb);
+}
+
+/* Where the host has what the CPU would execute at this address, if its translation is at hand; else 0, which no row has. */
+static uintptr_t host_of(CPUArchState *env, struct uc_struct *uc, target_ulong pc)
+{
+    const CPUTLBEntry *entry = tlb_entry(env, cpu_mmu_index(env, true), pc);
+    return entry->addr_code == (pc & TARGET_PAGE_MASK) ? (uintptr_t)pc + entry->addend : 0;
+}
+
+/* The library's table has another block there, or none. */
+static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState *cpu, target_ulong pc, target_ulong cs_base, uint32_t flags)
+{
+    struct uc_struct *uc = cpu->uc;
+    TranslationBlock **place = &cpu->tb_jmp_cache[tb_jmp_cache_hash_func(uc, pc)];
+    struct found *found = found_of(uc, machine_of(uc)->found);
+    struct row *row = &found->rows[(uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FOUND_BITS)];
+    uintptr_t host;
+    void *code;
+
+    if (row->block && row->pc == pc && is_for(row->block, pc, cs_base, flags)) {
+        host = host_of(env, uc, pc);
+        if (host == 0) {
+            /* Puts the translation in, or leaves by the fault, as the library's search would. */
+            get_page_addr_code(env, pc);
+            host = host_of(env, uc, pc);
+        }
+        if (row->host == host) {
+            *place = row->block;
+            return row->block->tc.ptr;
+        }
+    }
+    code = HELPER(lookup_tb_ptr)(env);
+    host = host_of(env, uc, pc);
+    if (code != uc->tcg_ctx->code_gen_epilogue && host != 0 && (*place)->page_addr[1] == (tb_page_addr_t)-1) {
+        *row = (struct row){pc, host, *place};
+    }
+    return code;
+}
+
+/* The next block's code, or the way out of all code. */
+static void *look_up(CPUArchState *env)
+{
+    CPUState *cpu = env_cpu(env);
+    const TranslationBlock *tb;
+    target_ulong pc, cs_base;
+    uint32_t flags;
+
+    cpu_get_tb_cpu_state(env, &pc, &cs_base, &flags);
+    tb = cpu->tb_jmp_cache[tb_jmp_cache_hash_func(cpu->uc, pc)];
+    if (likely(tb && is_for(tb, pc, cs_base, flags))) {
+        return tb->tc.ptr;
+    }
+    return look_further(env, cpu, pc, cs_base, flags);
+}
+
+/* The same behind a callback that may have ended the run. */
+static void *look_up_unless_told(CPUArchState *env)
+{
+    CPUState *cpu = env_cpu(env);
+
+    if (unlikely((int32_t)cpu_neg(cpu)->icount_decr.u32 < 0)) {
+        return cpu->uc->tcg_ctx->code_gen_epilogue;
+    }
+    return look_up(env);
+}
+
+/* Moves the operations behind `last`, to the end, to behind `op`. */
+static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
+{
+    TCGOp *next;
+
+    while ((next = QTAILQ_NEXT(last, link)) != NULL) {
+        QTAILQ_REMOVE(&s->ops, next, link);
+        QTAILQ_INSERT_AFTER(&s->ops, op, next, link);
+        op = next;
+    }
+}
+
+#if defined(TARGET_X86_64) || defined(TARGET_ARM)
+/*
+ * Where a block ends with a jump to an address that it names, all else that chooses the next block is known by the block, too: the library
+ * links two such blocks for good, if only they lie in one page. In two, the second page may come to be another one; but then the library
+ * forgets what it has found there. So what was found is good as long as it is what the library's own table has in that place.
+ */
+static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
+{
+    CPUState *cpu = env_cpu(env);
+    struct jump *jump = (struct jump *)(uintptr_t)remembered;
+    void *code = look_up(env);
+    target_ulong pc, cs_base;
+    uint32_t flags;
+
+    if (code != cpu->uc->tcg_ctx->code_gen_epilogue) {
+        cpu_get_tb_cpu_state(env, &pc, &cs_base, &flags);
+        *jump = (struct jump){cpu->tb_jmp_cache[tb_jmp_cache_hash_func(cpu->uc, pc)], code};
+    }
+    return code;
+}
+
+#if defined(TARGET_X86_64)
+#define PC_AT offsetof(CPUX86State, eip)
+#elif defined(TARGET_AARCH64)
+#define PC_AT offsetof(CPUARMState, pc)
+#else
+#define PC_AT offsetof(CPUARMState, regs[15])
+#endif
+
+/* The number that this temporary is given by the operation before this one that writes it, if that one does nothing else. */
+static bool number_of(TCGContext *s, TCGOp *op, TCGArg temporary, uint64_t *number)
+{
+    while ((op = QTAILQ_PREV(op, link)) != NULL && op->opc != INDEX_op_set_label && op->opc != INDEX_op_insn_start) {
+        if ((op->opc == INDEX_op_movi_i64 || op->opc == INDEX_op_movi_i32) && op->args[0] == temporary) {
+            *number = (target_ulong)op->args[1];
+            return true;
+        }
+        if (op->opc == INDEX_op_call || (s->tcg_op_defs[op->opc].nb_oargs > 0 && op->args[0] == temporary)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Whether the block itself names the address that the CPU is at when this call is made; then which. */
+static bool names_pc(TCGContext *s, TCGOp *call, uint64_t *pc)
+{
+    TCGOp *op = call;
+
+    while ((op = QTAILQ_PREV(op, link)) != NULL && op->opc != INDEX_op_set_label && op->opc != INDEX_op_insn_start && op->opc != INDEX_op_call) {
+        if ((op->opc == INDEX_op_st_i64 || op->opc == INDEX_op_st_i32) && op->args[2] == PC_AT && arg_temp(op->args[1])->fixed_reg) {
+            return number_of(s, op, op->args[0], pc);
+        }
+        if (s->tcg_op_defs[op->opc].nb_oargs > 0) {
+            TCGTemp *written = arg_temp(op->args[0]);
+            if (written->temp_global && !written->fixed_reg && written->mem_offset == PC_AT) {
+                *pc = (target_ulong)op->args[1];
+                return op->opc == INDEX_op_movi_i64 || op->opc == INDEX_op_movi_i32;
+            }
+        }
+    }
+    return false;
+}
+
+/* At the end of a block: asks first what was remembered, and goes there; else as before, and remembers. */
+static void remember(TCGContext *s, struct trapline_machine *machine, TCGOp *call, uint64_t cs_base)
+{
+    struct found *found = found_of(s->uc, machine->found);
+    TCGOp *before = QTAILQ_PREV(call, link), *go = QTAILQ_NEXT(call, link), *last = tcg_last_op(s);
+    TCGLabel *unknown;
+    TCGTemp *arguments[2], *result;
+    TCGv_i64 remembered, in_place, argument;
+    TCGv_ptr code;
+    struct jump *jump;
+    uint64_t pc;
+
+    if (found->jumps == JUMPS || go == NULL || go->opc != INDEX_op_goto_ptr || !names_pc(s, call, &pc)) {
+        return;
+    }
+    jump = &found->jump[found->jumps++];
+    *jump = (struct jump){NOTHING, NULL};
+    pc = (target_ulong)(pc + cs_base);
+
+    unknown = gen_new_label(s);
+    in_place = tcg_temp_new_i64(s);
+    remembered = tcg_const_i64(s, (uintptr_t)&jump->block);
+    tcg_gen_ld_i64(s, remembered, (TCGv_ptr)remembered, 0);
+    tcg_gen_ld_i64(s, in_place, s->cpu_env, FROM_STATE(offsetof(CPUState, tb_jmp_cache[tb_jmp_cache_hash_func(s->uc, pc)])));
+    tcg_gen_brcond_i64(s, TCG_COND_NE, in_place, remembered, unknown);
+    code = tcg_const_ptr(s, &jump->code);
+    tcg_gen_ld_ptr(s, code, code, 0);
+    tcg_emit_op(s, INDEX_op_goto_ptr)->args[0] = tcgv_ptr_arg(s, code);
+    gen_set_label(s, unknown);
+    argument = tcg_const_i64(s, (uintptr_t)jump);
+    arguments[0] = tcgv_ptr_temp(s, s->cpu_env);
+    arguments[1] = tcgv_i64_temp(s, argument);
+    result = arg_temp(go->args[0]);
+    know(s, look_up_and_remember, "look_up_and_remember", TCG_CALL_NO_WG, dh_sizemask(ptr, 0) | dh_sizemask(env, 1) | dh_sizemask(i64, 2));
+    tcg_gen_callN(s, look_up_and_remember, result, 2, arguments);
+    tcg_temp_free_i64(s, argument);
+    tcg_temp_free_ptr(s, code);
+    tcg_temp_free_i64(s, remembered);
+    tcg_temp_free_i64(s, in_place);
+
+    move_behind(s, before, last);
+    tcg_op_remove(s, call);
+}
+#else
+static void remember(TCGContext *s, struct trapline_machine *machine, TCGOp *call, uint64_t cs_base)
+{
+}
+#endif

@@ -1,8 +1,10 @@
-//! What a hit costs: the same calls of an empty function without a probe and under each mechanism, with handlers of several kinds and with
-//! many probes armed, in turn in one process; beside them what a person would use instead, on the same CPU core without us.
+//! What a hit costs: the same calls of an empty function without a probe and under each mechanism, with handlers of
+//! several kinds and with many probes armed, in turn in one process; beside them what a person would use instead, on
+//! the same CPU core without us.
 //!
-//! `make bench` runs it, in some five minutes; `cargo bench --profile dev -p trapline-benches --bench hits -- tiny/arm/empty` a part of it.
-//! Compare the rows of one run with each other, never with those of another machine or day.
+//! `make bench` runs it, in some five minutes;
+//! `cargo bench --profile dev -p trapline-benches --bench hits -- tiny/arm/empty` a part of it. Compare the rows of one
+//! run with each other, never with those of another machine or day.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
@@ -54,7 +56,8 @@ fn run(bench: &mut BenchLoop) {
     bench.run(TURN).expect("the guest stays in its loop");
 }
 
-/// Times the loop with what `hits` counts, which must have been hit about once for each call: `calls` of them, where that is known.
+/// Times the loop with what `hits` counts, which must have been hit about once for each call: `calls` of them, where
+/// that is known.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -145,8 +148,8 @@ fn counted(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mech
     bench.take_away(planted);
 }
 
-/// A mechanism's probes as events with two arguments each. There are no events by jprobes; by kprobes there are none with a second
-/// handler, but without boosting theirs are stepped as well.
+/// A mechanism's probes as events with two arguments each. There are no events by jprobes; by kprobes there are none
+/// with a second handler, but without boosting theirs are stepped as well.
 fn events(mechanism: &Mechanism) -> Vec<String> {
     if mechanism.jprobe {
         return Vec::new();

@@ -1,5 +1,6 @@
-//! Tells the program what it was built from: a hash of the sources of the three floors. Snapshots of booted guests carry it, so that one made
-//! by other sources is never taken for this one's. And compiles the CPU core's translator (`translator.rs`).
+//! Tells the program what it was built from: a hash of the sources of the three floors. Snapshots of booted guests
+//! carry it, so that one made by other sources is never taken for this one's. And compiles the CPU core's translator
+//! (`translator.rs`).
 
 #[cfg(feature = "cpu")]
 mod translator;

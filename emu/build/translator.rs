@@ -1,7 +1,9 @@
-//! Compiles `src/unicorn/translator/loop.c` once for each kind of CPU that Unicorn is built with, against Unicorn's own headers.
+//! Compiles `src/unicorn/translator/loop.c` once for each kind of CPU that Unicorn is built with, against Unicorn's own
+//! headers.
 //!
-//! Each object defines the two functions that one object of Unicorn's does; a library of ours stands in front of Unicorn's on every link line,
-//! so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a block").
+//! Each object defines the two functions that one object of Unicorn's does; a library of ours stands in front of
+//! Unicorn's on every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a
+//! block").
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -63,8 +65,8 @@ pub fn compile(root: &Path) -> io::Result<()> {
         made_of += &format!("\n{variable}={:?}", env::var_os(variable));
     }
     for (target, folder, defines) in TARGETS {
-        // The script runs at every change of a source of Rust's, for the sake of the hash; twelve runs of the C compiler would be the longest
-        // part of a build.
+        // The script runs at every change of a source of Rust's, for the sake of the hash; twelve runs of the C
+        // compiler would be the longest part of a build.
         let note = out.join(target).join("made-of");
         if fs::read_to_string(&note).is_ok_and(|before| before == made_of) {
             println!("cargo::rustc-link-lib=static=trapline_{target}");

@@ -1,10 +1,12 @@
-//! A kprobe: each time the guest makes a task, where that was and what the registers were, before the probed instruction and after it.
+//! A kprobe: each time the guest makes a task, where that was and what the registers were, before the probed
+//! instruction and after it.
 //!
 //! ```text
 //! cargo run -p trapline --example kprobe_example [KERNEL [SYMBOL]]
 //! ```
 //!
-//! It shows what samples/kprobes/kprobe_example.c of Linux shows on the machine that it is loaded into, here for a kernel in a machine.
+//! It shows what samples/kprobes/kprobe_example.c of Linux shows on the machine that it is loaded into, here for a
+//! kernel in a machine.
 
 use std::error::Error;
 use std::io::{Write, stdout};

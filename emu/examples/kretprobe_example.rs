@@ -4,8 +4,9 @@
 //! cargo run -p trapline --example kretprobe_example [KERNEL [SYMBOL]]
 //! ```
 //!
-//! It shows what samples/kprobes/kretprobe_example.c of Linux shows on the machine that it is loaded into; like there, the idle task's
-//! calls are passed over, the time of the entry is the call's private data, and at most 20 calls are followed at a time.
+//! It shows what samples/kprobes/kretprobe_example.c of Linux shows on the machine that it is loaded into; like there,
+//! the idle task's calls are passed over, the time of the entry is the call's private data, and at most 20 calls are
+//! followed at a time.
 
 use std::error::Error;
 use std::io::{Write, stdout};

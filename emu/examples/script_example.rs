@@ -1,4 +1,5 @@
-//! A script in bpftrace's language on a guest, from Rust: compiled by what the kernel's image says, attached to a session, ended.
+//! A script in bpftrace's language on a guest, from Rust: compiled by what the kernel's image says, attached to a
+//! session, ended.
 //!
 //! ```text
 //! cargo run -p trapline --example script_example [KERNEL [SCRIPT]]

@@ -1,5 +1,5 @@
-//! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row missing, for
-//! otherwise this does not compile. Nobody else asks which ISA it is.
+//! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row
+//! missing, for otherwise this does not compile. Nobody else asks which ISA it is.
 
 use crate::boards::{Spec, bare, pc, powernv, s390ccw, virt};
 use crate::boot::Kernel;
@@ -22,10 +22,11 @@ use {
 pub struct Row {
     /// Which ISA.
     pub arch: Arch,
-    /// How an ELF file says that it is for this ISA. Where several say the same, the symbols tell (`boot/elf.rs`); the first one is taken
-    /// when they do not.
+    /// How an ELF file says that it is for this ISA. Where several say the same, the symbols tell (`boot/elf.rs`); the
+    /// first one is taken when they do not.
     pub elf: Identity,
-    /// The letter of the mapping symbols in front of code of this ISA (`$a`; AAELF, "mapping symbols"); `None`: it has none.
+    /// The letter of the mapping symbols in front of code of this ISA (`$a`; AAELF, "mapping symbols"); `None`: it has
+    /// none.
     pub mapping_symbol: Option<char>,
     /// How a raw image of its kernel is told and read, where there are such.
     pub raw_image: Option<&'static Format>,
@@ -33,8 +34,8 @@ pub struct Row {
     decompressor: Decompressor,
     /// What is known of its kernels' own tables.
     pub marks: &'static Marks,
-    /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that does so at other
-    /// addresses, and its text is not yet what it is going to be, so nothing can be probed there.
+    /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that
+    /// does so at other addresses, and its text is not yet what it is going to be, so nothing can be probed there.
     pub first_functions: &'static [&'static str],
     /// Debian's name for its packages.
     pub debian: &'static str,
@@ -61,7 +62,8 @@ pub struct Machine {
     /// Its CPU.
     #[cfg(feature = "cpu")]
     pub model: &'static Model,
-    /// A loop of calls for a core without us, which benches compare with; none: such a core reaches no memory as it starts.
+    /// A loop of calls for a core without us, which benches compare with; none: such a core reaches no memory as it
+    /// starts.
     #[cfg(feature = "cpu")]
     pub program: Option<&'static Program>,
     /// The board for our tiny kernel.

@@ -1,8 +1,9 @@
-//! Kernels that were unpacked once, kept in `trapline/unpacked` of the user's cache: what takes half a second to unpack with xz is read in
-//! a tenth of that.
+//! Kernels that were unpacked once, kept in `trapline/unpacked` of the user's cache: what takes half a second to unpack
+//! with xz is read in a tenth of that.
 //!
-//! A file is named by the BLAKE3 of the packed bytes and holds what they gave as a zstd frame, with a BLAKE3 of that and of its own name
-//! behind it. One that cannot be read, or is not what was written, is no file: the bytes are unpacked again.
+//! A file is named by the BLAKE3 of the packed bytes and holds what they gave as a zstd frame, with a BLAKE3 of that
+//! and of its own name behind it. One that cannot be read, or is not what was written, is no file: the bytes are
+//! unpacked again.
 
 use crate::boot::payload::Shelf;
 use std::fs::{self, File};

@@ -53,7 +53,8 @@ impl Drop for Folder {
     }
 }
 
-/// DV-4: the first run boots and keeps, the next ones restore; what is wrong with a kept snapshot is said, and it is made anew.
+/// DV-4: the first run boots and keeps, the next ones restore; what is wrong with a kept snapshot is said, and it is
+/// made anew.
 #[test]
 fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell() {
     let Some(found) = trapline_images::tally::stock("debian/amd64") else { return };

@@ -1,4 +1,5 @@
-//! A hit allocates nothing, the machine's part of it included: shown by an allocator that counts while a probed guest runs.
+//! A hit allocates nothing, the machine's part of it included: shown by an allocator that counts while a probed guest
+//! runs.
 
 #![cfg(feature = "cpu")]
 
@@ -42,7 +43,8 @@ const FROM: u64 = 400_000;
 const WARM: u64 = 200_000;
 const MEASURED: u64 = 200_000;
 
-/// Probes registered in a session of that kernel, which loops; how often the allocator was called in a slice of its time.
+/// Probes registered in a session of that kernel, which loops; how often the allocator was called in a slice of its
+/// time.
 fn calls(name: &str, probe: impl FnOnce(&mut Session)) -> u64 {
     let kernel = Kernel::from_bytes(trapline_images::find(name).unwrap().bytes).unwrap();
     let config = Config { command_line: "bench=10000000".into(), ..Config::default() };
@@ -59,8 +61,8 @@ fn record(hit: &mut Hit<'_>) {
     hit.emit(EventId(0), |cpu, payload| payload.put(&cpu.pc().to_le_bytes()));
 }
 
-/// KP-16: kprobes whose instruction runs in every way, jumps, return probes, jprobes, records: the run calls the allocator exactly as often
-/// as one without probes.
+/// KP-16: kprobes whose instruction runs in every way, jumps, return probes, jprobes, records: the run calls the
+/// allocator exactly as often as one without probes.
 #[test]
 fn a_hit_does_not_allocate_in_the_machine_either() {
     for name in ["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/thumb2"] {

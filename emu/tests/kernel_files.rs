@@ -212,7 +212,8 @@ proptest! {
     }
 }
 
-/// A 64-bit big-endian PowerPC kernel of three words, with an exception table, whose entry is an address as the kernel sees it.
+/// A 64-bit big-endian PowerPC kernel of three words, with an exception table, whose entry is an address as the kernel
+/// sees it.
 fn big_endian_kernel() -> Vec<u8> {
     const TEXT: u64 = 0xc000_0000_0000_0000;
     const NAMES: &[u8] = b"\0.text\0__ex_table\0.symtab\0.strtab\0vfs_read\0";
@@ -250,7 +251,8 @@ fn big_endian_kernel() -> Vec<u8> {
     [file, code, table, symbols, NAMES.to_vec(), sections.concat()].concat()
 }
 
-/// KP-15: numbers are read in the order that the file says, and an entry that no physical address is is where its segment lies.
+/// KP-15: numbers are read in the order that the file says, and an entry that no physical address is is where its
+/// segment lies.
 #[test]
 fn a_big_endian_kernel_is_read_in_its_own_order() {
     const TEXT: u64 = 0xc000_0000_0000_0000;

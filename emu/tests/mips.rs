@@ -1,5 +1,5 @@
-//! MIPS in a machine: a program of a few functions, in all four sets, that takes every kind of exception and the timer's interrupts, some
-//! of them in delay slots; probed and unprobed it is the same run.
+//! MIPS in a machine: a program of a few functions, in all four sets, that takes every kind of exception and the
+//! timer's interrupts, some of them in delay slots; probed and unprobed it is the same run.
 
 #![cfg(feature = "cpu")]
 
@@ -55,7 +55,8 @@ const JR_RA: u32 = 0x03e0_0008;
 const SYSCALL: u32 = 0x0000_000c;
 const BREAK_12: u32 = 12 << 16 | 0x0d;
 
-/// The handler: an interrupt is ended, and counted; any other exception is skipped, with its branch if it was in a delay slot, and counted.
+/// The handler: an interrupt is ended, and counted; any other exception is skipped, with its branch if it was in a
+/// delay slot, and counted.
 fn handler() -> Vec<u32> {
     vec![
         0x401a_6800,                      // mfc0 k0,cause
@@ -211,7 +212,8 @@ fn places(set: Set) -> Vec<u64> {
     places.into_iter().map(|place| set.cut(SEEN + place)).collect()
 }
 
-/// BY-4, KP-9: exceptions of every kind arrive where they belong, in delay slots too, and the clock's interrupts come; all sets do the same.
+/// BY-4, KP-9: exceptions of every kind arrive where they belong, in delay slots too, and the clock's interrupts come;
+/// all sets do the same.
 #[test]
 fn exceptions_and_interrupts_reach_the_guest() {
     let mut ends = Vec::new();
@@ -233,8 +235,9 @@ fn exceptions_and_interrupts_reach_the_guest() {
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
 }
 
-/// BY-4, KP-1, KP-2, RP-1, OP-1: with a probe on every instruction that may have one, boosted, stepped or optimised, with faults in delay
-/// slots and in the handler of exceptions itself, each interrupt and exception comes at the same place and time.
+/// BY-4, KP-1, KP-2, RP-1, OP-1: with a probe on every instruction that may have one, boosted, stepped or optimised,
+/// with faults in delay slots and in the handler of exceptions itself, each interrupt and exception comes at the same
+/// place and time.
 #[test]
 fn a_probed_run_is_the_same_run() {
     for set in Set::ALL {

@@ -1,7 +1,8 @@
-//! The five letters of the trace text (interrupts, rescheduling, interrupts being served, preemption, migration) against the guest's own
-//! ftrace: both trace the same calls.
+//! The five letters of the trace text (interrupts, rescheduling, interrupts being served, preemption, migration)
+//! against the guest's own ftrace: both trace the same calls.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are counted as such.
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
+//! counted as such.
 #![cfg(feature = "cpu")]
 
 use std::fs;

@@ -188,7 +188,8 @@ fn rows(said: &Said) -> Vec<(String, String, u64)> {
     summary["probes"].as_array().unwrap().iter().map(row).collect()
 }
 
-/// DV-2, DV-3, DV-4, OP-10: what debugfs, sysctl and kprobe_events do by hand is done at a guest time, in order, and the guest cannot tell.
+/// DV-2, DV-3, DV-4, OP-10: what debugfs, sysctl and kprobe_events do by hand is done at a guest time, in order, and
+/// the guest cannot tell.
 #[test]
 fn commands_are_carried_out_while_the_guest_runs() {
     let events = ["-q", "--out", "/dev/null", "--summary", "json", "-e", "p:read vfs_read", "-e", "r:done do_fork"];
@@ -254,7 +255,8 @@ fn jprobe_events_record_arguments() {
     assert!(records > 10, "{}", said.out);
 }
 
-/// DV-4: a command that cannot be is refused before anything boots; one that the guest's state refuses is told, and the status tells it.
+/// DV-4: a command that cannot be is refused before anything boots; one that the guest's state refuses is told, and the
+/// status tells it.
 #[test]
 fn commands_that_cannot_be_are_told() {
     #[rustfmt::skip]

@@ -1,6 +1,7 @@
 //! The guest's console on a terminal: what is typed gets there, and the terminal is itself again however the run ends.
 //!
-//! The kernel is one that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without it the tests are counted as ones that could not run.
+//! The kernel is one that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without it the tests are
+//! counted as ones that could not run.
 #![cfg(feature = "cpu")]
 
 use rustix::fs::{Mode, OFlags};

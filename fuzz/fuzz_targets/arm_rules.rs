@@ -1,7 +1,9 @@
-//! Any word as an instruction of A32, of Thumb code or of A64: nothing panics, what is refused is refused by a named rule, a copy is its
-//! original or, where only its fault could be wanted, no instruction at all, and a computed instruction goes where the decoder says.
+//! Any word as an instruction of A32, of Thumb code or of A64: nothing panics, what is refused is refused by a named
+//! rule, a copy is its original or, where only its fault could be wanted, no instruction at all, and a computed
+//! instruction goes where the decoder says.
 //!
-//! Input: a byte that chooses the ISA (modulo 3) and the place (the rest), then the instruction, then what the registers hold.
+//! Input: a byte that chooses the ISA (modulo 3) and the place (the rest), then the instruction, then what the
+//! registers hold.
 #![no_main]
 
 mod toys;

@@ -1,7 +1,8 @@
-//! Any tables, vectors and states of a guest: its exceptions end in the guest, or the guest is dead; the program goes on.
+//! Any tables, vectors and states of a guest: its exceptions end in the guest, or the guest is dead; the program goes
+//! on.
 //!
-//! Input: a byte that chooses the ISA, then a case as `tests/src/lab/delivery.rs` reads it. Machines are behind it, so this target alone is built
-//! with the CPU core (`--features machine`, as scripts/fuzz.sh does).
+//! Input: a byte that chooses the ISA, then a case as `tests/src/lab/delivery.rs` reads it. Machines are behind it, so
+//! this target alone is built with the CPU core (`--features machine`, as scripts/fuzz.sh does).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

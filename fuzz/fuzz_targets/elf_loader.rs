@@ -1,7 +1,7 @@
 //! Any bytes as a kernel's file: the answer is a kernel whose parts can all be looked at, or a sentence.
 //!
-//! Input: a byte that says what follows. 0: a file, compressed or not. 1 or 2: changes to the built-in kernel for x86_64 or i386, eight bytes each (see
-//! [`patched`]). 3: the text of a System.map.
+//! Input: a byte that says what follows. 0: a file, compressed or not. 1 or 2: changes to the built-in kernel for
+//! x86_64 or i386, eight bytes each (see [`patched`]). 3: the text of a System.map.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -37,9 +37,9 @@ fn look_inside(file: &[u8]) {
     }
 }
 
-/// A whole kernel with a few fields changed. Of a change's eight bytes the first says where (its low two bits: the ELF header, the
-/// program headers, the section headers, anywhere) and how wide (the next two: 1, 2, 4 bytes, or that the file ends there); three are
-/// the offset, four the value.
+/// A whole kernel with a few fields changed. Of a change's eight bytes the first says where (its low two bits: the ELF
+/// header, the program headers, the section headers, anywhere) and how wide (the next two: 1, 2, 4 bytes, or that the
+/// file ends there); three are the offset, four the value.
 fn patched(name: &str, changes: &[u8]) -> Vec<u8> {
     let mut file = trapline_images::find(name).expect("it is built in").bytes.to_vec();
     let (wide, start) = (file[4] == 2, file.len());

@@ -1,5 +1,5 @@
-//! Any text as a script of `kprobe_events`: an error points into its line, what is accepted reads back as what it was, and what it
-//! fetches at a hit, through memory with holes, prints as one line of each format.
+//! Any text as a script of `kprobe_events`: an error points into its line, what is accepted reads back as what it was,
+//! and what it fetches at a hit, through memory with holes, prints as one line of each format.
 //!
 //! Input: a byte that chooses the kernel and which pages are missing, then the script.
 #![no_main]

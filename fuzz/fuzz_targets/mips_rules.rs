@@ -1,8 +1,9 @@
-//! Any words as MIPS code: nothing panics, a copy is the instruction or what is in its delay slot, a computed branch goes where the decoder
-//! says, and a jump stands only where its detour runs the same. (Capstone's opinion is asked in `isa/tests/mips_second_opinion.rs`.)
+//! Any words as MIPS code: nothing panics, a copy is the instruction or what is in its delay slot, a computed branch
+//! goes where the decoder says, and a jump stands only where its detour runs the same. (Capstone's opinion is asked in
+//! `isa/tests/mips_second_opinion.rs`.)
 //!
-//! Input: a byte that chooses the set (its remainder by 4) and the place (the rest), then the text, whose third instruction is asked
-//! about, and which is also what the registers hold.
+//! Input: a byte that chooses the set (its remainder by 4) and the place (the rest), then the text, whose third
+//! instruction is asked about, and which is also what the registers hold.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]

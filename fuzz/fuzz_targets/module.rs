@@ -1,4 +1,5 @@
-//! Any bytes as the guest memory in which its loader has placed a module, and as a module's file: the answer is a module or none.
+//! Any bytes as the guest memory in which its loader has placed a module, and as a module's file: the answer is a
+//! module or none.
 //!
 //! Input: where the section headers are (2 bytes), then memory from `START` on; reads behind its end fail.
 #![no_main]

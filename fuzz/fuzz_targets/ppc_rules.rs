@@ -1,8 +1,9 @@
-//! Any words as PowerPC code: nothing panics, a copy decodes back to its original, a computed branch goes where the decoder says, and a
-//! jump stands only where its detour means the same. (Capstone's opinion is asked in `isa/tests/ppc_second_opinion.rs`.)
+//! Any words as PowerPC code: nothing panics, a copy decodes back to its original, a computed branch goes where the
+//! decoder says, and a jump stands only where its detour means the same. (Capstone's opinion is asked in
+//! `isa/tests/ppc_second_opinion.rs`.)
 //!
-//! Input: a byte that chooses the set (its remainder by 3) and the place (the rest), then the text, of which the first instruction is
-//! asked about, and which is also what the registers hold.
+//! Input: a byte that chooses the set (its remainder by 3) and the place (the rest), then the text, of which the first
+//! instruction is asked about, and which is also what the registers hold.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]

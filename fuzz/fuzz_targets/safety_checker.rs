@@ -1,5 +1,5 @@
-//! A function's bytes and a place in it: where the checker says that a jump may stand, the function does the same with it, from every
-//! place at which it can be entered or resumed (the brute force of `isa/tests/detour_soundness.rs`).
+//! A function's bytes and a place in it: where the checker says that a jump may stand, the function does the same with
+//! it, from every place at which it can be entered or resumed (the brute force of `isa/tests/detour_soundness.rs`).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +16,8 @@ const MOST_BYTES: usize = 96;
 const WITH_FIXUP: u8 = 1;
 const WITH_PATCHED: u8 = 2;
 
-// Bytes: which instruction gets the jump, which one faults, where execution goes on then, what else there is; then the function.
+// Bytes: which instruction gets the jump, which one faults, where execution goes on then, what else there is; then the
+// function.
 fuzz_target!(|data: &[u8]| {
     let [place, faulty, fixup, with, code @ ..] = data else { return };
     let bytes = code[..code.len().min(MOST_BYTES)].to_vec();

@@ -1,5 +1,6 @@
-//! Any text as a script in bpftrace's language: what is wrong is pointed at inside it, and what compiles runs at its beginning, at hits
-//! and at its end, on any registers and memory, in bounded time, and prints text, or lines of JSON that are JSON.
+//! Any text as a script in bpftrace's language: what is wrong is pointed at inside it, and what compiles runs at its
+//! beginning, at hits and at its end, on any registers and memory, in bounded time, and prints text, or lines of JSON
+//! that are JSON.
 //!
 //! Input: a byte that chooses the ISA, the types, the dialect and the way of output, then the script.
 #![no_main]

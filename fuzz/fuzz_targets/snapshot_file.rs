@@ -1,7 +1,7 @@
 //! Any bytes as a snapshot's file: the answer is a snapshot that can be written again, or a sentence.
 //!
-//! Input: a byte that says what follows. 0: the file behind its magic and the number of its format; the checksum is made to fit. 1: a head
-//! and, behind a zero byte, a memory that is then packed. 2: a whole file.
+//! Input: a byte that says what follows. 0: the file behind its magic and the number of its format; the checksum is
+//! made to fit. 1: a head and, behind a zero byte, a memory that is then packed. 2: a whole file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

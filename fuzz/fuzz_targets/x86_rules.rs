@@ -1,7 +1,8 @@
-//! Any bytes as an x86 instruction: nothing panics, capstone sees the same length, a copy is the same instruction as its
-//! original wherever it lies, and a computed instruction goes where the decoder says that it goes.
+//! Any bytes as an x86 instruction: nothing panics, capstone sees the same length, a copy is the same instruction as
+//! its original wherever it lies, and a computed instruction goes where the decoder says that it goes.
 //!
-//! Input: a byte that chooses the ISA (bit 0) and the place (the rest), then the instruction, then what the registers hold.
+//! Input: a byte that chooses the ISA (bit 0) and the place (the rest), then the instruction, then what the registers
+//! hold.
 #![no_main]
 
 mod toys;

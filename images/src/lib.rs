@@ -1,6 +1,8 @@
-//! Guest kernels: the tiny kernel, ready to boot, and the way to build it again; stock kernels, pulled from their distribution.
+//! Guest kernels: the tiny kernel, ready to boot, and the way to build it again; stock kernels, pulled from their
+//! distribution.
 //!
-//! Names are `family/variant`: `tiny/x86_64` is embedded, `debian/amd64` or `debian/amd64@6.1.0-56` is pulled into a cache.
+//! Names are `family/variant`: `tiny/x86_64` is embedded, `debian/amd64` or `debian/amd64@6.1.0-56` is pulled into a
+//! cache.
 
 mod pull;
 mod rebuild;

@@ -1,7 +1,8 @@
 //! Pulling a stock kernel from its distribution by the system's apt, as an ordinary user.
 //!
-//! apt gets a configuration, a state and a cache of its own, so that the computer's own are neither read (its proxy apart) nor
-//! changed. apt checks signatures and checksums. A kernel appears in the cache by one rename, when all of it is there.
+//! apt gets a configuration, a state and a cache of its own, so that the computer's own are neither read (its proxy
+//! apart) nor changed. apt checks signatures and checksums. A kernel appears in the cache by one rename, when all of it
+//! is there.
 //!
 //! A second pull waits for the apt of the first.
 
@@ -190,8 +191,8 @@ impl Puller {
         PullError::Cache { folder: self.cache.clone(), cause }
     }
 
-    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has, unless another pull is at
-    /// it.
+    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has, unless
+    /// another pull is at it.
     fn fetch_folder(&self, release: &str, work: &Path) -> PathBuf {
         let folder = self.cache.join(format!("{FETCH}{release}"));
         let (owner, me) = (folder.join(OWNER), std::process::id().to_string());

@@ -1,5 +1,5 @@
-//! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`, and where they lie on
-//! this computer.
+//! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`,
+//! and where they lie on this computer.
 //!
 //! Folders listed in `TRAPLINE_IMAGES` are searched first, then the cache that `pull` fills; both have the same layout:
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
@@ -33,7 +33,8 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 /// Of an architecture the first is the one that is meant where nothing else is said.
 #[rustfmt::skip]
 static STOCKS: [Stock; 14] = [
-    // name                     architecture    flavour             the package that depends on the newest      for people
+    // name                     architecture    flavour             the package that depends on the newest      for
+    // people
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
     stock("debian/i386",        "i386",         "686",              "linux-image-686",          "Debian 12's kernel for i386 (686, without PAE), with busybox"),
     stock("debian/arm64",       "arm64",        "arm64",            "linux-image-arm64",        "Debian 12's kernel for arm64, with busybox"),
@@ -87,8 +88,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a name stands for; `None` if it is no stock kernel's. The version may be written with a flavour, which may be that of another
-    /// kernel of the architecture.
+    /// What a name stands for; `None` if it is no stock kernel's. The version may be written with a flavour, which may
+    /// be that of another kernel of the architecture.
     pub fn parse(name: &str) -> Option<Wanted> {
         let (name, version) = match name.split_once('@') {
             Some((name, version)) => (name, Some(version)),
@@ -123,7 +124,8 @@ impl Stock {
     }
 }
 
-/// Digits, dots and dashes, and what backports have in their names: nothing that could lead out of a folder or be taken for an option.
+/// Digits, dots and dashes, and what backports have in their names: nothing that could lead out of a folder or be taken
+/// for an option.
 pub(crate) fn is_version(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
         && text.replacen(BACKPORT, "", 1).bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
@@ -199,7 +201,8 @@ pub fn folders() -> Vec<PathBuf> {
     listed.chain(cache_folder()).collect()
 }
 
-/// The kernel that is wanted: in the first folder that has it, the newest version there that is no backport unless one was named.
+/// The kernel that is wanted: in the first folder that has it, the newest version there that is no backport unless one
+/// was named.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
     let is_it = |local: &Local| match &wanted.version {
         Some(version) => *version == local.version,

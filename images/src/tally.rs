@@ -1,5 +1,6 @@
-//! What tests on stock kernels did, and could not do: for the last line of `make test`. A test that finds no kernel passes all the same, for
-//! not every computer has them; here it leaves a line, so that nobody takes it for one that ran.
+//! What tests on stock kernels did, and could not do: for the last line of `make test`. A test that finds no kernel
+//! passes all the same, for not every computer has them; here it leaves a line, so that nobody takes it for one that
+//! ran.
 //!
 //! The file is that of `TRAPLINE_TALLY`; without it only the test's own output tells.
 
@@ -46,7 +47,8 @@ pub struct ForTest {
     pub busybox: PathBuf,
 }
 
-/// The stock kernel of that name, with a busybox, for this test, which is counted as one that ran on it; or as one that lacks it.
+/// The stock kernel of that name, with a busybox, for this test, which is counted as one that ran on it; or as one that
+/// lacks it.
 pub fn stock(name: &str) -> Option<ForTest> {
     stock_with(name, "", |_| true)
 }

@@ -1,5 +1,5 @@
-//! A pull that ends inside a package goes on inside it: the computer's own apt against an archive on this computer, which counts what it
-//! is asked for.
+//! A pull that ends inside a package goes on inside it: the computer's own apt against an archive on this computer,
+//! which counts what it is asked for.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -60,8 +60,8 @@ printf 'Origin: x\nSuite: bookworm\nCodename: bookworm\nArchitectures: amd64\nCo
 /// What was asked for: path, and from which byte on.
 type Asked = Arc<Mutex<Vec<(String, usize)>>>;
 
-/// Serves the folder. The first time that the kernel is fetched the process in the file `pid`, and all that it has started, is told to
-/// end when a part was sent.
+/// Serves the folder. The first time that the kernel is fetched the process in the file `pid`, and all that it has
+/// started, is told to end when a part was sent.
 fn serve(folder: PathBuf, asked: Asked) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();

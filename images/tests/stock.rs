@@ -164,7 +164,8 @@ fn a_pull_brings_the_newest_kernel_and_busybox_once() {
 fn a_pull_that_fails_leaves_nothing_half_made_and_says_why() {
     #[rustfmt::skip]
     let cases = [
-        // what                     name                        how the download goes                                       said
+        // what                     name                        how the download goes                                   
+        // said
         ("no network",              "debian/amd64",             "echo 'Could not resolve host' >&2; exit 100",              "cannot be reached"),
         ("no key",                  "debian/amd64",             "echo 'NO_PUBKEY 123' >&2; exit 100",                       "signature cannot be checked"),
         ("a checksum is wrong",     "debian/amd64",             ": > linux-image.deb; echo 'Hash Sum mismatch' >&2; exit 1", "Hash Sum mismatch"),

@@ -20,8 +20,8 @@ pub struct Abi {
     pub aligned_pairs: bool,
     /// Where a function finds its return address at its entry.
     pub return_address: ReturnAddress,
-    /// Where in its caller's frame a function that saves this register saves it: so many bytes above the stack pointer that it is
-    /// entered with. `None`: in its own frame, or it is on the stack anyway.
+    /// Where in its caller's frame a function that saves this register saves it: so many bytes above the stack pointer
+    /// that it is entered with. `None`: in its own frame, or it is on the stack anyway.
     pub link_slot: Option<u64>,
     /// What a pointer to a function is.
     pub pointers: Pointers,

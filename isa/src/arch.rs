@@ -141,7 +141,8 @@ pub struct Isa {
     pub pointer_bits: u64,
     /// A breakpoint that always traps.
     pub breakpoint: &'static [u8],
-    /// What is written over the first byte(s) of a probed instruction. It has the instruction's condition, where instructions have one.
+    /// What is written over the first byte(s) of a probed instruction. It has the instruction's condition, where
+    /// instructions have one.
     pub breakpoint_over: fn(insn: &Insn) -> &'static [u8],
     /// Whether these bytes trap as a breakpoint does, ours or anyone's.
     pub is_breakpoint: fn(bytes: &[u8]) -> bool,
@@ -151,14 +152,15 @@ pub struct Isa {
     pub entry: Entry,
     /// What Linux says of it.
     pub linux: Linux,
-    /// Functions that return on another stack than they are called on, in Linux for this ISA: beside Linux's own list, which is shorter, no return
-    /// probe may stand there under [`crate::plan::Policy::Best`].
+    /// Functions that return on another stack than they are called on, in Linux for this ISA: beside Linux's own list,
+    /// which is shorter, no return probe may stand there under [`crate::plan::Policy::Best`].
     pub switches_stacks: &'static [&'static str],
     /// Calling convention and register names.
     pub abi: &'static Abi,
     /// The registers that tell how far an instruction has come that interrupts can stop half-way.
     pub progress: fn(insn: &Insn) -> Progress,
-    /// The register in which the CPU notes where this instruction has run, beside the pc: behind a copy the original's address belongs there.
+    /// The register in which the CPU notes where this instruction has run, beside the pc: behind a copy the original's
+    /// address belongs there.
     pub notes_place: fn(insn: &Insn) -> Option<Reg>,
     /// Decodes one instruction out of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,

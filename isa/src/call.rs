@@ -1,7 +1,8 @@
-//! A call as data: where its arguments, its result and its return address lie by an ISA's convention. Written once for all ISAs.
+//! A call as data: where its arguments, its result and its return address lie by an ISA's convention. Written once for
+//! all ISAs.
 //!
-//! A value lies in a register or on the stack; on a 32-bit ISA one of 64 bits lies in two words. Whoever wants it says of what types
-//! the arguments in front of it are, for these decide how far it has moved.
+//! A value lies in a register or on the stack; on a 32-bit ISA one of 64 bits lies in two words. Whoever wants it says
+//! of what types the arguments in front of it are, for these decide how far it has moved.
 
 use crate::abi::ReturnAddress;
 use crate::arch::Isa;
@@ -35,7 +36,8 @@ impl Type {
         if self.bytes(word) > word { 2 } else { 1 }
     }
 
-    /// The value out of the word or words that hold it: what is above it there is not part of it. A sign goes up to bit 63.
+    /// The value out of the word or words that hold it: what is above it there is not part of it. A sign goes up to bit
+    /// 63.
     pub fn cut(self, value: u64, word: usize) -> u64 {
         let unused = 64 - 8 * self.bytes(word) as u32;
         match self {
@@ -84,7 +86,8 @@ impl Value {
     }
 }
 
-/// Where the argument of that number, from 0, lies at a function's entry. Arguments for which there is no type are words.
+/// Where the argument of that number, from 0, lies at a function's entry. Arguments for which there is no type are
+/// words.
 pub fn argument(isa: &Isa, types: &[Type], number: usize) -> Value {
     let registers = isa.abi.arguments.len();
     let of = |number: usize| types.get(number).copied().unwrap_or_default();
@@ -138,7 +141,8 @@ pub fn exchange_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa:
     }
 }
 
-/// Leaves an address where a function that has just returned had its return address: in the stack word at `key`, or in the register.
+/// Leaves an address where a function that has just returned had its return address: in the stack word at `key`, or in
+/// the register.
 #[inline]
 pub fn leave_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa: &Isa, key: u64, to: u64) -> Result<(), Fault> {
     match isa.abi.return_address {

@@ -1,7 +1,8 @@
 //! Detours: where the instructions run whose place the jump of an optimised probe has taken. Written once for all ISAs.
 //!
-//! A lean detour is one instruction that does nothing, the displaced instructions, and a jump back. The first is there so that
-//! coming to the detour and coming back to the first displaced instruction are two places, and one hit is not counted twice.
+//! A lean detour is one instruction that does nothing, the displaced instructions, and a jump back. The first is there
+//! so that coming to the detour and coming back to the first displaced instruction are two places, and one hit is not
+//! counted twice.
 //!
 //! A faithful one has in front of them what Linux's has: all registers go to the guest's stack, as a breakpoint's
 //! trap would lay them there, a trampoline is called, and the registers come back as they stand there by then.
@@ -42,16 +43,19 @@ impl Form {
 pub struct Detour {
     /// Linux 6.1 optimises on this ISA too.
     pub in_linux: bool,
-    /// What is in a register when code jumps by it is where an instruction begins. (On x86 there are jumps behind a prefix.)
+    /// What is in a register when code jumps by it is where an instruction begins. (On x86 there are jumps behind a
+    /// prefix.)
     pub instructions_are_whole: bool,
     /// Bytes of the jump.
     pub jump_length: u64,
     /// The instruction that does nothing, in front of the displaced ones.
     pub lead: &'static [u8],
-    /// What leads back from where a hijacked function has returned to, once the host has put the true return address where the
-    /// function had it: the stack word just popped, or the register. Empty: there is no such instruction, and a breakpoint does it.
+    /// What leads back from where a hijacked function has returned to, once the host has put the true return address
+    /// where the function had it: the stack word just popped, or the register. Empty: there is no such instruction, and
+    /// a breakpoint does it.
     pub return_pad: &'static [u8],
-    /// The jump that stands where an instruction was, on that one's condition, and leads to `to`; `None` if that is too far.
+    /// The jump that stands where an instruction was, on that one's condition, and leads to `to`; `None` if that is too
+    /// far.
     pub jump: fn(over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]>,
     /// Whether an instruction may run in a detour among others, with no engine looking on.
     pub may_move: fn(&Insn, Policy) -> bool,
@@ -79,9 +83,11 @@ pub const NO_FAITHFUL: Refusal = Refusal::new(Errno::EOPNOTSUPP, "there is no fa
 /// How an ISA's registers go to the guest's stack and come back.
 #[derive(Debug)]
 pub struct Faithful {
-    /// Puts the frame below the stack pointer, which then points to its lowest word. Changes no other register, nor a flag.
+    /// Puts the frame below the stack pointer, which then points to its lowest word. Changes no other register, nor a
+    /// flag.
     pub save: &'static [u8],
-    /// Calls the trampoline with the ABI's first two arguments: the probed address, and the frame's. `None`: out of reach.
+    /// Calls the trampoline with the ABI's first two arguments: the probed address, and the frame's. `None`: out of
+    /// reach.
     pub call: fn(probed: u64, from: u64, trampoline: u64) -> Option<[u8; CALL_MOST]>,
     /// Bytes of that.
     pub call_length: usize,
@@ -114,9 +120,11 @@ pub enum Fate {
     Restored,
     /// Saved only: what handlers do to it is forgotten.
     Saved,
-    /// The guest's code leaves the word open: the host puts there what the CPU has. What handlers do to it is forgotten.
+    /// The guest's code leaves the word open: the host puts there what the CPU has. What handlers do to it is
+    /// forgotten.
     Filled,
-    /// The stack pointer, saved when it had moved so many bytes; the host mends it. What handlers do to it is forgotten.
+    /// The stack pointer, saved when it had moved so many bytes; the host mends it. What handlers do to it is
+    /// forgotten.
     Moved(u64),
 }
 

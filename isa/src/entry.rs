@@ -1,4 +1,5 @@
-//! Where functions begin, and what a pointer to one is: a place in front of the entry that is not yet it, a second entry, a descriptor.
+//! Where functions begin, and what a pointer to one is: a place in front of the entry that is not yet it, a second
+//! entry, a descriptor.
 
 use crate::arch::Isa;
 use crate::plan::Policy;
@@ -15,8 +16,8 @@ pub struct Beginning<'a> {
     pub is_ftrace: &'a dyn Fn(u64) -> bool,
 }
 
-/// Where a probe stands, counted from the function's symbol, that was asked for so many bytes behind it; `None`: that is not the
-/// function's entry, and the probe stands where it was asked for.
+/// Where a probe stands, counted from the function's symbol, that was asked for so many bytes behind it; `None`: that
+/// is not the function's entry, and the probe stands where it was asked for.
 pub type Entry = fn(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64>;
 
 /// On an ISA whose functions begin with their entry, and with nothing in front of it.
@@ -27,9 +28,11 @@ pub fn at_symbol(_: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
 /// What a pointer to a function is on an ISA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointers {
-    /// The address of its first instruction, with [`Isa::pointer_bits`]; where the function finds its own address in a register, this one.
+    /// The address of its first instruction, with [`Isa::pointer_bits`]; where the function finds its own address in a
+    /// register, this one.
     Code(Option<Reg>),
-    /// The address of a descriptor: a word that is the address of its first instruction, and a word for each of these registers.
+    /// The address of a descriptor: a word that is the address of its first instruction, and a word for each of these
+    /// registers.
     Descriptor(&'static [Reg]),
 }
 
@@ -45,8 +48,8 @@ pub struct Callee {
     pub sets: [Option<(Reg, u64)>; SETS_MOST],
 }
 
-/// The function that a pointer leads to. `is_code` knows code from descriptors, and `word` reads one of a descriptor's. `None`: the
-/// descriptor cannot be read.
+/// The function that a pointer leads to. `is_code` knows code from descriptors, and `word` reads one of a descriptor's.
+/// `None`: the descriptor cannot be read.
 pub fn callee(
     isa: &Isa,
     pointer: u64,
@@ -80,8 +83,8 @@ mod tests {
     use crate::abi::Abi;
     use crate::arm::{A32, THUMB2, abi};
 
-    /// KP-4, JP-2: what a call through a pointer does: Thumb's bit is no part of the address, a function may want its own address, and
-    /// a descriptor gives both address and registers.
+    /// KP-4, JP-2: what a call through a pointer does: Thumb's bit is no part of the address, a function may want its
+    /// own address, and a descriptor gives both address and registers.
     #[test]
     fn a_pointer_leads_to_code_in_its_isas_way() {
         static OWN: Abi = Abi { pointers: Pointers::Code(Some(abi::r(12))), ..abi::BASE };

@@ -86,7 +86,8 @@ pub enum Boundary {
     On(Insn),
     /// It lies inside this instruction: the boundaries around it are its address and [`Insn::next`].
     Inside(Insn),
-    /// Between the function's start and the address, or at the address itself, there is something that is no instruction.
+    /// Between the function's start and the address, or at the address itself, there is something that is no
+    /// instruction.
     Unknown(Undecodable),
 }
 
@@ -121,11 +122,12 @@ pub enum Exclusive {
     Clear,
 }
 
-/// How far a load-exclusive and its store may be apart. CPUs promise that such a loop ends only where it is much shorter.
+/// How far a load-exclusive and its store may be apart. CPUs promise that such a loop ends only where it is much
+/// shorter.
 const EXCLUSIVE_REACH: u64 = 256;
 
-/// Whether an address lies on a way from a load-exclusive to a store-exclusive of its function: a trap there clears the monitor, and a loop
-/// that tries again never ends.
+/// Whether an address lies on a way from a load-exclusive to a store-exclusive of its function: a trap there clears the
+/// monitor, and a loop that tries again never ends.
 pub fn between_exclusives(
     isa: &'static Isa,
     kind: fn(&Insn) -> Exclusive,
@@ -231,7 +233,8 @@ mod tests {
         assert_eq!(boundary(&X86_64, end - 1, end + 8, read, |_| true), Boundary::Unknown(cut));
     }
 
-    /// KP-5: Thumb code: a table of halfwords behind tbh, of which one looks like the first of two, shifts no boundary behind it.
+    /// KP-5: Thumb code: a table of halfwords behind tbh, of which one looks like the first of two, shifts no boundary
+    /// behind it.
     #[test]
     fn data_among_the_code_is_stepped_over() {
         #[rustfmt::skip]

@@ -32,7 +32,8 @@ pub struct Program {
     pub below_top: u16,
     /// How far behind that the pc is.
     pub pc: u16,
-    /// The same of the frame pointer, and its name, where programs have one that leads to the caller's and stands in front of the return.
+    /// The same of the frame pointer, and its name, where programs have one that leads to the caller's and stands in
+    /// front of the return.
     pub frame: Option<(u16, &'static str)>,
 }
 
@@ -77,7 +78,8 @@ pub const SIGNALS: &[&str] = &[
 pub struct SystemCalls {
     /// In front of a call's name is the name of its function.
     pub prefix: &'static str,
-    /// Where the arguments lie in the registers that the function is given a pointer to; `None`: it is given the arguments themselves.
+    /// Where the arguments lie in the registers that the function is given a pointer to; `None`: it is given the
+    /// arguments themselves.
     pub arguments: Option<[u16; 6]>,
     /// Where the number of the call lies there.
     pub number: Option<u16>,

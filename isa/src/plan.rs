@@ -18,7 +18,8 @@ pub enum Policy {
 /// How a probed instruction is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Computed by the engine; the CPU never sees it (its copy in the slot raises the fault when the computation would fault).
+    /// Computed by the engine; the CPU never sees it (its copy in the slot raises the fault when the computation would
+    /// fault).
     Emulate(Emulation),
     /// Its copy may be followed by a jump back: one trap a hit.
     Boost,
@@ -31,8 +32,9 @@ pub enum Plan {
 pub enum Then {
     /// Nothing is left to do.
     Onwards,
-    /// The copy in the slot runs first, which is that of the instruction in a delay slot; it begins as soon as all is computed. Should it
-    /// fault, nothing has happened, and a register that holds the way back for a callee already gets its value again.
+    /// The copy in the slot runs first, which is that of the instruction in a delay slot; it begins as soon as all is
+    /// computed. Should it fault, nothing has happened, and a register that holds the way back for a callee already
+    /// gets its value again.
     Copy {
         /// That register, and what it held.
         undo: Option<(Reg, u64)>,

@@ -1,7 +1,8 @@
-//! The region of an optimised probe: the whole instructions that its jump overwrites, and the proof that nothing can come out in
-//! the middle of that jump. Written once for all ISAs; what an instruction does is the ISA's to say.
+//! The region of an optimised probe: the whole instructions that its jump overwrites, and the proof that nothing can
+//! come out in the middle of that jump. Written once for all ISAs; what an instruction does is the ISA's to say.
 //!
-//! Pure: the guest is a [`Surroundings`]. Each reason is a [`Rule`] with a name, and a refusal says which instruction or site it is about.
+//! Pure: the guest is a [`Surroundings`]. Each reason is a [`Rule`] with a name, and a refusal says which instruction
+//! or site it is about.
 
 use crate::arch::Isa;
 use crate::detour::{self, Detour};
@@ -220,7 +221,8 @@ struct Question<'a> {
     applies: &'a dyn Fn(Rule) -> bool,
 }
 
-/// What a look through a function has met: where its instructions begin, where they lead (from, to), and how far it came.
+/// What a look through a function has met: where its instructions begin, where they lead (from, to), and how far it
+/// came.
 #[derive(Default)]
 struct Seen {
     starts: Vec<u64>,

@@ -18,7 +18,8 @@ pub trait Registers {
             *value = self.get(*reg);
         }
     }
-    /// Sets those of them whose values are others now. Not all registers can be set from everywhere; what has not changed needs no setting.
+    /// Sets those of them whose values are others now. Not all registers can be set from everywhere; what has not
+    /// changed needs no setting.
     fn put_back(&mut self, names: &[(&str, Reg)], values: &[u64]) {
         for (value, (_, reg)) in values.iter().zip(names) {
             if self.get(*reg) != *value {

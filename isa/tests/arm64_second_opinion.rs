@@ -158,8 +158,8 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the word is, nothing panics; what is refused is refused by name, what leads away is not copied, what is computed
-    /// changes nothing when it faults.
+    /// KP-1: whatever the word is, nothing panics; what is refused is refused by name, what leads away is not copied,
+    /// what is computed changes nothing when it faults.
     #[test]
     fn any_word_is_planned_computed_and_copied(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let address = address & !3;

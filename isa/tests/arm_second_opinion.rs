@@ -83,7 +83,8 @@ fn is_copied(isa: &Isa, insn: &Insn) -> bool {
 proptest! {
     #![proptest_config(bench::config("tests/arm_second_opinion.regressions"))]
 
-    /// KP-1, KP-2: no word makes anything panic; what is computed gives 32-bit values, and changes nothing when it faults.
+    /// KP-1, KP-2: no word makes anything panic; what is computed gives 32-bit values, and changes nothing when it
+    /// faults.
     #[test]
     fn every_word_has_an_answer(word in words(), thumb in any::<bool>(), regs in any::<[u32; 32]>()) {
         let isa = if thumb { &THUMB2 } else { &ARM };

@@ -1,8 +1,8 @@
-//! Soundness by brute force: where the checker says that a jump may stand, a function does the same with the jump in place,
-//! from every place at which it can be entered or resumed.
+//! Soundness by brute force: where the checker says that a jump may stand, a function does the same with the jump in
+//! place, from every place at which it can be entered or resumed.
 //!
-//! Generated functions: loops, a switch, a call, an instruction that faults and is mended, bytes that are
-//! no instruction, a place that the kernel patches. Each rule of the checker is then left out in turn, and must be missed.
+//! Generated functions: loops, a switch, a call, an instruction that faults and is mended, bytes that are no
+//! instruction, a place that the kernel patches. Each rule of the checker is then left out in turn, and must be missed.
 
 mod soundness;
 
@@ -125,7 +125,8 @@ proptest! {
     }
 }
 
-/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle: without it the test above would fail.
+/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle: without it the test above
+/// would fail.
 #[test]
 fn a_checker_without_one_of_its_rules_is_caught() {
     use proptest::strategy::ValueTree;

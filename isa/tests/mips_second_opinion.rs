@@ -68,8 +68,8 @@ const TRAPS: &[&str] = &["syscall", "break", "sdbbp", "eret", "deret"];
 proptest! {
     #![proptest_config(bench::config("tests/mips_second_opinion.regressions"))]
 
-    /// KP-2, KP-5: what leads elsewhere, where to, and what has a delay slot, is what capstone says. What it does not know (release 6, in
-    /// this mode) is not compared.
+    /// KP-2, KP-5: what leads elsewhere, where to, and what has a delay slot, is what capstone says. What it does not
+    /// know (release 6, in this mode) is not compared.
     #[test]
     fn words_lead_where_capstone_says(word in words(), set in sets()) {
         let (insn, Some(second)) = (insn(set, [word, 0], HERE), opinion(set, word)) else { return Ok(()) };
@@ -86,7 +86,8 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere, or what is in a branch's slot; behind it is a breakpoint or the way back.
+    /// KP-1: a copy is the same instruction elsewhere, or what is in a branch's slot; behind it is a breakpoint or the
+    /// way back.
     #[test]
     fn a_copy_is_what_runs_behind_or_in_the_slot(word in words(), rest in any::<u32>(), set in sets(), back in any::<bool>()) {
         let (at, tail) = (set.cut(WINDOW), if back { Tail::JumpBack } else { Tail::Breakpoint });
@@ -105,8 +106,8 @@ proptest! {
         }
     }
 
-    /// KP-1, KP-2: whatever the words are, nothing panics; what is refused is refused by name, what leads away is computed and goes where it
-    /// is decoded to go, and what is in its slot runs or is nullified.
+    /// KP-1, KP-2: whatever the words are, nothing panics; what is refused is refused by name, what leads away is
+    /// computed and goes where it is decoded to go, and what is in its slot runs or is nullified.
     #[test]
     fn any_word_is_planned_computed_and_copied(
         word in words(), rest in words(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),

@@ -133,8 +133,8 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the words are, nothing panics; what is refused is refused by name, what leads away is not copied, what is computed
-    /// either says where it goes or changes nothing.
+    /// KP-1: whatever the words are, nothing panics; what is refused is refused by name, what leads away is not copied,
+    /// what is computed either says where it goes or changes nothing.
     #[test]
     fn any_word_is_planned_computed_and_copied(
         word in words(), rest in any::<u32>(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),

@@ -113,8 +113,8 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the bytes are, nothing panics; what is refused is refused by name, what leads away is not copied, what is computed
-    /// goes to its target or on, and changes what it may.
+    /// KP-1: whatever the bytes are, nothing panics; what is refused is refused by name, what leads away is not copied,
+    /// what is computed goes to its target or on, and changes what it may.
     #[test]
     fn any_bytes_are_planned_computed_and_copied(bytes in texts(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let Some(original) = insn(&bytes, address & !1) else { return Ok(()) };
@@ -140,7 +140,8 @@ proptest! {
     }
 }
 
-/// KP-1, KP-2: every operation code that capstone knows is known here. What it does not know is younger than it, or the hypervisor's.
+/// KP-1, KP-2: every operation code that capstone knows is known here. What it does not know is younger than it, or the
+/// hypervisor's.
 #[test]
 fn capstone_knows_most_of_the_codes() {
     let capstone = capstone();

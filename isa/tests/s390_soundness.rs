@@ -1,8 +1,9 @@
-//! Soundness by brute force on z/Architecture: where the checker says that a jump may stand, a function does the same with the jump in
-//! place, from every place at which it can be entered or resumed.
+//! Soundness by brute force on z/Architecture: where the checker says that a jump may stand, a function does the same
+//! with the jump in place, from every place at which it can be entered or resumed.
 //!
-//! Generated functions of 2, 4 and 6 bytes: branches, counts, comparisons, calls, `exrl` of their own instructions, constants that are no
-//! code. A small interpreter runs them; what an instruction does to registers is made up, where it leads is real.
+//! Generated functions of 2, 4 and 6 bytes: branches, counts, comparisons, calls, `exrl` of their own instructions,
+//! constants that are no code. A small interpreter runs them; what an instruction does to registers is made up, where
+//! it leads is real.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -275,7 +276,8 @@ proptest! {
     }
 }
 
-/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle here, the look for what `exrl` executes included.
+/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle here, the look for what `exrl`
+/// executes included.
 #[test]
 fn a_checker_without_one_of_its_rules_is_caught() {
     use proptest::strategy::ValueTree;

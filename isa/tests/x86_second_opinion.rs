@@ -98,7 +98,8 @@ proptest! {
         }
     }
 
-    /// KP-5: our own look at the bytes finds the fields where the decoder finds them, and the length where a table has it.
+    /// KP-5: our own look at the bytes finds the fields where the decoder finds them, and the length where a table has
+    /// it.
     #[test]
     fn shapes_agree_with_the_decoder(mode in modes(), bytes in bytes()) {
         let Some((insn, _)) = known(mode, &bytes) else { return Ok(()) };

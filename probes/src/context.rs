@@ -12,8 +12,8 @@ use trapline_isa::arch::Isa;
 use trapline_isa::call::{self, Home, Type};
 use trapline_isa::mem::Fault;
 
-/// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86 and s390
-/// number it.
+/// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86
+/// and s390 number it.
 pub const PAGE_FAULT: u32 = 14;
 
 /// Where in a hit a handler runs.
@@ -145,8 +145,8 @@ impl<'a> Hit<'a> {
         self.scene.isa.abi.register(name).map(|reg| self.cpu.get(reg))
     }
 
-    /// Sets the register of that name; false if there is none. The stack pointer stays as it is in handlers of optimised probes and of
-    /// returns.
+    /// Sets the register of that name; false if there is none. The stack pointer stays as it is in handlers of
+    /// optimised probes and of returns.
     pub fn set_reg(&mut self, name: &str, value: u64) -> bool {
         let reg = self.scene.isa.abi.register(name);
         let stays = self.keeps_stack() && reg == Some(self.scene.isa.abi.sp);
@@ -161,8 +161,8 @@ impl<'a> Hit<'a> {
         self.cpu.get(self.scene.isa.abi.sp)
     }
 
-    /// A function's argument, counted from 0, at its entry, where it and those in front of it are words. 0 for one on a stack that
-    /// cannot be read.
+    /// A function's argument, counted from 0, at its entry, where it and those in front of it are words. 0 for one on a
+    /// stack that cannot be read.
     #[inline]
     pub fn arg(&mut self, index: usize) -> u64 {
         let isa = self.scene.isa;
@@ -201,7 +201,8 @@ impl<'a> Hit<'a> {
         self.cpu.set(self.scene.isa.abi.result, value);
     }
 
-    /// Reads guest memory. On a fault the probe's fault handler is asked; if it says handled, the access is tried once more.
+    /// Reads guest memory. On a fault the probe's fault handler is asked; if it says handled, the access is tried once
+    /// more.
     pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         match self.cpu.read(address, into) {
             Err(fault) if self.handled(fault) => self.cpu.read(address, into),
@@ -297,7 +298,8 @@ impl<'a> Hit<'a> {
         Some(self.resolve(slot, raw, &mut 0))
     }
 
-    /// The addresses on the stack that `is_text` knows as code, innermost first, the pc in front; hijacked returns are resolved.
+    /// The addresses on the stack that `is_text` knows as code, innermost first, the pc in front; hijacked returns are
+    /// resolved.
     ///
     /// Without unwind tables some may be left over from earlier calls. Gives how many of `into` were filled.
     pub fn backtrace(&mut self, into: &mut [Frame], is_text: impl Fn(u64) -> bool) -> usize {

@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::Policy;
 
-/// All probes of one guest. Changes go through `&mut dyn Guest`, hits come in by [`Engine::breakpoint`], [`Engine::fault`] and
-/// [`Engine::interrupted`], which take no lock and allocate nothing.
+/// All probes of one guest. Changes go through `&mut dyn Guest`, hits come in by [`Engine::breakpoint`],
+/// [`Engine::fault`] and [`Engine::interrupted`], which take no lock and allocate nothing.
 pub struct Engine {
     pub(crate) isa: &'static Isa,
     pub(crate) policy: Policy,
@@ -122,7 +122,8 @@ impl Engine {
         &mut self.scene.records
     }
 
-    /// Whether points that are made from now on may have copies that end in a jump back; without, every copy ends in a second breakpoint.
+    /// Whether points that are made from now on may have copies that end in a jump back; without, every copy ends in a
+    /// second breakpoint.
     pub fn set_boosting(&mut self, allowed: bool) {
         self.boosting = allowed;
     }

@@ -1,4 +1,5 @@
-//! The frame of a faithful detour: the registers as the guest's own code has laid them on its stack, and the CPU as handlers see it by them.
+//! The frame of a faithful detour: the registers as the guest's own code has laid them on its stack, and the CPU as
+//! handlers see it by them.
 
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
@@ -36,8 +37,9 @@ impl Engine {
         }
     }
 
-    /// A CPU has come to the trampoline, called by a faithful detour with the probed address and that of its frame: the handlers run on the
-    /// registers in the frame. The address is that of a probe, or this is nobody's call and nothing happens.
+    /// A CPU has come to the trampoline, called by a faithful detour with the probed address and that of its frame: the
+    /// handlers run on the registers in the frame. The address is that of a probe, or this is nobody's call and nothing
+    /// happens.
     #[inline(never)] // The lean form's way stays short.
     pub fn called(&mut self, cpu: &mut impl Cpu) {
         let (Some(table), [probed, at, ..]) = (self.faithful(), self.isa.abi.arguments) else { return };
@@ -54,8 +56,8 @@ impl Engine {
         }
     }
 
-    /// The stack has no room for the frame of a faithful detour, which the code without a probe does not need: the handlers run on live
-    /// registers, and the displaced instructions then, as in a lean detour.
+    /// The stack has no room for the frame of a faithful detour, which the code without a probe does not need: the
+    /// handlers run on live registers, and the displaced instructions then, as in a lean detour.
     pub(crate) fn frame_found_no_room(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
         let (point, slot) = self.slot_around(pc).filter(|(_, slot)| slot.form == Form::Faithful && pc >= slot.detour())?;
         let (table, address) = (self.faithful()?, self.points.get(point)?.address());

@@ -51,12 +51,13 @@ pub trait Guest {
 
     /// Reads text as it is now, our own breakpoints included.
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
-    /// Changes text, whatever its protection and whichever page tables are in force, and drops what was translated from it.
+    /// Changes text, whatever its protection and whichever page tables are in force, and drops what was translated from
+    /// it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// Takes `len` bytes (a multiple of [`WINDOW_UNIT`], aligned to it) of executable memory that the guest does not know of.
-    /// A guest with windows in several places takes those nearest to `near`; whether that is near enough for a branch the
-    /// ISA says, when it is asked for one. `None`: no window has room.
+    /// Takes `len` bytes (a multiple of [`WINDOW_UNIT`], aligned to it) of executable memory that the guest does not
+    /// know of. A guest with windows in several places takes those nearest to `near`; whether that is near enough for a
+    /// branch the ISA says, when it is asked for one. `None`: no window has room.
     fn window_take(&mut self, near: u64, len: usize) -> Option<u64>;
     /// Gives them back. The caller has made sure that no CPU is inside.
     fn window_give(&mut self, at: u64, len: usize);
@@ -70,8 +71,8 @@ pub trait Guest {
 
     /// Whether any CPU's pc, or the pc saved by an interrupt or exception that will return, lies in this range.
     fn any_cpu_inside(&self, range: Range<u64>) -> bool;
-    /// For each range, whether a word of the guest's memory is an address in it: the pc that an interrupted task will come back to may
-    /// be one.
+    /// For each range, whether a word of the guest's memory is an address in it: the pc that an interrupted task will
+    /// come back to may be one.
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> alloc::vec::Vec<bool> {
         ranges.iter().map(|_| false).collect()
     }
@@ -93,11 +94,13 @@ pub enum Window {
         origin: u64,
         /// Length of the displaced instruction.
         displaced: u8,
-        /// Bytes of the instruction in front of what runs here: of a branch that is computed, in whose delay slot this is.
+        /// Bytes of the instruction in front of what runs here: of a branch that is computed, in whose delay slot this
+        /// is.
         in_front: u8,
     },
-    /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from `origin` on, and the
-    /// way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an [`crate::Engine::jumped_in`] one.
+    /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from
+    /// `origin` on, and the way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an
+    /// [`crate::Engine::jumped_in`] one.
     Detour {
         /// The probed address.
         origin: u64,
@@ -110,8 +113,8 @@ pub enum Window {
         /// What [`crate::Engine::jumped_in`] is to be given.
         point: u32,
     },
-    /// A faithful detour, over several units: in `lead` bytes it saves the registers, calls the trampoline and takes them back; then as
-    /// [`Window::Detour`]. A CPU at its start is an [`crate::Engine::saving`] one.
+    /// A faithful detour, over several units: in `lead` bytes it saves the registers, calls the trampoline and takes
+    /// them back; then as [`Window::Detour`]. A CPU at its start is an [`crate::Engine::saving`] one.
     Faithful {
         /// The probed address.
         origin: u64,
@@ -122,10 +125,11 @@ pub enum Window {
         /// Length of the jump.
         jump: u8,
     },
-    /// What faithful detours call: counts no time, takes no interrupt. A CPU at its start is an [`crate::Engine::called`] one.
+    /// What faithful detours call: counts no time, takes no interrupt. A CPU at its start is an
+    /// [`crate::Engine::called`] one.
     Trampoline,
-    /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead on to the true
-    /// address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.
+    /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead
+    /// on to the true address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.
     ReturnPad {
         /// Length of what leads on; 0: there is the breakpoint alone.
         jump: u8,
@@ -186,7 +190,8 @@ pub struct Blacklisted {
     pub listed: bool,
 }
 
-/// A CPU that has just trapped, stopped between two instructions. Memory is read and written with the rights of the kernel code that ran.
+/// A CPU that has just trapped, stopped between two instructions. Memory is read and written with the rights of the
+/// kernel code that ran.
 pub trait Cpu: Registers + Memory {
     /// Its number, below [`Guest::cpus`].
     fn number(&self) -> usize;
@@ -202,9 +207,11 @@ pub trait Cpu: Registers + Memory {
     fn comm(&mut self) -> [u8; 16];
     /// Virtual time in nanoseconds.
     fn now(&self) -> u64;
-    /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt handler: for the trace's `d...` column.
+    /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt
+    /// handler: for the trace's `d...` column.
     fn interrupts_off(&self) -> bool;
-    /// What the kernel knows of the moment: whether interrupts are off, and, where the machine can tell, what else ftrace shows.
+    /// What the kernel knows of the moment: whether interrupts are off, and, where the machine can tell, what else
+    /// ftrace shows.
     fn moment(&mut self) -> Flags {
         Flags::NONE.with_if(self.interrupts_off(), Flags::INTERRUPTS_OFF)
     }
@@ -234,7 +241,8 @@ pub trait Cpu: Registers + Memory {
 /// What the engine made of a trap. Registers and pc have been set in the [`Cpu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// None of ours: the guest gets its exception, as the original code would have raised it (pc mended if it was in the window).
+    /// None of ours: the guest gets its exception, as the original code would have raised it (pc mended if it was in
+    /// the window).
     NotOurs,
     /// Ours. Execution goes on at the pc.
     Resume(Resume),
@@ -247,8 +255,10 @@ pub struct Resume {
     pub counted: u8,
     /// The new pc continues the line of code: no interrupt is to be taken there that the unprobed guest would not take.
     pub falls_through: bool,
-    /// The guest steps its own code, and the engine itself has executed the instruction: the trap behind it is the machine's to raise.
+    /// The guest steps its own code, and the engine itself has executed the instruction: the trap behind it is the
+    /// machine's to raise.
     pub stepped: bool,
-    /// A guest-code handler runs now: no time passes and no interrupt is taken on this CPU until an answer says otherwise.
+    /// A guest-code handler runs now: no time passes and no interrupt is taken on this CPU until an answer says
+    /// otherwise.
     pub frozen: bool,
 }

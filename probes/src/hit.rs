@@ -1,10 +1,11 @@
 //! What happens on a hit: a state machine for each CPU.
 //!
-//! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is being
-//! processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or allocates.
+//! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is
+//! being processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or
+//! allocates.
 //!
-//! What a CPU is in the middle of is a stack of [`Level`]s: a hit pushes one, the second breakpoint (or whatever else ends
-//! the instruction) pops it.
+//! What a CPU is in the middle of is a stack of [`Level`]s: a hit pushes one, the second breakpoint (or whatever else
+//! ends the instruction) pops it.
 //!
 //! ```text
 //! nothing --hit--> Active --its copy runs--> Stepping --behind it--> nothing
@@ -12,10 +13,11 @@
 //!                    +---another is hit---------+--> Reentered on top of it --behind its copy--> as before
 //! ```
 //!
-//! Three functions end in `_simply`. Each is the short way of its namesake for what nearly all hits are: one enabled probe,
-//! the CPU in the middle of nothing, nothing to be done behind the instruction. It asks whether this is such a hit before
-//! it does anything; if not, its namesake is called, which knows all cases. They differ in the number of questions, never
-//! in what they do: a new case is a matter for the long ones, and one more reason for the short ones to say no.
+//! Three functions end in `_simply`. Each is the short way of its namesake for what nearly all hits are: one enabled
+//! probe, the CPU in the middle of nothing, nothing to be done behind the instruction. It asks whether this is such a
+//! hit before it does anything; if not, its namesake is called, which knows all cases. They differ in the number of
+//! questions, never in what they do: a new case is a matter for the long ones, and one more reason for the short ones
+//! to say no.
 
 mod computed;
 
@@ -57,7 +59,8 @@ struct Level {
     status: Status,
     /// The breakpoint behind the copy that runs; 0 while none does.
     end: u64,
-    /// The copy is that of an instruction in a delay slot: what the branch in front of it has done stands in [`CpuState::branches`].
+    /// The copy is that of an instruction in a delay slot: what the branch in front of it has done stands in
+    /// [`CpuState::branches`].
     delayed: bool,
 }
 
@@ -128,7 +131,8 @@ impl CpuState {
         self.detour.as_ref().is_some_and(|detour| detour.is_running())
     }
 
-    /// Code of the guest's that ran inside a hit has ended: what was begun inside it and did not end there never will. Gives the point.
+    /// Code of the guest's that ran inside a hit has ended: what was begun inside it and did not end there never will.
+    /// Gives the point.
     pub fn end_of_guest_code(&mut self) -> u32 {
         self.depth = 1;
         self.levels[0].point
@@ -185,8 +189,8 @@ impl Engine {
         self.unknown_breakpoint(cpu, number, pc)
     }
 
-    /// An exception other than a breakpoint whose pc lies in the window. The pc is put back to where the guest expects it;
-    /// `NotOurs` = deliver the exception there.
+    /// An exception other than a breakpoint whose pc lies in the window. The pc is put back to where the guest expects
+    /// it; `NotOurs` = deliver the exception there.
     pub fn fault(&mut self, cpu: &mut impl Cpu, trapnr: u32) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         if let Some(answer) = self.frame_found_no_room(cpu, number, pc) {
@@ -206,8 +210,8 @@ impl Engine {
         self.resume(number, 0, cpu.pc() == origin)
     }
 
-    /// An interrupt is about to be taken with the pc in a slot, as only repeated instructions allow. The pc is put back to the
-    /// original; when the guest comes back there, the instruction goes on and is not hit a second time.
+    /// An interrupt is about to be taken with the pc in a slot, as only repeated instructions allow. The pc is put back
+    /// to the original; when the guest comes back there, the instruction goes on and is not hit a second time.
     pub fn interrupted(&mut self, cpu: &mut impl Cpu) {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(point) = self.leave_slot(cpu, number, pc) else { return };
@@ -243,9 +247,9 @@ impl Engine {
         true
     }
 
-    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's address, `point` is
-    /// what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer is ignored: execution goes on in the
-    /// detour.
+    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's
+    /// address, `point` is what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer
+    /// is ignored: execution goes on in the detour.
     pub fn jumped_in(&mut self, cpu: &mut impl Cpu, point: u32) {
         let number = cpu.number();
         if self.cpus.get(number).is_none_or(|state| state.depth != 0) {
@@ -269,7 +273,8 @@ impl Engine {
         }
     }
 
-    /// A hit of a lone probe whose instruction's copy jumps back: nothing comes after it. `None`: it is not so, and nothing has been done.
+    /// A hit of a lone probe whose instruction's copy jumps back: nothing comes after it. `None`: it is not so, and
+    /// nothing has been done.
     #[inline]
     fn hit_simply(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Option<Answer> {
         let (probe, found) = (self.points.lone(point)?, self.points.get(point)?);
@@ -365,7 +370,8 @@ impl Engine {
             }
             if flow == Flow::Redirected {
                 members.for_each(|member| member.probe.count_skipped());
-                // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs instead.
+                // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs
+                // instead.
                 return if cpu.pc() == address { Next::Execute } else { Next::Leave };
             }
         }
@@ -501,8 +507,8 @@ impl Engine {
         if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
     }
 
-    /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The probe is no
-    /// longer being processed there. Gives the slot's point.
+    /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The
+    /// probe is no longer being processed there. Gives the slot's point.
     pub(crate) fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;

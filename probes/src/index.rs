@@ -1,8 +1,8 @@
-//! Numbers found by a key that is kept elsewhere, beside what they number: open addressing with four bytes an entry, no lock, no allocation
-//! on a lookup. Whoever asks says which number has the key, for the key is not here.
+//! Numbers found by a key that is kept elsewhere, beside what they number: open addressing with four bytes an entry, no
+//! lock, no allocation on a lookup. Whoever asks says which number has the key, for the key is not here.
 //!
-//! At most half full, so that a run of taken entries stays short. Removal closes the gap it leaves, so there are no tombstones, and lookups
-//! do not grow slower as numbers come and go.
+//! At most half full, so that a run of taken entries stays short. Removal closes the gap it leaves, so there are no
+//! tombstones, and lookups do not grow slower as numbers come and go.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -55,7 +55,8 @@ impl Index {
         self.numbers.iter().copied().filter(|number| *number != EMPTY)
     }
 
-    /// Room for so many in all, at once: up to that many, [`Index::insert`] does not allocate. `key_of` tells the keys of those that are in it.
+    /// Room for so many in all, at once: up to that many, [`Index::insert`] does not allocate. `key_of` tells the keys
+    /// of those that are in it.
     pub fn reserve(&mut self, numbers: usize, key_of: impl Fn(u32) -> u64) {
         let wanted = (numbers.max(FEWEST / 2) * 2).next_power_of_two();
         if wanted > self.numbers.len() {
@@ -82,7 +83,8 @@ impl Index {
         self.len += 1;
     }
 
-    /// Takes out the number with this key, which `is_it` recognises: the gap is closed by those behind it whose own place allows it.
+    /// Takes out the number with this key, which `is_it` recognises: the gap is closed by those behind it whose own
+    /// place allows it.
     pub fn remove(&mut self, key: u64, is_it: impl Fn(u32) -> bool, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         let mask = self.numbers.len() - 1;
         let mut gap = self.home(key) & mask;

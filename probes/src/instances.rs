@@ -1,13 +1,15 @@
 //! Calls that return probes follow: who is in flight, task by task, and whose return a trap at the return pad is.
 //!
-//! The frame key (the stack pointer at entry) tells which call of a task returns. The newest one does, unless calls above it were
-//! left by something like a longjmp; several instances of one frame are several probes, or tail calls, with one return address.
+//! The frame key (the stack pointer at entry) tells which call of a task returns. The newest one does, unless calls
+//! above it were left by something like a longjmp; several instances of one frame are several probes, or tail calls,
+//! with one return address.
 
 use crate::index::Index;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 
-/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for another call's.
+/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for
+/// another call's.
 const CALLEE_POPS: u64 = 256;
 
 /// No instance.
@@ -136,8 +138,9 @@ impl Instances {
         self.recent = Recent { task, newest: newest.unwrap_or(NONE) };
     }
 
-    /// Takes the task's newest call off its list, if that is the one which returns where the word at `key` has just been popped and no
-    /// other probe follows the same call: number and true return address. `None`: it takes [`Instances::find`].
+    /// Takes the task's newest call off its list, if that is the one which returns where the word at `key` has just
+    /// been popped and no other probe follows the same call: number and true return address. `None`: it takes
+    /// [`Instances::find`].
     #[inline]
     pub fn take_newest(&mut self, task: u64, key: u64) -> Option<(u32, u64)> {
         let number = self.newest(task);
@@ -162,7 +165,8 @@ impl Instances {
         self.real_return_address(task, slot.wrapping_sub(self.link_slot))
     }
 
-    /// The true return address of the call with that frame: its return address's stack word, or the stack pointer at its entry.
+    /// The true return address of the call with that frame: its return address's stack word, or the stack pointer at
+    /// its entry.
     pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
         self.of_task(task).find(|(_, call)| call.frame == frame && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
     }
@@ -194,7 +198,8 @@ impl Instances {
         call.frame < frame && self.same_stack(call.frame, frame)
     }
 
-    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack pointer is `key`).
+    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack
+    /// pointer is `key`).
     #[inline]
     pub fn find(&self, task: u64, key: u64) -> Option<Match> {
         let newest = self.all.get(self.newest(task) as usize);
@@ -222,8 +227,8 @@ impl Instances {
         Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
     }
 
-    /// A call whose instance has been given back and that nobody has used since, if it had its return address there: the last that is
-    /// known of a return that no call in flight fits.
+    /// A call whose instance has been given back and that nobody has used since, if it had its return address there:
+    /// the last that is known of a return that no call in flight fits.
     pub fn given_back(&self, task: u64, key: u64) -> Option<&Instance> {
         let fits = |call: &&Instance| call.frame == key && call.ret_addr != 0 && !self.is_pad(call.ret_addr);
         self.all.iter().filter(fits).max_by_key(|call| call.task == task)

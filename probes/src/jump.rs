@@ -9,7 +9,8 @@ pub(crate) enum Jump {
     /// A breakpoint, or nothing.
     #[default]
     Plain,
-    /// A breakpoint; the worker will look at it, not before the point's `postponed` says. Hits run the region in the detour.
+    /// A breakpoint; the worker will look at it, not before the point's `postponed` says. Hits run the region in the
+    /// detour.
     Optimising,
     /// The jump is in the text.
     Optimised,

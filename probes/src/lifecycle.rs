@@ -1,7 +1,7 @@
 //! What becomes of registered probes: armed and disarmed, enabled and disabled, gone, unregistered.
 //!
-//! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on, its text
-//! exists, and one of its probes is enabled. Every change of state ends there.
+//! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on,
+//! its text exists, and one of its probes is enabled. Every change of state ends there.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
@@ -112,8 +112,8 @@ impl Engine {
         self.set_disabled(guest, number, probe, true)
     }
 
-    /// Undoes [`Engine::disable_kprobe`]. While the global switch is off this is remembered (Linux forgets it for a probe alone
-    /// at its address).
+    /// Undoes [`Engine::disable_kprobe`]. While the global switch is off this is remembered (Linux forgets it for a
+    /// probe alone at its address).
     pub fn enable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
         let number = self.find(probe).ok_or(NOT_REGISTERED)?;
         if probe.is_gone() {
@@ -146,7 +146,8 @@ impl Engine {
         !self.all_disarmed
     }
 
-    /// The text in this range is no more: its probes are gone. Nothing is written there; they stay listed until unregistered.
+    /// The text in this range is no more: its probes are gone. Nothing is written there; they stay listed until
+    /// unregistered.
     pub fn kill_range(&mut self, guest: &mut dyn Guest, range: Range<u64>) {
         let numbers: Vec<u32> = self.points.within(range).collect();
         for number in numbers {
@@ -161,7 +162,8 @@ impl Engine {
         self.collect(guest);
     }
 
-    /// Takes a probe away. Its handlers do not run any more when this returns; one that is not registered gets its address cleared.
+    /// Takes a probe away. Its handlers do not run any more when this returns; one that is not registered gets its
+    /// address cleared.
     pub fn unregister_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) {
         self.unregister_all(guest, core::iter::once(probe));
     }
@@ -208,7 +210,8 @@ impl Engine {
         }
     }
 
-    /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may call it too.
+    /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may
+    /// call it too.
     pub fn collect(&mut self, guest: &mut dyn Guest) {
         let (Some(first), Some(end)) =
             (self.dirty.iter().map(|dirty| dirty.slot.at()).min(), self.dirty.iter().map(|dirty| dirty.slot.range().end).max())

@@ -1,7 +1,7 @@
 //! The engine's log: what hits, registrations and the guest's own doings have to say, until someone takes it.
 //!
-//! One log with one bound; lines for which there is no room are counted. Hits cannot allocate, so what they say is kept as facts and
-//! made into text when it is taken.
+//! One log with one bound; lines for which there is no room are counted. Hits cannot allocate, so what they say is kept
+//! as facts and made into text when it is taken.
 
 use crate::engine::Engine;
 use crate::probe::Kretprobe;
@@ -79,7 +79,8 @@ impl Engine {
         !self.log.lines.is_empty()
     }
 
-    /// What there was to say since the last call, oldest first; how many lines found no room is in [`crate::Counts::lost_lines`].
+    /// What there was to say since the last call, oldest first; how many lines found no room is in
+    /// [`crate::Counts::lost_lines`].
     pub fn take_log_lines(&mut self) -> Vec<String> {
         self.log.lines.drain(..).map(Line::text).collect()
     }
@@ -90,7 +91,8 @@ mod tests {
     use super::*;
     use crate::toy::TOY;
 
-    /// Lines wait in order; those for which there is no room are counted, and there is room again when they have been taken.
+    /// Lines wait in order; those for which there is no room are counted, and there is room again when they have been
+    /// taken.
     #[test]
     fn the_log_has_one_bound_and_counts_what_is_lost() {
         let mut engine = Engine::new(&TOY, 1);

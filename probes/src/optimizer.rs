@@ -1,8 +1,9 @@
 //! Jump optimisation: which points get a jump in place of their breakpoint, when, and when they lose it again.
 //!
-//! A point is plain, optimising or optimised ([`Jump`]). The worker is [`Engine::tick`], driven by virtual time: after a delay it
-//! writes the jumps of all that wait, unless a CPU or an interrupted task stands under one of them; that one waits on. Linux's
-//! "unoptimising" and "freeing" are moments here, for all CPUs are stopped when the text changes: a jump goes at once.
+//! A point is plain, optimising or optimised ([`Jump`]). The worker is [`Engine::tick`], driven by virtual time: after
+//! a delay it writes the jumps of all that wait, unless a CPU or an interrupted task stands under one of them; that one
+//! waits on. Linux's "unoptimising" and "freeing" are moments here, for all CPUs are stopped when the text changes: a
+//! jump goes at once.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
@@ -20,10 +21,11 @@ use trapline_isa::region::{self, Region, Rule};
 
 /// The most bytes of a region.
 const LONGEST: u64 = detour::LONGEST as u64;
-/// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine stands still is
-/// one batch, and a short wait does.
+/// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine
+/// stands still is one batch, and a short wait does.
 const DELAY: u64 = 100_000;
-/// A region in which somebody stands is looked at again after at least so long: each look reads all of the guest's memory.
+/// A region in which somebody stands is looked at again after at least so long: each look reads all of the guest's
+/// memory.
 const LEAST_WAIT: u64 = 100_000;
 /// The wait is doubled so often: a word that only looks like an address may stand there for ever.
 const MOST_DOUBLINGS: u32 = 14;
@@ -326,8 +328,8 @@ impl Engine {
         before.filter(covers).collect()
     }
 
-    /// An instruction of the region other than the first has faulted in the detour, and the guest will come back to the original:
-    /// the jump must not be there then. It comes again when nobody remembers that address.
+    /// An instruction of the region other than the first has faulted in the detour, and the guest will come back to the
+    /// original: the jump must not be there then. It comes again when nobody remembers that address.
     pub(crate) fn give_way_to_fault(&mut self, cpu: &mut dyn Cpu, number: u32) {
         let Some(table) = self.isa.detour else { return };
         let breakpoint_over = self.isa.breakpoint_over;

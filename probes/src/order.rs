@@ -1,5 +1,5 @@
-//! Numbers in the order of their addresses, which are kept elsewhere: a list in pieces, four bytes an entry. For ranges; a hit does not
-//! look here.
+//! Numbers in the order of their addresses, which are kept elsewhere: a list in pieces, four bytes an entry. For
+//! ranges; a hit does not look here.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -144,7 +144,8 @@ mod tests {
         }
     }
 
-    /// Between two of them, in front of the first and behind the last, however they are asked for and whatever comes and goes meanwhile.
+    /// Between two of them, in front of the first and behind the last, however they are asked for and whatever comes
+    /// and goes meanwhile.
     #[test]
     fn where_nobody_is_is_told_as_it_is_now() {
         let mut order = Order::default();

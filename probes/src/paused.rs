@@ -1,13 +1,14 @@
 //! Repeated instructions that an interrupt has stopped half-way in their slot.
 //!
-//! They come back to the breakpoint; the same task with the same stack pointer and the same progress is the same execution, which
-//! goes on in the slot and is no second hit.
+//! They come back to the breakpoint; the same task with the same stack pointer and the same progress is the same
+//! execution, which goes on in the slot and is no second hit.
 
 use crate::guest::Cpu;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::{Insn, Progress};
 
-/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again; that is counted.
+/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again; that is
+/// counted.
 const MOST: usize = 64;
 
 /// One execution.

@@ -1,5 +1,5 @@
-//! The place that a registration asks for: every check of it in Linux's order, each refusal with its errno and a sentence
-//! for the person, and what is to run there.
+//! The place that a registration asks for: every check of it in Linux's order, each refusal with its errno and a
+//! sentence for the person, and what is to run there.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
@@ -137,7 +137,8 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         let patched = match site {
-            // A tracepoint's own no-op is where its hits are seen; should the guest switch it on, the place is given up.
+            // A tracepoint's own no-op is where its hits are seen; should the guest switch it on, the place is given
+            // up.
             Some(Site::JumpLabel) if !matches!(action, Action::Record(_)) => {
                 Some("is a static key's jump, which the kernel patches while it runs")
             }

@@ -133,7 +133,8 @@ impl Point {
         }
     }
 
-    /// Bytes that its copy in the slot stands for; fewer than the instruction has where the copy is that of a delay slot alone.
+    /// Bytes that its copy in the slot stands for; fewer than the instruction has where the copy is that of a delay
+    /// slot alone.
     pub fn displaced(&self) -> u64 {
         self.slot.map_or(self.insn.length(), Slot::displaced)
     }

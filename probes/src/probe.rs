@@ -24,8 +24,8 @@ pub enum Flow {
     /// Linux's 0. The instruction is executed; a return probe's call is followed to its return.
     #[default]
     Continue,
-    /// Linux's non-zero. A pre-handler has changed the pc: no step, no post-handler, and later handlers at the address do
-    /// not run. From a return probe's entry handler: this call is not followed.
+    /// Linux's non-zero. A pre-handler has changed the pc: no step, no post-handler, and later handlers at the address
+    /// do not run. From a return probe's entry handler: this call is not followed.
     Redirected,
 }
 
@@ -66,7 +66,8 @@ struct Object {
     state: State,
 }
 
-/// As the builder left it; never changed after registration. There may be very many: what few of them have is in [`Rare`].
+/// As the builder left it; never changed after registration. There may be very many: what few of them have is in
+/// [`Rare`].
 struct Wanted {
     /// 0: none.
     address: u64,

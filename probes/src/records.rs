@@ -1,7 +1,7 @@
 //! The ring in which hits leave what they saw, until someone prints it.
 //!
-//! One writer (the hit path) and one reader, both through `&mut`. All memory is taken when the ring is made: a record is put
-//! together in a scratch area and then copied in whole, or dropped whole and counted.
+//! One writer (the hit path) and one reader, both through `&mut`. All memory is taken when the ring is made: a record
+//! is put together in a scratch area and then copied in whole, or dropped whole and counted.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -174,7 +174,8 @@ impl Ring {
         }
     }
 
-    /// Appends a record whose payload `fill` writes. False: there was no room; the drop is counted, and nothing older is lost.
+    /// Appends a record whose payload `fill` writes. False: there was no room; the drop is counted, and nothing older
+    /// is lost.
     pub fn push(&mut self, header: &Header, fill: impl FnOnce(&mut Payload<'_>)) -> bool {
         let mut payload = Payload { bytes: &mut self.scratch, len: 0, truncated: false };
         fill(&mut payload);

@@ -1,5 +1,5 @@
-//! Registration from its beginning to its end: a place is found and checked (`place.rs`), gets its instruction, plan and
-//! slot, a point takes the probe, and the text becomes what the state of things wants (`lifecycle.rs`).
+//! Registration from its beginning to its end: a place is found and checked (`place.rs`), gets its instruction, plan
+//! and slot, a point takes the probe, and the text becomes what the state of things wants (`lifecycle.rs`).
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};

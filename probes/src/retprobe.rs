@@ -1,6 +1,7 @@
 //! Return probes: registration, a function's entry, where its return address is taken, and the trap at the return pad.
 //!
-//! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one returns.
+//! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one
+//! returns.
 
 use crate::context::{Hit, Moment, ReturnHit, Scene};
 use crate::engine::Engine;
@@ -56,7 +57,8 @@ pub(crate) struct Returns {
     pub left_behind: u64,
     /// For each CPU, the task that it runs for the last time, or ran last of those that have ended; 0: none.
     dying: Vec<u64>,
-    /// For each CPU that is between the pad's start and its breakpoint: the key of the return, and what stood where it led from.
+    /// For each CPU that is between the pad's start and its breakpoint: the key of the return, and what stood where it
+    /// led from.
     kept: Vec<Option<(u64, u64)>>,
 }
 
@@ -150,8 +152,8 @@ impl Returns {
         }
     }
 
-    /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry handler
-    /// declines.
+    /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry
+    /// handler declines.
     pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
         let of = pool;
         let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };
@@ -195,7 +197,8 @@ impl Returns {
         }
     }
 
-    /// The task ends on this CPU, but still runs there: what it is in will not return, and neither will something that it yet calls.
+    /// The task ends on this CPU, but still runs there: what it is in will not return, and neither will something that
+    /// it yet calls.
     pub fn task_dies(&mut self, instances: &mut Instances, cpu: usize, task: u64) {
         self.task_exited(instances, task);
         let Some(before) = self.dying.get_mut(cpu).map(|dying| core::mem::replace(dying, task)) else { return };
@@ -321,9 +324,9 @@ impl Engine {
         self.enable_kprobe(guest, probe.kprobe())
     }
 
-    /// A task runs for the last time, on this CPU: its calls in flight are forgotten, no handler runs for them. What it calls until it is
-    /// switched away from and does not return from is forgotten later: when the next task ends there, when an instance is wanted, or by
-    /// [`Engine::task_exited`].
+    /// A task runs for the last time, on this CPU: its calls in flight are forgotten, no handler runs for them. What it
+    /// calls until it is switched away from and does not return from is forgotten later: when the next task ends there,
+    /// when an instance is wanted, or by [`Engine::task_exited`].
     pub fn task_dies(&mut self, cpu: usize, task: u64) {
         self.returns.task_dies(&mut self.scene.instances, cpu, task);
         self.paused.forget_task(task);
@@ -335,8 +338,8 @@ impl Engine {
         self.paused.forget_task(task);
     }
 
-    /// The true return address of the call of `task` whose return address stood in the stack word at `frame`, or, where that is in a
-    /// register, that had this stack pointer at its entry.
+    /// The true return address of the call of `task` whose return address stood in the stack word at `frame`, or, where
+    /// that is in a register, that had this stack pointer at its entry.
     pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
         self.scene.instances.real_return_address(task, frame)
     }
@@ -346,8 +349,8 @@ impl Engine {
         self.scene.instances.saved_in(task, slot)
     }
 
-    /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a register, and the
-    /// true one.
+    /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a
+    /// register, and the true one.
     pub fn followed_calls(&self) -> Vec<(u64, u64)> {
         self.scene.instances.followed()
     }
@@ -362,9 +365,9 @@ impl Engine {
         self.scene.instances.pad
     }
 
-    /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function had its return
-    /// address: the true one, or, where it is not certain which call has returned, that of the pad's breakpoint, which sees to it.
-    /// False: the guest does not let it be left there, and cannot go on.
+    /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function
+    /// had its return address: the true one, or, where it is not certain which call has returned, that of the pad's
+    /// breakpoint, which sees to it. False: the guest does not let it be left there, and cannot go on.
     #[inline]
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
@@ -380,8 +383,8 @@ impl Engine {
         goes_on
     }
 
-    /// Several probes follow the call, or the word at the key is not the one that held its return address, as behind `ret imm16`: that word
-    /// is the guest's, which has it back at the breakpoint.
+    /// Several probes follow the call, or the word at the key is not the one that held its return address, as behind
+    /// `ret imm16`: that word is the guest's, which has it back at the breakpoint.
     #[inline(never)]
     fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
         let instances = &self.scene.instances;
@@ -400,7 +403,8 @@ impl Engine {
         true
     }
 
-    /// Where the function that has just returned had its return address, or its stack pointer where that is in a register.
+    /// Where the function that has just returned had its return address, or its stack pointer where that is in a
+    /// register.
     #[inline]
     fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
@@ -429,14 +433,15 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
-    /// Where the function has saved the pad's address in its caller's frame, the true one stands again: what is left of a call is what
-    /// would be without us.
+    /// Where the function has saved the pad's address in its caller's frame, the true one stands again: what is left of
+    /// a call is what would be without us.
     #[inline]
     fn mend_link_slot(&self, cpu: &mut impl Cpu, key: u64, true_address: u64) {
         let Some(above) = self.isa.abi.link_slot else { return };
         let (at, word) = (key.wrapping_add(above), self.isa.word);
         if cpu.read_number(at, word).is_ok_and(|saved| self.scene.instances.is_in_pad(saved)) {
-            // It has just been read; should it be a page that cannot be written, the guest has not written the address there.
+            // It has just been read; should it be a page that cannot be written, the guest has not written the address
+            // there.
             let _ = cpu.write_number(at, true_address, word);
         }
     }
@@ -457,8 +462,8 @@ impl Engine {
         }
     }
 
-    /// A return that no call in flight fits. It may be one of a call that was given up; then its address is known, and the guest goes on
-    /// there. Otherwise nobody knows where, and it gets its trap.
+    /// A return that no call in flight fits. It may be one of a call that was given up; then its address is known, and
+    /// the guest goes on there. Otherwise nobody knows where, and it gets its trap.
     #[cold]
     fn returned_again(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> Answer {
         self.returns.mismatches += 1;
@@ -473,7 +478,8 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
-    /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its instances back.
+    /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its
+    /// instances back.
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;

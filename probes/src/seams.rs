@@ -18,7 +18,8 @@ use trapline_isa::arch::Isa;
 static TOYS: [(&str, &Isa); 4] =
     [("plain", &TOY), ("link register", &TOY_LINK), ("big endian", &TOY_BIG), ("descriptors", &TOY_DESCRIPTORS)];
 
-/// A function without calls of its own, so that a link register is enough: stores, loads, branches, what the hidden condition decides.
+/// A function without calls of its own, so that a link register is enough: stores, loads, branches, what the hidden
+/// condition decides.
 #[rustfmt::skip]
 const WORK: &[Op] = &[
     Mov(2, 3), Mov(3, 0x6100), Mov(4, 0x0102_0304), Store(3, 4), Load(5, 3), AddStep(5, 1), Jnz(2, 0),
@@ -44,8 +45,8 @@ fn end(guest: &mut ToyGuest, engine: &mut Engine) {
     guest.cpus[0].traps = 0;
 }
 
-/// KP-1, RP-1, OP-1, BY-4: with a probe on every instruction, boosted or stepped or optimised, and one on the return, registers, memory
-/// and time are those of a run without.
+/// KP-1, RP-1, OP-1, BY-4: with a probe on every instruction, boosted or stepped or optimised, and one on the return,
+/// registers, memory and time are those of a run without.
 #[test]
 fn every_toy_runs_the_same_with_all_its_instructions_probed() {
     for (what, isa) in TOYS {
@@ -97,7 +98,8 @@ fn handlers_read_a_big_endian_guests_numbers() {
     assert_eq!(guest.peek(DATA.start, 2), [0x11, 0x22], "the highest byte first");
 }
 
-/// KP-4, JP-2: a function is named by its descriptor; probes stand on the code, and a jprobe's handler finds its own data.
+/// KP-4, JP-2: a function is named by its descriptor; probes stand on the code, and a jprobe's handler finds its own
+/// data.
 #[test]
 fn descriptors_lead_to_code_and_to_a_handlers_data() {
     let isa = &TOY_DESCRIPTORS;
@@ -155,8 +157,8 @@ fn a_jprobe_gives_back_hidden_state_too() {
     }
 }
 
-/// KP-1, OP-1: where a kernel's text lies in places far apart, each with a window of its own, copies and detours are taken from the one
-/// that is near.
+/// KP-1, OP-1: where a kernel's text lies in places far apart, each with a window of its own, copies and detours are
+/// taken from the one that is near.
 #[test]
 fn each_copy_lies_in_the_window_near_its_original() {
     const FUNCTIONS: &[Function<'static>] = &[
@@ -230,8 +232,8 @@ fn delayed_guest() -> ToyGuest {
     guest
 }
 
-/// KP-1, KP-2, RP-1, BY-4: with delay slots, registers, memory and time are those of a run without probes, and each probe has its
-/// pre-handler before the branch and its post-handler where it has led to.
+/// KP-1, KP-2, RP-1, BY-4: with delay slots, registers, memory and time are those of a run without probes, and each
+/// probe has its pre-handler before the branch and its post-handler where it has led to.
 #[test]
 fn branches_are_computed_and_their_delay_slots_run_out_of_line() {
     let mut plain = delayed_guest();
@@ -276,7 +278,8 @@ fn no_probe_stands_in_a_delay_slot() {
     assert!(refusal.why.contains("inside the instruction at faults+0x0"), "{refusal}");
 }
 
-/// KP-9: what faults in a delay slot faults at the branch, and nothing has happened, the return address of a call included.
+/// KP-9: what faults in a delay slot faults at the branch, and nothing has happened, the return address of a call
+/// included.
 #[test]
 fn a_fault_in_a_delay_slot_undoes_the_branch() {
     let run = |engine: &mut Engine, guest: &mut ToyGuest| {

@@ -1,9 +1,9 @@
 //! Slots: three or more window units of guest memory for each point, where the displaced instruction's copies run.
 //!
-//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint, at 64 the
-//! detour of an optimised point (`optimizer.rs` writes it), in several units if it is a faithful one. A slot is shared by nobody,
-//! placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back only when no CPU
-//! is inside.
+//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint, at 64 the detour
+//! of an optimised point (`optimizer.rs` writes it), in several units if it is a faithful one. A slot is shared by
+//! nobody, placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back
+//! only when no CPU is inside.
 
 use crate::errno::{Errno, Refusal};
 use crate::guest::{Guest, WINDOW_UNIT, Window};
@@ -33,8 +33,8 @@ pub(crate) const FULL: Refusal = Refusal::new(
 
 const NO_SLOT: Refusal = Refusal::new(Errno::EINVAL, "the copy of the instruction does not fit into its slot; probe another one");
 
-/// Guest memory that belongs to one point: its address, a multiple of a unit, in the bits that this leaves free how many bytes the
-/// displaced instruction has in each copy, and what its detour is.
+/// Guest memory that belongs to one point: its address, a multiple of a unit, in the bits that this leaves free how
+/// many bytes the displaced instruction has in each copy, and what its detour is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     word: NonZeroU64,
@@ -189,7 +189,8 @@ fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, room: Room, trampoline: O
     taken.ok_or(FULL)
 }
 
-/// A hit goes from the probe to a faithful detour, to the trampoline, back behind the call, to the displaced instructions, and home.
+/// A hit goes from the probe to a faithful detour, to the trampoline, back behind the call, to the displaced
+/// instructions, and home.
 fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: Room, trampoline: u64) -> bool {
     let Some(table) = isa.detour.and_then(|table| table.faithful).filter(|_| room.form == Form::Faithful) else { return false };
     let detour = at + COPIES as u64;

@@ -1,4 +1,5 @@
-//! A guest that steps its own code: it gets one trap behind each of its own instructions, and none behind those of the window.
+//! A guest that steps its own code: it gets one trap behind each of its own instructions, and none behind those of the
+//! window.
 
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
@@ -7,8 +8,8 @@ use crate::slots::Slot;
 use trapline_isa::plan::Plan;
 
 impl Engine {
-    /// The trap of a step, with the pc in the window. Ours: no instruction of the guest's own has run since the last one. `NotOurs`: one
-    /// has; the pc has been put to where the guest goes on.
+    /// The trap of a step, with the pc in the window. Ours: no instruction of the guest's own has run since the last
+    /// one. `NotOurs`: one has; the pc has been put to where the guest goes on.
     pub fn stepped(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         if self.scene.instances.trap_pad() == Some(pc) {
@@ -37,8 +38,8 @@ impl Engine {
         Answer::NotOurs
     }
 
-    /// A jump has led to a detour. Steps through that, and a frame laid on the stack by such, would show: the handlers run here, and the
-    /// instruction alone then.
+    /// A jump has led to a detour. Steps through that, and a frame laid on the stack by such, would show: the handlers
+    /// run here, and the instruction alone then.
     fn detour_in_steps(&mut self, cpu: &mut impl Cpu, point: u32, slot: Slot) {
         let Some(found) = self.points.get(point) else { return };
         let to = if found.plan == Plan::Boost { slot.boosted() } else { slot.detoured() };

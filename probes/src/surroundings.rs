@@ -89,7 +89,8 @@ impl Surroundings for Text<'_> {
     fn reserved(&self, mut range: Range<u64>) -> Option<(u64, &'static str)> {
         range.find_map(|at| {
             let what = match self.guest.site_at(at)? {
-                // While ftrace does not use it, it is a nop like any other; while it does, it is a call and does not move.
+                // While ftrace does not use it, it is a nop like any other; while it does, it is a call and does not
+                // move.
                 Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
                 Site::JumpLabel => "a static key's jump",
                 Site::StaticCall => "a static call",

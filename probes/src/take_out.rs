@@ -1,4 +1,5 @@
-//! The guest without us: for a copy of its memory, all that the engine has written into its text is taken out, and put back.
+//! The guest without us: for a copy of its memory, all that the engine has written into its text is taken out, and put
+//! back.
 
 use crate::engine::Engine;
 use crate::guest::Guest;
@@ -19,7 +20,8 @@ impl Engine {
         taken
     }
 
-    /// Calls that a return probe follows and that have not returned: their return addresses are ours, on stacks that only the guest knows.
+    /// Calls that a return probe follows and that have not returned: their return addresses are ours, on stacks that
+    /// only the guest knows.
     pub fn calls_in_flight(&self) -> u64 {
         self.returns.in_flight()
     }

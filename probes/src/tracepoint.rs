@@ -1,10 +1,11 @@
-//! Tracepoints of the guest's kernel that nobody in the guest has switched on: its own code makes their records, in no time, and nothing of
-//! that stays.
+//! Tracepoints of the guest's kernel that nobody in the guest has switched on: its own code makes their records, in no
+//! time, and nothing of that stays.
 //!
-//! At a tracepoint's site stands a no-op, and the code that would call the tracepoint's functions lies out of line. At a hit of the site that
-//! code runs, with the clock of the CPU stopped, and finds one function in the tracepoint's list: the one that writes the record for the
-//! guest's own tracer. Where it asks for room it is given some below the stack; where it hands the record over, the record is taken, and
-//! registers, stack, list and the count of preemptions are what they were at the site. Then handlers see the hit, and the record beside it.
+//! At a tracepoint's site stands a no-op, and the code that would call the tracepoint's functions lies out of line. At
+//! a hit of the site that code runs, with the clock of the CPU stopped, and finds one function in the tracepoint's
+//! list: the one that writes the record for the guest's own tracer. Where it asks for room it is given some below the
+//! stack; where it hands the record over, the record is taken, and registers, stack, list and the count of preemptions
+//! are what they were at the site. Then handlers see the hit, and the record beside it.
 
 use crate::context::{Hit, Moment};
 use crate::engine::Engine;
@@ -94,7 +95,8 @@ impl Record {
         }
     }
 
-    /// Bytes out of it, by the addresses that they had; behind its end, where strings are looked for in pieces, there is nothing but zeros.
+    /// Bytes out of it, by the addresses that they had; behind its end, where strings are looked for in pieces, there
+    /// is nothing but zeros.
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let Ok(offset) = usize::try_from(at.wrapping_sub(self.at)) else { return false };
         let Some(held) = self.bytes.get(..self.len).and_then(|bytes| bytes.get(offset..)) else { return false };
@@ -148,7 +150,8 @@ impl Detour {
         self.runs.is_some()
     }
 
-    /// Sends the CPU there. False: the stack has no room, or something cannot be read or written, and nothing has changed.
+    /// Sends the CPU there. False: the stack has no room, or something cannot be read or written, and nothing has
+    /// changed.
     pub fn start(&mut self, cpu: &mut dyn Cpu, isa: &Isa, number: u32, watched: &Watched) -> bool {
         let (facts, word, sp) = (&*watched.facts, isa.word, cpu.get(isa.abi.sp));
         let site = cpu.pc();
@@ -206,8 +209,8 @@ impl Detour {
     }
 }
 
-/// Sends the CPU on the way of the next tracepoint that is watched at a place: there may be two, one for its record and one for its
-/// arguments. False: there is none, or none can begin, which is counted.
+/// Sends the CPU on the way of the next tracepoint that is watched at a place: there may be two, one for its record and
+/// one for its arguments. False: there is none, or none can begin, which is counted.
 pub(crate) fn start_next(
     mut detour: Option<&mut Detour>,
     tracepoints: &[Watched],
@@ -233,8 +236,8 @@ pub(crate) fn start_next(
 }
 
 impl Engine {
-    /// Registers what it takes to see the hits of a tracepoint: `handler` runs at each of its sites, with the record at hand, or with the
-    /// arguments of its functions. They are the engine's own and shown in no list.
+    /// Registers what it takes to see the hits of a tracepoint: `handler` runs at each of its sites, with the record at
+    /// hand, or with the arguments of its functions. They are the engine's own and shown in no list.
     pub fn register_tracepoint<H>(
         &mut self,
         guest: &mut dyn Guest,
@@ -304,8 +307,9 @@ impl Engine {
         Ok(watched)
     }
 
-    /// Follows the code out of line of one site, piece by piece, to its calls: where it ends, and whether it asks more than all do. `None`:
-    /// it calls something else first (others only ask whether the event is on, or tell RCU of it), and what that does stays done.
+    /// Follows the code out of line of one site, piece by piece, to its calls: where it ends, and whether it asks more
+    /// than all do. `None`: it calls something else first (others only ask whether the event is on, or tell RCU of it),
+    /// and what that does stays done.
     fn way(&self, guest: &dyn Guest, facts: &Tracepoint, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         let back = function::decode_at(self.isa, site, &mut read).ok()?.next();
@@ -343,7 +347,8 @@ impl Engine {
                 }
             }
         }
-        // One way past everything is that of a CPU which is not online, and none such runs; more of them are conditions of the event's.
+        // One way past everything is that of a CPU which is not online, and none such runs; more of them are conditions
+        // of the event's.
         let has_conditions = leaves + exits.len() > 1;
         if leaves > 1 {
             exits.push(back);
@@ -383,8 +388,8 @@ impl Engine {
         Some(self.leave_detour(cpu, number, which, has_record, is_lost))
     }
 
-    /// The CPU is at the site again: handlers see the record, if there is one. Then comes the turn of whatever else is watched there, and
-    /// at last the no-op's.
+    /// The CPU is at the site again: handlers see the record, if there is one. Then comes the turn of whatever else is
+    /// watched there, and at last the no-op's.
     fn leave_detour(&mut self, cpu: &mut impl Cpu, number: usize, which: u32, has_record: bool, is_lost: bool) -> Answer {
         let point = self.cpus[number].end_of_guest_code();
         if let Some(found) = self.points.get(point) {

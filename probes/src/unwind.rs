@@ -26,7 +26,8 @@ pub type Caller = (Standing, u64);
 pub trait Unwind: Send + Sync {
     /// The registers that a walk begins with: the frame pointer, and what calls leave the return address in.
     fn registers(&self) -> (Option<Reg>, Option<Reg>);
-    /// Who called the function that stands there; `read` gives a word of memory. `None`: it is the first, or nobody can tell.
+    /// Who called the function that stands there; `read` gives a word of memory. `None`: it is the first, or nobody can
+    /// tell.
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller>;
 }
 
@@ -38,7 +39,8 @@ pub trait Walked {
     fn real(&mut self, slot: u64, address: u64) -> u64;
 }
 
-/// The way from a place to the first caller, one address for each, the place itself in front. Gives how many of `into` were filled.
+/// The way from a place to the first caller, one address for each, the place itself in front. Gives how many of `into`
+/// were filled.
 pub fn walk(rule: &dyn Unwind, mut at: Standing, into: &mut [Frame], walked: &mut dyn Walked) -> usize {
     let (mut found, mut slot, mut raw) = (0, 0, at.pc);
     while let Some(free) = into.get_mut(found) {
@@ -70,7 +72,8 @@ impl Walked for OfHit<'_, '_> {
 }
 
 impl Hit<'_> {
-    /// The calls that led here, innermost first, the pc in front; hijacked returns are resolved. Gives how many of `into` were filled.
+    /// The calls that led here, innermost first, the pc in front; hijacked returns are resolved. Gives how many of
+    /// `into` were filled.
     pub fn callers(&mut self, into: &mut [Frame], rule: &dyn Unwind) -> usize {
         // At a return the pc is the caller's, behind its call, and the register is nobody's.
         let called = self.phase() == Phase::Return;

@@ -1,8 +1,10 @@
-//! While the guest reads or writes its own text, none of ours stands in it; afterwards each probe comes back to what it finds.
+//! While the guest reads or writes its own text, none of ours stands in it; afterwards each probe comes back to what it
+//! finds.
 //!
 //! What is withdrawn from ([`Engine::withdraw`]) is the guest's own, byte for byte. A probe that finds its instruction
-//! unchanged is armed as before; one that finds another is made anew for it; one that finds the guest's own breakpoint shares it: its
-//! handlers run, and the guest gets its trap. One that cannot stand on what is there waits, says why, and is tried again next time.
+//! unchanged is armed as before; one that finds another is made anew for it; one that finds the guest's own breakpoint
+//! shares it: its handlers run, and the guest gets its trap. One that cannot stand on what is there waits, says why,
+//! and is tried again next time.
 
 use crate::engine::Engine;
 use crate::errno::Refusal;
@@ -45,8 +47,9 @@ impl Withdrawn {
 }
 
 impl Engine {
-    /// From now on this text is the guest's alone, and no other: breakpoints and jumps leave it, and probes registered meanwhile are not
-    /// armed there either; those in text that was withdrawn from before, and may be another now, come back.
+    /// From now on this text is the guest's alone, and no other: breakpoints and jumps leave it, and probes registered
+    /// meanwhile are not armed there either; those in text that was withdrawn from before, and may be another now, come
+    /// back.
     pub fn withdraw(&mut self, guest: &mut dyn Guest, from: Withdrawn) {
         let before = core::mem::replace(&mut self.withdrawn, from);
         if before == self.withdrawn {

@@ -38,8 +38,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// KP-16: hits of every plan, with every kind of probe and handler, returns, records, re-entry, faults, interrupted repeats and
-/// mismatched returns: no call of the allocator, in either direction, while the engine works.
+/// KP-16: hits of every plan, with every kind of probe and handler, returns, records, re-entry, faults, interrupted
+/// repeats and mismatched returns: no call of the allocator, in either direction, while the engine works.
 #[test]
 fn a_hit_does_not_allocate() {
     let mut guest = sample::kernel(1);

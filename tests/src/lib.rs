@@ -96,7 +96,8 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
 }
 
-/// What is in the exception table, each by the instruction that a probe for it stands on: what is in a delay slot is part of its branch.
+/// What is in the exception table, each by the instruction that a probe for it stands on: what is in a delay slot is
+/// part of its branch.
 pub fn expected_faults(kernel: &Kernel) -> Vec<u64> {
     let places = boundaries(kernel);
     let holds = |site: u64| places.iter().copied().filter(|place| *place <= site).max().unwrap_or(site);
@@ -116,7 +117,8 @@ pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
     functions(kernel).into_iter().flat_map(each).collect()
 }
 
-/// Registers a probe if it may stand exactly where it is asked for: elsewhere, at a function's other entry, another one is going to stand.
+/// Registers a probe if it may stand exactly where it is asked for: elsewhere, at a function's other entry, another one
+/// is going to stand.
 pub fn stands_alone(session: &mut Session, probe: &Kprobe, at: u64) -> bool {
     let stands = session.register_kprobe(probe).is_ok();
     if stands && probe.address() != Some(at) {

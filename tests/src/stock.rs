@@ -1,4 +1,5 @@
-//! Stock kernels at their shell: booted once by whichever test comes first, and from then on restored from a snapshot in the user's cache.
+//! Stock kernels at their shell: booted once by whichever test comes first, and from then on restored from a snapshot
+//! in the user's cache.
 
 use std::fs;
 use std::path::Path;

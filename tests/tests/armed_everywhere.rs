@@ -1,6 +1,8 @@
-//! Armed everywhere: each address of the oracle's tables that may be probed is, on a stock kernel at its shell, while a script is busy.
+//! Armed everywhere: each address of the oracle's tables that may be probed is, on a stock kernel at its shell, while a
+//! script is busy.
 //!
-//! Needs the tables and the kernels (tests/src/oracle.rs); where they are not at hand it is counted as one that could not run.
+//! Needs the tables and the kernels (tests/src/oracle.rs); where they are not at hand it is counted as one that could
+//! not run.
 
 use trapline::boot::Kernel;
 use trapline::machine::Stop;

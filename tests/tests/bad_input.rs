@@ -1,4 +1,5 @@
-//! Bad input: kernels, places and events that make no sense, guests that crash or hang. Each gets a sentence; nothing panics.
+//! Bad input: kernels, places and events that make no sense, guests that crash or hang. Each gets a sentence; nothing
+//! panics.
 //!
 //! (What the command line makes of them, exit status included, is shown in `emu/tests/command_line.rs`.)
 
@@ -43,7 +44,8 @@ fn places_that_cannot_be_probed_are_refused_with_a_reason() {
     }
 }
 
-/// Guests that crash, panic or hang end the run with the reason, at the limit if nothing else ends it, and can be looked at.
+/// Guests that crash, panic or hang end the run with the reason, at the limit if nothing else ends it, and can be
+/// looked at.
 #[test]
 fn guests_that_crash_or_hang_end_with_a_reason() {
     for (arch, name) in GUESTS {

@@ -1,8 +1,10 @@
-//! What the engine decides, held against what real kernels decided, address by address (spec: the tables of ../shared/oracle).
+//! What the engine decides, held against what real kernels decided, address by address (spec: the tables of
+//! ../shared/oracle).
 //!
-//! Needs these tables and the very kernels that gave the answers, in `TRAPLINE_IMAGES` or ../shared/kernels; where they are not at
-//! hand each test is counted as one that could not run. The tables were made on running kernels, which had patched their text: so the decisions are
-//! made on the text of a guest that has booted here, and on the image with the 32 live bytes of every row written into it.
+//! Needs these tables and the very kernels that gave the answers, in `TRAPLINE_IMAGES` or ../shared/kernels; where they
+//! are not at hand each test is counted as one that could not run. The tables were made on running kernels, which had
+//! patched their text: so the decisions are made on the text of a guest that has booted here, and on the image with the
+//! 32 live bytes of every row written into it.
 //!
 //! docs/conformance.md is held to what is found here, every difference with its reason; it is written anew by
 //! `TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test conformance -j1`.
@@ -136,7 +138,8 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
     found.hold("image", "that the kernel has not patched", |_| true);
 }
 
-/// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same on the text of a guest that was booted here, and that has patched itself.
+/// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same on the text of a guest that was booted here, and that has patched
+/// itself.
 #[test]
 fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     let mut found = Found::default();
@@ -150,8 +153,8 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         };
         let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows);
         found.add(name, &rows, &differences, same);
-        // Where the guest has made the same of its text, the same is decided; but Linux does not say so where it died of its answer, and tells
-        // places behind the text apart by what its own files are made of.
+        // Where the guest has made the same of its text, the same is decided; but Linux does not say so where it died
+        // of its answer, and tells places behind the text apart by what its own files are made of.
         let is_decided = |row: &&Row| row.result != "crash" && row.symbol != "-";
         let decided = rows.iter().zip(&differences).filter(|(row, _)| is_decided(row));
         assert!(decided.into_iter().all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
@@ -249,8 +252,9 @@ fn write_live(guest: &mut StillGuest<'_>, rows: &[Row]) {
     }
 }
 
-/// On MIPS a running kernel has made nops of all calls of the tracer, with what is in their delay slots, and of all branches of jump labels
-/// (arch/mips/kernel/ftrace.c and jump_label.c): whether an address lies in a delay slot depends on it.
+/// On MIPS a running kernel has made nops of all calls of the tracer, with what is in their delay slots, and of all
+/// branches of jump labels (arch/mips/kernel/ftrace.c and jump_label.c): whether an address lies in a delay slot
+/// depends on it.
 fn patch_sites(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     if kernel.arch != Arch::Mipsel {
         return;
@@ -269,7 +273,8 @@ fn patch_sites(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// Jumps to the return thunk are returns on the CPU of the tables, and their tails are breakpoints (arch/x86/kernel/alternative.c).
+/// Jumps to the return thunk are returns on the CPU of the tables, and their tails are breakpoints
+/// (arch/x86/kernel/alternative.c).
 fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     let Some(sites) = kernel.section(".return_sites") else { return };
     let table = kernel.held(&sites).expect("the table is in the image");
@@ -282,9 +287,10 @@ fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// A Cortex-A57, as that of arm64's tables, has the defect 832075, for which the kernel makes load-acquires of its loads from devices: `ldar`
-/// in place of `ldr`, by rows of a place, its replacement, a number and two lengths (struct alt_instr). Nothing names that table; its rows
-/// are found by what they are. Gives the places and what stands there then.
+/// A Cortex-A57, as that of arm64's tables, has the defect 832075, for which the kernel makes load-acquires of its
+/// loads from devices: `ldar` in place of `ldr`, by rows of a place, its replacement, a number and two lengths (struct
+/// alt_instr). Nothing names that table; its rows are found by what they are. Gives the places and what stands there
+/// then.
 fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
     const ROW: usize = 12;
     let (is_arm64, is_text) = (kernel.arch == Arch::Arm64, |address| kernel.tables.is_text(address));

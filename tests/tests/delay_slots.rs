@@ -1,5 +1,5 @@
-//! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not, in all four sets: probed it is the same run.
-//! Some of these instructions fault there, and their branch is done again, or given up.
+//! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not, in all four sets: probed
+//! it is the same run. Some of these instructions fault there, and their branch is done again, or given up.
 
 use trapline::boot::{Kernel, Segment};
 use trapline::machine::{Config, Stop, What};
@@ -60,7 +60,8 @@ fn add_to(set: Set, register: u32, value: i32) -> u32 {
 /// How a branch is written: over so many words, to that word of the text.
 type Branch = fn(over: i32, to: u32) -> u32;
 
-/// A kind of branch, and with which values of t0 and t1 it is not taken, then taken. One that is always taken has one pair.
+/// A kind of branch, and with which values of t0 and t1 it is not taken, then taken. One that is always taken has one
+/// pair.
 type Kind = (&'static str, Branch, &'static [(i32, i32)]);
 
 #[rustfmt::skip]
@@ -112,7 +113,8 @@ const SLOTS: &[(&str, u32)] = &[
     ("no instruction of any CPU",           0x7000_003e),
 ];
 
-/// A miss: the page is one of memory's. Anything else: what is to be seen is added up, and the instruction given up with its branch.
+/// A miss: the page is one of memory's. Anything else: what is to be seen is added up, and the instruction given up
+/// with its branch.
 fn vectors() -> Vec<u32> {
     let mut words = vec![
         0x401a_2000,         // mfc0 k0,context: so that there is something to do
@@ -231,8 +233,8 @@ fn count(run: &Run, wanted: fn(&What) -> bool) -> usize {
     run.happenings.iter().filter(|happening| wanted(&happening.what)).count()
 }
 
-/// KP-1, KP-2, KP-9, BY-4: branches are computed with what is in their slots run out of line, exactly once, and a fault there is the
-/// branch's, with the return address as it was.
+/// KP-1, KP-2, KP-9, BY-4: branches are computed with what is in their slots run out of line, exactly once, and a fault
+/// there is the branch's, with the return address as it was.
 #[test]
 fn every_branch_with_everything_in_its_slot_is_the_same_run() {
     let mut ends = Vec::new();

@@ -1,5 +1,5 @@
-//! Delivery of exceptions by whatever tables a guest has made: no descriptor, no vector and no state of its own stops more than the guest.
-//! The fuzz target `delivery` draws of the same cases.
+//! Delivery of exceptions by whatever tables a guest has made: no descriptor, no vector and no state of its own stops
+//! more than the guest. The fuzz target `delivery` draws of the same cases.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -1,4 +1,5 @@
-//! Every instruction: a probe on each boundary of the tiny kernel's text, a return probe on each function, the same checksum.
+//! Every instruction: a probe on each boundary of the tiny kernel's text, a return probe on each function, the same
+//! checksum.
 
 use std::collections::BTreeMap;
 use trapline::machine::Stop;
@@ -7,11 +8,12 @@ use trapline_isa::plan::Refusal;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
 
-/// What can be probed on no kernel and no hardware, and there is as much of as a kernel has locks: it is not counted as a loss.
+/// What can be probed on no kernel and no hardware, and there is as much of as a kernel has locks: it is not counted as
+/// a loss.
 const NOWHERE: &[&str] = &["exclusive", "between-exclusives"];
 
-/// KP-1, KP-2, RP-1: the kernel's work comes out the same with a probe on every instruction and a return probe on every function,
-/// together, with and without post-handlers; what is refused is refused by a rule with a name, and is little.
+/// KP-1, KP-2, RP-1: the kernel's work comes out the same with a probe on every instruction and a return probe on every
+/// function, together, with and without post-handlers; what is refused is refused by a rule with a name, and is little.
 #[test]
 fn a_kernel_probed_everywhere_does_the_same_work() {
     for (_, name) in GUESTS {

@@ -1,5 +1,6 @@
-//! Every kernel: whatever release of Debian's is on this computer, of an ISA that has a machine, boots to busybox and does the same under
-//! probes, or is refused with a sentence; none hangs. docs/kernels.md has the table; anew, with the releases that are here:
+//! Every kernel: whatever release of Debian's is on this computer, of an ISA that has a machine, boots to busybox and
+//! does the same under probes, or is refused with a sentence; none hangs. docs/kernels.md has the table; anew, with the
+//! releases that are here:
 //!
 //! ```text
 //! TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test every_kernel -j1
@@ -183,8 +184,8 @@ fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused()
     every_release_of(Arch::Arm, 0, 1);
 }
 
-/// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`, and compilers make few
-/// others. The rule for finding the table by its rows holds for each flavour's.
+/// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`,
+/// and compilers make few others. The rule for finding the table by its rows holds for each flavour's.
 #[test]
 fn the_traps_of_bugs_are_known_on_every_x86_kernel() {
     const TRAP: &[u8] = &[0x0f, 0x0b];

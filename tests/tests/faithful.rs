@@ -1,5 +1,5 @@
-//! Faithful detours in the running machine: handlers see by them what they see by lean ones, and the guest is changed nowhere but below its
-//! stack pointers.
+//! Faithful detours in the running machine: handlers see by them what they see by lean ones, and the guest is changed
+//! nowhere but below its stack pointers.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -57,7 +57,8 @@ fn came_by_jump(hit: &mut Hit<'_>) -> bool {
     stays
 }
 
-/// Leaves below the stack pointer what a faithful detour leaves there: compilers take words off the stack that they have not written.
+/// Leaves below the stack pointer what a faithful detour leaves there: compilers take words off the stack that they
+/// have not written.
 fn leave_a_frame(hit: &mut Hit<'_>, layout: &[Word]) {
     let isa = hit.isa();
     let mut at = hit.sp() - (layout.len() * isa.word) as u64;
@@ -70,8 +71,8 @@ fn leave_a_frame(hit: &mut Hit<'_>, layout: &[Word]) {
     }
 }
 
-/// OP-4, OP-11: at each of hundreds of thousands of hits, handlers see the same in both forms: every register by its name, flags, stack
-/// pointer, pc and segments among them, the time, the task, and whether interrupts are on.
+/// OP-4, OP-11: at each of hundreds of thousands of hits, handlers see the same in both forms: every register by its
+/// name, flags, stack pointer, pc and segments among them, the time, the task, and whether interrupts are on.
 #[test]
 fn handlers_see_the_same_in_both_forms() {
     for (arch, name) in guests() {
@@ -104,8 +105,8 @@ fn handlers_see_the_same_in_both_forms() {
     }
 }
 
-/// OP-4, BY-4: all of the guest's memory is what it is without probes, but for bytes where frames have stood, below stack pointers of the
-/// time: there the document's detour leaves its dead words on hardware too.
+/// OP-4, BY-4: all of the guest's memory is what it is without probes, but for bytes where frames have stood, below
+/// stack pointers of the time: there the document's detour leaves its dead words on hardware too.
 #[test]
 fn memory_differs_only_where_frames_have_stood() {
     for (arch, name) in guests() {
@@ -182,7 +183,8 @@ fn cases(arch: Arch) -> [(&'static str, Before); 3] {
     [("a nop", a_case(nop)), ("sums", a_case(change)), ("a fault behind a nop", a_case(fault))]
 }
 
-/// OP-4: wherever a stack ends under the frame, code that needs none of it goes on as without a probe, and the handlers have run.
+/// OP-4: wherever a stack ends under the frame, code that needs none of it goes on as without a probe, and the handlers
+/// have run.
 #[test]
 fn a_stack_without_room_for_the_frame_is_nobodys_fault() {
     for arch in BENCHES.iter().copied().filter(|arch| faithful(*arch).is_some()) {

@@ -1,5 +1,5 @@
-//! Beside the guest's own tracing: a stock kernel's ftrace, kprobes and static keys patch the text in which our probes stand, and neither
-//! notices the other.
+//! Beside the guest's own tracing: a stock kernel's ftrace, kprobes and static keys patch the text in which our probes
+//! stand, and neither notices the other.
 //!
 //! The kernels are those of the stock-boot family; tests that find none are counted as such.
 

@@ -1,7 +1,8 @@
-//! Modules: a stock kernel's own, probed from before its init until it goes, and again when it comes again; the same run as unprobed.
+//! Modules: a stock kernel's own, probed from before its init until it goes, and again when it comes again; the same
+//! run as unprobed.
 //!
-//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`; tests that
-//! find none are counted as such.
+//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`;
+//! tests that find none are counted as such.
 
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};

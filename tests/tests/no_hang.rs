@@ -39,7 +39,8 @@ fn two_probes_that_lead_to_each_other_end_the_run() {
     }
 }
 
-/// KP-4: a kernel that was made for another CPU or board ends soon, and with a sentence: the same places as in Debian's kernels for `armel`.
+/// KP-4: a kernel that was made for another CPU or board ends soon, and with a sentence: the same places as in Debian's
+/// kernels for `armel`.
 #[test]
 fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
     const HERE: u32 = 0xeaff_fffe; // b .
@@ -101,7 +102,8 @@ impl Listener for Stubborn {
     }
 }
 
-/// A listener's own mistakes: a breakpoint that traps for ever, in a handler in guest code too, and attention that is wanted for ever.
+/// A listener's own mistakes: a breakpoint that traps for ever, in a handler in guest code too, and attention that is
+/// wanted for ever.
 #[test]
 fn a_listener_that_gets_nowhere_ends_the_run() {
     for (_, name) in GUESTS {

@@ -52,7 +52,8 @@ fn optimised(session: &mut Session) -> usize {
     session.with_engine(|engine, guest| engine.summary(guest)).iter().filter(|line| line.mode == Mode::Optimized).count()
 }
 
-/// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times of a run without.
+/// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times
+/// of a run without.
 #[test]
 fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
     for (arch, name, form) in guests_and_forms() {
@@ -91,7 +92,8 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
     }
 }
 
-/// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their going.
+/// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their
+/// going.
 #[test]
 fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
     for (_, name, form) in guests_and_forms() {
@@ -149,7 +151,8 @@ fn optimised_return_probes_change_nothing() {
     }
 }
 
-/// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its pc.
+/// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its
+/// pc.
 #[test]
 fn an_optimised_handler_sees_and_changes_live_registers() {
     for (arch, name, form) in guests_and_forms() {
@@ -172,7 +175,8 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
             session.register_kprobe(&probe).expect("may be probed");
             let behind = Arc::new(AtomicU64::new(0));
             let held = Arc::clone(&behind);
-            // The next instruction that is no part of the region sees what the handler has set, if nothing between changes it.
+            // The next instruction that is no part of the region sees what the handler has set, if nothing between
+            // changes it.
             let region_end =
                 boundaries(session.kernel()).into_iter().find(|at| *at >= probe.address().expect("registered") + jump_length);
             let after = Kprobe::at_address(region_end.expect("an instruction")).pre(move |hit| {
@@ -203,8 +207,9 @@ fn the_list_of_a_running_kernel_shows_the_flag() {
     assert!(list.starts_with(&format!("{place:x}  k  ")) && list.ends_with(" [OPTIMIZED]\n"), "{list}");
 }
 
-/// OP-4, OP-7, OP-11, BY-4: the timer expires at every byte of time from before a function's entry to behind its return. By breakpoints,
-/// by copies, by a jump and its detour, by the return pad: each interrupt is taken, and where and when an unprobed guest takes it.
+/// OP-4, OP-7, OP-11, BY-4: the timer expires at every byte of time from before a function's entry to behind its
+/// return. By breakpoints, by copies, by a jump and its detour, by the return pad: each interrupt is taken, and where
+/// and when an unprobed guest takes it.
 #[test]
 fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
     /// What stands around the function, in bytes of time.

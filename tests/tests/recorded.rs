@@ -1,8 +1,9 @@
-//! Recorded runs: what guests did when this was last written down, they still do: the same console, the same interrupts at the same places
-//! and times, the same records.
+//! Recorded runs: what guests did when this was last written down, they still do: the same console, the same interrupts
+//! at the same places and times, the same records.
 //!
-//! The other families compare two runs of one build; this one compares builds, so that time itself may be counted otherwise and nobody in
-//! the guest can tell. Where a guest's run changes for a reason, `make recorded` writes the file anew, and whoever does it says why.
+//! The other families compare two runs of one build; this one compares builds, so that time itself may be counted
+//! otherwise and nobody in the guest can tell. Where a guest's run changes for a reason, `make recorded` writes the
+//! file anew, and whoever does it says why.
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Same run: a probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the same.
+//! Same run: a probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the
+//! same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,8 @@ use trapline::machine::{Config, Stop};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session, session_with};
 
-/// BY-4: with no, one and all probes every interrupt, exception, system call and clock read has the same pc and time, on one CPU and on two.
+/// BY-4: with no, one and all probes every interrupt, exception, system call and clock read has the same pc and time,
+/// on one CPU and on two.
 #[test]
 fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
     for (_, name) in GUESTS {
@@ -116,7 +118,8 @@ fn stopped_at(name: &str, cpus: usize, every_block: bool, probed: bool, steps: &
     (stops, run(&mut session))
 }
 
-/// BY-4: wherever a run is stopped, time stands where it stands when every block is told, and the CPUs stand at the same instructions.
+/// BY-4: wherever a run is stopped, time stands where it stands when every block is told, and the CPUs stand at the
+/// same instructions.
 #[test]
 fn blocks_that_count_themselves_leave_time_as_it_was() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;

@@ -36,7 +36,8 @@ fn assert_equal(what: &str, expected: &(Run, Vec<u8>), seen: &(Run, Vec<u8>)) {
     assert_eq!(first, None, "{what}: the first byte of RAM that differs");
 }
 
-/// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without any snapshot.
+/// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without
+/// any snapshot.
 #[test]
 fn a_restored_run_is_the_continued_run() {
     for name in saved_guests() {
@@ -212,7 +213,8 @@ fn typed(session: &mut Session) -> (Run, Vec<u8>) {
     (run, ram)
 }
 
-/// BY-4, DV-4: stock kernels: the run that goes on behind a snapshot, the one that is put back, and one in a new machine.
+/// BY-4, DV-4: stock kernels: the run that goes on behind a snapshot, the one that is put back, and one in a new
+/// machine.
 #[test]
 fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
     for name in ["debian/amd64", "debian/i386"] {

@@ -1,4 +1,5 @@
-//! Stacks as scripts show them are those that the guest's own kernel shows of the same moment, and programs stand where they called it.
+//! Stacks as scripts show them are those that the guest's own kernel shows of the same moment, and programs stand where
+//! they called it.
 //!
 //! The kernels are those of the stock-boot family; without them the tests say so and pass.
 

@@ -1,6 +1,7 @@
 //! Stock boot: Debian's own kernels boot to a shell and end, and nothing that they do depends on probes.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are counted as such.
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
+//! counted as such.
 
 use std::sync::Arc;
 use trapline::arches;
@@ -113,8 +114,8 @@ struct Traces {
 }
 
 impl Probed {
-    /// Every so many functions get a probe; every other one of these also a return probe. What may not be probed is another family's
-    /// business.
+    /// Every so many functions get a probe; every other one of these also a return probe. What may not be probed is
+    /// another family's business.
     fn run(stock: &Stock) -> Probed {
         let mut session = stock.session(Some(SCRIPT));
         let mut probes = Vec::new();
@@ -151,7 +152,8 @@ impl Probed {
     fn traces(&mut self) -> Traces {
         let text_work = format!("{:?}", self.session.text_work());
         let machine = self.session.machine();
-        // How often the core forgets the window is the host's affair: its TLB grows and shrinks by the clock on the wall (docs/unicorn.md).
+        // How often the core forgets the window is the host's affair: its TLB grows and shrinks by the clock on the
+        // wall (docs/unicorn.md).
         let counts = format!("{:?}", Counts { window_faults: 0, ..machine.counts() });
         let ram = machine.ram();
         let mut piece = vec![0; PIECE as usize];
@@ -196,8 +198,8 @@ fn assert_twice_the_same(name: &str, first: &mut Probed, second: &mut Probed) {
     );
 }
 
-/// `hits_per_fault`: how many hits there are at least for each time that the window has to be shown anew. `twice`: the probed run is made
-/// once more, beside the first.
+/// `hits_per_fault`: how many hits there are at least for each time that the window has to be shown anew. `twice`: the
+/// probed run is made once more, beside the first.
 fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault: u64, twice: bool) {
     let Some(stock) = stock(name) else { return };
     let plain = run(&mut stock.session(Some(SCRIPT)));
@@ -345,8 +347,8 @@ fn debian_s390x_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
 }
 
-/// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on functions that run
-/// once before the console says that.
+/// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on
+/// functions that run once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
     let Some(stock) = stock(name) else { return };
     let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
@@ -394,7 +396,8 @@ fn debian_armhf_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/armhf", ["kernel_init", "kernel_init_freeable"], "devtmpfs: initialized");
 }
 
-/// DV-4: the guest finds the CPU that was asked for, and does what its kernel does for it: page-table isolation on Intel's alone.
+/// DV-4: the guest finds the CPU that was asked for, and does what its kernel does for it: page-table isolation on
+/// Intel's alone.
 #[test]
 fn the_guest_finds_the_cpu_that_was_asked_for() {
     const SCRIPT: &[u8] = b"dmesg | grep random:; cat /proc/cpuinfo /sys/devices/system/cpu/vulnerabilities/meltdown";

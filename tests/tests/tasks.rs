@@ -1,6 +1,7 @@
 //! Tasks' names: a stock kernel tells where the running task, its number and its name are, by its types or by its code.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; a test that finds none is counted as such.
+//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; a test that finds none is
+//! counted as such.
 
 use trapline::boot::Kernel;
 use trapline::boot::btf::Btf;

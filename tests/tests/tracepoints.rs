@@ -61,8 +61,8 @@ fn counts(printed: &str) -> BTreeMap<String, u64> {
     printed.lines().filter_map(line).collect()
 }
 
-/// BY-1, BY-4: under a script on every tracepoint that a kernel has, each interrupt comes at the same instruction and time as without, the
-/// console says the same, and when the script is gone every byte of memory is the same.
+/// BY-1, BY-4: under a script on every tracepoint that a kernel has, each interrupt comes at the same instruction and
+/// time as without, the console says the same, and when the script is gone every byte of memory is the same.
 #[test]
 fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
     for name in STOCK {
@@ -89,7 +89,8 @@ fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
     }
 }
 
-/// BY-1: the arguments of a tracepoint's functions are what its record is made of, at the same hits, also where both are looked at.
+/// BY-1: the arguments of a tracepoint's functions are what its record is made of, at the same hits, also where both
+/// are looked at.
 #[test]
 fn raw_arguments_are_what_the_records_are_made_of() {
     let text = "tracepoint:sched:sched_process_fork { @record[args.parent_pid, args.child_pid] = count(); }

@@ -1,8 +1,8 @@
-//! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, as many as can be on each ISA, and the host memory
-//! that each takes.
+//! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, as many as can be on each ISA, and the
+//! host memory that each takes.
 //!
-//! With `--check` the batches of as many as can be have to keep to the goals. Each row is measured by this program called anew, as
-//! `arming row GUEST COUNT HOW`.
+//! With `--check` the batches of as many as can be have to keep to the goals. Each row is measured by this program
+//! called anew, as `arming row GUEST COUNT HOW`.
 
 use std::env;
 use std::process::ExitCode;

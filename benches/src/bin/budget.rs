@@ -1,14 +1,16 @@
-//! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of `benches/budgets.tsv`.
+//! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of
+//! `benches/budgets.tsv`.
 //!
-//! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the benchmark loop and runs
-//! each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind dumps its counts after each. Longer minus
-//! shorter is what the hits in between cost, and the same loop without a probe, at the same length, is taken off. Counts repeat exactly,
-//! on any x86-64 machine with the same compiler.
+//! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the
+//! benchmark loop and runs each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind
+//! dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same loop without a
+//! probe, at the same length, is taken off. Counts repeat exactly, on any x86-64 machine with the same compiler.
 //!
-//! Guests that are loops without a probe (`loops/x86_64`) have no hits but instructions, system calls or switches, of which all is counted.
+//! Guests that are loops without a probe (`loops/x86_64`) have no hits but instructions, system calls or switches, of
+//! which all is counted.
 //!
-//! For a guest of many functions what stands behind it are numbers of probes. Callgrind takes its time to see 100,000 armed, so that is
-//! measured on the first such guest alone, and with `budget all` on the others too.
+//! For a guest of many functions what stands behind it are numbers of probes. Callgrind takes its time to see 100,000
+//! armed, so that is measured on the first such guest alone, and with `budget all` on the others too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,9 +1,9 @@
 //! What a hit of the guest's own kprobes costs under QEMU's TCG: `cargo run -p trapline-benches --bin guest_kprobes`.
 //!
-//! Debian's amd64 kernel boots under qemu-system-x86_64; its shell reads /dev/zero byte by byte, without a probe and with one in the
-//! way of each read, made through the guest's tracefs. Records are switched off, so a hit runs the handler and no more. What counts is the
-//! user time of QEMU's process between two lines of the guest's console, which other work of the computer disturbs little. `--write` puts
-//! the figures into docs/overhead.md.
+//! Debian's amd64 kernel boots under qemu-system-x86_64; its shell reads /dev/zero byte by byte, without a probe and
+//! with one in the way of each read, made through the guest's tracefs. Records are switched off, so a hit runs the
+//! handler and no more. What counts is the user time of QEMU's process between two lines of the guest's console, which
+//! other work of the computer disturbs little. `--write` puts the figures into docs/overhead.md.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};

@@ -1,9 +1,11 @@
-//! What exact virtual time costs: the share of host instructions that go into the callback of blocks of code that do not count themselves.
+//! What exact virtual time costs: the share of host instructions that go into the callback of blocks of code that do
+//! not count themselves.
 //!
-//! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind, twice: once counting all
-//! host instructions, once those inside the callback (it counts time, finds what the block stands for, and sees whether anything is due).
-//! The machine cannot be run without it: its timers and interrupts come by that time. What translated code spends on calling it is not in
-//! it. `--write` puts the table into docs/overhead.md.
+//! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind,
+//! twice: once counting all host instructions, once those inside the callback (it counts time, finds what the block
+//! stands for, and sees whether anything is due). The machine cannot be run without it: its timers and interrupts come
+//! by that time. What translated code spends on calling it is not in it. `--write` puts the table into
+//! docs/overhead.md.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

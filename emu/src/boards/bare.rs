@@ -1,5 +1,5 @@
-//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else. Where an ISA has no
-//! ports they are in memory.
+//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else.
+//! Where an ISA has no ports they are in memory.
 //!
 //! The contract with the kernel stands in images/tiny/README.md.
 
@@ -121,8 +121,8 @@ fn boot(start: u64, config: &Config, order: ByteOrder) -> Result<Boot, MachineEr
     Ok(Boot { pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)], info: start + BOOT_INFO })
 }
 
-/// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's time.
-/// MIPS's Count, with one step in 10 nanoseconds.
+/// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's
+/// time. MIPS's Count, with one step in 10 nanoseconds.
 fn counter(register: u32, now: Ticks) -> Option<u64> {
     const MIPS_COUNT: u32 = 1 << 16 | 9 << 3;
     if register == MIPS_COUNT {

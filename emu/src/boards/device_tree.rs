@@ -1,7 +1,7 @@
 //! The device tree of an ARM board: what a kernel finds there, and its command line and initial file system.
 //!
-//! Bindings: Documentation/devicetree/bindings of Linux 6.1 (arm/cpus.yaml, psci.yaml, arm,gic.yaml, arm,pl011.yaml, arm,sp804.yaml,
-//! arm,arch_timer.yaml). A root that no machine code of Linux claims gets the generic one.
+//! Bindings: Documentation/devicetree/bindings of Linux 6.1 (arm/cpus.yaml, psci.yaml, arm,gic.yaml, arm,pl011.yaml,
+//! arm,sp804.yaml, arm,arch_timer.yaml). A root that no machine code of Linux claims gets the generic one.
 
 use super::RANDOM_SEED;
 use std::ops::Range;
@@ -64,7 +64,8 @@ const LEVEL: u32 = 4;
 /// With one CPU, whose lines these are.
 const FIRST_CPU: u32 = 1 << 8;
 
-/// The architected timer's own lines, counted from 16, in the binding's order: secure, not secure, virtual, hypervisor's.
+/// The architected timer's own lines, counted from 16, in the binding's order: secure, not secure, virtual,
+/// hypervisor's.
 const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
 
 impl Tree<'_> {

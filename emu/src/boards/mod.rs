@@ -1,5 +1,5 @@
-//! Boards: a memory map, devices and a boot protocol. What a kernel finds in memory when it is entered is theirs to say, too: a device
-//! tree (`device_tree.rs`), x86's boot parameters (`zero_page.rs`).
+//! Boards: a memory map, devices and a boot protocol. What a kernel finds in memory when it is entered is theirs to
+//! say, too: a device tree (`device_tree.rs`), x86's boot parameters (`zero_page.rs`).
 
 pub mod bare;
 pub mod pc;
@@ -17,8 +17,9 @@ use crate::error::MachineError;
 use serde_json::Value;
 use trapline_isa::mem::Memory;
 
-/// What guests begin their random numbers with, the same in each run. A kernel without one waits for something to happen by chance, which nothing
-/// does here, and until then makes each number by the long way: arm64 needs one for each system call.
+/// What guests begin their random numbers with, the same in each run. A kernel without one waits for something to
+/// happen by chance, which nothing does here, and until then makes each number by the long way: arm64 needs one for
+/// each system call.
 pub const RANDOM_SEED: &[u8] = b"trapline: the same numbers in every run, and enough of them for a start.";
 
 /// What a board is, for the machine that is made around it.
@@ -35,10 +36,11 @@ pub struct Spec {
     pub most_ram: u64,
     /// As many CPUs as it may have.
     pub cpus: usize,
-    /// The lines with which the shell of a guest tells the board a status and ends the machine; `None`: those of all others
-    /// (`boot/initramfs.rs`).
+    /// The lines with which the shell of a guest tells the board a status and ends the machine; `None`: those of all
+    /// others (`boot/initramfs.rs`).
     pub ends: Option<&'static str>,
-    /// What the kernel finds in memory when it is entered, besides itself: configuration, bytes of RAM, end of the loaded image.
+    /// What the kernel finds in memory when it is entered, besides itself: configuration, bytes of RAM, end of the
+    /// loaded image.
     pub boot: fn(&Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError>,
     /// The devices, for so many CPUs and bytes of RAM.
     pub devices: fn(cpus: usize, ram: u64) -> Box<dyn Board>,

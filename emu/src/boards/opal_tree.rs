@@ -1,7 +1,7 @@
 //! The device tree of the `powernv` board: memory, one CPU and what it can do, and the firmware with its console.
 //!
-//! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree; of the CPU's features
-//! arch/powerpc/kernel/dt_cpu_ftrs.c.
+//! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree; of the CPU's
+//! features arch/powerpc/kernel/dt_cpu_ftrs.c.
 
 use super::RANDOM_SEED;
 use crate::devices::decrementer;
@@ -24,8 +24,9 @@ pub struct Tree<'a> {
     pub initrd: Range<u64>,
 }
 
-/// What the CPU can do: a name, the version of the ISA that has it, who may use it (1 programs, 2 a kernel, 4 a hypervisor), whether these two
-/// must do something for it (1: set the bit in the register for that; 2: they know what), that bit for each, and that in what programs are told.
+/// What the CPU can do: a name, the version of the ISA that has it, who may use it (1 programs, 2 a kernel, 4 a
+/// hypervisor), whether these two must do something for it (1: set the bit in the register for that; 2: they know
+/// what), that bit for each, and that in what programs are told.
 type Feature = (&'static str, u32, u32, Option<u32>, Option<u32>, Option<u32>, Option<u32>, Option<u32>);
 
 /// Those of the ISA 3.0 that the core has. Not among them: prefixed instructions, `scv`, and messages between CPUs.
@@ -163,7 +164,8 @@ fn cpus(fdt: &mut FdtWriter) -> Result<(), Error> {
     for (name, value) in numbers {
         fdt.property_u32(name, value)?;
     }
-    // Sizes of pages are not told: the property's name has 32 letters, which the writer of trees does not take. The kernel then has 4 and 64 KiB.
+    // Sizes of pages are not told: the property's name has 32 letters, which the writer of trees does not take. The
+    // kernel then has 4 and 64 KiB.
     fdt.end_node(cpu)?;
     features(fdt)?;
     fdt.end_node(cpus)

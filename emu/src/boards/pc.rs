@@ -1,4 +1,5 @@
-//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU with a local APIC, a serial console.
+//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU with a local APIC, a
+//! serial console.
 //!
 //! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
 

@@ -1,8 +1,9 @@
-//! The `powernv` board, for stock kernels of 64-bit PowerPC: a bare machine whose kernel is its own hypervisor, with radix trees, a decrementer
-//! and no device but what its firmware offers. One CPU.
+//! The `powernv` board, for stock kernels of 64-bit PowerPC: a bare machine whose kernel is its own hypervisor, with
+//! radix trees, a decrementer and no device but what its firmware offers. One CPU.
 //!
-//! The firmware is OPAL (skiboot's doc/opal-api): a console, power off, ports of an LPC bus, of which one takes the status with which the
-//! machine ends, and an interrupt controller that never has one. Its entry is a call of the hypervisor, which is answered here.
+//! The firmware is OPAL (skiboot's doc/opal-api): a console, power off, ports of an LPC bus, of which one takes the
+//! status with which the machine ends, and an interrupt controller that never has one. Its entry is a call of the
+//! hypervisor, which is answered here.
 
 use super::opal_tree::Tree;
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};

@@ -1,8 +1,9 @@
-//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the clocks of one CPU. There is no
-//! channel and no other CPU, and whoever asks for one is told so. The machine ends with the level for a status that its system has said it has.
+//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the clocks of
+//! one CPU. There is no channel and no other CPU, and whoever asks for one is told so. The machine ends with the level
+//! for a status that its system has said it has.
 //!
-//! A kernel's file is entered as if a loader had put it to the start of memory (arch/s390/boot/head.S): what it is told stands in words
-//! of the file itself.
+//! A kernel's file is entered as if a loader had put it to the start of memory (arch/s390/boot/head.S): what it is told
+//! stands in words of the file itself.
 
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};
 use crate::clock::Ticks;

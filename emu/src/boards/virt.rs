@@ -1,7 +1,8 @@
-//! The `virt` board, for stock kernels of ARM: GICv2, a PL011, PSCI and a timer, told to the kernel by a device tree; one CPU.
+//! The `virt` board, for stock kernels of ARM: GICv2, a PL011, PSCI and a timer, told to the kernel by a device tree;
+//! one CPU.
 //!
-//! 32-bit ARM has an SP804 and its CPU no timer of its own, 64-bit ARM the architected timer behind MRS and MSR, whose answers come from
-//! here. Addresses with nothing behind them read as zero.
+//! 32-bit ARM has an SP804 and its CPU no timer of its own, 64-bit ARM the architected timer behind MRS and MSR, whose
+//! answers come from here. Addresses with nothing behind them read as zero.
 
 use super::device_tree::{Device, Timer, Tree};
 use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones};

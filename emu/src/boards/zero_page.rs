@@ -1,8 +1,10 @@
-//! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file system.
+//! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file
+//! system.
 //!
-//! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so neither the set-up
-//! code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A bzImage that is booted whole (`boot/whole.rs`) is
-//! given its own header in the parameters, as its decompressor wants it.
+//! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so
+//! neither the set-up code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A
+//! bzImage that is booted whole (`boot/whole.rs`) is given its own header in the parameters, as its decompressor wants
+//! it.
 
 use super::{Boot, RANDOM_SEED};
 
@@ -53,7 +55,8 @@ const SETUP_RNG_SEED: u32 = 9;
 const USABLE: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// The pieces for this much RAM, with an image that ends at `kernel_end` and has that header, or none; a sentence when they have no room.
+/// The pieces for this much RAM, with an image that ends at `kernel_end` and has that header, or none; a sentence when
+/// they have no room.
 pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, String> {
     if command_line.len() >= COMMAND_LINE_BYTES {
         return Err(format!("the command line has {} bytes, Linux takes {}", command_line.len(), COMMAND_LINE_BYTES - 1));

@@ -1,7 +1,7 @@
 //! Where the members of the kernel's structures lie, out of its own type information (BTF).
 //!
-//! Format: Documentation/bpf/btf.rst, version 1. Only what leads to a member's offset is read: structures, unions, and the types
-//! without a name that stand inside them. Whatever the bytes are, the answer is an offset or none.
+//! Format: Documentation/bpf/btf.rst, version 1. Only what leads to a member's offset is read: structures, unions, and
+//! the types without a name that stand inside them. Whatever the bytes are, the answer is an offset or none.
 
 pub mod types;
 
@@ -133,7 +133,8 @@ impl<'a> Btf<'a> {
         self.structures.keys().filter_map(|name| std::str::from_utf8(name).ok())
     }
 
-    /// Where a member lies in a structure, in bytes; those of nameless structures inside it count as its own. `None` for a bit field.
+    /// Where a member lies in a structure, in bytes; those of nameless structures inside it count as its own. `None`
+    /// for a bit field.
     pub fn offset_of(&self, structure: &str, member: &str) -> Option<u64> {
         let number = *self.structures.get(structure.as_bytes())?;
         let mut left = MOST_MEMBERS;

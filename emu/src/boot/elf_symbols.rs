@@ -13,14 +13,16 @@ pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arc
     table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch)).collect()
 }
 
-/// Whether most functions' symbols have what pointers to code of that ISA have set beside the address, and others have not.
+/// Whether most functions' symbols have what pointers to code of that ISA have set beside the address, and others have
+/// not.
 pub fn point_to_code_of(table: &Symtab<'_>, arch: Arch) -> bool {
     let bits = arch.isa().pointer_bits;
     let functions = || table.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != SHN_UNDEF as usize);
     2 * functions().filter(|symbol| symbol.st_value & bits != 0).count() > functions().count()
 }
 
-/// Where data lies between the code, or code of the other instruction set, by address: from each mapping symbol `$d` to the next one of any kind (AAELF, "mapping symbols").
+/// Where data lies between the code, or code of the other instruction set, by address: from each mapping symbol `$d` to
+/// the next one of any kind (AAELF, "mapping symbols").
 pub fn data(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Range<u64>> {
     let Some(own) = arches::of(arch).mapping_symbol else { return Vec::new() };
     let mapping = |symbol: Sym| {

@@ -1,8 +1,8 @@
 //! The kernel inside MIPS's vmlinuz: an ELF file around a decompressor, whose `.data` begins with the compressed image
 //! (arch/mips/boot/compressed/ld.script). Nothing of the decompressor is run.
 //!
-//! The image has no header of its own. Where it is linked follows from where the decompressor is: behind the image, at the next multiple of
-//! 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
+//! The image has no header of its own. Where it is linked follows from where the decompressor is: behind the image, at
+//! the next multiple of 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
 
 use super::payload::{self, Shelf};
 use crate::error::BootError;

@@ -1,7 +1,8 @@
-//! Data that a kernel exports to its modules, for kernels whose own table names their code alone (CONFIG_KALLSYMS_ALL off).
+//! Data that a kernel exports to its modules, for kernels whose own table names their code alone (CONFIG_KALLSYMS_ALL
+//! off).
 //!
-//! A row of the table of exports leads to the symbol and to its name (include/linux/export.h): by two distances of 32 bits, each from its own
-//! place, or by two words.
+//! A row of the table of exports leads to the symbol and to its name (include/linux/export.h): by two distances of 32
+//! bits, each from its own place, or by two words.
 
 use super::Kernel;
 use super::marks::Form;
@@ -54,7 +55,8 @@ mod tests {
     use crate::symbols::Symbols;
     use trapline_isa::arch::Arch;
 
-    /// What a kernel exports is found by its name, whether its table has distances or words, of whichever size and order.
+    /// What a kernel exports is found by its name, whether its table has distances or words, of whichever size and
+    /// order.
     #[test]
     fn an_exported_symbol_is_found_by_distances_and_by_words() {
         const BASE: u64 = 0x8000_1000;

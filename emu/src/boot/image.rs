@@ -1,9 +1,9 @@
-//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture or MIPS: one piece of memory with few
-//! headers or none.
+//! Raw kernel images, `Image` of arm64, what is in a zImage and what is in a vmlinuz of z/Architecture or MIPS: one
+//! piece of memory with few headers or none.
 //!
 //! Where it is linked comes from its own table of symbols, in which `_stext` follows the start closely
-//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). Relocations of arm64 are applied here, with the values that the kernel
-//! itself would write when it is not moved: without them its tables of addresses hold zeros.
+//! (Documentation/arm64/booting.rst, Documentation/arm/booting.rst). Relocations of arm64 are applied here, with the
+//! values that the kernel itself would write when it is not moved: without them its tables of addresses hold zeros.
 
 use super::elf::{self, Image};
 use super::payload::Shelf;
@@ -186,8 +186,8 @@ fn relocate(bytes: &mut [u8]) {
     }
 }
 
-/// The image's start, by its relocations: their places lie in it, and the lowest value that can be in it is close behind its start.
-/// (Others are no addresses of its: 0 stands for a function that this kernel has not.)
+/// The image's start, by its relocations: their places lie in it, and the lowest value that can be in it is close
+/// behind its start. (Others are no addresses of its: 0 stands for a function that this kernel has not.)
 fn start_by<R: Iterator<Item = (u64, u64)>>(rows: impl Fn() -> R, length: u64) -> Option<u64> {
     let first = rows().map(|(place, _)| place).min()?;
     let last = rows().map(|(place, _)| place).max()?;
@@ -240,7 +240,8 @@ mod tests {
     fn stock_kernels_say_where_they_belong() {
         #[rustfmt::skip]
         let cases: [(&str, Reader, u64, u64, u64, usize); 2] = [
-            // release              how     linked at               text offset     do_sys_openat2          symbols, at least
+            // release              how     linked at               text offset     do_sys_openat2          symbols, at
+            // least
             ("6.1.0-50-arm64",      arm64,  0xffff_8000_0800_0000,  0,              0xffff_8000_083a_5bf0,  50_000),
             ("6.1.0-50-armmp",      arm,    0xc020_8000,            0x20_8000,      0xc05c_9008,            45_000),
         ];

@@ -1,7 +1,8 @@
-//! An initial file system for a stock kernel: busybox, a first program that runs a script or a shell, and whatever else is put in.
+//! An initial file system for a stock kernel: busybox, a first program that runs a script or a shell, and whatever else
+//! is put in.
 //!
-//! The archive is cpio's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst). Nothing in it depends on the host:
-//! the same contents give the same bytes.
+//! The archive is cpio's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst). Nothing in it
+//! depends on the host: the same contents give the same bytes.
 
 use crate::arches;
 use goblin::elf::Elf;
@@ -24,8 +25,9 @@ pub const LOAD_LATER: &str = "for module in /later/*.ko; do insmod $module || ex
 /// Where the script of [`with_busybox`] lies.
 pub const SCRIPT: &str = "script";
 
-/// What the guest does first. The script's status goes to the board: to a port of `pc`, or to memory where the kernel does not let programs at
-/// ports (CONFIG_DEVPORT off), which is switched off by a reset; to a device in memory of `virt`, which its firmware switches off.
+/// What the guest does first. The script's status goes to the board: to a port of `pc`, or to memory where the kernel
+/// does not let programs at ports (CONFIG_DEVPORT off), which is switched off by a reset; to a device in memory of
+/// `virt`, which its firmware switches off.
 const INIT: &str = "\
 #!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -69,7 +71,8 @@ reboot -f
 
 const DIRECTORIES: &[&str] = &["bin", "dev", "etc", "proc", "root", "sys", "tmp"];
 
-/// Busybox, a script if there is one, and further files by their paths; programs among them are marked so by their first bytes.
+/// Busybox, a script if there is one, and further files by their paths; programs among them are marked so by their
+/// first bytes.
 pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Archive::default();
     for name in DIRECTORIES {

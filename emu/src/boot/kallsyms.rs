@@ -1,8 +1,8 @@
 //! Symbols out of a stripped image: the tables from which the kernel itself prints names (kallsyms).
 //!
-//! The tables have no header. What gives them away is the table of tokens, in which the digits stand one behind the other;
-//! from there the others are found by their places, and every guess is proved by decoding. Layouts (scripts/kallsyms.c):
-//! 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens.
+//! The tables have no header. What gives them away is the table of tokens, in which the digits stand one behind the
+//! other; from there the others are found by their places, and every guess is proved by decoding. Layouts
+//! (scripts/kallsyms.c): 4.19 to 6.3 keep the addresses in front of the names, 6.4 and later behind the tokens.
 
 use super::Kernel;
 use crate::symbols::{Entry, Symbols};
@@ -13,14 +13,16 @@ const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 const TOKENS: usize = 256;
 /// Every so many names a marker says where the names are.
 const NAMES_A_MARKER: usize = 256;
-/// Bytes of a marker since 5.0; on z/Architecture the table of them begins at a multiple of this, elsewhere at one of a word.
+/// Bytes of a marker since 5.0; on z/Architecture the table of them begins at a multiple of this, elsewhere at one of a
+/// word.
 const MARKER: usize = 4;
 /// No kernel has more symbols.
 const MOST_SYMBOLS: usize = 4 << 20;
 /// Nor do its compressed names take more bytes.
 const MOST_NAME_BYTES: usize = 64 << 20;
 
-/// The symbols in an image's own tables, in their order; `None` if it has none (CONFIG_KALLSYMS off, or a layout unknown here).
+/// The symbols in an image's own tables, in their order; `None` if it has none (CONFIG_KALLSYMS off, or a layout
+/// unknown here).
 pub fn find(kernel: &Kernel) -> Option<Symbols> {
     let (word, order) = (kernel.arch.isa().word, kernel.arch.isa().order);
     let fits = |addresses: &[u64]| {
@@ -77,7 +79,8 @@ enum Form {
     Word { table: usize },
     /// 32 bits, to be added to the base.
     Offset { table: usize, base: usize },
-    /// 32 bits: a number that is not negative is itself, another is counted down from the base (CONFIG_KALLSYMS_ABSOLUTE_PERCPU).
+    /// 32 bits: a number that is not negative is itself, another is counted down from the base
+    /// (CONFIG_KALLSYMS_ABSOLUTE_PERCPU).
     Signed { table: usize, base: usize },
 }
 

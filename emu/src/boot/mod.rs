@@ -101,8 +101,8 @@ pub struct Section {
 }
 
 impl Kernel {
-    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of z/Architecture, or one of
-    /// these compressed.
+    /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of
+    /// z/Architecture, or one of these compressed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Kernel, BootError> {
         Kernel::from_shelf(&(), bytes)
     }

@@ -1,8 +1,9 @@
-//! A kernel module as the guest's loader has placed it: read out of the guest's memory while the loader still has the file's headers.
+//! A kernel module as the guest's loader has placed it: read out of the guest's memory while the loader still has the
+//! file's headers.
 //!
-//! When `module_finalize(header, sections, module)` is called, every section header holds the address that the section has got, symbols
-//! hold addresses, and relocations are done; so one place in every kernel tells all, with no structure of the kernel's own in the way.
-//! Whatever that memory holds, the answer is a module or none.
+//! When `module_finalize(header, sections, module)` is called, every section header holds the address that the section
+//! has got, symbols hold addresses, and relocations are done; so one place in every kernel tells all, with no structure
+//! of the kernel's own in the way. Whatever that memory holds, the answer is a module or none.
 
 use super::{Kernel, Section, Segment, elf, elf_symbols};
 use crate::symbols::{Entry, Symbols};

@@ -1,7 +1,7 @@
 //! The kernel inside a file: a bzImage's payload or a compressed vmlinux, unpacked until the ELF file shows.
 //!
-//! Layout of a bzImage: Documentation/arch/x86/boot.rst of Linux, boot protocol 2.08 and later. Nothing in a guest unpacks itself
-//! unless a whole bzImage is booted; this is the way round that.
+//! Layout of a bzImage: Documentation/arch/x86/boot.rst of Linux, boot protocol 2.08 and later. Nothing in a guest
+//! unpacks itself unless a whole bzImage is booted; this is the way round that.
 
 use crate::error::BootError;
 use std::borrow::Cow;

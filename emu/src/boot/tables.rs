@@ -1,8 +1,9 @@
 //! What a kernel's own tables say about its text: its bounds, what must not be probed, what it patches itself.
 //!
-//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose, or, where an image
-//! has neither, by what is in them. A table that is not there is empty. Formats: Linux 6.1 (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h,
-//! static_call_types.h); what must not be probed: kernel/kprobes.c's populate_kprobe_blacklist.
+//! Found by the symbols that Linux's linker script sets around each table, or by the ELF section of the same purpose,
+//! or, where an image has neither, by what is in them. A table that is not there is empty. Formats: Linux 6.1
+//! (include/asm-generic/bug.h, arch/x86's extable.h, jump_label.h, static_call_types.h); what must not be probed:
+//! kernel/kprobes.c's populate_kprobe_blacklist.
 
 use super::Kernel;
 use super::marks::{Bounds, Form, Marks, SMP_LOCK_ROW, STATIC_CALL_ROW, bounds};
@@ -81,8 +82,8 @@ fn thunks_by_name(symbols: &Symbols, text: &Range<u64>) -> Option<Range<u64>> {
 /// Bytes of a row, by what is known of an ISA's images and by the bytes of its word.
 type Row = fn(&Marks, usize) -> usize;
 
-/// The tables of sites: bounds, what they list, and their rows, of which the site is the first field. Where two tables name one address
-/// the first counts.
+/// The tables of sites: bounds, what they list, and their rows, of which the site is the first field. Where two tables
+/// name one address the first counts.
 #[rustfmt::skip]
 const SITES: &[(Bounds, Site, Row)] = &[
     (bounds("__start___jump_table", "__stop___jump_table", "__jump_table").or(|finder| finder.jump_labels()),
@@ -168,7 +169,8 @@ impl Tables {
     }
 }
 
-/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, areas of the ISA; then what it does not list.
+/// The kernel's list in its own order: NOKPROBE_SYMBOL functions, `.kprobes.text`, `.noinstr.text`, areas of the ISA;
+/// then what it does not list.
 fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec<Blacklisted> {
     let mut list = Vec::new();
     let listed = |symbol: trapline_probes::guest::Symbol| Blacklisted {
@@ -220,7 +222,8 @@ impl<'a> Reader<'a> {
         by_symbols.filter(|range| range.start < range.end)
     }
 
-    /// Without symbols all that is marked as code counts as text, from the kernel's half of the addresses if there is any.
+    /// Without symbols all that is marked as code counts as text, from the kernel's half of the addresses if there is
+    /// any.
     fn executable(&self) -> Range<u64> {
         let half = 1 << (self.word * 8 - 1);
         let code = || self.kernel.segments.iter().filter(|segment| segment.executable);
@@ -269,7 +272,8 @@ impl<'a> Reader<'a> {
         Some(JumpLabel { code, target, key: key & !3 })
     }
 
-    /// How addresses stand in the table of traps: as its first row shows, for 32-bit x86 has distances everywhere but here.
+    /// How addresses stand in the table of traps: as its first row shows, for 32-bit x86 has distances everywhere but
+    /// here.
     fn form_of_bugs(&self, rows: &[(u64, &[u8])]) -> Form {
         let marks = self.marks;
         let is_trap = |form: &Form| {

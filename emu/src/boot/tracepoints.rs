@@ -1,7 +1,9 @@
-//! The tracepoints of a kernel, out of its own data: which there are, where they stand in the code, and who writes their records.
+//! The tracepoints of a kernel, out of its own data: which there are, where they stand in the code, and who writes
+//! their records.
 //!
-//! Nothing but the names of functions is needed: exactly one word of data is the address of `__traceiter_X`, in the tracepoint X itself; one
-//! is that of `trace_event_raw_event_CLASS`, in the class; events are what leads to both. Their sites are the jump labels of their keys.
+//! Nothing but the names of functions is needed: exactly one word of data is the address of `__traceiter_X`, in the
+//! tracepoint X itself; one is that of `trace_event_raw_event_CLASS`, in the class; events are what leads to both.
+//! Their sites are the jump labels of their keys.
 
 use super::Kernel;
 use super::btf::Btf;

@@ -1,8 +1,8 @@
 //! Tables that no symbol and no section names, found by what is in them.
 //!
-//! A kernel without CONFIG_KALLSYMS_ALL keeps no name for its data, and these tables stand in the middle of larger sections. Each row
-//! points at code with certain bytes, and rows stand one behind the other: the longest run of such rows is the table.
-//! What code that is pointed at begins with is the ISA's to say ([`Marks`]).
+//! A kernel without CONFIG_KALLSYMS_ALL keeps no name for its data, and these tables stand in the middle of larger
+//! sections. Each row points at code with certain bytes, and rows stand one behind the other: the longest run of such
+//! rows is the table. What code that is pointed at begins with is the ISA's to say ([`Marks`]).
 
 use super::marks::{Form, Marks, STATIC_CALL_ROW};
 use super::{Kernel, Segment};
@@ -41,8 +41,9 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Rows of a trap, its file's name and its line: distances, or addresses, which 32-bit x86 has here alone. A few of the traps stand in the
-    /// text for the kernel's end, which has no bounds here: wherever they stand, they look like traps.
+    /// Rows of a trap, its file's name and its line: distances, or addresses, which 32-bit x86 has here alone. A few of
+    /// the traps stand in the text for the kernel's end, which has no bounds here: wherever they stand, they look like
+    /// traps.
     pub fn bugs(&self) -> Option<Range<u64>> {
         let looks_like_one = |site: u64| {
             let mut bytes = [0; 8];
@@ -109,7 +110,8 @@ impl<'a> Finder<'a> {
         let traced = self.ftrace_sites().unwrap_or(0..0);
         let found = found.into_iter().filter(|range| !traced.contains(&range.start));
         let mut table = found.filter(holds).max_by_key(|range| range.end - range.start)?;
-        // The list of functions that may be made to fail comes next, a kind behind each: its first function is none of ours.
+        // The list of functions that may be made to fail comes next, a kind behind each: its first function is none of
+        // ours.
         const KINDS_OF_FAILURE: Range<u64> = 1..8;
         let next = self.kernel.held(&(table.end..table.end + self.word as u64)).and_then(|word| self.absolute(word));
         if next.is_some_and(|kind| KINDS_OF_FAILURE.contains(&kind)) {

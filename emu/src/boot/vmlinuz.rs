@@ -1,11 +1,13 @@
-//! The kernel inside a vmlinuz of z/Architecture: a row of numbers that its decompressor goes by says where it is linked and how long it is.
+//! The kernel inside a vmlinuz of z/Architecture: a row of numbers that its decompressor goes by says where it is
+//! linked and how long it is.
 //!
-//! The row (arch/s390/boot/boot.h, struct vmlinux_info of 6.1) has no magic number; it stands in front of the payload, and what it says must
-//! fit together and with what the payload holds. Relocations are applied here, with the values that the decompressor writes when it does not
-//! move the kernel: without them its tables of addresses hold zeros.
+//! The row (arch/s390/boot/boot.h, struct vmlinux_info of 6.1) has no magic number; it stands in front of the payload,
+//! and what it says must fit together and with what the payload holds. Relocations are applied here, with the values
+//! that the decompressor writes when it does not move the kernel: without them its tables of addresses hold zeros.
 //!
-//! What is in front of the payload finds out what the machine has and leaves that for the kernel, which cannot begin without. So it is what
-//! runs first, but for one function: that which unpacks is exchanged for one that says where the unpacked kernel lies already.
+//! What is in front of the payload finds out what the machine has and leaves that for the kernel, which cannot begin
+//! without. So it is what runs first, but for one function: that which unpacks is exchanged for one that says where the
+//! unpacked kernel lies already.
 
 use super::Starter;
 use super::elf;
@@ -184,7 +186,8 @@ mod tests {
 
     const BASE: u64 = 0x10_0000;
 
-    /// An image of a page, with a symbol and three relocations behind some data; the row that tells of it, and the file around both.
+    /// An image of a page, with a symbol and three relocations behind some data; the row that tells of it, and the file
+    /// around both.
     fn vmlinuz(change: impl Fn(&mut [u64; FIELDS])) -> Vec<u8> {
         let words = |words: &[u64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
         let mut image = b"a kernel, a kernel, a kernel, a kernel, a kernel, a kernel, xxx.".to_vec();

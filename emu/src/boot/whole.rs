@@ -1,7 +1,9 @@
-//! A kernel's file booted as it is: its own decompressor runs in the guest, where otherwise the host unpacks what is in it.
+//! A kernel's file booted as it is: its own decompressor runs in the guest, where otherwise the host unpacks what is in
+//! it.
 //!
-//! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up code in front of
-//! it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB (Documentation/arm/booting.rst).
+//! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up
+//! code in front of it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB
+//! (Documentation/arm/booting.rst).
 
 use super::{payload, vmlinuz, zimage};
 use crate::error::BootError;
@@ -70,8 +72,8 @@ pub fn zimage(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> {
     Ok(zimage::is_zimage(file).then(whole))
 }
 
-/// What a vmlinuz of z/Architecture unpacks goes behind its own end first, and then to where it is linked: the room for that and for its own
-/// variables. A loader puts the file to the start of memory and enters it there.
+/// What a vmlinuz of z/Architecture unpacks goes behind its own end first, and then to where it is linked: the room for
+/// that and for its own variables. A loader puts the file to the start of memory and enters it there.
 const VMLINUZ_ROOM: u64 = 80 << 20;
 
 /// That of a vmlinuz of z/Architecture.

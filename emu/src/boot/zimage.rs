@@ -1,6 +1,7 @@
 //! The kernel inside an ARM zImage: the decompressor's own table says where the payload ends and where it is to be put.
 //!
-//! The table (Linux 4.15 and later: arch/arm/boot/compressed/vmlinux.lds.S) is that for kexec; nothing of the decompressor is run.
+//! The table (Linux 4.15 and later: arch/arm/boot/compressed/vmlinux.lds.S) is that for kexec; nothing of the
+//! decompressor is run.
 
 use super::payload::{self, Shelf};
 use crate::error::BootError;
@@ -9,7 +10,8 @@ const MAGIC: (usize, u32) = (0x24, 0x016f_2818);
 /// Says that there is a table, and where.
 const TABLE_MAGIC: (usize, u32) = (0x34, 0x4545_4545);
 const TABLE: usize = 0x38;
-/// The row that is wanted: where the unpacked size stands, bytes of zeroed memory behind the image, its distance from the start of RAM.
+/// The row that is wanted: where the unpacked size stands, bytes of zeroed memory behind the image, its distance from
+/// the start of RAM.
 const SIZES: u32 = 0x5a53_4c4b;
 const SIZES_WORDS: usize = 6;
 

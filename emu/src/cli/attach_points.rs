@@ -7,7 +7,8 @@ use crate::symbols::pattern;
 use trapline_probes::script::Knowledge;
 use trapline_probes::script::types::{CType, Tag};
 
-/// `-l`: attach points by a pattern such as `kprobe:vfs_*`; without a provider those of all kinds that have such a name.
+/// `-l`: attach points by a pattern such as `kprobe:vfs_*`; without a provider those of all kinds that have such a
+/// name.
 pub(super) fn list(facts: &Facts<'_>, wanted: &str) -> Result<(), Failure> {
     let (provider, rest) = wanted.split_once(':').unwrap_or(("", wanted));
     let text = match provider {

@@ -14,15 +14,16 @@ use serde::Serialize;
 
 /// Says of places in a kernel whether they may be probed, and how the probe would run
 ///
-/// Each answer is the engine's own: a probe is registered in a still copy of the kernel and taken out again. Without WHERE, says how
-/// much of the whole text may be probed, and why the rest may not. Exit status 1 when a place that was named exactly is refused.
+/// Each answer is the engine's own: a probe is registered in a still copy of the kernel and taken out again. Without
+/// WHERE, says how much of the whole text may be probed, and why the rest may not. Exit status 1 when a place that was
+/// named exactly is refused.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
-    /// Decides on the text of the running guest, when a stock kernel has booted to its shell and patched itself; it boots once, and a
-    /// snapshot is kept in the user's cache (each time where its CPUs cannot be saved)
+    /// Decides on the text of the running guest, when a stock kernel has booted to its shell and patched itself; it
+    /// boots once, and a snapshot is kept in the user's cache (each time where its CPUs cannot be saved)
     #[arg(long)]
     booted: bool,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `--at TIME COMMAND`: what is done with the probes while the guest runs, as a person would do it by debugfs, sysctl and kprobe_events.
+//! `--at TIME COMMAND`: what is done with the probes while the guest runs, as a person would do it by debugfs, sysctl
+//! and kprobe_events.
 
 use super::Failure;
 use super::event_error::Event;

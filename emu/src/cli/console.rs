@@ -1,8 +1,8 @@
 //! What is typed on the guest's console: by a person at a terminal, out of a file, or nothing.
 //!
-//! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and come at 115200 baud: none is lost, and the same input is
-//! the same run. When a person types, virtual time is held to the clock on the wall; two threads read keys and mind signals
-//! (`cli/terminal.rs`).
+//! Bytes wait on a wire (`devices/wire.rs`) until the guest's driver listens, and come at 115200 baud: none is lost,
+//! and the same input is the same run. When a person types, virtual time is held to the clock on the wall; two threads
+//! read keys and mind signals (`cli/terminal.rs`).
 
 use super::Failure;
 use super::terminal::{Terminal, Typed};
@@ -22,7 +22,8 @@ pub enum Input {
     /// The console shows nothing.
     #[default]
     Nothing,
-    /// This, from the start; it arrives when the guest listens, at the pace of its serial line, so that each run is the same.
+    /// This, from the start; it arrives when the guest listens, at the pace of its serial line, so that each run is the
+    /// same.
     Text(Vec<u8>),
     /// What a person types.
     Terminal,
@@ -58,7 +59,8 @@ impl Console {
         Ok(Console { terminal, pace: Pace::new(Instant::now()) })
     }
 
-    /// What a person has typed since the last call. At this virtual time, in nanoseconds, a guest for a person waits until that time has come.
+    /// What a person has typed since the last call. At this virtual time, in nanoseconds, a guest for a person waits
+    /// until that time has come.
     pub fn typed(&mut self, virtual_ns: u64) -> Typed {
         let Some(terminal) = &mut self.terminal else { return Typed::Keys(Vec::new()) };
         match self.pace.ahead(virtual_ns, Instant::now()) {

@@ -7,8 +7,8 @@ use trapline_isa::arch::Arch;
 /// On the command line.
 #[derive(clap::Args, Default)]
 pub struct CpuArg {
-    /// Which CPU the guest finds: `amd` or `intel` for x86, `cortex-a57` or `cortex-a72` for arm64, the first of which are the usual ones;
-    /// `cortex-a8` or `cortex-a15` for 32-bit ARM, by what the kernel is made for. On Intel's,
+    /// Which CPU the guest finds: `amd` or `intel` for x86, `cortex-a57` or `cortex-a72` for arm64, the first of which
+    /// are the usual ones; `cortex-a8` or `cortex-a15` for 32-bit ARM, by what the kernel is made for. On Intel's,
     /// Linux keeps its page tables apart from those of programs
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,

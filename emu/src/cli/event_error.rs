@@ -1,4 +1,5 @@
-//! Lines of kprobe_events as they were written: read all at once, and, where one cannot be, drawn with a caret under the very word.
+//! Lines of kprobe_events as they were written: read all at once, and, where one cannot be, drawn with a caret under
+//! the very word.
 
 use super::Failure;
 use super::paint::Paint;

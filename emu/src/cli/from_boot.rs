@@ -9,7 +9,8 @@ use crate::snapshot::Snapshot;
 use indicatif::ProgressBar;
 use std::io::{self, Write};
 
-/// The guest at its shell, from the cache, or booted now with its console shown if that is wanted. Says where it came from if asked to.
+/// The guest at its shell, from the cache, or booted now with its console shown if that is wanted. Says where it came
+/// from if asked to.
 pub fn fetch(name: &str, kernel: &Kernel, config: &Config, shows_console: bool) -> Result<Snapshot, Failure> {
     let bytes = image::bytes(name)?;
     let mut teller = Teller { name, shown: if shows_console { Shown::Console } else { Shown::Nothing }, said: false };
@@ -19,8 +20,8 @@ pub fn fetch(name: &str, kernel: &Kernel, config: &Config, shows_console: bool) 
     Ok(booted.snapshot)
 }
 
-/// The kernel as it is at its shell, from the cache, or booted now, with the last line of its console shown meanwhile. Says where it
-/// came from.
+/// The kernel as it is at its shell, from the cache, or booted now, with the last line of its console shown meanwhile.
+/// Says where it came from.
 pub fn live(name: &str, kernel: &Kernel, config: &Config) -> Result<Kernel, Failure> {
     let bytes = image::bytes(name)?;
     let mut teller = Teller { name, shown: Shown::LastLine(output::spinner()), said: false };

@@ -14,7 +14,8 @@ use trapline_images::{Local, Wanted};
 /// The arguments by which a kernel is named.
 #[derive(clap::Args)]
 pub struct ImageArgs {
-    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
+    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as
+    /// debian/amd64
     pub image: String,
     #[command(flatten)]
     pub symbols: SymbolsArg,

@@ -43,7 +43,8 @@ use trapline_isa::plan::Policy;
 
 /// Kernel probes in a simulated CPU.
 ///
-/// Boots a real kernel and probes it with breakpoints in its own text; or says, without booting, where it may be probed.
+/// Boots a real kernel and probes it with breakpoints in its own text; or says, without booting, where it may be
+/// probed.
 #[derive(Parser)]
 #[command(name = "trapline", version, propagate_version = true, max_term_width = 120, after_help = EXAMPLES)]
 pub struct Cli {

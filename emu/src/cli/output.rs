@@ -111,7 +111,8 @@ pub fn progress(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A line that changes on standard error, if someone looks at it: what long work is at, where nothing tells how much is left.
+/// A line that changes on standard error, if someone looks at it: what long work is at, where nothing tells how much is
+/// left.
 pub fn spinner() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

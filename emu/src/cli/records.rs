@@ -1,7 +1,7 @@
 //! Where records go: ftrace's text, which begins with counts and so is kept to the end, or JSON lines as they come.
 //!
-//! Kept lines take no more memory than [`MOST_KEPT`]: from there on they wait in a file without a name, in pieces that are put in order
-//! when they are read.
+//! Kept lines take no more memory than [`MOST_KEPT`]: from there on they wait in a file without a name, in pieces that
+//! are put in order when they are read.
 
 use super::Failure;
 use clap::ValueEnum;
@@ -43,7 +43,8 @@ pub struct Records {
     /// Room for one.
     record: Record,
     places: Places,
-    /// The lines that are kept: those of several CPUs are put in order at the end, as ftrace merges its buffers. One JSON line.
+    /// The lines that are kept: those of several CPUs are put in order at the end, as ftrace merges its buffers. One
+    /// JSON line.
     text: String,
     lines: Vec<Line>,
     most_kept: usize,

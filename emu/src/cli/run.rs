@@ -17,12 +17,13 @@ use std::path::PathBuf;
 
 /// Boots a kernel, with probes
 ///
-/// Probes are lines of Linux's kprobe_events. Without any, and without IMAGE, the tiny kernel runs with its demo script. Exit status 1
-/// when the guest or a probe fails.
+/// Probes are lines of Linux's kprobe_events. Without any, and without IMAGE, the tiny kernel runs with its demo
+/// script. Exit status 1 when the guest or a probe fails.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
+    /// A kernel's file (vmlinux, vmlinuz, bzImage), a built-in kernel such as tiny/x86_64, or a stock one such as
+    /// debian/amd64
     #[arg(default_value = DEFAULT_IMAGE)]
     image: String,
     #[command(flatten)]
@@ -64,8 +65,9 @@ pub struct Args {
     /// Whose decisions about probes to make
     #[arg(long, value_enum, default_value_t)]
     policy: PolicyName,
-    /// Does this at a guest time: enable, disable ([GROUP/]EVENT, or all probes), knob on, knob off, list, profile, blacklist, or a line of
-    /// kprobe_events. What Linux refuses is refused: an event is disabled before `-:EVENT` removes it
+    /// Does this at a guest time: enable, disable ([GROUP/]EVENT, or all probes), knob on, knob off, list, profile,
+    /// blacklist, or a line of kprobe_events. What Linux refuses is refused: an event is disabled before `-:EVENT`
+    /// removes it
     #[arg(long, num_args = 2, value_names = ["TIME", "COMMAND"], allow_hyphen_values = true)]
     at: Vec<String>,
     /// Prints the list of probes at the end, as debugfs shows it

@@ -1,4 +1,5 @@
-//! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the probes saw.
+//! A run from its request to its summary: boot, attach the events, let the guest run, print what it says and what the
+//! probes saw.
 
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
@@ -20,8 +21,8 @@ use trapline_probes::events::set::{Attached, EventSet, Member};
 use trapline_probes::guest::Guest;
 use trapline_probes::{Engine, ProbeSummary};
 
-/// After so much guest time, in nanoseconds, records are taken out of the ring and the console is shown: even a probe on every
-/// instruction does not fill the ring in that time.
+/// After so much guest time, in nanoseconds, records are taken out of the ring and the console is shown: even a probe
+/// on every instruction does not fill the ring in that time.
 const SLICE: u64 = 10_000;
 
 /// The same where no records can come: only the console is waited for.
@@ -54,7 +55,8 @@ pub fn run(request: Request) -> Result<(), Failure> {
     if request.input == Input::Terminal {
         eprintln!("{GREETING}");
     }
-    // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back before it is told.
+    // Before the machine is made, so that no key goes elsewhere; whatever fails from here on gives the terminal back
+    // before it is told.
     let console = Console::open(&request.input)?;
     if request.whole.is_some() && booted.is_none() {
         eprintln!(

@@ -1,4 +1,5 @@
-//! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is given.
+//! What a stock kernel needs beside itself: a command line, and an initial file system made of busybox unless one is
+//! given.
 
 use super::{Failure, image, modules};
 use crate::arches;
@@ -19,14 +20,17 @@ pub struct StockArgs {
     /// A shell script for a stock kernel to run, which is then switched off; its exit status is the guest's
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next run begins with that
+    /// Starts a stock kernel at its shell: it boots there once, a snapshot is kept in the user's cache, and the next
+    /// run begins with that
     #[arg(long)]
     from_boot: bool,
-    /// Boots a stock kernel's file whole: its own decompressor runs in the guest, which takes three times as long as a boot without
+    /// Boots a stock kernel's file whole: its own decompressor runs in the guest, which takes three times as long as a
+    /// boot without
     #[arg(long)]
     whole: bool,
-    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the name of one that was pulled
-    /// with the kernel; may be repeated, in the order in which they need one another. With --from-boot it is loaded when the guest is at its shell
+    /// A kernel module for a stock kernel to load first: a file (.ko, also compressed), a directory of such, or the
+    /// name of one that was pulled with the kernel; may be repeated, in the order in which they need one another. With
+    /// --from-boot it is loaded when the guest is at its shell
     #[arg(long = "module", value_name = "FILE", conflicts_with = "initrd")]
     modules: Vec<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! The user's terminal as the guest's console: raw while the guest runs, and itself again however that ends.
 //!
-//! Two threads: one reads keys, one waits for signals. The guest's run sees keys between two slices only, so that it stays one thread's.
+//! Two threads: one reads keys, one waits for signals. The guest's run sees keys between two slices only, so that it
+//! stays one thread's.
 
 use super::Failure;
 use rustix::termios::{OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};

@@ -88,8 +88,8 @@ fn pieces(kernel: &Kernel, range: &Range<u64>) -> Vec<Range<u64>> {
     functions.into_iter().map(|symbol| symbol.start..(symbol.start + symbol.size).min(range.end)).collect()
 }
 
-/// Where a function ends but for the breakpoints or zeroes behind it: between sections of a kernel these can be millions.
-/// An instruction that itself ends in such bytes is still decoded whole.
+/// Where a function ends but for the breakpoints or zeroes behind it: between sections of a kernel these can be
+/// millions. An instruction that itself ends in such bytes is still decoded whole.
 fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
     let fill = [kernel.arch.isa().breakpoint.first().copied().unwrap_or(0), 0];
     let mut chunk = [0; 256];

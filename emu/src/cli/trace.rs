@@ -28,14 +28,16 @@ use trapline_probes::script::{Options, ScriptError};
 
 /// Runs scripts in bpftrace's language on a guest
 ///
-/// The scripts that people have for bpftrace, on a kernel of any architecture: no root and no BPF in the guest, no verifier, no limits, and the
-/// same output every time. Times are the guest's. What the guest prints goes to standard error.
+/// The scripts that people have for bpftrace, on a kernel of any architecture: no root and no BPF in the guest, no
+/// verifier, no limits, and the same output every time. Times are the guest's. What the guest prints goes to standard
+/// error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A kernel's file, a built-in kernel such as tiny/x86_64, or a stock one such as debian/amd64
     image: String,
-    /// A script's file (`-` is standard input), and behind it what the script knows as $1, $2 and so on; with -e all of these are parameters
+    /// A script's file (`-` is standard input), and behind it what the script knows as $1, $2 and so on; with -e all of
+    /// these are parameters
     #[arg(value_name = "SCRIPT")]
     arguments: Vec<String>,
     #[command(flatten)]
@@ -46,7 +48,8 @@ pub struct Args {
     /// Another script's file, which runs together with the others; may be repeated
     #[arg(long = "with", value_name = "FILE")]
     with: Vec<PathBuf>,
-    /// A line of kprobe_events, as 'p:open vfs_open', beside the scripts; its records are printed behind all that they print
+    /// A line of kprobe_events, as 'p:open vfs_open', beside the scripts; its records are printed behind all that they
+    /// print
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
     /// Where records of --event go, instead of standard output

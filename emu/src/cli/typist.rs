@@ -1,7 +1,7 @@
 //! Hands a script to a guest that waits at its shell: by typing it, no faster than the guest reads.
 //!
-//! The script is typed in base64, so that no byte of it means anything to the terminal; the shell is then replaced by one that runs it, and
-//! its status is that of the guest.
+//! The script is typed in base64, so that no byte of it means anything to the terminal; the shell is then replaced by
+//! one that runs it, and its status is that of the guest.
 
 use crate::machine::{Listener, Machine};
 use std::collections::VecDeque;

@@ -212,7 +212,8 @@ impl<'k> Checker<'k> {
     }
 }
 
-/// Boundaries of instructions are counted from the starts of functions: nothing can be said about an image that tells neither.
+/// Boundaries of instructions are counted from the starts of functions: nothing can be said about an image that tells
+/// neither.
 pub fn can_be_asked(kernel: &Kernel, image: &str) -> Result<(), Failure> {
     if kernel.tables.text.is_empty() {
         return Err(Failure::failed(format!(

@@ -1,8 +1,8 @@
 //! Virtual time: bytes of the guest's own code executed, exact at every trap, hook and clock read.
 //!
 //! What the engine adds (traps, slots, pads) takes no time, and a place in the probe window counts as the place that it
-//! stands for; so a probed and an unprobed run see the same time everywhere. Here are its unit, what code can be for it, and a clock that
-//! stands; one that runs is [`running`].
+//! stands for; so a probed and an unprobed run see the same time everywhere. Here are its unit, what code can be for
+//! it, and a clock that stands; one that runs is [`running`].
 
 #[cfg(feature = "cpu")]
 pub mod running;

@@ -1,6 +1,7 @@
 //! A clock that runs: time from three words, most of which translated code writes by itself.
 //!
-//! A line of code is what runs from one taken branch to the next; blocks are pieces of it. The words are of the block that runs now:
+//! A line of code is what runs from one taken branch to the next; blocks are pieces of it. The words are of the block
+//! that runs now:
 //!
 //! ```text
 //!             start               pc                    start + size
@@ -8,18 +9,20 @@
 //!             time()             at(pc)                  the end
 //! ```
 //!
-//! `count` is the time at that end, less `look`: the time from which on the start of a block is to be told to the machine. So at the start of
-//! the next block, which is at that very time, the code has only to look at the sign, and to add the block's size (`translator/loop.c`).
-//! A block that calls is entered here instead.
+//! `count` is the time at that end, less `look`: the time from which on the start of a block is to be told to the
+//! machine. So at the start of the next block, which is at that very time, the code has only to look at the sign, and
+//! to add the block's size (`translator/loop.c`). A block that calls is entered here instead.
 //!
 //! While no block runs, the words are of a block of no bytes: at the place where the line would go on, or at `NOWHERE`.
 //!
-//! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of our own says.
+//! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of
+//! our own says.
 
 use super::{Detour, Meaning, Stopped, Ticks};
 use crate::unicorn::line::Line;
 
-/// The clock of the CPU that is on the core, told of every block that has not counted itself and of everything that leaves one early.
+/// The clock of the CPU that is on the core, told of every block that has not counted itself and of everything that
+/// leaves one early.
 #[derive(Debug)]
 pub struct Clock {
     line: Line,
@@ -87,13 +90,13 @@ impl Clock {
         self.line.set_count(end.wrapping_sub(self.look).cast_signed());
     }
 
-    /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it is not so, nothing
-    /// has changed.
+    /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it
+    /// is not so, nothing has changed.
     #[inline(always)]
     pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
         let (end, len, jump) = (u32::from(detour.end), u64::from(detour.len), u64::from(detour.jump));
-        // The jump has been counted where it stands, in the block before; what it stands for is counted here. Two signs together are one
-        // branch.
+        // The jump has been counted where it stands, in the block before; what it stands for is counted here. Two signs
+        // together are one branch.
         if (i64::from(size) - i64::from(end)) | self.line.size().wrapping_sub(jump).cast_signed() < 0 {
             return false;
         }
@@ -104,7 +107,8 @@ impl Clock {
         true
     }
 
-    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Meaning::Copy`]. False: a block runs, nothing has changed.
+    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Meaning::Copy`]. False: a block runs,
+    /// nothing has changed.
     #[inline(always)]
     pub fn enter_copy(&mut self, pc: u64, size: u32, origin: u64, len: u8) -> bool {
         let is_new = self.line.size() == 0;
@@ -123,7 +127,8 @@ impl Clock {
         self.line.set_block(pc, 0);
     }
 
-    /// A block starts that has not counted itself. True: it is the fall-through of the one before, and nothing may be taken or stopped here.
+    /// A block starts that has not counted itself. True: it is the fall-through of the one before, and nothing may be
+    /// taken or stopped here.
     pub fn enter(&mut self, pc: u64, size: u64, meaning: Meaning) -> bool {
         let again = self.line.size() != 0 && pc == self.line.start();
         let mut falls_through = pc == self.next();
@@ -170,16 +175,16 @@ impl Clock {
         falls_through
     }
 
-    /// The block was left at `pc`, which has not run. Elsewhere than in it: the exception came while the next block was looked for, so it is
-    /// complete.
+    /// The block was left at `pc`, which has not run. Elsewhere than in it: the exception came while the next block was
+    /// looked for, so it is complete.
     #[inline]
     pub fn close_at(&mut self, pc: u64) {
         let into = pc.wrapping_sub(self.line.start());
         self.close(if into <= self.line.size() { self.line.size() - into } else { 0 });
     }
 
-    /// The block was left in the delay slot of the branch at this address, which is going to run again. It may begin with that slot, where
-    /// a page begins there: then what has been counted of the branch is taken back, too.
+    /// The block was left in the delay slot of the branch at this address, which is going to run again. It may begin
+    /// with that slot, where a page begins there: then what has been counted of the branch is taken back, too.
     pub fn close_at_branch(&mut self, branch: u64) {
         let slot_first = self.line.start().wrapping_sub(branch);
         match self.line.size() {
@@ -204,7 +209,8 @@ impl Clock {
         self.line.set_block(NOWHERE, 0);
     }
 
-    /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the line, at this place.
+    /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the
+    /// line, at this place.
     #[inline]
     pub fn resume(&mut self, counted: u64, goes_on_at: Option<u64>) {
         self.add_signed(counted.wrapping_sub(self.line.size()).cast_signed());
@@ -268,8 +274,8 @@ mod tests {
         }
     }
 
-    /// BY-4, OP-4: jump, detour and way back count as the instructions that the jump has taken the place of, also where the core cuts
-    /// the detour in two, or something in it faults.
+    /// BY-4, OP-4: jump, detour and way back count as the instructions that the jump has taken the place of, also where
+    /// the core cuts the detour in two, or something in it faults.
     #[test]
     fn an_optimised_region_takes_the_time_of_its_instructions() {
         let mut plain = clock();
@@ -295,7 +301,8 @@ mod tests {
         assert_eq!(faulted.time(), 11);
     }
 
-    /// BY-4: a faithful detour saves, calls and restores in no time, be the displaced instructions a block of their own or not.
+    /// BY-4: a faithful detour saves, calls and restores in no time, be the displaced instructions a block of their own
+    /// or not.
     #[test]
     fn a_faithful_detour_takes_the_time_of_its_instructions() {
         let mut plain = clock();

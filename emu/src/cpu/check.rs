@@ -1,5 +1,5 @@
-//! What every core whose instructions are words must prove before it is trusted, tried with the ISA's own instructions; what is an ISA's alone
-//! it proves itself, in the `check.rs` of its own room.
+//! What every core whose instructions are words must prove before it is trusted, tried with the ISA's own instructions;
+//! what is an ISA's alone it proves itself, in the `check.rs` of its own room.
 
 use crate::unicorn::engine::{Core, TrapContext};
 use crate::unicorn::kinds::{CoreKind, Register};

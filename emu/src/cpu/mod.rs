@@ -1,5 +1,5 @@
-//! A virtual CPU as the machine knows it, whatever its ISA: what arrives from the core, and what is on its way to the guest. An ISA is a
-//! [`Model`]; handlers see a CPU as a [`View`].
+//! A virtual CPU as the machine knows it, whatever its ISA: what arrives from the core, and what is on its way to the
+//! guest. An ISA is a [`Model`]; handlers see a CPU as a [`View`].
 
 pub mod arm;
 pub mod arm64;

@@ -1,4 +1,5 @@
-//! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are asked for.
+//! One ISA as the machine uses it: a table of functions, as `Isa` is for the engine, in the groups in which they are
+//! asked for.
 
 use super::moment::Moments;
 use super::{Access, Exception, Left, Shown, Shutdown, TaskPlace, Trap, View, WindowPlace};
@@ -60,7 +61,8 @@ pub struct Exceptions {
     pub step: fn(&TrapContext) -> Exception,
     /// Gives an exception or interrupt to the guest, as the CPU would.
     pub deliver: fn(&TrapContext, &mut CoreState, &Ram, Exception, resume: u64) -> Result<(), Shutdown>,
-    /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it was before.
+    /// The core is to forget the exception that it has reported: it never happened, and the fault address is what it
+    /// was before.
     pub forget: fn(&TrapContext, &mut CoreState, &Ram, &Exception, before: u64),
     /// The address register of the last memory fault.
     pub fault_address: fn(&Handle, &Ram) -> u64,
@@ -94,10 +96,11 @@ pub struct Window {
     pub show: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
     /// Takes it out again.
     pub hide: fn(&Ram, &Shown),
-    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch that it has forgotten all
-    /// the same faults, and is shown then. `None`: the window is shown for every hit.
+    /// Which page tables are in force, where the core keeps the translations of fetches until these change; a fetch
+    /// that it has forgotten all the same faults, and is shown then. `None`: the window is shown for every hit.
     pub tables_in_force: Option<fn(&Handle) -> u64>,
-    /// The address in it whose fetch has raised this exception because those page tables do not show it; `None`: it was something else.
+    /// The address in it whose fetch has raised this exception because those page tables do not show it; `None`: it was
+    /// something else.
     pub missed: fn(&Handle, &Exception, &WindowPlace) -> Option<u64>,
 }
 
@@ -105,7 +108,8 @@ pub struct Window {
 pub struct Entry {
     /// Bytes of tables that `enter` needs.
     pub table_bytes: u64,
-    /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of the CPU, boot information.
+    /// Puts a CPU from its reset state to a kernel's entry: tables of its own at a physical address, entry, number of
+    /// the CPU, boot information.
     pub enter: fn(&TrapContext, &mut CoreState, &Ram, tables: u64, entry: u64, number: u64, info: u64),
 }
 
@@ -115,7 +119,8 @@ pub struct Registers {
     pub pc: fn(&Handle) -> u64,
     /// The pc in a saved state.
     pub saved_pc: fn(&CoreState) -> u64,
-    /// Where in a state lie the registers by which exceptions return, which no memory of the guest's holds yet when one has come.
+    /// Where in a state lie the registers by which exceptions return, which no memory of the guest's holds yet when one
+    /// has come.
     pub returns: fn(&Handle) -> Vec<usize>,
     /// Whether code of the kernel's privilege runs.
     pub in_kernel: fn(&Handle) -> bool,
@@ -143,7 +148,8 @@ pub struct Choice {
     pub name: &'static str,
     /// The kind of core that is it.
     pub core: &'static CoreKind,
-    /// What it answers when it is asked which CPU it is, where the core leaves that to us; it may have an interrupt controller of its own.
+    /// What it answers when it is asked which CPU it is, where the core leaves that to us; it may have an interrupt
+    /// controller of its own.
     pub identify: fn(&InstructionContext, own_controller: bool),
 }
 
@@ -217,7 +223,8 @@ pub struct Instructions {
     pub system_call: fn(&SyscallContext, &mut CoreState),
     /// The instruction at the pc, of which the core does nothing, is to be done with the help of the board.
     pub left: fn(&TrapContext, &Ram, &mut dyn Board, At) -> Left,
-    /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not it.
+    /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not
+    /// it.
     pub register: fn(&Handle, u32) -> Option<u64>,
 }
 

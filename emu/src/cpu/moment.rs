@@ -1,5 +1,6 @@
-//! What a Linux knows of the moment, as ftrace shows it in five letters: where it keeps its count of preemption, interrupts being served and the
-//! like, by symbols, by the kernel's types, or by what its code does; and how that is read.
+//! What a Linux knows of the moment, as ftrace shows it in five letters: where it keeps its count of preemption,
+//! interrupts being served and the like, by symbols, by the kernel's types, or by what its code does; and how that is
+//! read.
 
 use super::{Model, View};
 use crate::boot::Kernel;
@@ -88,7 +89,8 @@ fn by_code(kernel: &Kernel, model: &Model) -> Option<CountPlace> {
 }
 
 impl View {
-    /// What the kernel knows of the moment; only whether interrupts are off, where it does not say where it keeps the rest.
+    /// What the kernel knows of the moment; only whether interrupts are off, where it does not say where it keeps the
+    /// rest.
     pub(super) fn linux_moment(&mut self) -> Flags {
         let off = Flags::NONE.with_if(self.interrupts_off(), Flags::INTERRUPTS_OFF);
         self.read_moment().map_or(off, |seen| off.with(seen))

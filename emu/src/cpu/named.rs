@@ -51,8 +51,8 @@ pub fn set(fields: &[Field], cpu: &TrapContext, numbers: &[u128]) {
     });
 }
 
-/// Gives the values back if a core into which they are loaded holds the same bytes as before, but for those that the core keeps for itself.
-/// The state before is in the image.
+/// Gives the values back if a core into which they are loaded holds the same bytes as before, but for those that the
+/// core keeps for itself. The state before is in the image.
 pub fn tried(
     cpu: &TrapContext,
     image: &mut CoreState,

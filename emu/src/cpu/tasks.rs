@@ -76,7 +76,8 @@ mod tests {
         words.chain(*strings).collect()
     }
 
-    /// A file may say that what its CPUs have for themselves lies at the end of all numbers: then nobody knows where the task is.
+    /// A file may say that what its CPUs have for themselves lies at the end of all numbers: then nobody knows where
+    /// the task is.
     #[test]
     fn a_place_behind_the_end_of_all_addresses_is_none() {
         let kernel = |hot: u64| {

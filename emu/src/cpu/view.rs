@@ -111,7 +111,8 @@ impl View {
     }
 }
 
-/// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the long way.
+/// Words in pages that the core has just accessed, as it has its stack and the data of its CPU. `None`: it takes the
+/// long way.
 impl View {
     #[inline(always)]
     fn word(&self, address: u64, size: usize) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! GICv2: the interrupt controller of the `virt` board, a distributor for all and an interface for each CPU.
 //!
-//! Devices hold lines; what is pending follows from these and from what software has set. Without the security extensions: there is
-//! one group, and registers of groups read as zero (ARM IHI 0048B).
+//! Devices hold lines; what is pending follows from these and from what software has set. Without the security
+//! extensions: there is one group, and registers of groups read as zero (ARM IHI 0048B).
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,8 @@ struct Candidate {
 }
 
 impl Gic {
-    /// Whether a state that was read from somewhere is one that a controller for so many CPUs can be in, at a time before the last there is.
+    /// Whether a state that was read from somewhere is one that a controller for so many CPUs can be in, at a time
+    /// before the last there is.
     pub fn is_sound(&self, cpus: usize, last: Ticks) -> bool {
         let lines = (SHARED_BANKS + 1) * BANK;
         let fits = |cpu: &Interface| {

@@ -1,4 +1,5 @@
-//! The keyboard controller of a PC with nothing plugged in: enough for a driver to find it, and the line by which it resets the machine.
+//! The keyboard controller of a PC with nothing plugged in: enough for a driver to find it, and the line by which it
+//! resets the machine.
 
 use serde::{Deserialize, Serialize};
 

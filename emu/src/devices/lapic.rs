@@ -1,6 +1,8 @@
-//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the pin by which those of the 8259 come.
+//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the pin by which those of the
+//! 8259 come.
 //!
-//! One CPU, so a message goes to itself or to nobody. It starts as firmware leaves it: switched on, the 8259 on its first pin.
+//! One CPU, so a message goes to itself or to nobody. It starts as firmware leaves it: switched on, the 8259 on its
+//! first pin.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! The pair of 8259 interrupt controllers of a PC: fifteen lines, edge-triggered, the second chip behind line 2 of the first.
+//! The pair of 8259 interrupt controllers of a PC: fifteen lines, edge-triggered, the second chip behind line 2 of the
+//! first.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,8 @@ const CASCADE: u8 = 2;
 /// What an interrupt is that has gone away before it was taken.
 const SPURIOUS: u8 = 7;
 
-// Commands: bit 4 starts the initialisation, bit 3 asks for a register, otherwise the upper three bits say how an interrupt ends.
+// Commands: bit 4 starts the initialisation, bit 3 asks for a register, otherwise the upper three bits say how an
+// interrupt ends.
 const COMMAND_INITIALISE: u8 = 1 << 4;
 const COMMAND_REGISTER: u8 = 1 << 3;
 const INITIALISE_WITH_FOURTH: u8 = 1;

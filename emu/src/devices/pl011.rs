@@ -1,6 +1,7 @@
 //! PL011: the serial port and console of the `virt` board.
 //!
-//! Bytes leave at once, so there is always room to send; what is typed waits on a [`Wire`] until the guest's driver listens (ARM DDI 0183G).
+//! Bytes leave at once, so there is always room to send; what is typed waits on a [`Wire`] until the guest's driver
+//! listens (ARM DDI 0183G).
 
 use super::wire::Wire;
 use crate::clock::Ticks;
@@ -154,8 +155,8 @@ impl Pl011 {
         self.wire.waiting() + self.received.len()
     }
 
-    /// A guest listens when received bytes interrupt it, which is what a driver wants when the port is opened; what came earlier it would
-    /// throw away.
+    /// A guest listens when received bytes interrupt it, which is what a driver wants when the port is opened; what
+    /// came earlier it would throw away.
     fn takes_bytes(&self) -> bool {
         const ON: u32 = CONTROL_ON | CONTROL_RECEIVES;
         let depth = if self.kept(LINE_CONTROL) & LINE_CONTROL_FIFO != 0 { FIFO_DEPTH } else { 1 };

@@ -1,6 +1,7 @@
 //! The clock of a PC with its battery-backed memory (MC146818).
 //!
-//! Its time is the virtual one counted from a fixed date, so that every run sees the same; it cannot be set and rings no alarm.
+//! Its time is the virtual one counted from a fixed date, so that every run sees the same; it cannot be set and rings
+//! no alarm.
 
 use crate::clock::{Ticks, nanoseconds};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
-//! The service processor of z/Architecture as far as Linux asks it: what the machine has, and a console that takes lines of text and keys,
-//! which is called VT220 (Linux's drivers/s390/char/sclp.h).
+//! The service processor of z/Architecture as far as Linux asks it: what the machine has, and a console that takes
+//! lines of text and keys, which is called VT220 (Linux's drivers/s390/char/sclp.h).
 //!
-//! A command comes with a block of memory whose first two bytes are its length; the answer is written into it, and its code into the bytes
-//! 6 and 7. That it is there is told by an interrupt, whose parameter is the block's address and, in its last bit, whether keys wait.
+//! A command comes with a block of memory whose first two bytes are its length; the answer is written into it, and its
+//! code into the bytes 6 and 7. That it is there is told by an interrupt, whose parameter is the block's address and,
+//! in its last bit, whether keys wait.
 
 use super::wire::Wire;
 use crate::clock::Ticks;
@@ -101,7 +102,8 @@ impl Sclp {
         match command {
             READ_SCP_INFO | READ_SCP_INFO_FORCED => {
                 block[BODY..].fill(0);
-                // Memory in pieces of one MiB, and how many of these; the CPU; its speed; the name of the system, of which there is none.
+                // Memory in pieces of one MiB, and how many of these; the CPU; its speed; the name of the system, of
+                // which there is none.
                 put(block, 8, 2, self.ram / MIB);
                 put(block, 10, 1, 1);
                 put(block, 16, 2, 1);

@@ -1,6 +1,7 @@
 //! SP804: two down-counters behind one interrupt line, the timer of the `virt` board for 32-bit ARM.
 //!
-//! A counter is never ticked: value and interrupt follow from the time at which it was set (ARM DDI 0271D). It counts microseconds.
+//! A counter is never ticked: value and interrupt follow from the time at which it was set (ARM DDI 0271D). It counts
+//! microseconds.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,8 @@ pub struct Sp804 {
 }
 
 impl Sp804 {
-    /// Whether a state that was read from somewhere is one that the timers can be in, at a time before the last there is.
+    /// Whether a state that was read from somewhere is one that the timers can be in, at a time before the last there
+    /// is.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.counters.iter().all(|counter| counter.since < last && counter.seen < last)
     }
@@ -221,7 +223,8 @@ mod tests {
         const ON: u32 = INTERRUPTS | WIDE;
         #[rustfmt::skip]
         let cases: [Case; 7] = [
-            // what              load  control                 values: at microsecond, count                                       rises at
+            // what              load  control                 values: at microsecond, count                            
+            // rises at
             ("periodic",         10,   ON | PERIODIC,          &[(0, 10), (9, 1), (10, 10), (11, 9), (25, 5)],                      &[10, 20, 30]),
             ("free",             3,    ON,                     &[(0, 3), (3, 0), (4, u32::MAX), (5, u32::MAX - 1)],                 &[3, 3 + (1 << 32)]),
             ("free and narrow",  3,    INTERRUPTS,             &[(0, 3), (3, 0), (4, 0xffff), (0x10004, 0xffff)],                   &[3, 0x10003]),

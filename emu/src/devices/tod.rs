@@ -1,5 +1,6 @@
-//! The clocks of z/Architecture: the time of day, what it is compared with, and the timer of one CPU (Principles of Operation, chapter 4,
-//! "Timing"). The last two ask for interrupts for as long as they have something to say, and control register 0 lets these in.
+//! The clocks of z/Architecture: the time of day, what it is compared with, and the timer of one CPU (Principles of
+//! Operation, chapter 4, "Timing"). The last two ask for interrupts for as long as they have something to say, and
+//! control register 0 lets these in.
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ pub const BY_COMPARATOR: (u32, u64) = (0x1004, 0x800);
 /// That of the timer.
 pub const BY_TIMER: (u32, u64) = (0x1005, 0x400);
 
-/// 1970 in the clock's own count, which begins in 1900 and has 4096 for a microsecond; from then to the first day of 2026, the day on which
-/// every machine is switched on.
+/// 1970 in the clock's own count, which begins in 1900 and has 4096 for a microsecond; from then to the first day of
+/// 2026, the day on which every machine is switched on.
 const SWITCHED_ON: u64 = 0x7d91_048b_ca00_0000 + 1_767_225_600 * 4_096_000_000;
 /// Four of the machine's are a nanosecond: of these there are so many in as many of the clock's.
 const TICKS: u128 = 125;

@@ -1,7 +1,7 @@
 //! A 16550 serial port: the console of a PC.
 //!
-//! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt where an 8259 wants
-//! a line with a level, which here follows from the registers at any time.
+//! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt
+//! where an 8259 wants a line with a level, which here follows from the registers at any time.
 
 use super::wire::Wire;
 use crate::clock::Ticks;
@@ -152,8 +152,8 @@ impl Uart {
         self.wire.next().filter(|_| self.takes_bytes())
     }
 
-    /// A guest listens when its interrupts get through, which is what a driver does when the port is opened; a byte that came earlier would
-    /// be thrown away with what a driver finds in the port.
+    /// A guest listens when its interrupts get through, which is what a driver does when the port is opened; a byte
+    /// that came earlier would be thrown away with what a driver finds in the port.
     fn takes_bytes(&self) -> bool {
         let depth = if self.fifo { FIFO_DEPTH } else { 1 };
         self.enabled & ENABLE_RECEIVED != 0 && self.interrupts_pass() && self.received.len() < depth

@@ -1,7 +1,7 @@
 //! What is typed at a serial port: bytes on their way, one behind the other as on a line of 115200 baud.
 //!
-//! A port takes a byte when its guest listens and it has room; until then the byte stays on the wire. So nothing is lost, and when each
-//! byte arrives depends on the guest alone.
+//! A port takes a byte when its guest listens and it has room; until then the byte stays on the wire. So nothing is
+//! lost, and when each byte arrives depends on the guest alone.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 /// Ten bits at 115200 baud.
 const BYTE_NANOSECONDS: u64 = 86_806;
-/// What a terminal types for its end of file. A guest may take one for something else while it runs a program, so another comes later.
+/// What a terminal types for its end of file. A guest may take one for something else while it runs a program, so
+/// another comes later.
 const END_OF_FILE: u8 = 4;
 const ANOTHER_END_NANOSECONDS: u64 = 100_000_000;
 

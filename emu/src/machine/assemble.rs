@@ -21,8 +21,8 @@ use crate::unicorn::surgery::CoreState;
 const LARGE_PAGE: u64 = 2 << 20;
 
 impl<L: Listener> Machine<L> {
-    /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is told where the
-    /// probe window lies.
+    /// The kernel's board with this kernel loaded, every CPU where the kernel first runs its own text; the listener is
+    /// told where the probe window lies.
     pub fn new(kernel: &Kernel, config: &Config, listener: impl FnOnce(WindowPlace) -> L) -> Result<Machine<L>, MachineError> {
         let mut machine = Machine::assemble(kernel, config, listener, true)?;
         if let Some(address) = kernel.first_function() {

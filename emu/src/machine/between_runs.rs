@@ -1,6 +1,7 @@
 //! Taking the machine's state out between two runs, and putting it back: into this machine or one made like it.
 //!
-//! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a restored one.
+//! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a
+//! restored one.
 
 use super::watchdog::Watchdog;
 use super::{Config, Inner, Listener, Machine};
@@ -17,7 +18,8 @@ use std::ops::Range;
 const CHUNK: usize = 1 << 20;
 
 impl<L: Listener> Machine<L> {
-    /// A machine made like the one that the snapshot was taken of, as it was then. The kernel is not loaded: it is in the memory.
+    /// A machine made like the one that the snapshot was taken of, as it was then. The kernel is not loaded: it is in
+    /// the memory.
     pub fn from_snapshot(
         kernel: &Kernel,
         config: &Config,
@@ -29,7 +31,8 @@ impl<L: Listener> Machine<L> {
         Ok(machine)
     }
 
-    /// The state of the machine, which stands between two runs. What the engine has in the guest's text is in it: its listener sees to that.
+    /// The state of the machine, which stands between two runs. What the engine has in the guest's text is in it: its
+    /// listener sees to that.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         self.can_be_told()?;
         let (cpus, shared) = self.save_cpus()?;
@@ -56,7 +59,8 @@ impl<L: Listener> Machine<L> {
         Ok(Snapshot { state, memory })
     }
 
-    /// Makes the machine what it was when the snapshot was taken. The log of what happened starts anew. Refused: nothing has changed.
+    /// Makes the machine what it was when the snapshot was taken. The log of what happened starts anew. Refused:
+    /// nothing has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         self.take_over(snapshot, false)
     }
@@ -188,7 +192,8 @@ impl<L> Inner<L> {
         self.view.model.arch.name()
     }
 
-    /// The physical memory that is the guest's: RAM, and the tables that its CPUs started with. Between them lie the window and its tables.
+    /// The physical memory that is the guest's: RAM, and the tables that its CPUs started with. Between them lie the
+    /// window and its tables.
     fn guest_places(&self) -> [Range<u64>; 2] {
         let start = self.view.ram.base();
         [start..start + self.told, self.entry_tables..self.view.ram.end()]

@@ -1,5 +1,5 @@
-//! What is done where a block of guest code starts, beside counting its time: a probe's detour, copy or return pad, what
-//! is due, the end of a run.
+//! What is done where a block of guest code starts, beside counting its time: a probe's detour, copy or return pad,
+//! what is due, the end of a run.
 //!
 //! Blocks arrive in `block` (`hooks.rs`), which is called more often than anything else. What is to be done with one
 //! depends on facts that seldom change, so a block does not ask for them: whoever changes one calls `set_gate` or
@@ -12,9 +12,9 @@
 //! | the engine is in the middle of something on this CPU, or takes times | the window | `at_another` |
 //! | else | the window | `at_detour` |
 //!
-//! `odd_block` is right for every block. The other two are guesses in front of it that are fast where they come true, and
-//! have changed nothing where they do not: `at_detour` guesses the start of a detour, then `at_another` the return pad or
-//! a copy. What the gate does not catch is the guest's own code: `guest_block`.
+//! `odd_block` is right for every block. The other two are guesses in front of it that are fast where they come true,
+//! and have changed nothing where they do not: `at_detour` guesses the start of a detour, then `at_another` the return
+//! pad or a copy. What the gate does not catch is the guest's own code: `guest_block`.
 
 use super::gate::Gate;
 use super::{FROZEN_MOST, Inner, Listener, Wish};
@@ -23,7 +23,8 @@ use crate::clock::{Meaning, Ticks};
 use crate::unicorn::engine::BlockContext;
 
 impl<L: Listener> Inner<L> {
-    /// A block in the probe window, so far behind its start, where detours are nothing special: most likely the start of one.
+    /// A block in the probe window, so far behind its start, where detours are nothing special: most likely the start
+    /// of one.
     fn at_detour(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, offset: u64) {
         if let Some(detour) = self.listener.detour(offset)
             && self.view.clock.enter_detour(pc, size, detour)
@@ -117,13 +118,15 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener follows.
+    /// A block in the probe window, the first one behind it, one of a handler in guest code, or one that the listener
+    /// follows.
     pub(super) fn odd_block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>, _: u64) {
         if let Some(Wish::Shutdown(_)) = self.wish {
             cpu.stop();
             return;
         }
-        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our entry either.
+        // The core has looked this block up. A displaced instruction that reads or writes page tables must not meet our
+        // entry either.
         self.hide_window();
         let meaning = if self.window.holds(pc) {
             self.listener.meaning(pc)
@@ -195,7 +198,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it in.
+    /// The next time at which a block start must be looked at: at once while an interrupt waits for the guest to let it
+    /// in.
     pub(super) fn when_to_look(&self) -> u64 {
         if self.wish.is_some() || self.board.pending(self.view.current).is_some() {
             return 0;
@@ -211,7 +215,8 @@ impl<L: Listener> Inner<L> {
         }
     }
 
-    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's memory or registers.
+    /// The CPU is at the return pad: return handlers run, on live registers. Where the pad leads is in the guest's
+    /// memory or registers.
     #[inline(never)]
     fn returned(&mut self, pc: u64, _size: u32, cpu: BlockContext<'_>) {
         let (listener, view) = self.show(pc);
@@ -227,7 +232,8 @@ impl<L: Listener> Inner<L> {
         cpu.stop();
     }
 
-    /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to set.
+    /// The CPU is at the start of a detour: the handlers of its probe run, on live registers. The pc is not theirs to
+    /// set.
     #[inline(never)]
     fn jump_in(&mut self, origin: u64, point: u32) {
         let (listener, view) = self.show(origin);

@@ -1,5 +1,6 @@
-//! Which pages of the probe window the core has fetched from under the page tables in force: it still has their translations, most likely,
-//! and they need not be shown to it again. A guess that is wrong costs a fetch fault, which nobody notices.
+//! Which pages of the probe window the core has fetched from under the page tables in force: it still has their
+//! translations, most likely, and they need not be shown to it again. A guess that is wrong costs a fetch fault, which
+//! nobody notices.
 
 use crate::cpu::WindowPlace;
 
@@ -21,7 +22,8 @@ impl Fetched {
         Fetched { start: window.start, tables: 0, period: 1, pages }
     }
 
-    /// Whether an address was fetched from under these tables, since they were last exchanged; from now on it counts so.
+    /// Whether an address was fetched from under these tables, since they were last exchanged; from now on it counts
+    /// so.
     #[inline]
     pub fn again(&mut self, tables: u64, address: u64) -> bool {
         if tables != self.tables {

@@ -1,5 +1,5 @@
-//! Calls of the firmware: arguments out of the guest's registers, the board's answer back into them. And instructions that the core leaves
-//! to us, with which the board helps.
+//! Calls of the firmware: arguments out of the guest's registers, the board's answer back into them. And instructions
+//! that the core leaves to us, with which the board helps.
 
 use super::hooks::CLOCK_READ_NANOSECONDS;
 use super::{Inner, Listener, What, Wish};
@@ -28,7 +28,8 @@ impl<L: Listener> Inner<L> {
         self.after_access(at);
     }
 
-    /// Does an instruction that the core has not done. What follows it goes on with its line of code, wherever it stands.
+    /// Does an instruction that the core has not done. What follows it goes on with its line of code, wherever it
+    /// stands.
     pub(super) fn left_to_us(&mut self, cpu: &TrapContext, trap: Trap) {
         self.view.clock.close_at(trap.pc);
         let at = At { cpu: self.view.current, now: self.view.clock.time() };

@@ -1,5 +1,5 @@
-//! The one comparison that tells the blocks in which something is to be done beside counting from all the others. When it
-//! catches what, and who gets it, stands in `blocks.rs`.
+//! The one comparison that tells the blocks in which something is to be done beside counting from all the others. When
+//! it catches what, and who gets it, stands in `blocks.rs`.
 
 use crate::cpu::WindowPlace;
 

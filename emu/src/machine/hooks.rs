@@ -146,8 +146,8 @@ impl<L: Listener> Inner<L> {
         let (listener, view) = self.show(trap.pc);
         let answer = listener.breakpoint(view);
         let pc = view.pc();
-        // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another instruction of
-        // the same vector (`CD 03` on x86).
+        // Taken for a breakpoint that has just been removed; this machine leaves none behind, so it was another
+        // instruction of the same vector (`CD 03` on x86).
         let other = matches!(answer, Answer::Resume(Resume { counted: 0, frozen: false, .. }))
             && pc == trap.pc
             && !view.holds_breakpoint(pc);
@@ -228,7 +228,8 @@ impl<L: Listener> Inner<L> {
                 return;
             }
             if in_window && exception.fetch && !self.window.holds(resume) {
-                // What has run there was the last that this privilege may run in the window: the guest finds out by itself how it goes on.
+                // What has run there was the last that this privilege may run in the window: the guest finds out by
+                // itself how it goes on.
                 self.view.clock.resume(0, None);
                 (self.view.model.exceptions.forget)(cpu, &mut self.scratch, &self.view.ram, &exception, self.fault_address);
                 cpu.set_pc(resume);
@@ -238,7 +239,8 @@ impl<L: Listener> Inner<L> {
         self.give(cpu, exception, resume);
     }
 
-    /// A step has ended in the window. The jump that leads to a detour stands for what it displaces, and has been counted.
+    /// A step has ended in the window. The jump that leads to a detour stands for what it displaces, and has been
+    /// counted.
     fn stepped(&mut self, pc: u64) -> Answer {
         let meaning = self.listener.meaning(pc);
         if let Meaning::Detour(_) | Meaning::Saving { .. } = meaning {
@@ -341,7 +343,8 @@ impl<L: Listener> Inner<L> {
         self.view.clock.at(pc) + in_front
     }
 
-    /// A kernel that is not under way yet and waits for a device that is not there takes little time of its own, and much of the host's.
+    /// A kernel that is not under way yet and waits for a device that is not there takes little time of its own, and
+    /// much of the host's.
     #[cold]
     fn count_early_access(&mut self) {
         self.early_accesses += 1;

@@ -1,8 +1,8 @@
 //! The machine: a CPU core, a board, RAM and a clock, and one probe engine that listens.
 //!
-//! `assemble.rs` puts it together, `run.rs` decides what runs next, `hooks.rs` is called by the core, and by it `blocks.rs`
-//! where code starts. The machine knows no type of any engine's and keeps no probes; what it has to know of how an engine
-//! works, because neither time nor interrupts may show it, is all in one trait, [`Listener`].
+//! `assemble.rs` puts it together, `run.rs` decides what runs next, `hooks.rs` is called by the core, and by it
+//! `blocks.rs` where code starts. The machine knows no type of any engine's and keeps no probes; what it has to know of
+//! how an engine works, because neither time nor interrupts may show it, is all in one trait, [`Listener`].
 
 mod assemble;
 mod between_runs;
@@ -39,7 +39,8 @@ pub struct Machine<L: Listener> {
     inner: Inner<L>,
 }
 
-/// What is done with a block that goes through the gate: its address, its size, the core, how far behind the gate's start it is.
+/// What is done with a block that goes through the gate: its address, its size, the core, how far behind the gate's
+/// start it is.
 type AtGate<L> = fn(&mut Inner<L>, u64, u32, BlockContext<'_>, u64);
 
 /// All of the machine but the core, which calls into this.
@@ -120,7 +121,8 @@ pub(crate) enum Wish {
 }
 
 impl<L: Listener> Machine<L> {
-    /// Whether the kernel says where it keeps what ftrace's letters for the moment tell, beside whether interrupts are off.
+    /// Whether the kernel says where it keeps what ftrace's letters for the moment tell, beside whether interrupts are
+    /// off.
     pub fn tells_moment(&self) -> bool {
         self.inner.view.moment.count.is_some()
     }
@@ -156,7 +158,8 @@ impl<L: Listener> Machine<L> {
         self.inner.board.unread_input()
     }
 
-    /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the same run.
+    /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the
+    /// same run.
     pub fn console_input(&mut self, bytes: &[u8]) {
         self.inner.board.console_input(bytes);
     }

@@ -11,7 +11,8 @@ use crate::error::MachineError;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
-/// Far more than any kernel takes from its entry to its own text, and soon over on the host where one has stopped for good.
+/// Far more than any kernel takes from its entry to its own text, and soon over on the host where one has stopped for
+/// good.
 const ARRIVAL_NANOSECONDS: u64 = 2_000_000_000;
 /// The same with its own decompressor.
 const UNPACKED_ARRIVAL_NANOSECONDS: u64 = 30_000_000_000;
@@ -48,7 +49,8 @@ impl<L: Listener> Machine<L> {
         }
     }
 
-    /// Runs to the entry of a function. No breakpoint is needed, and the guest's own patchers could not bear one: a call starts a block.
+    /// Runs to the entry of a function. No breakpoint is needed, and the guest's own patchers could not bear one: a
+    /// call starts a block.
     pub(super) fn arrive(&mut self, kernel: &Kernel, address: u64, unpacks_itself: bool) -> Result<(), MachineError> {
         self.inner.arrival = Some(address);
         let stop = self.run_until(if unpacks_itself { UNPACKED_ARRIVAL_NANOSECONDS } else { ARRIVAL_NANOSECONDS });
@@ -162,7 +164,8 @@ impl<L: Listener> Machine<L> {
         self.inner.hide_window();
     }
 
-    /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops change nothing.
+    /// Makes the CPU run that is furthest behind, waking it if it sleeps. A turn that was only stopped goes on: stops
+    /// change nothing.
     fn choose_cpu(&mut self) -> Result<(), Stop> {
         while !self.chooses_awake_cpu()? {
             let pc = (self.inner.view.model.registers.pc)(&self.core.handle());

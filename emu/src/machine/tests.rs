@@ -1,5 +1,5 @@
-//! What the machine asks of a board, on one that is made up: it answers for a register and for a device, and its firmware gives more
-//! than one result.
+//! What the machine asks of a board, on one that is made up: it answers for a register and for a device, and its
+//! firmware gives more than one result.
 
 use super::{Config, Machine};
 use crate::boards::{At, Board, Bus, FirmwareCall, Interrupt};

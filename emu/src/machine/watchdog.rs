@@ -1,13 +1,14 @@
-//! Ends a run that goes round and round: traps, faults and turns that come again and again while no virtual time passes, however the loop
-//! comes about. Told where traps arrive and where turns begin, so code that runs pays nothing for it.
+//! Ends a run that goes round and round: traps, faults and turns that come again and again while no virtual time
+//! passes, however the loop comes about. Told where traps arrive and where turns begin, so code that runs pays nothing
+//! for it.
 
 use super::{Inner, Listener};
 use crate::clock::{Ticks, nanoseconds};
 use crate::cpu::TrapKind;
 use crate::unicorn::engine::TrapContext;
 
-/// So many at one time are no guest's business any more: a chain of a hundred thousand probes, each of which leads to the next, takes
-/// two for each.
+/// So many at one time are no guest's business any more: a chain of a hundred thousand probes, each of which leads to
+/// the next, takes two for each.
 const MOST: u32 = 1_000_000;
 /// Of the last ones it is noted what they are.
 const NOTED: u32 = 64;

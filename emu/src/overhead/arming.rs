@@ -1,8 +1,8 @@
 //! What arming costs: the time of many probes, in one batch and one by one, and the host memory that each takes.
 //!
-//! Memory is what the process holds more with the probes than before they were made, the probe objects among it, without the bytes of
-//! their slots, which are the guest's. Memory that was freed before would be used again unseen, so each row wants a process of its own:
-//! [`Row::line`] is how it tells.
+//! Memory is what the process holds more with the probes than before they were made, the probe objects among it,
+//! without the bytes of their slots, which are the guest's. Memory that was freed before would be used again unseen, so
+//! each row wants a process of its own: [`Row::line`] is how it tells.
 
 use super::many::{self, Many};
 use rustix::time::{ClockId, clock_gettime};
@@ -119,7 +119,8 @@ impl Row {
         Ok(Row { arm, optimise, disarm: watch.stop(), bytes })
     }
 
-    /// Has a process of its own measure it: `program`, called with this argument and [`Probes::words`], prints the [`Row::line`].
+    /// Has a process of its own measure it: `program`, called with this argument and [`Probes::words`], prints the
+    /// [`Row::line`].
     pub fn measured_by(program: &Path, argument: &str, of: Probes) -> Result<Row, String> {
         let output = Command::new(program).arg(argument).args(of.words()).output();
         let output = output.map_err(|error| format!("{}: {error}", program.display()))?;

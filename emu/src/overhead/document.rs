@@ -1,4 +1,5 @@
-//! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit, on the hardware of its day.
+//! The figures of the Kprobes document ("Probe Overhead", "Optimized Probe Overhead"): microseconds per hit, on the
+//! hardware of its day.
 
 use trapline_isa::arch::Arch;
 

@@ -1,5 +1,6 @@
-//! Guests of many functions, made by a program: as many places to probe as are asked for, one instruction block each, in a loop that calls
-//! the first of them for ever. For what the number of probes costs, on the `bare` board; a row of `many/guests.rs` for each ISA.
+//! Guests of many functions, made by a program: as many places to probe as are asked for, one instruction block each,
+//! in a loop that calls the first of them for ever. For what the number of probes costs, on the `bare` board; a row of
+//! `many/guests.rs` for each ISA.
 
 mod guests;
 pub mod loops;
@@ -163,7 +164,8 @@ impl Many {
 mod tests {
     use super::*;
 
-    /// KP-1, OP-1: with many probes armed each function has its own, all that can be are optimised, and the one that is called is hit.
+    /// KP-1, OP-1: with many probes armed each function has its own, all that can be are optimised, and the one that is
+    /// called is hit.
     #[test]
     fn many_probes_stand_side_by_side_and_the_one_that_is_called_is_hit() {
         for many in ALL {

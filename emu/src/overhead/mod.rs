@@ -1,6 +1,8 @@
-//! What a hit costs: the mechanisms of the Kprobes document's overhead tables on a guest that calls one empty function for ever.
+//! What a hit costs: the mechanisms of the Kprobes document's overhead tables on a guest that calls one empty function
+//! for ever.
 //!
-//! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it and without.
+//! Every mechanism is a row of [`MECHANISMS`]; every measurement is of the same loop, at the same virtual time, with it
+//! and without.
 
 pub mod arming;
 pub mod bench_loop;

@@ -1,4 +1,5 @@
-//! What a record costs from the ring to the text: an event with two arguments on the benchmark loop, written where nobody reads it.
+//! What a record costs from the ring to the text: an event with two arguments on the benchmark loop, written where
+//! nobody reads it.
 
 use super::bench_loop::{BenchLoop, TARGET};
 use crate::cli::records::{Format, Records};

@@ -1,7 +1,7 @@
 //! The table of a guest: what each mechanism adds to a call, in host time.
 //!
-//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the quickest turn of each
-//! counts, and what the loop takes without a probe is taken off.
+//! The mechanisms take turns, round after round, each for the same virtual time, so each makes the same calls; the
+//! quickest turn of each counts, and what the loop takes without a probe is taken off.
 
 use super::bench_loop::BenchLoop;
 use super::document;

@@ -85,7 +85,8 @@ pub struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Where a kernel address was loaded, and how many bytes behind it were: text does not move, so this holds under any page tables.
+    /// Where a kernel address was loaded, and how many bytes behind it were: text does not move, so this holds under
+    /// any page tables.
     fn physical(&self, address: u64) -> Result<(u64, u64), Fault> {
         let segment = self.facts.kernel.segments.iter().find(|segment| segment.range().contains(&address));
         let kernel = segment.map(|segment| {
@@ -95,8 +96,8 @@ impl Live<'_> {
         kernel.or_else(|| self.facts.modules.physical(address)).ok_or(Fault { address, write: false })
     }
 
-    /// The pieces in which bytes at an address lie: physical address and range of each. A fault says where what is missing begins, so that
-    /// readers can take what is there.
+    /// The pieces in which bytes at an address lie: physical address and range of each. A fault says where what is
+    /// missing begins, so that readers can take what is there.
     fn pieces(&self, address: u64, len: usize) -> Result<Vec<(u64, Range<usize>)>, Fault> {
         let mut pieces = Vec::with_capacity(1);
         let mut done = 0;

@@ -1,4 +1,5 @@
-//! Snapshots of a probed machine: the guest alone. What the engine has in its text is taken out for the copy and put back.
+//! Snapshots of a probed machine: the guest alone. What the engine has in its text is taken out for the copy and put
+//! back.
 
 use super::guest::Live;
 use super::modules::Modules;
@@ -24,8 +25,8 @@ impl Session {
         Session::around(machine)
     }
 
-    /// The state of the guest. Probes that are registered stay so and are no part of it; refused while a function that a return probe
-    /// follows has not returned, for then the guest's stack is not its own.
+    /// The state of the guest. Probes that are registered stay so and are no part of it; refused while a function that
+    /// a return probe follows has not returned, for then the guest's stack is not its own.
     pub fn snapshot(&mut self) -> Result<Snapshot, SnapshotError> {
         let calls = self.engine().calls_in_flight();
         if calls > 0 {
@@ -47,7 +48,8 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Makes the guest what it was. Probes that are registered stay so, except where the text is another one; then the log says it.
+    /// Makes the guest what it was. Probes that are registered stay so, except where the text is another one; then the
+    /// log says it.
     pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
         let restored = self.without_probes(|machine| {
             machine.restore(snapshot)?;

@@ -1,4 +1,5 @@
-//! What the guest's memory remembers: whether some word of it is an address in a range, as the saved pc of an interrupted task is.
+//! What the guest's memory remembers: whether some word of it is an address in a range, as the saved pc of an
+//! interrupted task is.
 
 use crate::unicorn::ram::Ram;
 use std::ops::Range;
@@ -8,8 +9,8 @@ use trapline_isa::mem::ByteOrder;
 /// Read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// For each range, whether an aligned word of RAM below the physical address `end`, `code` apart, has a value in it. The ranges do
-/// not overlap; one pass for all.
+/// For each range, whether an aligned word of RAM below the physical address `end`, `code` apart, has a value in it.
+/// The ranges do not overlap; one pass for all.
 pub fn remembers(ram: &Ram, end: u64, isa: &Isa, code: &[Range<u64>], ranges: &[Range<u64>]) -> Vec<bool> {
     let (word, byte_order) = (isa.word, isa.order);
     let mut found = vec![false; ranges.len()];

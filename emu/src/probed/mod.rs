@@ -317,7 +317,8 @@ impl Session {
         self.with_engine(|engine, guest| engine.unregister_jprobe(guest, probe));
     }
 
-    /// Runs until the virtual time, in nanoseconds, or for another reason; what the guest's own doings mean for the probes is dealt with on the way.
+    /// Runs until the virtual time, in nanoseconds, or for another reason; what the guest's own doings mean for the
+    /// probes is dealt with on the way.
     pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
         loop {
             let stop = self.machine.run_until(nanoseconds);
@@ -434,7 +435,8 @@ impl Session {
         with(probes);
     }
 
-    /// From now on notes what the hits of all present probes cost on the host, beside those noted already: two looks at the host's clock a trap.
+    /// From now on notes what the hits of all present probes cost on the host, beside those noted already: two looks at
+    /// the host's clock a trap.
     pub fn time_hits(&mut self) {
         let addresses = self.with_engine(|engine, guest| engine.summary(guest)).into_iter().map(|summary| summary.address);
         self.with_probes(|probes| match &mut probes.timing {

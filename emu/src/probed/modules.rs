@@ -1,7 +1,8 @@
 //! The guest's modules: followed from the moment their loader has placed them until they are unloaded.
 //!
-//! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before the loader can go
-//! far. Text of modules lies in pages that are not next to one another in memory, so where they are is remembered page by page.
+//! Internal probes on the loader's functions leave notes; the session reads them at the next stop, which comes before
+//! the loader can go far. Text of modules lies in pages that are not next to one another in memory, so where they are
+//! is remembered page by page.
 
 use crate::boot::Kernel;
 use crate::boot::module::{Module, ModuleText};
@@ -14,7 +15,8 @@ use trapline_probes::probe::{Flow, Hit, Kprobe};
 
 const PAGE: u64 = 4096;
 
-/// What the loader does; the word is the address of the guest's own structure for the module, by which all notes know it.
+/// What the loader does; the word is the address of the guest's own structure for the module, by which all notes know
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModuleNote {
     /// It lies where it is going to be: addresses of its ELF header and of the section headers.

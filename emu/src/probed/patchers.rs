@@ -1,8 +1,9 @@
 //! The guest's own readers and writers of its text, and how our bytes keep out of their way.
 //!
-//! Nothing is planted: the machine tells when the CPU comes to the entry of one of these functions, and the text is the guest's alone from
-//! there to the function's return. Which functions: those that decide by what they read or write what others have read; what only
-//! changes a static key or a static call never meets a probe, for none may stand there.
+//! Nothing is planted: the machine tells when the CPU comes to the entry of one of these functions, and the text is the
+//! guest's alone from there to the function's return. Which functions: those that decide by what they read or write
+//! what others have read; what only changes a static key or a static call never meets a probe, for none may stand
+//! there.
 
 use crate::cpu::View;
 use crate::symbols::Symbols;
@@ -28,8 +29,8 @@ enum Reach {
 }
 use Reach::*;
 
-/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that are called by others of the list stand here too
-/// where they have other callers.
+/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that are called by others of the list
+/// stand here too where they have other callers.
 #[rustfmt::skip]
 const PATCHERS: &[(&str, Reach)] = &[
     // for the CPU that was found, at boot and in modules
@@ -140,8 +141,8 @@ pub struct Done {
     pub nanoseconds: u64,
 }
 
-/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it found (ftrace sites,
-/// alternatives, return thunks, static calls).
+/// The function with which the boot proper begins: by then the kernel has patched its own text for the CPU that it
+/// found (ftrace sites, alternatives, return thunks, static calls).
 const TEXT_IS_PATCHED: &str = "rest_init";
 
 impl Patchers {

@@ -20,7 +20,8 @@ pub struct Report {
     pub cpus: Vec<(u64, String)>,
     /// Who called, innermost first; hijacked returns show where they really lead.
     pub calls: Vec<(u64, String)>,
-    /// These are the addresses of code on the stack, some of which earlier calls may have left: nobody knows this kernel's frames.
+    /// These are the addresses of code on the stack, some of which earlier calls may have left: nobody knows this
+    /// kernel's frames.
     pub are_guessed: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Scripts in bpftrace's language on a session: compiled by what the kernel's image says, attached, run at clocks, ended (BY-1).
+//! Scripts in bpftrace's language on a session: compiled by what the kernel's image says, attached, run at clocks,
+//! ended (BY-1).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -157,7 +158,8 @@ pub struct How {
     pub seed: u64,
 }
 
-/// What the guest's clock on the wall says at its start, in nanoseconds since 1970: 2026-01-01, as `devices/rtc.rs` has it.
+/// What the guest's clock on the wall says at its start, in nanoseconds since 1970: 2026-01-01, as `devices/rtc.rs` has
+/// it.
 const EPOCH: u64 = 1_767_225_600_000_000_000;
 
 /// A script on a session.
@@ -259,7 +261,8 @@ impl Session {
         Ok(tracing)
     }
 
-    /// Runs until a moment, with the scripts' clocks; ends early when a script ends tracing or the machine stops for another reason.
+    /// Runs until a moment, with the scripts' clocks; ends early when a script ends tracing or the machine stops for
+    /// another reason.
     pub fn trace_until(&mut self, scripts: &mut [Tracing], nanoseconds: u64) -> Stop {
         loop {
             let next = scripts.iter().filter_map(Tracing::next_tick).min().unwrap_or(u64::MAX);
@@ -285,7 +288,8 @@ impl Session {
     }
 
     fn run_script_at(&mut self, id: ScriptId, kind: &PointKind, now: u64) {
-        // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the other.
+        // The script is the listener's, the CPU the machine's: the one is taken out for as long as it looks at the
+        // other.
         let Some(mut running) = self.machine.parts().0.engine.take_script(id) else { return };
         let isa = self.kernel().arch.isa();
         // At the beginning and the end nothing of the guest's runs: what is there is its memory.

@@ -28,7 +28,8 @@ impl Timing {
         }
     }
 
-    /// A trap of the probe at `address`, dealt with since `started`; `first`: it is the hit itself, not the end of its step.
+    /// A trap of the probe at `address`, dealt with since `started`; `first`: it is the hit itself, not the end of its
+    /// step.
     pub fn note(&mut self, address: u64, started: Instant, first: bool) {
         if let Some(spent) = self.spent.get_mut(&address) {
             spent.hits += u64::from(first);

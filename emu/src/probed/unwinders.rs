@@ -1,9 +1,11 @@
-//! The guest's own unwinder, and how return probes keep out of its way: what it reads on the stacks are true return addresses.
+//! The guest's own unwinder, and how return probes keep out of its way: what it reads on the stacks are true return
+//! addresses.
 //!
-//! The machine tells when the CPU comes to the entry of a function that walks stacks. From there to its return the pad's address is taken
-//! out of every stack, but for what the walker and its callees put there themselves. Only the walk itself meets that: before an interrupt,
-//! a turn of another CPU or the end of a run the stacks are as they were, and where the walk goes on they are made true again. So no
-//! function returns past the pad meanwhile, whoever it belongs to.
+//! The machine tells when the CPU comes to the entry of a function that walks stacks. From there to its return the
+//! pad's address is taken out of every stack, but for what the walker and its callees put there themselves. Only the
+//! walk itself meets that: before an interrupt, a turn of another CPU or the end of a run the stacks are as they were,
+//! and where the walk goes on they are made true again. So no function returns past the pad meanwhile, whoever it
+//! belongs to.
 
 use super::patchers::{Filter, way_back};
 use crate::cpu::View;
@@ -16,8 +18,8 @@ use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 use trapline_probes::Engine;
 
-/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that others of the list call stand here too where they have
-/// other callers, or where what lies between may be followed itself.
+/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that others of the list call stand
+/// here too where they have other callers, or where what lies between may be followed itself.
 const WALKERS: &[&str] = &[
     "arch_stack_walk",
     "arch_stack_walk_reliable",
@@ -57,7 +59,8 @@ struct Walk {
     returns_to: u64,
     /// The stack pointer behind the return.
     sp: u64,
-    /// The words that are true just now, in the order in which they were written: address, what stood there, true address.
+    /// The words that are true just now, in the order in which they were written: address, what stood there, true
+    /// address.
     words: Vec<(u64, u64, u64)>,
     /// The walk stands still, at this pc and stack pointer, and its words are as they were.
     rests_at: Option<(u64, u64)>,
@@ -96,8 +99,8 @@ impl Unwinders {
         self.walks.clear();
     }
 
-    /// The CPU has come to an address. True: it must go there by way of the return pad, for the walk that has ended here is followed itself,
-    /// and found its own return address true.
+    /// The CPU has come to an address. True: it must go there by way of the return pad, for the walk that has ended
+    /// here is followed itself, and found its own return address true.
     pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) -> bool {
         let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
         let (walks, mut by_pad) = (self.walks.len(), false);
@@ -141,8 +144,8 @@ impl Unwinders {
         }
     }
 
-    /// For one of the walks: the stacks of all tasks, and its own from its return address on. Within another walk there is only what was put on
-    /// the stack since, the other's own return address among it.
+    /// For one of the walks: the stacks of all tasks, and its own from its return address on. Within another walk there
+    /// is only what was put on the stack since, the other's own return address among it.
     fn make_true(&mut self, cpu: &mut View, engine: &Engine, number: usize) {
         let (isa, sp) = (cpu.isa, self.walks[number].sp);
         let same_stack = |one: u64, other: u64| (one ^ other) & !(isa.abi.stack_size.max(1) - 1) == 0;
@@ -154,8 +157,8 @@ impl Unwinders {
         calls.dedup_by_key(|(frame, _)| *frame);
         let (mut words, mut below) = (Vec::new(), 0);
         for (frame, to) in calls {
-            // Wherever the function, or an interrupt of it, has put a copy: between its frame and that of the next call. Compilers copy the
-            // word on the stack where they align it anew.
+            // Wherever the function, or an interrupt of it, has put a copy: between its frame and that of the next
+            // call. Compilers copy the word on the stack where they align it anew.
             let above = own_word(cpu, stack_behind_return(isa, frame)).end;
             let places = below.max(stack_start(cpu, above))..above;
             below = above;
@@ -177,8 +180,8 @@ impl Unwinders {
     }
 }
 
-/// The word with the return address of a function behind whose return the stack pointer is this; nothing where it is in the function's own
-/// frame, if anywhere.
+/// The word with the return address of a function behind whose return the stack pointer is this; nothing where it is in
+/// the function's own frame, if anywhere.
 fn own_word(cpu: &View, sp: u64) -> Range<u64> {
     let (abi, word) = (cpu.isa.abi, cpu.isa.word as u64);
     match (abi.return_address, abi.link_slot) {
@@ -224,8 +227,8 @@ fn put_back(cpu: &mut View, walk: &mut Walk) {
     }
 }
 
-/// The words that begin in a range, page by page: where, and how many bytes. The guest chooses its stacks: the range may end where the
-/// address space does.
+/// The words that begin in a range, page by page: where, and how many bytes. The guest chooses its stacks: the range
+/// may end where the address space does.
 fn pieces(places: Range<u64>, size: u64) -> impl Iterator<Item = (u64, usize)> {
     let mut next = places.start.checked_next_multiple_of(size);
     core::iter::from_fn(move || {

@@ -1,7 +1,8 @@
-//! The guest's own doings that the engine must know of: a task that exits, init text that is freed, modules that come and go.
+//! The guest's own doings that the engine must know of: a task that exits, init text that is freed, modules that come
+//! and go.
 //!
-//! Internal probes on the guest's functions, shown in no list. Their handlers run inside a hit, so they only leave a note here;
-//! the listener reads it when the hit is over.
+//! Internal probes on the guest's functions, shown in no list. Their handlers run inside a hit, so they only leave a
+//! note here; the listener reads it when the hit is over.
 
 use super::modules::{ModuleNotes, loader_probes};
 use std::sync::Arc;

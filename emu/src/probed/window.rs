@@ -7,7 +7,8 @@ use trapline_probes::guest::{WINDOW_UNIT, Window as StandsFor};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
 
-/// The window's book-keeping. Looked at for every block that starts in the window, so what a unit stands for is an array.
+/// The window's book-keeping. Looked at for every block that starts in the window, so what a unit stands for is an
+/// array.
 pub struct Window {
     place: WindowPlace,
     units: Vec<Unit>,
@@ -43,8 +44,9 @@ enum Use {
     Ours,
 }
 
-/// The same in 16 bytes, for there are very many of them: a detour as the clock takes it. Other uses are one that no block runs to the
-/// end of, so that one comparison tells, with their number and what else they have in place of the point.
+/// The same in 16 bytes, for there are very many of them: a detour as the clock takes it. Other uses are one that no
+/// block runs to the end of, so that one comparison tells, with their number and what else they have in place of the
+/// point.
 #[derive(Clone, Copy)]
 struct Unit(Detour);
 
@@ -177,7 +179,8 @@ impl Window {
         self.free.entry(count).or_default().push(first);
     }
 
-    /// Notes what the `len` bytes at `at` stand for, a unit or, in a faithful detour, several; the physical address to write their code to.
+    /// Notes what the `len` bytes at `at` stand for, a unit or, in a faithful detour, several; the physical address to
+    /// write their code to.
     pub fn note(&mut self, at: u64, len: usize, stands_for: StandsFor) -> Option<u64> {
         let first = self.unit_of(at)?;
         let units = self.units.get_mut(first..first + len.div_ceil(WINDOW_UNIT))?;

@@ -1,5 +1,5 @@
-//! Where snapshots of booted guests lie: `trapline/snapshots` in the user's cache. One is written whole or not at all, and whatever is
-//! wrong with one is a reason to make it anew.
+//! Where snapshots of booted guests lie: `trapline/snapshots` in the user's cache. One is written whole or not at all,
+//! and whatever is wrong with one is a reason to make it anew.
 
 use super::file::{self, Key};
 use super::{Snapshot, SnapshotError};

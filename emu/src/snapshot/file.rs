@@ -57,7 +57,8 @@ impl Key {
         blake3::hash(bytes).to_hex().to_string()
     }
 
-    /// The same for everything but who made it: one name for all builds, so that a new build's takes the old one's place.
+    /// The same for everything but who made it: one name for all builds, so that a new build's takes the old one's
+    /// place.
     pub fn name(&self) -> String {
         let text = serde_json::to_string(&Key { trapline: String::new(), ..self.clone() });
         Key::hash(text.unwrap_or_default().as_bytes())[..32].to_string()

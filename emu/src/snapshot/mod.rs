@@ -1,12 +1,13 @@
 //! Snapshots: a machine between two runs as named values and pages of memory, in memory and on disk.
 //!
-//! Never a raw copy of what the CPU core holds: every value has a name, and what is unknown, missing or out of range is refused. The
-//! probe engine is no part of it: a snapshot is the guest alone. Reading one builds without the CPU core; `machine/between_runs.rs` makes and
-//! restores them, `cache.rs` keeps those of booted guests.
+//! Never a raw copy of what the CPU core holds: every value has a name, and what is unknown, missing or out of range is
+//! refused. The probe engine is no part of it: a snapshot is the guest alone. Reading one builds without the CPU core;
+//! `machine/between_runs.rs` makes and restores them, `cache.rs` keeps those of booted guests.
 //!
-//! The machine that goes on loads the very values that it gave, and drops TLB and translations as a restored one does: both runs are the
-//! same, and the same as one that was never asked. The key in a file's head (kernel, initial file system, command line, machine, moment, and
-//! the sources that the program was built from) must be that of what is to run; otherwise the guest is booted and the file written anew.
+//! The machine that goes on loads the very values that it gave, and drops TLB and translations as a restored one does:
+//! both runs are the same, and the same as one that was never asked. The key in a file's head (kernel, initial file
+//! system, command line, machine, moment, and the sources that the program was built from) must be that of what is to
+//! run; otherwise the guest is booted and the file written anew.
 
 #[cfg(feature = "cpu")]
 pub mod cache;

@@ -1,7 +1,7 @@
 //! Values by name: what a snapshot holds of a CPU.
 //!
-//! A reader must take every value that there is, and find every value that it wants: what is unknown, missing or out of range is refused
-//! before anything is changed.
+//! A reader must take every value that there is, and find every value that it wants: what is unknown, missing or out of
+//! range is refused before anything is changed.
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;

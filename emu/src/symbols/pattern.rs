@@ -43,7 +43,8 @@ fn one(pattern: &[char], character: char) -> Option<usize> {
     }
 }
 
-/// The members of a class, whether it is negated, and its length with brackets. A bracket that is never closed is a character.
+/// The members of a class, whether it is negated, and its length with brackets. A bracket that is never closed is a
+/// character.
 fn class(pattern: &[char]) -> Option<(&[char], bool, usize)> {
     let negated = matches!(pattern.get(1), Some('!' | '^'));
     let start = if negated { 2 } else { 1 };

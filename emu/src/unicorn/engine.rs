@@ -19,11 +19,13 @@ use unicorn_engine_sys::{self as sys, ControlType, uc_engine, uc_error};
 
 /// What the CPU core reports. All calls come from the thread that runs it, one at a time.
 pub trait Events: 'static {
-    /// A block of guest code is about to run, and has not counted itself in the core's [`Line`]. It may be offered again after a stop.
+    /// A block of guest code is about to run, and has not counted itself in the core's [`Line`]. It may be offered
+    /// again after a stop.
     fn block(&mut self, pc: u64, size: u32, cpu: BlockContext<'_>);
     /// Whether the block that starts there is always to call: asked when it is translated, and not again.
     fn always_wants(&self, pc: u64) -> bool;
-    /// Whether `register_in` and `register_out` may have to do with this register: asked when an instruction that names it is translated.
+    /// Whether `register_in` and `register_out` may have to do with this register: asked when an instruction that names
+    /// it is translated.
     fn answers(&self, cpu: &Handle, register: u32) -> bool;
     /// An access where there is neither RAM nor a device: the run has failed and ends at the next block that calls.
     fn no_memory(&mut self);
@@ -45,7 +47,8 @@ pub trait Events: 'static {
     fn read_clock(&mut self, cpu: &InstructionContext);
     /// A system call that the core leaves entirely to us (SYSCALL).
     fn system_call(&mut self, cpu: &SyscallContext);
-    /// A read of one of the CPU's registers, by the number that the ISA's instructions have for it: the value, if it is ours to give.
+    /// A read of one of the CPU's registers, by the number that the ISA's instructions have for it: the value, if it is
+    /// ours to give.
     fn register_in(&mut self, cpu: &InstructionContext, register: u32) -> Option<u64>;
     /// A write to one: whether it was ours to take.
     fn register_out(&mut self, cpu: &InstructionContext, register: u32, value: u64) -> bool;
@@ -88,8 +91,8 @@ impl Handle {
         self.engine().kind
     }
 
-    /// The 8 bytes of the state at this offset of an image; 0 beyond the end. Right between instructions and in every callback, for fields
-    /// that the core does not keep elsewhere while it runs (the arithmetic flags).
+    /// The 8 bytes of the state at this offset of an image; 0 beyond the end. Right between instructions and in every
+    /// callback, for fields that the core does not keep elsewhere while it runs (the arithmetic flags).
     #[inline]
     pub fn live64(&self, offset: usize) -> u64 {
         // SAFETY: `live` has checked the bounds, and nothing else runs.
@@ -110,7 +113,8 @@ impl Handle {
         self.live(offset, 4).map_or(0, |at| unsafe { at.cast::<u32>().read_unaligned() })
     }
 
-    /// The physical address of a word of 4 or 8 bytes, if the core has just accessed its page so, with the rights of a kernel.
+    /// The physical address of a word of 4 or 8 bytes, if the core has just accessed its page so, with the rights of a
+    /// kernel.
     #[inline(always)]
     pub fn cached_physical(&self, ram: &Ram, address: u64, size: usize, write: bool) -> Option<u64> {
         let engine = self.engine();
@@ -120,7 +124,8 @@ impl Handle {
         host.and_then(|host| ram.physical_of(host))
     }
 
-    /// A general register by its number in `isa`, in the lowest bits: where registers are of 4 bytes, those above are another one's.
+    /// A general register by its number in `isa`, in the lowest bits: where registers are of 4 bytes, those above are
+    /// another one's.
     #[inline]
     pub fn general(&self, number: u8) -> Option<u64> {
         let engine = self.engine();
@@ -139,7 +144,8 @@ impl Handle {
     /// A register's value, zero-extended.
     pub fn read(&self, register: impl Into<Register>) -> u64 {
         let mut value = 0u64;
-        // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a handle.
+        // SAFETY: no register that is read here is wider than 8 bytes; the engine outlives every context that holds a
+        // handle.
         unsafe { sys::uc_reg_read(self.raw(), register.into().0, (&raw mut value).cast()) };
         value
     }
@@ -197,7 +203,8 @@ pub struct Core<E: Events> {
     _ram: Ram,
 }
 
-/// What a callback is given, of whichever kind it is: where time counts, by `who`; otherwise by `whom`, which need not know `E`.
+/// What a callback is given, of whichever kind it is: where time counts, by `who`; otherwise by `whom`, which need not
+/// know `E`.
 #[repr(C)]
 struct Callbacks<E> {
     shared: Shared,
@@ -289,7 +296,8 @@ impl<E: Events> Core<E> {
             _ => (high_read as MemoryRead, high_write as MemoryWrite),
         };
         let user = (&raw const *self.callbacks).cast_mut().cast();
-        // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the engine is closed.
+        // SAFETY: the callbacks have the signatures of this call; `user` lives in a box that is dropped after the
+        // engine is closed.
         let answer = unsafe { sys::uc_mmio_map(self.handle.raw(), start, end - start, Some(read), user, Some(write), user) };
         check("bus", answer)
     }
@@ -404,7 +412,8 @@ fn check(what: &str, answer: uc_error) -> Result<(), String> {
 /// # Safety
 /// `user` is the pointer given in `hook`, and a run is on.
 unsafe fn who<'a, E>(user: *mut c_void) -> (&'a Handle, &'a mut E) {
-    // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this time, and callbacks do not nest.
+    // SAFETY: the box is alive as long as the engine; `events` was set by `run`, whose caller lent it for just this
+    // time, and callbacks do not nest.
     unsafe {
         let callbacks = &*user.cast::<Callbacks<E>>();
         (&callbacks.shared.handle, &mut *callbacks.events)
@@ -427,8 +436,9 @@ pub(super) unsafe fn whom<'a>(user: *mut c_void) -> (Handle, &'a mut dyn Events)
     }
 }
 
-// The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds; `block` is not made to abort if it did,
-// which would cost every block of the guest's a stack frame: translated code cannot be unwound, so a panic ends the program there, too.
+// The callbacks below have the signatures that unicorn.h gives for their kinds of hook. None unwinds; `block` is not
+// made to abort if it did, which would cost every block of the guest's a stack frame: translated code cannot be
+// unwound, so a panic ends the program there, too.
 
 extern "C-unwind" fn block<E: Events>(_: *mut uc_engine, pc: u64, size: u32, user: *mut c_void) {
     // SAFETY: see `who`.
@@ -486,13 +496,15 @@ extern "C" fn invalid<E: Events>(_: *mut uc_engine, user: *mut c_void) -> bool {
     true
 }
 
-/// Fetching from a device: the run fails, as it does without this callback. That there is one spares the core a look through all its
-/// translations of addresses for each block that it translates, which `stores` has made needless (docs/unicorn.md).
+/// Fetching from a device: the run fails, as it does without this callback. That there is one spares the core a look
+/// through all its translations of addresses for each block that it translates, which `stores` has made needless
+/// (docs/unicorn.md).
 extern "C" fn fetch_refused(_: *mut uc_engine, _: c_int, _: u64, _: c_int, _: i64, _: *mut c_void) -> bool {
     false
 }
 
-/// What a device is given or gives, of so many bytes: where the guest's order of bytes is not that of the library, it has turned them round.
+/// What a device is given or gives, of so many bytes: where the guest's order of bytes is not that of the library, it
+/// has turned them round.
 fn in_order(handle: Handle, value: u64, size: u32) -> u64 {
     match handle.kind().turned_round {
         true => value.swap_bytes() >> (64 - 8 * size.clamp(1, 8)),

@@ -16,7 +16,8 @@ pub struct Register(pub(super) c_int);
 pub struct Library {
     pub(super) arch: Arch,
     pub(super) mode: Mode,
-    /// Instructions that the core leaves to us, by the library's numbers, and the callback of each, which is given what `whom` takes.
+    /// Instructions that the core leaves to us, by the library's numbers, and the callback of each, which is given what
+    /// `whom` takes.
     pub(super) instructions: fn() -> Vec<(c_int, *mut c_void)>,
     /// The size of its pages is ours to choose.
     pub(super) has_choice_of_pages: bool,
@@ -46,9 +47,11 @@ pub struct CoreKind {
     pub encode_pc: fn(&Handle, u64) -> u64,
     /// Its guests have the other order of bytes than the library was built for.
     pub turned_round: bool,
-    /// Where the pc lies in the core's state, as wide as an address: writing it there is all that a callback of an exception has to do.
+    /// Where the pc lies in the core's state, as wide as an address: writing it there is all that a callback of an
+    /// exception has to do.
     pub live_pc: usize,
-    /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide as an address.
+    /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide
+    /// as an address.
     pub live_general: (usize, u8),
     /// The pc, which has its own ways to be written.
     pub pc: fn() -> Register,

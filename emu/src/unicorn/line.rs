@@ -1,7 +1,8 @@
 //! The three words in which translated code counts time by itself (`translator/loop.c`), and where they lie.
 //!
-//! They are three of the CPU core's own that this core never uses. The C part says where, from the core's own headers; that it has looked at
-//! the headers of the very core that runs, and that the code counts, is proved for each kind before the first machine of it is made.
+//! They are three of the CPU core's own that this core never uses. The C part says where, from the core's own headers;
+//! that it has looked at the headers of the very core that runs, and that the code counts, is proved for each kind
+//! before the first machine of it is made.
 
 use super::engine::{Core, Handle};
 use super::live::{Cpu, Memory};
@@ -47,7 +48,8 @@ impl Line {
     /// Where the block starts.
     #[inline(always)]
     pub fn start(&self) -> u64 {
-        // SAFETY: the words live as long as their core, and no translated code runs while this does: that goes for all of these.
+        // SAFETY: the words live as long as their core, and no translated code runs while this does: that goes for all
+        // of these.
         unsafe { (*self.0.as_ptr()).start }
     }
     /// Bytes of it that count.
@@ -120,8 +122,8 @@ pub(super) fn device_access_pc(handle: &Handle, cpu: *mut c_void) -> Option<u64>
     unsafe { (handle.kind().library.layout.device_access_pc)(cpu, &raw mut pc) }.then_some(pc)
 }
 
-/// Proves that the code of such a core counts, and where it stops: in a loop at this address, of one block of so many bytes, that adds one to
-/// what `turns` reads. The core stands in front of it.
+/// Proves that the code of such a core counts, and where it stops: in a loop at this address, of one block of so many
+/// bytes, that adds one to what `turns` reads. The core stands in front of it.
 pub(crate) fn self_check(core: &mut Core<Witness>, code: u64, bytes: u64, turns: impl Fn(&Handle) -> u64) -> Result<(), String> {
     const TURNS: u64 = 10;
     let mut line = core.line();

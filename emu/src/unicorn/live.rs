@@ -1,8 +1,9 @@
-//! The core's own CPU state, read and written where it lies: the library's calls cost some fifty instructions a register, a hit reads many.
+//! The core's own CPU state, read and written where it lies: the library's calls cost some fifty instructions a
+//! register, a hit reads many.
 //!
-//! The fields are those of an [`CoreState`], at the same offsets. Where the state lies is found by its contents, once for each kind of core: a
-//! word of the library's structure points to the CPU, and a word of the CPU points to exactly the bytes that the library saves. The host is
-//! asked for all these bytes, so a word that is no pointer does no harm.
+//! The fields are those of an [`CoreState`], at the same offsets. Where the state lies is found by its contents, once
+//! for each kind of core: a word of the library's structure points to the CPU, and a word of the CPU points to exactly
+//! the bytes that the library saves. The host is asked for all these bytes, so a word that is no pointer does no harm.
 
 use super::engine::Handle;
 use super::stores::Layout;
@@ -11,7 +12,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the entries.
+/// The core's own cache of address translations for one kind of access rights: where an entry is looked for, and the
+/// entries.
 ///
 /// It lies a little in front of the state; the self-check of a model proves that it is there (`cpu/<arch>/check.rs`).
 #[repr(C)]
@@ -22,13 +24,13 @@ pub(super) struct Translations {
     entries: *const u8,
 }
 
-/// Where in an entry things stand: the picture is in `stores.rs`. A tag is the word of a kind of access: the page's address
-/// and flags. From outside nothing is asked but whether it is the page that is wanted.
+/// Where in an entry things stand: the picture is in `stores.rs`. A tag is the word of a kind of access: the page's
+/// address and flags. From outside nothing is asked but whether it is the page that is wanted.
 pub(super) struct TlbEntry {
     write: usize,
     addend: usize,
-    /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no matter to who drops
-    /// what he changes.
+    /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no
+    /// matter to who drops what he changes.
     tag: u64,
 }
 
@@ -46,7 +48,8 @@ const MOST_ENTRIES: usize = 1 << 23;
 const ENTRY: usize = 64;
 
 impl Translations {
-    /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was built.
+    /// In front of the state at this address, if what lies there looks like it; `distance` bytes, as the library was
+    /// built.
     pub(super) fn before(state: usize, distance: usize) -> Result<*const Translations, String> {
         let memory = Memory::of_this_process()?;
         let at = state.wrapping_sub(distance);
@@ -68,7 +71,8 @@ impl Translations {
     #[inline(always)]
     pub(super) unsafe fn find(&self, shape: &TlbEntry, address: u64, len: u64, write: bool) -> Option<u64> {
         let at = (address >> (PAGE_BITS - ENTRY.trailing_zeros())) as usize & self.mask;
-        // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the entry.
+        // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the
+        // entry.
         let (tag, addend) = unsafe {
             let entry = self.entries.add(at);
             let tag = if write { entry.add(shape.write) } else { entry };
@@ -106,7 +110,8 @@ pub(super) struct Cpu {
     pub(super) translations_end: usize,
 }
 
-/// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there, looked for again.
+/// The CPU of this engine: where that of an earlier one of its kind was, or, should a stray pointer have led there,
+/// looked for again.
 pub(super) fn find(handle: Handle) -> Result<Cpu, String> {
     find_from(handle, &handle.kind().library.live)
 }
@@ -154,7 +159,8 @@ fn search(memory: &Memory, handle: Handle, image: &mut CoreState) -> Option<Rout
     one.filter(|_| one == other)
 }
 
-/// Of all that lead there, the pair that begins nearest to it: a pointer to something in front of the CPU leads there in this engine alone.
+/// Of all that lead there, the pair that begins nearest to it: a pointer to something in front of the CPU leads there
+/// in this engine alone.
 fn look(memory: &Memory, handle: Handle, wanted: &[u8]) -> Option<Route> {
     let pointers = |start, len| memory.words(start, len).into_iter().enumerate().collect::<Vec<_>>();
     let pairs = pointers(handle.raw() as usize, STRUCTURE).into_iter().flat_map(|(number, cpu)| {
@@ -215,7 +221,8 @@ mod tests {
     use crate::unicorn::witness::Witness;
     use trapline_isa::mem::ByteOrder;
 
-    /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next engine.
+    /// Where a pointer to something in front of the CPU was taken for that to the CPU, it leads elsewhere in the next
+    /// engine.
     #[test]
     fn a_cpu_is_found_wherever_that_of_an_earlier_engine_was() {
         let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();

@@ -1,5 +1,6 @@
-//! The CPU core with nothing of ours around it, calling an empty function: what a person would pick instead of probes, for the benches to
-//! put beside them. A code hook on the function, alone or among others, or a breakpoint in it and an empty hook for its trap.
+//! The CPU core with nothing of ours around it, calling an empty function: what a person would pick instead of probes,
+//! for the benches to put beside them. A code hook on the function, alone or among others, or a breakpoint in it and an
+//! empty hook for its trap.
 
 use super::kinds::Register;
 use core::ffi::{c_int, c_void};
@@ -84,8 +85,8 @@ impl PlainCore {
     pub fn new(program: &'static Program, watch: Watch) -> Result<PlainCore, String> {
         let [pc, ..] = (program.registers)();
         let mut uc = null_mut();
-        // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds; `seen` lives in a box
-        // that is dropped after the engine is closed.
+        // SAFETY: plain calls of the library, each result checked. The callbacks have the signatures of their kinds;
+        // `seen` lives in a box that is dropped after the engine is closed.
         unsafe {
             check(sys::uc_open(program.library.0, program.library.1, &raw mut uc))?;
             let seen = Box::new(Seen { hits: 0, pc, behind: program.behind | program.pointer_bits });

@@ -30,9 +30,11 @@ struct Block {
 const ALIGNMENT: usize = 2 << 20;
 
 impl Ram {
-    /// `len` zeroed bytes at a physical address, for a guest whose numbers have this byte order; `None` when the host has not as much.
+    /// `len` zeroed bytes at a physical address, for a guest whose numbers have this byte order; `None` when the host
+    /// has not as much.
     pub fn at(base: u64, len: usize, order: ByteOrder) -> Option<Ram> {
-        // Asked for without its alignment: only then are the zeros those of fresh pages, which cost nothing until they are used.
+        // Asked for without its alignment: only then are the zeros those of fresh pages, which cost nothing until they
+        // are used.
         let layout = Layout::from_size_align(len.checked_add(ALIGNMENT)?, 1).ok()?;
         // SAFETY: the layout's size is not zero.
         let allocated = unsafe { alloc_zeroed(layout) };
@@ -83,7 +85,8 @@ impl Ram {
     #[inline]
     pub fn read(&self, physical: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.pointer(physical, into.len()) else { return false };
-        // SAFETY: `pointer` has checked that the bytes lie in the block; `into` is Rust's own memory, so they do not overlap.
+        // SAFETY: `pointer` has checked that the bytes lie in the block; `into` is Rust's own memory, so they do not
+        // overlap.
         unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
         true
     }

@@ -21,7 +21,8 @@ impl From<RegisterS390X> for Register {
     }
 }
 
-/// The exception of an instruction that the library does nothing of; no exception of the CPU's has this number (`translator/loop.c`).
+/// The exception of an instruction that the library does nothing of; no exception of the CPU's has this number
+/// (`translator/loop.c`).
 pub const LEFT_TO_US: u32 = 0x100;
 
 /// A core with the highest byte first.

@@ -1,9 +1,10 @@
 //! Quick stores: the core takes its long way for a store only where the page holds translated code.
 //!
-//! Left alone it begins every cached translation of an address with the long way, which looks for translated code under the store, and
-//! leaves it after the first store only where the guest may not execute: never under a kernel without NX, and too soon where a page is
-//! reached by two addresses (docs/unicorn.md). Here the function that fills in a translation is exchanged for one that calls it and then
-//! goes by what it knows: code is fetched through a fill that asks for it, so a page that none has asked for holds no translated code.
+//! Left alone it begins every cached translation of an address with the long way, which looks for translated code under
+//! the store, and leaves it after the first store only where the guest may not execute: never under a kernel without
+//! NX, and too soon where a page is reached by two addresses (docs/unicorn.md). Here the function that fills in a
+//! translation is exchanged for one that calls it and then goes by what it knows: code is fetched through a fill that
+//! asks for it, so a page that none has asked for holds no translated code.
 //!
 //! One cached translation as the core lays it out, and as `Entry` here and `TlbEntry` in `live.rs` read it; 64 bytes:
 //!
@@ -16,9 +17,9 @@
 //!         32                24        what leads from the guest's address to the host's: host - guest
 //! ```
 //!
-//! Translated code compares the word of its access with the page that it wants. Equal, flags and all, and it goes by the
-//! last word; not equal, and it calls the library: to look at the flags (the long way), or for a new translation (`fill`).
-//! What `filled` makes of the words:
+//! Translated code compares the word of its access with the page that it wants. Equal, flags and all, and it goes by
+//! the last word; not equal, and it calls the library: to look at the flags (the long way), or for a new translation
+//! (`fill`). What `filled` makes of the words:
 //!
 //! ```text
 //! the core asks for      the page held code?   STORE               FETCH
@@ -70,7 +71,8 @@ type Walk = unsafe extern "C" fn(*mut c_void, u64, c_int, c_int) -> bool;
 const STORE: usize = 1;
 const FETCH: usize = 2;
 
-/// All pages that the core keeps translations for are of this size: where that is ours to choose, `Core::new` asks for it.
+/// All pages that the core keeps translations for are of this size: where that is ours to choose, `Core::new` asks for
+/// it.
 pub(super) const PAGE_BITS: u32 = 12;
 const PAGE: u64 = 1 << PAGE_BITS;
 
@@ -140,7 +142,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
 /// After the engine was closed.
 pub(super) fn forget(stores: *mut Stores) {
     let first = FIRST.get();
-    // SAFETY: the elements of the list were made in `watch`, each is taken out and freed here, once, and nothing runs that looks at them.
+    // SAFETY: the elements of the list were made in `watch`, each is taken out and freed here, once, and nothing runs
+    // that looks at them.
     unsafe {
         if first == stores {
             FIRST.set((*stores).next);
@@ -179,8 +182,9 @@ unsafe extern "C-unwind" fn fill(
     may_fail: bool,
     host_pc: usize,
 ) -> bool {
-    // SAFETY: the core calls this on the thread of its engine, which is in the list until it has been closed. On a fault the library's
-    // function does not return but jumps out, over this frame, which holds nothing that would have to be dropped.
+    // SAFETY: the core calls this on the thread of its engine, which is in the list until it has been closed. On a
+    // fault the library's function does not return but jumps out, over this frame, which holds nothing that would have
+    // to be dropped.
     unsafe {
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
@@ -221,9 +225,9 @@ impl Stores {
         nearest
     }
 
-    /// Where the store begins that a translation is asked for. Of one that is not aligned the library asks for the page of its last byte,
-    /// too, by the page's address, also where that is the page of the first, and where only the bytes at a page's start are protected
-    /// that one is refused.
+    /// Where the store begins that a translation is asked for. Of one that is not aligned the library asks for the page
+    /// of its last byte, too, by the page's address, also where that is the page of the first, and where only the bytes
+    /// at a page's start are protected that one is refused.
     fn begins(&mut self, address: u64, size: u64) -> u64 {
         let (first, bytes) = self.last;
         let is_asked_again =
@@ -256,7 +260,8 @@ impl Stores {
             return;
         }
         if !holds_code || entry.get(FETCH) == entry.never() {
-            // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave the long way.
+            // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave
+            // the long way.
             entry.set(FETCH, page | entry.invalid());
         }
         if !holds_code && entry.get(STORE) == page | self.layout.long_way() {
@@ -282,7 +287,8 @@ impl Stores {
         (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(PAGE - 1))
     }
 
-    /// The words of the translation that the quick walk makes for an access, and of the library's, as far as they make one.
+    /// The words of the translation that the quick walk makes for an access, and of the library's, as far as they make
+    /// one.
     ///
     /// # Safety
     /// `cpu` is this engine's, and `mode` one of its modes.

@@ -1,7 +1,8 @@
-//! What Unicorn's API lacks: the whole CPU state as an image that can be edited, and dropping translated code by address.
+//! What Unicorn's API lacks: the whole CPU state as an image that can be edited, and dropping translated code by
+//! address.
 //!
-//! Offsets are those of the pinned version on a 64-bit host; each kind of core proves them against known results before the
-//! first machine of its kind is made (`cpu/<arch>/check.rs`).
+//! Offsets are those of the pinned version on a 64-bit host; each kind of core proves them against known results before
+//! the first machine of its kind is made (`cpu/<arch>/check.rs`).
 
 use super::engine::Handle;
 use super::ram::Ram;
@@ -69,7 +70,8 @@ impl CoreState {
             unsafe { sys::uc_context_restore(handle.raw(), self.context) };
         }
         if !self.beside.is_empty() {
-            // SAFETY: as in `save`; they were taken from such a CPU, or are zeros, which are entries that match nothing.
+            // SAFETY: as in `save`; they were taken from such a CPU, or are zeros, which are entries that match
+            // nothing.
             unsafe { (handle.kind().library.layout.load_beside)(handle.cpu(), self.beside.as_ptr()) };
         }
     }

@@ -1,4 +1,5 @@
-//! What the library has for x86 alone: its core for both widths, model-specific registers, and instructions that it leaves to us.
+//! What the library has for x86 alone: its core for both widths, model-specific registers, and instructions that it
+//! leaves to us.
 
 use super::engine::{Handle, InstructionContext, SyscallContext, TrapContext, whom};
 use super::kinds::{Library, Register};

@@ -1,4 +1,5 @@
-//! Frames that point to one another: each holds the place of the one before it, and it or that one holds the address of a return.
+//! Frames that point to one another: each holds the place of the one before it, and it or that one holds the address of
+//! a return.
 
 use crate::boot::Kernel;
 use crate::symbols::Symbols;

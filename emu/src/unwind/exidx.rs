@@ -1,8 +1,9 @@
-//! The tables of 32-bit ARM's kernels (EXIDX): for each function, or piece of one, how the stack pointer comes to its caller's, and where
-//! registers were kept.
+//! The tables of 32-bit ARM's kernels (EXIDX): for each function, or piece of one, how the stack pointer comes to its
+//! caller's, and where registers were kept.
 //!
-//! A table of pairs of words in the image, sorted: where the piece begins, as a distance of 31 bits from its own place, and how it is left:
-//! that nobody can tell, a few instructions, or the distance to some more of them. No symbol names it, so it is found by its form.
+//! A table of pairs of words in the image, sorted: where the piece begins, as a distance of 31 bits from its own place,
+//! and how it is left: that nobody can tell, a few instructions, or the distance to some more of them. No symbol names
+//! it, so it is found by its form.
 
 use crate::boot::Kernel;
 use trapline_isa::mem::ByteOrder;
@@ -11,7 +12,8 @@ use trapline_probes::unwind::{Caller, Standing, Unwind};
 
 /// What stands where nobody can tell.
 const NOBODY: u32 = 1;
-/// Instructions in place of a distance, and among those of a longer list how they are held: three of them, or two and some words more.
+/// Instructions in place of a distance, and among those of a longer list how they are held: three of them, or two and
+/// some words more.
 const SHORT: u32 = 0x80;
 const LONG: u32 = 0x81;
 /// A kernel has more pieces.

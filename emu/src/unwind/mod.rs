@@ -1,5 +1,6 @@
-//! How callers are found, kernel by kernel: one row for each ISA. By the kernel's own tables where it has any, by what its functions do first
-//! on MIPS, by frames that point to one another where its code lays such, and otherwise not at all: then a stack is what its words may mean.
+//! How callers are found, kernel by kernel: one row for each ISA. By the kernel's own tables where it has any, by what
+//! its functions do first on MIPS, by frames that point to one another where its code lays such, and otherwise not at
+//! all: then a stack is what its words may mean.
 
 mod chain;
 mod exidx;
@@ -18,9 +19,11 @@ use trapline_probes::unwind::Unwind;
 const CHAINS: &[(Arch, Chain)] = &[
     // push %ebp; mov %esp,%ebp: behind the tracer's call of 5 bytes.
     (Arch::I386,    Chain { pointer: "bp",  link: None,         next: 0,   back: 4,   is_callers: false, entry: 5 }),
-    // stp x29, x30, [sp, #-..]!; mov x29, sp: behind the tracer's two nops, and one more instruction that guards branches.
+    // stp x29, x30, [sp, #-..]!; mov x29, sp: behind the tracer's two nops, and one more instruction that guards
+    // branches.
     (Arch::Arm64,   Chain { pointer: "x29", link: Some("x30"),  next: 0,   back: 8,   is_callers: false, entry: 12 }),
-    // stdu r1, -..(r1): behind two instructions for r2, the tracer's two and those that keep registers; the address in the caller's frame.
+    // stdu r1, -..(r1): behind two instructions for r2, the tracer's two and those that keep registers; the address in
+    // the caller's frame.
     (Arch::Ppc64le, Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
     (Arch::Ppc64,   Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
     (Arch::Ppc,     Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 4,   is_callers: true,  entry: 12 }),

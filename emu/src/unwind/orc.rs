@@ -1,7 +1,9 @@
-//! The tables of x86-64 kernels (ORC): for each piece of code, where the frame of its caller begins and where the frame pointer was kept.
+//! The tables of x86-64 kernels (ORC): for each piece of code, where the frame of its caller begins and where the frame
+//! pointer was kept.
 //!
-//! Two tables in the image, of one order: where each piece begins (a distance of 32 bits from its own place), and six bytes about it
-//! (arch/x86/include/asm/orc_types.h): two distances, then a word of the registers that these are from and what kind of frame it is.
+//! Two tables in the image, of one order: where each piece begins (a distance of 32 bits from its own place), and six
+//! bytes about it (arch/x86/include/asm/orc_types.h): two distances, then a word of the registers that these are from
+//! and what kind of frame it is.
 
 use crate::boot::Kernel;
 use trapline_isa::regs::Reg;

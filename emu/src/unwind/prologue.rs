@@ -1,5 +1,6 @@
-//! Frames of code whose instructions are all of 4 bytes: nothing leads from one to the next, so the instructions at a function's start are read, which say how
-//! much of the stack it takes and where it puts the address of its return. Linux looks for callers in the same way on MIPS.
+//! Frames of code whose instructions are all of 4 bytes: nothing leads from one to the next, so the instructions at a
+//! function's start are read, which say how much of the stack it takes and where it puts the address of its return.
+//! Linux looks for callers in the same way on MIPS.
 
 use crate::boot::Kernel;
 use trapline_isa::regs::Reg;

@@ -1,7 +1,8 @@
 //! The system's apt with a configuration of its own, and the other tools of a pull.
 //!
-//! Packages are fetched by an installation that ends with the download, everything that they depend on provided by a made-up
-//! record, because `apt-get download` begins each file anew: so a pull that was interrupted goes on inside the package.
+//! Packages are fetched by an installation that ends with the download, everything that they depend on provided by a
+//! made-up record, because `apt-get download` begins each file anew: so a pull that was interrupted goes on inside the
+//! package.
 
 use super::{Progress, PullError, Puller};
 use crate::stock::{self, Stock, Wanted};
@@ -125,11 +126,12 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches both packages, as far as they are not there. `apt-get download` would begin each anew; only an installation goes on inside a
-    /// package, so this is one that ends with the download. What the packages need is said to be there: nothing else is wanted.
+    /// Fetches both packages, as far as they are not there. `apt-get download` would begin each anew; only an
+    /// installation goes on inside a package, so this is one that ends with the download. What the packages need is
+    /// said to be there: nothing else is wanted.
     ///
-    /// apt asks for the rest of a file as of the file's time, which its method sets to the server's when it is told to end or the connection
-    /// breaks, and cannot when it is killed outright: then that package begins anew.
+    /// apt asks for the rest of a file as of the file's time, which its method sets to the server's when it is told to
+    /// end or the connection breaks, and cannot when it is killed outright: then that package begins anew.
     pub(super) fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         let image = format!("{PACKAGE}{release}");
         report(Progress::Step(format!("{image} and {BUSYBOX}")));
@@ -193,8 +195,8 @@ impl<'a> Apt<'a> {
 const PACKAGE: &str = "linux-image-";
 const BUSYBOX: &str = "busybox-static";
 
-/// The record of an installed package that provides whatever these records depend on: the first of each choice, in the version that is
-/// asked for.
+/// The record of an installed package that provides whatever these records depend on: the first of each choice, in the
+/// version that is asked for.
 fn provided(records: &str) -> String {
     let lines = records.lines().filter_map(|line| line.strip_prefix("Depends:").or(line.strip_prefix("Pre-Depends:")));
     let needs = lines.flat_map(|line| line.split(',')).filter_map(|need| need.split('|').next());

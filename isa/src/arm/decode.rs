@@ -1,4 +1,5 @@
-//! Bytes to an instruction: where it may send execution. Every word is one; what no CPU has is refused by [`super::rules`].
+//! Bytes to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
+//! [`super::rules`].
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};

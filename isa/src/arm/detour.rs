@@ -41,7 +41,8 @@ fn jump(insn: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// What is right: what may be boosted. Linux computes the rest behind the jump too: all that it accepts needs less stack than there is.
+/// What is right: what may be boosted. Linux computes the rest behind the jump too: all that it accepts needs less
+/// stack than there is.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     match (rules::plan(Set::A32, insn, policy), policy) {
         (Ok(plan), Policy::Best) => insn.flow == Flow::Next && plan == Plan::Boost,

@@ -1,15 +1,16 @@
-//! Instructions that are computed, never executed: those that use the pc, and those that look at or change what probing needs.
+//! Instructions that are computed, never executed: those that use the pc, and those that look at or change what probing
+//! needs.
 //!
 //! What is computed is what an ARMv7 CPU does. Memory is read and written before the first register changes, so a fault
-//! leaves all as it was. A branch to the other instruction set sets or clears the CPSR's T; the pc is always the address
-//! alone.
+//! leaves all as it was. A branch to the other instruction set sets or clears the CPSR's T; the pc is always the
+//! address alone.
 //!
 //! Most Thumb instructions that are computed say in other bits what some A32 instruction says: `9801`, which is
-//! `ldr r0, [sp, #4]`, says what `e59d0004` says. So `rules/thumb.rs` writes them down as that A32 word at registration,
-//! and what computes it ([`Computation::Alu`] and the three behind it) reads one notation only. The word is never executed; its condition is
-//! "always", for the IT block has been asked when the breakpoint trapped. Where the sets differ it is not in the word: how
-//! far ahead the pc is as an operand says [`Set`], and what is counted from an aligned pc is an address by then
-//! ([`Computation::Literal`]).
+//! `ldr r0, [sp, #4]`, says what `e59d0004` says. So `rules/thumb.rs` writes them down as that A32 word at
+//! registration, and what computes it ([`Computation::Alu`] and the three behind it) reads one notation only. The word
+//! is never executed; its condition is "always", for the IT block has been asked when the breakpoint trapped. Where the
+//! sets differ it is not in the word: how far ahead the pc is as an operand says [`Set`], and what is counted from an
+//! aligned pc is an address by then ([`Computation::Literal`]).
 
 mod alu;
 mod transfer;
@@ -26,9 +27,11 @@ use crate::regs::Registers;
 pub enum Computation {
     /// Does nothing that anyone could see.
     Nothing,
-    /// Goes there on a condition; the address behind may stay in the link register, the target may be in the other instruction set.
+    /// Goes there on a condition; the address behind may stay in the link register, the target may be in the other
+    /// instruction set.
     Jump { condition: u8, links: bool, exchanges: bool, target: u32 },
-    /// Goes to where a register points, in the set that its bit 0 says; the address behind may stay in the link register.
+    /// Goes to where a register points, in the set that its bit 0 says; the address behind may stay in the link
+    /// register.
     Exchange { register: u8, links: bool },
     /// Goes there if a register is zero, or if it is not.
     Compare { register: u8, if_not: bool, target: u32 },
@@ -74,7 +77,8 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
     let mut cpu = Cpu { set, insn, regs, mem };
     let next = Target::Here(insn.next() as u32);
     let status = cpu.status();
-    // Every A32 instruction has a condition; of Thumb an IT block has it, in which the breakpoint traps only if it holds.
+    // Every A32 instruction has a condition; of Thumb an IT block has it, in which the breakpoint traps only if it
+    // holds.
     let is_skipped = set == Set::A32 && !holds((decode::word(set, insn) >> 28) as u8, status);
     let target = match *what {
         _ if is_skipped => next,

@@ -43,7 +43,8 @@ pub static ARM: Isa = A32;
 
 /// Kernels in Thumb code (CONFIG_THUMB2_KERNEL). Addresses are those of halfwords, without the bit that says Thumb.
 ///
-/// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted here.
+/// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted
+/// here.
 pub static THUMB2: Isa = Isa {
     arch: Arch::Thumb2,
     alignment: 2,

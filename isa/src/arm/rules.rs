@@ -1,8 +1,8 @@
 //! Which ARM instructions may be probed, and how each accepted one runs.
 //!
-//! A table for each instruction set, group by group, for both policies: the first row that matches decides. Where the two
-//! columns differ, Linux 6.1 refuses what can be copied or computed after all, or accepts what breaks. What Linux calls "emulated", by a copy with
-//! other registers, runs out of line unmodified here; what names the pc is computed.
+//! A table for each instruction set, group by group, for both policies: the first row that matches decides. Where the
+//! two columns differ, Linux 6.1 refuses what can be copied or computed after all, or accepts what breaks. What Linux
+//! calls "emulated", by a copy with other registers, runs out of line unmodified here; what names the pc is computed.
 
 mod a32;
 mod stack;
@@ -149,7 +149,8 @@ pub fn reads_pc(set: Set, insn: &Insn) -> bool {
     }
 }
 
-/// Whether what it does in memory depends on where it stands; of what reads the pc and does not, a fault is the same anywhere.
+/// Whether what it does in memory depends on where it stands; of what reads the pc and does not, a fault is the same
+/// anywhere.
 pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
     let Ok(Plan::Emulate(Emulation::Arm(what))) = plan(set, insn, Policy::Best) else { return false };
     let based_on_pc = |word: u32| word >> 16 & 15 == 15;
@@ -209,8 +210,8 @@ impl Row {
         self.registers.iter().copied().zip([16, 12, 8, 0]).map(move |(class, low)| (class, word >> low & 15))
     }
 
-    /// Classes of register fields: `-` no register, `a` any, `p` not the pc, `s` not the stack pointer, `x` neither, `S` and `P` nothing else, `w` not the pc if it
-    /// is written back, `=` the same register as in bits 19 to 16.
+    /// Classes of register fields: `-` no register, `a` any, `p` not the pc, `s` not the stack pointer, `x` neither,
+    /// `S` and `P` nothing else, `w` not the pc if it is written back, `=` the same register as in bits 19 to 16.
     fn allows(&self, word: u32) -> bool {
         self.fields(word).all(|(class, number)| match class {
             b'p' => number != 15,

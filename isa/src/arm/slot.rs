@@ -77,9 +77,9 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// The copy that runs at `at` instead of at its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and runs here only when its computation faults, to fault itself: a store of the pc faults before it stores.
-/// If its address counts from the pc it would fault elsewhere or not at all, so then it is an undefined instruction: never a load of
-/// something else.
+/// What uses the pc is computed and runs here only when its computation faults, to fault itself: a store of the pc
+/// faults before it stores. If its address counts from the pc it would fault elsewhere or not at all, so then it is an
+/// undefined instruction: never a load of something else.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };
@@ -99,8 +99,8 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
             copy.bytes[LENGTH..2 * LENGTH].copy_from_slice(&tail.to_le_bytes());
             copy.len = 2 * LENGTH;
         }
-        // A branch must not stand inside of an IT block, and any other trap may be skipped there. What ITSTATE is behind the copy is what it is
-        // behind the original, so that nothing has to be mended.
+        // A branch must not stand inside of an IT block, and any other trap may be skipped there. What ITSTATE is
+        // behind the copy is what it is behind the original, so that nothing has to be mended.
         Set::Thumb => {
             if tail == Tail::JumpBack {
                 return Err(NO_WAY_BACK.refusal());

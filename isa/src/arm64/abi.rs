@@ -4,7 +4,8 @@ use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// The first argument, and the result. The thirty general registers that follow are numbered as the hardware numbers them.
+/// The first argument, and the result. The thirty general registers that follow are numbered as the hardware numbers
+/// them.
 pub const X0: Reg = Reg(0);
 /// The frame pointer.
 pub const FP: Reg = Reg(29);
@@ -16,7 +17,8 @@ pub const SP: Reg = Reg(31);
 pub const PC: Reg = Reg(32);
 /// PSTATE as SPSR_EL1 would hold it: NZCV in bits 31 to 28, DAIF in bits 9 to 6.
 pub const PSTATE: Reg = Reg(33);
-/// Whether the top byte of an address is a tag, which branches drop: bit 0 for those of the lower half, bit 1 for the upper.
+/// Whether the top byte of an address is a tag, which branches drop: bit 0 for those of the lower half, bit 1 for the
+/// upper.
 pub const TAGS: Reg = Reg(34);
 /// The low half of v0. The low halves of v1 to v31 follow, then the high halves of all: [`vector`].
 pub const V0: Reg = Reg(64);

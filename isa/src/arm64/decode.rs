@@ -1,4 +1,5 @@
-//! A word to an instruction: where it may send execution. Every word is one; what no CPU has is refused by [`super::rules`].
+//! A word to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
+//! [`super::rules`].
 
 use super::LENGTH;
 use crate::insn::{Flow, Insn, Undecodable};

@@ -62,7 +62,8 @@ mod tests {
         region(&ARM64, policy, function, START + 4 * at as u64, &mut text)
     }
 
-    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself matters.
+    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself
+    /// matters.
     #[test]
     fn one_instruction_gives_way_if_it_can_run_elsewhere() {
         const OK: Option<Rule> = None;

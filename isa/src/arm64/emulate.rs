@@ -1,8 +1,9 @@
-//! Instructions that are computed, never executed: those that use the pc, and those that look at or change the interrupt masks.
+//! Instructions that are computed, never executed: those that use the pc, and those that look at or change the
+//! interrupt masks.
 //!
-//! What is computed is what the CPU does in a kernel at EL1. Register 31 of these instructions is zero: it reads as 0 and
-//! writes are dropped. Memory is read before the first register changes, so a fault leaves all as it was. A target that cannot be
-//! executed faults where it is fetched.
+//! What is computed is what the CPU does in a kernel at EL1. Register 31 of these instructions is zero: it reads as 0
+//! and writes are dropped. Memory is read before the first register changes, so a fault leaves all as it was. A target
+//! that cannot be executed faults where it is fetched.
 
 use super::abi::{LR, PSTATE, TAGS, vector, x};
 use crate::insn::Insn;

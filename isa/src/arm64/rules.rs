@@ -1,7 +1,8 @@
 //! Which AArch64 instructions may be probed, and how each accepted one runs.
 //!
 //! One table for both policies, group by group: the first row that matches decides, and a word that no row names may
-//! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts what breaks.
+//! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts
+//! what breaks.
 
 use super::decode::{address_of, target_19, word};
 use super::emulate::{Computation, MASKS};
@@ -292,8 +293,8 @@ fn exclusive(insn: &Insn) -> Exclusive {
 /// Linux looks back at most so many instructions.
 const LINUX_LOOKS_BACK: u64 = 32;
 
-/// Linux 6.1's scan: backwards from the instruction before, not past the function's start; what comes first decides. Bit 23 is not looked
-/// at, so that ldar, stlr and cas take part.
+/// Linux 6.1's scan: backwards from the instruction before, not past the function's start; what comes first decides.
+/// Bit 23 is not looked at, so that ldar, stlr and cas take part.
 fn linux_scan(address: u64, start: u64, around: &mut dyn Surroundings) -> bool {
     let mut at = address;
     for _ in 0..LINUX_LOOKS_BACK {

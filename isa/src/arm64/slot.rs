@@ -27,9 +27,9 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// The copy that runs at `at` instead of at its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and not run here, but for two cases: in a detour among others, where it must mean what the original
-/// means, and when its computation faults. If the copy cannot mean that from here, then the first is refused, and in the second it is
-/// an undefined instruction: never a load of something else.
+/// What uses the pc is computed and not run here, but for two cases: in a detour among others, where it must mean what
+/// the original means, and when its computation faults. If the copy cannot mean that from here, then the first is
+/// refused, and in the second it is an undefined instruction: never a load of something else.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let behind = at.wrapping_add(LENGTH as u64);
     let moved = relocated(insn, at);

@@ -24,7 +24,8 @@ fn places(isa: &Isa, types: &[Type], count: usize) -> Vec<(Home, Option<Home>)> 
     (0..count).map(|number| argument(isa, types, number)).map(|value| (value.low, value.high)).collect()
 }
 
-/// JP-2: `f(u32, u64, u32)` and the like as compilers pass them: registers in pairs, what is passed over, the stack behind.
+/// JP-2: `f(u32, u64, u32)` and the like as compilers pass them: registers in pairs, what is passed over, the stack
+/// behind.
 #[test]
 fn arguments_lie_where_the_convention_puts_them() {
     let (eax, edx, ecx) = (Register(abi::AX), Register(abi::DX), Register(abi::CX));
@@ -44,7 +45,8 @@ fn arguments_lie_where_the_convention_puts_them() {
     assert_eq!(places(&ARM, &[U64, U64, U32, U64], 4), high, "the stack has its gaps too");
 }
 
-/// JP-2: in big-endian code the upper half comes first; a save area and the places kept for registers lie in front of the stack's.
+/// JP-2: in big-endian code the upper half comes first; a save area and the places kept for registers lie in front of
+/// the stack's.
 #[test]
 fn a_big_endian_pair_has_its_upper_half_first() {
     static ABI: Abi = Abi { stack_arguments: 16, ..crate::arm::abi::BASE };

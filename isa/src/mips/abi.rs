@@ -28,8 +28,8 @@ pub const fn r(number: u8) -> Reg {
     Reg(number & 31)
 }
 
-/// 32 bits. Values of 64 have two registers, of which the first has an even number; the caller keeps room on the stack for the four
-/// arguments that come in registers, and the callee may use it.
+/// 32 bits. Values of 64 have two registers, of which the first has an even number; the caller keeps room on the stack
+/// for the four arguments that come in registers, and the callee may use it.
 pub static O32: Abi = Abi {
     second_result: Some(r(3)),
     arguments: &[r(4), r(5), r(6), r(7)],
@@ -89,8 +89,8 @@ mod tests {
         }
     }
 
-    /// DV-4: four registers and the stack behind their room in 32 bits, eight and the stack in 64; a pair begins with an even one, and its
-    /// upper half is where the byte order says.
+    /// DV-4: four registers and the stack behind their room in 32 bits, eight and the stack in 64; a pair begins with
+    /// an even one, and its upper half is where the byte order says.
     #[test]
     fn arguments_are_in_registers_and_then_on_the_stack() {
         let at = |set: Set, number| argument(set.isa(), &[], number).low;

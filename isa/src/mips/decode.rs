@@ -1,5 +1,5 @@
-//! Words to an instruction: where it may send execution, and whether what is behind it is in its delay slot. Every word is one; what no
-//! CPU has is refused by [`super::rules`].
+//! Words to an instruction: where it may send execution, and whether what is behind it is in its delay slot. Every word
+//! is one; what no CPU has is refused by [`super::rules`].
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};

@@ -1,4 +1,5 @@
-//! The jump of an optimised probe: `j` and a `nop` in its delay slot, in place of two instructions. Linux has none on MIPS.
+//! The jump of an optimised probe: `j` and a `nop` in its delay slot, in place of two instructions. Linux has none on
+//! MIPS.
 //!
 //! Branches do not give way: they lead from where they stand, and a call would leave the detour as the return address.
 

@@ -1,7 +1,9 @@
-//! Branches and jumps: computed, never executed. What is in the delay slot runs afterwards, out of line, unless the branch nullifies it.
+//! Branches and jumps: computed, never executed. What is in the delay slot runs afterwards, out of line, unless the
+//! branch nullifies it.
 //!
-//! The return address is written before the slot runs, as the CPU writes it: the slot reads the new one, and should it fault, the
-//! new one is what the exception's handler finds. The branch can be done again all the same, so nothing is undone.
+//! The return address is written before the slot runs, as the CPU writes it: the slot reads the new one, and should it
+//! fault, the new one is what the exception's handler finds. The branch can be done again all the same, so nothing is
+//! undone.
 
 use super::Set;
 use crate::insn::Insn;

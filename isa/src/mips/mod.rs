@@ -1,8 +1,10 @@
-//! MIPS, in 32 and 64 bits and both byte orders, releases 1 and 2: words of 4 bytes, found in tables of (mask, value) rows that are the
-//! same for all four. Code of microMIPS and MIPS16 is none of it: its addresses are odd, and so refused.
+//! MIPS, in 32 and 64 bits and both byte orders, releases 1 and 2: words of 4 bytes, found in tables of (mask, value)
+//! rows that are the same for all four. Code of microMIPS and MIPS16 is none of it: its addresses are odd, and so
+//! refused.
 //!
-//! A branch and the instruction in its delay slot are one instruction of 8 bytes here: that is how they run. The branch is computed, and
-//! the copy is that of the slot. What differs between the four is a [`Set`]; each has a table of its own.
+//! A branch and the instruction in its delay slot are one instruction of 8 bytes here: that is how they run. The branch
+//! is computed, and the copy is that of the slot. What differs between the four is a [`Set`]; each has a table of its
+//! own.
 
 pub mod abi;
 pub mod decode;
@@ -185,7 +187,8 @@ const fn isa<V: Variant>() -> Isa {
         breakpoint: V::BREAKPOINT,
         breakpoint_over: |_| V::BREAKPOINT,
         is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
-        // The word in front of an address says whether it lies in a delay slot: no walk from the function's start is needed.
+        // The word in front of an address says whether it lies in a delay slot: no walk from the function's start is
+        // needed.
         variable_length: false,
         entry: entry::at_symbol,
         progress: |_| Progress::NONE,

@@ -1,7 +1,8 @@
 //! Which MIPS instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies and all four sets: the first row that matches decides, and a word that no row names may run anywhere: none
-//! but branches uses the pc. Where the two columns differ, Linux 6.1 accepts what its own trap or step breaks.
+//! One table for both policies and all four sets: the first row that matches decides, and a word that no row names may
+//! run anywhere: none but branches uses the pc. Where the two columns differ, Linux 6.1 accepts what its own trap or
+//! step breaks.
 
 use super::abi::{RA, r};
 use super::decode::{has_delay_slot, slot_of, word};
@@ -288,8 +289,8 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
     }
 }
 
-/// Whether the word in front of it, whatever function that belongs to, has a delay slot. A function may begin there: the branch in front of
-/// it would run into the breakpoint.
+/// Whether the word in front of it, whatever function that belongs to, has a delay slot. A function may begin there:
+/// the branch in front of it would run into the breakpoint.
 fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surroundings) -> bool {
     let mut before = [0; LENGTH];
     if around.read(address.wrapping_sub(LENGTH as u64), &mut before).is_err() {
@@ -302,7 +303,8 @@ fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surrou
     }
 }
 
-/// Linux 6.1 takes every instruction of the floating-point unit for a branch, and does not know jalx nor branches on coprocessor 2.
+/// Linux 6.1 takes every instruction of the floating-point unit for a branch, and does not know jalx nor branches on
+/// coprocessor 2.
 fn linux_sees_delay_slot(word: u32) -> bool {
     match word >> 26 {
         0x11 => true,

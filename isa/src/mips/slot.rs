@@ -21,8 +21,8 @@ pub static OUT_OF_REACH: Rule = Rule::new(
     "the copy of this instruction would not lie in the same 256 MiB; the probe window must be in those of the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`. That of a branch, which is computed, is the copy of what
-/// is in its delay slot. None of these uses the pc, so each is the word itself.
+/// The copy that runs at `at` instead of at its own address, followed by `tail`. That of a branch, which is computed,
+/// is the copy of what is in its delay slot. None of these uses the pc, so each is the word itself.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let runs = slot_of(insn).unwrap_or(*insn);
     let behind = at.wrapping_add(LENGTH as u64);

@@ -32,7 +32,8 @@ pub const DAR: Reg = Reg(40);
 pub const DSISR: Reg = Reg(41);
 /// The target of bctar. Linux's frame does not have it.
 pub const TAR: Reg = Reg(42);
-/// The first of 128 halves of the registers of vectors and floating point: of vs0 the first two, and so on. They have no names in Linux's frame.
+/// The first of 128 halves of the registers of vectors and floating point: of vs0 the first two, and so on. They have
+/// no names in Linux's frame.
 pub const VECTORS: Reg = Reg(64);
 
 /// The general register of that number.
@@ -52,7 +53,8 @@ pub static SYSV: Abi = Abi {
     ..ELF_V2_FACTS
 };
 
-/// 64 bits, the high byte first: eight doublewords above six of the caller's own are kept for arguments that came in registers.
+/// 64 bits, the high byte first: eight doublewords above six of the caller's own are kept for arguments that came in
+/// registers.
 pub static ELF_V1: Abi = Abi { stack_arguments: 112, pointers: Pointers::Descriptor(&[TOC, r(11)]), ..ELF_V2_FACTS };
 
 /// 64 bits, the low byte first.
@@ -92,13 +94,14 @@ const fn names(softe: &'static str) -> [(&'static str, Reg); 42] {
     ]
 }
 
-/// The most bytes behind its symbol at which Linux 6.1 takes a place for a function's entry: ftrace's call is there at the latest.
+/// The most bytes behind its symbol at which Linux 6.1 takes a place for a function's entry: ftrace's call is there at
+/// the latest.
 const LINUX_ENTRY: u64 = 16;
 
-/// The entry of an ELFv2 function. It may begin with two instructions that make its table of contents out of r12 or of a constant: calls
-/// through pointers come to the first, all others behind the second, to its local entry. A probe at either stands at the local one, which
-/// both come to, and where the return address is still in the link register: `mflr` may follow at once. (Linux 6.1 leaves a
-/// probe where its address says.)
+/// The entry of an ELFv2 function. It may begin with two instructions that make its table of contents out of r12 or of
+/// a constant: calls through pointers come to the first, all others behind the second, to its local entry. A probe at
+/// either stands at the local one, which both come to, and where the return address is still in the link register:
+/// `mflr` may follow at once. (Linux 6.1 leaves a probe where its address says.)
 pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64> {
     let word = |from: usize| Set::Little64.word(beginning.bytes.get(from..from + 4).unwrap_or_default());
     let makes_toc = matches!(word(0) >> 16, 0x3c4c | 0x3c40) && word(4) >> 16 == 0x3842;
@@ -153,7 +156,8 @@ mod tests {
         assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(plain), [None, None], "their functions have one entry");
     }
 
-    /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those that have one.
+    /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those
+    /// that have one.
     #[test]
     fn arguments_on_the_stack_are_behind_the_frames_head() {
         use crate::call::{Home, Type, argument};

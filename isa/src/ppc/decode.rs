@@ -1,4 +1,5 @@
-//! Words to an instruction: where it may send execution. Every word is one; what no CPU has is refused by [`super::rules`].
+//! Words to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
+//! [`super::rules`].
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};
@@ -50,7 +51,8 @@ const INDIRECT_JUMP: fn(u64, u32) -> Flow = |_, _| Flow::IndirectJump;
 const INDIRECT_BRANCH: fn(u64, u32) -> Flow = |_, _| Flow::IndirectBranch;
 const INDIRECT_CALL: fn(u64, u32) -> Flow = |_, _| Flow::IndirectCall;
 
-/// Of a branch's condition the bits 0x14 are set if it is always taken; its lowest bit says that it leaves a return address.
+/// Of a branch's condition the bits 0x14 are set if it is always taken; its lowest bit says that it leaves a return
+/// address.
 #[rustfmt::skip]
 static FLOWS: &[Row] = &[
     //  mask         value

@@ -1,7 +1,8 @@
 //! The jump of an optimised probe: one `b` in place of one instruction.
 //!
-//! What is displaced runs in the detour, so that loads and stores may be displaced too. A `bl` may not: it would leave the detour as the
-//! return address. (Linux 6.1 computes it; but between a probe's being disabled and its jump's being taken away, with a stale pc.)
+//! What is displaced runs in the detour, so that loads and stores may be displaced too. A `bl` may not: it would leave
+//! the detour as the return address. (Linux 6.1 computes it; but between a probe's being disabled and its jump's being
+//! taken away, with a stale pc.)
 
 use super::slot::field;
 use super::{LENGTH, Set, linux, rules};
@@ -89,14 +90,16 @@ mod tests {
         region(set.isa(), policy, function, START + 4 * at as u64, &mut text)
     }
 
-    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself matters.
+    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself
+    /// matters.
     #[test]
     fn one_instruction_gives_way_if_it_can_run_elsewhere() {
         const OK: Option<Rule> = None;
         const NO: Option<Rule> = Some(Rule::Unmovable);
         #[rustfmt::skip]
         let cases: &[Case] = &[
-            // what                             text                                     at best                      Linux 6.1
+            // what                             text                                     at best                     
+            // Linux 6.1
             ("a nop",                           &[0x7c63_1b78, NOP, BLR],                 1, OK,                       OK),
             ("in a function with bctr",         &[0x7c63_1b78, NOP, 0x4e80_0420],         1, OK,                       OK),
             ("where a branch leads",            &[0x7c63_1b78, NOP, 0x4bff_fffc],         1, OK,                       OK),

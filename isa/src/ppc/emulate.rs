@@ -1,7 +1,7 @@
 //! Instructions that are computed, never executed: branches, and those that make an address out of the pc.
 //!
-//! A kernel of 64 bits runs with all 64 of them in use, so no target is cut there. None of these touches memory, so none can fault here; a
-//! target that cannot be executed faults where it is fetched.
+//! A kernel of 64 bits runs with all 64 of them in use, so no target is cut there. None of these touches memory, so
+//! none can fault here; a target that cannot be executed faults where it is fetched.
 
 use super::Set;
 use super::abi::{CR, CTR, LR};
@@ -34,7 +34,8 @@ pub struct Condition {
 /// The condition of a branch that is always taken.
 pub const ALWAYS: u8 = 20;
 
-/// Bits of a condition: whatever the condition register says; if its bit is set; without counting; if the count is zero.
+/// Bits of a condition: whatever the condition register says; if its bit is set; without counting; if the count is
+/// zero.
 const WHATEVER_CR: u8 = 16;
 const IF_SET: u8 = 8;
 const UNCOUNTED: u8 = 4;

@@ -1,8 +1,8 @@
 //! Which instructions Linux 6.1 replaces by a jump: for conformance, not for use.
 //!
 //! Its detours compute the displaced instruction, so these are the ones that it can compute out of registers alone
-//! (analyse_instr gives 1 for them), but for conditional branches. Loads and stores are not among them, and neither are forms that set
-//! the overflow bit.
+//! (analyse_instr gives 1 for them), but for conditional branches. Loads and stores are not among them, and neither are
+//! forms that set the overflow bit.
 
 use super::decode::word;
 use super::rules::{mfspr, mtspr, x};

@@ -1,4 +1,5 @@
-//! PowerPC, in 32 and 64 bits and both byte orders: words of 4 bytes, found in tables of (mask, value) rows that are the same for all three.
+//! PowerPC, in 32 and 64 bits and both byte orders: words of 4 bytes, found in tables of (mask, value) rows that are
+//! the same for all three.
 //!
 //! What differs between the three is a [`Set`]; each has a table of its own: [`PPC`], [`PPC64`] and [`PPC64LE`].
 

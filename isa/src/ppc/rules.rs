@@ -1,7 +1,8 @@
 //! Which PowerPC instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies and all three sets: the first row that matches decides, and a word that no row names may run anywhere. Where
-//! the two columns differ, Linux 6.1 accepts what a trap breaks, or what it steps with a second trap that is not needed.
+//! One table for both policies and all three sets: the first row that matches decides, and a word that no row names may
+//! run anywhere. Where the two columns differ, Linux 6.1 accepts what a trap breaks, or what it steps with a second
+//! trap that is not needed.
 
 use super::abi::{CTR, LR, TAR, r};
 use super::decode::{is_prefix, signed, word};
@@ -205,7 +206,8 @@ pub(super) const fn mtspr(number: u32) -> u32 {
     x(31, 467) | (number & 31) << 16 | number >> 5 << 11
 }
 
-/// The condition of any branch, the bit of the condition register that it looks at, and whether it leaves a return address.
+/// The condition of any branch, the bit of the condition register that it looks at, and whether it leaves a return
+/// address.
 fn condition(word: u32) -> Condition {
     Condition { when: (word >> 21) as u8 & 31, bit: (word >> 16) as u8 & 31, links: word & 1 != 0 }
 }

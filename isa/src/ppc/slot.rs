@@ -27,8 +27,9 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// The copy that runs at `at` instead of at its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and not run here, but for two cases: in a detour, where it must mean what the original means, and
-/// prefixed loads and stores. If the copy cannot mean that from here, it is refused or an undefined instruction: never something else.
+/// What uses the pc is computed and not run here, but for two cases: in a detour, where it must mean what the original
+/// means, and prefixed loads and stores. If the copy cannot mean that from here, it is refused or an undefined
+/// instruction: never something else.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let behind = at.wrapping_add(insn.length());
@@ -66,8 +67,8 @@ static RELATIVE: &[Row] = &[
     row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
 ];
 
-/// The words that mean at `at` what the original's mean; `None` if they name a place that is too far. The second one is one of a prefixed
-/// instruction only.
+/// The words that mean at `at` what the original's mean; `None` if they name a place that is too far. The second one is
+/// one of a prefixed instruction only.
 fn relocated(set: Set, insn: &Insn, at: u64) -> Option<[u32; 2]> {
     let words = [word(set, insn), set.word(insn.bytes().get(LENGTH..).unwrap_or_default())];
     let is_it = |row: &&Row| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);

@@ -143,8 +143,8 @@ fn count_by_register(bytes: &[u8]) -> Flow {
     if r2(bytes) == 0 { Flow::Next } else { Flow::IndirectBranch }
 }
 
-/// The registers that tell how far an instruction has come that an interrupt can stop: the others that move much end by themselves, with
-/// a condition code that says so.
+/// The registers that tell how far an instruction has come that an interrupt can stop: the others that move much end by
+/// themselves, with a condition code that says so.
 pub fn progress(insn: &Insn) -> Progress {
     let bytes = insn.bytes();
     let pair = |first: u8| [r(first), r(first | 1)];

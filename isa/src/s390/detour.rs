@@ -1,5 +1,5 @@
-//! The jump of an optimised probe: `jg`, 6 bytes, in place of one to three instructions; over the 6 bytes that do nothing at a function's
-//! entry it fits exactly.
+//! The jump of an optimised probe: `jg`, 6 bytes, in place of one to three instructions; over the 6 bytes that do
+//! nothing at a function's entry it fits exactly.
 //!
 //! Linux has none on this ISA.
 

@@ -1,7 +1,7 @@
 //! Instructions that are computed, never executed: branches, and `larl`.
 //!
-//! None of these touches memory, so none can fault here; a target that cannot be executed faults where it is fetched. Where a target is
-//! made out of registers it is so before any of them changes.
+//! None of these touches memory, so none can fault here; a target that cannot be executed faults where it is fetched.
+//! Where a target is made out of registers it is so before any of them changes.
 
 use super::abi::CC;
 use crate::insn::Insn;

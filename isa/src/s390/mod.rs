@@ -1,4 +1,5 @@
-//! z/Architecture (s390x): instructions of 2, 4 and 6 bytes, the high byte first, known by an operation code of one or two bytes.
+//! z/Architecture (s390x): instructions of 2, 4 and 6 bytes, the high byte first, known by an operation code of one or
+//! two bytes.
 //!
 //! Kernels run in 64-bit mode, and what is computed here is what that mode does.
 

@@ -1,8 +1,8 @@
 //! Which instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies: the first row of an operation code decides, and one that no row names may run anywhere. Where the two
-//! columns differ, Linux 6.1 accepts what a trap or a step breaks, refuses what can be done, or traps a second time where that is not needed.
-//! What it would step and then put right, the branches, is computed under both.
+//! One table for both policies: the first row of an operation code decides, and one that no row names may run anywhere.
+//! Where the two columns differ, Linux 6.1 accepts what a trap or a step breaks, refuses what can be done, or traps a
+//! second time where that is not needed. What it would step and then put right, the branches, is computed under both.
 
 use super::abi::r;
 use super::emulate::{Computation, Condition, Second, Target, Width};
@@ -323,7 +323,8 @@ fn address(insn: &Insn, bytes: &[u8]) -> Computation {
     Computation::Address(r(r1(bytes)), decode::far(insn.address, bytes))
 }
 
-/// May it be probed where it stands? Not where another instruction of its function executes it. Linux 6.1 does not look.
+/// May it be probed where it stands? Not where another instruction of its function executes it. Linux 6.1 does not
+/// look.
 pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     if policy == Policy::Linux61 {
         return Ok(());

@@ -19,8 +19,8 @@ pub static OUT_OF_REACH: Rule = Rule::new(
 
 /// The copy that runs at `at` instead of at its own address, followed by `tail`.
 ///
-/// Branches and `larl` are computed and not run here, but in detours `larl` is. If the copy of what is computed cannot mean that from here,
-/// there is no instruction in it, never another one.
+/// Branches and `larl` are computed and not run here, but in detours `larl` is. If the copy of what is computed cannot
+/// mean that from here, there is no instruction in it, never another one.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };

@@ -1,8 +1,8 @@
 //! Bytes to an instruction, by iced-x86; and past bytes that no CPU executes but that Linux's walk steps over.
 //!
 //! A walk from a function's start must end where Linux's ends. So bytes that have the shape of an instruction in the
-//! one- and two-byte opcode maps are one, with [`Flow::Trap`]; [`super::rules`] refuses to probe them. Known differences to
-//! Linux 6.1's decoder (`lib/insn.c`), none of which compilers or the kernel's assembly give rise to:
+//! one- and two-byte opcode maps are one, with [`Flow::Trap`]; [`super::rules`] refuses to probe them. Known
+//! differences to Linux 6.1's decoder (`lib/insn.c`), none of which compilers or the kernel's assembly give rise to:
 //! - a fifth distinct legacy prefix ends an instruction there, and so does any prefix behind a REX;
 //! - unknown opcodes in the three-byte maps are two or three bytes long there, and no instruction here;
 //! - XOP instructions are `pop` with something behind it there;
@@ -23,7 +23,8 @@ pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodabl
     if error == DecoderError::None {
         return Ok(Insn::new(address, &bytes[..instruction.len()], flow(&instruction)));
     }
-    // iced-x86 wants one more byte for some that it does not know; so its saying that bytes are missing is not the last word.
+    // iced-x86 wants one more byte for some that it does not know; so its saying that bytes are missing is not the last
+    // word.
     let cut = undecodable(address, bytes);
     let shape = Shape::of(mode, bytes).map_err(|_| cut)?;
     let invalid = Undecodable { truncated: cut.truncated && error == DecoderError::NoMoreBytes, ..cut };

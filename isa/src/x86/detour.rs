@@ -44,8 +44,8 @@ fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// What a jump or call that ends at `from` has in it to lead to `to`. 32-bit addresses wrap, so every one is in reach of
-/// every other.
+/// What a jump or call that ends at `from` has in it to lead to `to`. 32-bit addresses wrap, so every one is in reach
+/// of every other.
 pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     let distance = to.wrapping_sub(from) as i64;
     match mode {

@@ -1,8 +1,9 @@
-//! Instructions that are computed, never executed: branches, and those that look at or change the flags that probing needs.
+//! Instructions that are computed, never executed: branches, and those that look at or change the flags that probing
+//! needs.
 //!
-//! What is computed is what the CPU does, at privilege level 0 and with flat segments (fs and gs excepted), not what Linux 6.1's
-//! emulation does where the two differ. Everything is read and written before the first register changes, so a
-//! fault leaves all as it was. A target that is not canonical faults where it is fetched.
+//! What is computed is what the CPU does, at privilege level 0 and with flat segments (fs and gs excepted), not what
+//! Linux 6.1's emulation does where the two differ. Everything is read and written before the first register changes,
+//! so a fault leaves all as it was. A target that is not canonical faults where it is fetched.
 
 use super::Mode;
 use super::abi::{CX, FLAGS, FS_BASE, GS_BASE, SP};
@@ -70,7 +71,8 @@ const OVERFLOW: u64 = 1 << 11;
 const RESUME: u64 = 1 << 16;
 const VIRTUAL_8086: u64 = 1 << 17;
 
-/// What `popf` changes at privilege level 0: CF PF AF ZF SF TF IF DF OF IOPL NT AC ID. It clears RF and leaves VM, VIF and VIP alone.
+/// What `popf` changes at privilege level 0: CF PF AF ZF SF TF IF DF OF IOPL NT AC ID. It clears RF and leaves VM, VIF
+/// and VIP alone.
 const POPPED: u64 = 0x0024_7fd5;
 /// What `pushf` can show: not RF, not VM, and nothing above the flags.
 const PUSHED: u64 = 0x00ff_ffff & !(RESUME | VIRTUAL_8086);
@@ -404,7 +406,8 @@ mod tests {
         }
     }
 
-    /// KP-2: the counter is decremented before it is tested (Linux 6.1 has it the other way round), in the width of an address.
+    /// KP-2: the counter is decremented before it is tested (Linux 6.1 has it the other way round), in the width of an
+    /// address.
     #[test]
     fn loops_count_down_and_then_look() {
         const LOOPNE: u8 = 0xe0;

@@ -1,7 +1,8 @@
 //! The faithful detour: registers on the stack as a breakpoint's trap leaves them (`struct pt_regs`), and back.
 //!
-//! The frame is Linux's, word by word; the code is our own. It changes no flag before they are saved, and the arguments' registers only when
-//! the frame stands: so a stack without room for it can be found out by the fault, and all be taken back.
+//! The frame is Linux's, word by word; the code is our own. It changes no flag before they are saved, and the
+//! arguments' registers only when the frame stands: so a stack without room for it can be found out by the fault, and
+//! all be taken back.
 
 use super::Mode;
 use super::abi::*;

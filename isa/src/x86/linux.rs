@@ -1,7 +1,7 @@
 //! What Linux 6.1 decides about an x86 instruction, its defects included: for conformance, not for use.
 //!
-//! Linux looks at the first opcode byte and ModRM. It does not see that a vector instruction's opcode is not a legacy one's
-//!, and neither do these rows: `vpor` is taken for a jump.
+//! Linux looks at the first opcode byte and ModRM. It does not see that a vector instruction's opcode is not a legacy
+//! one's , and neither do these rows: `vpor` is taken for a jump.
 
 use super::Mode;
 use super::emulate::Computation;

@@ -1,8 +1,8 @@
 //! Which x86 instructions may be probed, and how each accepted one runs.
 //!
-//! Rows are tried from the top; what no row names has a copy that may run anywhere.
-//! This file is what is right; what Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken
-//! for the legacy one with its opcode.
+//! Rows are tried from the top; what no row names has a copy that may run anywhere. This file is what is right; what
+//! Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken for the legacy one with
+//! its opcode.
 
 use super::abi::X87_IP;
 use super::emulate::{Computation, LoopKind, Operand, Segment};
@@ -104,7 +104,8 @@ const IS_FAR: fn(&Instruction) -> bool = |instruction| {
     far.iter().any(|is| is(instruction))
 };
 
-/// Those that a machine may answer by the address at which they run: they are stepped, so that the engine is told when they have run.
+/// Those that a machine may answer by the address at which they run: they are stepped, so that the engine is told when
+/// they have run.
 const ANSWERED: &[Mnemonic] = {
     use Mnemonic::*;
     &[Rdtsc, Rdtscp, Rdpmc, Cpuid, Rdrand, Rdseed, Rdpid, Xgetbv, Xabort, Xend]
@@ -265,7 +266,8 @@ mod tests {
     fn what_cannot_run_elsewhere_is_refused_by_a_named_rule() {
         #[rustfmt::skip]
         check(&[
-            // what                         mode    bytes                                       best                  Linux 6.1
+            // what                         mode    bytes                                       best                 
+            // Linux 6.1
             ("Xen's mark before cpuid",     Bits64, &[0x0f, 0x0b, 0x78, 0x65, 0x6e, 0x0f, 0xa2], "hypervisor-marker",  "hypervisor-marker"),
             ("KVM's mark before a nop",     Bits32, &[0x0f, 0x0b, 0x6b, 0x76, 0x6d, 0x90],      "hypervisor-marker",  "hypervisor-marker"),
             ("int3",                        Bits64, &[0xcc],                                    "foreign-breakpoint", "foreign-breakpoint"),
@@ -337,7 +339,8 @@ mod tests {
         }
     }
 
-    /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; and why `best` never looks at a vector instruction's opcode byte alone.
+    /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; and why `best` never looks at a
+    /// vector instruction's opcode byte alone.
     #[test]
     fn a_vector_instruction_is_not_taken_for_the_legacy_one_with_its_opcode() {
         #[rustfmt::skip]

@@ -53,8 +53,8 @@ fn relocate(mode: Mode, insn: &Insn, shape: &Shape, at: u64, bytes: &mut [u8]) -
         let new = distance(narrow, new_end, target)?;
         bytes[field].copy_from_slice(&new);
     }
-    // A branch is computed and never runs in a slot, unless to raise the fault of its push: even then it must not go astray.
-    // One with a short displacement pushes nothing; it is made to lead to the tail.
+    // A branch is computed and never runs in a slot, unless to raise the fault of its push: even then it must not go
+    // astray. One with a short displacement pushes nothing; it is made to lead to the tail.
     let field = shape.immediate..insn.bytes().len();
     match (is_branch(shape), field.len()) {
         (true, 4) => {

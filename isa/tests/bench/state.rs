@@ -1,4 +1,5 @@
-//! A CPU for tests: registers that hold anything, and memory that nothing may touch. Tests inside of the crate have it, too.
+//! A CPU for tests: registers that hold anything, and memory that nothing may touch. Tests inside of the crate have it,
+//! too.
 
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};

@@ -1,8 +1,9 @@
-//! The brute force behind `detour_soundness` and the fuzz target `safety_checker`: a function is run from every place at which it can be
-//! entered or resumed, without and with the jump.
+//! The brute force behind `detour_soundness` and the fuzz target `safety_checker`: a function is run from every place
+//! at which it can be entered or resumed, without and with the jump.
 //!
-//! A small interpreter: what an instruction does to registers is made up (a hash of its bytes, and of the address where it names one
-//! relative to itself), where it leads is real. What is made up is the same in the detour, if it is the same instruction there.
+//! A small interpreter: what an instruction does to registers is made up (a hash of its bytes, and of the address where
+//! it names one relative to itself), where it leads is real. What is made up is the same in the detour, if it is the
+//! same instruction there.
 
 use iced_x86::{Decoder, DecoderOptions};
 use std::collections::BTreeSet;

@@ -58,8 +58,8 @@ impl EventSet {
         self.forget_removed(|| engine.records().events());
     }
 
-    /// Enables or disables all probes of an event; those whose text is gone or not there yet are passed over. If one cannot be
-    /// enabled, none is.
+    /// Enables or disables all probes of an event; those whose text is gone or not there yet are passed over. If one
+    /// cannot be enabled, none is.
     pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
         let probes: Vec<Kprobe> =
             self.members().iter().filter(|member| member.event == event).filter_map(|member| live(&member.probe)).collect();
@@ -85,7 +85,8 @@ impl EventSet {
         events.into_iter().try_for_each(|event| self.enable(engine, guest, event, enabled))
     }
 
-    /// A module has come: registers the probes that waited for it. Gives what could not be registered; that goes on waiting.
+    /// A module has come: registers the probes that waited for it. Gives what could not be registered; that goes on
+    /// waiting.
     pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
         let mut failed = Vec::new();
         for index in 0..self.members().len() {
@@ -150,8 +151,8 @@ fn register(
     })
 }
 
-/// Linux's events, unlike its kprobes, stand in no function that its tracer has no site in; one whose name has a suffix counts as the
-/// function without it.
+/// Linux's events, unlike its kprobes, stand in no function that its tracer has no site in; one whose name has a suffix
+/// counts as the function without it.
 fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), EventError> {
     let symbol = match &definition.location {
         Location::Address(address) => guest.symbol_at(*address),

@@ -115,8 +115,8 @@ fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
     assert_eq!(bench.engine.records().pop().map(|record| record.header.event), Some(ids[3]));
 }
 
-/// DV-4: as Linux 6.1 decides, an event stands in no function that its tracer has no site in; suffixes do not count, and where there are no
-/// sites at all there is no such rule.
+/// DV-4: as Linux 6.1 decides, an event stands in no function that its tracer has no site in; suffixes do not count,
+/// and where there are no sites at all there is no such rule.
 #[test]
 fn events_in_notrace_functions_are_refused_as_by_linux() {
     let functions: &[(&str, &[Op])] = &[FUNCTIONS, &[("double.isra.0", &[Op::Nop, Op::Ret])]].concat();
@@ -139,7 +139,8 @@ fn events_in_notrace_functions_are_refused_as_by_linux() {
     }
 }
 
-/// JP-2, JP-3, DV-4: a jprobe as an event: the arguments at a function's entry, behind other probes there; one of its kind at a function.
+/// JP-2, JP-3, DV-4: a jprobe as an event: the arguments at a function's entry, behind other probes there; one of its
+/// kind at a function.
 #[test]
 fn a_jprobe_is_an_event_too() {
     let mut bench = Bench::new();

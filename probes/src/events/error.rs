@@ -4,7 +4,8 @@ use super::text::Piece;
 use alloc::borrow::Cow;
 use trapline_isa::plan::Errno;
 
-/// A "no" to a line. `line[column..column + length]` is what it is about; a length of 0 means that something is missing there.
+/// A "no" to a line. `line[column..column + length]` is what it is about; a length of 0 means that something is missing
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventError {
     /// Bytes from the line's start: where Linux's `error_log` puts its caret.

@@ -1,6 +1,8 @@
-//! Arguments as programs for one kernel: names are resolved once, and a hit only reads registers and memory into the record.
+//! Arguments as programs for one kernel: names are resolved once, and a hit only reads registers and memory into the
+//! record.
 //!
-//! What cannot be read becomes 0, a string that cannot be read is marked; nothing here stops the hit, allocates or waits.
+//! What cannot be read becomes 0, a string that cannot be read is marked; nothing here stops the hit, allocates or
+//! waits.
 
 use super::args::{Argument, Base, Hop};
 use super::error::{Code, EventError};

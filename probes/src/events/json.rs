@@ -1,7 +1,7 @@
 //! Records as JSON, one object a line.
 //!
-//! Numbers that an event shows in hexadecimal, and addresses, are strings (`"0x1f"`); a string that could not be read is `null`;
-//! bytes that are not UTF-8 are replaced by U+FFFD.
+//! Numbers that an event shows in hexadecimal, and addresses, are strings (`"0x1f"`); a string that could not be read
+//! is `null`; bytes that are not UTF-8 are replaced by U+FFFD.
 
 use super::digits;
 use super::format::{Format, Reader, Value};

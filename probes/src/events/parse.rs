@@ -1,4 +1,5 @@
-//! Lines and scripts of `kprobe_events`, read without knowing the kernel: what to probe, under which name, what to fetch.
+//! Lines and scripts of `kprobe_events`, read without knowing the kernel: what to probe, under which name, what to
+//! fetch.
 
 use super::args::{self, Argument, split_offset};
 use super::error::{Code, EventError, Span};

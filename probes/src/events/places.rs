@@ -1,4 +1,5 @@
-//! What addresses are called in records, remembered: the same few come again and again, and looking one up takes longer than all else.
+//! What addresses are called in records, remembered: the same few come again and again, and looking one up takes longer
+//! than all else.
 
 use super::digits;
 use crate::guest::Symbol;
@@ -13,7 +14,8 @@ const MOST: usize = 1024;
 /// 2^64 divided by the golden ratio: neighbouring addresses land far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The names of the kernel's own addresses, for as long as that kernel is there; a module's may go, and are asked for each time.
+/// The names of the kernel's own addresses, for as long as that kernel is there; a module's may go, and are asked for
+/// each time.
 #[derive(Debug)]
 pub struct Places {
     /// Each address has one place, where only one is remembered.

@@ -1,4 +1,5 @@
-//! The events that exist: what may be added and removed, under which names, and the text of the kernel's files about them.
+//! The events that exist: what may be added and removed, under which names, and the text of the kernel's files about
+//! them.
 
 use super::error::{Code, EventError, Span};
 use super::fetch::{Programs, Scope, unknown_symbol};

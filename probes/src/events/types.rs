@@ -1,4 +1,5 @@
-//! What an argument is fetched and shown as: `u8` .. `x64`, `string`, `ustring`, `symbol`, `symstr`, bit fields, arrays of these.
+//! What an argument is fetched and shown as: `u8` .. `x64`, `string`, `ustring`, `symbol`, `symstr`, bit fields, arrays
+//! of these.
 
 use super::error::{Code, EventError};
 use super::text::{Piece, number};

@@ -136,7 +136,8 @@ fn a_redirecting_pre_handler_ends_the_hit() {
     assert_eq!(probe.hits(), 1);
 }
 
-/// KP-7: a changed pc counts only with the answer that says so, and an answer without a changed pc does not trap for ever.
+/// KP-7: a changed pc counts only with the answer that says so, and an answer without a changed pc does not trap for
+/// ever.
 #[test]
 fn half_a_redirection_is_none() {
     for (moves, flow) in [(true, Flow::Continue), (false, Flow::Redirected)] {
@@ -324,8 +325,8 @@ fn a_fault_inside_another_hit_is_the_guests() {
     assert!(matches!(engine.breakpoint(&mut guest.cpu(0)), crate::guest::Answer::Resume(resume) if !resume.frozen));
 }
 
-/// KP-14, KP-18: interrupts come at the same times and places as without probes, also when their handler is probed at every
-/// instruction, and never inside a hit.
+/// KP-14, KP-18: interrupts come at the same times and places as without probes, also when their handler is probed at
+/// every instruction, and never inside a hit.
 #[test]
 fn a_run_with_every_instruction_probed_ends_as_one_without() {
     let run = |probed: bool, with_post: bool| {
@@ -408,7 +409,8 @@ fn a_stale_breakpoint_is_run_again() {
     assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, RESULT));
 }
 
-/// An interrupted repeated instruction is recognised by its task, stack and progress; another execution is a hit of its own.
+/// An interrupted repeated instruction is recognised by its task, stack and progress; another execution is a hit of its
+/// own.
 #[test]
 fn only_the_same_execution_goes_on_without_a_hit() {
     let (mut guest, mut engine) = new(2);

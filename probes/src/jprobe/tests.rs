@@ -43,8 +43,8 @@ fn a_host_handler_sees_the_arguments_and_changes_nothing() {
     assert_eq!((notes.take().join(","), probe.hits()), ("5 7".into(), 1));
 }
 
-/// JP-1, JP-2: a handler in guest code, which pushes, calls, changes registers, and ends in the guest's own `jprobe_return`. No
-/// time passes meanwhile.
+/// JP-1, JP-2: a handler in guest code, which pushes, calls, changes registers, and ends in the guest's own
+/// `jprobe_return`. No time passes meanwhile.
 #[test]
 fn a_guest_handler_runs_and_leaves_no_trace_but_what_it_stored() {
     let start = || {

@@ -131,8 +131,8 @@ fn a_probe_is_not_armed_on_text_that_has_changed_since() {
     assert_eq!(guest.cpus[0].registers[0], 5 + 9 + 2 + 4);
 }
 
-/// KP-19: a CPU is in the slot when its probe goes. No handler runs any more, the slot is not given to anyone, the CPU comes out
-/// as it should.
+/// KP-19: a CPU is in the slot when its probe goes. No handler runs any more, the slot is not given to anyone, the CPU
+/// comes out as it should.
 #[test]
 fn a_probe_that_goes_while_a_cpu_is_in_its_slot_leaves_the_slot_to_it() {
     for (what, offset, post) in [("stepped", 3, true), ("boosted", 0, false), ("boosted, with post-handler", 0, true)] {
@@ -323,8 +323,8 @@ struct Expected {
 }
 
 proptest! {
-    /// KP-13, KP-11, DV-2: whatever is done in whatever order, the text and the list are as a model of a few lines says, and when
-    /// all is unregistered every byte is back.
+    /// KP-13, KP-11, DV-2: whatever is done in whatever order, the text and the list are as a model of a few lines
+    /// says, and when all is unregistered every byte is back.
     #[test]
     fn text_and_list_follow_the_model(steps in prop::collection::vec(step(), 1..60)) {
         let (mut guest, mut engine) = new();

@@ -56,7 +56,8 @@ fn plain() -> ([u64; 5], u64) {
     (run(&mut guest, &mut engine), guest.cpus[0].time)
 }
 
-/// OP-1, OP-4, OP-6, OP-7: a breakpoint first, whose hits run the region in the detour; after the delay a jump and no traps at all.
+/// OP-1, OP-4, OP-6, OP-7: a breakpoint first, whose hits run the region in the detour; after the delay a jump and no
+/// traps at all.
 #[test]
 fn a_breakpoint_becomes_a_jump_after_the_delay() {
     let (mut guest, mut engine) = new();
@@ -175,7 +176,8 @@ fn the_knob_keeps_new_ones_away() {
     assert_eq!(told, ["kprobe jump-optimization is disabled", "kprobe jump-optimization is enabled"]);
 }
 
-/// OP-7: a task that an interrupt has stopped under the jump, and that is asleep, holds it up; when it has gone on, the jump comes.
+/// OP-7: a task that an interrupt has stopped under the jump, and that is asleep, holds it up; when it has gone on, the
+/// jump comes.
 #[test]
 fn a_task_asleep_under_the_jump_holds_it_up() {
     let (mut guest, mut engine) = new();
@@ -206,8 +208,8 @@ fn a_task_asleep_under_the_jump_holds_it_up() {
     assert_eq!(guest.peek(address, 1), [0x10]);
 }
 
-/// OP-7: CPUs have clocks of their own. A look at the time of one that is behind changes nothing about what waits; a guest that has become
-/// one of an earlier time does.
+/// OP-7: CPUs have clocks of their own. A look at the time of one that is behind changes nothing about what waits; a
+/// guest that has become one of an earlier time does.
 #[test]
 fn a_cpu_that_is_behind_does_not_end_the_wait() {
     let (mut guest, mut engine) = new();
@@ -269,7 +271,8 @@ fn an_optimised_handler_changes_registers_but_not_the_pc() {
     assert_eq!((notes.take(), older.hits(), newer.hits()), (vec!["older".to_string()], 1, 1));
 }
 
-/// OP-8, OP-4: a fault in the detour is the guest's, at the original instruction, and one hit; the text there is whole again by then.
+/// OP-8, OP-4: a fault in the detour is the guest's, at the original instruction, and one hit; the text there is whole
+/// again by then.
 #[test]
 fn a_fault_in_the_detour_is_that_of_the_original_instruction() {
     let (mut guest, mut engine) = new();
@@ -353,7 +356,8 @@ fn under_linux_rules_the_flag_is_shown() {
     assert!(engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "{}", engine.list(&guest));
 }
 
-/// OP-2, KP-15: a LOCK prefix that the kernel may patch stands under no jump, except where Linux, with one CPU for ever, has forgotten it.
+/// OP-2, KP-15: a LOCK prefix that the kernel may patch stands under no jump, except where Linux, with one CPU for
+/// ever, has forgotten it.
 #[test]
 fn a_lock_prefix_under_the_jump_is_forgotten_as_linux_forgets_it() {
     for (policy, cpus, forgotten) in
@@ -394,8 +398,8 @@ fn no_jump_is_written_over_text_that_has_changed() {
     assert_eq!(guest.peek(address, 4), [0xcc, 0, 1, 0x12]);
 }
 
-/// OP-4: whoever comes and goes at an optimised place, the handlers that run are those of its enabled probes; the short way is taken where
-/// one stands there that is nothing special.
+/// OP-4: whoever comes and goes at an optimised place, the handlers that run are those of its enabled probes; the short
+/// way is taken where one stands there that is nothing special.
 #[test]
 fn the_short_way_is_for_a_lone_probe_and_forgets_nobody() {
     let (mut guest, mut engine) = new();
@@ -411,7 +415,8 @@ fn the_short_way_is_for_a_lone_probe_and_forgets_nobody() {
     };
     #[rustfmt::skip]
     let steps: &[(&str, Step<'_>, bool, [u64; 5])] = &[
-        // what                     how                                                     lone?  hits of one, other, own, post, returns
+        // what                     how                                                     lone?  hits of one, other,
+        // own, post, returns
         ("one",                     &|guest, engine| engine.register_kprobe(guest, &one),     true,  [1, 0, 0, 0, 0]),
         ("two",                     &|guest, engine| engine.register_kprobe(guest, &other),   false, [1, 1, 0, 0, 0]),
         ("one disabled",            &|guest, engine| engine.disable_kprobe(guest, &one),      false, [0, 1, 0, 0, 0]),

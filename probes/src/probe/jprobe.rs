@@ -55,7 +55,8 @@ impl Jprobe {
         self.change(|object| object.handler = Some(MirrorHandler::Address(address)))
     }
 
-    /// Where the breakpoint lies that ends a handler in the guest, if not between `jprobe_return` and `jprobe_return_end`.
+    /// Where the breakpoint lies that ends a handler in the guest, if not between `jprobe_return` and
+    /// `jprobe_return_end`.
     pub fn returns_in(self, range: Range<u64>) -> Jprobe {
         self.change(|object| object.returns_in = Some(range))
     }

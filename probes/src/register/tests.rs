@@ -19,7 +19,8 @@ fn registration_refuses_what_linux_refuses_and_says_why() {
     let at = Kprobe::at;
     #[rustfmt::skip]
     let cases = [
-        // what is asked                      where                                     answer, and words of its sentence
+        // what is asked                      where                                     answer, and words of its
+        // sentence
         ("a function's entry",                at("vfs_read"),                           Ok(())),
         ("an instruction inside it",          at("vfs_read").offset(3),                 Ok(())),
         ("by address",                        Kprobe::at_address(TEXT),                 Ok(())),

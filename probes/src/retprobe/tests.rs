@@ -250,13 +250,14 @@ fn calls_of_several_tasks_match_up() {
     assert_eq!(engine.counts().mismatched_returns, 0);
 }
 
-/// RP-7: nested functions, a tail call that shares its caller's return address, several probes on one function, and a callee that
-/// takes its arguments off the stack.
+/// RP-7: nested functions, a tail call that shares its caller's return address, several probes on one function, and a
+/// callee that takes its arguments off the stack.
 #[test]
 fn nested_shared_and_popping_returns_match_up() {
     #[rustfmt::skip]
     let cases = [
-        // what           called      arguments on the stack, probes                                       what their handlers note
+        // what           called      arguments on the stack, probes                                       what their
+        // handlers note
         ("nested",        "outer",    0, &[("o", "outer"), ("v", "vfs_read"), ("h", "helper")][..], "o(5) v(5) h(8) h = 8 v = 12 o = 12"),
         ("a tail call",   "tail",     0, &[("t", "tail"), ("h", "helper")],                        "t(5) h(6) h = 6 t = 6"),
         ("two on one",    "vfs_read", 0, &[("old", "vfs_read"), ("new", "vfs_read")],              "new(5) old(5) old = 12 new = 12"),
@@ -300,7 +301,8 @@ fn a_task_that_exits_gives_its_instances_back() {
     assert_eq!((notes.take().join(" "), probe.nmissed()), ("v(5) v(5) v(5)".into(), 0), "each found the one instance free");
 }
 
-/// RP-8: what a task calls when it has begun to end, and never returns from, is given back when its CPU runs another task.
+/// RP-8: what a task calls when it has begun to end, and never returns from, is given back when its CPU runs another
+/// task.
 #[test]
 fn what_a_dying_task_still_calls_is_given_back_too() {
     let (mut guest, mut engine) = new(1);
@@ -538,7 +540,8 @@ fn all_kinds_of_probes_share_a_function() {
     assert_eq!(guest.cpus[0].registers[0], RESULT);
 }
 
-/// RP-2: what compilers split off a function is jumped to: the word at its stack pointer is no return address. Linux takes it for one.
+/// RP-2: what compilers split off a function is jumped to: the word at its stack pointer is no return address. Linux
+/// takes it for one.
 #[test]
 fn a_part_split_off_a_function_cannot_be_followed() {
     let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f.cold", &[Op::Nop, Op::Ret])];

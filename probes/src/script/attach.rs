@@ -1,6 +1,7 @@
 //! Where scripts meet the engine: attach points become probes whose handlers run a block of the script.
 //!
-//! A running script belongs to the engine, as its ring of records does: a hit reaches it through what it reaches anyway, with no lock.
+//! A running script belongs to the engine, as its ring of records does: a hit reaches it through what it reaches
+//! anyway, with no lock.
 
 pub use super::moments::Outside;
 use super::moments::{Entry, Recorded, Return};
@@ -129,7 +130,8 @@ impl Engine {
         }
     }
 
-    /// Whether a script has ended tracing at a hit since this was asked last: whoever runs the machine then has it stand still.
+    /// Whether a script has ended tracing at a hit since this was asked last: whoever runs the machine then has it
+    /// stand still.
     pub fn take_script_end(&mut self) -> bool {
         core::mem::take(&mut self.scene.scripts.has_ended)
     }

@@ -70,7 +70,8 @@ impl Compiler<'_> {
         let of_cpu = |cpu: u64| {
             let area = || load(Num::Const(offsets + cpu * u64::from(word)), word);
             let count = load(add(fold(Op::Add, area(), Num::Const(queues)), running), 4);
-            // The area of a CPU that is not there begins where that of the first one was laid out: what is read there is not a queue.
+            // The area of a CPU that is not there begins where that of the first one was laid out: what is read there
+            // is not a queue.
             let is_there = Num::Binary(Op::Less, Box::new([Num::Const(cpu), Num::Cpus]));
             Num::Choice(Box::new([is_there, count, Num::Const(0)]))
         };

@@ -1,7 +1,8 @@
-//! A script to a program: names are resolved, types found, attach points expanded. Expressions are compiled in `values`,
-//! calls in `calls`.
+//! A script to a program: names are resolved, types found, attach points expanded. Expressions are compiled in
+//! `values`, calls in `calls`.
 //!
-//! What a map holds may be said behind the place where it is read, so the script is gone over until nothing new is learnt of its maps.
+//! What a map holds may be said behind the place where it is read, so the script is gone over until nothing new is
+//! learnt of its maps.
 
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
@@ -261,7 +262,8 @@ impl<'a> Compiler<'a> {
         ])
     }
 
-    /// The blocks of a probe: one for all its functions, and one for each of its tracepoints, whose fields lie in different places.
+    /// The blocks of a probe: one for all its functions, and one for each of its tracepoints, whose fields lie in
+    /// different places.
     fn probe(&mut self, probe: &ast::Probe) -> Vec<Block> {
         let mut points = Vec::new();
         for point in &probe.points {
@@ -294,7 +296,8 @@ impl<'a> Compiler<'a> {
         };
         let no = point.at.error(no);
         match self.missing {
-            // A pattern that matches nothing, or a call that another architecture has, is no error beside one that does.
+            // A pattern that matches nothing, or a call that another architecture has, is no error beside one that
+            // does.
             Missing::Error if is_alone || !name.contains('*') && !is_event && !self.options.old => self.errors.push(no),
             Missing::Ignore => {}
             _ => self.warnings.push(no),

@@ -95,7 +95,8 @@ impl Parser<'_> {
         Ok(Expr { at: start.to(operand.at), kind: Kind::Unary(unary, Box::new(operand)) })
     }
 
-    /// Whether the bracket that comes next holds a type: `(struct ...`, or a name that is no builtin in front of a value.
+    /// Whether the bracket that comes next holds a type: `(struct ...`, or a name that is no builtin in front of a
+    /// value.
     fn is_cast(&mut self) -> Result<bool, ScriptError> {
         let Word::Name(name) = self.peek_at(1)?.clone() else { return Ok(false) };
         if matches!(name.as_str(), "struct" | "union" | "enum" | "unsigned" | "signed" | "const") {

@@ -1,7 +1,8 @@
 //! A script's bytes as words, numbers and signs; what stands in `#` lines is dealt with on the way.
 //!
-//! Words are read when the parser asks for them, because an attach point is not made of the language's words: `kprobe:vfs_*` is read
-//! as it stands ([`Lexer::attach_part`]). A `#define`d name gives the words of its definition in its place.
+//! Words are read when the parser asks for them, because an attach point is not made of the language's words:
+//! `kprobe:vfs_*` is read as it stands ([`Lexer::attach_part`]). A `#define`d name gives the words of its definition in
+//! its place.
 
 use super::error::{ScriptError, Span};
 use alloc::borrow::ToOwned;
@@ -348,8 +349,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A part of an attach point as it stands: to the next `:`, `,`, `{` or white space; to a `/` too unless it stands first (a path).
-    /// In quotes anything may stand.
+    /// A part of an attach point as it stands: to the next `:`, `,`, `{` or white space; to a `/` too unless it stands
+    /// first (a path). In quotes anything may stand.
     pub fn attach_part(&mut self) -> Result<(String, Span), ScriptError> {
         let start = self.at;
         if self.peek_byte() == b'"' {

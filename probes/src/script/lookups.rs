@@ -1,4 +1,5 @@
-//! Calls that look something up: the name of a user, a signal, a system call; the path of a file; an address of the network; a key of a map.
+//! Calls that look something up: the name of a user, a signal, a system call; the path of a file; an address of the
+//! network; a key of a map.
 
 use super::ast::{Expr, Kind, Tag};
 use super::compile::{Compiler, no_types};

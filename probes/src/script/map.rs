@@ -1,6 +1,7 @@
 //! Maps: what a script keeps from hit to hit, by key.
 //!
-//! A table of places by the hash of the key leads to the entries, which stand one behind the other; nothing is allocated but for new keys.
+//! A table of places by the hash of the key leads to the entries, which stand one behind the other; nothing is
+//! allocated but for new keys.
 
 use super::stored::Stored;
 use alloc::boxed::Box;
@@ -19,7 +20,8 @@ const ENTRY_BYTES: u64 = 96;
 pub struct Map {
     only: Option<Stored>,
     entries: Vec<Entry>,
-    /// Numbers of entries, from 1 on, by hash and then in the next free place; as many as a power of two, at most half of them taken.
+    /// Numbers of entries, from 1 on, by hash and then in the next free place; as many as a power of two, at most half
+    /// of them taken.
     places: Vec<u32>,
     /// As many keys as it may have.
     limit: u64,
@@ -289,7 +291,8 @@ mod tests {
         }
     }
 
-    /// BY-1: what finds no room is counted: more keys than asked for, and more bytes than there may be, whatever was asked for.
+    /// BY-1: what finds no room is counted: more keys than asked for, and more bytes than there may be, whatever was
+    /// asked for.
     #[test]
     fn maps_are_bounded() {
         let mut few = Map::new(2, false);

@@ -1,10 +1,10 @@
-//! bpftrace's language over probes, with no BPF in it (BY-1): a script is compiled once, and runs at hits on the guest's own registers
-//! and memory.
+//! bpftrace's language over probes, with no BPF in it (BY-1): a script is compiled once, and runs at hits on the
+//! guest's own registers and memory.
 //!
-//! `lex`, the rooms that begin with `parse`, and `expression` read it into an `ast`. [`compile()`] makes a [`Program`] of that, by what
-//! [`compile::Knowledge`] knows of the guest: attach points in `points`, statements in `statements`, values in `values` and what it calls.
-//! [`run::State`] runs it at one of the `moments` and keeps its maps: `acts`, `numbers` and `strings` do what a program says. [`show`] and
-//! `show_maps` write what comes of it.
+//! `lex`, the rooms that begin with `parse`, and `expression` read it into an `ast`. [`compile()`] makes a [`Program`]
+//! of that, by what [`compile::Knowledge`] knows of the guest: attach points in `points`, statements in `statements`,
+//! values in `values` and what it calls. [`run::State`] runs it at one of the `moments` and keeps its maps: `acts`,
+//! `numbers` and `strings` do what a program says. [`show`] and `show_maps` write what comes of it.
 
 mod actions;
 mod acts;

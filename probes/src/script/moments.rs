@@ -1,4 +1,5 @@
-//! The moments at which scripts run: hits of probes, returns, records of tracepoints, ticks of clocks; and the stacks that they find.
+//! The moments at which scripts run: hits of probes, returns, records of tracepoints, ticks of clocks; and the stacks
+//! that they find.
 
 use super::attach::{KEPT, Stacks};
 use super::run::Moment;
@@ -26,8 +27,8 @@ pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> us
     count
 }
 
-/// The calls of a program, innermost first: of one that runs, or of that for which its kernel works here. Callers are found by frame
-/// pointers, as bpftrace finds them, so a program that has none shows its first.
+/// The calls of a program, innermost first: of one that runs, or of that for which its kernel works here. Callers are
+/// found by frame pointers, as bpftrace finds them, so a program that has none shows its first.
 pub(super) fn user_frames(cpu: &mut dyn Cpu, isa: &Isa, runs: bool, into: &mut [u64]) -> usize {
     let Some(program) = isa.linux.program else { return 0 };
     let saved = (cpu.get(isa.abi.sp) | (isa.abi.stack_size.max(1) - 1)).wrapping_add(1).wrapping_sub(program.below_top.into());
@@ -74,7 +75,8 @@ pub(super) struct Return<'a, 'b> {
     pub kept: [u64; KEPT],
 }
 
-/// A hit of a tracepoint: its one argument is where its record was, or the arguments are those that its functions are given.
+/// A hit of a tracepoint: its one argument is where its record was, or the arguments are those that its functions are
+/// given.
 pub(super) struct Recorded<'a, 'b> {
     pub hit: &'a mut Hit<'b>,
     pub stacks: &'a Stacks,

@@ -83,7 +83,8 @@ impl Compiler<'_> {
         self.field_at(address, &structure, name, at)
     }
 
-    /// A field of the record that a tracepoint has made; a string in it is a distance and a length, where the string stands.
+    /// A field of the record that a tracepoint has made; a string in it is a distance and a length, where the string
+    /// stands.
     pub(super) fn record_field(&mut self, record: &CType, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let start = || Num::Argument(0);
         let CType::Struct(number, _) = record else { return Err(at.error("this tracepoint has no fields")) };

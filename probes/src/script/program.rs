@@ -53,8 +53,8 @@ pub struct Block {
     pub overrides: bool,
 }
 
-/// What a block does that only collects a number in a map without keys, as `@ = hist(arg2)`: it needs nothing of what others do, so a hit of
-/// it costs a third.
+/// What a block does that only collects a number in a map without keys, as `@ = hist(arg2)`: it needs nothing of what
+/// others do, so a hit of it costs a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collects {
     /// The map.

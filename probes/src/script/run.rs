@@ -1,7 +1,8 @@
 //! Runs a compiled script at a moment: a hit, the beginning, the end, a tick of a clock.
 //!
-//! Numbers are worked out in 64 bits. Bytes are put together in one scratch area: each expression appends its result there and nothing
-//! else, so that no hit allocates once the area is as large as the largest hit needs, but for new keys of maps.
+//! Numbers are worked out in 64 bits. Bytes are put together in one scratch area: each expression appends its result
+//! there and nothing else, so that no hit allocates once the area is as large as the largest hit needs, but for new
+//! keys of maps.
 
 use super::acts::show;
 use super::error::Span;

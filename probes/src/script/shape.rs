@@ -1,5 +1,5 @@
-//! What a structure or an array of the guest's is made of: so a copy of its bytes can be written down, and taken apart, when it is no longer
-//! in the guest.
+//! What a structure or an array of the guest's is made of: so a copy of its bytes can be written down, and taken apart,
+//! when it is no longer in the guest.
 
 use super::show::{json_text, put};
 use alloc::boxed::Box;

@@ -6,7 +6,8 @@ use super::program::{Point, PointKind};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What `handle_mm_fault` returns beside what it has done: the page had to be read, and bits that mean that it has not been done.
+/// What `handle_mm_fault` returns beside what it has done: the page had to be read, and bits that mean that it has not
+/// been done.
 const FAULT_MAJOR: u64 = 4;
 const FAULT_FAILED: u64 = 0x873;
 /// The shortest time between two looks at the clock.

@@ -136,7 +136,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the root on.
+    /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the
+    /// root on.
     pub(super) fn path(&mut self, start: u64, places: &PathPlaces, limit: usize) {
         let (mark, word) = (self.state.scratch.len(), self.program.word);
         let (mut mount, mut entry) =

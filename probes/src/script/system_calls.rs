@@ -1,5 +1,5 @@
-//! The tracepoints of system calls, by probes on the functions that carry the calls out: the same moments, and the same fields under the
-//! same names.
+//! The tracepoints of system calls, by probes on the functions that carry the calls out: the same moments, and the same
+//! fields under the same names.
 
 use super::ast::{Tag, TypeName};
 use super::compile::{Compiler, Knowledge};

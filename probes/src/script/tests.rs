@@ -1,4 +1,5 @@
-//! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is said about bad ones.
+//! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is
+//! said about bad ones.
 
 use super::compile::{Knowledge, Options, compile};
 use super::program::PointKind;

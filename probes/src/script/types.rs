@@ -374,7 +374,8 @@ impl Known<'_> {
                 Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
                 None => u64::from(self.word),
             },
-            // i386 aligns 64 bits to 32, as no other ISA does; its words are the only 32-bit ones of such guests with BTF or without.
+            // i386 aligns 64 bits to 32, as no other ISA does; its words are the only 32-bit ones of such guests with
+            // BTF or without.
             _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
         }
     }

@@ -1,8 +1,8 @@
 //! The toy kernel in memory, and CPUs that run it: the machine's side of the seam in `guest.rs`, as short as it can be.
 //!
-//! Time is the number of bytes of the guest's own code that were executed. Interrupts are taken in front of any instruction of
-//! the guest's text, in the window only between the turns of a repeated instruction: so a probed run and an unprobed one take
-//! them at the same places and times, if the engine does its part.
+//! Time is the number of bytes of the guest's own code that were executed. Interrupts are taken in front of any
+//! instruction of the guest's text, in the window only between the turns of a repeated instruction: so a probed run and
+//! an unprobed one take them at the same places and times, if the engine does its part.
 
 mod view;
 
@@ -186,7 +186,8 @@ impl ToyGuest {
         }
     }
 
-    /// Where an ISA has descriptors, each function gets one, in [`DESCRIPTORS`], with its number in front of the data that it finds.
+    /// Where an ISA has descriptors, each function gets one, in [`DESCRIPTORS`], with its number in front of the data
+    /// that it finds.
     fn make_descriptors(&mut self) {
         if !matches!(self.isa.abi.pointers, Pointers::Descriptor(_)) {
             return;

@@ -89,7 +89,8 @@ pub enum Effect {
     Trap(u32),
 }
 
-/// Executes the instruction at `at`, and the one in its delay slot if that belongs to it. On a fault nothing has changed.
+/// Executes the instruction at `at`, and the one in its delay slot if that belongs to it. On a fault nothing has
+/// changed.
 pub fn execute(
     bytes: &[u8],
     at: u64,
@@ -432,7 +433,8 @@ pub static TOY_BIG: Isa = Isa {
     detour: Some(&DETOUR_BIG),
     ..BASE
 };
-/// The instruction behind one that leads elsewhere is executed before execution goes there. Calls leave their return address in a register.
+/// The instruction behind one that leads elsewhere is executed before execution goes there. Calls leave their return
+/// address in a register.
 pub static TOY_DELAYS: Isa = Isa {
     abi: &ABI_LINK,
     longest: 12,
@@ -442,5 +444,6 @@ pub static TOY_DELAYS: Isa = Isa {
     detour: Some(&DETOUR_DELAYED),
     ..BASE
 };
-/// A function's name is that of its descriptor: the address of its code, and what it finds in [`DATA`]. The code's has a dot in front.
+/// A function's name is that of its descriptor: the address of its code, and what it finds in [`DATA`]. The code's has
+/// a dot in front.
 pub static TOY_DESCRIPTORS: Isa = Isa { abi: &ABI_DESCRIPTORS, linux: Linux { code_prefix: ".", ..LINUX }, ..BASE };

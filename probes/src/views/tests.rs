@@ -171,7 +171,8 @@ fn newer_points_of_one_bucket_come_first() {
     assert_eq!(names, ["new", "old", "old"], "a point keeps its place when another probe joins it");
 }
 
-/// DV-3: lines as a stock Debian amd64 kernel shows them; ranges that are only tested for are not shown; the user's come last.
+/// DV-3: lines as a stock Debian amd64 kernel shows them; ranges that are only tested for are not shown; the user's
+/// come last.
 #[test]
 fn the_blacklist_is_shown_in_linuxs_format() {
     let mut guest = stock(Arch::X86_64, 0, &[]);

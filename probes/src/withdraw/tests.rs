@@ -25,7 +25,8 @@ fn run(guest: &mut ToyGuest, engine: &mut Engine) -> u64 {
     guest.cpus[0].registers[0]
 }
 
-/// The guest's own text patching: while it goes on the text is the guest's, byte for byte, also for probes that come meanwhile.
+/// The guest's own text patching: while it goes on the text is the guest's, byte for byte, also for probes that come
+/// meanwhile.
 #[test]
 fn withdrawn_probes_leave_no_byte_behind_and_come_back() {
     let (mut guest, mut engine) = new();
@@ -86,7 +87,8 @@ fn a_probe_that_has_lost_its_instruction_waits_for_it() {
     assert_eq!((run(&mut guest, &mut engine), probe.hits(), engine.summary(&guest)[0].waits.clone()), (12, 1, None));
 }
 
-/// The guest's own breakpoint at a probed address: our handlers run, then the guest gets its trap; whoever goes leaves it there.
+/// The guest's own breakpoint at a probed address: our handlers run, then the guest gets its trap; whoever goes leaves
+/// it there.
 #[test]
 fn a_breakpoint_of_the_guests_own_is_shared() {
     let (mut guest, mut engine) = new();

@@ -1,5 +1,5 @@
-//! The bench of 32-bit ARM: small pages where kernels have theirs, vectors that note what they were entered with, and what is known to
-//! be hard.
+//! The bench of 32-bit ARM: small pages where kernels have theirs, vectors that note what they were entered with, and
+//! what is known to be hard.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, EXCEPTION_STACK, HANDLERS, Outcome, PAGE_TABLES, PLACE, Reason,
@@ -295,7 +295,8 @@ fn set_up() -> Vec<u8> {
     code.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Every vector goes to the same code: it leaves link register and saved status on the noting stack, and sleeps in supervisor mode.
+/// Every vector goes to the same code: it leaves link register and saved status on the noting stack, and sleeps in
+/// supervisor mode.
 pub(super) fn vectors() -> Vec<u8> {
     const COMMON: u32 = 8;
     let branch = |vector: u32| 0xea00_0000 | COMMON.wrapping_sub(vector + 2) & 0xff_ffff;
@@ -321,7 +322,8 @@ fn registers() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(register, 15)
 }
 
-/// Half of the words are of a row of the tables, most of these of one that is not refused; half of all have no condition to fail.
+/// Half of the words are of a row of the tables, most of these of one that is not refused; half of all have no
+/// condition to fail.
 fn case(arch: Arch) -> impl Strategy<Value = Before> {
     let rows: Vec<(u32, u32)> = rules::rows(Set::A32, 4).collect();
     let of_row = (prop::sample::select(rows), any::<u32>()).prop_map(|((mask, value), word)| value | word & !mask);

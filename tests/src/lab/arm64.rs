@@ -121,8 +121,8 @@ const TABLE: u64 = 3;
 /// Accessed, shareable, for the kernel to write and execute.
 const LEAF: u64 = 1 << 10 | 3 << 8;
 
-/// The lower half: a first table and a directory with the set-up code where it is loaded. The upper half: three levels down to a
-/// directory in which the window appears, with tables of pages behind it.
+/// The lower half: a first table and a directory with the set-up code where it is loaded. The upper half: three levels
+/// down to a directory in which the window appears, with tables of pages behind it.
 fn pieces() -> Vec<Piece> {
     const PAGES: u64 = 8;
     let physical = |number: u64| BASE + PAGE_TABLES + number * PAGE;

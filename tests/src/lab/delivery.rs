@@ -1,6 +1,8 @@
-//! Cases for the delivery of exceptions: whatever tables, vectors and states a guest has made, and an instruction that raises something.
+//! Cases for the delivery of exceptions: whatever tables, vectors and states a guest has made, and an instruction that
+//! raises something.
 //!
-//! A case is read out of bytes, so that `tests/delivery.rs` can draw it at random and the fuzz target `delivery` takes its input for one.
+//! A case is read out of bytes, so that `tests/delivery.rs` can draw it at random and the fuzz target `delivery` takes
+//! its input for one.
 
 use super::{Before, DATA, HANDLERS, How, Lab, PLACE, STACK, bench};
 use trapline::machine::{Stop, What};
@@ -124,7 +126,8 @@ const DESCRIPTORS: u64 = DATA + 0x100;
 const TASK: u64 = DATA + 0x400;
 const GATES: u64 = DATA + 0x800;
 
-/// Selectors in the table of descriptors that a case has: code, data, both for user programs, a task, two that are anything.
+/// Selectors in the table of descriptors that a case has: code, data, both for user programs, a task, two that are
+/// anything.
 const CODE: u64 = 0x10;
 const SELECTORS: [u64; 9] = [CODE, 0x18, 0x23, 0x2b, 0x30, 0x40, 0x48, 0, 0xfff8];
 
@@ -213,7 +216,8 @@ fn x86_case(arch: Arch, numbers: &mut Numbers<'_>) -> Before {
     Before { bytes, front, registers, flags, seed: flags, memory, ..Before::default() }
 }
 
-/// Some words of code in front, in this order, and one that raises something; registers, stack and vectors are anything.
+/// Some words of code in front, in this order, and one that raises something; registers, stack and vectors are
+/// anything.
 fn words_case(arch: Arch, vectors: u32, sometimes: &[u32], raising: &[u32], numbers: &mut Numbers<'_>) -> Before {
     let seen_from = bench(arch).seen_from;
     let bytes_of = |word: u32| match arch {
@@ -239,7 +243,8 @@ fn words_case(arch: Arch, vectors: u32, sometimes: &[u32], raising: &[u32], numb
     Before { bytes, front, registers, flags: drawn, seed: drawn, ..Before::default() }
 }
 
-/// Vectors anywhere; the stack pointer of programs in use; a return to whatever state and place; tables that lead anywhere.
+/// Vectors anywhere; the stack pointer of programs in use; a return to whatever state and place; tables that lead
+/// anywhere.
 fn arm64_case(numbers: &mut Numbers<'_>) -> Before {
     const VECTORS: u32 = 0xd518_c000; // msr vbar_el1, x0
     #[rustfmt::skip]
@@ -273,7 +278,8 @@ fn arm_case(numbers: &mut Numbers<'_>) -> Before {
     ];
     #[rustfmt::skip]
     const RAISING: &[u32] = &[
-        // svc, bkpt, udf, ldr, str, bx, pop {pc}, movs pc lr, rfe, srs, hvc, mcr of the tables, of the vectors and of the control register
+        // svc, bkpt, udf, ldr, str, bx, pop {pc}, movs pc lr, rfe, srs, hvc, mcr of the tables, of the vectors and of
+        // the control register
         0xef00_0000, 0xe120_0070, 0xe7f0_00f0, 0xe592_2000, 0xe582_2000, 0xe12f_ff12, 0xe8bd_8000, 0xe1b0_f00e, 0xf8b2_0a00, 0xf96d_0513,
         0xe140_0070, 0xee02_2f10, 0xee0c_2f10, 0xee01_2f10,
         // ldm {..pc}^, smc, blx, mcr of domains, ldrex, mrc of what no CPU knows, wfi
@@ -292,7 +298,8 @@ fn thumb_case(numbers: &mut Numbers<'_>) -> Before {
     ];
     #[rustfmt::skip]
     const RAISING: &[u32] = &[
-        // svc, bkpt, udf, ldr, str, bx, pop {pc}, subs pc lr, rfe, srs, mcr of tables, vectors and control, blx, tbb, udf.w, wfi
+        // svc, bkpt, udf, ldr, str, bx, pop {pc}, subs pc lr, rfe, srs, mcr of tables, vectors and control, blx, tbb,
+        // udf.w, wfi
         0xdf00, 0xbe00, 0xde00, 0x6812, 0x6012, 0x4710, 0xbd00, 0xf3de_8f00, 0xe992_c000, 0xe9ad_c013, 0xee02_2f10, 0xee0c_2f10, 0xee01_2f10,
         0x4790, 0xe8d2_f001, 0xf7f0_a000, 0xbf30,
     ];

@@ -1,5 +1,5 @@
-//! A bench for single instructions: a machine with page tables and exception handlers of its own, in which one instruction can be
-//! run from a known state, in place or under a probe, and everything that it did be compared.
+//! A bench for single instructions: a machine with page tables and exception handlers of its own, in which one
+//! instruction can be run from a known state, in place or under a probe, and everything that it did be compared.
 //!
 //! What differs between ISAs is a table, [`Bench`]; a new ISA brings one.
 
@@ -51,7 +51,8 @@ const ENTRY: u64 = 0x60_0000;
 const ENTRY_BYTES: u64 = 0x100;
 /// The last page of 32-bit and 64-bit x86's address space is here.
 pub const LAST_PAGE: u64 = FREE + 0x4000;
-/// Code that registers may point into, far from the instruction itself: a guest that reads or writes its own probed bytes sees the breakpoint.
+/// Code that registers may point into, far from the instruction itself: a guest that reads or writes its own probed
+/// bytes sees the breakpoint.
 pub const ELSEWHERE: u64 = 0x70_2000;
 const ELSEWHERE_BYTES: u64 = 0x4000;
 
@@ -268,7 +269,8 @@ impl Lab {
         // The optimiser may want a turn: a jump gives way to a fault behind its first instruction.
         let stop = self.session.run_until(until);
         let stop = match stop {
-            // The end of a double fault is told with addresses of the window's side of things; that it ended is what counts.
+            // The end of a double fault is told with addresses of the window's side of things; that it ended is what
+            // counts.
             Stop::Dead(_) => Stop::Dead(String::new()),
             other => other,
         };
@@ -315,8 +317,8 @@ impl Lab {
         !matches!(after.stop, Stop::Dead(_)) || (self.bench.ruined)(after)
     }
 
-    /// What a faithful detour leaves below the stack pointer, on hardware too, is no difference: there the outcome gets what is expected,
-    /// unless the case itself writes there.
+    /// What a faithful detour leaves below the stack pointer, on hardware too, is no difference: there the outcome gets
+    /// what is expected, unless the case itself writes there.
     pub fn forgive_dead_stack(&self, case: &Before, expected: &After, seen: &mut After) {
         let before = self.stack_before(case);
         let dead = self.dead_stack();

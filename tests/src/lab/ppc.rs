@@ -187,8 +187,8 @@ const TABLE: u64 = 1 << 63 | 9;
 /// There, accessed and changed, the kernel's, to read, write and run.
 const LEAF: u64 = 3 << 62 | 0x18f;
 
-/// The table of partitions, that of processes (the kernel's, and a program's in which nothing is), and three levels of the kernel's tree
-/// down to pages. The vectors are where the handlers lie.
+/// The table of partitions, that of processes (the kernel's, and a program's in which nothing is), and three levels of
+/// the kernel's tree down to pages. The vectors are where the handlers lie.
 fn pieces() -> Vec<Piece> {
     const DIRECTORIES: u64 = 4;
     let physical = |number: u64| PAGE_TABLES + number * PAGE;

@@ -173,8 +173,8 @@ fn task_state() -> Vec<u8> {
     bytes
 }
 
-/// The places above at their own addresses and nothing else, so that a stray jump ends soon; on x86_64 a directory for the kernel's
-/// end of the address space too, where the window appears. The last page of all is there as well.
+/// The places above at their own addresses and nothing else, so that a stray jump ends soon; on x86_64 a directory for
+/// the kernel's end of the address space too, where the window appears. The last page of all is there as well.
 fn page_tables(arch: Arch) -> Vec<u8> {
     const TABLE: u64 = 0x1000;
     const PRESENT_WRITABLE: u64 = 3;

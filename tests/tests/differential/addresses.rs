@@ -1,11 +1,13 @@
-//! Addresses that no CPU reaches by cutting bits off: those between the halves of a 64-bit address space, and tagged ones.
+//! Addresses that no CPU reaches by cutting bits off: those between the halves of a 64-bit address space, and tagged
+//! ones.
 
 use super::{Labs, difference};
 use std::sync::atomic::{AtomicU64, Ordering};
 use trapline_isa::arch::Arch;
 use trapline_tests::lab::{Before, DATA, How, STACK, bench, place};
 
-/// Bits that make an address of the bench one that is not there, though all bits that tables are looked up by are the same.
+/// Bits that make an address of the bench one that is not there, though all bits that tables are looked up by are the
+/// same.
 const ALIASES: &[(Arch, u64)] =
     &[(Arch::X86_64, 1 << 48), (Arch::X86_64, 1 << 63), (Arch::Arm64, 1 << 57), (Arch::Arm64, 1 << 52)];
 

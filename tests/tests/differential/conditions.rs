@@ -1,5 +1,5 @@
-//! 32-bit ARM: every row of its tables, every condition with flags for which it holds and for which it fails, and every shape of IT
-//! block with a probe at each of its places.
+//! 32-bit ARM: every row of its tables, every condition with flags for which it holds and for which it fails, and every
+//! shape of IT block with a probe at each of its places.
 
 use super::{Labs, spread};
 use std::collections::BTreeMap;
@@ -99,8 +99,8 @@ const OF_EACH_PLAN: &[(&str, u32)] = &[
     ("mrs r3, cpsr",               0xe10f_3000),
 ];
 
-/// KP-2, OP-4: a probe on a conditional instruction is hit where that does something; what it leaves is the same on each condition with
-/// each outcome.
+/// KP-2, OP-4: a probe on a conditional instruction is hit where that does something; what it leaves is the same on
+/// each condition with each outcome.
 #[test]
 fn every_condition_does_the_same_out_of_line_as_in_place() {
     let mut tally = Tally::new(Arch::Arm);
@@ -148,8 +148,8 @@ fn every_row_of_the_thumb_tables_does_the_same_out_of_line_as_in_place() {
     tally.end();
 }
 
-/// Thumb instructions that may stand anywhere in an IT block: narrow ones, which set no flags there, wide ones that do, ones that may
-/// fault, ones that are computed, and one that reads the flags.
+/// Thumb instructions that may stand anywhere in an IT block: narrow ones, which set no flags there, wide ones that do,
+/// ones that may fault, ones that are computed, and one that reads the flags.
 #[rustfmt::skip]
 const INSIDE: &[u32] = &[
     0x3001,      // add r0, #1
@@ -177,8 +177,9 @@ const LAST: &[u32] = &[
     0xf000_f80c, // bl
 ];
 
-/// KP-2, KP-6: every shape of IT block, a probe at each place in it and on the IT instruction, conditions that hold and ones that fail: what
-/// the block leaves, what of it is skipped and how long it takes are the same; a probe is hit where its instruction runs.
+/// KP-2, KP-6: every shape of IT block, a probe at each place in it and on the IT instruction, conditions that hold and
+/// ones that fail: what the block leaves, what of it is skipped and how long it takes are the same; a probe is hit
+/// where its instruction runs.
 #[test]
 fn every_shape_of_it_block_does_the_same_with_a_probe_at_each_place() {
     let mut tally = Tally::new(Arch::Thumb2);

@@ -15,8 +15,8 @@ use trapline_isa::function;
 use trapline_tests::lab::{After, BENCHES, Before, DATA, DATA_BYTES, ELSEWHERE, How, Lab, bench, place};
 use trapline_tests::{GUESTS, functions, kernel};
 
-/// KP-2, KP-6, KP-9: random instructions in random states, shrunk when they differ. They are the same ones each time, so that a tree passes or
-/// does not; with `PROPTEST_CASES` it is so many, and others each time.
+/// KP-2, KP-6, KP-9: random instructions in random states, shrunk when they differ. They are the same ones each time,
+/// so that a tree passes or does not; with `PROPTEST_CASES` it is so many, and others each time.
 #[test]
 fn random_instructions_do_the_same_out_of_line_as_in_place() {
     let asked: Option<u32> = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
@@ -95,8 +95,9 @@ fn hard_instructions_do_the_same_out_of_line_as_in_place() {
     }
 }
 
-/// BY-4, KP-9: the guest has no memory where the probe window lies; an instruction that reads it faults, in its place and when it runs in the
-/// window itself. (Only that of the page from which it has just been fetched can be read there.)
+/// BY-4, KP-9: the guest has no memory where the probe window lies; an instruction that reads it faults, in its place
+/// and when it runs in the window itself. (Only that of the page from which it has just been fetched can be read
+/// there.)
 #[test]
 fn a_read_of_the_window_faults_out_of_line_as_in_place() {
     const LOADS: &[(Arch, &[u8])] = &[
@@ -128,7 +129,8 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place() {
 /// So many cases are compared for each that runs behind a jump.
 const ONE_IN: u64 = 4;
 
-/// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump to a detour of one form or the other.
+/// Benches in step: in place, under a probe, under a probe with a post-handler, under a jump to a detour of one form or
+/// the other.
 struct Labs {
     labs: [Lab; 4],
     capstone: Capstone,
@@ -169,7 +171,8 @@ impl Labs {
         self.hits = probed.hits;
         let expected = in_place.run(case, How::InPlace)?;
         let with_post = stepped.run(case, How::Stepped)?;
-        // Each jump costs a look through all memory. In between the bench keeps step, for a case leaves something to the next.
+        // Each jump costs a look through all memory. In between the bench keeps step, for a case leaves something to
+        // the next.
         let how = match self.compared % ONE_IN {
             0 => How::Jumped,
             1 if has_faithful(jumped.arch()) => How::Saved,
@@ -222,7 +225,8 @@ fn has_faithful(arch: Arch) -> bool {
     arch.isa().detour.is_some_and(|detour| detour.faithful.is_some())
 }
 
-/// Whether the case in place does something else if something else stands below the stack pointer: what stands there is no promise.
+/// Whether the case in place does something else if something else stands below the stack pointer: what stands there is
+/// no promise.
 fn reads_dead_stack(in_place: &mut Lab, case: &Before, expected: &After) -> Result<bool, String> {
     in_place.dead = Some(0x5a);
     let mut other = in_place.run(case, How::InPlace)?;

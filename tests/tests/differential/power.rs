@@ -1,5 +1,5 @@
-//! 64-bit PowerPC: every row of its tables, every branch with each outcome, accesses that end behind a page, and what the kernel's own tests
-//! of its emulation ask for.
+//! 64-bit PowerPC: every row of its tables, every branch with each outcome, accesses that end behind a page, and what
+//! the kernel's own tests of its emulation ask for.
 
 use super::{Labs, spread};
 use trapline_isa::arch::Arch;
@@ -77,8 +77,8 @@ fn every_row_of_the_power_tables_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-2: each condition of each branch, for counts that end and that do not, with the bit set and clear: where it leads, what it counts and
-/// what it leaves in the link register.
+/// KP-2: each condition of each branch, for counts that end and that do not, with the bit set and clear: where it
+/// leads, what it counts and what it leaves in the link register.
 #[test]
 fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     const BIT: u32 = 9;
@@ -103,7 +103,8 @@ fn every_branch_with_each_outcome_does_the_same_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// KP-9: loads and stores of which a part lies behind the end of what there is: each faults as in place, and its registers are as they were.
+/// KP-9: loads and stores of which a part lies behind the end of what there is: each faults as in place, and its
+/// registers are as they were.
 #[test]
 fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
     #[rustfmt::skip]
@@ -128,8 +129,8 @@ fn an_access_across_the_end_of_a_page_faults_out_of_line_as_in_place() {
     wrong.end();
 }
 
-/// The facts that the kernel's own tests of its emulation ask for (test_emulate_step), under a probe: sums at both ends of their range with
-/// carries and conditions, quotients of 128 bits, stores in either order of bytes.
+/// The facts that the kernel's own tests of its emulation ask for (test_emulate_step), under a probe: sums at both ends
+/// of their range with carries and conditions, quotients of 128 bits, stores in either order of bytes.
 #[test]
 fn what_the_kernel_asks_of_its_emulation_is_so_under_a_probe() {
     const ENDS: [u64; 7] = [1 << 63, !0 >> 1, !0, 1, 0xffff_ffff_8000_0000, 0x7fff_ffff, 0xffff_ffff];

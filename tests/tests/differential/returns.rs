@@ -58,9 +58,10 @@ fn a_followed_call_returns_as_one_that_is_not() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// RP-1: where calls leave their return address in a register, the function itself puts what it finds there on its stack. One that loads
-/// the pc from there and has used the register for something else leaves that, dead; under a return probe it leaves its true return
-/// address there, and the pad's in what was its frame. Nothing else differs (docs/architecture.md).
+/// RP-1: where calls leave their return address in a register, the function itself puts what it finds there on its
+/// stack. One that loads the pc from there and has used the register for something else leaves that, dead; under a
+/// return probe it leaves its true return address there, and the pad's in what was its frame. Nothing else differs
+/// (docs/architecture.md).
 #[test]
 fn a_dead_link_register_and_a_dead_frame_are_what_a_followed_call_leaves() {
     /// str lr, [sp, #-4]!; mov lr, #5; ldr pc, [sp], #4

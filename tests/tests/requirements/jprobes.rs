@@ -9,7 +9,8 @@ use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Jprobe, Kprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, run, session};
 
-/// JP-4: singly and in batches, enabled and disabled, while the guest runs; a batch with something wrong in it leaves nothing behind.
+/// JP-4: singly and in batches, enabled and disabled, while the guest runs; a batch with something wrong in it leaves
+/// nothing behind.
 #[test]
 fn jprobes_come_and_go_while_the_guest_runs() {
     for (_, name) in GUESTS {

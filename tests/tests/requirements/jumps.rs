@@ -41,8 +41,8 @@ fn place(name: &str, jump_length: u64) -> Option<(String, u64)> {
     None
 }
 
-/// OP-5, OP-8, KP-13: while something speaks against a jump there is a breakpoint, or nothing, and the rest of the text is the original;
-/// when it goes the jump comes back; the guest's run is the same throughout.
+/// OP-5, OP-8, KP-13: while something speaks against a jump there is a breakpoint, or nothing, and the rest of the text
+/// is the original; when it goes the jump comes back; the guest's run is the same throughout.
 #[test]
 fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
     for (arch, name) in jumping_guests() {

@@ -76,8 +76,8 @@ fn any_or_all_handlers_may_be_absent() {
     }
 }
 
-/// KP-8: several probes at one address: newest first, a jprobe last, post-handlers in the same order; whoever redirects ends the others'
-/// turn; a disabled one is passed over; the removal of one leaves the others.
+/// KP-8: several probes at one address: newest first, a jprobe last, post-handlers in the same order; whoever redirects
+/// ends the others' turn; a disabled one is passed over; the removal of one leaves the others.
 #[test]
 fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
     for (_, name) in GUESTS {
@@ -125,7 +125,8 @@ fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
     }
 }
 
-/// KP-10: a probe inside the code of a handler in the guest runs no handlers; each such hit is a miss, and the code runs all the same.
+/// KP-10: a probe inside the code of a handler in the guest runs no handlers; each such hit is a miss, and the code
+/// runs all the same.
 #[test]
 fn a_probe_hit_inside_a_handler_is_missed_and_its_instruction_runs() {
     for (_, name) in GUESTS {
@@ -162,8 +163,8 @@ fn a_probe_hit_inside_a_handler_is_missed_and_its_instruction_runs() {
     }
 }
 
-/// KP-11, KP-13: registered disabled, enabled, disabled: the text holds a breakpoint exactly when the probe is enabled; an unregistered
-/// probe can be neither.
+/// KP-11, KP-13: registered disabled, enabled, disabled: the text holds a breakpoint exactly when the probe is enabled;
+/// an unregistered probe can be neither.
 #[test]
 fn a_probe_is_disabled_at_registration_or_later_and_enabled_again() {
     for (arch, name) in GUESTS {
@@ -206,7 +207,8 @@ fn a_probe_is_disabled_at_registration_or_later_and_enabled_again() {
     }
 }
 
-/// KP-18: from a pre-handler to the end of its step no interrupt is taken, though interrupts fall due in code that is stepped so.
+/// KP-18: from a pre-handler to the end of its step no interrupt is taken, though interrupts fall due in code that is
+/// stepped so.
 #[test]
 fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
     for (_, name) in GUESTS {

@@ -1,4 +1,5 @@
-//! Requirements of the engine, each on the tiny kernels of all ISAs. (Its own tests show all of them on a guest in memory, in `probes/`.)
+//! Requirements of the engine, each on the tiny kernels of all ISAs. (Its own tests show all of them on a guest in
+//! memory, in `probes/`.)
 
 mod jprobes;
 mod jumps;
@@ -81,7 +82,8 @@ fn handlers_change_arguments_and_the_course_of_the_guest() {
     }
 }
 
-/// KP-9: the probed instruction faults; the fault handler is asked, and the guest repairs the fault at the original address.
+/// KP-9: the probed instruction faults; the fault handler is asked, and the guest repairs the fault at the original
+/// address.
 #[test]
 fn a_fault_of_the_probed_instruction_is_repaired_by_the_guest_as_if_it_were_in_place() {
     for (arch, name) in GUESTS {
@@ -127,8 +129,8 @@ fn interrupt_handlers_can_be_probed() {
     }
 }
 
-/// KP-17, KP-19: with every function probed on two CPUs both are seen by handlers, and no stop finds a CPU inside the window, so
-/// probes can be taken back at any stop and at once stay away.
+/// KP-17, KP-19: with every function probed on two CPUs both are seen by handlers, and no stop finds a CPU inside the
+/// window, so probes can be taken back at any stop and at once stay away.
 #[test]
 fn two_cpus_hit_probes_and_no_stop_finds_one_inside() {
     for (_, name) in GUESTS {
@@ -281,7 +283,8 @@ fn probes_in_init_text_are_gone_when_it_is_freed() {
     }
 }
 
-/// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as if nothing had happened.
+/// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as if nothing had
+/// happened.
 #[test]
 fn jprobes_run_in_guest_code_and_on_the_host() {
     for (arch, name) in GUESTS {
@@ -315,8 +318,8 @@ fn jprobes_run_in_guest_code_and_on_the_host() {
     }
 }
 
-/// KP-9, JP-3: a handler in guest code that copies from and to where nothing is: the fault handler is asked, ends it, and the function
-/// runs as if nothing had happened.
+/// KP-9, JP-3: a handler in guest code that copies from and to where nothing is: the fault handler is asked, ends it,
+/// and the function runs as if nothing had happened.
 #[test]
 fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
     for (arch, name) in GUESTS {
@@ -363,15 +366,16 @@ fn seen_by_guest(session: &Session, symbol: &str) -> u32 {
     session.machine().ram().word32(segment.physical + (at - segment.virtual_address))
 }
 
-/// RP-7, RP-8: recursion, sleep and tasks that exit inside probed functions: each return finds its call, and the instances of a task
-/// that has exited are free again.
+/// RP-7, RP-8: recursion, sleep and tasks that exit inside probed functions: each return finds its call, and the
+/// instances of a task that has exited are free again.
 #[test]
 fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
     for (arch, name) in GUESTS {
         let pops = u64::from(facts(*arch).return_pops);
         for cpus in [1, 2] {
             let mut session = session(name, cpus);
-            // Every task ends in do_exit, which never returns: as many calls as tasks, far more than instances at a time.
+            // Every task ends in do_exit, which never returns: as many calls as tasks, far more than instances at a
+            // time.
             let never = Kretprobe::at("do_exit").maxactive(3).handler(|_| panic!("do_exit returned"));
             let inside = Kretprobe::at("exit_inside").maxactive(4 * cpus as i32).handler(|_| {});
             let depth = Kretprobe::at("fibonacci")
@@ -415,14 +419,16 @@ fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
     }
 }
 
-/// RP-9: a backtrace through functions whose returns are hijacked shows where they really return to, and can show the pad.
+/// RP-9: a backtrace through functions whose returns are hijacked shows where they really return to, and can show the
+/// pad.
 #[test]
 fn backtraces_show_the_true_return_addresses() {
     for (_, name) in GUESTS {
         let trace = |hijacked: bool| {
             let mut session = session(name, 1);
             let text = session.kernel().tables.text.clone();
-            // Where there is no rule for callers, words of the stack may be left over from earlier calls; here none are.
+            // Where there is no rule for callers, words of the stack may be left over from earlier calls; here none
+            // are.
             let rule = unwind::of(session.kernel());
             let frames = Arc::new(Mutex::new(Vec::new()));
             let kept = Arc::clone(&frames);

@@ -13,8 +13,8 @@ fn register(name: &str, session: &mut Session, probe: &Kretprobe) {
     session.register_kretprobe(probe).unwrap_or_else(|why| panic!("{name}: {probe:?}: {why}"));
 }
 
-/// RP-2, RP-3: without a number there are as many instances as Linux makes; with one, as many; who finds none is missed and returns as
-/// if nobody had asked.
+/// RP-2, RP-3: without a number there are as many instances as Linux makes; with one, as many; who finds none is missed
+/// and returns as if nobody had asked.
 #[test]
 fn as_many_calls_are_followed_as_there_are_instances() {
     for (_, name) in GUESTS {
@@ -63,8 +63,8 @@ fn an_entry_handler_decides_for_each_call() {
     }
 }
 
-/// RP-5, RP-6: entry and return handler of one call share its bytes, through recursion and sleep; the return handler sees the call's own
-/// return address, task and result.
+/// RP-5, RP-6: entry and return handler of one call share its bytes, through recursion and sleep; the return handler
+/// sees the call's own return address, task and result.
 #[test]
 fn the_handlers_of_one_call_share_its_data() {
     for (_, name) in GUESTS {
@@ -102,7 +102,8 @@ fn the_handlers_of_one_call_share_its_data() {
     }
 }
 
-/// RP-8: what a task is in when it is switched away from for the last time is given back too: `__schedule` returns in no dead task.
+/// RP-8: what a task is in when it is switched away from for the last time is given back too: `__schedule` returns in
+/// no dead task.
 #[test]
 fn calls_that_a_dead_task_never_comes_back_from_are_given_back() {
     for (_, name) in GUESTS {

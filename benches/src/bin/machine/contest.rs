@@ -1,4 +1,5 @@
-//! Who is measured: a stock kernel in this build of trapline, in another build, and under its rival, all with the same files.
+//! Who is measured: a stock kernel in this build of trapline, in another build, and under its rival, all with the same
+//! files.
 
 use crate::guest;
 use std::path::{Path, PathBuf};

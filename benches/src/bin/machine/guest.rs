@@ -93,8 +93,9 @@ fn powers_off(stop: Stop) -> Result<(), String> {
 /// Guest time between two looks at what runs.
 const LOOK: u64 = 1_000_000;
 
-/// A boot that prints the guest's seconds and how many instructions it ran. Time counts bytes of code, less what the CPU slept; how long
-/// an instruction is on average is seen at a thousand places or so, the functions that run as time goes by.
+/// A boot that prints the guest's seconds and how many instructions it ran. Time counts bytes of code, less what the
+/// CPU slept; how long an instruction is on average is seen at a thousand places or so, the functions that run as time
+/// goes by.
 pub fn count(folder: &Path) -> Result<(), String> {
     let mut session = session(folder, true)?;
     let isa = session.kernel().arch.isa();

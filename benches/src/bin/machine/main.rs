@@ -1,7 +1,8 @@
-//! Whole machines: what a boot of each stock kernel and users' work in it take, beside QEMU; `machine --help` says the rest.
+//! Whole machines: what a boot of each stock kernel and users' work in it take, beside QEMU; `machine --help` says the
+//! rest.
 //!
-//! The contestants take turns, each a process of its own; what counts is the median of their user times. Kernels are those of
-//! `TRAPLINE_IMAGES` and of `trapline images pull`.
+//! The contestants take turns, each a process of its own; what counts is the median of their user times. Kernels are
+//! those of `TRAPLINE_IMAGES` and of `trapline images pull`.
 
 mod boots;
 mod contest;

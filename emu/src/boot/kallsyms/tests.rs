@@ -40,7 +40,8 @@ fn base(arch: Arch) -> u64 {
     if arch == Arch::X86_64 { BASE } else { 0xc100_0000 }
 }
 
-/// 600 symbols: some absolute where the layout has these, aliases, a long name, and names with a token of several letters.
+/// 600 symbols: some absolute where the layout has these, aliases, a long name, and names with a token of several
+/// letters.
 fn sample(layout: Layout) -> Vec<(u64, String)> {
     let base = base(layout.arch);
     let mut rows = Vec::new();

@@ -1,8 +1,8 @@
 //! Data among A32 code: the words that the code reads by their distance from the pc.
 //!
-//! Compilers and assemblers put constants between functions and behind them, and no symbol tells them from code. A breakpoint there is
-//! not hit but read. What is found here is what instructions name: the word of a load relative to the pc, and, where an address is made
-//! out of the pc and the next instructions load from it, the object there.
+//! Compilers and assemblers put constants between functions and behind them, and no symbol tells them from code. A
+//! breakpoint there is not hit but read. What is found here is what instructions name: the word of a load relative to
+//! the pc, and, where an address is made out of the pc and the next instructions load from it, the object there.
 
 use super::words;
 use crate::boot::Kernel;

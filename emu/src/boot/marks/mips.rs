@@ -58,8 +58,8 @@ fn is_jump_label(word: u32) -> bool {
     word == NOP || word >> 16 == 0x1000 || word >> 26 == 2
 }
 
-/// Loads, stores and what is done to the caches at an address, by their opcodes, those of user memory by address (SPECIAL3) among them;
-/// but none of the kernel's own stack.
+/// Loads, stores and what is done to the caches at an address, by their opcodes, those of user memory by address
+/// (SPECIAL3) among them; but none of the kernel's own stack.
 fn accesses_memory(word: u32) -> bool {
     const SP: u32 = 29;
     matches!(word >> 26, 0x1a | 0x1b | 0x1f | 0x20..=0x3f) && word >> 21 & 31 != SP

@@ -1,5 +1,5 @@
-//! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in, in the file of its name. No
-//! core is needed to read an image, so it stands not with what runs the ISA.
+//! What Linux's images of one ISA look like where ISAs differ: a table that each of them fills in, in the file of its
+//! name. No core is needed to read an image, so it stands not with what runs the ISA.
 
 pub mod arm;
 pub mod arm64;
@@ -19,12 +19,13 @@ use trapline_probes::guest::Site;
 /// One ISA's.
 #[derive(Debug)]
 pub struct Marks {
-    /// Areas of code that are not probed and stand in the kernel's own list, in its order (arch_populate_kprobe_blacklist).
+    /// Areas of code that are not probed and stand in the kernel's own list, in its order
+    /// (arch_populate_kprobe_blacklist).
     pub listed_areas: &'static [Bounds],
     /// Those that are asked about for each probe, and stand in no list (arch_within_kprobe_blacklist).
     pub unlisted_areas: &'static [Bounds],
-    /// How addresses stand in its tables: as distances where it has HAVE_ARCH_JUMP_LABEL_RELATIVE, GENERIC_BUG_RELATIVE_POINTERS and
-    /// ARCH_HAS_RELATIVE_EXTABLE. (The table of ftrace holds addresses everywhere.)
+    /// How addresses stand in its tables: as distances where it has HAVE_ARCH_JUMP_LABEL_RELATIVE,
+    /// GENERIC_BUG_RELATIVE_POINTERS and ARCH_HAS_RELATIVE_EXTABLE. (The table of ftrace holds addresses everywhere.)
     pub form: Form,
     /// Bytes of a row of the exception table: two addresses; some have a word behind them that says what to do.
     pub exception_row: usize,
@@ -56,7 +57,8 @@ pub struct Looks {
 }
 
 impl Marks {
-    /// Bytes of a row of the table of jump labels: the site, where it jumps to, and its key, which is as wide as a word.
+    /// Bytes of a row of the table of jump labels: the site, where it jumps to, and its key, which is as wide as a
+    /// word.
     pub fn jump_label_row(&self, word: usize) -> usize {
         2 * self.form.bytes(word) + word
     }

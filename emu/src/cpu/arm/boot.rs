@@ -1,4 +1,5 @@
-//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm/booting.rst): supervisor mode, MMU off, A32 code.
+//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm/booting.rst): supervisor mode, MMU
+//! off, A32 code.
 
 use super::state::{CPSR_ABORT_MASKED, CPSR_IRQ_MASKED, SUPERVISOR};
 use super::trap;

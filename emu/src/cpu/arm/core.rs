@@ -18,8 +18,8 @@ pub static CORE: CoreKind = CoreKind::cortex(CORTEX_A8.0);
 /// One that knows page tables in the long format. It has such a timer; no device tree of ours tells of it.
 pub static CORE_WITH_LONG_TABLES: CoreKind = CoreKind::cortex(CORTEX_A15.0);
 
-/// The core that a kernel is made for: it has a table of CPUs, of which the first that is one of these is taken. (Its last row takes any CPU of the
-/// seventh architecture, also where it needs what not every one has.)
+/// The core that a kernel is made for: it has a table of CPUs, of which the first that is one of these is taken. (Its
+/// last row takes any CPU of the seventh architecture, also where it needs what not every one has.)
 pub fn of(kernel: &Kernel) -> &'static str {
     let knows = |(_, number): (i32, u32)| rows(kernel).any(|(value, mask)| mask.count_ones() > 16 && number & mask == value);
     match !knows(CORTEX_A8) && knows(CORTEX_A15) {

@@ -1,4 +1,5 @@
-//! Walks of the guest's page tables in the long format: up to three levels of entries of 8 bytes, blocks of 1 GiB and 2 MiB.
+//! Walks of the guest's page tables in the long format: up to three levels of entries of 8 bytes, blocks of 1 GiB and 2
+//! MiB.
 
 use super::paging::Found;
 use super::state::{PARTED, TABLES_HIGH, TABLES_LOW};

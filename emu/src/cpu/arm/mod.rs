@@ -1,4 +1,5 @@
-//! 32-bit ARM: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `long.rs` (page tables of two formats) of their own.
+//! 32-bit ARM: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `long.rs` (page tables of two
+//! formats) of their own.
 
 pub mod boot;
 pub mod check;

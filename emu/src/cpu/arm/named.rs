@@ -1,7 +1,7 @@
 //! The architectural state by names, for snapshots: everything that the core shows through its registers.
 //!
-//! What is saved is tried at once, as on AArch64 (`cpu/arm64/named.rs`): a core that starts from its reset state and is given these values must
-//! hold the same bytes, those apart that the core works out or keeps for itself.
+//! What is saved is tried at once, as on AArch64 (`cpu/arm64/named.rs`): a core that starts from its reset state and is
+//! given these values must hold the same bytes, those apart that the core works out or keeps for itself.
 
 use super::state::*;
 use super::trap;
@@ -79,8 +79,8 @@ static COPROCESSOR: &[(&str, CoprocessorRegister)] = &[
     ("sctlr",      SCTLR),
 ];
 
-/// What tables in the long format have above the word that the registers' numbers of 32 bits show: the number of the address space, and the
-/// upper bits of where they lie.
+/// What tables in the long format have above the word that the registers' numbers of 32 bits show: the number of the
+/// address space, and the upper bits of where they lie.
 const UPPER: [(&str, usize); 2] = [("ttbr0_upper", TABLES_LOW + 4), ("ttbr1_upper", TABLES_HIGH + 4)];
 
 /// What the core keeps for itself: what it works out of other registers, and the last exception.
@@ -120,7 +120,8 @@ const STATUS: usize = 13 + HIGH.len() + MODES.len() * BANKED.len();
 
 fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
     let handle = cpu.handle();
-    // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting back does.
+    // Walking through the modes leaves what the core keeps of the present one where it does when others run, as putting
+    // back does.
     let (status, pc) = (handle.read(RegisterARM::CPSR), handle.pc());
     let banks = banks(cpu, status);
     image.save(handle);
@@ -131,7 +132,8 @@ fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<V
     named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
 }
 
-/// The present registers of the modes: r0 to r12 as user code has them, r8 to r12 of fast interrupts, then those of each mode.
+/// The present registers of the modes: r0 to r12 as user code has them, r8 to r12 of fast interrupts, then those of
+/// each mode.
 fn banks(cpu: &TrapContext, status: u64) -> Vec<u64> {
     let handle = cpu.handle();
     let mut banks = Vec::new();

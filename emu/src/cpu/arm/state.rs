@@ -15,8 +15,8 @@ pub const GENERAL: u8 = 15;
 pub const PC: usize = 60;
 /// What of CPSR is not kept elsewhere: the mode.
 const CPSR_REST: usize = 340;
-/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is set when its word is 0.
-/// Then Q as 0 or 1, the flags GE, Thumb as 0 or 1, and the state of an IT block.
+/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is
+/// set when its word is 0. Then Q as 0 or 1, the flags GE, Thumb as 0 or 1, and the state of an IT block.
 const FLAGS: usize = 520;
 /// The exception masks, as in CPSR.
 pub const MASKS: usize = 560;

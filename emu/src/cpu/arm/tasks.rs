@@ -1,7 +1,9 @@
-//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says which).
+//! The running task; and where its number and its name are, out of the code that prints them (`cpu/tasks.rs` says
+//! which).
 //!
 //! That code takes the running task out of the register that user code can only read, where kernels for ARMv7 keep it
-//! (CONFIG_CURRENT_POINTER_IN_TPIDRURO); it loads the number and takes the address of the name. Debian's kernel has no types.
+//! (CONFIG_CURRENT_POINTER_IN_TPIDRURO); it loads the number and takes the address of the name. Debian's kernel has no
+//! types.
 
 use super::state::THREAD;
 use crate::boot::Kernel;

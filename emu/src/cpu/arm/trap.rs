@@ -20,11 +20,12 @@ pub const HYPERVISOR_CALL: u32 = 11;
 /// SMC.
 pub const MONITOR_CALL: u32 = 13;
 
-/// Left in the register of the reported syndrome after each exception: hints are reported as undefined instructions are, but without
-/// writing it.
+/// Left in the register of the reported syndrome after each exception: hints are reported as undefined instructions
+/// are, but without writing it.
 const PARKED: u32 = 0xffff_fffe;
 
-/// What an exception's callback reports. Status and address stay where the core keeps them until the exception is delivered.
+/// What an exception's callback reports. Status and address stay where the core keeps them until the exception is
+/// delivered.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();

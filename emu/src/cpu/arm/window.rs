@@ -7,7 +7,8 @@ use crate::cpu::{Exception, Shown, WindowPlace, window};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 
-/// The upper half of the modules' area, which is filled from its start: within branch reach (32 MiB) of the first 24 MiB of RAM.
+/// The upper half of the modules' area, which is filled from its start: within branch reach (32 MiB) of the first 24
+/// MiB of RAM.
 pub const WINDOW_START: u64 = 0xbf60_0000;
 /// As much as there is in front of the area that kernels map high memory in.
 pub const WINDOW_MOST: u64 = 8 << 20;
@@ -19,8 +20,8 @@ const SECTION_BYTES: u64 = 1 << 20;
 const BLOCK: u64 = 1 | 1 << 7 | 3 << 8 | 1 << 10;
 const BLOCK_BYTES: u64 = 2 << 20;
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
-/// room for it.
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
+/// they have no room for it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     if !paging::is_on(handle) {
         return None;
@@ -38,8 +39,8 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
     (before & 3 == 0 && ram.set_word32(at, section)).then_some(Shown { at, before: before.into(), bytes: 4 })
 }
 
-/// The low tables, and the number of the address space: the core drops all translations when that changes. In the long format it stands in
-/// front of the tables' address.
+/// The low tables, and the number of the address space: the core drops all translations when that changes. In the long
+/// format it stands in front of the tables' address.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     if long::is_in_force(handle) {
         return handle.live64(TABLES_LOW);

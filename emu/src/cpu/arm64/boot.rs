@@ -1,4 +1,5 @@
-//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm64/booting.rst): EL1, MMU off, everything masked.
+//! From reset to a kernel's entry as Linux's boot protocol has it (Documentation/arm64/booting.rst): EL1, MMU off,
+//! everything masked.
 
 use super::state::{HCR_EL2, PSTATE_ENTRY, SCR_EL3, SPSR_EL1};
 use crate::unicorn::engine::TrapContext;

@@ -26,8 +26,8 @@ const fn kind(model: i32) -> CoreKind {
     }
 }
 
-/// ID_AA64MMFR0_EL1: pages of 16 KiB are there. The core's page walks know them, whatever the CPU that it is: kernels that are made for such
-/// pages would not go on without.
+/// ID_AA64MMFR0_EL1: pages of 16 KiB are there. The core's page walks know them, whatever the CPU that it is: kernels
+/// that are made for such pages would not go on without.
 const PAGES_OF_16_KIB: u64 = 1 << 20;
 
 /// What a register says in place of the core's own value.

@@ -20,7 +20,8 @@ use trapline_isa::arm64::abi::AAPCS64;
 /// 64-bit ARM.
 pub static ARM64: Model = Model {
     arch: Arch::Arm64,
-    // Debian 6.1 does for both the same in each system call: nothing that another CPU would spare it. The first is QEMU's usual one.
+    // Debian 6.1 does for both the same in each system call: nothing that another CPU would spare it. The first is
+    // QEMU's usual one.
     choices: &[Choice::of("cortex-a57", &core::CORE), Choice::of("cortex-a72", &core::CORTEX_A72)],
     usual: |_| "cortex-a57",
     self_check: check::self_check,

@@ -1,7 +1,7 @@
 //! The architectural state by names, for snapshots: everything that the core shows through its registers.
 //!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
-//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
+//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{HCR_EL2, NAMES, PSTATE_ENTRY, SCR_EL3, SCTLR_EL1, SPSR_EL1, SYNDROME, TCR_EL1};
 use crate::cpu::{Named, named};
@@ -40,7 +40,8 @@ const fn system(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> SystemRegis
     SystemRegister { op0, op1, crn, crm, op2 }
 }
 
-/// The rest, in the order in which they are put back: SPSR_EL1 by its own door, because the core then sees all the others.
+/// The rest, in the order in which they are put back: SPSR_EL1 by its own door, because the core then sees all the
+/// others.
 #[rustfmt::skip]
 static SYSTEM: &[(&str, SystemRegister)] = &[
     ("scr_el3",         SCR_EL3),

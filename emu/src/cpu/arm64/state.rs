@@ -17,7 +17,8 @@ pub const PC: usize = 320;
 pub const PSTATE_REST: usize = 328;
 /// 1 while 64-bit code runs.
 pub const IS_64_BIT: usize = 332;
-/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is set when its word is 0.
+/// The condition flags C, V, N, Z in this order, a word for each: C is its lowest bit, V and N are their highest, Z is
+/// set when its word is 0.
 const FLAGS: usize = 520;
 /// What kind of branch has led here, two bits of PSTATE.
 const BRANCH_TYPE: usize = 552;

@@ -29,7 +29,8 @@ const STEP_EXCLUSIVE: u32 = 1 << 6;
 /// MDSCR_EL1: steps, and debug exceptions within EL1.
 const DEBUG_STEPS: u64 = 1 | 1 << 13;
 
-/// What an exception's callback reports. Syndrome and address stay where the core keeps them until the exception is delivered.
+/// What an exception's callback reports. Syndrome and address stay where the core keeps them until the exception is
+/// delivered.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let resume = handle.pc();

@@ -15,8 +15,8 @@ const KERNEL_HALF: u64 = 1 << 63;
 /// As much as there is between modules and the kernel, with few modules.
 pub const WINDOW_MOST: u64 = 16 << 20;
 
-/// In front of the kernel's image, at the end of the modules' area, which is filled from its start: within branch reach (128 MiB) of the
-/// first 96 MiB of the kernel.
+/// In front of the kernel's image, at the end of the modules' area, which is filled from its start: within branch reach
+/// (128 MiB) of the first 96 MiB of the kernel.
 pub fn window_start(kernel: &Kernel) -> u64 {
     let places = kernel.segments.iter().map(|segment| segment.virtual_address).filter(|place| *place >= KERNEL_HALF);
     places.min().unwrap_or(USUAL_IMAGE).saturating_sub(WINDOW_MOST) & !(WINDOW_MOST - 1)
@@ -63,8 +63,9 @@ pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there: in the guest's own table for
-/// that part of the address space, or in front of ours, where it has none. `None`: they have no room for it.
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there: in the
+/// guest's own table for that part of the address space, or in front of ours, where it has none. `None`: they have no
+/// room for it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     show_under(paging::start(handle, address)??, ram, window, address)
 }
@@ -88,7 +89,8 @@ fn show_under(start: Start, ram: &Ram, window: &WindowPlace, address: u64) -> Op
     }
 }
 
-/// TTBR1_EL1, and the number of the address space, which stands in either: the core drops all translations when that changes.
+/// TTBR1_EL1, and the number of the address space, which stands in either: the core drops all translations when that
+/// changes.
 pub fn tables_in_force(handle: &Handle) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     handle.live64(TTBR1) ^ (handle.live64(TTBR0) >> 48).wrapping_mul(SPREAD)
@@ -118,7 +120,8 @@ mod tests {
     fn the_window_is_seen_where_it_is_shown_and_nowhere_else() {
         #[rustfmt::skip]
         let cases = [
-            // what     TCR_EL1                                     window                  at the start, and the level below
+            // what     TCR_EL1                                     window                  at the start, and the level
+            // below
             ("4 KiB",   16u64 << 16 | 2 << 30,                      0xffff_8000_7f00_0000,  39, 30),
             ("16 KiB",  17 << 16 | 1 << 30,                         0xffff_c000_7f00_0000,  36, 25),
             ("64 KiB",  16 << 16 | 3 << 30,                         0xffff_8000_7f00_0000,  42, 29),

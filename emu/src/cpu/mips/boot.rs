@@ -1,4 +1,5 @@
-//! From reset to a kernel's entry: kernel mode, no exception being handled, vectors at the start of memory, interrupts off.
+//! From reset to a kernel's entry: kernel mode, no exception being handled, vectors at the start of memory, interrupts
+//! off.
 
 use super::paging::KSEG0;
 use super::state::{STATUS_CU0, STATUS_KX, set};

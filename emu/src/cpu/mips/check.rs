@@ -1,4 +1,5 @@
-//! Proves, once per process and kind of core, that the offsets and the private calls do for MIPS cores what they are used for.
+//! Proves, once per process and kind of core, that the offsets and the private calls do for MIPS cores what they are
+//! used for.
 
 use super::core;
 use super::state::{self, STATUS_CU0, STATUS_IN, STATUS_KX};
@@ -152,8 +153,8 @@ fn check_registers(cpu: &TrapContext, image: &mut CoreState, set: Set) -> Result
 
 #[cfg(test)]
 mod tests {
-    /// Every kind of core does what the machine takes it for: the pc at exceptions, its own victims in the TLB, runs of any length without a
-    /// branch.
+    /// Every kind of core does what the machine takes it for: the pc at exceptions, its own victims in the TLB, runs of
+    /// any length without a branch.
     #[test]
     fn each_kind_of_core_passes_its_self_check() {
         for check in [super::little_32, super::big_32, super::little_64, super::big_64] {

@@ -1,4 +1,5 @@
-//! Gives an exception or interrupt to the guest: the core knows how its CPU enters a handler, with all that registers then say.
+//! Gives an exception or interrupt to the guest: the core knows how its CPU enters a handler, with all that registers
+//! then say.
 
 use super::state::CAUSE_PENDING;
 use super::trap::INTERRUPT;

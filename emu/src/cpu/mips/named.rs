@@ -1,7 +1,8 @@
-//! The architectural state by names, for snapshots: registers where the core's own headers say that they lie, and the TLB entry by entry.
+//! The architectural state by names, for snapshots: registers where the core's own headers say that they lie, and the
+//! TLB entry by entry.
 //!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
-//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
+//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use crate::cpu::{Named, named};
 use crate::snapshot::registers::{Values, Wanted};

@@ -1,5 +1,5 @@
-//! Where addresses lie: in parts of the address space that no table says anything of, or where the TLB says. What it does not hold at
-//! the moment is in the guest's own tables, whose form is the guest's.
+//! Where addresses lie: in parts of the address space that no table says anything of, or where the TLB says. What it
+//! does not hold at the moment is in the guest's own tables, whose form is the guest's.
 
 use crate::cpu::Access;
 use crate::unicorn::engine::Handle;

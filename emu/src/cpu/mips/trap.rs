@@ -1,4 +1,5 @@
-//! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/mips.h` has seen to it that the pc is right.
+//! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/mips.h` has seen to it that
+//! the pc is right.
 
 use super::state::{FLAGS_BRANCH, FLAGS_PRIVILEGE, interrupts_are_off};
 use crate::cpu::{Exception, Trap, TrapKind};
@@ -19,8 +20,8 @@ pub const RESERVED: u32 = 20;
 /// The TLB has no fitting entry: a load or a fetch.
 pub const TLB_LOAD: u32 = 26;
 
-/// What an exception's callback reports: the exception of an instruction in a delay slot is one of its branch, from where everything is done
-/// again.
+/// What an exception's callback reports: the exception of an instruction in a delay slot is one of its branch, from
+/// where everything is done again.
 pub fn trap(cpu: &TrapContext, _: &mut CoreState, vector: u32) -> Trap {
     let handle = cpu.handle();
     let (pc, flags) = (handle.pc(), handle.at_place(Place::Flags));

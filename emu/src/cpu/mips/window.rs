@@ -1,5 +1,5 @@
-//! The probe window on MIPS: where all kernels see physical memory one to one, so that no table shows it and none need be changed. Jumps reach
-//! it from text in the same 256 MiB.
+//! The probe window on MIPS: where all kernels see physical memory one to one, so that no table shows it and none need
+//! be changed. Jumps reach it from text in the same 256 MiB.
 
 use super::paging::KSEG0;
 use crate::boot::Kernel;

@@ -1,5 +1,5 @@
-//! 64-bit PowerPC in both orders of bytes, in the hypervisor's state as on a bare machine: the same rooms as every ISA, and `boot.rs`,
-//! `check.rs` and `paging.rs` of their own.
+//! 64-bit PowerPC in both orders of bytes, in the hypervisor's state as on a bare machine: the same rooms as every ISA,
+//! and `boot.rs`, `check.rs` and `paging.rs` of their own.
 
 pub mod boot;
 pub mod check;

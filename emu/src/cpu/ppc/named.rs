@@ -1,7 +1,7 @@
 //! The architectural state by names, for snapshots: registers where they lie in the core's state.
 //!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
-//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
+//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{self, MSR, set_msr};
 use crate::cpu::Named;

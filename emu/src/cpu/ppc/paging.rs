@@ -83,8 +83,8 @@ fn tree_of(ram: &Ram, partitions: u64, process: u64) -> Option<Tree> {
     Some(Tree { table: entry & TABLE, stride: (entry & TABLE_BITS) as u32, bits })
 }
 
-/// The entry for an address in the table whose entries stand for so many bits of it, or the entry of a larger page on the way there: where it
-/// lies, and how many bits it stands for.
+/// The entry for an address in the table whose entries stand for so many bits of it, or the entry of a larger page on
+/// the way there: where it lies, and how many bits it stands for.
 pub fn entry(ram: &Ram, tree: Tree, address: u64, down_to: u32) -> Option<(u64, u32)> {
     let Tree { mut table, mut stride, mut bits } = tree;
     let address = address & ADDRESS;

@@ -28,7 +28,8 @@ pub const MSR: usize = 640;
 pub const PC: usize = 680;
 /// The special registers by their numbers, a doubleword each.
 const SPECIAL: usize = 2840;
-/// Status of vectors; the vectors, of which the first half holds the floating-point registers; whether something was cut off.
+/// Status of vectors; the vectors, of which the first half holds the floating-point registers; whether something was
+/// cut off.
 pub const VSCR: usize = 76568;
 /// The vectors.
 pub const VECTORS: usize = 76576;
@@ -41,7 +42,8 @@ pub const FLAGS: usize = 78616;
 /// What the core knows of the exception that it has reported.
 pub const ERROR_CODE: usize = super::check::ERROR_CODE;
 
-/// The number behind those of the special registers by which an instruction's wish for a random number arrives (`translator/loop.c`).
+/// The number behind those of the special registers by which an instruction's wish for a random number arrives
+/// (`translator/loop.c`).
 pub const RANDOM: u32 = 1024;
 
 /// Where a special register lies.

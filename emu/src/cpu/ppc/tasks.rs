@@ -5,8 +5,8 @@ use crate::cpu::View;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
 
-/// The running task: the pointer in the CPU's own area, which a register of the hypervisor's leads to; or the page of the kernel stack where
-/// the kernel does not say.
+/// The running task: the pointer in the CPU's own area, which a register of the hypervisor's leads to; or the page of
+/// the kernel stack where the kernel does not say.
 pub fn current(view: &mut View) -> u64 {
     let area = view.trap.handle().live64(PER_CPU);
     let place = view.tasks.current;

@@ -7,17 +7,18 @@ use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
 use trapline_isa::mem::ByteOrder;
 
-/// Between the constants of Debian's kernel, which end below this, and its init sections, which begin at the next multiple of 16 MiB: within
-/// the reach of a branch (32 MiB) from all of its text. The kernel keeps this part of its image and never looks at it; what it maps there is
-/// taken out as soon as it has its page tables ([`clear`]).
+/// Between the constants of Debian's kernel, which end below this, and its init sections, which begin at the next
+/// multiple of 16 MiB: within the reach of a branch (32 MiB) from all of its text. The kernel keeps this part of its
+/// image and never looks at it; what it maps there is taken out as soon as it has its page tables ([`clear`]).
 pub const WINDOW_START: u64 = 0xc000_0000_0120_0000;
 /// As much as there is up to the init sections.
 pub const WINDOW_MOST: u64 = 14 << 20;
 
 const BLOCK_BITS: u32 = 21;
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
-/// room for it. A table of smaller pages that hangs there is put back with the entry; the guest has nothing in it.
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
+/// they have no room for it. A table of smaller pages that hangs there is put back with the entry; the guest has
+/// nothing in it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     let tree = paging::tree(handle, ram, address)?;
     let (at, bits) = paging::entry(ram, tree, address, BLOCK_BITS)?;

@@ -1,5 +1,5 @@
-//! Proves, once per process, that the offsets and the private calls do for cores of z/Architecture what they are used for, and that the
-//! instructions arrive which the library does nothing of.
+//! Proves, once per process, that the offsets and the private calls do for cores of z/Architecture what they are used
+//! for, and that the instructions arrive which the library does nothing of.
 
 use super::core::CORE;
 use super::state::{
@@ -228,8 +228,8 @@ const LEFT: &[(&[u8], bool)] = &[
     (&[0xc8, 0x01, 0x30, 0, 0x30, 0], true), // ectg
 ];
 
-/// Each arrives where it stands, first in its block and behind an instruction whose condition code is still to be worked out; nothing of it
-/// has happened. To a program those that are privileged are refused.
+/// Each arrives where it stands, first in its block and behind an instruction whose condition code is still to be
+/// worked out; nothing of it has happened. To a program those that are privileged are refused.
 fn check_left_to_us(bench: &mut Bench) -> Result<(), String> {
     const COMPARE: [u8; 4] = [0xa7, 0x1e, 0, 0]; // chi %r1,0
     for (bytes, is_anyones) in LEFT {

@@ -5,7 +5,8 @@ use crate::unicorn::kinds::CoreKind;
 use crate::unicorn::s390::LIBRARY;
 use unicorn_engine_sys::RegisterS390X;
 
-/// The library's own model: what a guest finds of it is told by instructions that are ours to answer, so no other would be another one.
+/// The library's own model: what a guest finds of it is told by instructions that are ours to answer, so no other would
+/// be another one.
 pub static CORE: CoreKind = CoreKind {
     library: &LIBRARY,
     model: Some(QEMU),

@@ -1,4 +1,5 @@
-//! Gives an exception or interrupt to the guest as the CPU would: what it is goes to the lowcore, and the PSW is exchanged there.
+//! Gives an exception or interrupt to the guest as the CPU would: what it is goes to the lowcore, and the PSW is
+//! exchanged there.
 
 use super::paging::PREFIXED;
 use super::state::{LETS_ANY_IN, PREFIX, RECORDED, RECORDED_ADDRESS, WAITS, is_sound, set_psw};

@@ -1,7 +1,8 @@
-//! Instructions that the core leaves to us: clocks, the service processor, channels, other CPUs, what the machine has, and the PSWs that wait.
+//! Instructions that the core leaves to us: clocks, the service processor, channels, other CPUs, what the machine has,
+//! and the PSWs that wait.
 //!
-//! They are done here, or refused as the CPU refuses them, with nothing done. What is asked of the board is in `boards/s390ccw.rs`; a board
-//! without an answer has none of these.
+//! They are done here, or refused as the CPU refuses them, with nothing done. What is asked of the board is in
+//! `boards/s390ccw.rs`; a board without an answer has none of these.
 
 use super::paging::{self, PROTECTION, Space, absolute, wrapped};
 use super::state::{self, CONTROL, EXECUTED, LETS_ANY_IN, MASK, PREFIX, WAITS, is_sound, set_psw};
@@ -17,8 +18,8 @@ use trapline_isa::s390::abi::{CC, r};
 /// The instruction has operands that it cannot have.
 const SPECIFICATION: u32 = 6;
 
-/// What the CPU offers, by the numbers of the list that STFLE stores: what Linux cannot do without, and what the core does. Not among them:
-/// random numbers and ciphers, large pages, vectors.
+/// What the CPU offers, by the numbers of the list that STFLE stores: what Linux cannot do without, and what the core
+/// does. Not among them: random numbers and ciphers, large pages, vectors.
 const FACILITIES: &[usize] =
     &[0, 1, 2, 3, 4, 7, 9, 16, 18, 19, 21, 22, 24, 25, 27, 30, 31, 32, 33, 34, 35, 37, 40, 41, 45, 49, 51, 52, 53, 75];
 const FACILITY_BYTES: usize = 16;
@@ -419,8 +420,8 @@ fn facilities() -> [u8; FACILITY_BYTES] {
     list
 }
 
-/// What the machine is, on each of its levels: its maker's name, its CPUs, those of the partition, those of the guest. It says that a guest of
-/// KVM's runs here, for which Linux chooses the console that there is.
+/// What the machine is, on each of its levels: its maker's name, its CPUs, those of the partition, those of the guest.
+/// It says that a guest of KVM's runs here, for which Linux chooses the console that there is.
 fn information(level: u64, selectors: (u64, u64)) -> Option<Vec<u8>> {
     let mut block = vec![0; PAGE as usize];
     let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);

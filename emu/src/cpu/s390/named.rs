@@ -1,7 +1,7 @@
 //! The architectural state by names, for snapshots: registers where they lie in the core's state.
 //!
-//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same bytes, those apart
-//! that the core works out or keeps for itself. So the table is complete, or says that it is not.
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
+//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{self, EXECUTED};
 use crate::cpu::Named;
@@ -16,7 +16,8 @@ use unicorn_engine_sys::RegisterS390X;
 /// The functions of this file. Nothing is held once for all CPUs.
 pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
 
-/// What there is once. The rounding follows from the control of floating-point arithmetic when an instruction loads that.
+/// What there is once. The rounding follows from the control of floating-point arithmetic when an instruction loads
+/// that.
 #[rustfmt::skip]
 const SINGLE: &[(&str, usize, usize, u128)] = &[
     ("fpc",                 756,                        4,  HALF),

@@ -146,7 +146,8 @@ pub const fn page_that_runs(physical: u64) -> u64 {
     physical | PAGE_PROTECTED
 }
 
-/// Where an address lies under the tables in force: the kernel's own, which is the one in which it runs, or the program's.
+/// Where an address lies under the tables in force: the kernel's own, which is the one in which it runs, or the
+/// program's.
 pub fn translate(handle: &Handle, ram: &Ram, address: u64, access: Access) -> Result<u64, Fault> {
     let write = access == Access::Write;
     let in_force = space(handle);

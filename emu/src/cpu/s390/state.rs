@@ -70,7 +70,8 @@ const NEVER: u64 = 0xb808_007e_7fff_ffff;
 const CC_BIT: u32 = 44;
 const CC: u64 = 3 << CC_BIT;
 
-/// The condition code, 0 to 3. Behind most instructions the core keeps what it follows from instead, and works it out when it is asked.
+/// The condition code, 0 to 3. Behind most instructions the core keeps what it follows from instead, and works it out
+/// when it is asked.
 #[inline]
 pub fn condition(handle: &Handle) -> u64 {
     match handle.live32(CONDITION) {

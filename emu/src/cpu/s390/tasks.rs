@@ -17,8 +17,8 @@ pub fn current(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index. From there on it loads the
-/// number and makes the address of the name.
+/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index. From there
+/// on it loads the number and makes the address of the name.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let read = |at: u64, into: &mut [u8]| kernel.read(at, into);

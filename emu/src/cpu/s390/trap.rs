@@ -1,4 +1,5 @@
-//! How each event arrives: the core's callback turned into a [`Trap`]. The pc is that of the instruction, also of a system call.
+//! How each event arrives: the core's callback turned into a [`Trap`]. The pc is that of the instruction, also of a
+//! system call.
 
 use super::state::{
     CALL_LENGTH, CONTROL_RECORDING, EXECUTED, LETS_IN, MASK, PROBLEM, PROGRAM_CODE, PROGRAM_LENGTH, RECORDS, RECORDS_FETCHES,
@@ -31,7 +32,8 @@ const PAGE: u64 = !0xfff;
 /// Bytes of the longest instruction, less one.
 const REST: u64 = 5;
 
-/// What an exception's callback reports. The detail of a program interruption or a system call is the length of the instruction.
+/// What an exception's callback reports. The detail of a program interruption or a system call is the length of the
+/// instruction.
 pub fn trap(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, vector: u32) -> Trap {
     let handle = cpu.handle();
     let pc = handle.pc();

@@ -1,4 +1,5 @@
-//! The probe window on z/Architecture: where the kernel sees what lies behind its RAM, and the entry of a segment by which its tables show it.
+//! The probe window on z/Architecture: where the kernel sees what lies behind its RAM, and the entry of a segment by
+//! which its tables show it.
 
 use super::paging::{self, HOME, INVALID, SEGMENT_BITS, SEGMENT_PAGES, SEGMENT_PROTECTED, Space};
 use super::state::{CONTROL, PREFIX};
@@ -31,8 +32,8 @@ pub fn prepare(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there; untranslated it is there
-/// already. `None`: they have no room for it.
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there;
+/// untranslated it is there already. `None`: they have no room for it.
 pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     if paging::space(handle) == Space::Real {
         return Some(Shown { at: 0, before: 0, bytes: 0 });

@@ -1,4 +1,5 @@
-//! From reset to a kernel's entry, as Linux's boot protocols have it: long mode under an identity map, or flat protected mode.
+//! From reset to a kernel's entry, as Linux's boot protocols have it: long mode under an identity map, or flat
+//! protected mode.
 
 use super::state::{self, GDT, SEGMENT_BASE, SEGMENT_LIMIT};
 use crate::unicorn::engine::TrapContext;
@@ -7,7 +8,8 @@ use crate::unicorn::surgery::CoreState;
 use unicorn_engine_sys::RegisterX86;
 
 const PAGE: u64 = 4096;
-/// Room for the descriptor table and the identity map: one page each for descriptors and the two upper levels, four directories.
+/// Room for the descriptor table and the identity map: one page each for descriptors and the two upper levels, four
+/// directories.
 pub const TABLE_BYTES: u64 = 7 * PAGE;
 
 const PRESENT_WRITABLE: u64 = 3;

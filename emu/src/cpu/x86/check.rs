@@ -57,7 +57,8 @@ fn check() -> Result<(), String> {
         return Err(unfit("where the core has last found a page"));
     }
 
-    // The guest overwrites what it has run: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx"; call DATA; hlt.
+    // The guest overwrites what it has run: mov word [DATA], "inc eax; ret"; call DATA; mov byte [DATA], "inc ebx";
+    // call DATA; hlt.
     const STORES: [u8; 25] = *b"\x66\xc7\x05\0\0\x20\0\x40\xc3\xba\0\0\x20\0\xff\xd2\xc6\x02\x43\xff\xd2\xf4\xf4\xf4\xf4";
     ram.write(CODE, &STORES);
     drop_translations(core.handle(), &ram, CODE, STORES.len());

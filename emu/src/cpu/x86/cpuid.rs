@@ -1,7 +1,7 @@
 //! What CPUID answers: a plain x86-64-v1 CPU, and nothing that the core does not execute.
 //!
-//! The usual one is of AMD's make, as QEMU's: Linux takes those not to leak its memory. One of Intel's make, of these features, it takes to, and keeps
-//! its page tables apart from those of programs: each system call changes them twice.
+//! The usual one is of AMD's make, as QEMU's: Linux takes those not to leak its memory. One of Intel's make, of these
+//! features, it takes to, and keeps its page tables apart from those of programs: each system call changes them twice.
 
 use super::state::REGS;
 use crate::unicorn::engine::InstructionContext;
@@ -66,8 +66,8 @@ fn answer(leaf: u32, maker: &Maker, has_apic: bool) -> [u32; 4] {
 }
 
 const CACHE_LINE: u32 = 8 << 8;
-/// Said where the board has one. Without it kernels have no way to interrupt themselves, put off till the next tick what they would do then, and
-/// some of them trip over that.
+/// Said where the board has one. Without it kernels have no way to interrupt themselves, put off till the next tick
+/// what they would do then, and some of them trip over that.
 const APIC: u32 = 9;
 /// FPU DE PSE TSC MSR PAE CX8 PGE CMOV PAT CLFLUSH MMX FXSR SSE SSE2; no MTRR or SYSENTER: nobody models them.
 const FEATURES: &[u32] = &[0, 2, 3, 4, 5, 6, 8, 13, 15, 16, 19, 23, 24, 25, 26];

@@ -1,5 +1,5 @@
-//! Gives an exception or interrupt to the guest as the CPU would: gates, privilege and stack changes, error codes, and what
-//! happens when that fails.
+//! Gives an exception or interrupt to the guest as the CPU would: gates, privilege and stack changes, error codes, and
+//! what happens when that fails.
 
 use super::paging::{Paging, is_canonical};
 use super::state::*;
@@ -18,7 +18,8 @@ struct Nested {
     address: Option<u64>,
 }
 
-/// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts down.
+/// Delivers; when the guest's tables do not allow it, what they raise instead; when that fails as well, the CPU shuts
+/// down.
 pub fn deliver<const LONG: bool>(
     cpu: &TrapContext,
     _: &mut CoreState,

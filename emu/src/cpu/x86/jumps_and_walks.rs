@@ -1,5 +1,5 @@
-//! Proves two short ways of translated code, each against the long one: jumps that remember where they led (`translator/jumps.h`), and quick
-//! walks through the guest's page tables (`translator/walk.h`).
+//! Proves two short ways of translated code, each against the long one: jumps that remember where they led
+//! (`translator/jumps.h`), and quick walks through the guest's page tables (`translator/walk.h`).
 
 use super::core::CORE;
 use super::state;
@@ -30,7 +30,8 @@ fn word(value: u64) -> [u8; 4] {
     (value as u32).to_le_bytes()
 }
 
-/// Calls ALIAS three times, from one place, then changes what is there, and all that again: how often each function was called.
+/// Calls ALIAS three times, from one place, then changes what is there, and all that again: how often each function was
+/// called.
 fn calls(call: &[u8], change: &[u8]) -> (u64, u64) {
     let ram = Ram::at(0, 4 << 20, ByteOrder::Little).unwrap();
     let row = |address: u64| word(address | DIRTY | ACCESSED | WRITE | PRESENT);
@@ -91,7 +92,8 @@ impl Numbers {
         self.next().is_multiple_of(many)
     }
 
-    /// A row that leads there, mostly of the kind that a walk goes through. `ends` says whether the walk ends at a row that is large.
+    /// A row that leads there, mostly of the kind that a walk goes through. `ends` says whether the walk ends at a row
+    /// that is large.
     fn row(&mut self, to: u64, wide: bool, last: bool, ends: bool) -> u64 {
         let mut row = to | (self.next() & 0xe1e) | PRESENT | ACCESSED;
         row |= if self.one_in(3) { 0 } else { DIRTY | WRITE | USER };

@@ -1,4 +1,5 @@
-//! i386 and x86_64 on one 64-bit core: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and `cpuid.rs` of their own.
+//! i386 and x86_64 on one 64-bit core: the same rooms as every ISA, and `boot.rs`, `check.rs`, `paging.rs` and
+//! `cpuid.rs` of their own.
 
 pub mod boot;
 pub mod check;

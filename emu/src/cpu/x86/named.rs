@@ -1,7 +1,9 @@
-//! The architectural state by names, for snapshots: which fields of the core's image there are, and which bits each may have.
+//! The architectural state by names, for snapshots: which fields of the core's image there are, and which bits each may
+//! have.
 //!
-//! All other bytes of the image must be as after a reset, or the state is not given: so the table is complete, or says what it lacks.
-//! Lazily kept flags are worked out; what follows from other fields (how the core rounds) is set through the core itself.
+//! All other bytes of the image must be as after a reset, or the state is not given: so the table is complete, or says
+//! what it lacks. Lazily kept flags are worked out; what follows from other fields (how the core rounds) is set through
+//! the core itself.
 
 use super::state::{CR, DR, EFER, EIP, GDT, HFLAGS, IDT, LSTAR, OLD_EXCEPTION, REGS, SEGMENTS, SIZE, STAR, TR, X87_PC};
 use crate::cpu::Named;
@@ -39,8 +41,8 @@ const FLAGS: u128 = 0x3f_7fd7;
 const FLAGS_NAME: &str = "flags";
 const ALWAYS_SET: u64 = 2;
 
-// Hidden flags: privilege, shadow, widths, and copies of CR0, CR4, EFER and the flags. Not: SMM, SVM, MPX, which nothing here can enter, and
-// the mark of an I/O breakpoint.
+// Hidden flags: privilege, shadow, widths, and copies of CR0, CR4, EFER and the flags. Not: SMM, SVM, MPX, which
+// nothing here can enter, and the mark of an I/O breakpoint.
 const HIDDEN: u128 = 0x00c7_fffb;
 /// Hidden flags, part two: interrupts are let through at all, an NMI is being served.
 const HIDDEN_2: u128 = 0b101;
@@ -143,8 +145,8 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// What the core keeps for itself between two instructions: lazily kept flags (given as `flags`), rounding modes (they follow from the
-/// control words), scratch values, the last exception's error code, bytes that fill up.
+/// What the core keeps for itself between two instructions: lazily kept flags (given as `flags`), rounding modes (they
+/// follow from the control words), scratch values, the last exception's error code, bytes that fill up.
 const OWN: &[Range<usize>] = &[
     136..176,                         // the flags, in several pieces
     776..816,                         // rounding and scratch
@@ -233,7 +235,8 @@ fn through_core(name: &str) -> Option<RegisterX86> {
     }
 }
 
-/// Memory type registers, which the core keeps behind the state that it saves: base and mask of eight ranges, the fixed ones, the default.
+/// Memory type registers, which the core keeps behind the state that it saves: base and mask of eight ranges, the fixed
+/// ones, the default.
 static SHARED: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| {
     let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..0x270);
     (0x200..0x210).chain(fixed).chain([0x2ff]).map(|number| (format!("mtrr.{number:x}"), number)).collect()

@@ -1,7 +1,8 @@
 //! Where the running task, its number and its name are, out of the code that prints them.
 //!
-//! That code (`cpu/tasks.rs` says which) takes the running task from the per-CPU area, reads the number out of it and takes the address of
-//! its name. So one function tells all three where the kernel has neither types nor names for its data, as Debian's for i386.
+//! That code (`cpu/tasks.rs` says which) takes the running task from the per-CPU area, reads the number out of it and
+//! takes the address of its name. So one function tells all three where the kernel has neither types nor names for its
+//! data, as Debian's for i386.
 
 use super::state;
 use crate::boot::Kernel;
@@ -114,7 +115,8 @@ mod tests {
         let nothing = TaskPlace::default();
         #[rustfmt::skip]
         let cases: [(&str, u32, &[u8], TaskPlace); 5] = [
-            // mov %fs:0xc1e5e6e8,%edx; mov %fs:0xc1e598b8,%ecx; push $0; lea 0x584(%edx),%eax; push %eax; push 0x454(%edx)
+            // mov %fs:0xc1e5e6e8,%edx; mov %fs:0xc1e598b8,%ecx; push $0; lea 0x584(%edx),%eax; push %eax; push
+            // 0x454(%edx)
             ("32 bits", 32, &[0x64, 0x8b, 0x15, 0xe8, 0xe6, 0xe5, 0xc1, 0x64, 0x8b, 0x0d, 0xb8, 0x98, 0xe5, 0xc1, 0x6a, 0,
                               0x8d, 0x82, 0x84, 5, 0, 0, 0x50, 0xff, 0xb2, 0x54, 4, 0, 0],                     place(0xc1e5_e6e8, 0x454, 0x584)),
             // mov %gs:0x1fb80,%rax; lea 0xb98(%rax),%r9; mov 0x998(%rax),%ecx

@@ -34,7 +34,8 @@ pub fn trap<const LONG: bool>(cpu: &TrapContext, _: &mut CoreState, vector: u32)
     let handle = cpu.handle();
     let resume = pc::<LONG>(&handle);
     if vector == BREAKPOINT && in_kernel(&handle) {
-        // The saved pc is behind the byte; `CD 03` also arrives here, and is told apart by the listener not knowing its address.
+        // The saved pc is behind the byte; `CD 03` also arrives here, and is told apart by the listener not knowing its
+        // address.
         let exception = Exception { software: true, ..Exception::of(BREAKPOINT) };
         let pc = resume.wrapping_sub(1) & if LONG { u64::MAX } else { 0xffff_ffff };
         return Trap { kind: TrapKind::Breakpoint, exception, pc, resume };

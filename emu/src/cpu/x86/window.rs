@@ -10,9 +10,10 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 use trapline_isa::insn::LONGEST;
 
-/// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2 GiB of
-/// text and modules), i386 the middle of what is the kernel's area for vmalloc with any amount of memory: that is filled from its start,
-/// behind the 896 MiB of memory at most that are mapped below it, and by the per-CPU areas from its end.
+/// The window's guest-virtual start: x86_64 the last entries of the directory that maps the kernel's image (within 2
+/// GiB of text and modules), i386 the middle of what is the kernel's area for vmalloc with any amount of memory: that
+/// is filled from its start, behind the 896 MiB of memory at most that are mapped below it, and by the per-CPU areas
+/// from its end.
 pub const fn window_start(long: bool) -> u64 {
     if long { 0xffff_ffff_be00_0000 } else { 0xfb00_0000 }
 }
@@ -45,8 +46,8 @@ pub fn prepare_tables(ram: &Ram, window: &WindowPlace) {
     }
 }
 
-/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`: they have no
-/// room for it.
+/// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
+/// they have no room for it.
 pub fn show_window<const LONG: bool>(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u64) -> Option<Shown> {
     let paging = Paging::of(handle, LONG);
     let offset = address.wrapping_sub(window.start);
@@ -108,7 +109,8 @@ pub fn missed<const LONG: bool>(handle: &Handle, exception: &Exception, window: 
     ours.then_some(address)
 }
 
-/// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear what they have seen).
+/// No exception is under delivery, and a page fault has left no trace in CR2, nor a step in DR6 (where kernels clear
+/// what they have seen).
 pub fn forget(cpu: &TrapContext, _: &mut CoreState, exception: &Exception, before: u64) {
     forget_exception(cpu);
     if exception.vector == DEBUG {

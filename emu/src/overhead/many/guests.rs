@@ -1,5 +1,6 @@
-//! The guests of many functions, a row for each ISA: their few instructions and page tables, as bytes. Where things lie in memory is
-//! the same for all of them (`super`); `base` and the tables put them where kernels of that ISA are, in reach of the probe window.
+//! The guests of many functions, a row for each ISA: their few instructions and page tables, as bytes. Where things lie
+//! in memory is the same for all of them (`super`); `base` and the tables put them where kernels of that ISA are, in
+//! reach of the probe window.
 
 use super::{Code, Entries, Many, PAGE};
 use trapline_isa::arch::Arch;

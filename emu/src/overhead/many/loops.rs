@@ -1,6 +1,6 @@
-//! Loops without a probe, for what the core and the machine take of plain guest code: short blocks, loads and stores, system calls,
-//! and what a switch between tasks does to the MMU. A row of [`ALL`] for each ISA; its set-up and page tables are those of its guest of
-//! many functions, and data lies behind the stack's end.
+//! Loops without a probe, for what the core and the machine take of plain guest code: short blocks, loads and stores,
+//! system calls, and what a switch between tasks does to the MMU. A row of [`ALL`] for each ISA; its set-up and page
+//! tables are those of its guest of many functions, and data lies behind the stack's end.
 
 use super::super::bench_loop::BenchLoop;
 use super::{Code, ENTRY, LOOP, Many, PAGE, find};
@@ -148,7 +148,8 @@ const I386: &[Loop] = &[
         round: Code::Bytes(&[0xcd, 0x80, 0xeb, 0xfc]), // int 0x80; jmp back
         page: &[
             (0, Code::Bytes(&[0xcf])), // iret
-            // The sizes and addresses of both tables; segments, code being the third of them and data the fourth; gate 0x80.
+            // The sizes and addresses of both tables; segments, code being the third of them and data the fourth; gate
+            // 0x80.
             (0x10, Code::Words(&[0x1020_001f, 0xc020, 0x1100_0407, 0xc020])),
             (0x20, Code::Words(&[0, 0, 0, 0, 0xffff, 0x00cf_9b00, 0xffff, 0x00cf_9300])),
             (0x500, Code::Words(&[0x0010_1000, 0xc020_8e00])),
@@ -329,7 +330,8 @@ mod tests {
     use super::*;
     use crate::machine::{Stop, What};
 
-    /// OP-1: what budgets are measured on is what it says: each loop goes round, and one of them alone makes system calls, one a round.
+    /// OP-1: what budgets are measured on is what it says: each loop goes round, and one of them alone makes system
+    /// calls, one a round.
     #[test]
     fn loops_go_round_and_the_one_of_system_calls_makes_one_a_round() {
         for loops in ALL {

@@ -1,4 +1,5 @@
-//! What each kind of callback may do: a type for each, so that the wrong call does not compile (docs/unicorn.md, "who may write the pc").
+//! What each kind of callback may do: a type for each, so that the wrong call does not compile (docs/unicorn.md, "who
+//! may write the pc").
 
 use super::Handle;
 use crate::unicorn::kinds::Register;
@@ -8,7 +9,8 @@ use unicorn_engine_sys as sys;
 
 /// In the callback of an exception: everything may be written, the pc in batch form only.
 pub struct TrapContext(pub(super) Handle);
-/// In the callback of a block: the core may be stopped, and nothing else. It holds what that callback gets without looking.
+/// In the callback of a block: the core may be stopped, and nothing else. It holds what that callback gets without
+/// looking.
 #[derive(Clone, Copy)]
 pub struct BlockContext<'a>(pub(super) &'a Handle);
 /// In the callback of an instruction inside a block: registers but not the pc, and no stop.
@@ -46,8 +48,8 @@ impl TrapContext {
     #[inline]
     pub fn set_pc(&self, pc: u64) {
         let engine = self.0.engine();
-        // SAFETY: as in `Handle::pc`. The core looks the next block up by what stands there: after an exception's callback, and when a
-        // run begins.
+        // SAFETY: as in `Handle::pc`. The core looks the next block up by what stands there: after an exception's
+        // callback, and when a run begins.
         unsafe {
             match engine.general_bytes {
                 4 => engine.pc.cast::<u32>().write_unaligned(pc as u32),

@@ -1,12 +1,14 @@
 /*
- * Calls of helpers in translated code, and what is called instead (docs/unicorn.md, "Our own start of a block"). A part of loop.c.
+ * Calls of helpers in translated code, and what is called instead (docs/unicorn.md, "Our own start of a block"). A part
+ * of loop.c.
  *
- * Those that ask a callback put the CPU back to the instruction first, for which they look its code up by the address that they return to; but
- * the translator has written all that of the CPU's state before it calls them. Called from here, they return to no such code, and find nothing
- * to put back.
+ * Those that ask a callback put the CPU back to the instruction first, for which they look its code up by the address
+ * that they return to; but the translator has written all that of the CPU's state before it calls them. Called from
+ * here, they return to no such code, and find nothing to put back.
  *
- * Those that raise an exception, which ends the block, leave it by a jump out of all calls to the library's loop, which asks the callback and
- * looks the next block up. Ours ask the callback themselves, and the code goes on to where that has put the CPU.
+ * Those that raise an exception, which ends the block, leave it by a jump out of all calls to the library's loop, which
+ * asks the callback and looks the next block up. Ours ask the callback themselves, and the code goes on to where that
+ * has put the CPU.
  */
 #include "qemu/osdep.h"
 #include "cpu.h"
@@ -135,8 +137,9 @@ static const struct instead INSTEAD[] = {
 };
 #elif defined(TARGET_PPC64)
 /*
- * What counts time has no clock to ask, and follows a null pointer; the machine has just been asked (`answer_before`). What tells another
- * thread something writes past the state, and with another partition's number than 0 the library ends the process.
+ * What counts time has no clock to ask, and follows a null pointer; the machine has just been asked (`answer_before`).
+ * What tells another thread something writes past the state, and with another partition's number than 0 the library
+ * ends the process.
  */
 static target_ulong read_time(CPUPPCState *env)
 {
@@ -245,8 +248,8 @@ static void call_ours(TCGContext *s, struct trapline_machine *machine, uint64_t 
 
 #ifdef TARGET_AARCH64
 /*
- * Each MRS and MSR asks a callback first, whatever its register. Where the machine has nothing to say to that one, the answer is known: so it
- * is not asked, and the compiler drops the question.
+ * Each MRS and MSR asks a callback first, whatever its register. Where the machine has nothing to say to that one, the
+ * answer is known: so it is not asked, and the compiler drops the question.
  */
 static void ask_less(TCGContext *s, struct trapline_machine *machine)
 {

@@ -1,11 +1,12 @@
 /*
- * From a block to the next one, where that is not known when the block is translated or lies in another page (docs/unicorn.md, "Our own start
- * of a block"). A part of loop.c.
+ * From a block to the next one, where that is not known when the block is translated or lies in another page
+ * (docs/unicorn.md, "Our own start of a block"). A part of loop.c.
  *
- * The library looks for the next block in a table of 4,096 by its address, which is emptied with the translations of addresses; what is not
- * there it looks for by the physical address, in three functions and a table of all blocks. Ours look by the physical address in a table of
- * their own, whose rows are good as long as the address leads to the same page. And a jump whose aim is an address that the block names
- * remembers what it has found, and need not even ask where.
+ * The library looks for the next block in a table of 4,096 by its address, which is emptied with the translations of
+ * addresses; what is not there it looks for by the physical address, in three functions and a table of all blocks. Ours
+ * look by the physical address in a table of their own, whose rows are good as long as the address leads to the same
+ * page. And a jump whose aim is an address that the block names remembers what it has found, and need not even ask
+ * where.
  */
 #include "exec/tb-hash.h"
 
@@ -59,7 +60,8 @@ static inline bool is_for(const TranslationBlock *tb, target_ulong pc, target_ul
     return tb->pc == pc && tb->cs_base == cs_base && tb->flags == flags && is_plain(tb);
 }
 
-/* Where the host has what the CPU would execute at this address, if its translation is at hand; else 0, which no row has. */
+/* Where the host has what the CPU would execute at this address, if its translation is at hand; else 0, which no row
+   has. */
 static uintptr_t host_of(CPUArchState *env, struct uc_struct *uc, target_ulong pc)
 {
     const CPUTLBEntry *entry = tlb_entry(env, cpu_mmu_index(env, true), pc);
@@ -137,9 +139,10 @@ static void move_behind(TCGContext *s, TCGOp *op, TCGOp *last)
 
 #if defined(TARGET_X86_64) || defined(TARGET_ARM)
 /*
- * Where a block ends with a jump to an address that it names, all else that chooses the next block is known by the block, too: the library
- * links two such blocks for good, if only they lie in one page. In two, the second page may come to be another one; but then the library
- * forgets what it has found there. So what was found is good as long as it is what the library's own table has in that place.
+ * Where a block ends with a jump to an address that it names, all else that chooses the next block is known by the
+ * block, too: the library links two such blocks for good, if only they lie in one page. In two, the second page may
+ * come to be another one; but then the library forgets what it has found there. So what was found is good as long as it
+ * is what the library's own table has in that place.
  */
 static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
 {
@@ -164,7 +167,8 @@ static void *look_up_and_remember(CPUArchState *env, uint64_t remembered)
 #define PC_AT offsetof(CPUARMState, regs[15])
 #endif
 
-/* The number that this temporary is given by the operation before this one that writes it, if that one does nothing else. */
+/* The number that this temporary is given by the operation before this one that writes it, if that one does nothing
+   else. */
 static bool number_of(TCGContext *s, TCGOp *op, TCGArg temporary, uint64_t *number)
 {
     while ((op = QTAILQ_PREV(op, link)) != NULL && op->opc != INDEX_op_set_label && op->opc != INDEX_op_insn_start) {

@@ -1,9 +1,10 @@
 /*
- * How a block of guest code is translated, in place of the library's own loop (docs/unicorn.md, "Our own start of a block").
+ * How a block of guest code is translated, in place of the library's own loop (docs/unicorn.md, "Our own start of a
+ * block").
  *
- * The library calls a callback at the start of every block and a helper behind every load and store. All that a clock which counts bytes of
- * code needs of the first is an addition, and nothing of ours needs the second. So a block begins here with the addition, and calls only
- * when its time has come; the call stands behind the block, out of the way:
+ * The library calls a callback at the start of every block and a helper behind every load and store. All that a clock
+ * which counts bytes of code needs of the first is an addition, and nothing of ours needs the second. So a block begins
+ * here with the addition, and calls only when its time has come; the call stands behind the block, out of the way:
  *
  *          count >= 0 ? ----------------> slow:  call the block callback
  *          count += bytes of the block           told to stop? ---> leave
@@ -11,8 +12,8 @@
  *          size  = bytes of the block                  |
  *   body:  the block  <--------------------------------+
  *
- * The three words belong to the machine's clock (unicorn/line.rs). Whoever is called counts; where nobody is called, the code has counted.
- * A block that the machine always wants to hear of has the call in place of the counting.
+ * The three words belong to the machine's clock (unicorn/line.rs). Whoever is called counts; where nobody is called,
+ * the code has counted. A block that the machine always wants to hear of has the call in place of the counting.
  *
  * An engine without a block callback is nobody's machine: its code is what the library would make of it.
  */
@@ -34,8 +35,8 @@
 struct trapline_machine {
     bool (*always_wants)(struct trapline_machine *machine, uint64_t pc);
     bool (*answers)(struct trapline_machine *machine, uint32_t reg);
-    /* A register of the CPU, by the number that instructions have for it, is read or written by the instruction at the pc: whether it is the
-       machine's to answer for. */
+    /* A register of the CPU, by the number that instructions have for it, is read or written by the instruction at
+       the pc: whether it is the machine's to answer for. */
     bool (*register_in)(struct trapline_machine *machine, uint32_t number, uint64_t *value);
     bool (*register_out)(struct trapline_machine *machine, uint32_t number, uint64_t value);
     /* Zeroes in the beginning, and nobody else's. */
@@ -43,10 +44,10 @@ struct trapline_machine {
 };
 
 /*
- * The three words lie where a CPU keeps its way out of all code, which this library keeps elsewhere. There they lie well: some processors take
- * a store at one distance from the register in which translated code has its CPU for a store at another distance, if the two differ by a
- * multiple of 1,024 bytes, and let a load from there wait for it. These words are stored in every block; so nothing that a guest's program
- * loads in every block may lie at such a distance.
+ * The three words lie where a CPU keeps its way out of all code, which this library keeps elsewhere. There they lie
+ * well: some processors take a store at one distance from the register in which translated code has its CPU for a store
+ * at another distance, if the two differ by a multiple of 1,024 bytes, and let a load from there wait for it. These
+ * words are stored in every block; so nothing that a guest's program loads in every block may lie at such a distance.
  */
 #define START (offsetof(CPUState, jmp_env) + 136)
 #define COUNT (START + 8)
@@ -88,9 +89,9 @@ static void know(TCGContext *s, void *function, const char *name, unsigned flags
 #include "calls.h"
 
 /*
- * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The translators leave it
- * out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the compiler is told that the helper has no
- * effects, too, and drops calls of it.
+ * Nobody asks a running block to end: so the helper that looks whether somebody has done so is called for nothing. The
+ * translators leave it out while `no_exit_request` is set, but that of Thumb code sets and clears this itself; so the
+ * compiler is told that the helper has no effects, too, and drops calls of it.
  */
 static void drop_checks(TCGContext *s)
 {
@@ -108,8 +109,8 @@ static void drop_checks(TCGContext *s)
 }
 
 /*
- * What is mapped at a physical address, which the library asks at each access that it has no translation for, by a walk through its tree of
- * mappings. A machine has a handful of them, none inside another.
+ * What is mapped at a physical address, which the library asks at each access that it has no translation for, by a walk
+ * through its tree of mappings. A machine has a handful of them, none inside another.
  */
 MemoryRegion *find_memory_mapping(struct uc_struct *uc, hwaddr address);
 
@@ -171,8 +172,9 @@ static TCGOp *count_inline(TCGContext *s, uint64_t pc)
 }
 
 /*
- * With a block of one instruction the CPU goes on where a block has written into itself, at the instruction that did so, which is done again:
- * less of that block has run than was counted. Nothing changes if it does not lie in the block before it.
+ * With a block of one instruction the CPU goes on where a block has written into itself, at the instruction that did
+ * so, which is done again: less of that block has run than was counted. Nothing changes if it does not lie in the block
+ * before it.
  */
 static void cut_short(TCGContext *s, uint64_t pc)
 {
@@ -228,9 +230,10 @@ static void call_ours_with(TCGContext *s, void *function, const char *name, stru
 
 #if defined(TARGET_PPC)
 /*
- * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a number, or sets the
- * decrementer, first asks the machine. Its answer is put where the instruction then finds it.
- * Hints of priority, which the library takes for the end of a run, do here what they do to the register that holds the priority, and no more.
+ * Of PowerPC this library lets no time pass and has random numbers of the host: so what reads the time or such a
+ * number, or sets the decrementer, first asks the machine. Its answer is put where the instruction then finds it. Hints
+ * of priority, which the library takes for the end of a run, do here what they do to the register that holds the
+ * priority, and no more.
  */
 #define NUMBER_OF(word) (((word) >> 16 & 0x1f) | ((word) >> 6 & 0x3e0))
 #define IS_READ(word) (((word) & 0xfc0007fe) == 0x7c0002a6 || ((word) & 0xfc0007fe) == 0x7c0002e6)
@@ -335,16 +338,18 @@ static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPU
 }
 
 /*
- * Instructions that the library decodes and does nothing of, without a word: on z/Architecture those of clocks, of the service processor, of
- * channels and of other CPUs, and the load of a PSW that waits. The machine is to do them, and is told by an exception of a number that no
- * CPU has (unicorn/s390.rs), at the instruction, with all of the state written back.
+ * Instructions that the library decodes and does nothing of, without a word: on z/Architecture those of clocks, of the
+ * service processor, of channels and of other CPUs, and the load of a PSW that waits. The machine is to do them, and is
+ * told by an exception of a number that no CPU has (unicorn/s390.rs), at the instruction, with all of the state written
+ * back.
  */
 #ifdef TARGET_S390X
 #define LEFT_TO_US 0x100
 
 /*
- * What EXECUTE executes is a block of its own, at the address of EXECUTE, and stands in a word of the state: its bytes, and in the last four
- * bits the length of EXECUTE. It is a part of that instruction: it counts nothing, and nothing is taken or stopped in front of it.
+ * What EXECUTE executes is a block of its own, at the address of EXECUTE, and stands in a word of the state: its bytes,
+ * and in the last four bits the length of EXECUTE. It is a part of that instruction: it counts nothing, and nothing is
+ * taken or stopped in front of it.
  */
 static uint64_t executed(const TranslationBlock *tb)
 {
@@ -429,8 +434,8 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 }
 
 /*
- * Which interrupts are let in says control register 0, too, and the board decides which of them it asks for: so it is told when one of the two
- * instructions that load control registers has loaded this one.
+ * Which interrupts are let in says control register 0, too, and the board decides which of them it asks for: so it is
+ * told when one of the two instructions that load control registers has loaded this one.
  */
 #define CONTROL_0 0xb700
 
@@ -487,8 +492,9 @@ static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 #endif
 
 /*
- * Whether there may be no room for one more instruction. The library looks at the operations alone; its translator for MIPS forgets to give a
- * temporary back for every instruction, and writes behind the table of these in a long straight run.
+ * Whether there may be no room for one more instruction. The library looks at the operations alone; its translator for
+ * MIPS forgets to give a temporary back for every instruction, and writes behind the table of these in a long straight
+ * run.
  */
 enum { TEMPORARIES_OF_ONE = 96 };
 
@@ -594,7 +600,8 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
         tcg_gen_brcondi_i64(s, TCG_COND_GE, count, 0, slow);
         tcg_temp_free_i64(s, count);
         branch = tcg_last_op(s);
-        /* Written here, where the translator's state is that of the block's start; moved when the block is behind it. */
+        /* Written here, where the translator's state is that of the block's start; moved when the block is behind
+           it. */
         gen_set_label(s, slow);
         told = call(s, ops, db, cpu, leave);
         tcg_gen_br(s, body);
@@ -625,7 +632,8 @@ void translator_loop_temp_check(DisasContextBase *db)
     /* Temporaries are all forgotten when the block is done. */
 }
 
-/* A number of the table behind a block's code that says which of it belongs to which instruction: seven bits a byte, the sign in the last. */
+/* A number of the table behind a block's code that says which of it belongs to which instruction: seven bits a byte,
+   the sign in the last. */
 static int64_t next_number(const uint8_t **at)
 {
     uint64_t value = 0;
@@ -644,8 +652,9 @@ static int64_t next_number(const uint8_t **at)
 }
 
 /*
- * Whether the address of the instruction is known that this place in translated code belongs to; if so, that. The library can put the whole
- * CPU back to that instruction, but on ARM that overwrites the syndrome of the last exception.
+ * Whether the address of the instruction is known that this place in translated code belongs to; if so, that. The
+ * library can put the whole CPU back to that instruction, but on ARM that overwrites the syndrome of the last
+ * exception.
  */
 static bool pc_of_host(CPUState *cpu, uintptr_t host, uint64_t *pc)
 {

@@ -1,8 +1,10 @@
 /*
- * What the library leaves undone on MIPS, or does wrongly (docs/unicorn.md, "MIPS"); included by loop.c for its four kinds of core.
+ * What the library leaves undone on MIPS, or does wrongly (docs/unicorn.md, "MIPS"); included by loop.c for its four
+ * kinds of core.
  *
- * The pc is lost at every exception but a system call: the library calls `stop_interrupt` while it is still right, and takes it from
- * `next_pc` later, so it is put there. How an exception enters its handler the library knows, and is never asked for it: `deliver` asks.
+ * The pc is lost at every exception but a system call: the library calls `stop_interrupt` while it is still right, and
+ * takes it from `next_pc` later, so it is put there. How an exception enters its handler the library knows, and is
+ * never asked for it: `deliver` asks.
  */
 #include "internal.h"
 
@@ -16,7 +18,8 @@ static bool keep_pc(struct uc_struct *uc, int exception)
     return false;
 }
 
-/* The victim is the CPU's own choice: the library draws it from one state for all engines of a process, and keeps what it has thrown out. */
+/* The victim is the CPU's own choice: the library draws it from one state for all engines of a process, and keeps
+   what it has thrown out. */
 static uint32_t draw(CPUMIPSState *env)
 {
     uint32_t count = env->tlb->nb_tlb, first = env->CP0_Wired < count ? env->CP0_Wired : count - 1;
@@ -160,7 +163,8 @@ static void settle(CPUState *cpu)
     restore_fp_status(env);
 }
 
-/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the other. */
+/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the
+   other. */
 struct field {
     const char *name;
     size_t at, bytes, count;
@@ -238,8 +242,8 @@ static const struct field fields[] = {
 };
 
 /*
- * Count, and what reads and writes it and Compare, are empty functions of the library's; here the board answers, by a number made of the
- * register's and its selection.
+ * Count, and what reads and writes it and Compare, are empty functions of the library's; here the board answers, by a
+ * number made of the register's and its selection.
  */
 enum { SYSTEM_COPROCESSOR = 1 << 16, COUNT_REGISTER = SYSTEM_COPROCESSOR | 9 << 3, COMPARE_REGISTER = SYSTEM_COPROCESSOR | 11 << 3 };
 

@@ -1,8 +1,10 @@
 /*
- * The common walk through the guest's page tables, done straight in the host's memory (docs/unicorn.md, "Quick walks"). A part of loop.c.
+ * The common walk through the guest's page tables, done straight in the host's memory (docs/unicorn.md, "Quick walks").
+ * A part of loop.c.
  *
- * The library reads each row of a table as a device might be read, through a search for what is mapped there. Here a walk is done as far as
- * nothing of it has to be written and nothing is refused; of all else it knows nothing, and the library is asked as before.
+ * The library reads each row of a table as a device might be read, through a search for what is mapped there. Here a
+ * walk is done as far as nothing of it has to be written and nothing is refused; of all else it knows nothing, and the
+ * library is asked as before.
  */
 #include "exec/ramlist.h"
 

@@ -13,7 +13,8 @@ const EMULATE: &str = "emulate";
 const BOOST: &str = "boost";
 const STEP: &str = "step";
 
-/// What it is called, its word, what Linux 6.1 makes of it, what `best` makes of it: how it runs, or the rule by which it is refused.
+/// What it is called, its word, what Linux 6.1 makes of it, what `best` makes of it: how it runs, or the rule by which
+/// it is refused.
 type Case = (&'static str, u32, &'static str, &'static str);
 
 fn insn(set: Set, bytes: &[u8]) -> Insn {

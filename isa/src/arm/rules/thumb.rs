@@ -1,4 +1,5 @@
-//! Thumb, first the 16-bit, then the 32-bit groups; the last row of a group refuses what no other row of the group names.
+//! Thumb, first the 16-bit, then the 32-bit groups; the last row of a group refuses what no other row of the group
+//! names.
 
 use super::a32::{nothing, target};
 use super::*;

@@ -292,7 +292,8 @@ fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
     }
 }
 
-/// KP-1, KP-9: a copy's fault is put back to the original's address, so that the table has it; Linux refuses all the same.
+/// KP-1, KP-9: a copy's fault is put back to the original's address, so that the table has it; Linux refuses all the
+/// same.
 #[test]
 fn what_is_expected_to_fault_is_linuxs_to_refuse() {
     let words = [0xf840_0820, 0xf840_0820, RET];

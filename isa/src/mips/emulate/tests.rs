@@ -34,7 +34,8 @@ const SUM: u32 = 0x2442_0001;
 const RUNS: Then = Then::Copy { undo: None };
 const MINUS: u64 = u64::MAX;
 
-/// KP-2: each condition taken and not, by full-width signed values; a likely branch nullifies its slot where it is not taken.
+/// KP-2: each condition taken and not, by full-width signed values; a likely branch nullifies its slot where it is not
+/// taken.
 #[test]
 fn branches_lead_where_their_registers_say() {
     #[rustfmt::skip]

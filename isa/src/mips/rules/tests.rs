@@ -185,8 +185,8 @@ fn a_delay_slot_is_refused() {
     }
 }
 
-/// KP-1: a trap between a load-linked and its store would make the store fail for ever. Linux 6.1 does not look. A delay slot is looked
-/// into.
+/// KP-1: a trap between a load-linked and its store would make the store fail for ever. Linux 6.1 does not look. A
+/// delay slot is looked into.
 #[test]
 fn nothing_is_probed_between_a_load_linked_and_its_store() {
     #[rustfmt::skip]

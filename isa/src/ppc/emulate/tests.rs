@@ -42,7 +42,8 @@ fn branches_go_where_the_cpu_would() {
     let link = (LR, HERE + 4);
     #[rustfmt::skip]
     let cases: &[(&str, u32, &[(Reg, u64)], &[(Reg, u64)], u64)] = &[
-        // what                                      word         before                             after                     to
+        // what                                      word         before                             after              
+        // to
         ("b .+8",                                    0x4800_0008, &[],                               &[],                      HERE + 8),
         ("b, the farthest back",                     0x4a00_0000, &[],                               &[],                      HERE - 0x200_0000),
         ("ba 0x100",                                 0x4800_0102, &[],                               &[],                      0x100),

@@ -108,7 +108,8 @@ fn an_index_goes_on_while_it_is_below_its_limit() {
     const NEAR: u64 = HERE + 8;
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], [u64; 3], u64, bool)] = &[
-        // what                         bytes                       r1, r2 (step), r3 (limit)              r1 after        taken
+        // what                         bytes                       r1, r2 (step), r3 (limit)              r1 after     
+        // taken
         ("brxle: below",                &[0x85, 0x12, 0, 4],        [5, 1, 7],                             6,              true),
         ("brxle: at it",                &[0x85, 0x12, 0, 4],        [6, 1, 7],                             7,              true),
         ("brxle: above",                &[0x85, 0x12, 0, 4],        [7, 1, 7],                             8,              false),

@@ -204,7 +204,8 @@ const FUNCTION: &[(&[u8], &str)] = &[
     (&[0x07, 0x07],                         "ok"),       // +34: nopr
 ];
 
-/// KP-1: a breakpoint at what is executed from afar would trap at the instruction that executes it. Linux 6.1 does not look.
+/// KP-1: a breakpoint at what is executed from afar would trap at the instruction that executes it. Linux 6.1 does not
+/// look.
 #[test]
 fn what_another_instruction_executes_is_refused() {
     let bytes: Vec<u8> = FUNCTION.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect();

@@ -12,7 +12,8 @@ fn copied(bytes: &[u8], at: u64, tail: Tail) -> Result<Vec<u8>, Refusal> {
     Ok(copy.bytes().to_vec())
 }
 
-/// KP-1: all that names a place by its distance names the same place from elsewhere: a case for each row of both tables.
+/// KP-1: all that names a place by its distance names the same place from elsewhere: a case for each row of both
+/// tables.
 #[test]
 fn a_copy_names_the_place_that_the_original_names() {
     for code in FAR {

@@ -50,7 +50,8 @@ fn each_rule_has_its_case() {
     let tail = |bytes: &[u8]| [&NOP5[..], bytes].concat();
     #[rustfmt::skip]
     let cases: &[(&str, Vec<u8>, u64, Around, Option<Rule>, Option<Rule>)] = &[
-        // what                                   text                                             at  around         Linux 6.1             best
+        // what                                   text                                             at  around        
+        // Linux 6.1             best
         ("a nop of five bytes",                   tail(&[0xc3]),                                    0, Nothing,       OK,                   OK),
         ("push, mov, and a push",                 vec![0x55, 0x48, 0x89, 0xe5, 0x53, 0xc3],         0, Nothing,       OK,                   OK),
         ("four bytes and no more",                vec![0x55, 0x48, 0x89, 0xe5],                     0, Nothing,       Some(NoRoom),         Some(NoRoom)),

@@ -130,8 +130,8 @@ fn decoded(mode: Mode, bytes: &[u8], at: u64) -> Vec<Instruction> {
     Decoder::with_ip(mode.bits(), bytes, at, DecoderOptions::NONE).into_iter().collect()
 }
 
-/// OP-4: each word of the frame holds what Linux's has there, the call gets the probe and the frame, and what handlers leave in the frame
-/// comes back, flags and stack pointer included.
+/// OP-4: each word of the frame holds what Linux's has there, the call gets the probe and the frame, and what handlers
+/// leave in the frame comes back, flags and stack pointer included.
 #[test]
 fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
     // `struct pt_regs` of either width, from its end.

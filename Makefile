@@ -31,7 +31,7 @@ run: ## boots the built-in tiny kernel with the demo probes; ARGS="..." runs any
 test: ## all tests; the last line says on which stock kernels they ran, and which could not run
 	@scripts/setup.sh test
 	scripts/test-setup.sh
-	@rm -f $(TALLY)
+	@mkdir -p $(dir $(TALLY)) && rm -f $(TALLY)
 	$(CARGO) test --locked --doc --workspace
 	TRAPLINE_TALLY=$(TALLY) $(CARGO) nextest run --locked $(TESTS); status=$$?; scripts/tally.sh $(TALLY); exit $$status
 

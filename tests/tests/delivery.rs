@@ -32,6 +32,25 @@ fn whatever_tables_a_guest_has_made_its_exceptions_end_in_the_guest() {
     }
 }
 
+/// what the fuzz target has kept, as it runs it: the first byte chooses the ISA.
+#[test]
+fn what_was_kept_of_the_fuzzers_cases_ends_in_the_guest() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/delivery");
+    let mut guests: Vec<Guest> = ARCHES.iter().map(|arch| Guest::new(*arch)).collect();
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).expect("the corpus is in the repository") {
+        let path = file.expect("a file of the corpus").path();
+        let data = std::fs::read(&path).expect("a file of the corpus");
+        let Some((choice, bytes)) = data.split_first() else { continue };
+        let number = usize::from(*choice) % ARCHES.len();
+        if let Err(why) = guests[number].run(&case(ARCHES[number], bytes)) {
+            panic!("{}: {why}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count >= 25, "{count} cases");
+}
+
 /// a breakpoint in the last byte of the address space: what is behind it is at 0.
 #[test]
 fn a_breakpoint_in_the_last_byte_of_the_address_space_is_the_guests_to_take() {

@@ -1,6 +1,6 @@
 //! What the test families share; the families themselves stand in `tests/`, one file per promise.
 //!
-//! They are generic: a new ISA joins them by a line in [`GUESTS`](facts::GUESTS).
+//! They are generic: a new ISA joins them by a line in [`GUESTS`].
 
 pub mod facts;
 pub mod lab;

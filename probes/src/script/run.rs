@@ -218,7 +218,7 @@ impl State {
         is_due
     }
 
-    /// One more value for a map without keys: all that a block does that only [collects](super::program::Collects).
+    /// One more value for a map without keys: all that a block does that only collects.
     #[inline]
     pub fn collect(&mut self, map: u16, aggregate: Aggregate, value: u64) {
         if let Some(map) = self.maps.get_mut(usize::from(map)).filter(|_| self.exit.is_none()) {

@@ -102,7 +102,7 @@ fn computes(set: Set, insn: &Insn, what: Computation, seed: &[u8]) {
     assert!(mem.is_untouched() && matches!(then, Then::Onwards | Then::Copy { undo: None }));
     let next = set.cut(insn.next());
     let target = match what.target {
-        Target::Address(address) => address,
+        Target::Written => insn.flow.target().expect("the flow names what is written"),
         Target::Register(reg) => before.values[usize::from(reg.0)],
     };
     assert!(insn.flow.target().is_none_or(|decoded| decoded == target), "{insn:x?}");

@@ -4,6 +4,7 @@
 
 pub mod facts;
 pub mod lab;
+pub mod mips;
 pub mod oracle;
 pub mod stock;
 

@@ -1,23 +1,13 @@
 //! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not, in all four sets: probed
 //! it is the same run. Some of these instructions fault there, and their branch is done again, or given up.
 
-use trapline::boot::{Kernel, Segment};
-use trapline::machine::{Config, Stop, What};
+use trapline::machine::{Stop, What};
 use trapline::probed::Session;
-use trapline::symbols::{Entry, Symbols};
 use trapline_isa::mips::Set;
 use trapline_probes::probe::{Flow, Kprobe};
+use trapline_tests::mips::*;
 use trapline_tests::{Run, assert_same, run};
 
-/// Where the kernel sees physical memory; the exception vectors are at its start.
-const SEEN: u64 = 0xffff_ffff_8000_0000;
-const TEXT: u64 = 0x10_0000;
-
-const ZERO: u32 = 0;
-const V0: u32 = 2;
-const T0: u32 = 8;
-const T1: u32 = 9;
-const T2: u32 = 10;
 const T3: u32 = 11;
 /// What everything has come to so far.
 const SUM: u32 = 16;
@@ -27,30 +17,7 @@ const UNKNOWN: u32 = 17;
 const MEMORY: u32 = 18;
 /// What handlers have seen.
 const SEEN_BY_HANDLERS: u32 = 19;
-const PORTS: u32 = 21;
 const T9: u32 = 25;
-const K0: u32 = 26;
-const K1: u32 = 27;
-const RA: u32 = 31;
-
-const NOP: u32 = 0;
-const ERET: u32 = 0x4200_0018;
-
-fn immediate(op: u32, rs: u32, rt: u32, value: i32) -> u32 {
-    op << 26 | rs << 21 | rt << 16 | value as u32 & 0xffff
-}
-
-fn three(funct: u32, rs: u32, rt: u32, rd: u32) -> u32 {
-    rs << 21 | rt << 16 | rd << 11 | funct
-}
-
-fn addiu(rt: u32, rs: u32, value: i32) -> u32 {
-    immediate(0x09, rs, rt, value)
-}
-
-fn addu(rd: u32, rs: u32, rt: u32) -> u32 {
-    three(0x21, rs, rt, rd)
-}
 
 /// For addresses of one's own kind of word.
 fn add_to(set: Set, register: u32, value: i32) -> u32 {
@@ -175,7 +142,7 @@ fn case(set: Set, text: &mut Vec<u32>, branch: Branch, slot: u32, (t0, t1): (i32
 
 fn program(set: Set) -> Vec<u32> {
     let mut text = vec![
-        immediate(0x0f, 0, PORTS, 0xa900),  // lui ports
+        FIND_PORTS,
         immediate(0x0f, 0, MEMORY, 0x8020), // lui memory
         immediate(0x0f, 0, UNKNOWN, 0x10),  // lui unknown
         immediate(0x0f, 0, T3, 0x7000),     // lui t3: twice that is too much
@@ -198,35 +165,15 @@ fn program(set: Set) -> Vec<u32> {
         case(set, &mut text, *branch, slot, values[1]);
     }
     text.push(addu(SUM, SUM, SEEN_BY_HANDLERS));
-    text.extend([immediate(0x0d, ZERO, T0, 8), addu(T1, SUM, ZERO)]);
-    text.extend([
-        three(0x02, 0, T1, T2) | 28 << 6, // srl t2,t1,28
-        addiu(T2, T2, 0x41),
-        immediate(0x28, PORTS, T2, 0xe9), // sb
-        addiu(T0, T0, -1),
-        immediate(0x05, T0, ZERO, -5),   // bnez t0
-        three(0x00, 0, T1, T1) | 4 << 6, // sll t1,t1,4
-    ]);
-    text.extend([immediate(0x28, PORTS, ZERO, 0x600), immediate(0x04, ZERO, ZERO, -1), NOP]);
+    text.extend(print(SUM));
+    text.extend(power_off());
     text
 }
 
 fn session(set: Set) -> Session {
-    let bytes = |words: &[u32]| words.iter().flat_map(|word| set.bytes(*word)).collect::<Vec<u8>>();
-    let segment = |physical: u64, words: &[u32]| Segment {
-        physical,
-        virtual_address: set.cut(SEEN + physical),
-        size: 4 * words.len() as u64,
-        bytes: bytes(words),
-        executable: true,
-    };
     let text = program(set);
     assert!(4 * text.len() < 0x1_0000, "an address in it has its lower half alone to differ: {}", text.len());
-    let entry = |address: u64, name: &str| Entry { address: set.cut(SEEN + address), name: name.into(), kind: 'T', module: None };
-    let symbols = vec![entry(0, "vectors"), entry(TEXT, "main"), entry(TEXT + 4 * text.len() as u64, "_end_of_text")];
-    let kernel =
-        Kernel::from_parts(set.isa().arch, TEXT, vec![segment(0, &vectors()), segment(TEXT, &text)], Symbols::new(symbols));
-    Session::new(kernel, &Config { record_events: true, ..Config::default() }).expect("a machine")
+    trapline_tests::mips::session(set, &vectors(), &text, &[(0, "vectors"), (TEXT, "main")])
 }
 
 fn count(run: &Run, wanted: fn(&What) -> bool) -> usize {

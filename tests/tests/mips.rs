@@ -1,56 +1,24 @@
 //! MIPS in a machine: a program of a few functions, in all four sets, that takes every kind of exception and the
 //! timer's interrupts, some of them in delay slots; probed and unprobed it is the same run.
 
-#![cfg(feature = "cpu")]
-
-use trapline::boot::{Kernel, Segment};
-use trapline::machine::{Config, Happening, Stop, What};
+use trapline::machine::{Stop, What};
 use trapline::probed::Session;
-use trapline::symbols::{Entry, Symbols};
 use trapline_isa::mips::Set;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_tests::mips::*;
+use trapline_tests::{assert_same, run};
 
-/// Where the kernel sees physical memory; the first exception vector is at its start.
-const SEEN: u64 = 0xffff_ffff_8000_0000;
-const TEXT: u64 = 0x10_0000;
 const HANDLER: u64 = 0x180;
 
-const ZERO: u32 = 0;
-const V0: u32 = 2;
 const A0: u32 = 4;
 const A1: u32 = 5;
-const T0: u32 = 8;
-const T1: u32 = 9;
-const T2: u32 = 10;
 const S0: u32 = 16;
 const S1: u32 = 17;
 const S4: u32 = 20;
-const PORTS: u32 = 21;
 const EXCEPTIONS: u32 = 22;
 const INTERRUPTS: u32 = 23;
-const K0: u32 = 26;
-const K1: u32 = 27;
 const SP: u32 = 29;
-const RA: u32 = 31;
 
-fn immediate(op: u32, rs: u32, rt: u32, value: i32) -> u32 {
-    op << 26 | rs << 21 | rt << 16 | value as u32 & 0xffff
-}
-
-fn three(funct: u32, rs: u32, rt: u32, rd: u32) -> u32 {
-    rs << 21 | rt << 16 | rd << 11 | funct
-}
-
-fn addiu(rt: u32, rs: u32, value: i32) -> u32 {
-    immediate(0x09, rs, rt, value)
-}
-
-fn addu(rd: u32, rs: u32, rt: u32) -> u32 {
-    three(0x21, rs, rt, rd)
-}
-
-const NOP: u32 = 0;
-const ERET: u32 = 0x4200_0018;
 const JR_RA: u32 = 0x03e0_0008;
 const SYSCALL: u32 = 0x0000_000c;
 const BREAK_12: u32 = 12 << 16 | 0x0d;
@@ -82,9 +50,9 @@ fn handler() -> Vec<u32> {
 fn functions() -> Vec<(&'static str, Vec<u32>)> {
     let jump = |op: u32, word: usize| op << 26 | ((TEXT as u32 >> 2) + word as u32);
     let mut main = vec![
-        immediate(0x0f, 0, SP, 0x8020),    // lui sp
-        immediate(0x0f, 0, PORTS, 0xa900), // lui ports
-        immediate(0x0d, ZERO, T0, 3000),   // every 3 us
+        immediate(0x0f, 0, SP, 0x8020), // lui sp
+        FIND_PORTS,
+        immediate(0x0d, ZERO, T0, 3000), // every 3 us
         immediate(0x2b, PORTS, T0, 0x500),
         0x4008_6000,                    // mfc0 t0,status
         immediate(0x0d, T0, T0, 0x401), // let the board's interrupt in
@@ -117,18 +85,9 @@ fn functions() -> Vec<(&'static str, Vec<u32>)> {
     let back = turn as i32 - main.len() as i32 - 1;
     main.extend([immediate(0x05, S0, ZERO, back), addu(S1, S1, T0)]);
     // Eight digits of s1, and of the number of exceptions; then the end.
-    for register in [S1, EXCEPTIONS] {
-        main.extend([immediate(0x0d, ZERO, T0, 8), register << 21 | T1 << 11 | 0x21]);
-        main.extend([
-            three(0x02, 0, T1, T2) | 28 << 6, // srl t2,t1,28
-            addiu(T2, T2, 0x41),
-            immediate(0x28, PORTS, T2, 0xe9), // sb
-            addiu(T0, T0, -1),
-            immediate(0x05, T0, ZERO, -5),   // bnez t0
-            three(0x00, 0, T1, T1) | 4 << 6, // sll t1,t1,4
-        ]);
-    }
-    main.extend([immediate(0x28, PORTS, ZERO, 0x600), immediate(0x04, ZERO, ZERO, -1), NOP]);
+    main.extend(print(S1));
+    main.extend(print(EXCEPTIONS));
+    main.extend(power_off());
     assert!(main.len() <= WORK, "{}", main.len());
     main.resize(WORK, NOP);
     let work = vec![
@@ -154,55 +113,18 @@ fn functions() -> Vec<(&'static str, Vec<u32>)> {
     vec![("main", main), ("work", work), ("leaf", leaf)]
 }
 
-fn kernel(set: Set) -> Kernel {
-    let bytes = |words: &[u32]| words.iter().flat_map(|word| set.bytes(*word)).collect::<Vec<u8>>();
-    let segment = |physical: u64, bytes: Vec<u8>| Segment {
-        physical,
-        virtual_address: set.cut(SEEN + physical),
-        size: bytes.len() as u64,
-        bytes,
-        executable: true,
-    };
-    let handler = handler();
+fn session(set: Set) -> Session {
     let to_handler = [0x0800_0000 | HANDLER as u32 >> 2, NOP];
     let mut vectors = vec![NOP; HANDLER as usize / 4];
     vectors[0..2].copy_from_slice(&to_handler);
     vectors[0x80 / 4..0x80 / 4 + 2].copy_from_slice(&to_handler);
-    vectors.extend(&handler);
-    let mut text = Vec::new();
-    let mut entries = Vec::new();
-    let mut name = |address: u64, name: &str| {
-        entries.push(Entry { address: set.cut(SEEN + address), name: name.into(), kind: 'T', module: None });
-    };
-    name(HANDLER, "handler");
+    vectors.extend(handler());
+    let (mut text, mut names) = (Vec::new(), vec![(HANDLER, "handler")]);
     for (function, words) in functions() {
-        name(TEXT + 4 * text.len() as u64, function);
+        names.push((TEXT + 4 * text.len() as u64, function));
         text.extend(words);
     }
-    name(TEXT + 4 * text.len() as u64, "_end_of_text");
-    let segments = vec![segment(0, bytes(&vectors)), segment(TEXT, bytes(&text))];
-    Kernel::from_parts(set.isa().arch, TEXT, segments, Symbols::new(entries))
-}
-
-fn session(set: Set) -> Session {
-    let config = Config { record_events: true, ..Config::default() };
-    Session::new(kernel(set), &config).expect("a machine")
-}
-
-fn run(session: &mut Session) -> (Stop, String, u64, Vec<Happening>) {
-    let stop = session.run_until(1_000_000_000);
-    let machine = session.machine_mut();
-    let console = String::from_utf8_lossy(&machine.take_console()).into_owned();
-    (stop, console, machine.time(), machine.happenings().to_vec())
-}
-
-fn assert_same(what: &str, expected: &(Stop, String, u64, Vec<Happening>), seen: &(Stop, String, u64, Vec<Happening>)) {
-    let first = expected.3.iter().zip(&seen.3).position(|(one, other)| one != other);
-    if let Some(at) = first {
-        panic!("{what}: happening {at} differs: expected {:x?}, seen {:x?}", expected.3[at], seen.3[at]);
-    }
-    assert_eq!((&expected.0, &expected.1, expected.2), (&seen.0, &seen.1, seen.2), "{what}");
-    assert_eq!(expected.3.len(), seen.3.len(), "{what}");
+    trapline_tests::mips::session(set, &vectors, &text, &names)
 }
 
 /// Every instruction of the program, but those in delay slots.
@@ -219,18 +141,18 @@ fn exceptions_and_interrupts_reach_the_guest() {
     let mut ends = Vec::new();
     for set in Set::ALL {
         let plain = run(&mut session(set));
-        assert_eq!(plain.0, Stop::PowerOff(0), "{set:?}: {:x?}", plain.3.last());
+        assert_eq!(plain.stop, Stop::PowerOff(0), "{set:?}: {:x?}", plain.happenings.last());
         assert_same(&format!("{set:?}, again"), &plain, &run(&mut session(set)));
-        let count = |wanted: fn(&What) -> bool| plain.3.iter().filter(|happening| wanted(&happening.what)).count();
+        let count = |wanted: fn(&What) -> bool| plain.happenings.iter().filter(|happening| wanted(&happening.what)).count();
         // 50 turns of the 400: a system call, two misses, a breakpoint.
         assert_eq!(count(|what| matches!(what, What::SystemCall)), 50, "{set:?}");
         assert_eq!(count(|what| matches!(what, What::Exception(26, _))), 100, "{set:?}");
         assert_eq!(count(|what| matches!(what, What::Exception(18, _))), 50, "{set:?}");
         assert_eq!(count(|what| matches!(what, What::ClockRead)), 400, "{set:?}");
         assert!(count(|what| matches!(what, What::Interrupt(_))) > 3, "{set:?}");
-        assert_eq!(plain.1.len(), 16, "{set:?}: {}", plain.1);
-        assert_eq!(&plain.1[8..], "AAAAAAMI", "{set:?}: 200 exceptions, in digits from A on");
-        ends.push((plain.1, plain.2));
+        assert_eq!(plain.console.len(), 16, "{set:?}: {}", plain.console);
+        assert_eq!(&plain.console[8..], "AAAAAAMI", "{set:?}: 200 exceptions, in digits from A on");
+        ends.push((plain.console, plain.time));
     }
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
 }

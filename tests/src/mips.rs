@@ -1,0 +1,95 @@
+//! Programs for MIPS that tests write by hand, word by word, and a machine that has nothing else in it.
+
+use trapline::boot::{Kernel, Segment};
+use trapline::machine::Config;
+use trapline::probed::Session;
+use trapline::symbols::{Entry, Symbols};
+use trapline_isa::mips::Set;
+
+/// Where the kernel sees physical memory; the exception vectors are at its start.
+pub const SEEN: u64 = 0xffff_ffff_8000_0000;
+/// Where the text is, in physical memory; execution begins there.
+pub const TEXT: u64 = 0x10_0000;
+
+/// The register that is always 0.
+pub const ZERO: u32 = 0;
+/// The register of a result.
+pub const V0: u32 = 2;
+/// A register for passing values.
+pub const T0: u32 = 8;
+/// Another.
+pub const T1: u32 = 9;
+/// Another.
+pub const T2: u32 = 10;
+/// The kernel's own register, for handlers.
+pub const K0: u32 = 26;
+/// Another.
+pub const K1: u32 = 27;
+/// The register of return addresses.
+pub const RA: u32 = 31;
+/// These programs keep the address of the machine's ports here.
+pub const PORTS: u32 = 21;
+
+/// An instruction that does nothing.
+pub const NOP: u32 = 0;
+/// The return from an exception.
+pub const ERET: u32 = 0x4200_0018;
+/// What lets [`PORTS`] be so: lui.
+pub const FIND_PORTS: u32 = immediate(0x0f, 0, PORTS, 0xa900);
+
+/// An instruction with an immediate, of this opcode.
+pub const fn immediate(op: u32, rs: u32, rt: u32, value: i32) -> u32 {
+    op << 26 | rs << 21 | rt << 16 | value as u32 & 0xffff
+}
+
+/// An instruction of three registers, of this function.
+pub const fn three(funct: u32, rs: u32, rt: u32, rd: u32) -> u32 {
+    rs << 21 | rt << 16 | rd << 11 | funct
+}
+
+/// `addiu rt,rs,value`.
+pub const fn addiu(rt: u32, rs: u32, value: i32) -> u32 {
+    immediate(0x09, rs, rt, value)
+}
+
+/// `addu rd,rs,rt`.
+pub const fn addu(rd: u32, rs: u32, rt: u32) -> u32 {
+    three(0x21, rs, rt, rd)
+}
+
+/// Writes a register to the console, in eight digits from A on; t0 to t2 are used for it.
+pub fn print(register: u32) -> Vec<u32> {
+    vec![
+        immediate(0x0d, ZERO, T0, 8),
+        addu(T1, register, ZERO),
+        three(0x02, 0, T1, T2) | 28 << 6, // srl t2,t1,28
+        addiu(T2, T2, 0x41),
+        immediate(0x28, PORTS, T2, 0xe9), // sb
+        addiu(T0, T0, -1),
+        immediate(0x05, T0, ZERO, -5),   // bnez t0
+        three(0x00, 0, T1, T1) | 4 << 6, // sll t1,t1,4
+    ]
+}
+
+/// Switches the machine off; nothing comes behind it.
+pub fn power_off() -> [u32; 3] {
+    [immediate(0x28, PORTS, ZERO, 0x600), immediate(0x04, ZERO, ZERO, -1), NOP]
+}
+
+/// A machine with these words at physical address 0 and at [`TEXT`], and with functions of these names at physical
+/// addresses.
+pub fn session(set: Set, vectors: &[u32], text: &[u32], functions: &[(u64, &str)]) -> Session {
+    let segment = |physical: u64, words: &[u32]| Segment {
+        physical,
+        virtual_address: set.cut(SEEN + physical),
+        size: 4 * words.len() as u64,
+        bytes: words.iter().flat_map(|word| set.bytes(*word)).collect(),
+        executable: true,
+    };
+    let end = (TEXT + 4 * text.len() as u64, "_end_of_text");
+    let entry =
+        |(address, name): &(u64, &str)| Entry { address: set.cut(SEEN + address), name: (*name).into(), kind: 'T', module: None };
+    let symbols = Symbols::new(functions.iter().chain([&end]).map(entry).collect());
+    let kernel = Kernel::from_parts(set.isa().arch, TEXT, vec![segment(0, vectors), segment(TEXT, text)], symbols);
+    Session::new(kernel, &Config { record_events: true, ..Config::default() }).expect("a machine")
+}

@@ -10,7 +10,7 @@ pub mod ppc;
 pub mod x86;
 
 use capstone::{Capstone, CsResult};
-use proptest::strategy::BoxedStrategy;
+use proptest::prelude::*;
 use std::ops::Range;
 use trapline::boot::{Kernel, Segment};
 use trapline::machine::{Config, Happening, Stop};
@@ -452,6 +452,29 @@ fn kernel(arch: Arch) -> Kernel {
     let names = [("_stext", CODE), ("case", PLACE), ("behind", PLACE + 16), ("_etext", CODE + CODE_BYTES)];
     let entries = names.map(|(name, at)| Entry { name: name.into(), address: bench.seen_from + at, kind: 'T', module: None });
     Kernel::from_parts(arch, bench.base + ENTRY, segments, Symbols::new(entries.to_vec()))
+}
+
+/// Random words of four bytes that are instructions, some of any bits, `of_groups` times as many out of these groups (the bits
+/// that are fixed, and those that vary), with this many registers, most of which point to data.
+fn words(arch: Arch, of_groups: u32, groups: &'static [(u32, u32)], registers: usize) -> BoxedStrategy<Before> {
+    let isa = arch.isa();
+    let seen_from = bench(arch).seen_from;
+    let group = (prop::sample::select(groups), any::<u32>()).prop_map(|((fixed, varies), word)| fixed | word & varies);
+    let instruction = prop_oneof![1 => any::<u32>(), of_groups => group];
+    let register = prop_oneof![
+        4 => (0..DATA_BYTES / 8).prop_map(move |index| seen_from + DATA + 8 * index),
+        1 => (0..DATA_BYTES).prop_map(move |offset| seen_from + DATA + offset),
+        2 => 0u64..40,
+        1 => (0u64..16).prop_map(move |index| seen_from + ELSEWHERE + 4 * index),
+        2 => any::<u64>(),
+    ];
+    (instruction, prop::collection::vec(register, registers), any::<u64>(), any::<u64>())
+        .prop_filter_map("no instruction", move |(word, registers, flags, seed)| {
+            let bytes = isa.order.word_bytes(word).to_vec();
+            (isa.decode)(seen_from + PLACE, &bytes).ok()?;
+            Some(Before { bytes, registers, flags, seed, ..Before::default() })
+        })
+        .boxed()
 }
 
 /// Whether there is anything at an address.

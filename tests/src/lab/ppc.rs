@@ -1,12 +1,8 @@
 //! The bench of 64-bit PowerPC with the low byte first: a radix tree, vectors, and what is known to be hard.
 
-use super::{
-    After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, HANDLERS, Outcome, PAGE_TABLES, PLACE, Piece, Reason, is_mapped,
-    steps,
-};
+use super::{After, Bench, ENTRY, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
 use capstone::Endian;
 use capstone::prelude::*;
-use proptest::prelude::*;
 use trapline_isa::arch::Arch;
 use trapline_isa::ppc::abi::VECTORS;
 use trapline_isa::regs::Reg;
@@ -30,7 +26,7 @@ pub static BENCH: Bench = Bench {
     left_out: LEFT_OUT,
     no_promise: NO_PROMISE,
     hard: HARD,
-    case: |arch| case(arch).boxed(),
+    case: |arch| words(arch, 3, GROUPS, 35),
     disassembler: |_| Capstone::new().ppc().mode(arch::ppc::ArchMode::Mode64).endian(Endian::Little).build(),
 };
 
@@ -258,23 +254,3 @@ const GROUPS: &[(u32, u32)] = &[
     (0x1000_0000, 0x03ff_ffff), // vectors
     (0xf000_0000, 0x03ff_ffff), // VSX
 ];
-
-fn case(arch: Arch) -> impl Strategy<Value = Before> {
-    let group = (prop::sample::select(GROUPS), any::<u32>()).prop_map(|((fixed, varies), word)| fixed | word & varies);
-    let instruction = prop_oneof![1 => any::<u32>(), 3 => group];
-    let register = prop_oneof![
-        4 => (0..DATA_BYTES / 8).prop_map(|index| SEEN_FROM + DATA + 8 * index),
-        1 => (0..DATA_BYTES).prop_map(|offset| SEEN_FROM + DATA + offset),
-        2 => 0u64..40,
-        1 => (0u64..16).prop_map(|index| SEEN_FROM + ELSEWHERE + 4 * index),
-        2 => any::<u64>(),
-    ];
-    (instruction, prop::collection::vec(register, 35), any::<u64>(), any::<u64>()).prop_filter_map(
-        "no instruction",
-        move |(word, registers, flags, seed)| {
-            let bytes = word.to_le_bytes().to_vec();
-            (arch.isa().decode)(SEEN_FROM + PLACE, &bytes).ok()?;
-            Some(Before { bytes, registers, flags, seed, ..Before::default() })
-        },
-    )
-}

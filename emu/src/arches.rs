@@ -1,7 +1,7 @@
 //! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row
 //! missing, for otherwise this does not compile. Nobody else asks which ISA it is.
 
-use crate::boards::{Spec, bare, pc, powernv, s390ccw, virt};
+use crate::boards::{Spec, bare, malta, pc, powernv, s390ccw, virt};
 use crate::boot::Kernel;
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
@@ -275,7 +275,7 @@ static MIPS: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_BIG_32),
         bare: &bare::BIG_ENDIAN,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: &malta::BIG_ENDIAN,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
@@ -296,7 +296,7 @@ static MIPSEL: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_LITTLE_32),
         bare: &bare::SPEC,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: &malta::SPEC,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
@@ -317,7 +317,7 @@ static MIPS64: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_BIG_64),
         bare: &bare::BIG_ENDIAN,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: &malta::BIG_ENDIAN,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
@@ -338,7 +338,7 @@ static MIPS64EL: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_LITTLE_64),
         bare: &bare::SPEC,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: &malta::SPEC,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },

@@ -230,6 +230,8 @@ fn symbols_and_images_are_listed() {
             "debian/armhf",
             "debian/ppc64el",
             "debian/s390x",
+            "debian/mipsel",
+            "debian/mips64el",
             "debian/amd64-cloud",
             "debian/amd64-rt",
             "debian/i386-pae",

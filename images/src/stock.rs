@@ -32,7 +32,7 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 
 /// Of an architecture the first is the one that is meant where nothing else is said.
 #[rustfmt::skip]
-static STOCKS: [Stock; 14] = [
+static STOCKS: [Stock; 16] = [
     // name                     architecture    flavour             the package that depends on the newest      for
     // people
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
@@ -41,6 +41,8 @@ static STOCKS: [Stock; 14] = [
     stock("debian/armhf",       "armhf",        "armmp",            "linux-image-armmp",        "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox"),
     stock("debian/ppc64el",    "ppc64el",      "powerpc64le",      "linux-image-powerpc64le",  "Debian 12's kernel for 64-bit PowerPC (ppc64el), with busybox"),
     stock("debian/s390x",       "s390x",        "s390x",            "linux-image-s390x",        "Debian 12's kernel for z/Architecture (s390x), with busybox"),
+    stock("debian/mipsel",      "mipsel",       "4kc-malta",        "linux-image-4kc-malta",    "Debian 12's kernel for 32-bit MIPS, the low byte first (4kc-malta), with busybox"),
+    stock("debian/mips64el",    "mips64el",     "5kc-malta",        "linux-image-5kc-malta",    "Debian 12's kernel for 64-bit MIPS, the low byte first (5kc-malta), with busybox"),
     stock("debian/amd64-cloud", "amd64",        "cloud-amd64",      "linux-image-cloud-amd64",  "the same for x86_64 in clouds: fewer drivers"),
     stock("debian/amd64-rt",    "amd64",        "rt-amd64",         "linux-image-rt-amd64",     "the same for x86_64, PREEMPT_RT"),
     stock("debian/i386-pae",    "i386",         "686-pae",          "linux-image-686-pae",      "the same for i386 with PAE and NX"),
@@ -57,6 +59,9 @@ const POWERPC_COMMAND_LINE: &str = "console=hvc0 panic=-1 cryptomgr.notests=1";
 /// The service processor's console.
 const Z_COMMAND_LINE: &str = "console=ttysclp0 panic=-1 nokaslr cryptomgr.notests=1";
 
+/// A kernel that is moved by chance is nowhere where it is linked.
+const MIPS_COMMAND_LINE: &str = "console=ttyS0 panic=-1 nokaslr cryptomgr.notests=1";
+
 const fn stock(
     name: &'static str,
     architecture: &'static str,
@@ -68,6 +73,7 @@ const fn stock(
         b"arm64" | b"armhf" => ARM_COMMAND_LINE,
         b"ppc64el" => POWERPC_COMMAND_LINE,
         b"s390x" => Z_COMMAND_LINE,
+        b"mipsel" | b"mips64el" => MIPS_COMMAND_LINE,
         _ => COMMAND_LINE,
     };
     Stock { name, description, architecture, newest, flavour, command_line }

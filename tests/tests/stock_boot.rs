@@ -446,7 +446,7 @@ fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
 /// DV-4: somebody types at the shell, on each kind of serial port.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {
-    for name in ["debian/amd64", "debian/arm64", "debian/armhf", "debian/s390x"] {
+    for name in ["debian/amd64", "debian/arm64", "debian/armhf", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         session.machine_mut().stop_at_console_text(Some("# "));
@@ -461,7 +461,7 @@ fn the_shell_on_the_console_does_what_is_typed() {
 /// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
 #[test]
 fn what_is_typed_before_the_guest_listens_waits() {
-    for name in ["debian/arm64", "debian/armhf", "debian/s390x"] {
+    for name in ["debian/arm64", "debian/armhf", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         let digits = "0123456789".repeat(12);

@@ -37,14 +37,6 @@ pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RA
 /// The same for CPUs that read the high byte first.
 pub static BIG_ENDIAN: Spec = Spec { boot: |config, _, _| boot(0, config, ByteOrder::Big), ..SPEC };
 
-/// For ISAs of whose stock kernels no board is known yet.
-pub static NOT_FOR_LINUX: Spec = Spec {
-    boot: |_, _, _| {
-        Err(MachineError::Config("no board runs Linux kernels of this ISA yet; `trapline check` answers about them".into()))
-    },
-    ..SPEC
-};
-
 /// RAM that the guest is told of.
 pub const RAM_BYTES: u64 = 16 << 20;
 /// Where the boot information lies, from the start of RAM.
@@ -118,7 +110,11 @@ fn boot(start: u64, config: &Config, order: ByteOrder) -> Result<Boot, MachineEr
         order.put(word.into(), place);
     }
     let line = [config.command_line.as_bytes(), &[0]].concat();
-    Ok(Boot { pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)], info: start + BOOT_INFO })
+    Ok(Boot {
+        pieces: vec![(start + BOOT_INFO, words), (start + COMMAND_LINE, line)],
+        info: start + BOOT_INFO,
+        ..Boot::default()
+    })
 }
 
 /// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's

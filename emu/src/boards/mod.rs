@@ -2,6 +2,7 @@
 //! say, too: a device tree (`device_tree.rs`), x86's boot parameters (`zero_page.rs`).
 
 pub mod bare;
+pub mod malta;
 pub mod pc;
 pub mod powernv;
 pub mod s390ccw;
@@ -53,6 +54,9 @@ pub struct Boot {
     pub pieces: Vec<(u64, Vec<u8>)>,
     /// The address that the kernel is given.
     pub info: u64,
+    /// What it finds in the first registers for arguments, where it is entered like a function instead; each CPU the
+    /// same.
+    pub arguments: Vec<u64>,
 }
 
 /// Who accesses a device, and when.
@@ -125,8 +129,8 @@ pub trait Board {
     fn firmware_call(&mut self, _at: At, _call: FirmwareCall<'_>) -> Vec<u64> {
         vec![u64::MAX]
     }
-    /// What a read of this port takes beside the instruction's own time.
-    fn read_takes(&self, _port: u64) -> Ticks {
+    /// What a read there takes beside the instruction's own time.
+    fn read_takes(&self, _bus: Bus, _address: u64) -> Ticks {
         0
     }
     /// Lets this CPU's timers move on.
@@ -135,6 +139,11 @@ pub trait Board {
     fn next_event(&self, cpu: usize) -> Option<Ticks>;
     /// Since when this CPU has an interrupt to take.
     fn pending(&self, cpu: usize) -> Option<Ticks>;
+    /// Which of this CPU's pins for interrupts have a signal now, where the CPU has such and lets the guest see them;
+    /// what they are called is a matter between the board and the CPU.
+    fn pins(&self, _cpu: usize) -> Option<u64> {
+        None
+    }
     /// This CPU takes it.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt>;
     /// What the guest has written to its console since the last call.

@@ -118,8 +118,8 @@ impl Board for Pc {
         true
     }
 
-    fn read_takes(&self, address: u64) -> Ticks {
-        if port(Bus::Ports, address).is_some_and(Pit::has_port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
+    fn read_takes(&self, bus: Bus, address: u64) -> Ticks {
+        if port(bus, address).is_some_and(Pit::has_port) { ticks(TIMER_READ_NANOSECONDS) } else { 0 }
     }
 
     fn advance(&mut self, at: At) {

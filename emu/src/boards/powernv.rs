@@ -75,7 +75,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
         return Err(MachineError::Config(format!("the device tree has {} bytes, there is room for {TREE_BYTES}", tree.len())));
     }
     let pieces = vec![(FIRMWARE, ENTRY.to_vec()), (tree_at, tree), (initrd_at, initrd.to_vec())];
-    Ok(Boot { pieces, info: tree_at })
+    Ok(Boot { pieces, info: tree_at, ..Boot::default() })
 }
 
 // What a call gives back, where that is not a number.

@@ -67,7 +67,7 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
         pieces.push((INITRD_BYTES, (initrd.len() as u64).to_be_bytes().to_vec()));
         pieces.push((at, initrd.to_vec()));
     }
-    Ok(Boot { pieces, info: 0 })
+    Ok(Boot { pieces, info: 0, ..Boot::default() })
 }
 
 /// Operation codes of calls that are answered here, the first of a call's arguments (`cpu/s390/left.rs`).

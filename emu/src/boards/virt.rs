@@ -98,7 +98,7 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
         initrd: initrd_at..end,
     };
     let tree = tree.flatten().map_err(MachineError::Config)?;
-    Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at })
+    Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 
 /// The board's state.

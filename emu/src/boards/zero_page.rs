@@ -93,7 +93,7 @@ pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header
     let line = [command_line.as_bytes(), &[0]].concat();
     let pieces =
         vec![(PARAMETERS, parameters.0), (COMMAND_LINE, line), (SETUP_DATA, random_seed()), (initrd_at, initrd.to_vec())];
-    Ok(Boot { pieces, info: PARAMETERS })
+    Ok(Boot { pieces, info: PARAMETERS, ..Boot::default() })
 }
 
 /// The one piece of set-up data: the address of the next, which there is not, what it is, its length, and itself.

@@ -78,6 +78,16 @@ pub struct Interrupts {
     pub were_off: fn(&CoreState) -> bool,
     /// A sleeping CPU wakes for one that it has switched off, too, and goes on without taking it.
     pub wake_though_off: bool,
+    /// The pins by which they come, where the guest sees these.
+    pub pins: Option<Pins>,
+}
+
+/// A CPU's pins for interrupts, whose signals the guest sees in a register.
+pub struct Pins {
+    /// Whether one with a signal is let in, as far as the guest chooses among them.
+    pub let_in: fn(&Handle, signals: u64) -> bool,
+    /// Puts them into that register.
+    pub show: fn(&InstructionContext, signals: u64),
 }
 
 /// The probe window under an ISA.

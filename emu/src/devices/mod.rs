@@ -1,8 +1,10 @@
 //! Devices: one small struct a file, with no I/O of its own and no knowledge of the board.
 
 pub mod arch_timer;
+pub mod count_compare;
 pub mod decrementer;
 pub mod gic;
+pub mod gt64120;
 pub mod i8042;
 pub mod interrupts;
 pub mod interval;

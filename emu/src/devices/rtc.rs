@@ -22,8 +22,12 @@ const STATUS_C: u8 = 0x0c;
 const STATUS_D: u8 = 0x0d;
 const CENTURY: u8 = 0x32;
 
-/// Divider running; no update is ever in progress.
+/// Divider running; no update is in progress.
 const A_RUNNING: u8 = 0x26;
+const A_UPDATE_IN_PROGRESS: u8 = 1 << 7;
+/// An update, and the time before it in which it is announced.
+const UPDATE_NANOSECONDS: u64 = 1_984_000 + 244_000;
+const SECOND: u64 = 1_000_000_000;
 const B_24_HOURS: u8 = 1 << 1;
 const B_BINARY: u8 = 1 << 2;
 /// The battery is good.
@@ -89,6 +93,13 @@ impl Rtc {
         }
     }
 
+    /// What such a read has besides for a clock that is seen to move on: for as long as that takes, at the end of each
+    /// second.
+    pub fn update_in_progress(&self, port: u16, now: Ticks) -> u8 {
+        let is_on = nanoseconds(now) % SECOND >= SECOND - UPDATE_NANOSECONDS;
+        if port == DATA && self.index == STATUS_A && is_on { A_UPDATE_IN_PROGRESS } else { 0 }
+    }
+
     /// A write to one of its ports.
     pub fn write(&mut self, port: u16, value: u8) {
         match port {
@@ -100,7 +111,7 @@ impl Rtc {
     }
 
     fn cell(&self, now: Ticks) -> u8 {
-        let date = Date::at(nanoseconds(now) / 1_000_000_000);
+        let date = Date::at(nanoseconds(now) / SECOND);
         let value = match self.index {
             SECONDS => date.second,
             MINUTES => date.minute,

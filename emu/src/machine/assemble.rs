@@ -5,7 +5,7 @@ use super::gate::Gate;
 use super::watchdog::Watchdog;
 use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
-use crate::boards::Spec;
+use crate::boards::{Boot, Spec};
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, Starter};
 use crate::clock::{Stopped, Ticks};
@@ -53,7 +53,7 @@ impl<L: Listener> Machine<L> {
         let total = (entry_tables + model.entry.table_bytes - spec.ram_start).next_multiple_of(LARGE_PAGE);
         let ram = Ram::at(spec.ram_start, total as usize, kernel.arch.isa().order)
             .ok_or_else(|| MachineError::Config(format!("the host has no {total} bytes of memory for the guest")))?;
-        let info = if loaded { load_all(kernel, spec, config, &ram, told)? } else { 0 };
+        let boot = if loaded { load_all(kernel, spec, config, &ram, told)? } else { Boot::default() };
         let start = (model.window.start)(kernel, hidden);
         let window = WindowPlace { start, len: window_bytes, physical: hidden, tables };
         (model.window.prepare)(&ram, &window);
@@ -65,7 +65,10 @@ impl<L: Listener> Machine<L> {
         let entry = config.whole.as_ref().map_or(kernel.entry, |whole| whole.entry);
         for number in 0..config.cpus {
             reset.restore(core.handle());
-            (model.entry.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, info);
+            (model.entry.enter)(&core.stopped(), &mut scratch, &ram, entry_tables, entry, number as u64, boot.info);
+            for (register, value) in kernel.arch.isa().abi.arguments.iter().zip(&boot.arguments) {
+                (model.registers.set)(&core.stopped(), *register, *value);
+            }
             let state = between_runs::image(core.handle())?;
             cpus.push(SleepingCpu { state, clock: Stopped::default(), fault_address: 0, halted: false, frozen: false });
         }
@@ -133,8 +136,8 @@ fn checked_ram(spec: &Spec, config: &Config) -> Result<u64, MachineError> {
     Ok(ram)
 }
 
-/// Loads the kernel and what the board gives it; where the boot information is.
-fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<u64, MachineError> {
+/// Loads the kernel and what the board gives it, which is told.
+fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64) -> Result<Boot, MachineError> {
     let most = spec.ram_start + told;
     let kernel_end = match (&config.whole, &kernel.starter) {
         (None, None) => load(kernel, 0, ram, spec.name, most)?,
@@ -145,7 +148,7 @@ fn load_all(kernel: &Kernel, spec: &Spec, config: &Config, ram: &Ram, told: u64)
     for (physical, bytes) in &boot.pieces {
         ram.write(*physical, bytes);
     }
-    Ok(boot.info)
+    Ok(boot)
 }
 
 /// Loads the kernel so far behind where it belongs; where its last segment ends.

@@ -175,6 +175,7 @@ impl<L: Listener> Inner<L> {
         }
         if self.wish.is_none()
             && self.board.pending(self.view.current).is_some()
+            && self.lets_in(&cpu.handle())
             && (self.view.model.interrupts.can_be_taken)(&cpu.handle(), &mut self.scratch)
         {
             self.wish = Some(Wish::Interrupt);

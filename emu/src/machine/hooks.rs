@@ -48,18 +48,22 @@ impl<L: Listener> Events for Inner<L> {
     }
 
     fn memory_in(&mut self, cpu: &InstructionContext, physical: u64, size: u32) -> u64 {
+        self.view.clock.add(self.board.read_takes(Bus::Memory, physical));
         let at = self.access(cpu.device_access_pc());
-        self.board.read(at, Bus::Memory, physical, size)
+        let value = self.board.read(at, Bus::Memory, physical, size);
+        self.show_pins(cpu);
+        value
     }
 
     fn memory_out(&mut self, cpu: &InstructionContext, physical: u64, size: u32, value: u64) {
         let at = self.access(cpu.device_access_pc());
         self.board.write(at, Bus::Memory, physical, size, value);
+        self.show_pins(cpu);
         self.after_access(at);
     }
 
     fn port_in(&mut self, cpu: &InstructionContext, port: u64, size: u32) -> u64 {
-        self.view.clock.add(self.board.read_takes(port));
+        self.view.clock.add(self.board.read_takes(Bus::Ports, port));
         let at = self.access(Some(cpu.handle().pc()));
         self.board.read(at, Bus::Ports, port, size)
     }
@@ -104,6 +108,7 @@ impl<L: Listener> Events for Inner<L> {
             self.view.clock.add(ticks(CLOCK_READ_NANOSECONDS));
             self.record(What::ClockRead, self.origin_of(pc), at.now);
         }
+        self.show_pins(cpu);
         Some(value)
     }
 
@@ -112,6 +117,7 @@ impl<L: Listener> Events for Inner<L> {
         let taken = self.board.register_write(at, register, value);
         if taken {
             self.look_soon();
+            self.show_pins(cpu);
             self.after_access(at);
         }
         taken
@@ -351,6 +357,21 @@ impl<L: Listener> Inner<L> {
         if self.early_accesses >= MOST_EARLY_ACCESSES && self.wish.is_none() {
             self.wish = Some(Wish::Shutdown(format!("it has asked devices {MOST_EARLY_ACCESSES} times, and goes on asking")));
         }
+    }
+
+    /// The guest sees its pins as they are now.
+    fn show_pins(&self, cpu: &InstructionContext) {
+        if let Some(pins) = &self.view.model.interrupts.pins
+            && let Some(signals) = self.board.pins(self.view.current)
+        {
+            (pins.show)(cpu, signals);
+        }
+    }
+
+    /// Whether the CPU lets in one of the interrupts that ask for it, if it lets in any.
+    pub(super) fn lets_in(&self, cpu: &Handle) -> bool {
+        let (pins, signals) = (&self.view.model.interrupts.pins, self.board.pins(self.view.current));
+        pins.as_ref().zip(signals).is_none_or(|(pins, signals)| (pins.let_in)(cpu, signals))
     }
 
     /// What an access may have led to.

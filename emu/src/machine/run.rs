@@ -210,7 +210,8 @@ impl<L: Listener> Machine<L> {
             inner.board.advance(At { cpu: number, now: at });
             if inner.board.pending(number).is_some() {
                 inner.cpus[number].halted = false;
-                if !(inner.view.model.interrupts.are_off)(&self.core.handle()) {
+                let handle = self.core.handle();
+                if !(inner.view.model.interrupts.are_off)(&handle) && inner.lets_in(&handle) {
                     self.deliver_interrupt();
                 }
             } else {

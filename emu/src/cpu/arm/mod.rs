@@ -47,6 +47,7 @@ const fn model(arch: Arch) -> Model {
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
             wake_though_off: true,
+            pins: None,
         },
         translate: paging::translate,
         window: Window {

@@ -1,8 +1,7 @@
 //! Gives an exception or interrupt to the guest: the core knows how its CPU enters a handler, with all that registers
 //! then say.
 
-use super::state::CAUSE_PENDING;
-use super::trap::INTERRUPT;
+use super::trap::{self, INTERRUPT};
 use crate::cpu::{Exception, Shutdown};
 use crate::unicorn::engine::TrapContext;
 use crate::unicorn::mips::Place;
@@ -10,13 +9,14 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::CoreState;
 
 /// The pin that the interrupts of a board without a controller come by.
-const FIRST_PIN: u32 = 10;
+const FIRST_PIN: u64 = 1 << 10;
 
 /// Gives the exception to the guest as the CPU would.
 pub fn deliver(cpu: &TrapContext, _: &mut CoreState, _: &Ram, exception: Exception, resume: u64) -> Result<(), Shutdown> {
     if exception.external {
         let cause = cpu.handle().at_place(Place::Cause);
-        cpu.set_place(Place::Cause, cause & !CAUSE_PENDING | 1 << FIRST_PIN);
+        let signals = if exception.detail == 0 { FIRST_PIN } else { exception.detail };
+        cpu.set_place(Place::Cause, trap::with_pins(cause, signals));
         cpu.enter_handler(INTERRUPT, resume, false);
     } else {
         cpu.enter_handler(exception.vector, resume, exception.delayed);

@@ -13,7 +13,8 @@ pub mod window;
 
 use super::moment::Moments;
 use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Registers, TaskPlace, Tasks, Window,
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, TaskPlace, Tasks,
+    Window,
 };
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -50,6 +51,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
             wake_though_off: true,
+            pins: Some(Pins { let_in: trap::lets_in, show: trap::show_pins }),
         },
         translate: paging::translate,
         window: Window {

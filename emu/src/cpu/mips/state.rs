@@ -25,8 +25,8 @@ pub const STATUS_MASK: u64 = 0xff00;
 pub const STATUS_KX: u64 = 1 << 7;
 /// The system coprocessor may be used.
 pub const STATUS_CU0: u64 = 1 << 28;
-/// Which interrupts wait.
-pub const CAUSE_PENDING: u64 = 0xff00;
+/// What comes by a pin: all that can wait but the two that software asks for, and the word that Compare asks.
+pub const CAUSE_PINS: u64 = 0xfc00 | 1 << 30;
 /// The flags of the core for the privilege of the code that runs: 0 is the kernel's.
 pub const FLAGS_PRIVILEGE: u64 = 3;
 /// Those for a branch in whose delay slot the CPU is.

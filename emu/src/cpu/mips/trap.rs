@@ -1,9 +1,9 @@
 //! How each event arrives: the core's callback turned into a [`Trap`]. `unicorn/translator/mips.h` has seen to it that
 //! the pc is right.
 
-use super::state::{FLAGS_BRANCH, FLAGS_PRIVILEGE, interrupts_are_off};
+use super::state::{CAUSE_PINS, FLAGS_BRANCH, FLAGS_PRIVILEGE, STATUS_MASK, interrupts_are_off};
 use crate::cpu::{Exception, Trap, TrapKind};
-use crate::unicorn::engine::{Handle, TrapContext};
+use crate::unicorn::engine::{Handle, InstructionContext, TrapContext};
 use crate::unicorn::mips::Place;
 use crate::unicorn::surgery::CoreState;
 
@@ -49,4 +49,21 @@ pub fn in_kernel(handle: &Handle) -> bool {
 #[inline]
 pub fn interrupts_off(handle: &Handle) -> bool {
     interrupts_are_off(handle.at_place(Place::Status))
+}
+
+/// Whether one of these pins, as Cause has them, is let in.
+pub fn lets_in(handle: &Handle, signals: u64) -> bool {
+    handle.at_place(Place::Status) & STATUS_MASK & signals != 0
+}
+
+/// Cause with these pins.
+pub fn with_pins(cause: u64, signals: u64) -> u64 {
+    cause & !CAUSE_PINS | signals & CAUSE_PINS
+}
+
+/// Puts them into Cause.
+pub fn show_pins(cpu: &InstructionContext, signals: u64) {
+    let handle = cpu.handle();
+    let cause = with_pins(handle.at_place(Place::Cause), signals);
+    cpu.set_live32(handle.place_of(Place::Cause), cause as u32);
 }

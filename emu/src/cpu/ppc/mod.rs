@@ -40,6 +40,7 @@ pub static PPC64LE: Model = Model {
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
         wake_though_off: true,
+        pins: None,
     },
     translate: paging::translate,
     window: Window {

@@ -38,6 +38,7 @@ pub static S390X: Model = Model {
         are_off: trap::interrupts_off,
         were_off: state::saved_interrupts_off,
         wake_though_off: false,
+        pins: None,
     },
     translate: paging::translate,
     window: Window {

@@ -51,6 +51,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             are_off: trap::interrupts_off,
             were_off: state::saved_interrupts_off,
             wake_though_off: false,
+            pins: None,
         },
         translate: paging::translate::<LONG>,
         window: Window {

@@ -102,6 +102,11 @@ impl InstructionContext {
     pub fn set_live64(&self, offset: usize, value: u64) {
         TrapContext(self.0).set_live64(offset, value);
     }
+    /// As [`TrapContext::set_live32`].
+    #[inline]
+    pub fn set_live32(&self, offset: usize, value: u32) {
+        TrapContext(self.0).set_live32(offset, value);
+    }
 }
 
 impl SyscallContext {

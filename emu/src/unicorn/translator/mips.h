@@ -47,6 +47,8 @@ static void prepare(CPUState *cpu, uint32_t number)
     env->CP0_Random = 1;
     /* The library makes the number of the CPU of an index that nobody sets. */
     env->CP0_EBase = (env->CP0_EBase & ~(target_ulong)0x3ff) | (number & 0x3ff);
+    /* Its register for the running thread is there, and does not say so. */
+    env->CP0_Config3 |= 1 << CP0C3_ULRI;
 }
 
 /* The exception enters its handler; `pc` is the branch if its cause is in a delay slot. */
@@ -300,6 +302,7 @@ static void write_count(CPUMIPSState *env, target_ulong value)
 
 static void write_compare(CPUMIPSState *env, target_ulong value)
 {
+    env->CP0_Compare = (int32_t)value;
     write_register(env, COMPARE_REGISTER, value, GETPC());
 }
 

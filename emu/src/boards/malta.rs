@@ -1,0 +1,441 @@
+//! The `malta` board, for stock kernels of MIPS: MIPS's own evaluation board, with one CPU, what a PC had on its ports
+//! behind a GT-64120 with an empty PCI bus, and the clock in the CPU.
+//!
+//! Its firmware is YAMON, of which a kernel sees what it is given: a command line and an environment
+//! (arch/mips/fw/lib/cmdline.c). Where there is nothing, all bits are ones.
+
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
+use crate::clock::{Ticks, ticks};
+use crate::config::Config;
+use crate::devices::count_compare::CountCompare;
+use crate::devices::gt64120::{self, Gt64120};
+use crate::devices::pic::Pic;
+use crate::devices::pit::Pit;
+use crate::devices::rtc::Rtc;
+use crate::devices::uart::Uart;
+use crate::error::MachineError;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trapline_isa::mem::ByteOrder;
+
+const MIB: u64 = 1 << 20;
+
+/// The board for CPUs that read the low byte first. Devices begin at 256 MiB, and so much as the probe window takes
+/// lies in front of them.
+pub static SPEC: Spec = Spec {
+    name: "malta",
+    ram_start: 0,
+    ram: 240 * MIB,
+    least_ram: 64 * MIB,
+    most_ram: 240 * MIB,
+    cpus: 1,
+    ends: None,
+    boot: |config, ram, kernel_end| boot(config, ram, kernel_end, ByteOrder::Little),
+    devices: |_, _| Box::new(Malta::new(ByteOrder::Little)),
+};
+
+/// For those that read the high byte first.
+pub static BIG_ENDIAN: Spec = Spec {
+    boot: |config, ram, kernel_end| boot(config, ram, kernel_end, ByteOrder::Big),
+    devices: |_, _| Box::new(Malta::new(ByteOrder::Big)),
+    ..SPEC
+};
+
+// Physical memory: ports, the bridge, switches and the reset, the board's revision in its flash memory.
+const PORTS: u64 = 0x1800_0000;
+const PORTS_END: u64 = PORTS + 0x1_0000;
+const BRIDGE: u64 = 0x1be0_0000;
+const BRIDGE_END: u64 = BRIDGE + gt64120::BYTES;
+const SWITCHES: u64 = 0x1f00_0200;
+const SWITCHES_END: u64 = 0x1f00_0400;
+const RESET: u64 = 0x1f00_0500;
+const REVISION: u64 = 0x1fc0_0010;
+
+/// What is written to reset the board.
+const RESET_NOW: u64 = 0x42;
+/// A board with the card CoreLV, whose bridge is a GT-64120.
+const CORE_LV: u64 = 0x420;
+
+const TIMER_LINE: u8 = 0;
+const SERIAL_LINE: u8 = 4;
+const SERIAL: u16 = 0x3f8;
+const SERIAL_END: u16 = SERIAL + 8;
+/// A byte written here is the status with which the machine ends, as on other boards.
+const EXIT_STATUS: u16 = 0xf4;
+/// What is acknowledged where no interrupt waits.
+const SPURIOUS: u8 = 7;
+
+/// Pins as Cause shows them: of the controllers, of Compare, and beside that one the word that it is Compare's.
+const PIN_OF_CONTROLLERS: u64 = 1 << 10;
+const PIN_OF_TIMER: u64 = 1 << 15 | 1 << 30;
+
+/// Count and Compare by the numbers that the CPU has for them.
+const COUNT: u32 = 1 << 16 | 9 << 3;
+const COMPARE: u32 = 1 << 16 | 11 << 3;
+
+/// Reads of the timer's ports take as long as on an ISA bus, so that loops that poll them end.
+const TIMER_READ_NANOSECONDS: u64 = 500;
+/// Reads of the clock's take longer: a kernel polls it for two seconds to find out how fast Count is.
+const CLOCK_READ_NANOSECONDS: u64 = 50_000;
+
+/// The board.
+pub struct Malta {
+    order: ByteOrder,
+    devices: Devices,
+}
+
+/// Its state.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Devices {
+    clock: CountCompare,
+    bridge: Gt64120,
+    pic: Pic,
+    pit: Pit,
+    serial: Uart,
+    rtc: Rtc,
+    /// The time when it was last here.
+    now: Ticks,
+    exit_status: u8,
+    off: bool,
+}
+
+impl Malta {
+    /// A board for CPUs of this byte order.
+    pub fn new(order: ByteOrder) -> Malta {
+        Malta { order, devices: Devices::default() }
+    }
+
+    fn read_bridge(&mut self, offset: u64) -> u32 {
+        let Devices { bridge, pic, .. } = &mut self.devices;
+        let value = bridge.read(offset, || pic.acknowledge().unwrap_or(SPURIOUS));
+        if self.swaps(offset) { value.swap_bytes() } else { value }
+    }
+
+    fn swaps(&self, offset: u64) -> bool {
+        self.order == ByteOrder::Big && Gt64120::is_little_endian(offset)
+    }
+}
+
+impl Devices {
+    fn is_sound(&self) -> bool {
+        let clocks = self.clock.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound();
+        clocks && self.bridge.is_sound() && self.now < LAST_TIME
+    }
+
+    fn read_port(&mut self, port: u16, now: Ticks) -> u8 {
+        match port {
+            _ if Pic::has_port(port) => self.pic.read(port),
+            _ if Pit::has_port(port) => self.pit.read(port, now),
+            SERIAL..SERIAL_END => self.serial.read(port - SERIAL),
+            _ if Rtc::has_port(port) => self.rtc.read(port, now) | self.rtc.update_in_progress(port, now),
+            _ => u8::MAX,
+        }
+    }
+
+    fn write_port(&mut self, port: u16, value: u8, now: Ticks) {
+        match port {
+            _ if Pic::has_port(port) => self.pic.write(port, value),
+            _ if Pit::has_port(port) => self.pit.write(port, value, now),
+            SERIAL..SERIAL_END => self.serial.write(port - SERIAL, value),
+            _ if Rtc::has_port(port) => self.rtc.write(port, value),
+            EXIT_STATUS => self.exit_status = value,
+            _ => {}
+        }
+    }
+
+    fn set_lines(&mut self) {
+        self.pic.set_line(SERIAL_LINE, self.serial.line());
+    }
+
+    fn pins(&self) -> u64 {
+        let of_controllers = if self.pic.asks() { PIN_OF_CONTROLLERS } else { 0 };
+        of_controllers | if self.clock.asks(self.now) { PIN_OF_TIMER } else { 0 }
+    }
+}
+
+impl Board for Malta {
+    fn read(&mut self, at: At, _: Bus, address: u64, size: u32) -> u64 {
+        let value = match address {
+            PORTS..PORTS_END if size == 1 => self.devices.read_port((address - PORTS) as u16, at.now).into(),
+            BRIDGE..BRIDGE_END => self.read_bridge(address - BRIDGE).into(),
+            // All of them are off.
+            SWITCHES..SWITCHES_END => 0,
+            REVISION => CORE_LV,
+            _ => return all_ones(size),
+        };
+        self.devices.set_lines();
+        value
+    }
+
+    fn write(&mut self, at: At, _: Bus, address: u64, size: u32, value: u64) {
+        match address {
+            PORTS..PORTS_END if size == 1 => self.devices.write_port((address - PORTS) as u16, value as u8, at.now),
+            BRIDGE..BRIDGE_END => {
+                let (offset, value) = (address - BRIDGE, value as u32);
+                let value = if self.swaps(offset) { value.swap_bytes() } else { value };
+                self.devices.bridge.write(offset, value);
+            }
+            RESET if value == RESET_NOW => self.devices.off = true,
+            _ => {}
+        }
+        self.devices.set_lines();
+    }
+
+    fn read_takes(&self, _: Bus, address: u64) -> Ticks {
+        match address.checked_sub(PORTS).and_then(|port| u16::try_from(port).ok()) {
+            Some(port) if Pit::has_port(port) => ticks(TIMER_READ_NANOSECONDS),
+            Some(port) if Rtc::has_port(port) => ticks(CLOCK_READ_NANOSECONDS),
+            _ => 0,
+        }
+    }
+
+    fn has_register(&self, register: u32) -> bool {
+        matches!(register, COUNT | COMPARE)
+    }
+
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        self.devices.now = at.now;
+        (register == COUNT).then(|| self.devices.clock.count(at.now).into())
+    }
+
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        let Devices { clock, now, .. } = &mut self.devices;
+        *now = at.now;
+        match register {
+            COUNT => clock.set_count(value as u32, at.now),
+            COMPARE => clock.set_compare(value as u32, at.now),
+            _ => return false,
+        }
+        true
+    }
+
+    fn advance(&mut self, at: At) {
+        let devices = &mut self.devices;
+        devices.now = at.now;
+        if devices.pit.advance(at.now) {
+            devices.pic.pulse(TIMER_LINE);
+        }
+        if devices.serial.next().is_some_and(|next| next <= at.now) {
+            devices.serial.advance(at.now);
+            devices.set_lines();
+        }
+    }
+
+    /// A timer that nobody would hear of is no event, as on `pc`.
+    fn next_event(&self, _: usize) -> Option<Ticks> {
+        let Devices { clock, pic, pit, serial, now, .. } = &self.devices;
+        let timer = pit.next().filter(|_| pic.would_ask(TIMER_LINE));
+        [timer, serial.next(), clock.next_event(*now)].into_iter().flatten().min()
+    }
+
+    fn pending(&self, _: usize) -> Option<Ticks> {
+        (self.devices.pins() != 0).then_some(0)
+    }
+
+    fn pins(&self, _: usize) -> Option<u64> {
+        Some(self.devices.pins())
+    }
+
+    /// What asks goes on asking until it is looked after. The number is that of the highest pin.
+    fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
+        let pins = self.devices.pins();
+        let highest = if pins & PIN_OF_TIMER != 0 { PIN_OF_TIMER & 0xff00 } else { pins };
+        (pins != 0).then(|| Interrupt { number: (highest >> 8).trailing_zeros(), detail: pins })
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        self.devices.serial.take_sent()
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.devices.serial.receive(bytes);
+    }
+
+    fn unread_input(&self) -> usize {
+        self.devices.serial.unread()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.devices.serial.end();
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.devices.off.then_some(self.devices.exit_status)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(&self.devices).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = Devices::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if !devices.is_sound() {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        self.devices = devices;
+        Ok(())
+    }
+}
+
+// What the firmware leaves in memory: pointers of 32 bits to the arguments, to names and values of the environment by
+// turns, and the texts.
+const ARGUMENTS: u64 = 0x2000;
+const ENVIRONMENT: u64 = 0x2100;
+const TEXTS: u64 = 0x2400;
+/// Where the kernel sees them.
+const SEEN: u64 = 0xffff_ffff_8000_0000;
+/// The longest command line that Linux takes, its end included.
+const COMMAND_LINE_BYTES: usize = 4096;
+/// From the end of RAM on downwards.
+const INITRD_ALIGNMENT: u64 = 0x1_0000;
+
+fn boot(config: &Config, ram: u64, kernel_end: u64, order: ByteOrder) -> Result<Boot, MachineError> {
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    let at = ram.saturating_sub(initrd.len() as u64) / INITRD_ALIGNMENT * INITRD_ALIGNMENT;
+    if at < kernel_end {
+        let bytes = initrd.len();
+        return Err(MachineError::Config(format!(
+            "an initial file system of {bytes} bytes has no room behind the kernel, which ends at {kernel_end:#x} of {ram:#x} bytes of RAM"
+        )));
+    }
+    let mut line = config.command_line.clone();
+    if !initrd.is_empty() {
+        line = format!("rd_start={:#x} rd_size={} {line}", SEEN + at, initrd.len());
+    }
+    if line.len() >= COMMAND_LINE_BYTES {
+        let (has, takes) = (line.len(), COMMAND_LINE_BYTES - 1);
+        return Err(MachineError::Config(format!(
+            "the command line has {has} bytes with what says where the initial file system is, Linux takes {takes}"
+        )));
+    }
+    let mut texts = Texts { order, bytes: Vec::new() };
+    let memory = ram.to_string();
+    let arguments = texts.pointers(&["vmlinux", &line]);
+    let environment = texts.pointers(&["memsize", &memory, "ememsize", &memory, "modetty0", "38400n8r"]);
+    let given = vec![2, SEEN + ARGUMENTS, SEEN + ENVIRONMENT, ram];
+    let pieces = vec![(ARGUMENTS, arguments), (ENVIRONMENT, environment), (TEXTS, texts.bytes), (at, initrd.to_vec())];
+    Ok(Boot { pieces, info: 0, arguments: given })
+}
+
+/// Texts, one behind the other.
+struct Texts {
+    order: ByteOrder,
+    bytes: Vec<u8>,
+}
+
+impl Texts {
+    /// Adds some; pointers to them, and behind these a name and a value that are not there.
+    fn pointers(&mut self, texts: &[&str]) -> Vec<u8> {
+        let mut pointers = vec![0; 4 * (texts.len() + 2)];
+        for (text, pointer) in texts.iter().zip(pointers.chunks_exact_mut(4)) {
+            self.order.put(SEEN + TEXTS + self.bytes.len() as u64, pointer);
+            self.bytes.extend(text.as_bytes());
+            self.bytes.push(0);
+        }
+        pointers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ports(board: &mut Malta, now: Ticks, writes: &[(u16, u8)]) {
+        for (port, value) in writes {
+            board.write(At { cpu: 0, now }, Bus::Memory, PORTS + u64::from(*port), 1, (*value).into());
+        }
+    }
+
+    /// As Linux sets them up: line by line from 0.
+    const CONTROLLERS: &[(u16, u8)] =
+        &[(0x20, 0x11), (0x21, 0), (0x21, 4), (0x21, 1), (0xa0, 0x11), (0xa1, 8), (0xa1, 2), (0xa1, 1), (0x21, 0), (0xa1, 0)];
+
+    #[test]
+    fn compare_and_the_controllers_ask_by_their_own_pins_until_they_are_looked_after() {
+        let mut board = Malta::new(ByteOrder::Little);
+        let at = |now| At { cpu: 0, now };
+        assert!(board.register_write(at(0), COMPARE, 100));
+        let due = board.next_event(0).expect("it comes to Compare");
+        assert_eq!((board.pending(0), board.register_read(at(due), COUNT)), (None, Some(100)));
+        board.advance(at(due));
+        let taken = Some(Interrupt { number: 7, detail: PIN_OF_TIMER });
+        assert_eq!((board.pins(0), board.acknowledge(0), board.acknowledge(0)), (Some(PIN_OF_TIMER), taken, taken));
+        board.register_write(at(due), COMPARE, 100);
+        assert_eq!((board.pins(0), board.acknowledge(0)), (Some(0), None));
+
+        ports(&mut board, due, CONTROLLERS);
+        ports(&mut board, due, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
+        board.console_input(b"x");
+        board.advance(at(due));
+        assert_eq!(board.acknowledge(0), Some(Interrupt { number: 2, detail: PIN_OF_CONTROLLERS }));
+        let acknowledge = |board: &mut Malta| board.read(at(due), Bus::Memory, BRIDGE + 0xc34, 4);
+        assert_eq!((acknowledge(&mut board), acknowledge(&mut board), board.pending(0)), (4, SPURIOUS.into(), None));
+        assert_eq!(board.read(at(due), Bus::Memory, PORTS + u64::from(SERIAL), 1), u64::from(b'x'));
+    }
+
+    /// The bridge's registers have their low byte first; what a CPU of the other order reads is turned round.
+    #[test]
+    fn the_bridge_has_its_own_byte_order() {
+        let read = |order, address| Malta::new(order).read(At { cpu: 0, now: 0 }, Bus::Memory, address, 4);
+        let found = [ByteOrder::Little, ByteOrder::Big].map(|order| (read(order, BRIDGE + 0x48), read(order, REVISION)));
+        assert_eq!(found, [(0xc0, CORE_LV), (0xc000_0000, CORE_LV)]);
+    }
+
+    #[test]
+    fn a_reset_ends_the_machine_with_the_status_that_was_left() {
+        let mut board = Malta::new(ByteOrder::Big);
+        ports(&mut board, 0, &[(EXIT_STATUS, 3)]);
+        board.write(At { cpu: 0, now: 0 }, Bus::Memory, RESET, 4, 1);
+        assert_eq!(board.power_off(), None);
+        board.write(At { cpu: 0, now: 0 }, Bus::Memory, RESET, 4, RESET_NOW);
+        assert_eq!(board.power_off(), Some(3));
+    }
+
+    /// The clock of a board is seen to move on, so that a kernel can tell the speed of Count by it.
+    #[test]
+    fn the_clock_shows_that_it_moves_on_once_a_second() {
+        let mut board = Malta::new(ByteOrder::Little);
+        ports(&mut board, 0, &[(0x70, 0x0a)]);
+        let mut shows = |ns| board.read(At { cpu: 0, now: ticks(ns) }, Bus::Memory, PORTS + 0x71, 1) >> 7;
+        assert_eq!([999_000_000, 1_000_000_000, 1_500_000_000, 1_999_999_999].map(&mut shows), [1, 0, 0, 1]);
+        assert!(board.read_takes(Bus::Memory, PORTS + 0x71) < ticks(1_000_000), "nobody misses it");
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_with_a_sentence() {
+        let refused = |config: Config| boot(&config, 64 * MIB, 60 * MIB, ByteOrder::Little).expect_err("no room").to_string();
+        let initrd = refused(Config { initrd: Some(vec![0; 8 << 20].into()), ..Config::default() });
+        let line = refused(Config { command_line: "x".repeat(COMMAND_LINE_BYTES), ..Config::default() });
+        assert!(initrd.contains("8388608 bytes has no room") && line.contains("Linux takes 4095"), "{initrd}; {line}");
+    }
+
+    proptest! {
+        /// Whatever a guest does to the devices, the board answers, and can be saved and restored.
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..8, any::<u16>(), 0u32..9, any::<u32>(), any::<u32>()), 0..300)) {
+            const PLACES: &[u64] = &[PORTS + 0x20, PORTS + 0x21, PORTS + 0xa1, PORTS + 0x40, PORTS + 0x43, PORTS + 0x70, PORTS + 0x71, PORTS + 0x3f8, PORTS + 0x3f9, PORTS + 0x3fc, BRIDGE + 0xc34, BRIDGE + 0xcf8, BRIDGE + 0xcfc, BRIDGE + 0xc18, REVISION, SWITCHES];
+            let mut board = Malta::new(ByteOrder::Big);
+            let mut now = 0u64;
+            for (what, place, size, value, later) in accesses {
+                now += u64::from(later);
+                let at = At { cpu: 0, now };
+                let address = if place % 5 == 0 { u64::from(place) << 13 } else { PLACES[usize::from(place) % PLACES.len()] };
+                board.advance(at);
+                match what {
+                    0..3 => board.write(at, Bus::Memory, address, size, value.into()),
+                    3..5 => { board.read(at, Bus::Memory, address, size); }
+                    5 => { board.register_write(at, if place % 2 == 0 { COUNT } else { COMPARE }, value.into()); }
+                    6 => board.console_input(&value.to_le_bytes()),
+                    _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
+                }
+            }
+            let state = board.save().expect("it can be saved");
+            let mut restored = Malta::new(ByteOrder::Big);
+            restored.load(&state).expect("it can be restored");
+            prop_assert_eq!(restored.save().expect("again"), state);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! MIPS's clock: Count, and Compare, which asks for an interrupt when Count has come to it, until Compare is written
+//! again (MIPS32 PRA, "Count" and "Compare").
+
+use crate::clock::{Ticks, nanoseconds, ticks};
+use serde::{Deserialize, Serialize};
+
+/// Count goes up by one in so many nanoseconds: 100 MHz, half of what a CPU of 200 MHz has.
+const NANOSECONDS: u64 = 10;
+
+/// Both registers of one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CountCompare {
+    /// How far Count is ahead of the time.
+    ahead: u32,
+    /// When Count is at Compare next, or was; `None`: nobody has written Compare.
+    due: Option<Ticks>,
+}
+
+impl CountCompare {
+    /// Whether it could have come to be like this before that time.
+    pub fn is_sound(&self, last: Ticks) -> bool {
+        // Count is at each number once in 43 s.
+        self.due.is_none_or(|due| due <= last.saturating_add(ticks(NANOSECONDS << 32)))
+    }
+
+    /// Count.
+    pub fn count(&self, now: Ticks) -> u32 {
+        ((nanoseconds(now) / NANOSECONDS) as u32).wrapping_add(self.ahead)
+    }
+
+    /// Sets Count; Compare stays.
+    pub fn set_count(&mut self, value: u32, now: Ticks) {
+        let jump = value.wrapping_sub(self.count(now));
+        self.ahead = self.ahead.wrapping_add(jump);
+        // What has been asked for goes on being asked for.
+        if let Some(due) = self.due.filter(|due| *due > now) {
+            let steps = (nanoseconds(due) / NANOSECONDS).wrapping_sub(nanoseconds(now) / NANOSECONDS) as u32;
+            self.due = Some(at(now, steps.wrapping_sub(jump)));
+        }
+    }
+
+    /// Sets Compare; it asks no more.
+    pub fn set_compare(&mut self, value: u32, now: Ticks) {
+        self.due = Some(at(now, value.wrapping_sub(self.count(now))));
+    }
+
+    /// Whether it asks for an interrupt.
+    pub fn asks(&self, now: Ticks) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// When it next begins to ask; `None`: it does, or never will.
+    pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
+        self.due.filter(|due| *due > now)
+    }
+}
+
+/// When Count has gone up by so many; it has been all round when that is none.
+fn at(now: Ticks, steps: u32) -> Ticks {
+    let steps = if steps == 0 { 1 << 32 } else { u64::from(steps) };
+    ticks((nanoseconds(now) / NANOSECONDS + steps).saturating_mul(NANOSECONDS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In steps of Count.
+    fn after(steps: u64) -> Ticks {
+        ticks(steps * NANOSECONDS)
+    }
+
+    #[test]
+    fn it_asks_from_the_time_at_which_count_is_compare_until_compare_is_written() {
+        let mut clock = CountCompare::default();
+        assert_eq!((clock.asks(after(1 << 33)), clock.next_event(0)), (false, None), "nobody has asked for anything");
+        clock.set_compare(500, after(100));
+        assert_eq!((clock.next_event(after(100)), clock.asks(after(500) - 1)), (Some(after(500)), false));
+        assert_eq!((clock.count(after(500)), clock.asks(after(500)), clock.next_event(after(500))), (500, true, None));
+        clock.set_compare(500, after(500));
+        assert_eq!(clock.next_event(after(500)), Some(after(500 + (1 << 32))), "Count goes all round first");
+        clock.set_compare(499, after(500));
+        assert_eq!(clock.next_event(after(500)), Some(after(499 + (1 << 32))));
+    }
+
+    #[test]
+    fn count_that_is_set_comes_to_compare_at_another_time() {
+        let mut clock = CountCompare::default();
+        clock.set_compare(1000, 0);
+        clock.set_count(900, after(10));
+        assert_eq!((clock.count(after(10)), clock.count(after(30))), (900, 920));
+        assert_eq!(clock.next_event(after(10)), Some(after(110)));
+        clock.set_count(1001, after(20));
+        assert_eq!(clock.next_event(after(20)), Some(after(20 + u64::from(u32::MAX))), "it has just missed it");
+        let mut asking = CountCompare::default();
+        asking.set_compare(5, 0);
+        asking.set_count(0, after(7));
+        assert!(asking.asks(after(7)), "an interrupt that waits does not go away");
+    }
+}

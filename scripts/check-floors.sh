@@ -162,7 +162,7 @@ rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 # Beside them two tables about foreign machines and other people's figures name some.
 tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
-library='Register(X86|ARM|ARM64|MIPS|PPC|S390X)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390)'
+library='Register(X86|ARM|ARM64|MIPS|PPC|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390|SPARCV9)'
 named=$( (code isa/src probes/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)

@@ -8,7 +8,8 @@ use crate::boot::marks::{self, Marks};
 use crate::boot::whole::{self, Decompressor, Whole};
 use crate::error::{BootError, MachineError};
 use goblin::elf::header::{
-    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_S390, EM_X86_64,
+    ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_386, EM_AARCH64, EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_S390, EM_SPARCV9,
+    EM_X86_64,
 };
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
@@ -344,6 +345,20 @@ static MIPS64EL: Row = Row {
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
 };
 
+static SPARC64: Row = Row {
+    arch: Arch::Sparc64,
+    elf: Identity { machine: EM_SPARCV9, class: ELFCLASS64, order: ELFDATA2MSB },
+    mapping_symbol: None,
+    raw_image: None,
+    decompressor: whole::none,
+    marks: &marks::sparc64::MARKS,
+    first_functions: &["start_early_boot"],
+    debian: "sparc64",
+    machine: None,
+    #[cfg(feature = "cpu")]
+    disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, has_syntaxes: false },
+};
+
 /// The row of an ISA.
 pub fn of(arch: Arch) -> &'static Row {
     match arch {
@@ -360,6 +375,7 @@ pub fn of(arch: Arch) -> &'static Row {
         Arch::Mipsel => &MIPSEL,
         Arch::Mips64 => &MIPS64,
         Arch::Mips64el => &MIPS64EL,
+        Arch::Sparc64 => &SPARC64,
     }
 }
 

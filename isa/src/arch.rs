@@ -40,6 +40,8 @@ pub enum Arch {
     Mips64,
     /// 64-bit MIPS, the low byte first.
     Mips64el,
+    /// SPARC V9.
+    Sparc64,
 }
 
 impl Arch {
@@ -49,6 +51,7 @@ impl Arch {
         Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64, Arch::Ppc, Arch::Ppc64, Arch::Ppc64le,
         Arch::S390x,
         Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el,
+        Arch::Sparc64,
     ];
 
     /// The name that people type: `tiny/x86_64`.
@@ -67,6 +70,7 @@ impl Arch {
             Arch::Mipsel => "mipsel",
             Arch::Mips64 => "mips64",
             Arch::Mips64el => "mips64el",
+            Arch::Sparc64 => "sparc64",
         }
     }
 
@@ -91,6 +95,7 @@ impl Arch {
             Arch::Mipsel => &crate::mips::MIPSEL,
             Arch::Mips64 => &crate::mips::MIPS64,
             Arch::Mips64el => &crate::mips::MIPS64EL,
+            Arch::Sparc64 => &crate::sparc64::SPARC64,
         }
     }
 }
@@ -108,6 +113,8 @@ pub enum Emulation {
     Ppc(crate::ppc::emulate::Computation),
     /// In z/Architecture.
     S390(crate::s390::emulate::Computation),
+    /// In SPARC V9.
+    Sparc64(crate::sparc64::emulate::Computation),
     /// Of 32 bits or 64.
     X86(crate::x86::emulate::Computation),
     /// All that there is to know stands in its bytes.
@@ -124,6 +131,13 @@ pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, m
 
 /// May an instruction of this function be probed among its neighbours?
 pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;
+
+/// What is computed of an instruction that stands in the delay slot of a branch that is another instruction; `None`: it
+/// stands in none.
+pub type InDelaySlot = fn(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation>;
+
+/// That of an ISA without delay slots, or in which a branch and what is in its slot are one instruction.
+pub const NO_DELAY_SLOTS: InDelaySlot = |_, _| None;
 
 /// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
 pub struct Isa {
@@ -168,6 +182,8 @@ pub struct Isa {
     pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
     /// May it be probed where it stands: not between a load-exclusive and its store, for example?
     pub stands: Stands,
+    /// How it runs where it stands in a delay slot. No jump replaces it there.
+    pub in_delay_slot: InDelaySlot,
     /// Every rule by which instructions are refused.
     pub rules: &'static [&'static Rule],
     /// The copy that runs at `at` instead of at its own address, followed by `tail`.

@@ -39,6 +39,11 @@ pub enum Then {
         /// That register, and what it held.
         undo: Option<(Reg, u64)>,
     },
+    /// What stands at the pc runs there, in the delay slot of what was computed, and execution then goes on elsewhere.
+    Slot {
+        /// There.
+        then: u64,
+    },
 }
 
 /// What stands behind the copy of an instruction.

@@ -69,6 +69,8 @@ pub enum Rule {
     CallInto,
     /// A jump or call into the middle of some instruction of the function.
     JumpBetween,
+    /// The jump would stand in the delay slot of a branch.
+    DelaySlot,
     /// An instruction that cannot run elsewhere among others.
     Unmovable,
     /// The kernel patches this place.
@@ -84,7 +86,7 @@ impl Rule {
     #[rustfmt::skip]
     pub const ALL: &'static [Rule] = &[
         Rule::NoDetours, Rule::NoRoom, Rule::ExpectedFault, Rule::Undecodable, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto,
-        Rule::JumpBetween, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
+        Rule::JumpBetween, Rule::DelaySlot, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
     ];
 
     /// Its name, the errno that Linux has for it inside, and the sentence about it.
@@ -100,6 +102,7 @@ impl Rule {
             Rule::JumpInto =>      ("jump-into",      Errno::EILSEQ,     "another jump leads into the middle of it"),
             Rule::CallInto =>      ("call-into",      Errno::EILSEQ,     "a call leads into the middle of the jump"),
             Rule::JumpBetween =>   ("jump-between",   Errno::EILSEQ,     "a jump into the middle of an instruction makes other instructions of the bytes"),
+            Rule::DelaySlot =>     ("delay-slot",     Errno::EINVAL,     "a jump in a delay slot does not lead where it says"),
             Rule::Unmovable =>     ("unmovable",      Errno::EINVAL,     "an instruction in its place cannot run in a detour"),
             Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions in its place are longer than a detour"),
             Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction in its place"),
@@ -306,6 +309,9 @@ impl Question<'_> {
             let at = self.address.wrapping_add(u64::from(region.len));
             let insn = decode_at(self.isa, at, &mut |at, into: &mut [u8]| around.read(at, into));
             let insn = insn.map_err(|what| Rule::Undecodable.about("those", what.address))?;
+            if (self.applies)(Rule::DelaySlot) && (self.isa.in_delay_slot)(&insn, around).is_some() {
+                return Err(Rule::DelaySlot.about("that", at));
+            }
             if (self.applies)(Rule::Unmovable) && !(self.table.may_move)(&insn, self.policy) {
                 return Err(Rule::Unmovable.about("the one", at));
             }

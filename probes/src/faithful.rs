@@ -185,8 +185,8 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn moment(&mut self) -> Flags {
         self.cpu.moment()
     }
-    fn stopped_in_delay_slot(&mut self) {
-        self.cpu.stopped_in_delay_slot();
+    fn stopped_in_delay_slot(&mut self, then: u64) {
+        self.cpu.stopped_in_delay_slot(then);
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.cpu.patch_text(address, bytes)

@@ -219,8 +219,11 @@ pub trait Cpu: Registers + Memory {
     fn is_stepped(&self) -> bool {
         false
     }
-    /// The exception that has stopped it is that of the instruction in the delay slot of the branch at the pc.
-    fn stopped_in_delay_slot(&mut self) {}
+    /// The exception that has stopped it is that of the instruction in the delay slot of the branch at the pc, or of the
+    /// one at the pc, which is in a delay slot; behind it execution goes on there.
+    fn stopped_in_delay_slot(&mut self, then: u64) {
+        let _ = then;
+    }
     /// Changes kernel text, whatever its protection, and drops what was translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let _ = bytes;
@@ -253,6 +256,8 @@ pub enum Answer {
 pub struct Resume {
     /// Bytes of the guest's own code that were executed by the engine itself (an emulated instruction's length).
     pub counted: u8,
+    /// What is at the pc is in a delay slot: behind it execution goes on there.
+    pub behind_slot: Option<u64>,
     /// The new pc continues the line of code: no interrupt is to be taken there that the unprobed guest would not take.
     pub falls_through: bool,
     /// The guest steps its own code, and the engine itself has executed the instruction: the trap behind it is the

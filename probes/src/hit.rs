@@ -420,10 +420,17 @@ impl Engine {
             Plan::Emulate(what) => {
                 let stepped = cpu.is_stepped();
                 match computed::emulate(self.isa, what, found, cpu) {
-                    Ok(Then::Onwards) => {
-                        let length = found.insn.length() as u8;
+                    Ok(then @ (Then::Onwards | Then::Slot { .. })) => {
+                        let (length, next) = (found.insn.length() as u8, found.insn.next());
                         return match self.after(cpu, number, point, inside, length) {
-                            Answer::Resume(resume) => Answer::Resume(Resume { stepped, ..resume }),
+                            Answer::Resume(resume) => {
+                                // A handler may have led it elsewhere.
+                                let behind_slot = match then {
+                                    Then::Slot { then } if cpu.pc() == next => Some(then),
+                                    _ => None,
+                                };
+                                Answer::Resume(Resume { stepped, behind_slot, ..resume })
+                            }
                             Answer::NotOurs => Answer::NotOurs,
                         };
                     }
@@ -528,7 +535,7 @@ impl Engine {
                     if let Some((reg, value)) = branch.undo {
                         cpu.set(reg, value);
                     }
-                    cpu.stopped_in_delay_slot();
+                    cpu.stopped_in_delay_slot(branch.to);
                 }
                 state.pop();
             }
@@ -573,7 +580,7 @@ impl Engine {
         let frozen = self.is_frozen(number);
         // A computed instruction of a handler in guest code takes no time, like the handler's others.
         let counted = if frozen { 0 } else { counted };
-        Answer::Resume(Resume { counted, falls_through, stepped: false, frozen })
+        Answer::Resume(Resume { counted, falls_through, frozen, ..Resume::default() })
     }
 }
 

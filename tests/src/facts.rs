@@ -121,7 +121,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Mips | Arch::Mips64 => &MIPS,
         Arch::Mipsel | Arch::Mips64el => &MIPSEL,
         Arch::S390x => &S390X,
-        Arch::Ppc | Arch::Ppc64 => panic!("no built-in kernel for {} yet", arch.name()),
+        Arch::Ppc | Arch::Ppc64 | Arch::Sparc64 => panic!("no built-in kernel for {} yet", arch.name()),
     }
 }
 

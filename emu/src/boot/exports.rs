@@ -34,7 +34,7 @@ fn in_rows(kernel: &Kernel, names: &[u64], form: Form) -> Option<u64> {
         let number = isa.order.number(bytes);
         match form {
             Form::Relative => at.wrapping_add_signed((number as i32).into()) & mask,
-            Form::Absolute => number,
+            Form::Absolute | Form::Low => number,
         }
     };
     let mut rows = kernel.segments.iter().flat_map(|segment| {

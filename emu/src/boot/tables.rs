@@ -255,19 +255,19 @@ impl<'a> Reader<'a> {
                 let distance = order.number(row.get(offset..offset + 4)?) as i32;
                 at.wrapping_add(offset as u64).wrapping_add_signed(distance.into()) & mask
             }
-            Form::Absolute => order.number(row.get(offset..offset + self.word)?),
+            Form::Absolute | Form::Low => order.number(row.get(offset..offset + form.bytes(self.word))?),
         })
     }
 
-    /// Code, target and key; the lowest bits of the last are flags, and its distance is as wide as a word.
+    /// Code, target and key, the lowest bits of which are flags.
     fn jump_label(&self, at: u64, row: &[u8], form: Form) -> Option<JumpLabel> {
-        let (code, key_at) = (self.field(at, row, 0, form)?, row.len().checked_sub(self.word)?);
+        let (code, key_at) = (self.field(at, row, 0, form)?, row.len().checked_sub(form.key_bytes(self.word))?);
         let target = self.field(at, row, key_at / 2, form)?;
         let value = self.kernel.arch.isa().order.number(row.get(key_at..)?);
         let mask = u64::MAX >> (64 - self.word * 8);
         let key = match form {
             Form::Relative => at.wrapping_add(key_at as u64).wrapping_add(value) & mask,
-            Form::Absolute => value,
+            Form::Absolute | Form::Low => value,
         };
         Some(JumpLabel { code, target, key: key & !3 })
     }

@@ -71,7 +71,7 @@ impl<'a> Finder<'a> {
             let target = || self.field(at, row, address).is_some_and(|target| self.is_code(target));
             let key = || {
                 const FLAGS: u64 = 3;
-                let value = self.signed(row.get(2 * address..2 * address + self.word)?);
+                let value = self.signed(row.get(2 * address..2 * address + self.marks.form.key_bytes(self.word))?);
                 let from = if self.marks.form == Form::Relative { at + 2 * address as u64 } else { 0 };
                 let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
                 Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
@@ -178,6 +178,7 @@ impl<'a> Finder<'a> {
         match self.marks.form {
             Form::Relative => self.relative(at, row, offset),
             Form::Absolute => self.absolute(row.get(offset..)?),
+            Form::Low => row.get(offset..offset + 4).map(|half| self.kernel.arch.isa().order.number(half)),
         }
     }
 

@@ -67,7 +67,8 @@ pub struct Exception {
     pub external: bool,
     /// What else the CPU is told with it, as the ISA's `trap.rs` and `deliver.rs` agree.
     pub detail: u64,
-    /// The instruction stands in the delay slot of the branch at the pc.
+    /// The instruction stands in the delay slot of the branch at the pc, or is itself at the pc and in one; then the
+    /// detail says where that branch leads.
     pub delayed: bool,
 }
 

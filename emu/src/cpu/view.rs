@@ -22,7 +22,7 @@ pub struct View {
     pub(crate) model: &'static Model,
     pub(crate) isa: &'static Isa,
     /// The engine has put the pc to a branch in whose delay slot the exception has come.
-    pub(crate) delayed: bool,
+    pub(crate) delayed: Option<u64>,
     /// The bits that an address or a register has.
     pub(crate) mask: u64,
     pub(crate) ram: Ram,
@@ -57,7 +57,7 @@ impl View {
             trap,
             model,
             isa,
-            delayed: false,
+            delayed: None,
             mask,
             ram,
             tasks,
@@ -308,8 +308,8 @@ impl Cpu for View {
     fn is_stepped(&self) -> bool {
         (self.model.exceptions.stepping)(&self.trap.handle())
     }
-    fn stopped_in_delay_slot(&mut self) {
-        self.delayed = true;
+    fn stopped_in_delay_slot(&mut self, then: u64) {
+        self.delayed = Some(then);
     }
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {

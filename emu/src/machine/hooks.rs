@@ -221,7 +221,9 @@ impl<L: Listener> Inner<L> {
                 }
             };
             resume = self.view.pc();
-            exception.delayed |= core::mem::take(&mut self.view.delayed);
+            if let Some(then) = self.view.delayed.take() {
+                (exception.delayed, exception.detail) = (true, then);
+            }
             self.settle_gate();
             // It may want to be called at another time from now on.
             self.look_soon();

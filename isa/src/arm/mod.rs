@@ -9,7 +9,7 @@ pub mod emulate;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::insn::Progress;
 use crate::linux::{Linux, Program, SIGNALS, SystemCalls};
@@ -95,6 +95,7 @@ pub(crate) const A32: Isa = Isa {
     decode: decode::a32,
     plan: |insn, policy| rules::plan(Set::A32, insn, policy),
     stands: |insn, policy, function, around| rules::stands(&ARM, insn, policy, function, around),
+    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Set::A32, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {

@@ -7,7 +7,7 @@ pub mod emulate;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::insn::Progress;
 use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
@@ -53,6 +53,7 @@ pub static ARM64: Isa = Isa {
     decode: decode::decode,
     plan: rules::plan,
     stands: rules::stands,
+    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, mem| match what {

@@ -14,7 +14,7 @@ pub mod rules;
 pub mod slot;
 
 use crate::abi::Abi;
-use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::detour::Detour;
 use crate::entry;
 use crate::insn::Progress;
@@ -209,6 +209,7 @@ const fn isa<V: Variant>() -> Isa {
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),
         stands: |insn, policy, function, around| rules::stands(V::SET, insn, policy, function, around),
+        in_delay_slot: NO_DELAY_SLOTS,
         rules: rules::RULES,
         copy: |insn, at, tail| slot::copy(V::SET, insn, at, tail),
         emulate: |what, insn, regs, _| match what {

@@ -12,7 +12,7 @@ pub mod opcodes;
 pub mod rules;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::entry;
 use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
@@ -59,6 +59,7 @@ pub static S390X: Isa = Isa {
     decode: decode::decode,
     plan: rules::plan,
     stands: rules::stands,
+    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: slot::copy,
     emulate: |what, insn, regs, mem| match what {

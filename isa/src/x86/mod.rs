@@ -10,7 +10,7 @@ pub mod rules;
 pub mod shape;
 pub mod slot;
 
-use crate::arch::{Arch, Emulation, Isa, not_ours};
+use crate::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS, not_ours};
 use crate::insn::LONGEST;
 use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
@@ -113,6 +113,7 @@ const LONG: Isa = Isa {
     decode: |address, bytes| decode::decode(Mode::Bits64, address, bytes),
     plan: |insn, policy| rules::plan(Mode::Bits64, insn, policy),
     stands: |_, _, _, _| Ok(()),
+    in_delay_slot: NO_DELAY_SLOTS,
     rules: rules::RULES,
     copy: |insn, at, tail| slot::copy(Mode::Bits64, insn, at, tail),
     emulate: |what, insn, regs, mem| match what {

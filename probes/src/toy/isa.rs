@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use trapline_isa::abi::{Abi, ReturnAddress};
-use trapline_isa::arch::{Arch, Emulation, Isa};
+use trapline_isa::arch::{Arch, Emulation, Isa, NO_DELAY_SLOTS};
 use trapline_isa::detour::Detour;
 use trapline_isa::entry::Pointers;
 use trapline_isa::insn::{Flow, Insn, Progress, Undecodable};
@@ -380,6 +380,7 @@ pub(crate) const BASE: Isa = Isa {
     decode: |address, bytes| decode(ByteOrder::Little, address, bytes),
     plan: |insn, _| plan(insn),
     stands: |_, _, _, _| Ok(()),
+    in_delay_slot: NO_DELAY_SLOTS,
     rules: &[],
     copy: |insn, at, tail| copy(ByteOrder::Little, insn, at, tail),
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::OnStack).map(|_| Then::Onwards),

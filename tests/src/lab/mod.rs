@@ -128,7 +128,7 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
         Arch::Ppc64le => &ppc::BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el => {
+        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el | Arch::Sparc64 => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }

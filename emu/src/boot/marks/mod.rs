@@ -6,6 +6,7 @@ pub mod arm64;
 pub mod mips;
 pub mod ppc;
 pub mod s390;
+pub mod sparc64;
 pub mod x86;
 
 mod literals;
@@ -57,10 +58,9 @@ pub struct Looks {
 }
 
 impl Marks {
-    /// Bytes of a row of the table of jump labels: the site, where it jumps to, and its key, which is as wide as a
-    /// word.
+    /// Bytes of a row of the table of jump labels: the site, where it jumps to, and its key.
     pub fn jump_label_row(&self, word: usize) -> usize {
-        2 * self.form.bytes(word) + word
+        2 * self.form.bytes(word) + self.form.key_bytes(word)
     }
 
     /// Bytes of a row of the table of traps: the site, its file's name, its line and its flags of two bytes each.
@@ -78,8 +78,16 @@ impl Form {
     /// Bytes of such a field where a word has `word`.
     pub const fn bytes(self, word: usize) -> usize {
         match self {
-            Form::Relative => 4,
+            Form::Relative | Form::Low => 4,
             Form::Absolute => word,
+        }
+    }
+
+    /// Bytes of the key of a jump label: a distance has all that a word can hold.
+    pub const fn key_bytes(self, word: usize) -> usize {
+        match self {
+            Form::Relative | Form::Absolute => word,
+            Form::Low => 4,
         }
     }
 }
@@ -91,6 +99,8 @@ pub enum Form {
     Relative,
     /// A word.
     Absolute,
+    /// The lower half of a word whose upper half is 0.
+    Low,
 }
 
 /// Where a table or an area of code lies: its two symbols, or its section, or what is in it.

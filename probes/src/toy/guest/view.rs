@@ -75,7 +75,7 @@ impl Cpu for ToyView<'_> {
     fn now(&self) -> u64 {
         self.guest.cpus[self.number].time
     }
-    fn stopped_in_delay_slot(&mut self) {
+    fn stopped_in_delay_slot(&mut self, _: u64) {
         self.guest.cpus[self.number].in_slot = true;
     }
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {

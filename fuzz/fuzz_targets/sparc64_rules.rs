@@ -1,0 +1,135 @@
+//! Any words as SPARC code: nothing panics, a copy is the instruction, a computed branch goes where the decoder says, what
+//! is in a delay slot is known for it, and a jump stands only where its detour runs the same. (Capstone's opinion is asked
+//! in `isa/tests/sparc64_second_opinion.rs`.)
+//!
+//! Input: a byte that chooses the place, then the text, whose third instruction is asked about, and which is also what
+//! the registers hold.
+#![no_main]
+
+#[allow(dead_code, reason = "what stands on the stack is of use to others")]
+mod toys;
+
+use libfuzzer_sys::fuzz_target;
+use toys::{ToyMemory, ToyRegisters};
+use trapline_isa::arch::Emulation;
+use trapline_isa::detour;
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::mem::ByteOrder;
+use trapline_isa::plan::{Copy, Plan, Policy, Tail, Then};
+use trapline_isa::region::{PlainText, Rule, region};
+use trapline_isa::sparc64::emulate::{Computation, Target};
+use trapline_isa::sparc64::{LENGTH, SPARC64, abi, decode, slot};
+
+/// Where the text begins and where the copy lies.
+const PLACES: &[(u64, u64)] = &[
+    (0x0000_0000_0040_0000, 0x0000_0000_0060_0040),
+    (0x0000_0000_0040_0000, 0x0000_0000_0100_0040), // out of reach
+    (0xffff_ffff_ffff_fff0, 0x0000_0000_0000_0020), // behind the original, addresses begin anew
+];
+
+/// Words in front of the one that is asked about.
+const BEFORE: usize = 2;
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, text @ ..] = data else { return };
+    let (start, at) = PLACES[usize::from(*choice) % PLACES.len()];
+    let (Some(own), address) = (text.get(BEFORE * LENGTH..), start.wrapping_add((BEFORE * LENGTH) as u64)) else {
+        return;
+    };
+    let Ok(insn) = (SPARC64.decode)(address, own) else { return };
+    assert!(own.starts_with(insn.bytes()) && insn.length() == 4, "not the bytes that were given: {insn:x?}");
+    let function = start..start.saturating_add(text.len() as u64);
+    for policy in [Policy::Best, Policy::Linux61] {
+        let mut around = PlainText { start, bytes: text.to_vec(), ..PlainText::default() };
+        let before = ByteOrder::Big.word(&text[(BEFORE - 1) * LENGTH..BEFORE * LENGTH]);
+        let follows = address > start && decode::has_delay_slot(before);
+        let in_slot = (SPARC64.in_delay_slot)(&insn, &mut around);
+        assert!(in_slot.is_none() || follows, "in no delay slot: {insn:x?}");
+        let stands = (SPARC64.stands)(&insn, policy, function.clone(), &mut around).is_ok();
+        match (SPARC64.plan)(&insn, policy) {
+            Err(refusal) => assert!(SPARC64.rule_of(&refusal).is_some(), "{refusal}"),
+            Ok(Plan::Emulate(Emulation::Sparc64(what))) => {
+                let is_branch = matches!(what, Computation::Branch(_));
+                assert_eq!(stands, !(is_branch && follows && policy == Policy::Best), "{insn:x?}");
+                computes(&insn, what, text);
+            }
+            Ok(Plan::Emulate(other)) => panic!("another ISA's: {other:?}"),
+            Ok(_) => {
+                assert_eq!(in_slot.is_some(), follows, "{insn:x?}");
+                let stays = matches!(insn.flow, Flow::Next | Flow::Trap);
+                assert!(policy == Policy::Linux61 || stays, "it would leave its copy: {insn:x?}");
+            }
+        }
+        match region(&SPARC64, policy, function.clone(), address, &mut around) {
+            Ok(region) => {
+                assert_eq!((policy, region.start(), region.insns().len()), (Policy::Best, address, 1));
+                assert!(!follows, "a jump in a delay slot: {insn:x?}");
+                let table = SPARC64.detour.expect("a region is one of a detour");
+                if let Ok(code) = detour::lean(&SPARC64, table, &region, at) {
+                    let rest = code.bytes().strip_prefix(table.lead).and_then(|rest| rest.strip_prefix(region.bytes()));
+                    let from = at.wrapping_add((table.lead.len() + region.bytes().len()) as u64);
+                    goes_back(from, rest.expect("the lead, and the instruction"), region.end());
+                }
+            }
+            Err(refusal) => assert!(Rule::of(&refusal).is_some(), "{refusal}"),
+        }
+    }
+    for tail in [Tail::Breakpoint, Tail::JumpBack] {
+        let Ok(copy) = (SPARC64.copy)(&insn, at, tail) else { continue };
+        runs_the_same(&insn, &copy, at, tail);
+    }
+});
+
+fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
+    let (copied, behind) = copy.bytes().split_at(copy.displaced);
+    assert_eq!(copied, insn.bytes(), "another instruction: {insn:x?}");
+    match tail {
+        Tail::Breakpoint => assert_eq!(ByteOrder::Big.word(behind), slot::STEP_END),
+        Tail::JumpBack => goes_back(at.wrapping_add(LENGTH as u64), behind, insn.next()),
+    }
+}
+
+fn goes_back(from: u64, bytes: &[u8], to: u64) {
+    let back = (SPARC64.decode)(from, bytes).expect("the jump back is an instruction");
+    assert_eq!((back.flow, back.bytes()), (Flow::Jump(to), bytes), "the jump back leads elsewhere");
+    assert!(!decode::has_delay_slot(ByteOrder::Big.word(bytes)), "it has no slot");
+}
+
+/// What is computed goes to its target or on, changes the register that gets its address and what tells of windows, and
+/// touches no memory.
+fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
+    let mut regs = ToyRegisters::new(seed, insn.address);
+    regs.values[0] = 0;
+    let before = regs.clone();
+    let mut mem = ToyMemory::new(seed);
+    let answer = (SPARC64.emulate)(&Emulation::Sparc64(what), insn, &mut regs, &mut mem);
+    assert!(mem.is_untouched());
+    let changed = |number: &usize| regs.values[*number] != before.values[*number];
+    let Ok(then) = answer else {
+        assert!(!(0..64).any(|number| changed(&number)) && regs.pc == before.pc, "a fault has changed something: {insn:x?}");
+        return;
+    };
+    let (next, behind_slot) = (insn.next(), insn.next().wrapping_add(LENGTH as u64));
+    let leads_to = match then {
+        Then::Onwards => regs.pc,
+        Then::Slot { then } => {
+            assert_eq!(regs.pc, next, "{insn:x?}");
+            then
+        }
+        Then::Copy { .. } => panic!("nothing says that it is in a slot: {insn:x?}"),
+    };
+    match what {
+        Computation::Branch(branch) => {
+            let target = match branch.target {
+                Target::Written => insn.flow.target().unwrap_or(behind_slot),
+                Target::Sum(one, other) => before.values[usize::from(one.0)].wrapping_add(before.values[usize::from(other.0)]),
+                Target::Off(reg, by) => before.values[usize::from(reg.0)].wrapping_add_signed(by.into()),
+            };
+            assert!(leads_to == target || leads_to == behind_slot, "{insn:x?} leads to {leads_to:#x}");
+        }
+        _ => assert_eq!(leads_to, next, "{insn:x?}"),
+    }
+    let windows = [abi::CWP, abi::CANSAVE, abi::CANRESTORE].map(|reg| usize::from(reg.0));
+    let others: Vec<usize> = (0..64).filter(|number| changed(number) && !windows.contains(number)).collect();
+    assert!(others.len() <= 1 && others.iter().all(|number| regs.values[*number] == insn.address), "{insn:x?}");
+}

@@ -1,0 +1,238 @@
+//! Which SPARC instructions may be probed, and how each accepted one runs.
+//!
+//! One table for both policies: the first row that matches decides, and a word that no row names may run anywhere. Linux
+//! 6.1 refuses nothing but addresses that are no multiple of 4; where the two columns differ, what it accepts its own
+//! trap or step breaks.
+
+use super::abi::{o, r};
+use super::decode::{OP2, OP2_CC, OP2_COND, OP3, OP3_RD, OP3_RS1, annuls, has_delay_slot, word};
+use super::emulate::{Branch, Computation, Condition, Target};
+use super::{LENGTH, slot};
+use crate::arch::Emulation;
+use crate::insn::Insn;
+use crate::mem::ByteOrder;
+use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
+use crate::region::Surroundings;
+use crate::regs::Reg;
+use Errno::EINVAL;
+use Verdict::{Boost, Compute, Refuse, Step};
+use core::ops::Range;
+
+#[rustfmt::skip]
+mod reasons {
+    use super::*;
+    pub static COUPLE: Rule = Rule::new("branch-in-delay-slot", EINVAL,
+        "it is a branch in the delay slot of another one, and one instruction of where the first leads runs between the two; probe the first branch instead");
+    pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
+        "there is a breakpoint of someone else's here, or that of a BUG(); probe the next instruction instead");
+    pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
+        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+    pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
+        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+    pub static ILLEGAL: Rule = Rule::new("illegal", EINVAL,
+        "it is no instruction, but made to raise an exception; probe the instruction in front of it instead");
+}
+pub(super) use reasons::*;
+
+/// Every reason there is.
+pub static RULES: &[&Rule] = &[&COUPLE, &BREAKPOINT, &EXCEPTION, &RETURN, &ILLEGAL, &slot::OUT_OF_REACH];
+
+/// May it be probed, and how would it run?
+pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
+    let word = word(insn);
+    let found = row_of(word);
+    let verdict = match policy {
+        Policy::Best => found.map_or(Boost, |row| row.best),
+        Policy::Linux61 => found.map_or(Step, |row| row.linux),
+    };
+    match verdict {
+        Refuse(rule) => Err(rule.refusal()),
+        Compute(computation) => Ok(Plan::Emulate(Emulation::Sparc64(computation(word)))),
+        Boost => Ok(Plan::Boost),
+        Step => Ok(Plan::Step),
+    }
+}
+
+/// How an instruction runs, or why it may not be probed.
+#[derive(Clone, Copy)]
+enum Verdict {
+    Compute(fn(u32) -> Computation),
+    Boost,
+    Step,
+    Refuse(&'static Rule),
+}
+
+/// Words with `word & mask == value`.
+struct Row {
+    mask: u32,
+    value: u32,
+    linux: Verdict,
+    best: Verdict,
+}
+
+fn row_of(word: u32) -> Option<&'static Row> {
+    TABLE.iter().find(|row| word & row.mask == row.value)
+}
+
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
+    Row { mask, value, linux, best }
+}
+
+/// The two policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+    row(mask, value, verdict, verdict)
+}
+
+/// A trap that is always taken, by its number: without a register, and with all but that number given.
+const TRAP_ALWAYS: u32 = 0xffff_ffff;
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+    //   mask         value        Linux 6.1              best
+    row (TRAP_ALWAYS, 0x91d0_2070, Step,                  Refuse(&BREAKPOINT)), // ta 0x70: a probe's
+    row (TRAP_ALWAYS, 0x91d0_2071, Step,                  Refuse(&BREAKPOINT)), // ta 0x71: the end of a step
+    row (TRAP_ALWAYS, 0x91d0_2072, Step,                  Refuse(&BREAKPOINT)), // ta 0x72: a debugger's
+    row (TRAP_ALWAYS, 0x91d0_2005, Step,                  Refuse(&BREAKPOINT)), // ta 5: BUG()
+    row (TRAP_ALWAYS, slot::BREAK_SAVE, Step,             Refuse(&BREAKPOINT)), // ours
+    row (TRAP_ALWAYS, slot::BREAK_RESTORE, Step,          Refuse(&BREAKPOINT)),
+    row (TRAP_ALWAYS, slot::BREAK_FLUSH, Step,            Refuse(&BREAKPOINT)),
+    row (0xdff8_0000, 0x91d0_0000, Step,                  Refuse(&EXCEPTION)),  // ta
+    row (OP3,         0x81d0_0000, Step,                  Step),                // Tcc: seldom taken
+    both(0xc000_0000, 0x4000_0000, Compute(call)),                              // call
+    both(OP2_COND,    0x0080_0000, Compute(never)),                             // bn
+    both(OP2,         0x0080_0000, Compute(on_codes)),                          // Bicc
+    both(0xdfd0_0000, 0x0040_0000, Compute(never)),                             // bn %icc, %xcc
+    both(OP2_CC,      0x0040_0000, Compute(on_chosen_codes)),                   // BPcc
+    both(OP2_COND,    0x02c0_0000, Compute(on_register)),                       // brz
+    both(OP2_COND,    0x04c0_0000, Compute(on_register)),                       // brlez
+    both(OP2_COND,    0x06c0_0000, Compute(on_register)),                       // brlz
+    both(OP2_COND,    0x0ac0_0000, Compute(on_register)),                       // brnz
+    both(OP2_COND,    0x0cc0_0000, Compute(on_register)),                       // brgz
+    both(OP2_COND,    0x0ec0_0000, Compute(on_register)),                       // brgez
+    both(OP2,         0x0180_0000, Compute(on_float)),                          // FBfcc
+    both(OP2,         0x0140_0000, Compute(on_chosen_float)),                   // FBPfcc
+    both(OP3,         0x81c0_0000, Compute(jump_and_link)),                     // jmpl
+    both(OP3,         0x81c8_0000, Compute(return_)),                           // return
+    row (OP3_RD,      0x81f0_0000, Step,                  Refuse(&RETURN)),     // done
+    row (OP3_RD,      0x83f0_0000, Step,                  Refuse(&RETURN)),     // retry
+    both(OP3_RS1,     0x8141_4000, Compute(read_pc)),                           // rd %pc
+    both(OP3_RS1,     0x8141_0000, Step),                                       // rd %tick: the machine's clock
+    both(OP3_RS1,     0x8146_0000, Step),                                       // rd %stick
+    row (OP2,         0x0000_0000, Step,                  Refuse(&ILLEGAL)),    // illtrap
+];
+
+fn rd(word: u32) -> Reg {
+    r((word >> 25 & 31) as u8)
+}
+
+fn rs1(word: u32) -> Reg {
+    r((word >> 14 & 31) as u8)
+}
+
+/// Where a jump leads whose operands are two registers, or one and a number of 13 bits.
+fn sum(word: u32) -> Target {
+    match word >> 13 & 1 {
+        0 => Target::Sum(rs1(word), r((word & 31) as u8)),
+        _ => Target::Off(rs1(word), ((word << 19) as i32 >> 19) as i16),
+    }
+}
+
+/// Where it leads stands in it.
+fn branch(condition: Condition, word: u32) -> Computation {
+    Computation::Branch(Branch { condition, target: Target::Written, link: None, annuls: annuls(word), restores: false })
+}
+
+fn jump(target: Target, link: Option<Reg>, restores: bool) -> Computation {
+    Computation::Branch(Branch { condition: Condition::Always, target, link, annuls: false, restores })
+}
+
+/// The four bits that say when a branch is taken.
+fn condition(word: u32) -> u8 {
+    (word >> 25 & 15) as u8
+}
+
+fn by_codes(word: u32, up: u8) -> Computation {
+    let condition = match condition(word) {
+        0 => Condition::Never,
+        8 => Condition::Always,
+        other => Condition::Codes(other, up),
+    };
+    branch(condition, word)
+}
+
+fn by_float(word: u32, up: u8) -> Computation {
+    /// Equal, less, greater, unordered, from the lowest bit up, for each condition.
+    const SETS: [u8; 16] = [0, 14, 6, 10, 2, 12, 4, 8, 15, 1, 9, 5, 13, 3, 11, 7];
+    branch(Condition::Float(SETS[usize::from(condition(word))], up), word)
+}
+
+/// A branch that is never taken, and whose slot may be annulled all the same.
+fn never(word: u32) -> Computation {
+    branch(Condition::Never, word)
+}
+
+fn call(_: u32) -> Computation {
+    jump(Target::Written, Some(o(7)), false)
+}
+
+fn on_codes(word: u32) -> Computation {
+    by_codes(word, 0)
+}
+
+fn on_chosen_codes(word: u32) -> Computation {
+    by_codes(word, if word >> 21 & 1 != 0 { 4 } else { 0 })
+}
+
+fn on_register(word: u32) -> Computation {
+    branch(Condition::Register(condition(word) & 7, rs1(word)), word)
+}
+
+fn on_float(word: u32) -> Computation {
+    by_float(word, 10)
+}
+
+fn on_chosen_float(word: u32) -> Computation {
+    by_float(word, [10, 32, 34, 36][(word >> 20 & 3) as usize])
+}
+
+fn jump_and_link(word: u32) -> Computation {
+    jump(sum(word), Some(rd(word)), false)
+}
+
+fn return_(word: u32) -> Computation {
+    jump(sum(word), None, true)
+}
+
+fn read_pc(word: u32) -> Computation {
+    Computation::ReadPc(rd(word))
+}
+
+/// May it be probed where it stands?
+pub fn stands(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
+    let is_branch = matches!(plan(insn, Policy::Best), Ok(Plan::Emulate(Emulation::Sparc64(Computation::Branch(_)))));
+    match policy {
+        Policy::Best if is_branch && follows_branch(insn.address, around) => Err(COUPLE.refusal()),
+        _ => Ok(()),
+    }
+}
+
+/// What is computed of an instruction in a delay slot; `None`: it stands in none.
+pub fn in_delay_slot(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation> {
+    let what = match plan(insn, Policy::Best) {
+        Ok(Plan::Emulate(Emulation::Sparc64(Computation::ReadPc(to)))) => Computation::ReadPcInSlot(to),
+        // Refused as one of a couple, but by Linux, which knows no couples.
+        Ok(Plan::Emulate(_)) => return None,
+        _ => Computation::InSlot,
+    };
+    follows_branch(insn.address, around).then_some(Emulation::Sparc64(what))
+}
+
+/// Whether the word in front of it, whatever function that belongs to, has a delay slot.
+fn follows_branch(address: u64, around: &mut dyn Surroundings) -> bool {
+    let mut before = [0; LENGTH];
+    let found = around.read(address.wrapping_sub(LENGTH as u64), &mut before);
+    found.is_ok() && has_delay_slot(ByteOrder::Big.word(&before))
+}
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ pub const ORACLES: &[Oracle] = &[
         name: "6.1.0-50-s390x",
         image: "6.1.0-50-s390x/vmlinuz-6.1.0-50-s390x",
         busybox: "busybox/busybox-s390x",
-        stock: None,
+        stock: Some("debian/s390x"),
     },
     Oracle {
         name: "6.1.0-50-4kc-malta",

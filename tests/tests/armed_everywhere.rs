@@ -135,3 +135,29 @@ fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back() {
         assert!(armed > rows.len() / 2 && hit >= 5 && hits > 500, "{name}: {armed} armed, {hit} hit, {hits} hits");
     }
 }
+
+/// KP-1, BY-4: the rows with which the oracle's guests died under Linux's own probes: each is refused, or is hit and
+/// harms nobody.
+#[test]
+fn what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody() {
+    for oracle in ORACLES {
+        let name = oracle.name;
+        let Some(table) = oracle::table(&format!("{name}-direct.open.tsv.gz")) else { continue };
+        let rows: Vec<Row> = oracle::rows(&table).into_iter().filter(|row| row.result == "crash").collect();
+        let Some(stock) = oracle::at_shell(oracle).filter(|_| !rows.is_empty()) else { continue };
+        let mut session = busy(&stock);
+        let probes: Vec<(&Row, Probe)> = rows.iter().map(|row| (row, Probe::of(row))).collect();
+        let accepted: Vec<_> = probes.iter().filter(|(_, probe)| probe.register(&mut session)).collect();
+        println!("{name}: {} of {} rows that a guest died of are accepted", accepted.len(), rows.len());
+        if accepted.is_empty() {
+            continue;
+        }
+        let (probed, plain) = (end(&mut session), end(&mut busy(&stock)));
+        assert_same(name, &plain.0, &probed.0);
+        for (row, probe) in accepted {
+            let (symbol, offset, hits) = (&row.symbol, row.offset, probe.hits());
+            println!("{name}: {symbol}+{offset:#x} `{}`: {hits} hits", row.insn);
+            assert!(hits > 0, "{name}: {symbol}+{offset:#x}");
+        }
+    }
+}

@@ -145,3 +145,9 @@ fn debian_arm64_walks_its_stacks_as_unprobed() {
 fn debian_armhf_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/armhf");
 }
+
+/// RP-9, BY-4: a chain of frames, each with its caller's registers.
+#[test]
+fn debian_s390x_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/s390x");
+}

@@ -166,3 +166,8 @@ fn debian_armhf_does_what_it_did() {
 fn debian_ppc64el_does_what_it_did() {
     stock_kernel_does_what_it_did("debian/ppc64el");
 }
+
+#[test]
+fn debian_s390x_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/s390x");
+}

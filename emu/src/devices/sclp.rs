@@ -94,7 +94,9 @@ impl Sclp {
         let code = self.answer(command, &mut bytes, now);
         put(&mut bytes, CODE, 2, code.into());
         memory.write(block, &bytes)?;
-        self.signal = Some(block as u32 & !7);
+        // Of keys that it has not taken yet it is told still.
+        let keys = self.signal.unwrap_or(0) & 1;
+        self.signal = Some(block as u32 & !7 | keys);
         Ok(true)
     }
 
@@ -315,6 +317,24 @@ mod tests {
         let later = sclp.next_event().expect("another one");
         assert_eq!(command(&mut sclp, READ_EVENT_DATA, &block(64), later).1[15], b'b');
         assert_eq!(sclp.unread(), 0);
+    }
+
+    /// A guest that prints with interrupts off while a key comes hears of both.
+    #[test]
+    fn a_command_between_a_key_and_its_interrupt_loses_no_key() {
+        let mut sclp = Sclp::default();
+        let mut masks = block(12 + 16);
+        put(&mut masks, 10, 2, 4);
+        masks[15] = CONSOLE_MASK.1;
+        command(&mut sclp, WRITE_EVENT_MASK, &masks, 0);
+        sclp.take();
+        sclp.typed().send(b"a");
+        sclp.advance(10);
+        let mut memory = Block([vec![0; 64], block(64)].concat());
+        assert_eq!(sclp.command(WRITE_EVENT_DATA, 64, &mut memory, 11), Ok(true));
+        assert_eq!(sclp.take(), Some(64 | 1));
+        assert_eq!(command(&mut sclp, READ_EVENT_DATA, &block(64), 12).1[15], b'a');
+        assert_eq!(sclp.take(), Some(0));
     }
 
     proptest! {

@@ -59,11 +59,25 @@ impl Bench {
     /// Runs this code and what ends it under such a mask, up to the first exception: which, and where.
     fn run(&mut self, mask: u64, code: &[&[u8]]) -> Option<(Option<u32>, u64)> {
         let bytes = [&code.concat()[..], &END].concat();
-        self.ram.write(CODE, &bytes);
-        drop_translations(self.core.handle(), &self.ram, CODE, bytes.len());
+        self.put(CODE, &bytes);
+        self.again(mask)
+    }
+
+    /// Other code in the place of what stands there.
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        self.ram.write(at, bytes);
+        drop_translations(self.core.handle(), &self.ram, at, bytes.len());
+    }
+
+    /// The same for the code that is there.
+    fn again(&mut self, mask: u64) -> Option<(Option<u32>, u64)> {
+        self.again_at(CODE, mask)
+    }
+
+    fn again_at(&mut self, at: u64, mask: u64) -> Option<(Option<u32>, u64)> {
         let cpu = self.core.stopped();
         cpu.write(RegisterS390X::PSWM, mask);
-        cpu.set_pc(CODE);
+        cpu.set_pc(at);
         let mut witness = Witness { stops: true, ..Witness::default() };
         self.core.run(&mut witness);
         self.written = witness.written;
@@ -116,6 +130,7 @@ fn check() -> Result<(), String> {
     if sums(&bench) != (2, 2) {
         return Err(unfit("stores over translated code"));
     }
+    check_refused(&mut bench)?;
     // svc 66
     let last = bench.run(WIDE, &[&[0x0a, 0x42]]);
     let call = (bench.core.handle().live32(CALL_NUMBER), bench.core.handle().live32(CALL_LENGTH));
@@ -135,6 +150,39 @@ fn check() -> Result<(), String> {
     bench.core.stopped().set_pc(CODE);
     bench.set_general(RegisterS390X::R1, 0);
     line::self_check(&mut bench.core, CODE, 8, |cpu| cpu.read(RegisterS390X::R1))
+}
+
+/// What ends a block as an exception is a part of it: a breakpoint behind an instruction that has run, and what is
+/// refused to programs, are gone when something else stands there, whoever has put it there.
+fn check_refused(bench: &mut Bench) -> Result<(), String> {
+    const SPX: [u8; 4] = [0xb2, 0x10, 0x30, 0];
+    // st %r4,4(%r5); br %r14; its target: aghi %r1,1 and what ends it, or is refused to it.
+    let overwrites: [&[u8]; 2] = [&[0x50, 0x40, 0x50, 0x04], &[0x07, 0xfe]];
+    for (refused, mask) in [(&END[..], WIDE), (&SPX[..], WIDE | PROBLEM)] {
+        for guest_writes in [false, true] {
+            bench.set_general(RegisterS390X::R1, 0);
+            bench.set_general(RegisterS390X::R2, 0);
+            let first = bench.run(mask, &[&ADD_1, refused]);
+            let rest = [&ADD_2[..], &END].concat();
+            if guest_writes {
+                bench.put(CODE + 8, &END);
+                bench.put(CODE + 0x1000, &overwrites.concat());
+                bench.set_general(RegisterS390X::R4, u32::from_be_bytes(ADD_2).into());
+                bench.set_general(RegisterS390X::R5, CODE);
+                bench.set_general(RegisterS390X::R14, CODE);
+                bench.again_at(CODE + 0x1000, mask);
+            } else {
+                bench.ram.write(CODE + 6, &rest[2..]);
+                bench.put(CODE + 4, &rest[..2]);
+                bench.again(mask);
+            }
+            let sums = (bench.general(1), bench.general(2));
+            if (first.map(|(_, at)| at), sums) != (Some(CODE + 4), (2, 1)) {
+                return Err(unfit("that what is refused is a part of its block"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// spx 0(%r3) of 0x2000; and while ex waits for its target, that is known.

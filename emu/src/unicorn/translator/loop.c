@@ -466,10 +466,27 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 {
     call_ours_with(s, (void *)(uintptr_t)control_0_loaded, "control_0_loaded", machine, pc, CONTROL_0);
 }
+
+/*
+ * What is no instruction, or is refused to whoever runs it, ends its block as an exception, and the library leaves it
+ * out of the block's bytes: whoever overwrites it would meet the old block still.
+ */
+static void count_refused(DisasContextBase *db, CPUState *cpu, uint64_t pc)
+{
+    static const unsigned char lengths[4] = {2, 4, 4, 6};
+
+    if (db->is_jmp == DISAS_NORETURN && db->pc_next == pc && !executed(db->tb)) {
+        db->pc_next += lengths[next_code(db, cpu) >> 14];
+    }
+}
 #else
 static uint64_t executed(const TranslationBlock *tb)
 {
     return 0;
+}
+
+static void count_refused(DisasContextBase *db, CPUState *cpu, uint64_t pc)
+{
 }
 
 static bool loads_control_0(DisasContextBase *db, CPUState *cpu)
@@ -543,6 +560,7 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         } else
 #endif
             ops->translate_insn(db, cpu);
+        count_refused(db, cpu, pc);
         if (tells && db->is_jmp != DISAS_NORETURN) {
             tell_of_control_0(uc->tcg_ctx, machine, pc);
         }

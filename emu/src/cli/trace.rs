@@ -67,6 +67,18 @@ pub struct Args {
     /// Compiles the scripts and says how many probes they have; runs nothing
     #[arg(long)]
     dry_run: bool,
+    /// Ends with the hits of each probe, and with each function of a pattern that may not be probed, and why
+    #[arg(short, long)]
+    verbose: bool,
+    /// Only what this process does counts: its number in the guest
+    #[arg(short, long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Says where a script has asked for memory that is not there (what is read so is 0)
+    #[arg(short = 'k', long)]
+    check_reads: bool,
+    /// Passed over, for the guest's own types stand in for headers: command lines of bpftrace have it
+    #[arg(short = 'I', long = "include", value_name = "PATH", hide_short_help = true)]
+    include: Vec<PathBuf>,
     /// Allows override(), which changes what the guest does
     #[arg(long = "unsafe")]
     allows_unsafe: bool,
@@ -164,6 +176,9 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         allows_unsafe: args.allows_unsafe,
+        settings: settings_of(std::env::vars()),
+        process: args.pid,
+        warns_of_reads: args.check_reads,
         old: args.bpftrace_output == Version::Old,
     };
     let mut scripts = Vec::new();
@@ -182,6 +197,18 @@ pub(super) fn main(args: &Args) -> Result<(), Failure> {
         return output::emit(&format!("{count} probe{}\n", if count == 1 { "" } else { "s" }));
     }
     Run::begin(args, &kernel, &texts, scripts)?.until_the_end()
+}
+
+/// Settings that the environment makes, as BPFTRACE_MAX_STRLEN=200: those that a script's `config` may make, too.
+fn settings_of(environment: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    const OLD_NAMES: [(&str, &str); 2] = [("strlen", "max_strlen"), ("map_keys_max", "max_map_keys")];
+    let ours = environment.filter_map(|(name, value)| Some((name.strip_prefix("BPFTRACE_")?.to_lowercase(), value)));
+    let known = |name: String| OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| (*new).into());
+    let mut settings: Vec<(String, String)> = ours.map(|(name, value)| (known(name), value)).collect();
+    // The files that bpftrace finds through these are not asked here.
+    settings.retain(|(name, _)| !matches!(name.as_str(), "btf" | "vmlinux" | "kernel_source" | "kernel_build" | "have_btf"));
+    settings.sort();
+    settings
 }
 
 fn drawn(text: &Text, errors: &[ScriptError], level: Level<'static>) -> String {
@@ -384,6 +411,14 @@ impl<'a> Run<'a> {
     /// No miss is silent.
     fn say_losses(&mut self) {
         let note = Paint::for_errors().advice("note:");
+        if self.args.verbose {
+            for (name, probe) in self.scripts.iter().flat_map(Tracing::probes) {
+                eprintln!("{note} {name}: {} hits", probe.hits());
+            }
+            for (name, refusal) in self.scripts.iter().flat_map(Tracing::refused) {
+                eprintln!("{note} {name}: not probed: {refusal}");
+            }
+        }
         for script in &self.scripts {
             for (name, probe) in script.probes() {
                 let missed = probe.missed();

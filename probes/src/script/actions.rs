@@ -178,7 +178,7 @@ impl Compiler<'_> {
     pub(super) fn print(&mut self, arguments: &[Expr], at: Span) -> Result<Act, ScriptError> {
         self.between("print", arguments, 1, 3, at)?;
         if let Kind::Map(name, keys) = &arguments[0].kind {
-            let map = self.map(name);
+            let map = self.map(name, arguments[0].at);
             if !keys.is_empty() {
                 let key = self.key(map, keys, at)?;
                 if self.options.old {
@@ -202,7 +202,7 @@ impl Compiler<'_> {
 
     pub fn whole_map(&mut self, function: &str, expr: &Expr) -> Result<u16, ScriptError> {
         match &expr.kind {
-            Kind::Map(name, keys) if keys.is_empty() => Ok(self.map(name)),
+            Kind::Map(name, keys) if keys.is_empty() => Ok(self.map(name, expr.at)),
             Kind::Map(..) => Err(expr.at.error(format!("The map passed to {function}() should not be indexed by a key"))),
             _ => Err(expr.at.error(format!("{function}() takes a map: {function}(@name)"))),
         }
@@ -214,7 +214,7 @@ impl Compiler<'_> {
         let Kind::Map(name, keys) = &arguments[0].kind else {
             return Err(arguments[0].at.error("delete() takes an entry of a map: delete(@name, key)"));
         };
-        let map = self.map(name);
+        let map = self.map(name, arguments[0].at);
         let keys = match (arguments.get(1), keys.is_empty()) {
             (Some(key), true) => core::slice::from_ref(key),
             (None, _) => keys.as_slice(),

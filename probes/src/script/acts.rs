@@ -3,7 +3,7 @@
 use super::format::Piece;
 use super::program::{Act, Any, Num, Stream};
 use super::run::{MOST_TURNS, Runner, State};
-use super::show::{Names, Show, Style, Value};
+use super::show::Value;
 use super::stored::Stored;
 use super::types::Type;
 use alloc::boxed::Box;
@@ -27,7 +27,14 @@ impl Runner<'_> {
         let mark = self.state.scratch.len();
         let goes = self.do_act(act, mark);
         self.state.scratch.truncate(mark);
-        goes
+        if self.leaving == Goes::On { goes } else { self.left(goes) }
+    }
+
+    /// Where a block that stands in an expression has led.
+    #[cold]
+    fn left(&mut self, goes: Goes) -> Goes {
+        let leaving = core::mem::replace(&mut self.leaving, Goes::On);
+        if goes == Goes::On { leaving } else { goes }
     }
 
     pub(super) fn do_act(&mut self, act: &Act, mark: usize) -> Goes {
@@ -35,6 +42,9 @@ impl Runner<'_> {
             Act::Collect(map, key, aggregate, value) => {
                 let value = self.num(value);
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 let State { maps, scratch, .. } = &mut *self.state;
                 if let Some(map) = maps.get_mut(usize::from(*map))
                     && let Some(stored) = map.place(&scratch[mark..], || Stored::of(*aggregate))
@@ -44,12 +54,18 @@ impl Runner<'_> {
             }
             Act::Number(variable, value) => {
                 let number = self.num(value);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 if let Some(variable) = self.state.variables.get_mut(usize::from(*variable)) {
                     variable.number = number;
                 }
             }
             Act::Bytes(variable, value) => {
                 self.bytes(value);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 let State { variables, scratch, .. } = &mut *self.state;
                 if let Some(variable) = variables.get_mut(usize::from(*variable)) {
                     variable.bytes.clear();
@@ -59,6 +75,9 @@ impl Runner<'_> {
             Act::Map(map, key, Any::Num(value)) => {
                 let number = self.num(value);
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 let State { maps, scratch, .. } = &mut *self.state;
                 if let Some(map) = maps.get_mut(usize::from(*map))
                     && let Some(stored) = map.place(&scratch[mark..], || Stored::Number(0))
@@ -70,6 +89,9 @@ impl Runner<'_> {
                 self.bytes(value);
                 let split = self.state.scratch.len();
                 self.key(key);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 let State { maps, scratch, .. } = &mut *self.state;
                 if let Some(map) = maps.get_mut(usize::from(*map)) {
                     map.put_bytes(&scratch[split..], &scratch[mark..split]);
@@ -81,10 +103,13 @@ impl Runner<'_> {
             Act::Drop(value) => self.bytes(value),
             Act::If(condition, then, otherwise) => {
                 let chosen = if self.num(condition) != 0 { then } else { otherwise };
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 return self.acts(chosen);
             }
             Act::While(condition, body, behind) => {
-                while self.num(condition) != 0 {
+                while self.num(condition) != 0 && self.leaving == Goes::On {
                     if !self.may_turn() {
                         return Goes::Return;
                     }
@@ -104,30 +129,40 @@ impl Runner<'_> {
             Act::Printf(what, stream) => return self.printf(&what.format, &what.values, *stream),
             Act::PrintValue(what) => {
                 let value = self.any(&what.0);
-                let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
+                let State { scratch, out, view, .. } = &mut *self.state;
                 let value = value.map_or(Value::Bytes(&scratch[mark..]), Value::Number);
-                show(*style, &**names, *epoch).printed_value(out, &what.1, value);
+                view.show().printed_value(out, &what.1, value);
             }
             Act::PrintMap { map, top, div } => {
                 let (top, div) = (self.num(top), self.num(div));
-                let State { maps, out, style, names, epoch, .. } = &mut *self.state;
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
+                let State { maps, out, view, .. } = &mut *self.state;
                 if let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get(usize::from(*map))) {
-                    show(*style, &**names, *epoch).map(out, facts, map, top, div.max(1));
+                    view.show().map(out, facts, map, top, div.max(1));
                 }
             }
             Act::PrintEntry { map, key } => {
                 self.key(key);
-                let State { maps, scratch, out, style, names, epoch, .. } = &mut *self.state;
+                let State { maps, scratch, out, view, .. } = &mut *self.state;
                 let Some((facts, map)) = self.program.maps.get(usize::from(*map)).zip(maps.get_mut(usize::from(*map))) else {
                     return Goes::On;
                 };
                 let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
                 let value = match map.get(&scratch[mark..]) {
                     Some(Stored::Bytes(bytes)) => Value::Bytes(bytes),
-                    Some(stored) => Value::Number(stored.number(aggregate)),
+                    Some(stored) if aggregate.is_some() => {
+                        view.show().printed_entry(out, &facts.value, stored);
+                        return Goes::On;
+                    }
+                    Some(stored) => Value::Number(stored.number(None)),
                     None => Value::Number(0),
                 };
-                show(*style, &**names, *epoch).printed_value(out, &facts.value, value);
+                view.show().printed_value(out, &facts.value, value);
             }
             Act::Clear(map) => {
                 if let Some(map) = self.state.maps.get_mut(usize::from(*map)) {
@@ -141,18 +176,24 @@ impl Runner<'_> {
             }
             Act::Exit(status) => {
                 let status = self.num(status);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 self.state.exit = Some(status);
                 return Goes::Return;
             }
             Act::Time(format) => {
-                let now = self.moment.now().wrapping_add(self.state.epoch);
-                let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+                let now = self.moment.now().wrapping_add(self.state.view.epoch);
+                let State { scratch, out, view, .. } = &mut *self.state;
                 super::times::moment(scratch, format, now);
-                show(*style, &**names, *epoch).text(out, "time", &scratch[mark..]);
+                view.show().text(out, "time", &scratch[mark..]);
             }
             Act::Join { at, separator } => self.join(at, separator, mark),
             Act::Override(value) => {
                 let value = self.num(value);
+                if self.leaving != Goes::On {
+                    return Goes::On;
+                }
                 if !self.moment.skip(value) {
                     self.warn("override() did nothing here: the function is not at its first instruction");
                 }
@@ -228,11 +269,14 @@ impl Runner<'_> {
             let number = self.any(value);
             *end = (number.unwrap_or(0), self.state.scratch.len());
         }
-        let State { scratch, out, warned, style, names, epoch, .. } = &mut *self.state;
-        let show = show(*style, &**names, *epoch);
+        if self.leaving != Goes::On {
+            return Goes::On;
+        }
+        let State { scratch, out, warned, view, .. } = &mut *self.state;
+        let show = view.show();
         let is_output = matches!(stream, Stream::Output | Stream::File);
         let mut text = core::mem::take(if is_output { out } else { warned });
-        let json = style.json && is_output;
+        let json = view.style.json && is_output;
         let mut inner = if json { Vec::new() } else { core::mem::take(&mut text) };
         let (mut start, mut values) = (mark, values.iter().zip(&ends));
         for piece in &format.pieces {
@@ -277,9 +321,9 @@ impl Runner<'_> {
             self.text(pointer, 1024);
             at = at.wrapping_add(word.into());
         }
-        let State { scratch, out, style, names, epoch, .. } = &mut *self.state;
+        let State { scratch, out, view, .. } = &mut *self.state;
         scratch.push(b'\n');
-        show(*style, &**names, *epoch).text(out, "join", &scratch[mark..]);
+        view.show().text(out, "join", &scratch[mark..]);
     }
 }
 
@@ -290,8 +334,4 @@ pub(super) enum Goes {
     Break,
     Continue,
     Return,
-}
-
-pub(super) fn show(style: Style, names: &dyn Names, epoch: u64) -> Show<'_> {
-    Show { style, names, epoch }
 }

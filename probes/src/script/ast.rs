@@ -12,8 +12,8 @@ pub struct Ast {
     pub settings: Vec<(String, Span, Setting)>,
     /// Structures that the script itself defines.
     pub structures: Vec<Structure>,
-    /// Enumerators that it defines.
-    pub constants: Vec<(String, u64)>,
+    /// Enums that it defines, each with its name, which may be empty, and its enumerators.
+    pub enums: Vec<(String, Vec<(String, u64)>)>,
     /// `let @name = kind(N);`
     pub maps: Vec<MapKind>,
     /// `macro name(args) { ... }`
@@ -130,6 +130,7 @@ pub struct Expr {
 #[derive(Clone, Debug)]
 pub enum Kind {
     Number(u64),
+    Truth(bool),
     Text(Vec<u8>),
     /// A builtin, an enumerator, or a macro without parameters.
     Name(String),
@@ -149,6 +150,8 @@ pub enum Kind {
     Index(Box<Expr>, Box<Expr>),
     Cast(TypeName, Box<Expr>),
     Tuple(Vec<Expr>),
+    /// `(name = value, ...)`
+    Record(Vec<(String, Expr)>),
     SizeOf(TypeName),
     /// `offsetof(struct x, a.b)`
     OffsetOf(TypeName, Vec<String>),

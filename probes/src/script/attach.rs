@@ -58,6 +58,15 @@ pub enum Attached {
 }
 
 impl Attached {
+    /// How many hits it had.
+    pub fn hits(&self) -> u64 {
+        match self {
+            Attached::Kprobe(probe) => probe.hits(),
+            Attached::Kretprobe(probe) => probe.returns(),
+            Attached::Tracepoint(probes) => probes.iter().map(Kprobe::hits).sum(),
+        }
+    }
+
     /// How many hits were missed.
     pub fn missed(&self) -> u64 {
         match self {

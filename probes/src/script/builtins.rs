@@ -5,7 +5,7 @@ use super::compile::{Compiler, no_types};
 use super::error::{ScriptError, Span};
 use super::operators::add;
 use super::program::{Any, Bytes, Num};
-use super::types::{CType, StackForm, Type};
+use super::types::{CType, Type};
 use super::values::{Typed, number_of};
 use alloc::boxed::Box;
 use alloc::format;
@@ -38,8 +38,8 @@ impl Compiler<'_> {
         if let Some(value) = self.builtin(name, at)? {
             return Ok(value);
         }
-        if let Some(value) = self.known.enumerator(name) {
-            return Ok(number_of(value));
+        if let Some((value, kind)) = self.known.enumerator(name) {
+            return Ok((Any::Num(Num::Const(value)), kind));
         }
         Err(at.error(format!("Unknown identifier: '{name}': it is no builtin, no macro, and no enumerator of the guest's types")))
     }
@@ -79,8 +79,8 @@ impl Compiler<'_> {
             "func" => (Any::Num(Num::Function), Type::Symbol),
             "probe" => (Any::Bytes(Bytes::Probe), Type::Text(0)),
             "kstack" | "ustack" => (
-                Any::Bytes(Bytes::Stack { user: name == "ustack", form: StackForm::Bpftrace, limit: 127 }),
-                Type::Stack(StackForm::Bpftrace),
+                Any::Bytes(Bytes::Stack { user: name == "ustack", form: self.stack_form, limit: 127 }),
+                Type::Stack(self.stack_form),
             ),
             "curtask" => {
                 let kind = match self.known.named(Some(ast::Tag::Struct), "task_struct") {
@@ -100,7 +100,7 @@ impl Compiler<'_> {
                     None => (Any::Num(Num::Result), Type::U64),
                 }
             }
-            "args" => return Err(at.error("args stands in front of a parameter's name: args.file, in fentry and fexit probes")),
+            "args" => self.all_parameters(at)?,
             "jiffies" => {
                 let place = ["jiffies_64", "jiffies"].iter().find_map(|name| self.knowledge.data(name));
                 let place = place

@@ -93,7 +93,7 @@ impl Compiler<'_> {
             "bswap" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
                 let (num, kind) = self.number(of)?;
-                let size = if let Type::Int(size, _) = kind { size } else { 8 };
+                let size = kind.integer_size().unwrap_or(8);
                 Ok((Any::Num(Num::Swap(Box::new(num), size)), Type::Int(size, false)))
             }
             "strncmp" => {
@@ -165,7 +165,7 @@ impl Compiler<'_> {
             "sizeof" => {
                 let [of] = self.arguments::<1>(name, arguments, at)?;
                 let size = match self.value(of)?.1 {
-                    Type::Int(size, _) => size.max(1).into(),
+                    kind if kind.is_integer() => kind.integer_size().unwrap_or(8).max(1).into(),
                     Type::Text(capacity) => capacity.into(),
                     Type::Object(kind) => self.known.size_of(&kind).unwrap_or(0),
                     _ => 8,
@@ -240,7 +240,7 @@ impl Compiler<'_> {
                 Ok((
                     Any::Bytes(match limit {
                         Some(limit) => {
-                            let letters = super::operators::fold(super::program::Op::Subtract, limit, Num::Const(1));
+                            let letters = Num::OneLess(Box::new(limit));
                             Bytes::Front(Box::new(bytes), Box::new(letters))
                         }
                         None => bytes,
@@ -286,7 +286,7 @@ impl Compiler<'_> {
                 let size = size.ok_or_else(|| of.at.error("ntop() takes 4 or 16 bytes"))?;
                 Bytes::Raw { at: Box::new(num), length: Box::new(Num::Const(size)) }
             }
-            (Any::Num(num), _) => Bytes::Inet(Box::new(cut(num, 4, false))),
+            (Any::Num(num), _) => Bytes::Number(Box::new(cut(num, 4, false)), 4),
             (Any::Bytes(bytes), Type::Buffer) => bytes,
             (Any::Bytes(bytes), Type::Held(shape)) if matches!(shape.size(), 4 | 16) => bytes,
             // char[4] and char[16] are strings elsewhere; here they are bytes.
@@ -305,20 +305,18 @@ impl Compiler<'_> {
     /// `kstack(mode, limit)`, each of them left out or not.
     fn stack(&mut self, name: &str, arguments: &[Expr], at: Span) -> Result<Typed, ScriptError> {
         self.between(name, arguments, 0, 2, at)?;
-        let (mut form, mut limit) = (StackForm::Bpftrace, 127);
+        let (mut form, mut limit) = (self.stack_form, 127);
         for argument in arguments {
-            match literal(argument).as_deref() {
-                Some("bpftrace") => form = StackForm::Bpftrace,
-                Some("perf") => form = StackForm::Perf,
-                Some("raw" | "build_id") => form = StackForm::Raw,
-                _ => {
+            match literal(argument).as_deref().and_then(StackForm::named) {
+                Some(named) => form = named,
+                None => {
                     let wanted = self.constant(argument, "a stack's limit")?;
                     if wanted > 1024 {
                         return Err(argument
                             .at
                             .error(format!("{name}([int limit]): limit shouldn't exceed 1024, {wanted} given")));
                     }
-                    limit = wanted.min(127) as u16;
+                    limit = wanted as u16;
                 }
             }
         }
@@ -339,8 +337,9 @@ impl Compiler<'_> {
                 let capacity = text.len() as u32 + 1;
                 Ok((Any::Bytes(Bytes::Literal(text.into())), Type::Text(capacity)))
             }
+            Some(Kind::Truth(default)) => Ok(truth(given.map_or(*default, |value| value != "false"))),
             Some(_) if default.is_some_and(|default| !matches!(default.kind, Kind::Number(_))) => {
-                Ok(truth(given.is_some_and(|value| value != "false")))
+                Err(at.error("the default of getopt() is a number, a string, true or false"))
             }
             Some(Kind::Number(default)) => match given {
                 None => Ok(number_of(*default)),

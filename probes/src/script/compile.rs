@@ -6,8 +6,10 @@
 
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
-use super::program::{Block, MapFacts, Point, PointKind, Program};
-use super::types::{Known, Type, Types};
+use super::known::Known;
+use super::operators::fold;
+use super::program::{Block, MapFacts, Num, Op, Point, PointKind, Program};
+use super::types::{StackForm, Type, Types};
 use crate::tracepoint::Tracepoint;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -51,6 +53,12 @@ pub struct Options {
     pub named: Vec<(String, String)>,
     /// Actions that change what the guest does may be used.
     pub allows_unsafe: bool,
+    /// Settings that win over those of the script's own `config`: names as there, and values.
+    pub settings: Vec<(String, String)>,
+    /// Only what this process does counts.
+    pub process: Option<u32>,
+    /// Memory that a script asks for and that is not there is worth a warning.
+    pub warns_of_reads: bool,
     /// As bpftrace 0.17 would have it where dialects differ.
     pub old: bool,
 }
@@ -63,7 +71,8 @@ pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Resu
     }
     let ast = super::parse::parse(text, &defined).map_err(|error| alloc::vec![error])?;
     let word = knowledge.isa().word as u8;
-    let mut known = Known { own: Vec::new(), constants: &ast.constants, guest: knowledge.types(), word };
+    let enums = ast.enums.iter().map(|(name, names)| super::known::own_enum(name, names)).collect();
+    let mut known = Known { own: Vec::new(), enums, guest: knowledge.types(), word };
     for structure in &ast.structures {
         if let Err((at, name)) = known.lay_out(structure) {
             return Err(alloc::vec![at.error(format!("Unknown type: '{name}': {}", no_types(knowledge)))]);
@@ -83,6 +92,9 @@ pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Resu
         macros: 0,
         most_variables: 0,
         longest_text: if options.old { 64 } else { 1024 },
+        trailer: "..".into(),
+        stack_form: StackForm::Bpftrace,
+        most_points: u64::MAX,
         limit: 0,
         prints_maps: true,
         missing: Missing::Error,
@@ -115,6 +127,8 @@ pub(super) struct MapTypes {
     pub keys: Option<Vec<Type>>,
     pub value: Option<Type>,
     pub is_assigned: bool,
+    /// Where it is named first.
+    pub first: Span,
 }
 
 /// What is known inside one block.
@@ -127,6 +141,9 @@ pub(super) struct Scope {
     pub function: Option<String>,
     pub loops: u32,
     pub overrides: bool,
+    /// How deep in blocks that may be passed over.
+    pub depth: u32,
+    pub emptied: Vec<u16>,
     /// The tracepoint whose fields `args` names.
     pub event: Option<super::program::SystemCall>,
     /// The same of one that makes records: their structure.
@@ -169,6 +186,9 @@ pub(super) struct Compiler<'a> {
     pub macros: u32,
     pub most_variables: u16,
     pub longest_text: u32,
+    trailer: String,
+    pub stack_form: StackForm,
+    most_points: u64,
     limit: u64,
     prints_maps: bool,
     missing: Missing,
@@ -180,30 +200,58 @@ const MOST_ROUNDS: usize = 20;
 impl<'a> Compiler<'a> {
     fn settings(&mut self) -> Result<(), Vec<ScriptError>> {
         let mut errors = Vec::new();
-        for (name, at, value) in &self.ast.settings {
-            let number = if let Setting::Number(number) = value { Some(*number) } else { None };
-            match (name.as_str(), number, value) {
-                ("max_strlen", Some(number), _) => self.longest_text = number.clamp(1, 65_536) as u32,
-                ("max_map_keys", Some(number), _) => self.limit = number,
-                ("print_maps_on_exit", Some(number), _) => self.prints_maps = number != 0,
-                ("missing_probes", _, Setting::Text(what)) => match what.as_str() {
-                    "warn" => self.missing = Missing::Warn,
-                    "ignore" => self.missing = Missing::Ignore,
-                    "error" => self.missing = Missing::Error,
-                    _ => errors.push(at.error("missing_probes is warn, ignore or error")),
-                },
-                (
-                    "max_probes" | "stack_mode" | "str_trunc_trailer" | "license" | "log_size" | "perf_rb_pages" | "on_stack_limit"
-                    | "cache_user_symbols" | "lazy_symbolication" | "show_debug_info" | "cpp_demangle",
-                    ..,
-                ) => {}
-                (name, ..) if name.starts_with("unstable_") => {}
-                (name, ..) => errors.push(at.error(format!(
-                    "there is no setting '{name}' with such a value: max_strlen, max_map_keys, print_maps_on_exit and missing_probes are honoured"
-                ))),
+        let ast = self.ast;
+        for (name, at, value) in &ast.settings {
+            if let Err(why) = self.setting(name, value) {
+                errors.push(at.error(why));
+            }
+        }
+        for (name, value) in &self.options.settings {
+            let value = match (value.as_str(), super::lex::time(value)) {
+                ("true", _) => Setting::Number(1),
+                ("false", _) => Setting::Number(0),
+                (_, Some(number)) => Setting::Number(number),
+                (text, None) => Setting::Text(text.into()),
+            };
+            if let Err(why) = self.setting(name, &value) {
+                errors.push(Span::default().error(format!("{why} (BPFTRACE_{} of the environment)", name.to_uppercase())));
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    fn setting(&mut self, name: &str, value: &Setting) -> Result<(), String> {
+        match (name, value) {
+            ("max_strlen", Setting::Number(number)) => self.longest_text = (*number).clamp(1, 65_536) as u32,
+            ("max_map_keys", Setting::Number(number)) => self.limit = *number,
+            ("max_probes", Setting::Number(number)) => self.most_points = *number,
+            ("print_maps_on_exit", Setting::Number(number)) => self.prints_maps = *number != 0,
+            ("str_trunc_trailer", Setting::Text(text)) => self.trailer = text.clone(),
+            ("str_trunc_trailer", Setting::Number(number)) => self.trailer = format!("{number}"),
+            ("stack_mode", Setting::Text(mode)) => {
+                self.stack_form = StackForm::named(mode).ok_or("stack_mode is bpftrace, perf, raw or build_id")?;
+            }
+            ("missing_probes", Setting::Text(what)) => {
+                self.missing = match what.as_str() {
+                    "warn" => Missing::Warn,
+                    "ignore" => Missing::Ignore,
+                    "error" => Missing::Error,
+                    _ => return Err("missing_probes is warn, ignore or error".into()),
+                }
+            }
+            (
+                "license" | "log_size" | "perf_rb_pages" | "on_stack_limit" | "cache_user_symbols" | "lazy_symbolication"
+                | "show_debug_info" | "cpp_demangle",
+                _,
+            ) => {}
+            (name, _) if name.starts_with("unstable_") => {}
+            (name, _) => {
+                return Err(format!(
+                    "there is no setting '{name}' with such a value: max_strlen, max_map_keys, max_probes, missing_probes, print_maps_on_exit, stack_mode and str_trunc_trailer are honoured"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn program(&mut self, knowledge: &dyn Knowledge) -> Result<Program, Vec<ScriptError>> {
@@ -218,8 +266,7 @@ impl<'a> Compiler<'a> {
             }
             for (name, facts) in self.maps.iter().zip(&self.facts) {
                 if !facts.is_assigned && self.errors.is_empty() {
-                    let at = self.ast.probes.first().map_or(Span::default(), |probe| probe.points[0].at);
-                    self.errors.push(at.error(format!("Undefined map: {name}: nothing is ever assigned to it")));
+                    self.errors.push(facts.first.error(format!("Undefined map: {name}: nothing is ever assigned to it")));
                 }
             }
             if self.ast.probes.is_empty() {
@@ -236,6 +283,15 @@ impl<'a> Compiler<'a> {
                 }
                 return Err(errors);
             }
+            let points: usize = blocks.iter().map(|block| block.points.len()).sum();
+            if points as u64 > self.most_points {
+                let why = format!(
+                    "this script has {points} probes, and max_probes is {}: write narrower patterns, or a greater max_probes",
+                    self.most_points
+                );
+                let at = self.ast.probes.first().map_or(Span::default(), |probe| probe.points[0].at);
+                return Err(alloc::vec![at.error(why)]);
+            }
             let maps = self.maps.iter().zip(&self.facts).map(|(name, facts)| {
                 let own = self.ast.maps.iter().find(|map| format!("@{}", map.name) == *name);
                 MapFacts {
@@ -251,6 +307,8 @@ impl<'a> Compiler<'a> {
                 maps: maps.collect(),
                 variables: self.most_variables.into(),
                 longest_text: self.longest_text,
+                trailer: core::mem::take(&mut self.trailer).into_bytes().into(),
+                warns_of_reads: self.options.warns_of_reads,
                 prints_maps: self.prints_maps,
                 word: self.known.word,
                 big_endian: knowledge.isa().order == ByteOrder::Big,
@@ -337,7 +395,7 @@ impl<'a> Compiler<'a> {
         }
         let filter = match &probe.filter {
             None => None,
-            Some(filter) => match self.number(filter) {
+            Some(filter) => match self.passed_over(|compiler| compiler.number(filter)) {
                 Ok((num, _)) => Some(num),
                 Err(error) => {
                     self.errors.push(error);
@@ -345,9 +403,23 @@ impl<'a> Compiler<'a> {
                 }
             },
         };
+        // What happens of itself, at the beginning or at a clock's tick, happens whoever runs.
+        let is_somebodys =
+            points.iter().all(|point| !matches!(point.kind, PointKind::Begin | PointKind::End | PointKind::Interval(_)));
+        let filter = match (self.options.process.filter(|_| is_somebodys), filter) {
+            (None, filter) => filter,
+            (Some(process), filter) => {
+                let is_its = fold(Op::Equal, Num::Tgid, Num::Const(process.into()));
+                Some(match filter {
+                    None => is_its,
+                    Some(filter) => Num::And(alloc::boxed::Box::new([is_its, filter])),
+                })
+            }
+        };
         let body = self.acts(&probe.body);
         self.most_variables = self.most_variables.max(self.block.count);
         let counts_hits = points.iter().any(|point| point.every > 1 || point.result.is_some());
-        Block { points, filter, counts_hits, body, overrides: self.block.overrides }
+        let emptied = core::mem::take(&mut self.block.emptied).into();
+        Block { points, filter, counts_hits, body, emptied, overrides: self.block.overrides }
     }
 }

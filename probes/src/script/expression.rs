@@ -183,6 +183,22 @@ impl Parser<'_> {
                 Kind::Map(name, keys)
             }
             Word::Name(name) => self.named(name, start)?,
+            Word::Sign("(") if self.is_member()? => {
+                let mut members = Vec::new();
+                while !self.is(")")? {
+                    let (name, at) = self.expect_name("a member's name")?;
+                    self.demand("=", "a member is written name = value")?;
+                    if members.iter().any(|(is, _): &(String, Expr)| *is == name) {
+                        return Err(at.error(format!("there is a member '{name}' already: give this one another name")));
+                    }
+                    members.push((name, self.expression()?));
+                    if !self.take(",")? {
+                        break;
+                    }
+                }
+                self.demand(")", "a bracket is still open")?;
+                Kind::Record(members)
+            }
             Word::Sign("(") => {
                 let first = self.expression()?;
                 if self.take(",")? {
@@ -251,15 +267,25 @@ impl Parser<'_> {
             return Ok(kind);
         }
         if matches!(name.as_str(), "true" | "false") {
-            return Ok(Kind::Number(u64::from(name == "true")));
+            return Ok(Kind::Truth(name == "true"));
         }
         if name == "if" {
-            return Err(at.error("`if` is a statement here: write c ? a : b for a value"));
+            let (condition, then, otherwise) = self.deeper(Self::branches)?;
+            let Some(otherwise) = otherwise else {
+                return Err(at.error("an `if` that is a value has an else: if c { a } else { b }"));
+            };
+            let value = |block| Box::new(Expr { at, kind: Kind::Block(Box::new(block)) });
+            return Ok(Kind::Choice(Box::new(condition), Some(value(then)), value(otherwise)));
         }
         Ok(match self.take("(")? {
             true => Kind::Call(name, self.list(")")?),
             false => Kind::Name(name),
         })
+    }
+
+    /// Whether a name and `=` come next: a tuple whose parts have names.
+    fn is_member(&mut self) -> Result<bool, ScriptError> {
+        Ok(matches!(self.peek()?, Word::Name(_)) && matches!(self.peek_at(1)?, Word::Sign("=")))
     }
 
     fn is_type(&mut self) -> Result<bool, ScriptError> {

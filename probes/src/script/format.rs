@@ -164,7 +164,7 @@ impl Conversion {
     /// Whether a value of this type can be written so; what it takes instead if not.
     pub fn takes(&self, kind: &Type, old: bool) -> Result<(), String> {
         let (letter, wanted, fits) = match self.kind {
-            Kind::Text => ("s", "string", !old || !matches!(kind, Type::Int(..) | Type::Pointer(_))),
+            Kind::Text => ("s", "string", !old || !matches!(kind, Type::Int(..) | Type::Enum(_) | Type::Pointer(_))),
             Kind::Raw | Kind::RawEscaped | Kind::RawHex => ("r", "buffer", matches!(kind, Type::Buffer)),
             Kind::Signed => ("d", "integer", is_numeric(kind)),
             Kind::Unsigned => ("u", "integer", is_numeric(kind)),
@@ -174,7 +174,7 @@ impl Conversion {
             Kind::Pointer => ("p", "pointer", is_numeric(kind)),
         };
         let is = match kind {
-            Type::Int(..) => "integer".to_owned(),
+            Type::Int(..) | Type::Enum(_) => "integer".to_owned(),
             Type::Text(_) => "string".to_owned(),
             other => other.name(),
         };

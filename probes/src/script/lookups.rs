@@ -121,18 +121,15 @@ impl Compiler<'_> {
         let keys = core::slice::from_ref(key);
         let (asked, read) = (self.key(map, keys, at)?, Kind::Map(map_name.clone(), keys.to_vec()));
         let (value, kind) = self.value(&Expr { at, kind: read })?;
-        let set = self.set_variable(name, value, kind, at)?;
+        let set = self.passed_over(|compiler| compiler.set_variable(name, value, kind, at))?;
         let found = Num::Behind(Box::new([set]) as Box<[Act]>, Box::new(Num::Const(1)));
         Ok((Any::Num(Num::Choice(Box::new([Num::HasKey(map, asked), found, Num::Const(0)]))), Type::TRUTH))
     }
 
     /// A structure or array that lies in the guest becomes a copy of it; all else is what it is.
     pub fn held(&self, (any, kind): Typed, at: Span) -> Result<Typed, ScriptError> {
-        let (Any::Num(start), Type::Object(of)) = (&any, &kind) else { return Ok((any, kind)) };
-        let _ = start;
-        let mut left = MOST_MEMBERS;
-        let shape = self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()));
-        let Some(shape) = shape else {
+        let (Any::Num(_), Type::Object(of)) = (&any, &kind) else { return Ok((any, kind)) };
+        let Some(shape) = self.shape_of(of) else {
             return Err(
                 at.error(format!("{} is not copied as a whole, it is too large or not known: name its fields", of.name()))
             );
@@ -142,13 +139,21 @@ impl Compiler<'_> {
         Ok((Any::Bytes(Bytes::Raw { at: Box::new(start), length }), Type::Held(Arc::new(shape))))
     }
 
+    /// What a structure or array is made of; `None`: it is too large to be copied, or not known.
+    pub(super) fn shape_of(&self, of: &CType) -> Option<Shape> {
+        let mut left = MOST_MEMBERS;
+        self.shape(of, DEEPEST, &mut left).filter(|shape| (1..=MOST_HELD).contains(&shape.size()))
+    }
+
     fn shape(&self, of: &CType, depth: usize, left: &mut usize) -> Option<Shape> {
         *left = left.checked_sub(1)?;
         let order = self.knowledge.isa().order;
         Some(match of {
-            CType::Int(size, signed) | CType::Enum(size, signed) => {
-                Shape::Number { size: *size, signed: *signed, bits: None, order }
-            }
+            CType::Int(size, signed) => Shape::Number { size: *size, signed: *signed, bits: None, order },
+            CType::Enum(size, signed, number) => match self.known.enumeration(*number) {
+                Some(names) => Shape::Named(names, *size, order),
+                None => Shape::Number { size: *size, signed: *signed, bits: None, order },
+            },
             CType::Char(signed) => Shape::Number { size: 1, signed: *signed, bits: None, order },
             CType::Pointer(_) => Shape::Address(self.known.word, order),
             CType::Array(of, count) if matches!(**of, CType::Char(_)) => Shape::Text(*count),
@@ -184,6 +189,10 @@ impl Compiler<'_> {
                     None => Num::Cut { of: Box::new(whole), size: *size, signed: *signed },
                 };
                 (Any::Num(num), Type::Int(*size, *signed))
+            }
+            Shape::Named(names, size, _) => {
+                let whole = Box::new(Num::Inside { of, at, size: *size });
+                (Any::Num(Num::Cut { of: whole, size: *size, signed: names.signed }), Type::Enum(Arc::clone(names)))
             }
             Shape::Address(size, _) => (Any::Num(Num::Inside { of, at, size: *size }), Type::Pointer(CType::Void)),
             Shape::Text(count) => {

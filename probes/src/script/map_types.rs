@@ -13,12 +13,12 @@ use alloc::vec::Vec;
 
 impl<'a> Compiler<'a> {
     /// A map's number.
-    pub fn map(&mut self, name: &str) -> u16 {
+    pub fn map(&mut self, name: &str, at: Span) -> u16 {
         let name = self.frames.last().and_then(|frame| frame.maps.get(name)).map_or(name, String::as_str);
         let name = format!("@{name}");
         let at = self.maps.iter().position(|known| *known == name).unwrap_or_else(|| {
             self.maps.push(name);
-            self.facts.push(MapTypes::default());
+            self.facts.push(MapTypes { first: at, ..MapTypes::default() });
             self.maps.len() - 1
         });
         at as u16
@@ -60,9 +60,7 @@ impl<'a> Compiler<'a> {
                     )));
                 }
                 for (known, kind) in known.iter_mut().zip(types) {
-                    if let (Type::Int(_, signed), Type::Int(_, true)) = (&mut *known, &kind) {
-                        *signed = true;
-                    }
+                    widen(known, &kind);
                 }
             }
         }
@@ -81,7 +79,7 @@ impl<'a> Compiler<'a> {
         };
         match &mut facts.value {
             None => facts.value = Some(kind),
-            Some(Type::Int(_, signed)) if kind.is_integer() => *signed |= kind.is_signed(),
+            Some(known) if known.is_integer() && kind.is_integer() => widen(known, &kind),
             Some(known) if agree(known, &kind) => {}
             Some(known) => {
                 let (is, asked) = (known.name(), kind.name());
@@ -131,13 +129,24 @@ impl<'a> Compiler<'a> {
     }
 }
 
+/// What integers of both types fit into: values whose names are not all of one enum have none.
+fn widen(known: &mut Type, more: &Type) {
+    if known != more && known.is_integer() && more.is_integer() {
+        *known = Type::Int(8, known.is_signed() || more.is_signed());
+    }
+}
+
 /// Whether values of these types may stand in one map.
 pub(super) fn agree(one: &Type, other: &Type) -> bool {
     match (one, other) {
-        (Type::Int(..), Type::Int(..) | Type::Pointer(_)) | (Type::Pointer(_), Type::Int(..) | Type::Pointer(_)) => true,
+        (one, other) if one.is_integer() && other.is_integer() => true,
+        (Type::Pointer(_), other) | (other, Type::Pointer(_)) if other.is_integer() => true,
         (Type::Text(_) | Type::Buffer, Type::Text(_) | Type::Buffer) => true,
         (Type::Tuple(one), Type::Tuple(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agree(one, other))
+        }
+        (Type::Record(one), Type::Record(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|((is, one), (name, other))| is == name && agree(one, other))
         }
         (Type::Stack(_), Type::Stack(_)) => true,
         (Type::Held(one), Type::Held(other)) => one == other,

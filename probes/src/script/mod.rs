@@ -18,6 +18,7 @@ pub mod error;
 mod expression;
 mod facts;
 mod format;
+mod known;
 mod lex;
 mod lookups;
 mod map;

@@ -1,11 +1,15 @@
 //! Numbers are worked out, in 64 bits.
 
-use super::program::{Bytes, Key, Num, Op};
+use super::acts::Goes;
+use super::program::{Act, Bytes, Key, Num, Op};
 use super::run::{Runner, State};
 use super::show::part;
 use super::stored::Stored;
 use super::strings::skip;
 use super::types::Type;
+
+/// As many bytes of warnings about memory as wait to be said.
+const MOST_WARNINGS: usize = 1 << 20;
 
 impl Runner<'_> {
     #[inline]
@@ -67,6 +71,7 @@ impl Runner<'_> {
                 self.state.scratch.truncate(mark);
                 number
             }
+            Num::OneLess(of) => self.num(of).saturating_sub(1),
             Num::Negate(of) => self.num(of).wrapping_neg(),
             Num::Not(of) => u64::from(self.num(of) == 0),
             Num::Complement(of) => !self.num(of),
@@ -144,10 +149,22 @@ impl Runner<'_> {
                 value.swap_bytes() >> (64 - 8 * u32::from((*size).clamp(1, 8)))
             }
             Num::Behind(acts, value) => {
-                self.acts(acts);
-                self.num(value)
+                if self.leads_on(acts) {
+                    self.num(value)
+                } else {
+                    0
+                }
             }
         }
+    }
+
+    /// The acts of a block that stands in an expression; whether its value is still wanted behind them.
+    pub(super) fn leads_on(&mut self, acts: &[Act]) -> bool {
+        let goes = self.acts(acts);
+        if goes != Goes::On {
+            self.leaving = goes;
+        }
+        goes == Goes::On
     }
 
     pub(super) fn random(&mut self) -> u64 {
@@ -202,9 +219,22 @@ impl Runner<'_> {
         let mut bytes = [0; 8];
         let size = usize::from(size.min(8));
         if !self.moment.read(at, &mut bytes[..size]) {
+            self.unread(at);
             return 0;
         }
         self.program.number(&bytes[..size])
+    }
+
+    /// Memory that is not there reads as zeros.
+    #[cold]
+    pub(super) fn unread(&mut self, at: u64) {
+        if self.program.warns_of_reads && self.state.warned.len() < MOST_WARNINGS {
+            let probe = self.probe;
+            super::show::put(
+                &mut self.state.warned,
+                format_args!("WARNING: {probe}: the memory at {at:#x} cannot be read: Bad address (-14)\n"),
+            );
+        }
     }
 
     /// Bytes of both that are compared as strings are: up to their 0.

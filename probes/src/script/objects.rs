@@ -15,18 +15,27 @@ use trapline_isa::mem::ByteOrder;
 impl Compiler<'_> {
     pub(super) fn load(&self, at: Num, kind: &CType) -> Num {
         let (size, signed) = match kind {
-            CType::Int(size, signed) | CType::Enum(size, signed) => (*size, *signed),
+            CType::Int(size, signed) | CType::Enum(size, signed, _) => (*size, *signed),
             CType::Char(signed) => (1, *signed),
             _ => (self.known.word, false),
         };
         Num::Load { at: Box::new(at), size, signed }
     }
 
+    /// The type of an integer of C's; where its values have names, with these.
+    fn integer(&self, kind: &CType) -> Type {
+        match kind {
+            CType::Enum(size, signed, number) => self.known.enumeration(*number).map_or(Type::Int(*size, *signed), Type::Enum),
+            CType::Int(size, signed) => Type::Int(*size, *signed),
+            _ => Type::U64,
+        }
+    }
+
     /// A number that already is a value of this C type.
     pub fn loaded(&self, num: Num, kind: &CType) -> Typed {
         match kind {
-            CType::Int(size, signed) | CType::Enum(size, signed) => {
-                (Any::Num(Num::Cut { of: Box::new(num), size: *size, signed: *signed }), Type::Int(*size, *signed))
+            CType::Int(size, signed) | CType::Enum(size, signed, _) => {
+                (Any::Num(Num::Cut { of: Box::new(num), size: *size, signed: *signed }), self.integer(kind))
             }
             CType::Char(signed) => (Any::Num(Num::Cut { of: Box::new(num), size: 1, signed: *signed }), Type::Int(1, *signed)),
             CType::Pointer(to) => (Any::Num(num), Type::Pointer((**to).clone())),
@@ -38,7 +47,7 @@ impl Compiler<'_> {
     /// What lies at an address in the guest.
     pub(super) fn object(&self, at: Num, kind: &CType) -> Typed {
         match kind {
-            CType::Int(size, signed) | CType::Enum(size, signed) => (Any::Num(self.load(at, kind)), Type::Int(*size, *signed)),
+            CType::Int(..) | CType::Enum(..) => (Any::Num(self.load(at, kind)), self.integer(kind)),
             CType::Char(signed) => (Any::Num(self.load(at, kind)), Type::Int(1, *signed)),
             CType::Pointer(to) => (Any::Num(self.load(at, kind)), Type::Pointer((**to).clone())),
             CType::Array(of, count) if matches!(**of, CType::Char(_)) && *count > 0 => {
@@ -73,6 +82,13 @@ impl Compiler<'_> {
             let Any::Bytes(bytes) = any else { return Err(at.error("this has no fields")) };
             return Ok(self.piece(bytes, Num::Const(*place), inner));
         }
+        if let (Type::Record(members), Any::Bytes(_)) = (&kind, &any) {
+            let Some(number) = members.iter().position(|(is, _)| is == name) else {
+                let names = members.iter().map(|(name, _)| name.as_str()).collect::<alloc::vec::Vec<_>>().join(", ");
+                return Err(at.error(format!("this has no member '{name}': it has {names}")));
+            };
+            return self.part(of, number as u64, at);
+        }
         let (Type::Pointer(structure) | Type::Object(structure)) = kind else {
             return Err(of.at.error(format!(
                 "Can not access field '{name}' on expression of type '{}': cast it to (struct NAME *)",
@@ -105,7 +121,8 @@ impl Compiler<'_> {
         let (size, signed) = bit_unit(&field.kind);
         let (start, shift) = bit_place(&field, width, size, self.knowledge.isa().order);
         let whole = Num::Load { at: Box::new(add(address, start / 8)), size, signed: false };
-        Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), Type::Int(size, signed)))
+        let kind = if let CType::Enum(..) = field.kind { self.integer(&field.kind) } else { Type::Int(size, signed) };
+        Ok((Any::Num(Num::Bits { of: Box::new(whole), shift, width, signed }), kind))
     }
 
     /// `args.name`
@@ -119,14 +136,11 @@ impl Compiler<'_> {
         if !self.block.kinds.typed {
             return Err(at.error("args has names in fentry and fexit probes: here the arguments are arg0, arg1 and so on"));
         }
-        let function = self.block.function.clone().unwrap_or_default();
-        let own = usize::from(self.block.is_raw);
-        let plain = function.rsplit(':').next().unwrap_or_default();
-        let prototype = self.known.guest.and_then(|guest| guest.function(plain));
-        let mut parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
-        parameters.drain(..own.min(parameters.len()));
+        let parameters = self.typed_parameters();
         let Some(number) = parameters.iter().position(|(is, _)| is == name) else {
             let names = parameters.iter().map(|(name, _)| name.as_str()).collect::<alloc::vec::Vec<_>>().join(", ");
+            let function = self.block.function.as_deref().unwrap_or_default();
+            let plain = function.rsplit(':').next().unwrap_or_default();
             return Err(
                 at.error(format!("{plain} has no parameter '{name}': it has {}", if names.is_empty() { "none" } else { &names }))
             );
@@ -134,9 +148,51 @@ impl Compiler<'_> {
         Ok(self.loaded(Num::Argument(number.min(255) as u8), &parameters[number].1))
     }
 
+    fn element_shape(&self, element: &CType, size: u64) -> Shape {
+        let signed = matches!(element, CType::Int(_, true));
+        Shape::Number { size: size as u8, signed, bits: None, order: self.knowledge.isa().order }
+    }
+
+    /// `args`, whole: each parameter, or each field of the event's record.
+    pub(super) fn all_parameters(&mut self, at: Span) -> Result<Typed, ScriptError> {
+        let names: alloc::vec::Vec<alloc::string::String> = if self.block.event.is_some() {
+            self.event_fields()
+        } else if let Some(CType::Struct(record, _)) = &self.block.record {
+            let names = self.known.fields(*record).into_iter().map(|(name, _)| name);
+            let names = names.filter(|name| !matches!(name.as_str(), "ent" | "__data"));
+            names.map(|name| name.strip_prefix("__data_loc_").map_or(name.clone(), Into::into)).collect()
+        } else if self.block.kinds.typed {
+            self.typed_parameters().into_iter().map(|(name, _)| name).collect()
+        } else {
+            return Err(at.error("args is for tracepoint, fentry and fexit probes: here the arguments are arg0, arg1 and so on"));
+        };
+        let mut members = alloc::vec::Vec::new();
+        for name in names {
+            let typed = self.parameter(&name, at)?;
+            // What is too large to be copied, or of no known form, is shown by its address.
+            let held = match typed {
+                (Any::Num(num), Type::Object(of)) if self.shape_of(&of).is_none() => (Any::Num(num), Type::Pointer(of)),
+                typed => self.held(typed, at)?,
+            };
+            members.push((name, held));
+        }
+        self.record(members, at)
+    }
+
+    fn typed_parameters(&self) -> alloc::vec::Vec<(alloc::string::String, CType)> {
+        let function = self.block.function.as_deref().unwrap_or_default();
+        let plain = function.rsplit(':').next().unwrap_or_default();
+        let prototype = self.known.guest.and_then(|guest| guest.function(plain));
+        let mut parameters = prototype.map(|prototype| prototype.parameters).unwrap_or_default();
+        // The first of a tracepoint's functions is their own.
+        let own = usize::from(self.block.is_raw);
+        parameters.drain(..own.min(parameters.len()));
+        parameters
+    }
+
     pub(super) fn part(&mut self, of: &Expr, number: u64, at: Span) -> Result<Typed, ScriptError> {
         let (bytes, kind) = self.bytes(of)?;
-        let Type::Tuple(types) = kind else {
+        let Some(types) = kind.parts() else {
             return Err(of.at.error(format!("only a tuple has parts with numbers, and this is of type {}", kind.name())));
         };
         let Some((kind, at_part)) = usize::try_from(number).ok().and_then(|at| Some((types.get(at)?.clone(), at))) else {
@@ -151,7 +207,7 @@ impl Compiler<'_> {
 
     pub(super) fn index(&mut self, of: &Expr, index: &Expr, at: Span) -> Result<Typed, ScriptError> {
         let (any, kind) = self.value(of)?;
-        if let Type::Tuple(_) = kind {
+        if kind.parts().is_some() {
             let number = self.constant(index, "the number of a tuple's part")?;
             return self.part(of, number, at);
         }
@@ -213,7 +269,7 @@ impl Compiler<'_> {
             }
         }
         Ok(match self.c_type(name)? {
-            CType::Int(size, signed) | CType::Enum(size, signed) => Type::Int(size, signed),
+            kind @ (CType::Int(..) | CType::Enum(..)) => self.integer(&kind),
             CType::Char(signed) => Type::Int(1, signed),
             CType::Pointer(to) => Type::Pointer(*to),
             CType::Void | CType::Function => return Err(name.at.error("void is no type of a value")),
@@ -233,8 +289,23 @@ impl Compiler<'_> {
         if name.tag.is_none() && name.pointers == 0 && name.name == "bool" {
             return Ok((Any::Num(Num::Not(Box::new(Num::Not(Box::new(num))))), Type::TRUTH));
         }
+        // The bytes of a number: `(uint8[4])e`, and `[]` for as many as it has.
+        if let (Type::Object(CType::Array(element, count)), true) = (&kind, is.is_integer())
+            && let (Some(size), CType::Int(..) | CType::Char(_)) = (self.known.size_of(element), &**element)
+        {
+            let has = is.integer_size().map_or(8, |size| u64::from(size.max(1)));
+            let count = if *count == 0 { (has / size).max(1) } else { *count };
+            let shape = self.element_shape(element, size);
+            let bytes = size.saturating_mul(count);
+            if bytes > 8 {
+                return Err(name.at.error(format!("a number has at most 8 bytes, and {}[{count}] has {bytes}", name.name)));
+            }
+            let held = Type::Held(alloc::sync::Arc::new(Shape::Array(Box::new(shape), count)));
+            return Ok((Any::Bytes(Bytes::Number(Box::new(num), bytes as u8)), held));
+        }
         Ok(match kind {
             Type::Int(size, signed) => (Any::Num(cut(num, size, signed)), Type::Int(size, signed)),
+            Type::Enum(of) => (Any::Num(cut(num, of.size, of.signed)), Type::Enum(of)),
             // `(struct x)e` reads as the structure that lies there.
             kind => (Any::Num(num), kind),
         })
@@ -244,7 +315,7 @@ impl Compiler<'_> {
 /// The integer that a bit field is part of: its bytes and sign.
 pub(super) fn bit_unit(kind: &CType) -> (u8, bool) {
     match kind {
-        CType::Int(size, signed) | CType::Enum(size, signed) => ((*size).max(1), *signed),
+        CType::Int(size, signed) | CType::Enum(size, signed, _) => ((*size).max(1), *signed),
         _ => (1, false),
     }
 }

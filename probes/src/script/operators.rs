@@ -119,7 +119,11 @@ impl Compiler<'_> {
         match (yes, no) {
             (Any::Num(yes), Any::Num(no)) => {
                 let kind = match (&yes_kind, &no_kind) {
-                    (Type::Int(..), Type::Int(..)) => Type::Int(8, yes_kind.is_signed() || no_kind.is_signed()),
+                    (Type::Int(0, _), Type::Int(0, _)) => Type::TRUTH,
+                    (Type::Enum(one), Type::Enum(other)) if one == other => yes_kind,
+                    (one, other) if one.is_integer() && other.is_integer() => {
+                        Type::Int(8, yes_kind.is_signed() || no_kind.is_signed())
+                    }
                     _ => yes_kind,
                 };
                 Ok((Any::Num(Num::Choice(Box::new([asked, yes, no]))), kind))
@@ -149,13 +153,13 @@ impl Compiler<'_> {
                 };
                 let size = match &kind {
                     Type::Pointer(to) => self.known.size_of(to).unwrap_or(1),
-                    Type::Int(..) => 1,
+                    kind if kind.is_integer() => 1,
                     kind => return Err(at.error(format!("a value of type {} cannot be counted up or down", kind.name()))),
                 };
                 Ok((Any::Num(Num::StepVariable { variable: place, by: sign(size), before }), kind))
             }
             Target::Map(name, keys) => {
-                let map = self.map(name);
+                let map = self.map(name, at);
                 let key = self.key(map, keys, at)?;
                 self.learn_value(map, Type::I64, at)?;
                 Ok((Any::Num(Num::StepMap { map, key, by: sign(1), before }), Type::I64))

@@ -131,11 +131,15 @@ impl Parser<'_> {
                         self.demand(";", "it ends a definition")?;
                         ast.structures.push(structure);
                     }
-                    "enum" => self.enumeration(&mut ast.constants)?,
+                    "enum" => self.enumeration(&mut ast.enums)?,
                     "config" if behind.starts_with('=') => self.settings(&mut ast.settings)?,
                     "import" => {
                         self.next()?;
                         return Err(self.last.error("nothing can be imported here: what the standard library holds is built in"));
+                    }
+                    "fn" => {
+                        self.next()?;
+                        return Err(self.last.error("functions of a script's own are not read here: write a macro"));
                     }
                     "let" => self.map_kind(&mut ast.maps)?,
                     "macro" => self.macro_definition(&mut ast.macros)?,

@@ -44,11 +44,8 @@ impl Parser<'_> {
                 Do::If(..) | Do::While(..) | Do::Unroll(..) | Do::ForMap(..) | Do::ForRange(..) | Do::Block(_)
             );
             if self.is("}")? {
-                if let (false, Do::Expr(expr)) = (ends_in_brace, &statement.kind) {
-                    // The value of the block, should anybody ask for it; otherwise a statement like the others.
-                    block.value = Some(Box::new(expr.clone()));
-                    continue;
-                }
+                end(&mut block, statement);
+                continue;
             } else if !ends_in_brace {
                 self.demand(";", "it stands between statements")?;
             }
@@ -140,6 +137,12 @@ impl Parser<'_> {
 
     /// Behind `if`.
     pub(super) fn conditional(&mut self) -> Result<Do, ScriptError> {
+        let (condition, then, otherwise) = self.branches()?;
+        Ok(Do::If(condition, then, otherwise))
+    }
+
+    /// The condition and both blocks; an `else if` is a block of it alone.
+    pub(super) fn branches(&mut self) -> Result<(Expr, Block, Option<Block>), ScriptError> {
         let condition = self.condition()?;
         let then = self.block()?;
         let mut otherwise = None;
@@ -149,12 +152,14 @@ impl Parser<'_> {
                 self.next()?;
                 let kind = self.deeper(Self::conditional)?;
                 let at = start.to(self.last);
-                Block { statements: alloc::vec![Statement { at, kind }], value: None }
+                let mut block = Block::default();
+                end(&mut block, Statement { at, kind });
+                block
             } else {
                 self.block()?
             });
         }
-        Ok(Do::If(condition, then, otherwise))
+        Ok((condition, then, otherwise))
     }
 
     /// With parentheses or without.
@@ -199,4 +204,18 @@ impl Parser<'_> {
         let value = if self.take("=")? { Some(self.expression()?) } else { None };
         Ok(Do::Let(name, kind, value))
     }
+}
+
+/// The last statement of a block. An expression is its value, should anybody ask for it, and otherwise a statement like
+/// the others; so is an `if` both of whose blocks have a value.
+fn end(block: &mut Block, Statement { at, kind }: Statement) {
+    let value = match kind {
+        Do::Expr(expr) => expr,
+        Do::If(condition, then, Some(otherwise)) if then.value.is_some() && otherwise.value.is_some() => {
+            let block = |block| Box::new(Expr { at, kind: Kind::Block(Box::new(block)) });
+            Expr { at, kind: Kind::Choice(Box::new(condition), Some(block(then)), block(otherwise)) }
+        }
+        kind => return block.statements.push(Statement { at, kind }),
+    };
+    block.value = Some(Box::new(value));
 }

@@ -166,11 +166,14 @@ impl Parser<'_> {
     }
 
     /// `enum name { A, B = 3 };`
-    pub(super) fn enumeration(&mut self, into: &mut Vec<(String, u64)>) -> Result<(), ScriptError> {
+    pub(super) fn enumeration(&mut self, into: &mut Vec<(String, Vec<(String, u64)>)>) -> Result<(), ScriptError> {
         self.next()?;
-        if matches!(self.peek()?, Word::Name(_)) {
+        let mut own = String::new();
+        if let Word::Name(name) = self.peek()?.clone() {
             self.next()?;
+            own = name;
         }
+        let mut names = Vec::new();
         self.demand("{", "enumerators stand in braces")?;
         let mut value = 0_u64;
         while !self.is("}")? {
@@ -180,7 +183,7 @@ impl Parser<'_> {
                 let number = self.expect_number("an enumerator's value")?;
                 value = if negative { number.wrapping_neg() } else { number };
             }
-            into.push((name, value));
+            names.push((name, value));
             value = value.wrapping_add(1);
             if !self.take(",")? {
                 break;
@@ -188,6 +191,7 @@ impl Parser<'_> {
         }
         self.demand("}", "it ends the enumerators")?;
         self.demand(";", "it ends a definition")?;
+        into.push((own, names));
         Ok(())
     }
 }

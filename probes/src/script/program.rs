@@ -21,6 +21,10 @@ pub struct Program {
     pub variables: usize,
     /// The largest string that `str` reads, with its 0.
     pub longest_text: u32,
+    /// What is shown behind a string that has been cut to that.
+    pub trailer: Box<[u8]>,
+    /// Memory that a script asks for and that is not there is worth a warning.
+    pub warns_of_reads: bool,
     /// Print the maps at the end.
     pub prints_maps: bool,
     /// Bytes of a word of the guest, and whether the most significant comes first.
@@ -49,6 +53,8 @@ pub struct Block {
     pub counts_hits: bool,
     /// What.
     pub body: Box<[Act]>,
+    /// Variables that may be read before anything is put into them: at each hit they begin empty.
+    pub emptied: Box<[u16]>,
     /// It may keep a function from running.
     pub overrides: bool,
 }
@@ -209,6 +215,8 @@ pub enum Num {
         at: Box<Num>,
         size: u8,
     },
+    /// One less; of 0 itself.
+    OneLess(Box<Num>),
     Negate(Box<Num>),
     Not(Box<Num>),
     Complement(Box<Num>),
@@ -278,8 +286,8 @@ pub enum Bytes {
         behind: Box<[bool]>,
     },
     Choice(Box<Num>, Box<[Bytes; 2]>),
-    /// An IPv4 address out of a number, in memory order.
-    Inet(Box<Num>),
+    /// A number's bytes, so many of them, in memory order.
+    Number(Box<Num>, u8),
     Stack {
         user: bool,
         form: StackForm,

@@ -4,11 +4,11 @@
 //! there and nothing else, so that no hit allocates once the area is as large as the largest hit needs, but for new
 //! keys of maps.
 
-use super::acts::show;
+use super::acts::Goes;
 use super::error::Span;
 use super::map::Map;
 use super::program::{Block, Point, PointKind, Program};
-use super::show::{Names, Style};
+use super::show::{Names, Show, Style};
 use super::stored::Stored;
 use super::types::Aggregate;
 use alloc::boxed::Box;
@@ -68,10 +68,25 @@ pub struct State {
     pub(super) divided_by_zero: bool,
     /// Hits since the last that counted, of points of which only some count.
     pub(super) hits: Vec<(Span, PointKind, u64)>,
-    pub(super) style: Style,
-    pub(super) epoch: u64,
+    pub(super) view: View,
     pub(super) cpus: u64,
-    pub(super) names: Box<dyn Names + Send>,
+}
+
+/// How what it writes is shown.
+pub(super) struct View {
+    pub style: Style,
+    pub epoch: u64,
+    pub names: Box<dyn Names + Send>,
+    /// Strings that fill this have been cut, which is shown so.
+    pub longest: u32,
+    pub trailer: Box<[u8]>,
+}
+
+impl View {
+    pub fn show(&self) -> Show<'_> {
+        let Self { style, epoch, names, longest, trailer } = self;
+        Show { style: *style, names: &**names, epoch: *epoch, longest: *longest, trailer }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -112,10 +127,14 @@ impl State {
             turns: 0,
             divided_by_zero: false,
             hits: Vec::new(),
-            style: settings.style,
-            epoch: settings.epoch,
+            view: View {
+                style: settings.style,
+                epoch: settings.epoch,
+                names: settings.names,
+                longest: program.longest_text,
+                trailer: if settings.style.old { Box::default() } else { program.trailer.clone() },
+            },
             cpus: settings.cpus as u64,
-            names: settings.names,
         }
     }
 
@@ -158,17 +177,17 @@ impl State {
 
     /// The first line of the output: how many probes there are.
     pub fn announce(&mut self, probes: usize) {
-        show(self.style, &*self.names, self.epoch).attached(&mut self.out, probes);
+        self.view.show().attached(&mut self.out, probes);
     }
 
     /// The end of the output: all maps, by name.
     pub fn print_maps(&mut self, program: &Program) {
-        if !self.style.json || self.style.old {
+        if !self.view.style.json || self.view.style.old {
             self.out.extend_from_slice(b"\n\n");
         }
         let mut order: Vec<usize> = (0..self.maps.len()).collect();
         order.sort_by(|one, other| program.maps[*one].name.cmp(&program.maps[*other].name));
-        let show = show(self.style, &*self.names, self.epoch);
+        let show = self.view.show();
         for (facts, map) in order.into_iter().filter_map(|at| program.maps.get(at).zip(self.maps.get(at))) {
             if program.prints_maps {
                 show.map(&mut self.out, facts, map, 0, 1);
@@ -184,7 +203,13 @@ impl State {
         }
         let probe = point.name.as_str();
         self.turns = 0;
-        let mut runner = Runner { program, state: self, moment, probe };
+        for variable in &block.emptied {
+            if let Some(variable) = self.variables.get_mut(usize::from(*variable)) {
+                variable.number = 0;
+                variable.bytes.clear();
+            }
+        }
+        let mut runner = Runner { program, state: self, moment, probe, leaving: Goes::On };
         if let Some(filter) = &block.filter
             && runner.num(filter) == 0
         {
@@ -233,4 +258,6 @@ pub(super) struct Runner<'a> {
     pub state: &'a mut State,
     pub moment: &'a mut dyn Moment,
     pub probe: &'a str,
+    /// Where a block that stands in an expression has led; the act that the expression is part of does no more.
+    pub leaving: Goes,
 }

@@ -1,10 +1,13 @@
 //! What a structure or an array of the guest's is made of: so a copy of its bytes can be written down, and taken apart,
 //! when it is no longer in the guest.
 
+use super::numbers::extend;
 use super::show::{json_text, put};
+use super::types::Enumeration;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 
@@ -22,6 +25,8 @@ pub enum Shape {
         /// The guest's.
         order: ByteOrder,
     },
+    /// An integer of so many bytes whose values have names.
+    Named(Arc<Enumeration>, u8, ByteOrder),
     /// An address of so many bytes.
     Address(u8, ByteOrder),
     /// Characters up to a 0, at most so many.
@@ -43,7 +48,7 @@ impl Shape {
     /// How many bytes it has.
     pub fn size(&self) -> u64 {
         match self {
-            Shape::Number { size, .. } | Shape::Address(size, _) => (*size).into(),
+            Shape::Number { size, .. } | Shape::Address(size, _) | Shape::Named(_, size, _) => (*size).into(),
             Shape::Text(size) | Shape::Struct { size, .. } => *size,
             Shape::Array(of, count) => of.size().saturating_mul(*count),
         }
@@ -53,6 +58,7 @@ impl Shape {
     pub fn name(&self) -> String {
         match self {
             Shape::Number { size, signed, .. } => format!("{}int{}", if *signed { "" } else { "u" }, u32::from(*size) * 8),
+            Shape::Named(of, ..) => format!("enum {}", of.name),
             Shape::Address(..) => "void *".into(),
             Shape::Text(count) => format!("char[{count}]"),
             Shape::Array(of, count) => format!("{}[{count}]", of.name()),
@@ -71,6 +77,13 @@ impl Shape {
                 match signed {
                     true => put(out, format_args!("{}", number as i64 >> unused)),
                     false => put(out, format_args!("{}", number >> unused)),
+                }
+            }
+            Shape::Named(of, size, order) => {
+                let number = extend(order.number(front(bytes, *size)), *size, of.signed);
+                match of.name_of(number) {
+                    Some(name) if !json => out.extend_from_slice(name.as_bytes()),
+                    _ => put(out, format_args!("{number}")),
                 }
             }
             Shape::Address(size, order) => {

@@ -67,6 +67,10 @@ pub struct Show<'a> {
     pub names: &'a dyn Names,
     /// What a moment of the script's clock is on the clock on the wall, in nanoseconds since 1970.
     pub epoch: u64,
+    /// Strings of this capacity that fill it have been cut.
+    pub longest: u32,
+    /// What is shown behind such a one.
+    pub trailer: &'a [u8],
 }
 
 impl Show<'_> {
@@ -78,15 +82,36 @@ impl Show<'_> {
             Type::Int(0, _) if !self.style.old => out.extend_from_slice(if number == 0 { b"false" } else { b"true" }),
             Type::Int(_, true) => put(out, format_args!("{}", number as i64)),
             Type::Int(_, false) => put(out, format_args!("{number}")),
+            Type::Enum(of) => match of.name_of(number) {
+                Some(name) if !self.style.old => out.extend_from_slice(name.as_bytes()),
+                _ if of.signed => put(out, format_args!("{}", number as i64)),
+                _ => put(out, format_args!("{number}")),
+            },
             Type::Pointer(_) | Type::Object(_) if self.style.old => put(out, format_args!("{number}")),
             Type::Pointer(_) | Type::Object(_) => put(out, format_args!("{number:#x}")),
-            Type::Text(_) => out.extend_from_slice(value.bytes()),
+            Type::Text(capacity) => {
+                out.extend_from_slice(value.bytes());
+                if *capacity == self.longest && value.bytes().len() + 1 >= *capacity as usize {
+                    out.extend_from_slice(self.trailer);
+                }
+            }
             Type::Held(shape) => shape.write(out, value.bytes(), false),
             Type::Buffer => buffer(out, value.bytes()),
             Type::Tuple(parts) => {
                 out.push(b'(');
                 self.parts(out, parts, value.bytes());
                 out.push(b')');
+            }
+            Type::Record(members) if members.is_empty() => out.extend_from_slice(b"{}"),
+            Type::Record(members) => {
+                let mut bytes = value.bytes();
+                for (at, (name, kind)) in members.iter().enumerate() {
+                    let (value, rest) = part(kind, bytes);
+                    bytes = rest;
+                    put(out, format_args!("{} .{name} = ", if at == 0 { "{" } else { "," }));
+                    self.value(out, kind, value);
+                }
+                out.extend_from_slice(b" }");
             }
             Type::Stack(form) => self.stack(out, *form, value.bytes(), 8),
             Type::Symbol => match self.names.symbol(number) {
@@ -134,9 +159,24 @@ impl Show<'_> {
 
     pub(super) fn json_value(&self, out: &mut Vec<u8>, kind: &Type, value: Value<'_>) {
         match kind {
-            Type::Int(..) => self.value(out, kind, value),
+            Type::Int(0, _) => self.value(out, kind, value),
+            Type::Int(_, signed) => self.json_number(out, value.number(), *signed),
+            Type::Enum(of) => self.json_number(out, value.number(), of.signed),
             Type::Pointer(_) | Type::Object(_) => put(out, format_args!("{}", value.number())),
             Type::Held(shape) => shape.write(out, value.bytes(), true),
+            Type::Record(members) => {
+                out.push(b'{');
+                let mut bytes = value.bytes();
+                for (at, (name, kind)) in members.iter().enumerate() {
+                    let (value, rest) = part(kind, bytes);
+                    bytes = rest;
+                    out.extend_from_slice(if at == 0 { b"" } else { b", " });
+                    json_text(out, name.as_bytes());
+                    out.extend_from_slice(b": ");
+                    self.json_value(out, kind, value);
+                }
+                out.push(b'}');
+            }
             Type::Tuple(parts) => {
                 out.push(b'[');
                 let mut bytes = value.bytes();
@@ -155,6 +195,19 @@ impl Show<'_> {
                 self.value(&mut text, kind, value);
                 json_text(out, &text);
             }
+        }
+    }
+
+    /// A number; one that readers of JSON, who know 64-bit floating point only, would round is a string.
+    pub(super) fn json_number(&self, out: &mut Vec<u8>, number: u64, signed: bool) {
+        let exact = match signed {
+            true => i128::from(number as i64) == (number as i64) as f64 as i128,
+            false => u128::from(number) == number as f64 as u128,
+        };
+        let quote = if exact || self.style.old { "" } else { "\"" };
+        match signed {
+            true => put(out, format_args!("{quote}{}{quote}", number as i64)),
+            false => put(out, format_args!("{quote}{number}{quote}")),
         }
     }
 

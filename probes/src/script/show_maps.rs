@@ -24,17 +24,7 @@ impl Show<'_> {
         }
         let aggregate = if let Type::Aggregate(aggregate) = kind { Some(*aggregate) } else { None };
         let by_value = |stored: &Stored| stored.number(aggregate);
-        let is_signed = matches!(kind, Type::Int(_, true))
-            || matches!(
-                aggregate,
-                Some(
-                    Aggregate::Sum(true)
-                        | Aggregate::Min(true)
-                        | Aggregate::Max(true)
-                        | Aggregate::Average(true)
-                        | Aggregate::Stats(true)
-                )
-            );
+        let is_signed = kind.is_signed() || aggregate.is_some_and(|aggregate| aggregate.is_signed());
         rows.sort_by(|(one, _), (other, _)| compare_keys(keys, one, other));
         if aggregate.is_some() || kind.is_integer() {
             rows.sort_by(|(_, one), (_, other)| {
@@ -75,6 +65,24 @@ impl Show<'_> {
         }
     }
 
+    /// `print(@m[key])` of what a map collects.
+    pub(super) fn printed_entry(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored) {
+        match (self.style.json, kind, stored) {
+            (true, ..) => {
+                out.extend_from_slice(br#"{"type": "value", "data": "#);
+                self.json_stored(out, kind, stored, 1);
+                out.extend_from_slice(b"}\n");
+            }
+            (false, Type::Aggregate(aggregate), Stored::Buckets(buckets)) => {
+                histogram(out, *aggregate, buckets, 1, self.style.old);
+            }
+            _ => {
+                self.stored(out, kind, stored, 1);
+                out.push(b'\n');
+            }
+        }
+    }
+
     pub(super) fn stored(&self, out: &mut Vec<u8>, kind: &Type, stored: &Stored, div: u64) {
         match (kind, stored) {
             (Type::Aggregate(aggregate), Stored::Sum { count, total }) => match aggregate {
@@ -91,14 +99,13 @@ impl Show<'_> {
                 }
                 Aggregate::Sum(signed) | Aggregate::Min(signed) | Aggregate::Max(signed) | Aggregate::Average(signed) => {
                     let number = stored.number(Some(*aggregate));
-                    let number = if *signed { (number as i64).wrapping_div(div as i64) as u64 } else { number / div };
+                    let number = divided(number, div, *signed);
                     put(out, format_args!("{}", Number { number, signed: *signed }));
                 }
                 _ => put(out, format_args!("{}", total / div)),
             },
-            (Type::Int(_, signed), Stored::Number(number)) => {
-                let number = if *signed { (*number as i64).wrapping_div(div as i64) as u64 } else { number / div };
-                self.value(out, kind, Value::Number(number));
+            (kind, Stored::Number(number)) if kind.is_integer() => {
+                self.value(out, kind, Value::Number(divided(*number, div, kind.is_signed())));
             }
             (_, Stored::Number(number)) => self.value(out, kind, Value::Number(*number)),
             (_, Stored::Bytes(bytes)) => self.value(out, kind, Value::Bytes(bytes)),
@@ -183,13 +190,24 @@ impl Show<'_> {
                 }
                 out.push(b']');
             }
-            (Type::Aggregate(_), _) => self.stored(out, kind, stored, div),
-            (_, Stored::Number(number)) if kind.is_integer() => self.json_value(out, kind, Value::Number(number / div)),
+            (Type::Aggregate(aggregate), stored) => {
+                let signed = aggregate.is_signed();
+                self.json_number(out, divided(stored.number(Some(*aggregate)), div, signed), signed);
+            }
+            (kind, Stored::Number(number)) if kind.is_integer() => {
+                self.json_value(out, kind, Value::Number(divided(*number, div, kind.is_signed())));
+            }
             (_, Stored::Number(number)) => self.json_value(out, kind, Value::Number(*number)),
             (_, Stored::Bytes(bytes)) => self.json_value(out, kind, Value::Bytes(bytes)),
             _ => {}
         }
     }
+}
+
+/// Toward zero.
+fn divided(number: u64, by: u64, signed: bool) -> u64 {
+    let by = by.max(1);
+    if signed { (number as i64).wrapping_div(by as i64) as u64 } else { number / by }
 }
 
 /// A number with its sign.
@@ -210,10 +228,12 @@ pub(super) fn compare_keys(keys: &[Type], mut one: &[u8], mut other: &[u8]) -> c
         let ((left, left_rest), (right, right_rest)) = (part(kind, one), part(kind, other));
         (one, other) = (left_rest, right_rest);
         let order = match (kind, left, right) {
-            (Type::Int(_, false) | Type::Pointer(_), Value::Number(left), Value::Number(right)) => left.cmp(&right),
-            (_, Value::Number(left), Value::Number(right)) => (left as i64).cmp(&(right as i64)),
-            (Type::Tuple(parts), Value::Bytes(left), Value::Bytes(right)) => compare_keys(parts, left, right),
-            (_, left, right) => left.bytes().cmp(right.bytes()),
+            (kind, Value::Number(left), Value::Number(right)) if kind.is_signed() => (left as i64).cmp(&(right as i64)),
+            (_, Value::Number(left), Value::Number(right)) => left.cmp(&right),
+            (kind, left, right) => match kind.parts() {
+                Some(parts) => compare_keys(&parts, left.bytes(), right.bytes()),
+                None => left.bytes().cmp(right.bytes()),
+            },
         };
         if order.is_ne() {
             return order;

@@ -15,6 +15,7 @@ impl Compiler<'_> {
     /// The statements of a block. What is wrong with one is noted, and the others are looked at as well.
     pub fn acts(&mut self, block: &ast::Block) -> Box<[Act]> {
         let mut acts = Vec::new();
+        self.block.depth = self.block.depth.saturating_add(1);
         for statement in &block.statements {
             match self.act(statement) {
                 Ok(act) => acts.push(act),
@@ -27,6 +28,7 @@ impl Compiler<'_> {
                 Err(error) => self.errors.push(error),
             }
         }
+        self.block.depth = self.block.depth.saturating_sub(1);
         acts.into()
     }
 
@@ -45,8 +47,8 @@ impl Compiler<'_> {
                         let (any, is) = self.value(value)?;
                         // A variable with a type of its own holds what fits into it; others hold what they are given.
                         let any = match (any, &declared) {
-                            (Any::Num(num), Some(Type::Int(size, signed))) => {
-                                Any::Num(super::operators::cut(num, *size, *signed))
+                            (Any::Num(num), Some(kind)) if kind.integer_size().is_some_and(|size| size > 0) => {
+                                Any::Num(super::operators::cut(num, kind.integer_size().unwrap_or(8), kind.is_signed()))
                             }
                             (any, _) => any,
                         };
@@ -87,7 +89,8 @@ impl Compiler<'_> {
             Do::ForRange(name, from, to, body) => {
                 let ((from, kind), (to, _)) = (self.number(from)?, self.number(to)?);
                 let (counter, end) = (self.hidden(), self.hidden());
-                let set = self.set_variable(name, Any::Num(Num::Variable(counter)), kind, statement.at)?;
+                let set = self
+                    .passed_over(|compiler| compiler.set_variable(name, Any::Num(Num::Variable(counter)), kind, statement.at))?;
                 let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
                 let going = Num::Binary(Op::LessSigned, Box::new([Num::Variable(counter), Num::Variable(end)]));
                 let body = Act::Block(self.in_loop(body));
@@ -98,7 +101,7 @@ impl Compiler<'_> {
                 ]))
             }
             Do::ForMap(name, map, body) => {
-                let map = self.map(map);
+                let map = self.map(map, statement.at);
                 let facts = self.facts[usize::from(map)].clone();
                 let key = match facts.keys {
                     Some(keys) if keys.len() > 1 => Type::Tuple(keys),
@@ -113,7 +116,8 @@ impl Compiler<'_> {
                     Some(Type::Aggregate(_)) | None => Type::I64,
                     Some(value) => value,
                 };
-                let (variable, _) = self.variable(name, Type::Tuple(alloc::vec![key, value]), statement.at)?;
+                let pair = Type::Tuple(alloc::vec![key, value]);
+                let (variable, _) = self.passed_over(|compiler| compiler.variable(name, pair, statement.at))?;
                 Act::ForMap(map, variable, self.in_loop(body))
             }
             Do::Return => Act::Return,
@@ -124,6 +128,14 @@ impl Compiler<'_> {
                 return Err(statement.at.error("continue statement outside of a loop: take it away, or write return"));
             }
         })
+    }
+
+    /// Something that a hit may pass over.
+    pub(super) fn passed_over<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        self.block.depth = self.block.depth.saturating_add(1);
+        let made = compile(self);
+        self.block.depth = self.block.depth.saturating_sub(1);
+        made
     }
 
     pub(super) fn in_loop(&mut self, body: &ast::Block) -> Box<[Act]> {
@@ -150,14 +162,14 @@ impl Compiler<'_> {
                 if let ast::Kind::Call(function, arguments) = &value.kind
                     && let Some((aggregate, num)) = self.aggregate(function, arguments, value.at)?
                 {
-                    let map = self.map(name);
+                    let map = self.map(name, at);
                     let key = self.key(map, keys, at)?;
                     self.learn_value(map, Type::Aggregate(aggregate), at)?;
                     return Ok(Act::Collect(map, key, aggregate, num));
                 }
                 let typed = self.value(value)?;
                 let (any, kind) = self.held(typed, value.at)?;
-                let map = self.map(name);
+                let map = self.map(name, at);
                 let key = self.key(map, keys, at)?;
                 self.learn_value(map, kind, at)?;
                 Ok(Act::Map(map, key, any))
@@ -171,7 +183,7 @@ impl Compiler<'_> {
                 };
                 if let Target::Map(name, _) = target {
                     // `@m += 1` may come before anything else is assigned to it.
-                    let map = self.map(name);
+                    let map = self.map(name, at);
                     self.facts[usize::from(map)].is_assigned = true;
                 }
                 let read = ast::Expr { at, kind: read };
@@ -194,7 +206,8 @@ impl Compiler<'_> {
         let name = self.variable_name(name);
         if let Some((place, is)) = self.block.variables.get(&name) {
             let same = is.is_number() == kind.is_number() && (is.is_integer() == kind.is_integer() || !is.is_number())
-                || matches!((is, &kind), (Type::Int(..), Type::Pointer(_)) | (Type::Pointer(_), Type::Int(..)));
+                || is.is_integer() && matches!(kind, Type::Pointer(_))
+                || kind.is_integer() && matches!(is, Type::Pointer(_));
             let same = same && matches!(is, Type::Text(_) | Type::Buffer) == matches!(kind, Type::Text(_) | Type::Buffer);
             if !same {
                 return Err(at.error(format!(
@@ -212,6 +225,10 @@ impl Compiler<'_> {
         }
         let place = self.hidden();
         self.block.variables.insert(name, (place, kind.clone()));
+        // Where the first value may be passed over, what is read behind it is not that of another hit.
+        if self.block.depth != 1 {
+            self.block.emptied.push(place);
+        }
         Ok((place, kind))
     }
 

@@ -12,7 +12,7 @@ pub(super) const DEEPEST_PATH: usize = 128;
 pub(super) const LONGEST_NAME: usize = 255;
 
 /// The longest stack.
-pub(super) const DEEPEST_STACK: usize = 127;
+pub(super) const DEEPEST_STACK: usize = 1024;
 
 /// As many bytes of strings and tuples as one hit may put together.
 pub(super) const MOST_SCRATCH: usize = 16 << 20;
@@ -49,6 +49,7 @@ impl Runner<'_> {
                 let State { scratch, .. } = &mut *self.state;
                 if !self.moment.read(at, &mut scratch[mark..]) {
                     scratch[mark..].fill(0);
+                    self.unread(at);
                 }
             }
             Bytes::Front(of, length) => {
@@ -82,11 +83,12 @@ impl Runner<'_> {
                 let chosen = if self.num(condition) != 0 { &both[0] } else { &both[1] };
                 self.bytes(chosen);
             }
-            Bytes::Inet(of) => {
+            Bytes::Number(of, size) => {
                 // As the guest has it in memory.
-                let number = self.num(of) as u32;
-                let bytes = if self.program.big_endian { number.to_be_bytes() } else { number.to_le_bytes() };
-                self.state.scratch.extend_from_slice(&bytes);
+                let (number, size) = (self.num(of), usize::from(*size).min(8));
+                let (little, big) = (number.to_le_bytes(), number.to_be_bytes());
+                let bytes = if self.program.big_endian { &big[8 - size..] } else { &little[..size] };
+                self.state.scratch.extend_from_slice(bytes);
             }
             Bytes::Stack { user, limit, .. } => {
                 let mut frames = [0; DEEPEST_STACK];
@@ -130,8 +132,9 @@ impl Runner<'_> {
                 self.bytes(&both[1]);
             }
             Bytes::Behind(acts, value) => {
-                self.acts(acts);
-                self.bytes(value);
+                if self.leads_on(acts) {
+                    self.bytes(value);
+                }
             }
         }
     }
@@ -190,6 +193,7 @@ impl Runner<'_> {
             // No read crosses a boundary of 64 bytes, so none fails for a page that the string does not reach.
             let length = (64 - (at % 64) as usize).min(most - (self.state.scratch.len() - start));
             if !self.moment.read(at, &mut chunk[..length]) {
+                self.unread(at);
                 return;
             }
             let end = chunk[..length].iter().position(|byte| *byte == 0);

@@ -87,6 +87,26 @@ impl Compiler<'_> {
         Ok(named.collect())
     }
 
+    /// The names of the fields that there are.
+    pub(super) fn event_fields(&self) -> Vec<String> {
+        let Some(event) = &self.block.event else { return Vec::new() };
+        let number = self.call_number(Span::default()).is_ok();
+        let mut names = Vec::new();
+        match &event.name {
+            Some(_) if number => names.push("__syscall_nr".to_owned()),
+            None if number => names.push("id".to_owned()),
+            _ => {}
+        }
+        match (&event.name, event.exits) {
+            (_, true) => names.push("ret".to_owned()),
+            (Some(call), false) => {
+                names.extend(parameters(call).into_iter().flatten().map(|(_, name)| name.to_owned()));
+            }
+            (None, false) => {}
+        }
+        names
+    }
+
     /// `args.name` in such a tracepoint.
     pub fn event_field(&mut self, name: &str, at: Span) -> Result<Typed, ScriptError> {
         let Some(event) = self.block.event.clone() else { return Err(at.error("args has no fields here")) };

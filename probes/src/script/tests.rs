@@ -1,6 +1,8 @@
 //! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is
 //! said about bad ones.
 
+mod text_tests;
+
 use super::compile::{Knowledge, Options, compile};
 use super::program::PointKind;
 use super::run::{Moment, Settings, State};
@@ -189,7 +191,7 @@ fn constructs_mean_what_they_mean_in_bpftrace() {
         ("sizes",                         "print(sizeof(uint32)); print(sizeof(struct two)); print(offsetof(struct two, c))", "4\n16\n8"),
         ("a macro",                       "$x = 4; print(twice($x + 1)); bump($x); print($x)", "10\n5"),
         ("a define",                      "print(LIMIT)",                                      "12"),
-        ("an enumerator",                 "print(THIRD)",                                      "8"),
+        ("an enumerator",                 "print(THIRD); print(THIRD + 0)",                    "THIRD\n8"),
         ("ifdef",                         "print(TWO)",                                        "2"),
         ("a variable keeps its width",    "$p = (uint16)0x9210; $p = bswap($p); printf(\"%x\", $p)", "1092"),
         ("the network",                   "print(ntop(0x0100007f)); print(bswap((uint16)0x1234) == 0x3412)", "127.0.0.1\ntrue"),
@@ -231,7 +233,7 @@ fn what_is_wrong_is_said_about_the_right_word() {
         ("BEGIN { $x = 1; $x = \"a\"; }",            "$x = \"a\"",         "Type mismatch for $x"),
         ("BEGIN { @x = count(); @x = 5; }",          "@x = 5",             "Type mismatch for @x: trying to assign value of type 'int64' when map already contains a value of type 'count'"),
         ("BEGIN { @[1] = 1; @[\"a\"] = 1; }",        "@[\"a\"] = 1",       "Argument mismatch for @: trying to access with arguments: [string[2]] when map expects arguments: [int64]"),
-        ("BEGIN { print(@b) }",                      "BEGIN",              "Undefined map: @b"),
+        ("BEGIN { print(@b) }",                      "@b",                 "Undefined map: @b"),
         ("BEGIN { system(\"ls\") }",                 "system(\"ls\")",     "refused"),
         ("BEGIN { retval }",                         "retval",             "retval builtin can only be used"),
         ("BEGIN { (1, 2).0 = 3 }",                   "(1, 2).0",           "Tuples are immutable"),

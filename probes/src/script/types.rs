@@ -1,6 +1,5 @@
 //! What values are: integers, strings, pointers into the guest, structures; and who knows the guest's own types.
 
-use super::ast::Structure;
 pub use super::ast::Tag;
 use super::shape::Shape;
 use alloc::borrow::ToOwned;
@@ -28,6 +27,10 @@ pub enum Type {
     Held(Arc<Shape>),
     /// Some values together.
     Tuple(Vec<Type>),
+    /// The same with names, as `args` is.
+    Record(Vec<(String, Type)>),
+    /// An integer whose values have names.
+    Enum(Arc<Enumeration>),
     /// Addresses of calls, innermost first.
     Stack(StackForm),
     /// An address of kernel code, shown by name.
@@ -53,6 +56,18 @@ pub enum StackForm {
     Perf,
     /// The address alone.
     Raw,
+}
+
+impl StackForm {
+    /// By the name that scripts give it.
+    pub fn named(name: &str) -> Option<StackForm> {
+        match name {
+            "bpftrace" => Some(StackForm::Bpftrace),
+            "perf" => Some(StackForm::Perf),
+            "raw" | "build_id" => Some(StackForm::Raw),
+            _ => None,
+        }
+    }
 }
 
 /// What a map collects over hits.
@@ -99,6 +114,7 @@ impl Type {
                 | Type::Text(_)
                 | Type::Buffer
                 | Type::Tuple(_)
+                | Type::Record(_)
                 | Type::Stack(_)
                 | Type::Inet
                 | Type::Mac
@@ -109,12 +125,34 @@ impl Type {
 
     /// Whether it is an integer.
     pub fn is_integer(&self) -> bool {
-        matches!(self, Type::Int(..))
+        matches!(self, Type::Int(..) | Type::Enum(_))
     }
 
     /// Whether it is an integer with a sign.
     pub fn is_signed(&self) -> bool {
-        matches!(self, Type::Int(_, true))
+        match self {
+            Type::Int(_, signed) => *signed,
+            Type::Enum(of) => of.signed,
+            _ => false,
+        }
+    }
+
+    /// How many bytes an integer has; `None`: it is none.
+    pub fn integer_size(&self) -> Option<u8> {
+        match self {
+            Type::Int(size, _) => Some(*size),
+            Type::Enum(of) => Some(of.size),
+            _ => None,
+        }
+    }
+
+    /// The types of a tuple's parts, with names or without; `None`: it is none.
+    pub fn parts(&self) -> Option<Vec<Type>> {
+        match self {
+            Type::Tuple(parts) => Some(parts.clone()),
+            Type::Record(parts) => Some(parts.iter().map(|(_, kind)| kind.clone()).collect()),
+            _ => None,
+        }
     }
 
     /// As messages name it.
@@ -133,6 +171,11 @@ impl Type {
                 let parts: Vec<String> = parts.iter().map(Type::name).collect();
                 alloc::format!("({})", parts.join(","))
             }
+            Type::Record(parts) => {
+                let parts: Vec<String> = parts.iter().map(|(name, kind)| alloc::format!("{name}={}", kind.name())).collect();
+                alloc::format!("({})", parts.join(","))
+            }
+            Type::Enum(of) => alloc::format!("enum {}", of.name),
             Type::Stack(_) => "kstack".to_owned(),
             Type::Symbol => "ksym_t".to_owned(),
             Type::UserSymbol => "usym_t".to_owned(),
@@ -145,6 +188,12 @@ impl Type {
 }
 
 impl Aggregate {
+    /// Whether its number has a sign.
+    pub fn is_signed(&self) -> bool {
+        use Aggregate::{Average, Max, Min, Stats, Sum};
+        matches!(self, Sum(true) | Min(true) | Max(true) | Average(true) | Stats(true))
+    }
+
     /// The call that makes it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -160,6 +209,26 @@ impl Aggregate {
     }
 }
 
+/// An integer's values that have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enumeration {
+    /// Its own name; empty where it has none.
+    pub name: String,
+    /// Bytes.
+    pub size: u8,
+    /// It has negative ones.
+    pub signed: bool,
+    /// Each value with its name, in the order in which they are written.
+    pub names: Vec<(u64, String)>,
+}
+
+impl Enumeration {
+    /// What a value is called.
+    pub fn name_of(&self, value: u64) -> Option<&str> {
+        self.names.iter().find(|(is, _)| *is == value).map(|(_, name)| name.as_str())
+    }
+}
+
 /// A type of C, as the guest's own are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CType {
@@ -169,8 +238,8 @@ pub enum CType {
     Int(u8, bool),
     /// A character: arrays of it are strings.
     Char(bool),
-    /// An integer whose values have names.
-    Enum(u8, bool),
+    /// An integer whose values have names: its bytes, its sign, and the number that whoever knows it gave it.
+    Enum(u8, bool, u32),
     /// An address.
     Pointer(Box<CType>),
     /// So many of a type.
@@ -186,7 +255,7 @@ impl CType {
     pub fn name(&self) -> String {
         match self {
             CType::Void | CType::Function => "void".to_owned(),
-            CType::Int(size, signed) | CType::Enum(size, signed) => Type::Int(*size, *signed).name(),
+            CType::Int(size, signed) | CType::Enum(size, signed, _) => Type::Int(*size, *signed).name(),
             CType::Char(_) => "char".to_owned(),
             CType::Pointer(to) => alloc::format!("{} *", to.name()),
             CType::Array(of, count) => alloc::format!("{}[{count}]", of.name()),
@@ -221,6 +290,16 @@ pub trait Types {
     fn size(&self, structure: u32) -> Option<u64>;
     /// The value of an enumerator.
     fn enumerator(&self, name: &str) -> Option<u64>;
+    /// The number of the enum that an enumerator belongs to.
+    fn enum_of(&self, name: &str) -> Option<u32> {
+        let _ = name;
+        None
+    }
+    /// An enum by its number.
+    fn enumeration(&self, number: u32) -> Option<Enumeration> {
+        let _ = number;
+        None
+    }
     /// The parameters of a function, by name, and its result.
     fn function(&self, name: &str) -> Option<Prototype>;
 }
@@ -264,168 +343,5 @@ pub(super) fn word_named(name: &str, word: u8) -> Option<(u8, bool)> {
         "long" | "long int" | "ssize_t" | "intptr_t" | "ptrdiff_t" => Some((word, true)),
         "unsigned long" | "long unsigned" | "unsigned long int" | "size_t" | "uintptr_t" => Some((word, false)),
         _ => None,
-    }
-}
-
-/// The types that a script defines itself, in front of the guest's.
-pub(super) struct Known<'a> {
-    pub own: Vec<Laid>,
-    pub constants: &'a [(String, u64)],
-    pub guest: Option<&'a dyn Types>,
-    /// Bytes of a word.
-    pub word: u8,
-}
-
-/// A structure of the script's with its members' places.
-pub(super) struct Laid {
-    pub name: String,
-    pub fields: Vec<(String, Field)>,
-    pub size: u64,
-    pub align: u64,
-}
-
-/// Structures of the script have numbers from here on.
-const OWN: u32 = 1 << 31;
-
-impl Known<'_> {
-    pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
-        if tag.is_none() {
-            if name == "char" {
-                return Some(CType::Char(true));
-            }
-            if name == "void" {
-                return Some(CType::Void);
-            }
-            if let Some((size, signed)) = integer_named(name).or_else(|| word_named(name, self.word)) {
-                return Some(CType::Int(size, signed));
-            }
-        } else if tag == Some(Tag::Enum) && self.guest.is_none() {
-            return Some(CType::Enum(4, false));
-        }
-        if let Some(at) = self.own.iter().position(|laid| laid.name == name && tag != Some(Tag::Enum)) {
-            return Some(CType::Struct(OWN + at as u32, name.to_owned()));
-        }
-        self.guest.and_then(|guest| guest.named(tag, name))
-    }
-
-    pub fn field(&self, structure: u32, name: &str) -> Option<Field> {
-        match structure.checked_sub(OWN) {
-            Some(own) => self.own_field(self.own.get(own as usize)?, name),
-            None => self.guest?.field(structure, name),
-        }
-    }
-
-    fn own_field(&self, laid: &Laid, name: &str) -> Option<Field> {
-        if let Some((_, field)) = laid.fields.iter().find(|(is, _)| is == name) {
-            return Some(field.clone());
-        }
-        laid.fields.iter().filter(|(name, _)| name.is_empty()).find_map(|(_, outer)| {
-            let CType::Struct(number, _) = &outer.kind else { return None };
-            let inner = self.field(*number, name)?;
-            Some(Field { bit: outer.bit + inner.bit, ..inner })
-        })
-    }
-
-    pub fn fields(&self, structure: u32) -> Vec<(String, Field)> {
-        match structure.checked_sub(OWN) {
-            Some(own) => self.own.get(own as usize).map_or_else(Vec::new, |laid| self.own_fields(laid)),
-            None => self.guest.map_or_else(Vec::new, |guest| guest.fields(structure)),
-        }
-    }
-
-    fn own_fields(&self, laid: &Laid) -> Vec<(String, Field)> {
-        let mut fields = Vec::new();
-        for (name, field) in &laid.fields {
-            match (name.is_empty(), &field.kind) {
-                (true, CType::Struct(number, _)) => {
-                    let inside = self.fields(*number).into_iter();
-                    fields.extend(inside.map(|(name, inner)| (name, Field { bit: field.bit + inner.bit, ..inner })));
-                }
-                (true, _) => {}
-                _ => fields.push((name.clone(), field.clone())),
-            }
-        }
-        fields
-    }
-
-    pub fn enumerator(&self, name: &str) -> Option<u64> {
-        let own = self.constants.iter().find(|(is, _)| is == name).map(|(_, value)| *value);
-        own.or_else(|| self.guest?.enumerator(name))
-    }
-
-    pub fn size_of(&self, kind: &CType) -> Option<u64> {
-        Some(match kind {
-            CType::Void | CType::Function => return None,
-            CType::Int(size, _) | CType::Enum(size, _) => u64::from(*size),
-            CType::Char(_) => 1,
-            CType::Pointer(_) => u64::from(self.word),
-            CType::Array(of, count) => self.size_of(of)?.checked_mul(*count)?,
-            CType::Struct(number, _) => match number.checked_sub(OWN) {
-                Some(own) => self.own.get(own as usize)?.size,
-                None => self.guest?.size(*number)?,
-            },
-        })
-    }
-
-    fn align_of(&self, kind: &CType) -> u64 {
-        match kind {
-            CType::Array(of, _) => self.align_of(of),
-            CType::Struct(number, _) => match number.checked_sub(OWN) {
-                Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
-                None => u64::from(self.word),
-            },
-            // i386 aligns 64 bits to 32, as no other ISA does; its words are the only 32-bit ones of such guests with
-            // BTF or without.
-            _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
-        }
-    }
-
-    /// Finds each member's place, by the guest's rules; the name of a type that nobody knows where there is one.
-    pub fn lay_out(&mut self, structure: &Structure) -> Result<CType, (super::error::Span, String)> {
-        use super::ast::MemberKind;
-        let mut fields = Vec::new();
-        let (mut bit, mut size, mut align) = (0_u64, 0_u64, 1_u64);
-        for member in &structure.members {
-            let kind = match &member.kind {
-                MemberKind::Word => CType::Pointer(Box::new(CType::Function)),
-                MemberKind::Inside(inside, count) => {
-                    let kind = self.lay_out(inside)?;
-                    count.map_or(kind.clone(), |count| CType::Array(Box::new(kind), count))
-                }
-                MemberKind::Named(name) => {
-                    let mut kind = match self.named(name.tag, &name.name) {
-                        Some(kind) => kind,
-                        None if name.pointers > 0 => CType::Void,
-                        None => return Err((name.at, name.name.clone())),
-                    };
-                    for _ in 0..name.pointers {
-                        kind = CType::Pointer(Box::new(kind));
-                    }
-                    name.array.map_or(kind.clone(), |count| CType::Array(Box::new(kind), count))
-                }
-            };
-            let bytes = self.size_of(&kind).unwrap_or(0);
-            let this_align = if structure.packed { 1 } else { self.align_of(&kind) };
-            align = align.max(this_align);
-            if structure.is_union {
-                bit = 0;
-            }
-            let width = member.bits.map(|width| width.min(64) as u8);
-            match width {
-                // A bit field begins anew where it would cross the boundary of its own type.
-                Some(width) => {
-                    let unit = (bytes * 8).max(8);
-                    if width == 0 || bit / unit != (bit + u64::from(width).max(1) - 1) / unit {
-                        bit = bit.next_multiple_of(unit);
-                    }
-                }
-                None => bit = bit.next_multiple_of(8).next_multiple_of(this_align * 8),
-            }
-            fields.push((member.name.clone(), Field { kind, bit, width }));
-            bit = bit.saturating_add(width.map_or(bytes.saturating_mul(8), u64::from));
-            size = size.max(bit.div_ceil(8));
-        }
-        self.own.push(Laid { name: structure.name.clone(), fields, size: size.next_multiple_of(align), align });
-        Ok(CType::Struct(OWN + self.own.len() as u32 - 1, structure.name.clone()))
     }
 }

@@ -99,6 +99,7 @@ impl Compiler<'_> {
         let at = expr.at;
         match &expr.kind {
             Kind::Number(number) => Ok(number_of(*number)),
+            Kind::Truth(is) => Ok((Any::Num(Num::Const((*is).into())), Type::TRUTH)),
             Kind::Text(text) => Ok((Any::Bytes(Bytes::Literal(text.as_slice().into())), Type::Text(text.len() as u32 + 1))),
             Kind::Variable(name) => {
                 let name = self.variable_name(name);
@@ -117,16 +118,11 @@ impl Compiler<'_> {
                 }
             }
             Kind::Map(name, keys) => {
-                let map = self.map(name);
+                let map = self.map(name, at);
                 let key = self.key(map, keys, at)?;
                 let kind = self.facts[usize::from(map)].value.clone().unwrap_or(Type::U64);
                 Ok(match kind {
-                    Type::Aggregate(aggregate) => {
-                        use super::types::Aggregate as A;
-                        let signed =
-                            matches!(aggregate, A::Sum(true) | A::Min(true) | A::Max(true) | A::Average(true) | A::Stats(true));
-                        (Any::Num(Num::Map(map, key)), Type::Int(8, signed))
-                    }
+                    Type::Aggregate(aggregate) => (Any::Num(Num::Map(map, key)), Type::Int(8, aggregate.is_signed())),
                     kind if kind.is_number() => (Any::Num(Num::Map(map, key)), kind),
                     kind => (Any::Bytes(Bytes::Map(map, key)), kind),
                 })
@@ -164,6 +160,14 @@ impl Compiler<'_> {
                 }
                 Ok((Any::Bytes(Bytes::Tuple(values.into())), Type::Tuple(types)))
             }
+            Kind::Record(members) => {
+                let mut parts = alloc::vec::Vec::new();
+                for (name, member) in members {
+                    let typed = self.value(member)?;
+                    parts.push((name.clone(), self.held(typed, member.at)?));
+                }
+                self.record(parts, at)
+            }
             Kind::SizeOf(name) => {
                 let kind = self.c_type(name)?;
                 let size =
@@ -175,13 +179,28 @@ impl Compiler<'_> {
                 let mut bits = 0;
                 for name in path {
                     let field = self.member(&kind, name, at)?;
-                    bits += field.bit;
+                    bits = field.bit.saturating_add(bits);
                     kind = field.kind;
                 }
                 Ok(number_of(bits / 8))
             }
             Kind::Step(target, up, before) => self.step(target, *up, *before, at),
         }
+    }
+}
+
+impl Compiler<'_> {
+    /// Values with names, in their order.
+    pub(super) fn record(&mut self, members: alloc::vec::Vec<(String, Typed)>, at: Span) -> Result<Typed, ScriptError> {
+        let (mut values, mut types) = (alloc::vec::Vec::new(), alloc::vec::Vec::new());
+        for (name, (any, kind)) in members {
+            if matches!(kind, Type::None) {
+                return Err(at.error(format!("the member '{name}' has no value")));
+            }
+            values.push(any);
+            types.push((name, kind));
+        }
+        Ok((Any::Bytes(Bytes::Tuple(values.into())), Type::Record(types)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{BEHIND, Btf, DEEPEST, MEMBER, MOST_MEMBERS, STRUCTURE, Structure, TYPE, UNION};
 use std::collections::HashMap;
-use trapline_probes::script::types::{CType, Field, Prototype, Tag, Types};
+use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 
 const INT: u32 = 1;
 const POINTER: u32 = 2;
@@ -27,7 +27,8 @@ pub struct GuestTypes<'a> {
     plain: HashMap<&'a [u8], u32>,
     enums: HashMap<&'a [u8], u32>,
     functions: HashMap<&'a [u8], u32>,
-    enumerators: HashMap<&'a [u8], u64>,
+    /// Each with the number of the enum that it is one of.
+    enumerators: HashMap<&'a [u8], (u64, u32)>,
 }
 
 impl<'a> GuestTypes<'a> {
@@ -49,16 +50,8 @@ impl<'a> GuestTypes<'a> {
                     if !name.is_empty() {
                         enums.entry(name).or_insert(number);
                     }
-                    let size = BEHIND[kind as usize].1;
-                    for index in 0..info as usize & 0xffff {
-                        let at = at + TYPE + index * size;
-                        let (Some(name), Some(low)) = (btf.word(at), btf.word(at + 4)) else { break };
-                        let value = match kind {
-                            ENUM64 => u64::from(low) | u64::from(btf.word(at + 8).unwrap_or(0)) << 32,
-                            _ if info >> 31 != 0 => low as i32 as u64,
-                            _ => low.into(),
-                        };
-                        enumerators.entry(btf.name(name)).or_insert(value);
+                    for (name, value) in btf.enumerators(kind, at, info) {
+                        enumerators.entry(name).or_insert((value, number));
                     }
                 }
                 _ => {}
@@ -85,7 +78,7 @@ impl<'a> GuestTypes<'a> {
             number = match kind {
                 INT if name == b"char" => return CType::Char(behind(0) >> 24 & 1 != 0),
                 INT => return CType::Int(size, behind(0) >> 24 & 1 != 0),
-                ENUM | ENUM64 => return CType::Enum(size, info >> 31 != 0),
+                ENUM | ENUM64 => return CType::Enum(size, info >> 31 != 0, number),
                 STRUCTURE | UNION => return CType::Struct(number, String::from_utf8_lossy(name).into_owned()),
                 POINTER => return CType::Pointer(Box::new(self.pointed_at(size_or_type))),
                 ARRAY => return CType::Array(Box::new(self.element(behind(0))), behind(2).into()),
@@ -176,7 +169,22 @@ impl<'a> GuestTypes<'a> {
     }
 }
 
-impl Btf<'_> {
+impl<'a> Btf<'a> {
+    /// The names of an enum and their values.
+    fn enumerators(&self, kind: u32, at: usize, info: u32) -> impl Iterator<Item = (&'a [u8], u64)> {
+        let size = BEHIND[kind as usize].1;
+        (0..info as usize & 0xffff).map_while(move |index| {
+            let at = at + TYPE + index * size;
+            let (name, low) = (self.word(at)?, self.word(at + 4)?);
+            let value = match kind {
+                ENUM64 => u64::from(low) | u64::from(self.word(at + 8).unwrap_or(0)) << 32,
+                _ if info >> 31 != 0 => low as i32 as u64,
+                _ => low.into(),
+            };
+            Some((self.name(name), value))
+        })
+    }
+
     /// A type's kind, where it begins, and its second word.
     fn head(&self, number: u32) -> Option<(u32, usize, u32)> {
         let start = *self.starts.get((number as usize).checked_sub(1)?)? as usize;
@@ -216,7 +224,24 @@ impl Types for GuestTypes<'_> {
     }
 
     fn enumerator(&self, name: &str) -> Option<u64> {
-        self.enumerators.get(name.as_bytes()).copied()
+        self.enumerators.get(name.as_bytes()).map(|(value, _)| *value)
+    }
+
+    fn enum_of(&self, name: &str) -> Option<u32> {
+        self.enumerators.get(name.as_bytes()).map(|(_, number)| *number)
+    }
+
+    fn enumeration(&self, number: u32) -> Option<Enumeration> {
+        let (kind, at, info) = self.btf.head(number)?;
+        matches!(kind, ENUM | ENUM64).then_some(())?;
+        let names = self.btf.enumerators(kind, at, info);
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        Some(Enumeration {
+            name: text(self.btf.name(self.btf.word(at)?)),
+            size: self.btf.word(at + 8)?.clamp(1, 8) as u8,
+            signed: info >> 31 != 0,
+            names: names.map(|(name, value)| (value, text(name))).collect(),
+        })
     }
 
     fn function(&self, name: &str) -> Option<Prototype> {

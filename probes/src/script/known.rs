@@ -1,0 +1,211 @@
+//! The types that a script can name: its own, laid out by the guest's rules, and the guest's behind them.
+
+use super::ast::{MemberKind, Structure, Tag};
+use super::error::Span;
+use super::types::{CType, Enumeration, Field, Type, Types, integer_named, word_named};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The types that a script defines itself, in front of the guest's.
+pub(super) struct Known<'a> {
+    pub own: Vec<Laid>,
+    pub enums: Vec<Arc<Enumeration>>,
+    pub guest: Option<&'a dyn Types>,
+    /// Bytes of a word.
+    pub word: u8,
+}
+
+/// A structure of the script's with its members' places.
+pub(super) struct Laid {
+    pub name: String,
+    pub fields: Vec<(String, Field)>,
+    pub size: u64,
+    pub align: u64,
+}
+
+/// An enum as a script writes it: of four bytes, if its values fit.
+pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> {
+    let signed = names.iter().any(|(_, value)| (*value as i64) < 0);
+    let fits = |value: u64| if signed { i32::try_from(value as i64).is_ok() } else { u32::try_from(value).is_ok() };
+    let size = if names.iter().all(|(_, value)| fits(*value)) { 4 } else { 8 };
+    let names = names.iter().map(|(name, value)| (*value, name.clone())).collect();
+    Arc::new(Enumeration { name: name.to_owned(), size, signed, names })
+}
+
+/// Structures of the script have numbers from here on.
+const OWN: u32 = 1 << 31;
+
+impl Known<'_> {
+    pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
+        if tag.is_none() {
+            if name == "char" {
+                return Some(CType::Char(true));
+            }
+            if name == "void" {
+                return Some(CType::Void);
+            }
+            if let Some((size, signed)) = integer_named(name).or_else(|| word_named(name, self.word)) {
+                return Some(CType::Int(size, signed));
+            }
+        } else if tag == Some(Tag::Enum) {
+            if let Some(at) = self.enums.iter().position(|of| of.name == name && !name.is_empty()) {
+                return Some(CType::Enum(self.enums[at].size, self.enums[at].signed, OWN + at as u32));
+            }
+            if self.guest.is_none() {
+                return Some(CType::Enum(4, false, u32::MAX));
+            }
+        }
+        if let Some(at) = self.own.iter().position(|laid| laid.name == name && tag != Some(Tag::Enum)) {
+            return Some(CType::Struct(OWN + at as u32, name.to_owned()));
+        }
+        self.guest.and_then(|guest| guest.named(tag, name))
+    }
+
+    pub fn field(&self, structure: u32, name: &str) -> Option<Field> {
+        match structure.checked_sub(OWN) {
+            Some(own) => self.own_field(self.own.get(own as usize)?, name),
+            None => self.guest?.field(structure, name),
+        }
+    }
+
+    fn own_field(&self, laid: &Laid, name: &str) -> Option<Field> {
+        if let Some((_, field)) = laid.fields.iter().find(|(is, _)| is == name) {
+            return Some(field.clone());
+        }
+        laid.fields.iter().filter(|(name, _)| name.is_empty()).find_map(|(_, outer)| {
+            let CType::Struct(number, _) = &outer.kind else { return None };
+            let inner = self.field(*number, name)?;
+            Some(Field { bit: outer.bit.saturating_add(inner.bit), ..inner })
+        })
+    }
+
+    pub fn fields(&self, structure: u32) -> Vec<(String, Field)> {
+        match structure.checked_sub(OWN) {
+            Some(own) => self.own.get(own as usize).map_or_else(Vec::new, |laid| self.own_fields(laid)),
+            None => self.guest.map_or_else(Vec::new, |guest| guest.fields(structure)),
+        }
+    }
+
+    fn own_fields(&self, laid: &Laid) -> Vec<(String, Field)> {
+        let mut fields = Vec::new();
+        for (name, field) in &laid.fields {
+            match (name.is_empty(), &field.kind) {
+                (true, CType::Struct(number, _)) => {
+                    let inside = self.fields(*number).into_iter();
+                    fields
+                        .extend(inside.map(|(name, inner)| (name, Field { bit: field.bit.saturating_add(inner.bit), ..inner })));
+                }
+                (true, _) => {}
+                _ => fields.push((name.clone(), field.clone())),
+            }
+        }
+        fields
+    }
+
+    /// An enumerator: its value, and what it is one of.
+    pub fn enumerator(&self, name: &str) -> Option<(u64, Type)> {
+        let own = |of: &Arc<Enumeration>| {
+            let (value, _) = of.names.iter().find(|(_, is)| is == name)?;
+            Some((*value, Type::Enum(Arc::clone(of))))
+        };
+        if let Some(found) = self.enums.iter().find_map(own) {
+            return Some(found);
+        }
+        let guest = self.guest?;
+        let value = guest.enumerator(name)?;
+        let of = guest.enum_of(name).and_then(|number| guest.enumeration(number));
+        Some((value, of.map_or(Type::Int(8, value <= i64::MAX as u64), |of| Type::Enum(Arc::new(of)))))
+    }
+
+    /// An enum by its number.
+    pub fn enumeration(&self, number: u32) -> Option<Arc<Enumeration>> {
+        match number.checked_sub(OWN) {
+            Some(own) => self.enums.get(own as usize).cloned(),
+            None => self.guest?.enumeration(number).map(Arc::new),
+        }
+    }
+
+    pub fn size_of(&self, kind: &CType) -> Option<u64> {
+        Some(match kind {
+            CType::Void | CType::Function => return None,
+            CType::Int(size, _) | CType::Enum(size, ..) => u64::from(*size),
+            CType::Char(_) => 1,
+            CType::Pointer(_) => u64::from(self.word),
+            CType::Array(of, count) => self.size_of(of)?.checked_mul(*count)?,
+            CType::Struct(number, _) => match number.checked_sub(OWN) {
+                Some(own) => self.own.get(own as usize)?.size,
+                None => self.guest?.size(*number)?,
+            },
+        })
+    }
+
+    fn align_of(&self, kind: &CType) -> u64 {
+        match kind {
+            CType::Array(of, _) => self.align_of(of),
+            CType::Struct(number, _) => match number.checked_sub(OWN) {
+                Some(own) => self.own.get(own as usize).map_or(1, |laid| laid.align),
+                None => u64::from(self.word),
+            },
+            // i386 aligns 64 bits to 32, as no other ISA does; its words are the only 32-bit ones of such guests with
+            // BTF or without.
+            _ => self.size_of(kind).unwrap_or(1).clamp(1, 8),
+        }
+    }
+
+    /// Finds each member's place, by the guest's rules; the name of a type that nobody knows where there is one.
+    pub fn lay_out(&mut self, structure: &Structure) -> Result<CType, (Span, String)> {
+        let mut fields = Vec::new();
+        let (mut bit, mut size, mut align) = (0_u64, 0_u64, 1_u64);
+        for member in &structure.members {
+            let kind = match &member.kind {
+                MemberKind::Word => CType::Pointer(Box::new(CType::Function)),
+                MemberKind::Inside(inside, count) => {
+                    let kind = self.lay_out(inside)?;
+                    count.map_or(kind.clone(), |count| CType::Array(Box::new(kind), count))
+                }
+                MemberKind::Named(name) => {
+                    let mut kind = match self.named(name.tag, &name.name) {
+                        Some(kind) => kind,
+                        None if name.pointers > 0 => CType::Void,
+                        None => return Err((name.at, name.name.clone())),
+                    };
+                    for _ in 0..name.pointers {
+                        kind = CType::Pointer(Box::new(kind));
+                    }
+                    name.array.map_or(kind.clone(), |count| CType::Array(Box::new(kind), count))
+                }
+            };
+            let bytes = self.size_of(&kind).unwrap_or(0);
+            let this_align = if structure.packed { 1 } else { self.align_of(&kind) };
+            align = align.max(this_align);
+            if structure.is_union {
+                bit = 0;
+            }
+            let width = member.bits.map(|width| width.min(64) as u8);
+            match width {
+                // A bit field begins anew where it would cross the boundary of its own type.
+                Some(width) => {
+                    let unit = bytes.saturating_mul(8).max(8);
+                    let last = bit.saturating_add(u64::from(width).max(1) - 1);
+                    if width == 0 || bit / unit != last / unit {
+                        bit = bit.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
+                    }
+                }
+                None => bit = bit.checked_next_multiple_of(this_align.saturating_mul(8)).unwrap_or(u64::MAX),
+            }
+            fields.push((member.name.clone(), Field { kind, bit, width }));
+            bit = bit.saturating_add(width.map_or(bytes.saturating_mul(8), u64::from));
+            size = size.max(bit.div_ceil(8));
+        }
+        self.own.push(Laid {
+            name: structure.name.clone(),
+            fields,
+            size: size.checked_next_multiple_of(align).unwrap_or(u64::MAX),
+            align,
+        });
+        Ok(CType::Struct(OWN + self.own.len() as u32 - 1, structure.name.clone()))
+    }
+}

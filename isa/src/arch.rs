@@ -166,8 +166,8 @@ pub struct Isa {
     pub entry: Entry,
     /// What Linux says of it.
     pub linux: Linux,
-    /// Functions that return on another stack than they are called on, in Linux for this ISA: beside Linux's own list,
-    /// which is shorter, no return probe may stand there under [`crate::plan::Policy::Best`].
+    /// Functions that return on another stack than they are called on, or not by the rules, in Linux for this ISA: beside
+    /// Linux's own list, which is shorter, no return probe may stand there under [`crate::plan::Policy::Best`].
     pub switches_stacks: &'static [&'static str],
     /// Calling convention and register names.
     pub abi: &'static Abi,

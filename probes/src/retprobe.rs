@@ -256,8 +256,10 @@ impl Engine {
         let name = place.symbol.name.as_str();
         let is_best = self.policy == crate::Policy::Best;
         if self.isa.linux.no_return_probes.contains(&name) || is_best && self.isa.switches_stacks.contains(&name) {
-            let why =
-                format!("{} returns on another stack than it was called on, so its return cannot be followed", place.name());
+            let why = format!(
+                "{} returns on another stack than it was called on, or in a way of its own, so its return cannot be followed",
+                place.name()
+            );
             return refused(Errno::EINVAL, why);
         }
         if is_best && name.ends_with(SPLIT_OFF) {

@@ -151,3 +151,9 @@ fn debian_armhf_walks_its_stacks_as_unprobed() {
 fn debian_s390x_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/s390x");
 }
+
+/// RP-9, BY-4: back chains, and functions with two entries.
+#[test]
+fn debian_ppc64el_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/ppc64el");
+}

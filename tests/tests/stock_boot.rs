@@ -347,6 +347,13 @@ fn debian_s390x_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
 }
 
+/// BY-4, OP-7: 64-bit PowerPC, whose functions have two entries. Its core forgets all that it has translated with each
+/// page that the kernel takes back.
+#[test]
+fn debian_ppc64el_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
+}
+
 /// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on
 /// functions that run once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
@@ -446,7 +453,9 @@ fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
 /// DV-4: somebody types at the shell, on each kind of serial port.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {
-    for name in ["debian/amd64", "debian/arm64", "debian/armhf", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
+    for name in
+        ["debian/amd64", "debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"]
+    {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         session.machine_mut().stop_at_console_text(Some("# "));
@@ -461,7 +470,7 @@ fn the_shell_on_the_console_does_what_is_typed() {
 /// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
 #[test]
 fn what_is_typed_before_the_guest_listens_waits() {
-    for name in ["debian/arm64", "debian/armhf", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
+    for name in ["debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         let digits = "0123456789".repeat(12);

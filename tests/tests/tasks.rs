@@ -5,7 +5,8 @@
 
 use trapline::boot::Kernel;
 use trapline::boot::btf::Btf;
-use trapline::cpu::{TaskPlace, arm, arm64, x86};
+use trapline::cpu::moment::{CountPlace, MomentPlace};
+use trapline::cpu::{TaskPlace, arm, arm64, ppc, x86};
 use trapline_images::tally;
 
 fn kernel(name: &str) -> Option<Kernel> {
@@ -27,6 +28,16 @@ fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task() {
         assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
         assert!(place.has_process, "{name}");
     }
+}
+
+/// DV-4: ppc64el has code alone; the count of the moment is the first word of the task.
+#[test]
+fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
+    let Some(kernel) = kernel("debian/ppc64el") else { return };
+    let place = TaskPlace::of(&kernel, &ppc::PPC64LE);
+    assert_eq!((place.current, place.pid, place.comm), (Some(0x908), Some(0x7e8), Some(0x9e0)));
+    let moment = MomentPlace::of(&kernel, &ppc::PPC64LE);
+    assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
 }
 
 /// DV-4: amd64 has types, and its code says the same; i386 has code alone.

@@ -31,7 +31,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use tables::Tables;
 use trapline_isa::arch::Arch;
+use trapline_isa::entry::{BEGINNING, Beginning, Pointers};
 use trapline_isa::mem::Fault;
+use trapline_isa::plan::Policy;
 
 /// A kernel, ready to be loaded.
 #[derive(Clone, Debug)]
@@ -173,6 +175,19 @@ impl Kernel {
         let start = (range.start - segment.virtual_address) as usize;
         let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         segment.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// Where calls of a function lead: its symbol, and its entry behind that for whoever does not pass it its own address.
+    pub fn entries(&self, function: u64) -> impl Iterator<Item = u64> + use<> {
+        let isa = self.arch.isa();
+        let second = || {
+            let mut bytes = [0; BEGINNING];
+            self.read(function, &mut bytes).ok()?;
+            let behind = (isa.entry)(&Beginning { bytes: &bytes, is_ftrace: &|_| false }, 0, Policy::Best)?;
+            (behind != 0).then(|| function.wrapping_add(behind))
+        };
+        let second = matches!(isa.abi.pointers, Pointers::Code(Some(_))).then(second).flatten();
+        std::iter::once(function).chain(second)
     }
 
     /// The function in which a Linux first runs where it is linked; `None`: it is no Linux.

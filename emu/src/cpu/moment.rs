@@ -33,13 +33,16 @@ pub struct Moments {
     pub own_data: fn(&Handle) -> u64,
     /// Bytes of the count, and the bit of it that is clear when the CPU is to take another task.
     pub count: (usize, Option<u32>),
-    /// The bit of the task's flags that is set then.
+    /// How far into the task its flags lie.
+    pub flags: u64,
+    /// The bit of them that is set then.
     pub need_resched: u32,
 }
 
 impl Moments {
     /// For kernels of which nothing is known.
-    pub const NONE: Moments = Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), need_resched: 1 };
+    pub const NONE: Moments =
+        Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), flags: 0, need_resched: 1 };
 }
 
 /// Where the count is.
@@ -107,12 +110,11 @@ impl View {
 
     fn read_moment(&mut self) -> Option<Flags> {
         let MomentPlace { migration, soft, .. } = self.moment;
-        let Moments { count: (bytes, clear_when_due), need_resched, .. } = self.model.tasks.moments;
+        let Moments { count: (bytes, clear_when_due), flags, need_resched, .. } = self.model.tasks.moments;
         let task = self.task();
         let at = self.moment_count()?;
         let count = self.read_number(at, bytes).ok()?;
-        // The task begins with its flags.
-        let flags = self.read_number(task, self.isa.word).ok()?;
+        let flags = self.read_number(task.wrapping_add(flags), self.isa.word).ok()?;
         let moved = migration.and_then(|at| self.read_number(task.wrapping_add(at), 2).ok()).unwrap_or(0);
         let put_off = match soft {
             Some(at) => self.read_number(task.wrapping_add(at), 4).unwrap_or(0) & SOFT_INTERRUPTS,

@@ -196,8 +196,8 @@ impl Probes {
             window: Window::new(place),
             facts: Facts::new(kernel.clone()),
             notes: Arc::default(),
-            patchers: Patchers::of(&kernel.symbols),
-            unwinders: Unwinders::of(&kernel.symbols),
+            patchers: Patchers::of(kernel),
+            unwinders: Unwinders::of(kernel),
             by_pad: false,
             timing: None,
         }

@@ -5,8 +5,8 @@
 //! what others have read; what only changes a static key or a static call never meets a probe, for none may stand
 //! there.
 
+use crate::boot::Kernel;
 use crate::cpu::View;
-use crate::symbols::Symbols;
 use std::collections::{BTreeMap, HashMap};
 use trapline_isa::call;
 use trapline_isa::mem::Memory;
@@ -129,7 +129,7 @@ pub struct Patchers {
     filter: Filter,
     done: BTreeMap<&'static str, Done>,
     /// Where the boot is done with the text, until the CPU has been there.
-    settles_at: Option<u64>,
+    settles_at: Vec<u64>,
 }
 
 /// What one of them has done.
@@ -147,11 +147,12 @@ const TEXT_IS_PATCHED: &str = "rest_init";
 
 impl Patchers {
     /// Those that a kernel has.
-    pub fn of(symbols: &Symbols) -> Patchers {
-        let settles_at = symbols.address_of(TEXT_IS_PATCHED);
+    pub fn of(kernel: &Kernel) -> Patchers {
+        let settles_at = kernel.symbols.address_of(TEXT_IS_PATCHED).into_iter().flat_map(|at| kernel.entries(at)).collect();
         let names: HashMap<&str, &(&'static str, Reach)> = PATCHERS.iter().map(|row| (row.0, row)).collect();
-        let text = symbols.places().iter().filter(|entry| entry.is_text());
-        let entries = text.filter_map(|entry| Some((entry.address, **names.get(&*entry.name)?))).collect();
+        let text = kernel.symbols.places().iter().filter(|entry| entry.is_text());
+        let known = text.filter_map(|entry| Some((entry.address, **names.get(&*entry.name)?)));
+        let entries = known.flat_map(|(address, row)| kernel.entries(address).map(move |at| (at, row))).collect();
         let mut patchers = Patchers {
             entries,
             calls: Vec::new(),
@@ -173,7 +174,7 @@ impl Patchers {
     #[cold]
     fn is_watched(&self, pc: u64) -> bool {
         let returns = || self.calls.iter().any(|call| call.returns_to == pc);
-        self.entries.contains_key(&pc) || self.settles_at == Some(pc) || returns()
+        self.entries.contains_key(&pc) || self.settles_at.contains(&pc) || returns()
     }
 
     /// Whether the guest is in one of them: then where it returns to is watched, too.
@@ -188,13 +189,13 @@ impl Patchers {
 
     /// Whether the boot is still to patch the text for the CPU that it has found.
     pub fn are_early(&self) -> bool {
-        self.settles_at.is_some()
+        !self.settles_at.is_empty()
     }
 
     /// The guest is another one, whose boot is done with its text, and in none of them.
     pub fn start_over(&mut self) {
         self.calls.clear();
-        (self.work, self.settles_at) = (Withdrawn::default(), None);
+        (self.work, self.settles_at) = (Withdrawn::default(), Vec::new());
         self.make_filter();
     }
 
@@ -206,7 +207,9 @@ impl Patchers {
     /// The CPU has come to an address. Afterwards [`Patchers::work_on`] may have another answer.
     pub fn arrived(&mut self, cpu: &mut View, engine: &Engine) {
         let (pc, sp) = (cpu.pc(), cpu.get(cpu.isa.abi.sp));
-        self.settles_at = self.settles_at.filter(|at| *at != pc);
+        if self.settles_at.contains(&pc) {
+            self.settles_at.clear();
+        }
         let calls = self.calls.len();
         let (work, now) = (&mut self.done, cpu.now());
         self.calls.retain(|call| {
@@ -237,7 +240,7 @@ impl Patchers {
 
     fn make_filter(&mut self) {
         let returns = self.calls.iter().map(|call| call.returns_to);
-        self.filter = self.entries.keys().copied().chain(returns).chain(self.settles_at).collect();
+        self.filter = self.entries.keys().copied().chain(returns).chain(self.settles_at.iter().copied()).collect();
     }
 }
 

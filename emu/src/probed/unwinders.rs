@@ -8,8 +8,8 @@
 //! belongs to.
 
 use super::patchers::{Filter, way_back};
+use crate::boot::Kernel;
 use crate::cpu::View;
-use crate::symbols::Symbols;
 use std::collections::HashSet;
 use std::ops::Range;
 use trapline_isa::abi::ReturnAddress;
@@ -75,10 +75,10 @@ pub struct Unwinders {
 
 impl Unwinders {
     /// Those that a kernel has, and what compilers split off them.
-    pub fn of(symbols: &Symbols) -> Unwinders {
+    pub fn of(kernel: &Kernel) -> Unwinders {
         let is_walker = |name: &str| WALKERS.contains(&name.split('.').next().unwrap_or(name)) && !name.ends_with(".cold");
-        let text = symbols.places().iter().filter(|entry| entry.is_text() && is_walker(&entry.name));
-        let entries: HashSet<u64> = text.map(|entry| entry.address).collect();
+        let text = kernel.symbols.places().iter().filter(|entry| entry.is_text() && is_walker(&entry.name));
+        let entries: HashSet<u64> = text.flat_map(|entry| kernel.entries(entry.address)).collect();
         let filter = entries.iter().copied().collect();
         Unwinders { entries, walks: Vec::new(), filter }
     }
@@ -111,7 +111,7 @@ impl Unwinders {
             put_back(cpu, &mut walk);
         }
         if self.entries.contains(&pc)
-            && engine.calls_in_flight() > 0
+            && engine.return_pad().is_some()
             && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
             && !self.walks.iter().any(|walk| (walk.returns_to, walk.sp) == (returns_to, sp))
         {
@@ -131,6 +131,9 @@ impl Unwinders {
             if self.walks[number].rests_at == here {
                 self.walks[number].rests_at = None;
                 self.make_true(cpu, engine, number);
+            }
+            if cpu.isa.abi.link_slot.is_some() && self.walks[number].rests_at.is_none() {
+                make_own_true(cpu, engine, &mut self.walks[number]);
             }
         }
     }
@@ -177,6 +180,17 @@ impl Unwinders {
             let owner = outer.filter(|outer| walks_from(cpu, self.walks[*outer].sp) <= word.0).unwrap_or(number);
             self.walks[owner].words.push(word);
         }
+    }
+}
+
+/// A walk that is followed itself saves the pad's address on the stack that it walks, some time after its entry.
+fn make_own_true(cpu: &mut View, engine: &Engine, walk: &mut Walk) {
+    let (at, size) = (own_word(cpu, walk.sp).start, cpu.isa.word);
+    if let Ok(word) = cpu.read_number(at, size)
+        && engine.return_pad() == Some(word & !cpu.isa.pointer_bits)
+        && cpu.write_number(at, walk.returns_to, size).is_ok()
+    {
+        walk.words.push((at, word, walk.returns_to));
     }
 }
 

@@ -151,8 +151,9 @@ const fn isa<V: Variant>() -> Isa {
             signals: SIGNALS,
             program: None,
         },
-        // With a dot in front it is the code and not its descriptor.
-        switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch"],
+        // With a dot in front it is the code and not its descriptor. The last ones count calls for the compiler: they
+        // return by another register, to a caller that has already read the link register.
+        switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch", "_mcount", "mcount", "._mcount"],
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),

@@ -12,10 +12,10 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::moment::Moments;
-use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
+use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
 use trapline_isa::regs::Reg;
 
@@ -65,7 +65,7 @@ pub static PPC64LE: Model = Model {
         set: state::set,
         dump: state::dump,
     },
-    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    tasks: Tasks { moments: tasks::moments(ByteOrder::Little), current: tasks::current, by_code: tasks::by_code },
     instructions: Instructions::NONE,
     firmware: Firmware { arguments: OPAL, results: &[r(3)] },
     named: named::NAMED,

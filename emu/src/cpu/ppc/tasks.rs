@@ -1,8 +1,10 @@
-//! The running task on 64-bit PowerPC.
+//! The running task on 64-bit PowerPC: its address stands in the CPU's own area, to which r13 leads in the kernel.
 
 use super::state::PER_CPU;
-use crate::cpu::View;
-use trapline_isa::mem::Memory;
+use crate::boot::Kernel;
+use crate::cpu::moment::{CountPlace, HARD_INTERRUPT, Moments};
+use crate::cpu::{TaskPlace, View, tasks};
+use trapline_isa::mem::{ByteOrder, Memory};
 use trapline_isa::regs::Registers;
 
 /// The running task: the pointer in the CPU's own area, which a register of the hypervisor's leads to; or the page of
@@ -12,4 +14,135 @@ pub fn current(view: &mut View) -> u64 {
     let place = view.tasks.current;
     let found = place.and_then(|offset| view.read_number(area.wrapping_add(offset), 8).ok()).filter(|task| *task != 0);
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
+
+/// How Linux keeps the moment: the count at the task's beginning, its flags in a line of the cache of their own.
+pub const fn moments(order: ByteOrder) -> Moments {
+    let count_by_code = match order {
+        ByteOrder::Little => |_, code: &[u8]| count(ByteOrder::Little, code),
+        ByteOrder::Big => |_, code: &[u8]| count(ByteOrder::Big, code),
+    };
+    Moments { count_by_code, flags: 128, need_resched: 2, ..Moments::NONE }
+}
+
+/// The code that prints the running task's number loads its address: `ld` of a word behind r13. From there on it loads
+/// the number and makes the address of the name.
+pub fn by_code(kernel: &Kernel) -> TaskPlace {
+    let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
+    let code: Vec<Access> = accesses(kernel.arch.isa().order, &bytes).collect();
+    let Some(load) = code.iter().position(Access::loads_from_own_area) else { return TaskPlace::default() };
+    let (task, current) = (code[load].register, code[load].distance);
+    let member = |kind| {
+        let found = code[load + 1..].iter().find(|access| (access.kind, access.base) == (kind, task));
+        found.map(|access| access.distance)
+    };
+    TaskPlace { current: Some(current), pid: member(Kind::Word), comm: member(Kind::Address), ..TaskPlace::default() }
+}
+
+/// Where the count of the moment is: the word of the running task that this code loads and adds an interrupt to, which
+/// is the upper half of a constant.
+fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
+    let code: Vec<Access> = accesses(order, code).collect();
+    let found = code.windows(3).find(|three| {
+        let [task, count, sum] = three else { return false };
+        let is_interrupt = sum.kind == Kind::Upper && sum.distance << 16 == HARD_INTERRUPT;
+        task.loads_from_own_area()
+            && (count.kind, count.base) == (Kind::Word, task.register)
+            && is_interrupt
+            && sum.base == count.register
+    });
+    found.map(|three| CountPlace::Task(three[1].distance))
+}
+
+/// What is done with a register and a distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `ld`
+    Doubleword,
+    /// `lwz`
+    Word,
+    /// `addi`
+    Address,
+    /// `addis`
+    Upper,
+}
+
+/// An instruction that goes some way from a register, upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
+    kind: Kind,
+    register: u32,
+    base: u32,
+    distance: u64,
+}
+
+/// The register that leads to the CPU's own area.
+const OWN_AREA: u32 = 13;
+
+impl Access {
+    fn of(word: u32) -> Option<Access> {
+        let kind = match word >> 26 {
+            14 => Kind::Address,
+            15 => Kind::Upper,
+            32 => Kind::Word,
+            58 if word & 3 == 0 => Kind::Doubleword,
+            _ => return None,
+        };
+        let (distance, base) = (u64::from(word & 0xffff), word >> 16 & 31);
+        (distance < 0x8000 && base != 0).then_some(Access { kind, register: word >> 21 & 31, base, distance })
+    }
+
+    fn loads_from_own_area(&self) -> bool {
+        (self.kind, self.base) == (Kind::Doubleword, OWN_AREA)
+    }
+}
+
+fn accesses(order: ByteOrder, code: &[u8]) -> impl Iterator<Item = Access> {
+    code.chunks_exact(4).filter_map(move |word| Access::of(order.number(word) as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Segment;
+    use crate::symbols::{Entry, Symbols};
+    use trapline_isa::arch::Arch;
+
+    fn bytes(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// DV-4: the words of a kernel of Debian's, a call between them.
+    #[test]
+    fn the_code_that_prints_a_task_tells_where_it_is() {
+        let kernel = |code: &[u32]| {
+            let bytes = bytes(code);
+            let size = bytes.len() as u64;
+            let start = 0xc000_0000_0010_0000;
+            let segment = Segment { physical: 0x10_0000, virtual_address: start, size, bytes, executable: true };
+            let names = [("dump_stack_print_info", start), ("_etext", start + size)];
+            let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
+            Kernel::from_parts(Arch::Ppc64le, start, vec![segment], Symbols::new(entries.to_vec()))
+        };
+        let place = |code: &[u32]| {
+            let TaskPlace { current, pid, comm, .. } = by_code(&kernel(code));
+            (current, pid, comm)
+        };
+        // addi r1; ld r30, 2312(r13); lhz r26, 8(r13); lwz r25, 2024(r30); bl; nop; addi r30, r30, 2528
+        let code = [0x3821_0010, 0xebcd_0908, 0xa34d_0008, 0x833e_07e8, 0x4b4c_ba85, 0x6000_0000, 0x3bde_09e0];
+        assert_eq!(place(&code), (Some(2312), Some(2024), Some(2528)));
+        assert_eq!(place(&code[..5]), (Some(2312), Some(2024), None));
+        assert_eq!(place(&code[2..]), (None, None, None), "nothing says whose number it is");
+    }
+
+    /// DV-4: `irq_enter` of a kernel of Debian's.
+    #[test]
+    fn the_code_that_counts_an_interrupt_tells_where_the_count_is() {
+        // ld r10, 2312(r13); lwz r9, 4(r10); addis r9, r9, 1; stw r9, 4(r10)
+        let code = [0xe94d_0908, 0x812a_0004, 0x3d29_0001, 0x912a_0004];
+        let place = |code: &[u32]| count(ByteOrder::Little, &bytes(code));
+        assert_eq!(place(&code), Some(CountPlace::Task(4)));
+        assert_eq!(place(&code[..2]), None);
+        assert_eq!(place(&[code[0], code[1], 0x3929_0001]), None, "preemption alone");
+    }
 }

@@ -64,7 +64,13 @@ pub static S390X: Model = Model {
     },
     tasks: Tasks {
         // The lowcore is seen at 0, whichever CPU looks.
-        moments: Moments { count_by_code: tasks::count_by_code, own_data: |_| 0, count: (4, Some(31)), need_resched: 2 },
+        moments: Moments {
+            count_by_code: tasks::count_by_code,
+            own_data: |_| 0,
+            count: (4, Some(31)),
+            need_resched: 2,
+            ..Moments::NONE
+        },
         current: tasks::current,
         by_code: tasks::by_code,
     },

@@ -81,6 +81,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
                 own_data: tasks::own_data::<LONG>,
                 count: (4, Some(31)),
                 need_resched: 3,
+                ..Moments::NONE
             },
             current: tasks::current::<LONG>,
             by_code: tasks::by_code,

@@ -12,11 +12,8 @@ use std::{env, fs, io};
 
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
-/// What that includes, the last for one family.
-const JUMPS: &str = "src/unicorn/translator/jumps.h";
-const WALK: &str = "src/unicorn/translator/walk.h";
-const CALLS: &str = "src/unicorn/translator/calls.h";
-const FOR_MIPS: &str = "src/unicorn/translator/mips.h";
+/// That, and what it includes.
+const PARTS: [&str; 7] = ["loop.c", "calls.h", "jumps.h", "mips.h", "walk.h", "walk_arm64.h", "walk_x86.h"];
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);
@@ -57,8 +54,8 @@ pub fn compile(root: &Path) -> io::Result<()> {
         _ => "i386",
     };
     let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
-    for source in [LOOP, JUMPS, WALK, CALLS, FOR_MIPS] {
-        made_of += &fs::read_to_string(root.join(source))?;
+    for part in PARTS {
+        made_of += &fs::read_to_string(root.join(LOOP).with_file_name(part))?;
     }
     for variable in ["CC", "CFLAGS"] {
         println!("cargo::rerun-if-env-changed={variable}");

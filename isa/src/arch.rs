@@ -80,6 +80,7 @@ impl Arch {
     }
 
     /// Its table.
+    #[inline]
     pub fn isa(self) -> &'static Isa {
         match self {
             Arch::I386 => &crate::x86::I386,

@@ -8,31 +8,46 @@ use super::marks::{Form, Marks, STATIC_CALL_ROW};
 use super::{Kernel, Segment};
 use crate::arches;
 use crate::symbols::Symbols;
+use std::cell::OnceCell;
 use std::ops::Range;
+use trapline_isa::arch::Isa;
 
 /// Fewer rows may stand together by chance.
 const FEWEST_ROWS: usize = 16;
+
+/// Rows of every table stand at multiples of this.
+const ALIGNMENT: u64 = 8;
 
 /// Looks through an image.
 pub struct Finder<'a> {
     kernel: &'a Kernel,
     symbols: &'a Symbols,
+    isa: &'static Isa,
     word: usize,
     code: Vec<Range<u64>>,
+    /// Where tables may be: not in the text. An address and what the image holds from there on.
+    data: Vec<(u64, &'a [u8])>,
     marks: &'static Marks,
+    /// Once they have been looked for.
+    ftrace_sites: OnceCell<Option<Range<u64>>>,
 }
 
 impl<'a> Finder<'a> {
     /// Of this kernel, whose code lies in these ranges.
     pub fn new(kernel: &'a Kernel, symbols: &'a Symbols, code: Vec<Range<u64>>) -> Finder<'a> {
-        Finder { kernel, symbols, word: kernel.arch.isa().word, code, marks: arches::of(kernel.arch).marks }
+        let isa = kernel.arch.isa();
+        // Bounds that are only guessed may have tables within.
+        let text = code.first().filter(|text| symbols.address_of("_etext") == Some(text.end)).cloned().unwrap_or_default();
+        let data = kernel.segments.iter().flat_map(|segment| beside(segment, &text)).collect();
+        let marks = arches::of(kernel.arch).marks;
+        Finder { kernel, symbols, isa, word: isa.word, code, data, marks, ftrace_sites: OnceCell::new() }
     }
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
     pub fn exceptions(&self) -> Option<Range<u64>> {
         const WAYS: Range<u64> = 1..32;
         let address = self.marks.form.bytes(self.word);
-        let order = self.kernel.arch.isa().order;
+        let order = self.isa.order;
         self.longest(self.marks.exception_row, 4, |at, row| {
             let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
             let goes_on = || self.field(at, row, address).is_some_and(|address| self.is_code(address));
@@ -47,7 +62,9 @@ impl<'a> Finder<'a> {
     pub fn bugs(&self) -> Option<Range<u64>> {
         let looks_like_one = |site: u64| {
             let mut bytes = [0; 8];
-            self.kernel.read(site, &mut bytes).is_ok() && (self.marks.looks.bug)(&bytes)
+            site.is_multiple_of(self.isa.alignment)
+                && self.kernel.read(site, &mut bytes).is_ok()
+                && (self.marks.looks.bug)(&bytes)
         };
         let is_bug = |site: Option<u64>| site.is_some_and(looks_like_one);
         let size = self.marks.bug_row(self.word);
@@ -58,9 +75,12 @@ impl<'a> Finder<'a> {
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
     pub fn ftrace_sites(&self) -> Option<Range<u64>> {
-        self.longest(self.word, self.word, |_, row| {
-            self.absolute(row).is_some_and(|site| self.begins(site, self.marks.looks.traced))
-        })
+        let look = || {
+            self.longest(self.word, self.word, |_, row| {
+                self.absolute(row).is_some_and(|site| self.begins(site, self.marks.looks.traced))
+            })
+        };
+        self.ftrace_sites.get_or_init(look).clone()
     }
 
     /// Rows of a jump or nop, its target and its key.
@@ -129,7 +149,7 @@ impl<'a> Finder<'a> {
     /// All runs of such rows.
     fn runs(&self, size: usize, step: usize, is_row: impl Fn(u64, &[u8]) -> bool) -> Vec<Range<u64>> {
         let mut runs = Vec::new();
-        for Segment { virtual_address, bytes, .. } in &self.kernel.segments {
+        for (virtual_address, bytes) in &self.data {
             let row_at = |at: usize| {
                 let row = bytes.get(at..at + size);
                 row.is_some_and(|row| is_row(virtual_address.wrapping_add(at as u64), row))
@@ -188,9 +208,20 @@ impl<'a> Finder<'a> {
 
     /// A number of 4 or 8 bytes.
     fn signed(&self, bytes: &[u8]) -> i64 {
-        let number = self.kernel.arch.isa().order.number(bytes);
+        let number = self.isa.order.number(bytes);
         if bytes.len() == 4 { i64::from(number as i32) } else { number as i64 }
     }
+}
+
+/// What a segment holds in front of a range and behind it.
+fn beside<'a>(segment: &'a Segment, range: &Range<u64>) -> [(u64, &'a [u8]); 2] {
+    let end = segment.virtual_address.saturating_add(segment.bytes.len() as u64);
+    let piece = |from: u64, to: u64| {
+        let offset = |address: u64| (address.clamp(segment.virtual_address, end) - segment.virtual_address) as usize;
+        (from, segment.bytes.get(offset(from)..offset(to)).unwrap_or_default())
+    };
+    let behind = range.end.clamp(segment.virtual_address, end).checked_next_multiple_of(ALIGNMENT).unwrap_or(end);
+    [piece(segment.virtual_address, range.start), piece(behind, end)]
 }
 
 #[cfg(test)]

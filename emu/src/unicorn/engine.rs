@@ -12,6 +12,8 @@ use super::kinds::{CoreKind, Register};
 use super::line::{self, Line};
 use super::live::{self, TlbEntry, Translations};
 use super::ram::Ram;
+#[cfg(test)]
+pub(crate) use super::stores::By;
 use super::stores::{self, Stores};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null, null_mut};
@@ -383,10 +385,10 @@ impl<E: Events> Core<E> {
         unsafe { (*self.stores).quick(address) }
     }
 
-    /// See [`Stores::both_fills`].
-    pub(crate) fn both_fills(&self, address: u64, access: i32, mode: i32) -> [Option<[u64; 5]>; 2] {
+    /// See [`Stores::fill_by`].
+    pub(crate) fn fill_by(&self, by: By, address: u64, access: i32, mode: i32) -> Option<[u64; 13]> {
         // SAFETY: as in `stores_quickly`; the core has the modes that its layout counts.
-        unsafe { (*self.stores).both_fills(self.engine.cpu, address, access, mode) }
+        unsafe { (*self.stores).fill_by(self.engine.cpu, by, address, access, mode) }
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Layout {
     pub(super) found_bytes: usize,
     /// Fills in the translation of an address, if that is simple (`translator/walk.h`).
     pub(super) walk: unsafe extern "C" fn(cpu: *mut c_void, address: u64, access: c_int, mode: c_int) -> bool,
+    /// What is kept of an address in a mode, and beside it, in eight words.
+    pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
 }
 
 #[repr(C)]

@@ -18,6 +18,8 @@ pub mod witness;
 pub mod x86;
 
 mod ffi;
+#[cfg(test)]
+pub mod fills;
 pub mod line;
 mod live;
 mod stores;

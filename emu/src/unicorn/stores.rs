@@ -67,6 +67,16 @@ type Fill = unsafe extern "C-unwind" fn(*mut c_void, u64, c_int, c_int, c_int, b
 /// The same of simple ones alone, which always return (`translator/walk.h`).
 type Walk = unsafe extern "C" fn(*mut c_void, u64, c_int, c_int) -> bool;
 
+/// Who fills in a translation.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By {
+    /// The quick walk, if it knows how.
+    Walk,
+    /// The library.
+    Library,
+}
+
 // Accesses for which a translation is asked (0: a load), and the words of an entry that say whether it serves them.
 const STORE: usize = 1;
 const FETCH: usize = 2;
@@ -96,6 +106,8 @@ pub(super) struct Stores {
     state: usize,
     layout: &'static Layout,
     walk: Walk,
+    #[cfg(test)]
+    kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
     library: Fill,
     modes: *const Mode,
     ram: Ram,
@@ -125,6 +137,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         state: cpu.state,
         layout,
         walk: handle.kind().library.layout.walk,
+        #[cfg(test)]
+        kept: handle.kind().library.layout.kept,
         // SAFETY: found by its change when the library was asked for another function of this type.
         library: unsafe { core::mem::transmute::<usize, Fill>(library) },
         modes: modes as *const Mode,
@@ -287,21 +301,25 @@ impl Stores {
         (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(PAGE - 1))
     }
 
-    /// The words of the translation that the quick walk makes for an access, and of the library's, as far as they make
-    /// one.
+    /// Fills in a translation, by a quick walk alone or by the library alone: what is kept of it then, and beside it.
+    /// `None`: it was not done.
     ///
     /// # Safety
     /// `cpu` is this engine's, and `mode` one of its modes.
     #[cfg(test)]
-    pub(super) unsafe fn both_fills(&self, cpu: *mut c_void, address: u64, access: i32, mode: i32) -> [Option<[u64; 5]>; 2] {
-        // SAFETY: between runs; a function that may fail returns in any case.
-        let fills: [&dyn Fn() -> bool; 2] =
-            unsafe { [&|| (self.walk)(cpu, address, access, mode), &|| (self.library)(cpu, address, 0, access, mode, true, 0)] };
-        fills.map(|fill| {
-            // SAFETY: the caller's.
-            let entry = unsafe { self.entry(address, mode as usize) };
-            fill().then(|| [entry.get(0), entry.get(STORE), entry.get(FETCH), entry.physical(), entry.to_host()])
-        })
+    pub(super) unsafe fn fill_by(&self, cpu: *mut c_void, by: By, address: u64, access: i32, mode: i32) -> Option<[u64; 13]> {
+        // SAFETY: between runs; a function that may fail returns in any case, and there is room for eight words.
+        unsafe {
+            let filled = match by {
+                By::Walk => (self.walk)(cpu, address, access, mode),
+                By::Library => (self.library)(cpu, address, 0, access, mode, true, 0),
+            };
+            let entry = self.entry(address, mode as usize);
+            let mut kept = [0; 13];
+            kept[..5].copy_from_slice(&[entry.get(0), entry.get(STORE), entry.get(FETCH), entry.physical(), entry.to_host()]);
+            (self.kept)(cpu, address, mode, kept[5..].as_mut_ptr());
+            filled.then_some(kept)
+        }
     }
 
     fn guard(&self, physical: u64, len: usize) {

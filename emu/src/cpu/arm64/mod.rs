@@ -11,6 +11,9 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
+#[cfg(test)]
+mod walks;
+
 use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window};
 use crate::unicorn::engine::Handle;

@@ -742,6 +742,7 @@ const struct {
     void (*load_beside)(CPUState *cpu, const void *from);
     size_t found_bytes;
     bool (*walk)(CPUState *cpu, vaddr address, int access, int mode);
+    void (*kept)(CPUState *cpu, vaddr address, int mode, uint64_t to[8]);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -753,4 +754,5 @@ const struct {
     load_beside,
     sizeof(struct found),
     walk,
+    kept,
 };

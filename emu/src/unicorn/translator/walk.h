@@ -2,105 +2,129 @@
  * The common walk through the guest's page tables, done straight in the host's memory (docs/unicorn.md, "Quick walks").
  * A part of loop.c.
  *
- * The library reads each row of a table as a device might be read, through a search for what is mapped there. Here a
- * walk is done as far as nothing of it has to be written and nothing is refused; of all else it knows nothing, and the
- * library is asked as before.
+ * The library reads each row of a table as a device might be read, through a search for what is mapped there, and what
+ * it has found is looked for in the same way. Here a walk is done as far as nothing of it has to be written and nothing
+ * is refused; of all else it knows nothing, and the library is asked as before.
  */
 #include "exec/ramlist.h"
 
-#if defined(TARGET_X86_64)
-/* Where the host has a table of this page of RAM. */
+/* Of all cached translations (unicorn/stores.rs), as far as there are walks. */
+enum { SMALLEST_BITS = 12 };
+
+#if defined(TARGET_X86_64) || defined(TARGET_AARCH64)
+/* Where the host has this page of RAM, or NULL. */
+static uint8_t *host_page(struct uc_struct *uc, hwaddr address, MemoryRegion **region)
+{
+    *region = mapping_of(uc, address);
+    return *region && (*region)->ram ? (*region)->ram_block->host + (address - (*region)->addr) : NULL;
+}
+
+/* The same of a table. */
 static const uint8_t *table_of(struct uc_struct *uc, hwaddr address)
 {
-    MemoryRegion *region = mapping_of(uc, address);
-    return region && region->ram ? region->ram_block->host + (address - region->addr) : NULL;
+    MemoryRegion *region;
+    return host_page(uc, address, &region);
 }
 
-enum { DONE_BEFORE = PG_PRESENT_MASK | PG_ACCESSED_MASK };
-
-static bool walk(CPUState *cpu, vaddr address, int access, int mode)
+/* A page that a forgotten one may be a part of: the library forgets all pages of a mode, then. */
+static void note_large(CPUTLBDesc *pages, target_ulong address, target_ulong size)
 {
-    CPUX86State *env = cpu->env_ptr;
-    bool pae = env->cr[4] & CR4_PAE_MASK, is_long = env->hflags & HF_LMA_MASK, user = mode == MMU_USER_IDX;
-    uint64_t refused = (env->efer & MSR_EFER_NXE ? 0 : PG_NX_MASK) | PG_HI_RSVD_MASK;
-    uint64_t allowed = PG_USER_MASK | PG_RW_MASK, never = 0, row, table;
-    unsigned shift = is_long ? 39 : pae ? 30 : 22, level = is_long ? 4 : pae ? 3 : 2;
-    uint64_t large;
-    int protection = 0;
+    uint64_t mask = (target_ulong)~(size - 1), differ;
 
-    if (!(env->cr[0] & CR0_PG_MASK) || env->cr[4] & (CR4_LA57_MASK | CR4_PKE_MASK) || env->a20_mask != -1 || env->hflags2 & HF2_NPT_MASK) {
-        return false;
+    if (pages->large_page_addr == (target_ulong)-1) {
+        pages->large_page_addr = address;
+    } else {
+        mask &= pages->large_page_mask;
+        differ = (pages->large_page_addr ^ address) & mask;
+        mask &= differ ? ~(UINT64_MAX >> clz64(differ)) : UINT64_MAX;
     }
-    if (is_long ? (int64_t)address >> 47 != 0 && (int64_t)address >> 47 != -1 : address >> 32 != 0) {
-        return false;
-    }
-    table = is_long || !pae ? env->cr[3] & PG_ADDRESS_MASK : env->cr[3] & 0xffffffe0;
-    for (;; level--, shift -= pae ? 9 : 10) {
-        const uint8_t *at = table_of(cpu->uc, table);
-        if (at == NULL) {
-            return false;
-        }
-        if (pae) {
-            /* The four rows of the highest table of three have other bits. */
-            bool highest = !is_long && level == 3;
-            row = ldq_le_p(at + (address >> shift & (highest ? 3 : 511)) * 8);
-            if ((row & (highest ? PG_PRESENT_MASK : DONE_BEFORE)) != (highest ? PG_PRESENT_MASK : DONE_BEFORE)
-                || row & (refused | (is_long ? 0 : PG_HI_USER_MASK) | (highest ? PG_NX_MASK : 0))) {
-                return false;
-            }
-            if (!highest) {
-                allowed &= row;
-                never |= row & PG_NX_MASK;
-            }
-        } else {
-            row = (uint32_t)ldl_le_p(at + (address >> shift & 1023) * 4);
-            if ((row & DONE_BEFORE) != DONE_BEFORE) {
-                return false;
-            }
-            allowed &= row;
-        }
-        if (level == 1) {
-            break;
-        }
-        if (row & PG_PSE_MASK && (pae ? level < 4 && (is_long || level < 3) : env->cr[4] & CR4_PSE_MASK)) {
-            break;
-        }
-        if (level == 4 && row & PG_PSE_MASK) {
-            return false;
-        }
-        table = row & (pae ? PG_ADDRESS_MASK : 0xfffff000);
-    }
-    large = UINT64_C(1) << shift;
-    if (!pae && level == 2 && row & 0x3fe000) {
-        /* Bits 32 and up of a page of 4 MiB. */
-        return false;
-    }
-    if (row & (large - 1) & PG_ADDRESS_MASK & ~(level == 1 ? 0 : PG_PSE_PAT_MASK)) {
-        return false;
-    }
-
-    if (user && !(allowed & PG_USER_MASK)) {
-        return false;
-    }
-    if (mode != MMU_KSMAP_IDX || !(allowed & PG_USER_MASK)) {
-        protection = PAGE_READ;
-        if (allowed & PG_RW_MASK || (!user && !(env->cr[0] & CR0_WP_MASK))) {
-            protection |= PAGE_WRITE;
-        }
-    }
-    if (!never && (user || !(env->cr[4] & CR4_SMEP_MASK && allowed & PG_USER_MASK))) {
-        protection |= PAGE_EXEC;
-    }
-    if (!(row & PG_DIRTY_MASK)) {
-        protection &= ~PAGE_WRITE;
-    }
-    if (!(protection & 1 << access)) {
-        return false;
-    }
-    row = (row & PG_ADDRESS_MASK & ~(large - 1)) | (address & (large - 1));
-    tlb_set_page_with_attrs(cpu, address & TARGET_PAGE_MASK, row & TARGET_PAGE_MASK, cpu_get_mem_attrs(env), protection, mode, large);
-    return true;
+    pages->large_page_addr &= mask;
+    pages->large_page_mask = mask;
 }
+
+static bool is_of(const CPUTLBEntry *entry, target_ulong page)
+{
+    const target_ulong bits = ~(target_ulong)((1 << SMALLEST_BITS) - 1) | TLB_INVALID_MASK;
+    return (entry->addr_read & bits) == page || (entry->addr_write & bits) == page || (entry->addr_code & bits) == page;
+}
+
+/* Keeps a translation, in the place of what is there, as the library does it for RAM. */
+static void fill_in(CPUState *cpu, target_ulong address, hwaddr physical, MemTxAttrs attributes, int protection, int mode, target_ulong size)
+{
+    CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
+    CPUTLBDesc *pages = &all->d[mode];
+    target_ulong page = address & ~(target_ulong)((1 << SMALLEST_BITS) - 1);
+    hwaddr from = physical & ~(hwaddr)((1 << SMALLEST_BITS) - 1);
+    MemoryRegion *region;
+    uint8_t *host = host_page(cpu->uc, from, &region);
+    size_t index = page >> SMALLEST_BITS & all->f[mode].mask >> CPU_TLB_ENTRY_BITS;
+    CPUTLBEntry *entry = &all->f[mode].table[index], now;
+
+    if (host == NULL || region->readonly || region->end - from < 1 << SMALLEST_BITS || !QTAILQ_EMPTY(&cpu->watchpoints)) {
+        tlb_set_page_with_attrs(cpu, page, from, attributes, protection, mode, size);
+        return;
+    }
+    if (size > 1 << SMALLEST_BITS) {
+        note_large(pages, page, size);
+    }
+    all->c.dirty |= 1 << mode;
+    /* The few that had to make way before are looked through before a page is asked for: it must not be among them. */
+    for (size_t old = 0; old < CPU_VTLB_SIZE; old++) {
+        if (is_of(&pages->vtable[old], page)) {
+            memset(&pages->vtable[old], -1, sizeof(CPUTLBEntry));
+            pages->n_used_entries--;
+        }
+    }
+    if (!is_of(entry, page) && (entry->addr_read & entry->addr_write & entry->addr_code) != (target_ulong)-1) {
+        size_t old = pages->vindex++ % CPU_VTLB_SIZE;
+        pages->vtable[old] = *entry;
+        pages->viotlb[old] = pages->iotlb[index];
+        pages->n_used_entries--;
+    }
+    pages->n_used_entries++;
+    pages->iotlb[index].addr = region->ram_block->offset + (from - region->addr) - page;
+    pages->iotlb[index].attrs = attributes;
+    memset(&now, 0, sizeof(now));
+    now.addr_read = protection & PAGE_READ ? page : (target_ulong)-1;
+    now.addr_write = protection & PAGE_WRITE ? page | TLB_NOTDIRTY : (target_ulong)-1;
+    now.addr_code = protection & PAGE_EXEC ? page : (target_ulong)-1;
+    now.addend = (uintptr_t)host - page;
+    now.paddr = from;
+    *entry = now;
+}
+#endif
+
+/*
+ * All that a translation is kept by and what it changes of others, for tests that hold the function above against the
+ * library's: where devices would look for the page, the pages that are large, how many there are and what had to make
+ * way.
+ */
+static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
+{
+    CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
+    CPUTLBDesc *pages = &all->d[mode];
+    CPUIOTLBEntry *device = &pages->iotlb[address >> SMALLEST_BITS & all->f[mode].mask >> CPU_TLB_ENTRY_BITS];
+    MemTxAttrs of = device->attrs;
+
+    to[0] = device->addr;
+    to[1] = of.unspecified | of.secure << 1 | of.user << 2 | of.byte_swap << 3 | of.target_tlb_bit0 << 4;
+    to[2] = pages->large_page_addr;
+    to[3] = pages->large_page_mask;
+    to[4] = pages->n_used_entries;
+    to[5] = pages->vindex;
+    to[6] = all->c.dirty;
+    to[7] = 0;
+    for (size_t old = 0; old < CPU_VTLB_SIZE; old++) {
+        const CPUTLBEntry *entry = &pages->vtable[old];
+        to[7] = to[7] * 31 + entry->addr_read + 3 * entry->addr_write + 5 * entry->addr_code;
+        to[7] = to[7] * 31 + 7 * entry->addend + 11 * pages->viotlb[old].addr;
+    }
+}
+
+#if defined(TARGET_X86_64)
+#include "walk_x86.h"
+#elif defined(TARGET_AARCH64)
+#include "walk_arm64.h"
 #else
 static bool walk(CPUState *cpu, vaddr address, int access, int mode)
 {

@@ -1,0 +1,94 @@
+/*
+ * The walk through AArch64's page tables of every granule, for programs and the kernel. A part of walk.h.
+ */
+
+enum {
+    /* Of the system control register: translation is on, tables have the high byte first, no code in what is written. */
+    TRANSLATES = 1 << 0,
+    HIGH_BYTE_FIRST = 1 << 25,
+    NOT_WHERE_WRITTEN = 1 << 19,
+    /* Of a row: it is there, it leads to a table or is of the last level, and then how it may be used. */
+    THERE = 1 << 0,
+    TABLE = 1 << 1,
+    NOT_SECURE = 1 << 5,
+    FOR_PROGRAMS = 1 << 6,
+    READ_ONLY = 1 << 7,
+    ACCESSED = 1 << 10,
+};
+
+static bool walk(CPUState *cpu, vaddr address, int access, int mode)
+{
+    CPUARMState *env = cpu->env_ptr;
+    ARMMMUIdx regime = core_to_aa64_mmu_idx(mode);
+    bool user = regime == ARMMMUIdx_E10_0 || regime == ARMMMUIdx_SE10_0;
+    bool without_programs = regime == ARMMMUIdx_E10_1_PAN || regime == ARMMMUIdx_SE10_1_PAN;
+    bool secure = regime == ARMMMUIdx_SE10_0 || regime == ARMMMUIdx_SE10_1 || regime == ARMMMUIdx_SE10_1_PAN;
+    uint64_t settings = env->cp15.sctlr_el[1], translation = env->cp15.tcr_el[1].raw_tcr, row, table, never, size;
+    /* What tables say of all that they lead to: never for the kernel's code, for programs' code, for programs, written. */
+    unsigned of_tables = 0, high = address >> 55 & 1, granule, bits, stride, level, shift;
+    bool tagged = translation >> (37 + high) & 1, for_programs, written;
+    int protection = 0;
+
+    if (!user && !without_programs && regime != ARMMMUIdx_E10_1 && regime != ARMMMUIdx_SE10_1) {
+        return false;
+    }
+    if ((settings & (TRANSLATES | HIGH_BYTE_FIRST | NOT_WHERE_WRITTEN)) != TRANSLATES || !arm_el_is_aa64(env, 1)
+        || env->cp15.hcr_el2 & (HCR_VM | HCR_DC | HCR_TGE | HCR_E2H)) {
+        return false;
+    }
+    /* No walks with this half, or tables without a say in what they lead to. */
+    if (translation >> (high ? 23 : 7) & 1 || translation >> (41 + high) & 1) {
+        return false;
+    }
+    granule = translation >> (high ? 30 : 14) & 3;
+    stride = granule == (high ? 2 : 0) ? 9 : granule == (high ? 1 : 2) ? 11 : granule == (high ? 3 : 1) ? 13 : 0;
+    bits = 64 - (translation >> (high ? 16 : 0) & 63);
+    if (stride == 0 || bits > 48 || bits < 25) {
+        return false;
+    }
+    tagged = tagged && !(access == MMU_INST_FETCH && translation >> (51 + high) & 1);
+    if (sextract64(address, bits, (tagged ? 56 : 64) - bits) != -(int64_t)high) {
+        return false;
+    }
+    level = 4 - (bits - 4) / stride;
+    shift = stride * (4 - level) + 3;
+    row = high ? env->cp15.ttbr1_el[1] : env->cp15.ttbr0_el[1];
+    /* The table of the first level is as large as the addresses need it. */
+    table = extract64(row, 0, 48) & -(UINT64_C(8) << (bits - shift));
+    for (;; level++, shift -= stride) {
+        uint64_t rows = level == 4 - (bits - 4) / stride ? UINT64_C(1) << (bits - shift) : UINT64_C(1) << stride;
+        uint64_t at = table + (address >> shift & (rows - 1)) * 8;
+        const uint8_t *host = table_of(cpu->uc, at);
+        if (host == NULL) {
+            return false;
+        }
+        row = ldq_le_p(host);
+        if (!(row & THERE)) {
+            return false;
+        }
+        if (level == 3 || !(row & TABLE)) {
+            break;
+        }
+        of_tables |= row >> 59;
+        table = extract64(row, 0, 48) & -(UINT64_C(8) << stride);
+    }
+    /* A large page where none can be, what needs to be noted, what is not secure for who is; landing pads. */
+    if ((level == 3) != !!(row & TABLE) || !(row & ACCESSED) || row >> 50 & 1
+        || (secure && (of_tables & 16 || row & NOT_SECURE))) {
+        return false;
+    }
+    for_programs = row & FOR_PROGRAMS && !(of_tables & 4);
+    written = !(row & READ_ONLY) && !(of_tables & 8);
+    never = user ? row >> 54 & 1 || of_tables & 2 : row >> 53 & 1 || of_tables & 1 || (for_programs && written);
+    if (user ? for_programs : !(for_programs && without_programs)) {
+        protection = written ? PAGE_READ | PAGE_WRITE : PAGE_READ;
+    }
+    protection |= never ? 0 : PAGE_EXEC;
+    if (!(protection & 1 << access)) {
+        return false;
+    }
+    size = UINT64_C(1) << shift;
+    row = (extract64(row, 0, 48) & -(UINT64_C(8) << stride)) | (address & (size - 1));
+    fill_in(cpu, address, row, (MemTxAttrs){.secure = secure, .user = user}, protection, mode, size);
+    return true;
+}

@@ -60,13 +60,7 @@ impl<'a> Finder<'a> {
     /// the traps stand in the text for the kernel's end, which has no bounds here: wherever they stand, they look like
     /// traps.
     pub fn bugs(&self) -> Option<Range<u64>> {
-        let looks_like_one = |site: u64| {
-            let mut bytes = [0; 8];
-            site.is_multiple_of(self.isa.alignment)
-                && self.kernel.read(site, &mut bytes).is_ok()
-                && (self.marks.looks.bug)(&bytes)
-        };
-        let is_bug = |site: Option<u64>| site.is_some_and(looks_like_one);
+        let is_bug = |site: Option<u64>| site.is_some_and(|site| self.looks_like(site, self.marks.looks.bug));
         let size = self.marks.bug_row(self.word);
         let distances = self.longest(size, 4, |at, row| is_bug(self.relative(at, row, 0)));
         let addresses = self.longest(size, 4, |_, row| is_bug(self.absolute(row)));
@@ -170,8 +164,19 @@ impl<'a> Finder<'a> {
     }
 
     fn begins(&self, site: u64, looks: fn(&[u8]) -> bool) -> bool {
-        let mut bytes = [0; 8];
-        self.is_code(site) && self.kernel.read(site, &mut bytes).is_ok() && looks(&bytes)
+        self.is_code(site) && self.looks_like(site, looks)
+    }
+
+    fn looks_like(&self, site: u64, looks: fn(&[u8]) -> bool) -> bool {
+        const BYTES: usize = 8;
+        if !site.is_multiple_of(self.isa.alignment) {
+            return false;
+        }
+        if let Some(bytes) = self.kernel.held(&(site..site.saturating_add(BYTES as u64))) {
+            return looks(bytes);
+        }
+        let mut bytes = [0; BYTES];
+        self.kernel.read(site, &mut bytes).is_ok() && looks(&bytes)
     }
 
     fn is_code(&self, address: u64) -> bool {

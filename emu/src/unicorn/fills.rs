@@ -10,19 +10,19 @@ pub struct Numbers(pub u64);
 
 impl Numbers {
     /// The next one.
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 20 ^ self.0 >> 41
     }
 
     /// True once in so many times.
     pub fn one_in(&mut self, many: u64) -> bool {
-        self.next().is_multiple_of(many)
+        self.any().is_multiple_of(many)
     }
 
     /// One of these.
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.next() as usize % all.len()]
+        all[self.any() as usize % all.len()]
     }
 }
 

@@ -25,15 +25,15 @@ const GRANULES: [(u32, [u64; 2]); 3] = [(9, [0, 2]), (11, [2, 1]), (13, [1, 3])]
 
 /// A row that leads there, mostly of the kind that a walk goes through.
 fn row(numbers: &mut Numbers, to: u64, last: bool) -> u64 {
-    let mut row = to | VALID | (numbers.next() & 0x3c);
+    let mut row = to | VALID | (numbers.any() & 0x3c);
     row |= if last || !numbers.one_in(6) { TABLE } else { 0 };
     row |= if numbers.one_in(12) { 0 } else { ACCESSED };
-    row |= (numbers.next() & 3) << 6;
+    row |= (numbers.any() & 3) << 6;
     // Contiguous, never executed by the kernel, by programs; dirty; a landing pad.
-    row |= if numbers.one_in(3) { (numbers.next() & 15) << 51 } else { 0 };
+    row |= if numbers.one_in(3) { (numbers.any() & 15) << 51 } else { 0 };
     row |= if numbers.one_in(24) { 1 << 50 } else { 0 };
     // What tables say of all that they lead to.
-    row |= if numbers.one_in(8) { 1 << (59 + numbers.next() % 5) } else { 0 };
+    row |= if numbers.one_in(8) { 1 << (59 + numbers.any() % 5) } else { 0 };
     let broken = numbers.one_in(16);
     row & !if broken { numbers.of(&[VALID, TABLE]) } else { 0 }
 }
@@ -47,11 +47,11 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
             let ram = Ram::at(0, RAM_BYTES, ByteOrder::Little).unwrap();
             let mut pair = Pair::new(&CORE, &ram);
             let bits = [(); 2].map(|()| 64 - numbers.of(&[16, 16, 17, 22, 25, 28, 33, 39]));
-            let mut translation = 64 - bits[0] | (64 - bits[1]) << 16 | names[0] << 14 | names[1] << 30;
-            translation |= (numbers.next() & 3) << 37;
+            let mut translation = (64 - bits[0]) | ((64 - bits[1]) << 16) | (names[0] << 14) | (names[1] << 30);
+            translation |= (numbers.any() & 3) << 37;
             translation |= if numbers.one_in(6) { 1 << numbers.of(&[7, 23, 41, 42, 51, 52]) } else { 0 };
             let settings = TRANSLATES | if numbers.one_in(12) { NOT_WHERE_WRITTEN } else { 0 };
-            let roots = [(); 2].map(|()| TABLES | numbers.next() & 1 | (numbers.next() & 0xff) << 48);
+            let roots = [(); 2].map(|()| TABLES | numbers.any() & 1 | (numbers.any() & 0xff) << 48);
             pair.set(|cpu| {
                 boot::open_levels(cpu);
                 cpu.write(RegisterARM64::TTBR0_EL1, roots[0]);
@@ -60,12 +60,12 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
                 cpu.set_system(SCTLR_EL1, settings);
             });
             for _ in 0..200 {
-                let high = numbers.next() & 1;
-                let within = (numbers.next() << 20 ^ numbers.next()) & ((1 << bits[high as usize]) - 1);
+                let high = numbers.any() & 1;
+                let within = (numbers.any() << 20 ^ numbers.any()) & ((1 << bits[high as usize]) - 1);
                 let mut address = within | if high == 1 { u64::MAX << bits[1] } else { 0 };
                 // A tag, or a bit that is none.
-                address ^= if numbers.one_in(6) { numbers.next() << 56 } else { 0 };
-                address ^= if numbers.one_in(24) { 1 << (numbers.next() % 64) } else { 0 };
+                address ^= if numbers.one_in(6) { numbers.any() << 56 } else { 0 };
+                address ^= if numbers.one_in(24) { 1 << (numbers.any() % 64) } else { 0 };
                 let bits = bits[(address >> 55 & 1) as usize] as u32;
                 let first = 4 - (bits - 4) / stride;
                 let mut rows = Vec::new();
@@ -75,13 +75,13 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
                     let decoded = if level == first { bits - shift } else { stride };
                     let at = table + 8 * (address >> shift & ((1 << decoded) - 1));
                     let to = match level {
-                        3 => numbers.next() % (RAM_BYTES as u64 >> 16) << 16,
+                        3 => (numbers.any() % (RAM_BYTES as u64 >> 16)) << 16,
                         _ => table + TABLE_BYTES,
                     };
                     ram.write(at, &row(&mut numbers, to, level == 3).to_le_bytes());
                     rows.push(at);
                 }
-                let (access, mode) = ((numbers.next() % 3) as i32, numbers.of(&[0, 2, 3]));
+                let (access, mode) = ((numbers.any() % 3) as i32, numbers.of(&[0, 2, 3]));
                 let what = format!("granule of {} bits, tcr {translation:#x} sctlr {settings:#x}", stride + 3);
                 pair.compare(address, access, mode, &rows, &what);
             }

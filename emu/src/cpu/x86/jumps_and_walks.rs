@@ -83,18 +83,18 @@ fn a_jump_that_remembers_goes_to_what_is_there_now() {
 /// A row that leads there, mostly of the kind that a walk goes through. `ends` says whether the walk ends at a row
 /// that is large.
 fn row(numbers: &mut Numbers, to: u64, wide: bool, last: bool, ends: bool) -> u64 {
-    let mut row = to | (numbers.next() & 0xe1e) | PRESENT | ACCESSED;
+    let mut row = to | (numbers.any() & 0xe1e) | PRESENT | ACCESSED;
     row |= if numbers.one_in(3) { 0 } else { DIRTY | WRITE | USER };
     row |= if numbers.one_in(6) { LARGE } else { 0 };
     row &= !if numbers.one_in(12) { PRESENT } else { 0 };
     row &= !if numbers.one_in(12) { ACCESSED } else { 0 };
     // Of a table's address all stays as it is: where there is no memory, nobody answers here.
     let is_page = last || ends && row & LARGE != 0;
-    row ^= if is_page && numbers.one_in(24) { 1 << (12 + numbers.next() % 20) } else { 0 };
+    row ^= if is_page && numbers.one_in(24) { 1 << (12 + numbers.any() % 20) } else { 0 };
     if wide {
         row |= if numbers.one_in(4) { NEVER_EXECUTED } else { 0 };
         let lowest = if is_page { 32 } else { 52 };
-        row |= if numbers.one_in(24) { 1 << (lowest + numbers.next() % (63 - lowest)) } else { 0 };
+        row |= if numbers.one_in(24) { 1 << (lowest + numbers.any() % (63 - lowest)) } else { 0 };
     }
     row
 }
@@ -134,8 +134,8 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
             });
             for _ in 0..200 {
                 let address = match tables {
-                    Tables::Four => (numbers.next() << 20 ^ numbers.next()) as i64 >> 16,
-                    _ => (numbers.next() & 0xffff_ffff) as i64,
+                    Tables::Four => (numbers.any() << 20 ^ numbers.any()) as i64 >> 16,
+                    _ => (numbers.any() & 0xffff_ffff) as i64,
                 } as u64;
                 let shifts: &[u32] = match tables {
                     Tables::Two => &[22, 12],
@@ -156,7 +156,7 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
                     ram.write(at, &row.to_le_bytes()[..bytes as usize]);
                     rows.push(at);
                 }
-                let (access, mode) = ((numbers.next() % 3) as i32, (numbers.next() % 3) as i32);
+                let (access, mode) = ((numbers.any() % 3) as i32, (numbers.any() % 3) as i32);
                 let what = format!("{tables:?} settings {settings:#x}");
                 pair.compare(address, access, mode, &rows, &what);
             }

@@ -231,8 +231,9 @@ pub struct Instructions {
     pub read_clock: fn(&InstructionContext, u64),
     /// A system call that the core does nothing of.
     pub system_call: fn(&SyscallContext, &mut CoreState),
-    /// The instruction at the pc, of which the core does nothing, is to be done with the help of the board.
-    pub left: fn(&TrapContext, &Ram, &mut dyn Board, At) -> Left,
+    /// The instruction at the pc, of which the core does nothing, is to be done with the help of the board; where it lies
+    /// in memory, if that is the probe window.
+    pub left: fn(&TrapContext, &Ram, &mut dyn Board, At, Option<u64>) -> Left,
     /// What one of the CPU's own registers says, by the number that the board's have, where the core's own value is not
     /// it.
     pub register: fn(&Handle, u32) -> Option<u64>,
@@ -243,7 +244,7 @@ impl Instructions {
     pub const NONE: Instructions = Instructions {
         read_clock: |_, _| (),
         system_call: |_, _| (),
-        left: |_, _, _, _| Left::Dead("the CPU core has left an instruction to nobody".into()),
+        left: |_, _, _, _, _| Left::Dead("the CPU core has left an instruction to nobody".into()),
         register: |_, _| None,
     };
 }

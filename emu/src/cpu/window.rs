@@ -23,6 +23,11 @@ impl WindowPlace {
     pub fn holds(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.len
     }
+
+    /// Where an address of it lies in memory, whether the tables show it or not.
+    pub fn physical_of(&self, address: u64) -> Option<u64> {
+        self.holds(address).then(|| self.physical.wrapping_add(address.wrapping_sub(self.start)))
+    }
 }
 
 /// A page-table entry of ours in a table of the guest's, and what stood there.

@@ -36,7 +36,8 @@ impl<L: Listener> Inner<L> {
         self.board.advance(at);
         self.look_soon();
         let counts = |length: u64| if self.frozen { 0 } else { length };
-        match (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at) {
+        let copy = self.window.physical_of(trap.pc);
+        match (self.view.model.instructions.left)(cpu, &self.view.ram, &mut *self.board, at, copy) {
             Left::Done { length, reads_clock } => {
                 let next = trap.pc.wrapping_add(length);
                 self.view.clock.resume(counts(length), Some(next));

@@ -7,6 +7,7 @@ pub mod arm;
 pub mod arm64;
 pub mod delivery;
 pub mod ppc;
+pub mod s390;
 pub mod x86;
 
 use capstone::{Capstone, CsResult};
@@ -36,8 +37,8 @@ pub const STACK: u64 = 0x40_0800;
 const STACK_BYTES: u64 = 0x1000;
 /// The first byte of it: below there is nothing.
 pub const STACK_START: u64 = STACK - STACK_BYTES / 2;
-/// Where the x87 and SSE registers go after the instruction.
-const MEDIA: u64 = 0x31_0000;
+/// Where registers go after the instruction that the machine does not show: x87 and SSE, vectors.
+pub const MEDIA: u64 = 0x31_0000;
 const MEDIA_BYTES: u64 = 512;
 const EXCEPTION_STACK: u64 = 0x42_0000;
 const PAGE_TABLES: u64 = 0x50_0000;
@@ -108,7 +109,7 @@ pub struct Bench {
 }
 
 /// The ISAs that have a bench.
-pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le];
+pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le, Arch::S390x];
 
 /// Whether a case with these random bits steps its code: one in eight.
 fn steps(drawn: u64) -> bool {
@@ -128,7 +129,8 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
         Arch::Ppc64le => &ppc::BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::S390x | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el | Arch::Sparc64 => {
+        Arch::S390x => &s390::BENCH,
+        Arch::Ppc | Arch::Ppc64 | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el | Arch::Sparc64 => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }
@@ -298,6 +300,7 @@ impl Lab {
             (STACK_START, STACK_BYTES),
             (EXCEPTION_STACK - 256, 256),
             (MEDIA, MEDIA_BYTES),
+            (FREE, FREE_BYTES),
             (ELSEWHERE - ELSEWHERE_BYTES / 2, ELSEWHERE_BYTES),
         ];
         let bench = self.bench;

@@ -4,6 +4,7 @@ mod addresses;
 mod conditions;
 mod power;
 mod returns;
+mod z;
 
 use capstone::Capstone;
 use proptest::prelude::*;
@@ -107,6 +108,7 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place() {
         (Arch::Arm, &[0x00, 0x00, 0x93, 0xe5]),
         (Arch::Thumb2, &[0x18, 0x68]),
         (Arch::Ppc64le, &[0x00, 0x00, 0x63, 0xe8]),
+        (Arch::S390x, &[0xe3, 0x30, 0x30, 0x00, 0x00, 0x04]),
     ];
     for (arch, bytes) in LOADS {
         let window = trapline_tests::lab::window_of(*arch);

@@ -14,6 +14,7 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::{Physical, Ram};
 use trapline_isa::regs::Reg;
 use trapline_isa::s390::abi::{CC, r};
+use trapline_isa::s390::opcodes::length;
 
 /// The instruction has operands that it cannot have.
 const SPECIFICATION: u32 = 6;
@@ -50,14 +51,15 @@ enum How {
     Went { waits: bool },
 }
 
-/// Does the instruction at the pc.
-pub fn left(cpu: &TrapContext, ram: &Ram, board: &mut dyn Board, at: At) -> Left {
+/// Does the instruction at the pc. In the window, whose translation the core may know though no table shows it, it is
+/// the `copy` that lies there in memory.
+pub fn left(cpu: &TrapContext, ram: &Ram, board: &mut dyn Board, at: At, copy: Option<u64>) -> Left {
     let handle = cpu.handle();
     let pc = handle.pc();
     let mut doing = Doing { cpu, handle, ram, board, at, space: paging::space(&handle), bytes: [0; 6] };
     let executed = handle.live64(EXECUTED);
     let length = if executed == 0 {
-        match doing.fetch(pc) {
+        match doing.fetch(pc, copy) {
             Ok(length) => length,
             Err(_) => return Left::Dead(format!("the instruction at {pc:#x} runs and cannot be read")),
         }
@@ -86,14 +88,14 @@ struct Doing<'a> {
 }
 
 impl Doing<'_> {
-    fn fetch(&mut self, pc: u64) -> Result<u64, u32> {
+    fn fetch(&mut self, pc: u64, copy: Option<u64>) -> Result<u64, u32> {
         let mut bytes = [0; 6];
+        if copy.is_some_and(|copy| self.ram.read(copy, &mut bytes)) {
+            self.bytes = bytes;
+            return Ok(length(bytes[0]) as u64);
+        }
         self.read(pc, &mut bytes[..2])?;
-        let length = match bytes[0] >> 6 {
-            0 => 2,
-            1 | 2 => 4,
-            _ => 6,
-        };
+        let length = length(bytes[0]);
         self.read(pc.wrapping_add(2), &mut bytes[2..length])?;
         self.bytes = bytes;
         Ok(length as u64)

@@ -468,6 +468,53 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 }
 
 /*
+ * The root of a number of 128 bits (SQXBR): the library's table has no place for the second half of its result, and its
+ * translator follows a null pointer. So it is translated here, first in its block, where the condition code is worked
+ * out. What is refused of it the library refuses.
+ */
+static bool is_long_root(DisasContextBase *db, CPUState *cpu, unsigned *registers)
+{
+    uint64_t instead = executed(db->tb);
+
+    if (next_code(db, cpu) != 0xb316 || !(db->tb->flags & FLAG_MASK_AFP)) {
+        return false;
+    }
+    *registers = instead ? instead >> 32 & 0xff : cpu_ldub_code(cpu->env_ptr, db->pc_next + 3);
+    return (*registers & 0x22) == 0;
+}
+
+static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
+{
+    unsigned to = registers >> 4, from = registers & 0xf;
+    unsigned length = executed(db->tb) ? executed(db->tb) & 0xf : 4;
+    bool records = db->tb->flags & FLAG_MASK_PER;
+    TCGv_i64 high, low;
+
+    tcg_gen_insn_start(s, db->pc_next, CC_OP_DYNAMIC, length);
+    high = tcg_const_i64(s, db->pc_next);
+    low = tcg_const_i64(s, 0);
+    if (records) {
+        gen_helper_per_ifetch(s, s->cpu_env, high);
+    }
+    if (executed(db->tb)) {
+        tcg_gen_st_i64(s, low, s->cpu_env, offsetof(CPUS390XState, ex_value));
+    }
+    tcg_gen_ld_i64(s, high, s->cpu_env, offsetof(CPUS390XState, vregs[from][0]));
+    tcg_gen_ld_i64(s, low, s->cpu_env, offsetof(CPUS390XState, vregs[from + 2][0]));
+    gen_helper_sqxb(s, high, s->cpu_env, high, low);
+    tcg_gen_ld_i64(s, low, s->cpu_env, offsetof(CPUS390XState, retxl));
+    tcg_gen_st_i64(s, high, s->cpu_env, offsetof(CPUS390XState, vregs[to][0]));
+    tcg_gen_st_i64(s, low, s->cpu_env, offsetof(CPUS390XState, vregs[to + 2][0]));
+    if (records) {
+        gen_helper_per_check_exception(s, s->cpu_env);
+    }
+    tcg_temp_free_i64(s, low);
+    tcg_temp_free_i64(s, high);
+    db->pc_next += length;
+    db->is_jmp = DISAS_TOO_MANY;
+}
+
+/*
  * What is no instruction, or is refused to whoever runs it, ends its block as an exception, and the library leaves it
  * out of the block's bytes: whoever overwrites it would meet the old block still.
  */
@@ -506,6 +553,15 @@ static int left_to_us(DisasContextBase *db, CPUState *cpu)
 static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)
 {
 }
+
+static bool is_long_root(DisasContextBase *db, CPUState *cpu, unsigned *registers)
+{
+    return false;
+}
+
+static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
+{
+}
 #endif
 
 /*
@@ -524,7 +580,8 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
 {
     struct uc_struct *uc = cpu->uc;
     uint64_t pc;
-    bool tells;
+    bool tells, root;
+    unsigned registers;
     int left;
 
     ops->tb_start(db, cpu);
@@ -543,11 +600,14 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         if (machine) {
             uc->no_exit_request = true;
             left = left_to_us(db, cpu);
-            if (left) {
+            root = is_long_root(db, cpu, &registers);
+            if (left || root) {
                 if (db->num_insns > 1) {
                     /* In front of it, where the translator writes back what it holds. */
                     db->num_insns--;
                     db->is_jmp = DISAS_TOO_MANY;
+                } else if (root) {
+                    long_root(uc->tcg_ctx, db, registers);
                 } else {
                     hand_over(ops, db, cpu, left);
                 }

@@ -184,6 +184,11 @@ fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused()
     every_release_of(Arch::Arm, 0, 1);
 }
 
+#[test]
+fn every_s390x_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::S390x, 0, 1);
+}
+
 /// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`,
 /// and compilers make few others. The rule for finding the table by its rows holds for each flavour's.
 #[test]

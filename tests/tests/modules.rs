@@ -23,7 +23,6 @@ rmmod dummy && insmod /modules/000-dummy.ko && ip link set dummy0 up
 while read name size uses; do echo module $name $uses; done </proc/modules
 exit 9
 ";
-const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
 const LONG: u64 = 60_000_000_000;
 
 const EVENTS: &[&str] = &[
@@ -37,22 +36,37 @@ const EVENTS: &[&str] = &[
 struct Stock {
     kernel: Kernel,
     initrd: Arc<[u8]>,
+    command_line: String,
+    isa: Facts,
 }
 
+/// What differs between ISAs.
+#[derive(Clone, Copy)]
+struct Facts {
+    /// Bytes of the instruction that a function begins with.
+    first: u32,
+    /// How a probe inside an instruction is refused.
+    inside: Errno,
+}
+
+const X86: Facts = Facts { first: 5, inside: Errno::EILSEQ };
+const Z: Facts = Facts { first: 6, inside: Errno::EINVAL };
+
 /// The kernel of that name with the module, if both are on this computer.
-fn stock(name: &str) -> Option<Stock> {
+fn stock(name: &str, isa: Facts) -> Option<Stock> {
     let found = tally::stock_with(name, "--modules ", |local| local.module(MODULE).is_some())?;
     let module = found.local.module(MODULE)?;
     let read = |path| std::fs::read(path).expect("its file");
     let files = [(format!("{}000-{MODULE}.ko", initramfs::MODULES), read(module))];
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(SCRIPT), &files).into();
-    Some(Stock { kernel: Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel"), initrd })
+    let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
+    Some(Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa })
 }
 
 impl Stock {
     fn session(&self) -> Session {
         let config = Config {
-            command_line: COMMAND_LINE.into(),
+            command_line: self.command_line.clone(),
             initrd: Some(Arc::clone(&self.initrd)),
             record_events: true,
             ..Config::default()
@@ -73,8 +87,8 @@ fn list(session: &mut Session) -> Vec<String> {
     list.lines().map(str::to_string).collect()
 }
 
-fn events_follow_a_module(name: &str) {
-    let Some(stock) = stock(name) else { return };
+fn events_follow_a_module(name: &str, isa: Facts) {
+    let Some(stock) = stock(name, isa) else { return };
     let mut plain = stock.session();
     let stop = plain.run_until(LONG);
     let plain = finished(&mut plain, stop);
@@ -101,7 +115,7 @@ fn events_follow_a_module(name: &str) {
         assert_eq!(probed.modules(), [MODULE], "{name}");
         let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));
         assert!(failed.is_empty(), "{name}: {failed:?}");
-        refusals(name, &mut probed);
+        refusals(name, stock.isa, &mut probed);
         if came == 2 {
             everywhere = probe_everywhere(&mut probed);
         }
@@ -137,7 +151,7 @@ fn events_follow_a_module(name: &str) {
 }
 
 /// KP-5, KP-15: what is refused in a module.
-fn refusals(name: &str, session: &mut Session) {
+fn refusals(name: &str, isa: Facts, session: &mut Session) {
     let module = session.module(MODULE).expect("it is there");
     let place = |symbol: &str| module.image.symbols.address_of(symbol).unwrap_or_else(|| panic!("{name}: {symbol}"));
     let (setup, data) = (place("dummy_setup"), place("__this_module"));
@@ -146,9 +160,9 @@ fn refusals(name: &str, session: &mut Session) {
         ("data",                            Kprobe::at_address(data),                                   Err(Errno::EINVAL)),
         ("no symbol of it",                 Kprobe::at("dummy:dummy_stup"),                             Err(Errno::ENOENT)),
         ("another module's name",           Kprobe::at("nosuch:dummy_setup"),                           Err(Errno::ENOENT)),
-        ("the middle of an instruction",    Kprobe::at("dummy:dummy_setup").offset(2),                  Err(Errno::EILSEQ)),
-        ("an address",                      Kprobe::at_address(setup + 5),                              Ok(())),
-        ("a name without the module's",     Kprobe::at("dummy_setup").offset(5),                        Ok(())),
+        ("the middle of an instruction",    Kprobe::at("dummy:dummy_setup").offset(2),                  Err(isa.inside)),
+        ("an address",                      Kprobe::at_address(setup + u64::from(isa.first)),                              Ok(())),
+        ("a name without the module's",     Kprobe::at("dummy_setup").offset(isa.first),                        Ok(())),
     ];
     for (what, probe, expected) in cases {
         let answer = session.register_kprobe(&probe).map_err(|refusal| refusal.errno);
@@ -183,11 +197,17 @@ fn probe_everywhere(session: &mut Session) -> Vec<Kprobe> {
 /// BY-4, DV-1, DV-4: 64 bits.
 #[test]
 fn a_module_of_amd64_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/amd64");
+    events_follow_a_module("debian/amd64", X86);
 }
 
 /// BY-4, DV-1, DV-4: 32 bits.
 #[test]
 fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
-    events_follow_a_module("debian/i386");
+    events_follow_a_module("debian/i386", X86);
+}
+
+/// BY-4, DV-1, DV-4: the high byte first; a module lies far below the kernel's text.
+#[test]
+fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/s390x", Z);
 }

@@ -64,7 +64,7 @@ pub fn is_vmlinuz(bytes: &[u8]) -> bool {
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let refused = |why: &str| BootError::Payload { what: "the vmlinuz", why: why.into() };
     let mut rows = (MAGIC.0..bytes.len()).step_by(WORD).filter_map(|at| Row::at(bytes, at).map(|row| (at, row)));
-    let (at, row) = rows.next().ok_or_else(|| refused("no row of numbers in it says where the kernel is to be put"))?;
+    let (at, row) = rows.next().ok_or_else(|| refused(NO_ROW))?;
     // Where the payload starts is said nowhere; the decompressor may hold the same magic numbers.
     let behind = at + FIELDS * WORD;
     let starts = (behind..bytes.len()).filter(|start| payload::is_compressed(&bytes[*start..]));
@@ -113,6 +113,9 @@ fn starter(file: &[u8], payload: usize) -> Option<Starter> {
     bytes.get_mut(begins..begins + SAYS_WHERE.len())?.copy_from_slice(&SAYS_WHERE);
     others.is_none().then_some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
 }
+
+/// From 6.10 on the row is another one, and the kernel lies elsewhere than where it is seen.
+const NO_ROW: &str = "no row of numbers in it says where the kernel is to be put; Linux 6.1's has one, and newer ones that say it otherwise cannot be read yet";
 
 /// So many places are tried at which the payload may start.
 const MOST_STARTS: usize = 16;

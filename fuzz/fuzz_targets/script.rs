@@ -10,7 +10,7 @@ use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::regs::Reg;
 use trapline_probes::script::run::{Moment, Settings, State};
 use trapline_probes::script::show::{Names, Style};
-use trapline_probes::script::types::{CType, Field, Prototype, Tag, Types};
+use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use trapline_probes::script::{Knowledge, Options, PointKind, compile};
 
 /// A guest with one structure, which leads to itself, and one function that takes it.
@@ -41,6 +41,7 @@ impl Types for Toy {
             }
             (NODE, "tgid" | "uid" | "pid") => field(CType::Int(4, true), 8, None),
             (NODE, "name" | "comm") => field(CType::Array(Box::new(CType::Char(true)), 16), 12, None),
+            (NODE, "state") => field(CType::Enum(4, true, NODE), 28, None),
             (NODE, "bits") => field(CType::Int(4, false), 28, Some(3)),
             (NODE, "list") => field(CType::Array(Box::new(CType::Int(2, false)), 4), 32, None),
             (NODE, "self" | "d_name" | "mnt" | "dentry" | "mnt_root" | "mnt_mountpoint") => field(node(), 40, None),
@@ -48,7 +49,7 @@ impl Types for Toy {
         }
     }
     fn fields(&self, structure: u32) -> Vec<(String, Field)> {
-        let names = ["next", "tgid", "name", "bits", "list"];
+        let names = ["next", "tgid", "name", "bits", "state", "list"];
         names.iter().filter_map(|name| Some((name.to_string(), self.field(structure, name)?))).collect()
     }
     fn size(&self, structure: u32) -> Option<u64> {
@@ -56,6 +57,12 @@ impl Types for Toy {
     }
     fn enumerator(&self, name: &str) -> Option<u64> {
         (name == "NODE_MAX").then_some(u64::MAX)
+    }
+    fn enum_of(&self, _: &str) -> Option<u32> {
+        Some(NODE)
+    }
+    fn enumeration(&self, _: u32) -> Option<Enumeration> {
+        Some(Enumeration { name: "most".into(), size: 4, signed: true, names: vec![(u64::MAX, "NODE_MAX".into())] })
     }
     fn function(&self, name: &str) -> Option<Prototype> {
         let parameters = vec![("node".into(), CType::Pointer(Box::new(node()))), ("count".into(), CType::Int(8, false))];
@@ -153,6 +160,9 @@ fuzz_target!(|data: &[u8]| {
         named: vec![("name".into(), "5".into())],
         allows_unsafe: true,
         old: choice & 8 != 0,
+        process: (choice & 32 != 0).then_some(5),
+        warns_of_reads: choice & 64 != 0,
+        ..Options::default()
     };
     let program = match compile(text, &guest, &options) {
         Ok(program) => program,
@@ -186,7 +196,7 @@ fuzz_target!(|data: &[u8]| {
     state.print_maps(&program);
     let output = state.take_output();
     if style.json && !style.old {
-        for line in output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).take(1000) {
             let line = String::from_utf8_lossy(line);
             let parsed: Result<serde_json::Value, _> = serde_json::from_str(&line);
             assert!(parsed.is_ok(), "not JSON: {line}: {parsed:?}");

@@ -2,6 +2,10 @@
 
 use crate::context::{Frame, Hit, Phase};
 use crate::guest::Cpu;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
 use trapline_isa::regs::Reg;
 
 /// Where a function stands: what finding its caller begins with.
@@ -80,6 +84,31 @@ impl Hit<'_> {
         let at = standing(self.machine(), rule, called);
         let at = Standing { pc: self.pc(), sp: self.sp(), ..at };
         walk(rule, at, into, &mut OfHit(self, 0))
+    }
+}
+
+/// How a guest's stacks are read.
+#[derive(Clone, Default)]
+pub struct Stacks {
+    /// Where code may stand that a stack leads back to.
+    pub text: Vec<Range<u64>>,
+    /// How callers are found, where somebody knows; otherwise what looks like an address of code is taken for a caller.
+    pub rule: Option<Arc<dyn Unwind>>,
+}
+
+impl fmt::Debug for Stacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stacks").field("text", &self.text).field("is_guessed", &self.rule.is_none()).finish()
+    }
+}
+
+impl Stacks {
+    /// The calls that led to a hit, innermost first, the pc in front. Gives how many of `into` were filled.
+    pub fn of(&self, hit: &mut Hit<'_>, into: &mut [Frame]) -> usize {
+        match &self.rule {
+            Some(rule) => hit.callers(into, &**rule),
+            None => hit.backtrace(into, |address| self.text.iter().any(|range| range.contains(&address))),
+        }
     }
 }
 

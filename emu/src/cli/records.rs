@@ -280,7 +280,14 @@ mod tests {
     fn lines_that_wait_in_a_file_come_out_as_those_in_memory() {
         let folder = env::temp_dir().join(format!("trapline-records-test-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        let fields = Fields { group: "kprobes".into(), event: "read".into(), returns: false, fields: Vec::new(), mirrors: false };
+        let fields = Fields {
+            group: "kprobes".into(),
+            event: "read".into(),
+            returns: false,
+            fields: Vec::new(),
+            mirrors: false,
+            stack: None,
+        };
         let written = |most_kept: usize| {
             let path = folder.join(most_kept.to_string());
             let mut records = Records::new(Format::Trace, Some(&path)).expect("a file");

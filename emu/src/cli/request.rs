@@ -42,6 +42,8 @@ pub struct Request {
     pub console_text: Option<String>,
     /// Where records go.
     pub out: Option<PathBuf>,
+    /// Records are of the calls that led to a hit, too.
+    pub stacktrace: bool,
     /// How records are written.
     pub format: Format,
     /// How the summary is written.

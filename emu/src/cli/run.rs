@@ -56,6 +56,10 @@ pub struct Args {
     /// How records are written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Below each record the calls that led there, as with ftrace's option `stacktrace`; those that are only guessed are
+    /// marked with `?`
+    #[arg(long)]
+    stacktrace: bool,
     /// How the summary is written
     #[arg(long, value_enum, default_value_t)]
     summary: SummaryFormat,
@@ -190,6 +194,7 @@ impl Args {
             time_limit: times.min(),
             console_text,
             out: self.out.clone(),
+            stacktrace: self.stacktrace,
             format: if self.json { Format::Json } else { self.format },
             summary: if self.json { SummaryFormat::Json } else { self.summary },
             policy: self.policy,

@@ -98,6 +98,9 @@ pub fn run(request: Request) -> Result<(), Failure> {
         armed: BTreeMap::new(),
     };
     run.session.stop_at_modules(true);
+    if run.request.stacktrace {
+        run.events.leave_stacks(run.session.stacks());
+    }
     run.attach()?;
     run.session.time_hits();
     let started = Instant::now();

@@ -52,6 +52,9 @@ pub struct Args {
     /// print
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
+    /// Below each record of --event the calls that led there, as with ftrace's option `stacktrace`
+    #[arg(long)]
+    stacktrace: bool,
     /// Where records of --event go, instead of standard output
     #[arg(long, value_name = "FILE")]
     records: Option<PathBuf>,
@@ -240,6 +243,9 @@ impl Args {
     /// The lines of kprobe_events that run beside the scripts, attached.
     fn events(&self, session: &mut Session) -> Result<EventSet, Failure> {
         let mut events = EventSet::default();
+        if self.stacktrace {
+            events.leave_stacks(session.stacks());
+        }
         for line in &self.events {
             for event in event_error::read_events(Text { source: "--event".into(), text: line.clone() })? {
                 session

@@ -29,12 +29,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use trapline_isa::arch::Isa;
 use trapline_probes::Refusal;
-use trapline_probes::script::attach::{Attached, Outside, ScriptId, Stacks};
+use trapline_probes::script::attach::{Attached, Outside, ScriptId};
 use trapline_probes::script::run::Settings;
 use trapline_probes::script::show::{Names, Style};
 use trapline_probes::script::types::Types;
 use trapline_probes::script::{Knowledge, Options, PointKind, Program, ScriptError, SystemCallShown, compile};
 use trapline_probes::tracepoint::Tracepoint;
+use trapline_probes::unwind::Stacks;
 
 /// What a kernel's image tells a script.
 pub struct Facts<'a> {
@@ -227,7 +228,7 @@ impl Session {
             cpus: self.with_engine(|_, guest| guest.cpus()),
             names: Box::new(KernelNames(self.kernel().symbols.clone())),
         };
-        let stacks = Stacks { text: texts(&self.kernel().symbols), rule: unwind::of(self.kernel()) };
+        let stacks = self.stacks();
         let points: Vec<_> = program.blocks.iter().map(|block| block.points.clone()).collect();
         let id = self.with_engine(|engine, _| engine.add_script(program, settings, stacks));
         let count = points.iter().map(Vec::len).sum();
@@ -259,6 +260,11 @@ impl Session {
             }
         }
         Ok(tracing)
+    }
+
+    /// How this guest's stacks are read: by its kernel's tables or frames, or by what the words on them may mean.
+    pub fn stacks(&self) -> Stacks {
+        Stacks { text: texts(&self.kernel().symbols), rule: unwind::of(self.kernel()) }
     }
 
     /// Runs until a moment, with the scripts' clocks; ends early when a script ends tracing or the machine stops for

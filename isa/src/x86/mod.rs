@@ -70,8 +70,8 @@ pub static I386: Isa = Isa {
             number: Some(44),
             dispatcher: None,
         },
-        // Behind 16 bytes that the mode of 16 bits would need.
-        program: Some(Program { below_top: 84, pc: 48, frame: Some((20, "bp")) }),
+        // Behind 8 bytes; 16 where the kernel has the mode of 16 bits, as no stock one has.
+        program: Some(Program { below_top: 76, pc: 48, frame: Some((20, "bp")) }),
         ..LONG.linux
     },
     ..LONG

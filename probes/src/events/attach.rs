@@ -2,12 +2,15 @@
 
 use super::error::{Code, EventError};
 use super::fetch::Programs;
+use super::format::{DEEPEST, put_stack};
 use super::parse::{self, Definition, Line, Location, Removal};
 use super::set::{Attached, EventSet, Member};
+use crate::context::{Frame, Hit};
 use crate::engine::Engine;
 use crate::guest::{Guest, Symbol};
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
+use crate::unwind::Stacks;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,7 +39,7 @@ impl EventSet {
                 &prepared.definition,
                 &prepared.programs,
                 prepared.event,
-                self.is_enabled(prepared.event),
+                (self.is_enabled(prepared.event), &self.stacks),
             )?,
             false => Attached::Pending,
         };
@@ -98,7 +101,7 @@ impl EventSet {
             }
             unregister(engine, guest, core::slice::from_ref(member));
             let enabled = self.is_enabled(member.event);
-            match register(engine, guest, &member.definition, &member.programs, member.event, enabled) {
+            match register(engine, guest, &member.definition, &member.programs, member.event, (enabled, &self.stacks)) {
                 Ok(probe) => self.members_mut()[index].replace(probe),
                 Err(error) => {
                     failed.push((member.event, error));
@@ -116,27 +119,27 @@ fn register(
     definition: &Definition,
     programs: &Arc<Programs>,
     event: EventId,
-    enabled: bool,
+    (enabled, stacks): (bool, &Option<Arc<Stacks>>),
 ) -> Result<Attached, EventError> {
     let place = match &definition.location {
         Location::Address(address) => Kprobe::at_address(*address),
         Location::Symbol { name, offset } => Kprobe::at(name.as_str()).offset(*offset),
     };
     let place = if enabled { place } else { place.disabled() };
-    let programs = Arc::clone(programs);
+    let (programs, stacks) = (Arc::clone(programs), stacks.clone());
     let registered = if definition.returns {
         let probe = Kretprobe::on(place).maxactive(definition.maxactive as i32).handler(move |hit| {
-            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+            leave(hit, event, &programs, &stacks);
         });
         engine.register_kretprobe(guest, &probe).map(|()| Attached::Kretprobe(probe))
     } else if definition.mirrors {
         let probe = Jprobe::on(place).host(move |hit| {
-            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+            leave(hit, event, &programs, &stacks);
         });
         engine.register_jprobe(guest, &probe).map(|()| Attached::Jprobe(probe))
     } else {
         let probe = place.pre(move |hit| {
-            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+            leave(hit, event, &programs, &stacks);
             Flow::Continue
         });
         engine.register_kprobe(guest, &probe).map(|()| Attached::Kprobe(probe))
@@ -149,6 +152,24 @@ fn register(
         };
         definition.location_at.error(code, refusal.why).with_errno(refusal.errno)
     })
+}
+
+/// A record of a hit, and of the calls that led to it where these are wanted.
+#[inline]
+fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
+    match stacks {
+        None => {
+            hit.emit(event, |cpu, payload| programs.run(cpu, payload));
+        }
+        Some(stacks) => {
+            let mut frames = [Frame::default(); DEEPEST];
+            let count = stacks.of(hit, &mut frames);
+            hit.emit(event, |cpu, payload| {
+                programs.run(cpu, payload);
+                put_stack(payload, &frames[..count]);
+            });
+        }
+    }
 }
 
 /// Linux's events, unlike its kprobes, stand in no function that its tracer has no site in; one whose name has a suffix

@@ -2,6 +2,8 @@
 
 use super::fetch::UNREADABLE;
 use super::types::{Stored, Style};
+use crate::context::Frame;
+use crate::records::Payload;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -18,6 +20,30 @@ pub struct Format {
     pub mirrors: bool,
     /// Its values, in order.
     pub fields: Vec<Field>,
+    /// The calls that led to a hit stand behind them.
+    pub stack: Option<Stack>,
+}
+
+/// What is known of the stacks in an event's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// All but the first are addresses of code that lay on the stack, some of which earlier calls may have left.
+    pub is_guessed: bool,
+}
+
+/// As many calls as a record has.
+pub const DEEPEST: usize = 64;
+
+/// Puts a stack behind an event's values: as much of it as there is room for.
+pub fn put_stack(payload: &mut Payload<'_>, frames: &[Frame]) {
+    let fits = frames.len().min(DEEPEST).min(payload.room().saturating_sub(1) / 8);
+    payload.put(&[fits as u8]);
+    for frame in &frames[..fits] {
+        payload.put(&frame.address.to_le_bytes());
+    }
+    if fits < frames.len() {
+        payload.mark_truncated();
+    }
 }
 
 /// One argument's values.
@@ -70,6 +96,13 @@ impl<'a> Reader<'a> {
             Stored::SymbolString(size) => Value::SymbolString(self.number(size)),
             Stored::String | Stored::UserString => Value::String(self.string()),
         }
+    }
+
+    /// The calls behind the last value, innermost first.
+    pub fn stack(mut self) -> impl Iterator<Item = u64> + 'a {
+        let count = self.number(1);
+        let rest = self.rest;
+        rest.chunks_exact(8).take(count as usize).map(|frame| frame.try_into().map_or(0, u64::from_le_bytes))
     }
 
     fn number(&mut self, size: u8) -> u64 {

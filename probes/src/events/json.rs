@@ -58,7 +58,16 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
             }
         }
     }
-    out.push_str("}}\n");
+    out.push('}');
+    if let Some(stack) = format.stack {
+        out.push_str(",\"stack\":[");
+        for (number, address) in values.stack().enumerate() {
+            out.push_str(if number == 0 { "" } else { "," });
+            write_string(out, places.text(address, symbols));
+        }
+        out.push_str(if stack.is_guessed { "],\"stack_is_guessed\":true" } else { "]" });
+    }
+    out.push_str("}\n");
 }
 
 fn write_value(out: &mut String, value: Value<'_>, places: &mut Places, symbols: Symbols<'_>) {

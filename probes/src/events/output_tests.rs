@@ -1,12 +1,13 @@
 //! Records as text and as JSON, to the byte.
 
-use super::format::{Field, Format};
+use super::format::{Field, Format, Stack, put_stack};
 use super::places::Places;
 use super::testing::{JIFFIES, OPEN, symbol_at};
 use super::types::{Stored, Style};
 use super::{json, trace};
+use crate::context::Frame;
 use crate::guest::Symbol;
-use crate::records::{EventId, Flags, Header, Record};
+use crate::records::{EventId, Flags, Header, LARGEST_PAYLOAD, Record, Ring};
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ fn field(name: &str, stored: Stored, count: Option<u8>) -> Field {
 }
 
 fn format(returns: bool, fields: &[Field]) -> Format {
-    Format { group: "files".to_owned(), event: "open".to_owned(), returns, mirrors: false, fields: fields.to_vec() }
+    Format { group: "files".to_owned(), event: "open".to_owned(), returns, mirrors: false, fields: fields.to_vec(), stack: None }
 }
 
 fn record(ip: u64, return_ip: u64, payload: &[u8]) -> Record {
@@ -216,4 +217,49 @@ proptest::proptest! {
         let printed = as_text(&record, &format).contains("open: (0x0) u=");
         proptest::prop_assert!(printed);
     }
+}
+
+/// DV-4, BY-1: the calls that led to a hit, as ftrace writes them with its option `stacktrace`; what is only guessed is
+/// marked.
+#[test]
+fn stacks_stand_below_their_records() {
+    let mut ring = Ring::with_capacity(1 << 13);
+    let header = record(OPEN, 0, &[]).header;
+    let frames = [OPEN, JIFFIES + 2, 0x77].map(|address| Frame { address, ..Frame::default() });
+    ring.push(&header, |payload| {
+        payload.put(&7_u32.to_le_bytes());
+        put_stack(payload, &frames);
+    });
+    let made = ring.pop().expect("a record");
+    let mut of = format(false, &[field("n", Stored::Integer(4, Style::Unsigned), None)]);
+    of.stack = Some(Stack { is_guessed: false });
+    let text = as_text(&made, &of);
+    let lines: Vec<&str> = text.lines().collect();
+    let name = |address| symbol_at(address).map(|symbol| symbol.name).unwrap_or_default();
+    assert!(lines[0].ends_with(" n=7"), "{text}");
+    let (context, stack) = lines[1].split_at(lines[1].find("<stack trace>").expect("a stack"));
+    assert!(lines[0].starts_with(context) && stack == "<stack trace>", "{text}");
+    assert_eq!(
+        lines[2..],
+        [&*alloc::format!(" => {}", name(OPEN)), &*alloc::format!(" => {}", name(JIFFIES)), " => 0x77"],
+        "{text}"
+    );
+    assert!(as_json(&made, &of).ends_with(",\"0x77\"]}\n"), "{}", as_json(&made, &of));
+
+    of.stack = Some(Stack { is_guessed: true });
+    let guessed = as_text(&made, &of);
+    assert!(guessed.contains(&alloc::format!("\n => {}\n => ? ", name(OPEN))), "{guessed}");
+    assert!(as_json(&made, &of).ends_with("],\"stack_is_guessed\":true}\n"));
+
+    // Where values leave no room, the stack is cut, and the record says so.
+    ring.push(&header, |payload| {
+        payload.put(&[0; LARGEST_PAYLOAD - 20]);
+        put_stack(payload, &frames);
+    });
+    let full = ring.pop().expect("a record");
+    assert!(full.header.flags.contains(Flags::TRUNCATED));
+    let mut values = format(false, &[]);
+    values.stack = Some(Stack { is_guessed: false });
+    let whole = Record { payload: full.payload[LARGEST_PAYLOAD - 20..].to_vec(), ..full };
+    assert_eq!(as_text(&whole, &values).lines().count(), 4);
 }

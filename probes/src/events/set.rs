@@ -3,12 +3,13 @@
 
 use super::error::{Code, EventError, Span};
 use super::fetch::{Programs, Scope, unknown_symbol};
-use super::format::{Field, Format};
+use super::format::{Field, Format, Stack};
 use super::parse::{Definition, Location, Removal};
 use super::text::is_identifier;
 use crate::guest::{Guest, Site};
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::records::EventId;
+use crate::unwind::Stacks;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -31,6 +32,8 @@ pub struct EventSet {
     known: BTreeMap<EventId, Known>,
     /// The next new event's.
     next: u32,
+    /// Events that are added leave the calls that led to each hit.
+    pub(super) stacks: Option<Arc<Stacks>>,
 }
 
 /// An event that exists, or has been removed not long ago.
@@ -96,6 +99,12 @@ pub(super) struct Prepared {
 pub(super) type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
 
 impl EventSet {
+    /// Events that are added from now on leave the calls that led to each of their hits, as with ftrace's option
+    /// `stacktrace`.
+    pub fn leave_stacks(&mut self, stacks: Stacks) {
+        self.stacks = Some(Arc::new(stacks));
+    }
+
     /// Checks a definition against the kernel and the events that exist; gives it its names.
     pub(super) fn prepare(
         &self,
@@ -125,7 +134,9 @@ impl EventSet {
             stored: argument.kind.stored(guest.isa().word),
             count: argument.count,
         });
-        let format = Format { group, event, returns: definition.returns, mirrors: definition.mirrors, fields: fields.collect() };
+        let stack = self.stacks.as_ref().map(|stacks| Stack { is_guessed: stacks.rule.is_none() });
+        let (returns, mirrors) = (definition.returns, definition.mirrors);
+        let format = Format { group, event, returns, mirrors, fields: fields.collect(), stack };
         let event = match self.find(&format.group, &format.event) {
             Some(existing) => self.joins(existing, &format, &definition).map(|()| existing)?,
             None => EventId(self.next),

@@ -55,6 +55,16 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
         }
     }
     out.push('\n');
+    if let Some(stack) = format.stack {
+        write_context(out, &record.header);
+        out.push_str("<stack trace>\n");
+        for (number, address) in values.stack().enumerate() {
+            // As Linux marks what it is not sure of; where the probe stands, it is.
+            out.push_str(if stack.is_guessed && number > 0 { " => ? " } else { " => " });
+            out.push_str(places.name(address, symbols));
+            out.push('\n');
+        }
+    }
 }
 
 fn write_context(out: &mut String, header: &Header) {

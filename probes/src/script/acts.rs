@@ -2,7 +2,7 @@
 
 use super::format::Piece;
 use super::program::{Act, Any, Num, Stream};
-use super::run::{MOST_TURNS, Runner, State};
+use super::run::{MOST_TURNS, MOST_WAITING, MOST_WORKED, Runner, State};
 use super::show::Value;
 use super::stored::Stored;
 use super::types::Type;
@@ -208,11 +208,22 @@ impl Runner<'_> {
             self.fail("a loop took more than 1,000,000 turns in one hit: the script was ended");
             return false;
         }
+        if self.state.failure.is_some() {
+            return false;
+        }
+        if self.state.worked > MOST_WORKED {
+            self.fail("one hit put together more than 1 GiB of strings: the script was ended");
+            return false;
+        }
+        if self.state.out.len().max(self.state.warned.len()) > MOST_WAITING {
+            self.fail("more than 256 MiB of output wait to be written: the script was ended");
+            return false;
+        }
         true
     }
 
     pub(super) fn fail(&mut self, why: &'static str) {
-        self.state.failure = Some(why);
+        self.state.failure.get_or_insert(why);
         self.state.exit = Some(1);
     }
 

@@ -11,11 +11,10 @@ use crate::context::Hit;
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::probe::{Flow, Kprobe, Kretprobe, ReturnHit};
-use crate::unwind::Unwind;
+use crate::unwind::Stacks;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Range;
 use trapline_isa::plan::Refusal;
 
 /// A script that is attached, by a number that is never given to another one.
@@ -27,15 +26,6 @@ pub struct Running {
     program: Program,
     state: State,
     stacks: Stacks,
-}
-
-/// How a guest's stacks are read.
-#[derive(Default)]
-pub struct Stacks {
-    /// Where code may stand that a stack leads back to.
-    pub text: Vec<Range<u64>>,
-    /// How callers are found, where somebody knows; otherwise what looks like an address of code is taken for a caller.
-    pub rule: Option<Arc<dyn Unwind>>,
 }
 
 /// All scripts of an engine. One that is running has been taken out of its place.

@@ -57,7 +57,7 @@ impl Compiler<'_> {
         let mut values = Vec::new();
         for number in 0..3 {
             let average = || {
-                let held = load(Num::Const(averages + number * u64::from(word)), word);
+                let held = load(Num::Const(averages.wrapping_add(number * u64::from(word))), word);
                 fold(Op::Add, held, Num::Const(LOAD_ROUND))
             };
             let fraction = fold(Op::BitAnd, average(), Num::Const((1 << LOAD_BITS) - 1));
@@ -68,7 +68,7 @@ impl Compiler<'_> {
         let (Num::Const(queues), Num::Const(offsets)) = (queues, offsets) else { return Err(at.error("runqueues are nowhere")) };
         let running = self.offset("rq", &["nr_running"], at)?;
         let of_cpu = |cpu: u64| {
-            let area = || load(Num::Const(offsets + cpu * u64::from(word)), word);
+            let area = || load(Num::Const(offsets.wrapping_add(cpu * u64::from(word))), word);
             let count = load(add(fold(Op::Add, area(), Num::Const(queues)), running), 4);
             // The area of a CPU that is not there begins where that of the first one was laid out: what is read there
             // is not a queue.
@@ -91,7 +91,7 @@ impl Compiler<'_> {
         for name in path {
             let CType::Struct(number, _) = kind else { return Err(missing()) };
             let field = self.known.field(number, name).ok_or_else(missing)?;
-            bits += field.bit;
+            bits = field.bit.saturating_add(bits);
             kind = field.kind;
         }
         Ok(bits / 8)

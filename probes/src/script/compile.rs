@@ -84,12 +84,15 @@ pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Resu
         options,
         known,
         maps: Vec::new(),
+        map_numbers: BTreeMap::new(),
         facts: Vec::new(),
         errors: Vec::new(),
         warnings: Vec::new(),
         block: Scope::default(),
         frames: Vec::new(),
         macros: 0,
+        expanded: 0,
+        level: 0,
         most_variables: 0,
         longest_text: if options.old { 64 } else { 1024 },
         trailer: "..".into(),
@@ -178,12 +181,17 @@ pub(super) struct Compiler<'a> {
     pub options: &'a Options,
     pub known: Known<'a>,
     pub maps: Vec<String>,
+    pub map_numbers: BTreeMap<String, u16>,
     pub facts: Vec<MapTypes>,
     pub errors: Vec<ScriptError>,
     pub warnings: Vec<ScriptError>,
     pub block: Scope,
     pub frames: Vec<Frame>,
     pub macros: u32,
+    /// Of macros, in this round.
+    pub expanded: u32,
+    /// How deep the compiler has called itself.
+    pub level: u32,
     pub most_variables: u16,
     pub longest_text: u32,
     trailer: String,
@@ -193,6 +201,9 @@ pub(super) struct Compiler<'a> {
     prints_maps: bool,
     missing: Missing,
 }
+
+/// As many maps and variables as have a number.
+const MOST_NAMES: usize = 65_534;
 
 /// More rounds than any script needs: each learns something of a map.
 const MOST_ROUNDS: usize = 20;
@@ -259,6 +270,7 @@ impl<'a> Compiler<'a> {
             let before = self.facts.clone();
             self.errors.clear();
             self.warnings.clear();
+            self.expanded = 0;
             let ast = self.ast;
             let blocks: Vec<Block> = ast.probes.iter().flat_map(|probe| self.probe(probe)).collect();
             if self.facts != before {
@@ -268,6 +280,9 @@ impl<'a> Compiler<'a> {
                 if !facts.is_assigned && self.errors.is_empty() {
                     self.errors.push(facts.first.error(format!("Undefined map: {name}: nothing is ever assigned to it")));
                 }
+            }
+            if self.maps.len() > MOST_NAMES || self.most_variables == u16::MAX {
+                self.errors.push(Span::default().error("a script has at most 65,534 maps, and a block as many variables"));
             }
             if self.ast.probes.is_empty() {
                 self.errors

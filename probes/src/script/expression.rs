@@ -62,6 +62,7 @@ impl Parser<'_> {
             }
             self.next()?;
             let right = self.deeper(|parser| parser.binary(binds + 1))?;
+            self.one_higher()?;
             let at = left.at.to(right.at);
             left = Expr { at, kind: Kind::Binary(*binary, Box::new(left), Box::new(right)) };
         }
@@ -137,6 +138,9 @@ impl Parser<'_> {
         let mut expr = self.primary()?;
         loop {
             let Word::Sign(sign) = *self.peek()? else { return Ok(expr) };
+            if matches!(sign, "." | "->" | "[" | "++" | "--") {
+                self.one_higher()?;
+            }
             match sign {
                 "." | "->" => {
                     self.next()?;

@@ -134,7 +134,7 @@ impl Known<'_> {
             CType::Int(size, _) | CType::Enum(size, ..) => u64::from(*size),
             CType::Char(_) => 1,
             CType::Pointer(_) => u64::from(self.word),
-            CType::Array(of, count) => self.size_of(of)?.checked_mul(*count)?,
+            CType::Array(of, count) => self.size_of(of)?.saturating_mul(*count),
             CType::Struct(number, _) => match number.checked_sub(OWN) {
                 Some(own) => self.own.get(own as usize)?.size,
                 None => self.guest?.size(*number)?,

@@ -93,7 +93,7 @@ impl Compiler<'_> {
             for name in path {
                 let CType::Struct(number, _) = kind else { return None };
                 let field = self.known.field(number, name)?;
-                bits += field.bit;
+                bits = field.bit.saturating_add(bits);
                 kind = field.kind;
             }
             Some(bits / 8)

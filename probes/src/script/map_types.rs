@@ -11,17 +11,26 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// As many macros as are put in where they are called, those within others included.
+const MOST_EXPANDED: u32 = 100_000;
+
 impl<'a> Compiler<'a> {
     /// A map's number.
     pub fn map(&mut self, name: &str, at: Span) -> u16 {
         let name = self.frames.last().and_then(|frame| frame.maps.get(name)).map_or(name, String::as_str);
         let name = format!("@{name}");
-        let at = self.maps.iter().position(|known| *known == name).unwrap_or_else(|| {
-            self.maps.push(name);
-            self.facts.push(MapTypes { first: at, ..MapTypes::default() });
-            self.maps.len() - 1
-        });
-        at as u16
+        if let Some(number) = self.map_numbers.get(&name) {
+            return *number;
+        }
+        // What has no number is an error in the end.
+        let number = u16::try_from(self.maps.len()).unwrap_or(u16::MAX);
+        if number == u16::MAX && self.maps.len() > usize::from(u16::MAX) {
+            return number;
+        }
+        self.map_numbers.insert(name.clone(), number);
+        self.maps.push(name);
+        self.facts.push(MapTypes { first: at, ..MapTypes::default() });
+        number
     }
 
     /// A map's key; its types are learnt or held against those known.
@@ -101,7 +110,13 @@ impl<'a> Compiler<'a> {
         if self.frames.len() > 50 {
             return Err(at.error(format!("the macro {name} comes back to itself")));
         }
-        self.macros += 1;
+        self.macros = self.macros.wrapping_add(1);
+        self.expanded = self.expanded.saturating_add(1);
+        if self.expanded > MOST_EXPANDED {
+            return Err(at.error(format!(
+                "the macros of this script come to more than {MOST_EXPANDED} of them: put values into variables"
+            )));
+        }
         let mut frame =
             Frame { variables: BTreeMap::new(), maps: BTreeMap::new(), expressions: BTreeMap::new(), suffix: self.macros };
         for (parameter, argument) in found.parameters.iter().zip(arguments) {

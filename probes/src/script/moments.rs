@@ -1,12 +1,13 @@
 //! The moments at which scripts run: hits of probes, returns, records of tracepoints, ticks of clocks; and the stacks
 //! that they find.
 
-use super::attach::{KEPT, Stacks};
+use super::attach::KEPT;
 use super::run::Moment;
+use super::strings::DEEPEST_STACK;
 use crate::context::{Frame, Hit};
 use crate::guest::Cpu;
 use crate::probe::ReturnHit;
-use crate::unwind::{self, Standing, Unwind, Walked};
+use crate::unwind::{self, Stacks, Standing, Unwind, Walked};
 use alloc::sync::Arc;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
@@ -15,12 +16,17 @@ use trapline_isa::regs::Reg;
 
 /// The frames of a hit, innermost first.
 pub(super) fn frames(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
-    let mut found = [Frame::default(); 128];
-    let most = into.len().min(found.len());
-    let count = match &stacks.rule {
-        Some(rule) => hit.callers(&mut found[..most], &**rule),
-        None => hit.backtrace(&mut found[..most], |address| stacks.text.iter().any(|range| range.contains(&address))),
-    };
+    // Most ask for no more than they get without a number.
+    if into.len() > USUAL { frames_of::<DEEPEST_STACK>(hit, stacks, into) } else { frames_of::<USUAL>(hit, stacks, into) }
+}
+
+/// As many calls as a stack has where nobody says how many.
+const USUAL: usize = 127;
+
+fn frames_of<const MOST: usize>(hit: &mut Hit<'_>, stacks: &Stacks, into: &mut [u64]) -> usize {
+    let mut found = [Frame::default(); MOST];
+    let most = into.len().min(MOST);
+    let count = stacks.of(hit, &mut found[..most]);
     for (address, frame) in into.iter_mut().zip(&found[..count]) {
         *address = frame.address;
     }

@@ -7,6 +7,7 @@ use super::show::part;
 use super::stored::Stored;
 use super::strings::skip;
 use super::types::Type;
+use alloc::vec;
 
 /// As many bytes of warnings about memory as wait to be said.
 const MOST_WARNINGS: usize = 1 << 20;
@@ -93,10 +94,7 @@ impl Runner<'_> {
                 let most = limit.map_or(usize::MAX, |limit| limit as usize);
                 self.two(both, |one, other| u64::from(one[..one.len().min(most)] == other[..other.len().min(most)]))
             }
-            Num::Find(both) => self.two(both, |one, other| match other.is_empty() {
-                true => 0,
-                false => one.windows(other.len()).position(|window| window == other).map_or(u64::MAX, |at| at as u64),
-            }),
+            Num::Find(both) => self.two(both, |one, other| find(one, other).map_or(u64::MAX, |at| at as u64)),
             Num::Length(of) => {
                 let mark = self.state.scratch.len();
                 self.bytes(of);
@@ -252,4 +250,57 @@ impl Runner<'_> {
 pub(super) fn extend(value: u64, size: u8, signed: bool) -> u64 {
     let unused = 64 - 8 * u32::from(size.clamp(1, 8));
     if signed { ((value << unused) as i64 >> unused) as u64 } else { value << unused >> unused }
+}
+
+/// Where the one stands in the other first. What is long is looked for by what it has in common with itself, so that no
+/// byte is looked at more often than twice.
+fn find(within: &[u8], wanted: &[u8]) -> Option<usize> {
+    const SHORT: usize = 64;
+    if wanted.is_empty() {
+        return Some(0);
+    }
+    if wanted.len() <= SHORT {
+        return within.windows(wanted.len()).position(|window| window == wanted);
+    }
+    // For each beginning of what is wanted: how much of it is also its end.
+    let mut common = vec![0_usize; wanted.len()];
+    let step = |common: &[usize], mut same: usize, byte: u8| {
+        while same > 0 && wanted.get(same) != Some(&byte) {
+            same = common[same - 1];
+        }
+        if wanted.get(same) == Some(&byte) { same + 1 } else { same }
+    };
+    for at in 1..wanted.len() {
+        common[at] = step(&common, common[at - 1], wanted[at]);
+    }
+    let mut same = 0;
+    for (at, byte) in within.iter().enumerate() {
+        same = step(&common, same, *byte);
+        if same == wanted.len() {
+            return Some(at + 1 - same);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// BY-1: a string is found where it first stands, however much it is like itself.
+        #[test]
+        fn a_string_is_found_where_it_first_stands(
+            within in proptest::collection::vec(0_u8..2, 0..400),
+            wanted in proptest::collection::vec(0_u8..2, 60..70),
+            from in 0_usize..400,
+        ) {
+            let slow = |wanted: &[u8]| within.windows(wanted.len()).position(|window| window == wanted);
+            prop_assert_eq!(find(&within, &wanted), slow(&wanted));
+            if let Some(inside) = within.get(from..).and_then(|rest| rest.get(..wanted.len())) {
+                prop_assert_eq!(find(&within, inside), slow(inside));
+            }
+        }
+    }
 }

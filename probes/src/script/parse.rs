@@ -14,9 +14,13 @@ const DEEPEST: usize = 100;
 
 /// Reads a script. `defined`: names that have a value from the start, for `#ifdef` and as constants.
 pub fn parse(text: &str, defined: &[(&str, u64)]) -> Result<Ast, ScriptError> {
-    let mut parser = Parser { lexer: Lexer::new(text, defined), ahead: VecDeque::new(), last: Span::default(), depth: 0 };
+    let mut parser =
+        Parser { lexer: Lexer::new(text, defined), ahead: VecDeque::new(), last: Span::default(), depth: 0, height: 0 };
     parser.script()
 }
+
+/// Nor has any an expression of so many operators one inside the other: `1 + 1 + 1` are two.
+const TALLEST: usize = 600;
 
 /// Reads words and looks up to three ahead.
 pub(super) struct Parser<'a> {
@@ -25,6 +29,8 @@ pub(super) struct Parser<'a> {
     /// Where the last word taken stands.
     pub(super) last: Span,
     depth: usize,
+    /// How high what was read last is built: whoever goes over it calls itself as often.
+    height: usize,
 }
 
 impl Parser<'_> {
@@ -111,9 +117,22 @@ impl Parser<'_> {
             return Err(at.error("this is nested deeper than a hundred levels: take it apart"));
         }
         self.depth += 1;
+        let beside = core::mem::take(&mut self.height);
         let read = read(self);
         self.depth -= 1;
+        self.one_higher()?;
+        self.height = self.height.max(beside);
         read
+    }
+
+    /// What was read last becomes a part of something.
+    pub(super) fn one_higher(&mut self) -> Result<(), ScriptError> {
+        self.height = self.height.saturating_add(1);
+        if self.height <= TALLEST {
+            return Ok(());
+        }
+        let why = "this has more operators one inside the other than can be followed: put parts of it into variables";
+        Err(self.last.error(why))
     }
 
     fn script(&mut self) -> Result<Ast, ScriptError> {

@@ -53,6 +53,12 @@ pub trait Moment {
 /// As many turns of loops as one hit may take.
 pub const MOST_TURNS: u32 = 1_000_000;
 
+/// As many bytes of strings and tuples as one hit may put together, one behind the other.
+pub(super) const MOST_WORKED: u64 = 1 << 30;
+
+/// As many bytes of output as may wait for somebody to take them.
+pub(super) const MOST_WAITING: usize = 256 << 20;
+
 /// What a running script keeps.
 pub struct State {
     pub(super) maps: Vec<Map>,
@@ -65,6 +71,8 @@ pub struct State {
     pub(super) exit: Option<u64>,
     pub(super) failure: Option<&'static str>,
     pub(super) turns: u32,
+    /// Bytes put together in this hit.
+    pub(super) worked: u64,
     pub(super) divided_by_zero: bool,
     /// Hits since the last that counted, of points of which only some count.
     pub(super) hits: Vec<(Span, PointKind, u64)>,
@@ -125,6 +133,7 @@ impl State {
             exit: None,
             failure: None,
             turns: 0,
+            worked: 0,
             divided_by_zero: false,
             hits: Vec::new(),
             view: View {
@@ -203,6 +212,7 @@ impl State {
         }
         let probe = point.name.as_str();
         self.turns = 0;
+        self.worked = 0;
         for variable in &block.emptied {
             if let Some(variable) = self.variables.get_mut(usize::from(*variable)) {
                 variable.number = 0;

@@ -17,7 +17,7 @@ impl Compiler<'_> {
         let mut acts = Vec::new();
         self.block.depth = self.block.depth.saturating_add(1);
         for statement in &block.statements {
-            match self.act(statement) {
+            match self.one_level(statement.at, |compiler| compiler.act(statement)) {
                 Ok(act) => acts.push(act),
                 Err(error) => self.errors.push(error),
             }

@@ -22,8 +22,16 @@ impl Runner<'_> {
     pub(super) fn bytes(&mut self, bytes: &Bytes) {
         let mark = self.state.scratch.len();
         if mark > MOST_SCRATCH {
-            return self.fail("one hit put together more than 16 MiB of strings: the script was ended");
+            return;
         }
+        self.append(bytes, mark);
+        if self.state.scratch.len() > MOST_SCRATCH {
+            self.fail("one hit put together more than 16 MiB of strings: the script was ended");
+        }
+        self.state.worked += (self.state.scratch.len() - mark) as u64;
+    }
+
+    fn append(&mut self, bytes: &Bytes, mark: usize) {
         match bytes {
             Bytes::Literal(literal) => self.state.scratch.extend_from_slice(literal),
             Bytes::Variable(variable) => {
@@ -91,10 +99,8 @@ impl Runner<'_> {
                 self.state.scratch.extend_from_slice(bytes);
             }
             Bytes::Stack { user, limit, .. } => {
-                let mut frames = [0; DEEPEST_STACK];
-                let most = usize::from(*limit).min(DEEPEST_STACK);
-                let found = self.moment.stack(*user, &mut frames[..most]).min(most);
-                frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
+                // Most ask for no more than they get without a number.
+                if *limit > 128 { self.stack::<DEEPEST_STACK>(*user, *limit) } else { self.stack::<128>(*user, *limit) }
             }
             Bytes::Error(of) => {
                 let number = self.num(of) as i64;
@@ -137,6 +143,13 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    fn stack<const MOST: usize>(&mut self, user: bool, limit: u16) {
+        let mut frames = [0; MOST];
+        let most = usize::from(limit).min(MOST);
+        let found = self.moment.stack(user, &mut frames[..most]).min(most);
+        frames[..found].iter().for_each(|frame| self.state.scratch.extend_from_slice(&frame.to_le_bytes()));
     }
 
     /// Appends the path of a file: its name, that of each folder above it, and of what these are mounted in, from the

@@ -1,6 +1,7 @@
 //! The language on the host alone: scripts of BEGIN and END against what bpftrace 0.17 printed for them, and what is
 //! said about bad ones.
 
+mod bounds_tests;
 mod text_tests;
 
 use super::compile::{Knowledge, Options, compile};

@@ -10,6 +10,9 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
+/// As deep as expressions and statements lie inside one another, macros put in.
+const DEEPEST: u32 = 1000;
+
 /// A value and what it is.
 pub(super) type Typed = (Any, Type);
 
@@ -96,6 +99,28 @@ impl Compiler<'_> {
 
     /// An expression's value.
     pub fn value(&mut self, expr: &Expr) -> Result<Typed, ScriptError> {
+        self.one_level(expr.at, |compiler| compiler.value_of(expr))
+    }
+
+    /// The compiler calls itself for what is inside of something; macros within macros may come to more than what was
+    /// written.
+    pub(super) fn one_level<T>(
+        &mut self,
+        at: Span,
+        compile: impl FnOnce(&mut Self) -> Result<T, ScriptError>,
+    ) -> Result<T, ScriptError> {
+        if self.level == DEEPEST {
+            return Err(at.error(
+                "this comes to more operators one inside the other than can be followed: put parts of it into variables",
+            ));
+        }
+        self.level += 1;
+        let compiled = compile(self);
+        self.level -= 1;
+        compiled
+    }
+
+    fn value_of(&mut self, expr: &Expr) -> Result<Typed, ScriptError> {
         let at = expr.at;
         match &expr.kind {
             Kind::Number(number) => Ok(number_of(*number)),

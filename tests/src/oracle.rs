@@ -61,7 +61,7 @@ pub const ORACLES: &[Oracle] = &[
         name: "6.1.0-50-4kc-malta",
         image: "6.1.0-50-4kc-malta/vmlinuz-6.1.0-50-4kc-malta",
         busybox: "busybox/busybox-mipsel",
-        stock: None,
+        stock: Some("debian/mipsel"),
     },
 ];
 

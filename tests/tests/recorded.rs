@@ -163,6 +163,16 @@ fn debian_armhf_does_what_it_did() {
 }
 
 #[test]
+fn debian_mipsel_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/mipsel");
+}
+
+#[test]
+fn debian_mips64el_does_what_it_did() {
+    stock_kernel_does_what_it_did("debian/mips64el");
+}
+
+#[test]
 fn debian_ppc64el_does_what_it_did() {
     stock_kernel_does_what_it_did("debian/ppc64el");
 }

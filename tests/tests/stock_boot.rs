@@ -354,6 +354,18 @@ fn debian_ppc64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
 }
 
+/// BY-4, OP-7: MIPS, whose code has delay slots and fills the TLB itself.
+#[test]
+fn debian_mipsel_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/mipsel", "mips", 20, true);
+}
+
+/// BY-4, OP-7: 64 bits of it.
+#[test]
+fn debian_mips64el_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("debian/mips64el", "mips64", 20, true);
+}
+
 /// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on
 /// functions that run once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {

@@ -195,6 +195,11 @@ impl Kernel {
         arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
     }
 
+    /// Its functions that read text where they mean something else.
+    pub fn stray_readers(&self) -> &'static [&'static str] {
+        arches::of(self.arch).marks.stray_readers
+    }
+
     /// Whether it is a stock Linux.
     pub fn is_stock(&self) -> bool {
         self.first_function().is_some()

@@ -36,6 +36,8 @@ pub struct Marks {
     pub never: &'static [Site],
     /// Between text and init text there is code without names, which runs by its physical address only.
     pub has_hidden_code: bool,
+    /// Functions that read text where they mean something else.
+    pub stray_readers: &'static [&'static str],
     /// What sites begin with.
     pub looks: Looks,
     /// Instructions' worth of a range of text that are data which the code reads; one may be told twice.

@@ -12,6 +12,7 @@ pub static MARKS: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
+    stray_readers: &[],
     looks: Looks {
         traced: |bytes| bytes.starts_with(&NEVER),
         jump_label: |bytes| bytes.starts_with(&NEVER) || bytes.starts_with(&ALWAYS),

@@ -160,7 +160,7 @@ static void settle(CPUState *cpu)
 {
     CPUMIPSState *env = cpu->env_ptr;
 
-    env->hflags = 0;
+    env->hflags = env->CP0_HWREna & 1u << 29 ? MIPS_HFLAG_HWRENA_ULR : 0;
     compute_hflags(env);
     restore_fp_status(env);
 }

@@ -15,7 +15,7 @@ const LONG: u64 = 60_000_000_000;
 /// Every so many functions of the text are probed.
 const STRIDE: usize = 50;
 
-/// `BEHIND` stands for the place behind the ftrace site, which these kernels have at the entry.
+/// `BEHIND` stands for the place behind the ftrace site, which these kernels have at the entry or soon after it.
 const TRACING: &str = "
 mkdir -p /t; mount -t tracefs t /t; cd /t
 echo vfs_read > set_ftrace_filter; echo function > current_tracer
@@ -124,6 +124,12 @@ fn debian_i386_traces_itself_beside_our_probes() {
 #[test]
 fn debian_s390x_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/s390x", 6);
+}
+
+/// BY-4: PowerPC, where the site is behind what makes the table of contents and the copy of the link register.
+#[test]
+fn debian_ppc64el_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
 /// KP-13, RP-6, BY-4: two thousand probes and return probes come and go together, time and again, while a script works.

@@ -214,7 +214,14 @@ static PPC64: Row = Row {
     marks: &marks::ppc::BIG,
     first_functions: &["start_here_common"],
     debian: "ppc64",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &ppc::PPC64,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::BIG_ENDIAN,
+        stock: &powernv::SPEC,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
 };

@@ -80,6 +80,14 @@ static BUILTINS: &[Builtin] = &[
         demo: include_str!("../tiny/demo-ppc64le.events"),
     },
     Builtin {
+        name: "tiny/ppc64",
+        description: "the same with the high byte first, and functions that pointers lead to by descriptors",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64.elf"),
+        tools: ["powerpc64-linux-gnu-gcc", "powerpc64-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-ppc64le.events"),
+    },
+    Builtin {
         name: "tiny/mips",
         description: "the tiny kernel for 32-bit MIPS, the high byte first: the same sources, delay slots, a TLB filled by software, SYSCALL",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips.elf"),

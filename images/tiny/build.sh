@@ -1,19 +1,20 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el] [s390x]; by default all whose compiler is installed.
-# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu,
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x]; by default all whose compiler is installed.
+# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu,
 # gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [mips] [mipsel] [mips64] [mips64el] [s390x]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
     command -v arm-linux-gnueabihf-gcc >/dev/null && set -- "$@" arm thumb2
     command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
     command -v powerpc64le-linux-gnu-gcc >/dev/null && set -- "$@" ppc64le
+    command -v powerpc64-linux-gnu-gcc >/dev/null && set -- "$@" ppc64
     command -v mips-linux-gnu-gcc >/dev/null && set -- "$@" mips
     command -v mipsel-linux-gnu-gcc >/dev/null && set -- "$@" mipsel
     command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
@@ -54,10 +55,11 @@ for arch in "$@"; do
     arm64) machine="-march=armv8-a+crc -mgeneral-regs-only -mno-outline-atomics -mbranch-protection=none" prefix=aarch64-linux-gnu-
         emulation=aarch64linux format=elf64-littleaarch64 ;;
     ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
+    ppc64) machine="$ppc -mabi=elfv1" prefix=powerpc64-linux-gnu- emulation=elf64ppc format=elf64-powerpc ;;
     mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
     mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
     s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, mips, mipsel, mips64, mips64el, s390x)" >&2; exit 2 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, mips, mipsel, mips64, mips64el, s390x)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;

@@ -197,12 +197,12 @@ impl Engine {
                 None => return refused(Errno::EINVAL, format!("the handler `{name}` is no symbol of the guest")),
             },
         };
-        let callee = self.callee(guest, pointer);
-        match callee.and_then(|callee| guest.symbol_at(callee.code)) {
-            Some(symbol) if callee.is_some_and(|callee| guest.text_kind(callee.code).is_none()) => {
-                refused(Errno::EINVAL, format!("the handler {} is no code of the guest's, or no longer there", symbol.name))
-            }
-            Some(symbol) if callee.is_some_and(|callee| callee.code == symbol.start) => Ok(callee),
+        let Some(callee) = self.callee(guest, pointer).filter(|callee| guest.text_kind(callee.code).is_some()) else {
+            let name = guest.symbol_at(pointer).map_or_else(|| format!("at {pointer:#x}"), |symbol| symbol.name);
+            return refused(Errno::EINVAL, format!("the handler {name} is no code of the guest's, or no longer there"));
+        };
+        match guest.symbol_at(callee.code) {
+            Some(symbol) if callee.code == symbol.start => Ok(Some(callee)),
             _ => refused(Errno::EINVAL, format!("the handler at {pointer:#x} is not the first instruction of a function")),
         }
     }

@@ -11,6 +11,7 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Arm, "tiny/arm"),
     (Arch::Thumb2, "tiny/thumb2"),
     (Arch::Ppc64le, "tiny/ppc64le"),
+    (Arch::Ppc64, "tiny/ppc64"),
     (Arch::Mips, "tiny/mips"),
     (Arch::Mipsel, "tiny/mipsel"),
     (Arch::Mips64, "tiny/mips64"),
@@ -83,6 +84,8 @@ static PPC64LE: Facts = Facts {
     return_pops: false,
 };
 
+static PPC64: Facts = Facts { breakpoints: &[(&[0x7f, 0xe0, 0x00, 0x08], 6, 0), (&[0x0f, 0xe0, 0x00, 0x00], 6, 0)], ..PPC64LE };
+
 static MIPSEL: Facts = Facts {
     pc: "pc",
     memory_faults: &[12, 13, 25, 26, 27],
@@ -121,7 +124,8 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Mips | Arch::Mips64 => &MIPS,
         Arch::Mipsel | Arch::Mips64el => &MIPSEL,
         Arch::S390x => &S390X,
-        Arch::Ppc | Arch::Ppc64 | Arch::Sparc64 => panic!("no built-in kernel for {} yet", arch.name()),
+        Arch::Ppc64 => &PPC64,
+        Arch::Ppc | Arch::Sparc64 => panic!("no built-in kernel for {} yet", arch.name()),
     }
 }
 

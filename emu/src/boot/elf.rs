@@ -10,9 +10,10 @@ use crate::symbols::Symbols;
 use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::header::{EI_CLASS, EI_DATA, ELFCLASS64, ELFDATA2LSB, ELFMAG, ET_CORE, ET_DYN, ET_EXEC, ET_REL, Header};
 use goblin::elf::program_header::{PF_X, PT_LOAD};
-use goblin::elf::section_header::{SHF_ALLOC, SHT_SYMTAB};
+use goblin::elf::section_header::{SHF_ALLOC, SHT_PROGBITS, SHT_SYMTAB};
 use goblin::elf::{Elf, ProgramHeader, SectionHeader, Sym, Symtab};
 use trapline_isa::arch::Arch;
+use trapline_isa::entry::Pointers;
 
 /// No kernel takes more memory than this, in all its segments.
 pub const MOST_MEMORY: u64 = 1 << 30;
@@ -49,11 +50,11 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
     let segments = segments(bytes, &header, ctx, arch)?;
     let entry = entry(&segments, header.e_entry).ok_or(BootError::EntryOutside { entry: header.e_entry })?;
     let headers = section_headers(bytes, &header, ctx)?;
+    let sections = sections(bytes, &header, &headers);
     let (symbols, arch) = match headers.iter().find(|section| section.sh_type == SHT_SYMTAB) {
-        Some(table) => symbol_table(bytes, table, &headers, ctx, arch)?,
+        Some(table) => symbol_table(bytes, table, &headers, descriptors(bytes, &headers, &sections, arch), ctx, arch)?,
         None => (Symbols::default(), arch),
     };
-    let sections = sections(bytes, &header, &headers);
     Ok(Image { arch, entry, segments, sections, symbols, starter: None })
 }
 
@@ -190,6 +191,7 @@ fn symbol_table(
     bytes: &[u8],
     table: &SectionHeader,
     headers: &[SectionHeader],
+    descriptors: Option<(u64, &[u8])>,
     ctx: Ctx,
     arch: Arch,
 ) -> Result<(Symbols, Arch), BootError> {
@@ -204,8 +206,21 @@ fn symbol_table(
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
     let arch = arch_by_symbols(arch, &table);
-    let entries = elf_symbols::entries(&table, names, headers, arch);
+    let mut entries = elf_symbols::entries(&table, names, headers, arch);
+    if let Some((start, held)) = descriptors {
+        elf_symbols::name_code(&mut entries, start, held, arch);
+    }
     Ok((Symbols::new(entries).with_data(elf_symbols::data(&table, names, headers, arch)), arch))
+}
+
+/// Where functions' descriptors are in memory, and what they hold, on an ISA that has such.
+fn descriptors<'a>(bytes: &'a [u8], headers: &[SectionHeader], sections: &[Section], arch: Arch) -> Option<(u64, &'a [u8])> {
+    if !matches!(arch.isa().abi.pointers, Pointers::Descriptor(_)) {
+        return None;
+    }
+    let start = sections.iter().find(|section| section.name == ".opd")?.range.start;
+    let header = headers.iter().find(|header| header.sh_addr == start && header.sh_type == SHT_PROGBITS && header.sh_size > 0)?;
+    Some((start, piece(bytes, header.sh_offset, header.sh_size, String::new).ok()?))
 }
 
 /// The sections in memory, with names where these can be read: they only help to find tables.

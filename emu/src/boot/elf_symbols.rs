@@ -5,12 +5,33 @@ use crate::symbols::Entry;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};
+use std::collections::HashSet;
 use std::ops::Range;
 use trapline_isa::arch::Arch;
 
 /// The symbols that kallsyms would take from this table, and the absolute ones.
 pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Entry> {
     table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch)).collect()
+}
+
+/// Where symbols of functions are those of their descriptors, which lie at `start` (ELFv1's `.opd`), the code that each
+/// leads to bears the name instead. Names with a dot in front, which compilers once gave to that code, are then needless.
+pub fn name_code(entries: &mut Vec<Entry>, start: u64, held: &[u8], arch: Arch) {
+    let isa = arch.isa();
+    let mut named = HashSet::new();
+    for entry in entries.iter_mut() {
+        let offset = entry.address.checked_sub(start).and_then(|offset| usize::try_from(offset).ok());
+        let word = offset.and_then(|offset| held.get(offset..offset.checked_add(isa.word)?));
+        if let Some(word) = word {
+            entry.address = isa.order.number(word);
+            entry.kind = if entry.kind.is_ascii_lowercase() { 't' } else { 'T' };
+            named.insert((entry.address, entry.name.clone()));
+        }
+    }
+    entries.retain(|entry| match entry.name.strip_prefix('.') {
+        Some(name) => !named.contains(&(entry.address, name.into())),
+        None => true,
+    });
 }
 
 /// Whether most functions' symbols have what pointers to code of that ISA have set beside the address, and others have
@@ -80,4 +101,32 @@ fn name(names: &[u8], at: usize) -> Option<&str> {
 /// Mapping symbols (`$a`, `$d`) and the assembler's own labels are no names.
 pub fn is_wanted(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('$') || name.starts_with(".L") || name.starts_with("__crc_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KP-4: two functions' descriptors, of which the second is cut off, and one's code under its old name.
+    #[test]
+    fn code_bears_the_name_of_the_descriptor_that_leads_to_it() {
+        let entry = |address, name: &str, kind| Entry { address, name: name.into(), kind, module: None };
+        let held: Vec<u8> =
+            [0xc000_0000_0010_0000_u64, 0xc000_0000_0011_5f00, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
+        let mut entries = vec![
+            entry(0x1000, "vfs_read", 'D'),
+            entry(0xc000_0000_0010_0000, ".vfs_read", 'T'),
+            entry(0xc000_0000_0010_0040, ".other", 't'),
+            entry(0x1018, "cut_off", 'd'),
+            entry(0xfff, "data", 'D'),
+        ];
+        name_code(&mut entries, 0x1000, &held, Arch::Ppc64);
+        let expected = [
+            entry(0xc000_0000_0010_0000, "vfs_read", 'T'),
+            entry(0xc000_0000_0010_0040, ".other", 't'),
+            entry(0x1018, "cut_off", 'd'),
+            entry(0xfff, "data", 'D'),
+        ];
+        assert_eq!(entries, expected);
+    }
 }

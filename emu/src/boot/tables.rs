@@ -12,6 +12,7 @@ use crate::arches;
 use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trapline_isa::entry::callee;
 use trapline_probes::guest::{Blacklisted, Site};
 
 /// The tables of one kernel.
@@ -179,8 +180,15 @@ fn blacklist(reader: &mut Reader<'_>, symbols: &Symbols, tables: &Tables) -> Vec
         listed: true,
     };
     let rows = reader.rows(&BLACKLIST, reader.word);
-    let bits = reader.kernel.arch.isa().pointer_bits;
-    let functions = rows.filter_map(|(at, row)| Some(reader.field(at, row, 0, Form::Absolute)? & !bits));
+    let (kernel, isa) = (reader.kernel, reader.kernel.arch.isa());
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..isa.word];
+        kernel.read(at, bytes).is_ok().then(|| isa.order.number(bytes))
+    };
+    let pointers = rows.filter_map(|(at, row)| reader.field(at, row, 0, Form::Absolute));
+    let functions =
+        pointers.filter_map(|pointer| callee(isa, pointer, |code| tables.is_text(code), word)).map(|callee| callee.code);
     list.extend(
         functions.filter(|address| tables.is_text(*address)).filter_map(|address| symbols.containing(address)).map(listed),
     );

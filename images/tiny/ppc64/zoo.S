@@ -2,6 +2,15 @@
 #include "arch.h"
 #include "asm.h"
 
+/* Where parts of a doubleword lie, by what they are worth. */
+#ifdef __LITTLE_ENDIAN__
+#define LOWEST_HALF 0
+#define SECOND_BYTE 1
+#else
+#define LOWEST_HALF 6
+#define SECOND_BYTE 6
+#endif
+
 	.text
 	.balign 16
 function instruction_zoo /* r3: a number; gives another */
@@ -91,14 +100,19 @@ function instruction_zoo /* r3: a number; gives another */
 	sub r31, r8, r9
 	std r31, 56(r1)
 	addi r9, r1, 48
-	lhau r10, 8(r9)
+	lhau r10, 8 + LOWEST_HALF(r9)
 	add r31, r31, r10
 #ifndef __LITTLE_ENDIAN__ /* there these two are not allowed */
 	stmw r30, 64(r1)
-	lmw r8, 68(r1)
-	add r31, r31, r8
+	mr r8, r30
+	mr r9, r31
+	lmw r30, 64(r1) /* the lower words of both */
+	clrldi r10, r9, 32
+	sub r31, r31, r10
+	add r31, r31, r9
+	mr r30, r8
 #endif
-	lbz r11, 57(r1)
+	lbz r11, 56 + SECOND_BYTE(r1)
 	add r31, r31, r11
 
 	/* reserved and conditional */

@@ -19,57 +19,65 @@ use trapline_isa::mem::ByteOrder;
 use trapline_isa::ppc::abi::r;
 use trapline_isa::regs::Reg;
 
+/// The high byte first.
+pub static PPC64: Model = model::<false>(Arch::Ppc64, &[Choice::of("power9", &core::BIG)], ByteOrder::Big);
 /// The low byte first.
-pub static PPC64LE: Model = Model {
-    arch: Arch::Ppc64le,
-    choices: &[Choice::of("power9", &core::LITTLE)],
-    usual: |_| "power9",
-    self_check: check::self_check,
-    exceptions: Exceptions {
-        arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
-        arrived_invalid: trap::invalid,
-        system_call: Some(trap::SYSTEM_CALL),
-        stepping: trap::stepping,
-        step: |_| super::Exception::of(trap::TRACE),
-        deliver: deliver::deliver::<true>,
-        forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
-        fault_address: |handle, _| handle.live64(state::DAR),
-    },
-    interrupts: Interrupts {
-        can_be_taken: |handle, _| !trap::interrupts_off(handle),
-        are_off: trap::interrupts_off,
-        were_off: state::saved_interrupts_off,
-        wake_though_off: true,
-        pins: None,
-    },
-    translate: paging::translate,
-    window: Window {
-        start: |_, _| window::WINDOW_START,
-        most: window::WINDOW_MOST,
-        // Blocks of 2 MiB in a table of the guest's own.
-        table_bytes: |_| 0,
-        prepare: |_, _| (),
-        clear: window::clear,
-        show: window::show_window,
-        hide: window::hide_window,
-        tables_in_force: Some(window::tables_in_force),
-        missed: window::missed,
-    },
-    entry: Entry { table_bytes: 0, enter: boot::enter::<true> },
-    registers: Registers {
-        pc: Handle::pc,
-        saved_pc: state::saved_pc,
-        returns: |_| vec![state::SRR0, state::HSRR0],
-        in_kernel: trap::in_kernel,
-        get: state::get,
-        set: state::set,
-        dump: state::dump,
-    },
-    tasks: Tasks { moments: tasks::moments(ByteOrder::Little), current: tasks::current, by_code: tasks::by_code },
-    instructions: Instructions::NONE,
-    firmware: Firmware { arguments: OPAL, results: &[r(3)] },
-    named: named::NAMED,
-};
+pub static PPC64LE: Model = model::<true>(Arch::Ppc64le, &[Choice::of("power9", &core::LITTLE)], ByteOrder::Little);
+
+const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order: ByteOrder) -> Model {
+    Model {
+        arch,
+        choices,
+        usual: |_| "power9",
+        self_check: check::self_check,
+        exceptions: Exceptions {
+            arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
+            arrived_invalid: trap::invalid,
+            system_call: Some(trap::SYSTEM_CALL),
+            stepping: trap::stepping,
+            step: |_| super::Exception::of(trap::TRACE),
+            deliver: deliver::deliver::<LITTLE>,
+            forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
+            fault_address: |handle, _| handle.live64(state::DAR),
+        },
+        interrupts: Interrupts {
+            can_be_taken: |handle, _| !trap::interrupts_off(handle),
+            are_off: trap::interrupts_off,
+            were_off: state::saved_interrupts_off,
+            wake_though_off: true,
+            pins: None,
+        },
+        translate: paging::translate,
+        window: Window {
+            start: |_, _| window::WINDOW_START,
+            most: window::WINDOW_MOST,
+            // Blocks of 2 MiB in a table of the guest's own.
+            table_bytes: |_| 0,
+            prepare: |_, _| (),
+            clear: window::clear,
+            show: window::show_window,
+            hide: window::hide_window,
+            tables_in_force: Some(window::tables_in_force),
+            missed: window::missed,
+        },
+        entry: Entry { table_bytes: 0, enter: boot::enter::<LITTLE> },
+        registers: Registers {
+            pc: Handle::pc,
+            saved_pc: state::saved_pc,
+            returns: |_| vec![state::SRR0, state::HSRR0],
+            in_kernel: trap::in_kernel,
+            get: state::get,
+            set: state::set,
+            dump: state::dump,
+        },
+        tasks: Tasks { moments: tasks::moments(order), current: tasks::current, by_code: tasks::by_code },
+        instructions: Instructions::NONE,
+        firmware: Firmware { arguments: OPAL, results: RESULT },
+        named: named::NAMED,
+    }
+}
 
 /// The number of a call, and what it is given.
 const OPAL: &[Reg] = &[r(0), r(3), r(4), r(5), r(6), r(7), r(8), r(9), r(10)];
+/// What it gives back.
+const RESULT: &[Reg] = &[r(3)];

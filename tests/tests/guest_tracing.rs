@@ -132,6 +132,39 @@ fn debian_ppc64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
+/// BY-4, DV-4: the guest's own probes step a comparison and branches: where they lead and the condition code are right,
+/// or the guest would not come to its end. Ours beside them change nothing.
+#[test]
+fn debian_s390x_steps_comparisons_and_branches_of_its_own() {
+    const STEPS: &[u8] = b"
+mkdir -p /t; mount -t tracefs t /t; cd /t
+for place in hrtimer_forward+0x1a hrtimer_forward+0x20 hrtimer_forward+0x28 ksys_read+0x24 vfs_read+6 schedule+6; do echo \"p $place\" >> kprobe_events; done
+wc -l < kprobe_events; echo 1 > events/kprobes/enable
+read line < /proc/version; echo $line; sleep 1
+echo 0 > events/kprobes/enable; cat kprobe_profile; exit 5
+";
+    // cgijl, tm, jne, brasl, stmg.
+    const STEPPED: [&str; 5] =
+        ["p_hrtimer_forward_26", "p_hrtimer_forward_32", "p_hrtimer_forward_40", "p_ksys_read_36", "p_vfs_read_6"];
+    let name = "debian/s390x";
+    let Some(stock) = stock(name) else { return };
+    let plain = run(&mut stock.session(STEPS));
+    assert_eq!(plain.stop, Stop::PowerOff(5), "{name}:\n{}", plain.console);
+    let hits = |place: &str| {
+        let line = plain.console.lines().find(|line| line.contains(place) && line.split_whitespace().count() == 3);
+        line.and_then(|line| line.split_whitespace().nth(1)).and_then(|hits| hits.parse::<u32>().ok())
+    };
+    let stepped = STEPPED.map(hits);
+    println!("{name}: the guest has stepped {STEPPED:?} {stepped:?} times");
+    assert!(stepped.iter().all(|hits| hits.is_some_and(|hits| hits > 0)), "{name}:\n{}", plain.console);
+    let mut probed = stock.session(STEPS);
+    for place in ["hrtimer_forward", "vfs_read", "schedule"] {
+        let probe = Kprobe::at(place).offset(6).pre(|_| Flow::Continue);
+        probed.register_kprobe(&probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
+    }
+    assert_same(name, &plain, &run(&mut probed));
+}
+
 /// KP-13, RP-6, BY-4: two thousand probes and return probes come and go together, time and again, while a script works.
 #[test]
 fn two_thousand_probes_come_and_go_under_a_busy_script() {

@@ -39,6 +39,8 @@ pub const CONTESTS: &[Contest] = &[
         arguments: &["-M", "virt", "-cpu", "cortex-a57"],
         appended: "nokaslr",
     },
+    // Its CPU has vectors and ciphers, too. It runs the kernel's own decompressor.
+    Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "" },
 ];
 
 impl Contest {

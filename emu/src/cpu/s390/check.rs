@@ -373,6 +373,7 @@ fn check_low_protection(bench: &mut Bench) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::s390::trap::RECORDED;
     use trapline_isa::regs::Reg;
     use trapline_isa::s390::abi;
 
@@ -406,5 +407,37 @@ mod tests {
             }
         }
         assert_eq!(seen, [true; 4], "each condition code was seen");
+    }
+
+    /// The guest steps its own code: the exception comes behind the instruction, wherever that has gone, with the
+    /// condition code that it has left.
+    #[test]
+    fn what_the_guest_records_is_behind_the_instruction_with_its_condition_code() {
+        self_check().unwrap();
+        let mut bench = Bench::new().unwrap();
+        for (number, value) in [(9, 1 << 30), (10, CODE), (11, CODE + 0xff)] {
+            bench.core.stopped().set_live64(CONTROL + 8 * number, value);
+        }
+        #[rustfmt::skip]
+        let cases: &[(&str, &[u8], u64, u64)] = &[
+            ("cr %r1,%r2",   &[0x19, 0x12],             2,      2),
+            ("tmll %r1,5",   &[0xa7, 0x11, 0, 5],       4,      3),
+            ("aghi %r1,-5",  &[0xa7, 0x1b, 0xff, 0xfb], 4,      0),
+            ("lghi %r1,0",   &[0xa7, 0x19, 0, 0],       4,      2),
+            ("brasl",        &[0xc0, 0xe5, 0, 0, 0, 8], 16,     2),
+            ("j",            &[0xa7, 0xf4, 0, 8],       16,     2),
+            ("br %r3",       &[0x07, 0xf3],             0x40,   2),
+        ];
+        for (what, bytes, next, cc) in cases {
+            for (register, value) in [(RegisterS390X::R1, 5), (RegisterS390X::R2, 4), (RegisterS390X::R3, CODE + 0x40)] {
+                bench.set_general(register, value);
+            }
+            let last = bench.run(WIDE | state::RECORDS | 2 << 44, &[bytes]);
+            let handle = bench.core.handle();
+            let recorded = handle.live64(state::RECORDED_ADDRESS);
+            assert_eq!((last, bench.program().0), (Some((Some(PROGRAM), CODE + next)), RECORDED), "{what}");
+            assert_eq!((state::condition(&handle), recorded), (*cc, CODE), "{what}");
+            bench.core.stopped().set_live32(state::RECORDED, 0);
+        }
     }
 }

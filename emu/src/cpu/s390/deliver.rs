@@ -54,8 +54,9 @@ pub fn deliver(cpu: &TrapContext, _: &mut CoreState, ram: &Ram, exception: Excep
         if exception.vector == trap::RECORDED {
             half(RECORDED_WHY, cpu.handle().live32(RECORDED) & 0xffff);
             ram.set_word(lowcore + RECORDED_WHERE, cpu.handle().live64(RECORDED_ADDRESS), 8);
-            cpu.set_live32(RECORDED, cpu.handle().live32(RECORDED) & !0xffff);
         }
+        // Of an instruction that has not come to its end nothing is told.
+        cpu.set_live32(RECORDED, cpu.handle().live32(RECORDED) & !0xffff);
         let is_done = exception.vector == trap::RECORDED || is_nullifying(exception.vector) || exception.fetch;
         (PROGRAM, if is_done { resume } else { resume.wrapping_add(length) })
     };

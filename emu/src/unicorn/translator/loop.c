@@ -468,6 +468,37 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 }
 
 /*
+ * The guest records its own code (PER): the library raises that exception within the instruction, and for that puts the
+ * CPU back to where it was in front of it, but for what it has done: the condition code is lost, and where a branch has
+ * led. So a block of recorded code has one instruction, what it has recorded waits (calls.h), and is raised in front of
+ * the next one, when all of the state is written back. Between EXECUTE and what it executes is no such place.
+ */
+static bool records(const TranslationBlock *tb)
+{
+    return tb->flags & FLAG_MASK_PER;
+}
+
+static void raise_recorded(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
+{
+    CPUState *cpu = env_cpu(env);
+
+    if (env->per_perc_atmid) {
+        env->psw.addr = pc;
+        env->int_pgm_code = (uint32_t)number;
+        env->int_pgm_ilen = 2;
+        cpu->exception_index = EXCP_PGM;
+        cpu_loop_exit(cpu);
+    }
+}
+
+static void tell_of_recorded(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
+{
+    if (records(tb) && !executed(tb)) {
+        call_ours_with(s, (void *)(uintptr_t)raise_recorded, "raise_recorded", machine, tb->pc, PGM_PER);
+    }
+}
+
+/*
  * The root of a number of 128 bits (SQXBR): the library's table has no place for the second half of its result, and its
  * translator follows a null pointer. So it is translated here, first in its block, where the condition code is worked
  * out. What is refused of it the library refuses.
@@ -487,13 +518,12 @@ static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
 {
     unsigned to = registers >> 4, from = registers & 0xf;
     unsigned length = executed(db->tb) ? executed(db->tb) & 0xf : 4;
-    bool records = db->tb->flags & FLAG_MASK_PER;
     TCGv_i64 high, low;
 
     tcg_gen_insn_start(s, db->pc_next, CC_OP_DYNAMIC, length);
     high = tcg_const_i64(s, db->pc_next);
     low = tcg_const_i64(s, 0);
-    if (records) {
+    if (records(db->tb)) {
         gen_helper_per_ifetch(s, s->cpu_env, high);
     }
     if (executed(db->tb)) {
@@ -505,9 +535,6 @@ static void long_root(TCGContext *s, DisasContextBase *db, unsigned registers)
     tcg_gen_ld_i64(s, low, s->cpu_env, offsetof(CPUS390XState, retxl));
     tcg_gen_st_i64(s, high, s->cpu_env, offsetof(CPUS390XState, vregs[to][0]));
     tcg_gen_st_i64(s, low, s->cpu_env, offsetof(CPUS390XState, vregs[to + 2][0]));
-    if (records) {
-        gen_helper_per_check_exception(s, s->cpu_env);
-    }
     tcg_temp_free_i64(s, low);
     tcg_temp_free_i64(s, high);
     db->pc_next += length;
@@ -551,6 +578,15 @@ static int left_to_us(DisasContextBase *db, CPUState *cpu)
 }
 
 static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)
+{
+}
+
+static bool records(const TranslationBlock *tb)
+{
+    return false;
+}
+
+static void tell_of_recorded(TCGContext *s, struct trapline_machine *machine, const TranslationBlock *tb)
 {
 }
 
@@ -664,6 +700,10 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     uc->memory_mapping = mapping_of;
     drop_checks(s);
     leave = gen_new_label(s);
+    tell_of_recorded(s, machine, tb);
+    if (records(tb)) {
+        db->max_insns = 1;
+    }
     if (max_insns == 1 && !executed(tb)) {
         cut_short(s, tb->pc);
     }

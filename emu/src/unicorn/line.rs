@@ -28,6 +28,8 @@ pub(super) struct Layout {
     pub(super) walk: unsafe extern "C" fn(cpu: *mut c_void, address: u64, access: c_int, mode: c_int) -> bool,
     /// What is kept of an address in a mode, and beside it, in eight words.
     pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
+    /// Before a translation is filled in: for how many there is room (`translator/sizes.h`).
+    pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, mode: c_int),
 }
 
 #[repr(C)]

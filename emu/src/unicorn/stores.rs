@@ -75,6 +75,8 @@ pub(crate) enum By {
     Walk,
     /// The library.
     Library,
+    /// Nobody: only what is there.
+    Nobody,
 }
 
 // Accesses for which a translation is asked (0: a load), and the words of an entry that say whether it serves them.
@@ -105,6 +107,7 @@ pub(super) struct Stores {
     /// The CPU's state.
     state: usize,
     layout: &'static Layout,
+    choose_size: unsafe extern "C" fn(*mut c_void, c_int),
     walk: Walk,
     #[cfg(test)]
     kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
@@ -136,6 +139,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         cpu: null_mut(),
         state: cpu.state,
         layout,
+        choose_size: handle.kind().library.layout.choose_size,
         walk: handle.kind().library.layout.walk,
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
@@ -202,6 +206,7 @@ unsafe extern "C-unwind" fn fill(
     unsafe {
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
+        ((*stores).choose_size)(cpu, mode);
         let filled = ((*stores).walk)(cpu, address, access, mode)
             || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
@@ -311,8 +316,15 @@ impl Stores {
         // SAFETY: between runs; a function that may fail returns in any case, and there is room for eight words.
         unsafe {
             let filled = match by {
-                By::Walk => (self.walk)(cpu, address, access, mode),
-                By::Library => (self.library)(cpu, address, 0, access, mode, true, 0),
+                By::Nobody => true,
+                By::Walk => {
+                    (self.choose_size)(cpu, mode);
+                    (self.walk)(cpu, address, access, mode)
+                }
+                By::Library => {
+                    (self.choose_size)(cpu, mode);
+                    (self.library)(cpu, address, 0, access, mode, true, 0)
+                }
             };
             let entry = self.entry(address, mode as usize);
             let mut kept = [0; 13];

@@ -3,8 +3,11 @@
 use super::boot;
 use super::core::CORE;
 use super::state::{SCTLR_EL1, TCR_EL1};
+use crate::unicorn::engine::{By, Core};
 use crate::unicorn::fills::{Numbers, Pair};
 use crate::unicorn::ram::Ram;
+use crate::unicorn::witness::Witness;
+use std::collections::HashMap;
 use trapline_isa::mem::ByteOrder;
 use unicorn_engine_sys::RegisterARM64;
 
@@ -90,4 +93,43 @@ fn what_a_quick_walk_fills_in_is_what_the_library_does() {
         }
         assert!(quick > 300 && left > 1_000, "{stride}: {quick} quick, {left} left to the library");
     }
+}
+
+#[test]
+fn translations_that_move_to_a_larger_table_lead_where_they_did() {
+    const KERNEL: i32 = 2;
+    const PAGES: u64 = 3_000;
+    /// As many as the table has entries at most, so that all could be kept.
+    const APART: u64 = 5;
+    const LAST: u64 = TABLES + 3 * TABLE_BYTES;
+    let ram = Ram::at(0, RAM_BYTES, ByteOrder::Little).unwrap();
+    let put = |at: u64, value: u64| assert!(ram.write(at, &value.to_le_bytes()));
+    for level in 0..3 {
+        let table = TABLES + level * TABLE_BYTES;
+        (0..512).for_each(|number| put(table + 8 * number, (table + TABLE_BYTES) | VALID | TABLE));
+    }
+    (0..512).for_each(|number| put(LAST + 8 * number, (number % 200) << 12 | ACCESSED | VALID | TABLE));
+    let core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
+    boot::open_levels(&core.stopped());
+    core.stopped().write(RegisterARM64::TTBR0_EL1, TABLES);
+    core.stopped().set_system(TCR_EL1, 16);
+    core.stopped().set_system(SCTLR_EL1, TRANSLATES);
+
+    let mut numbers = Numbers(1);
+    let mut filled = HashMap::new();
+    for _ in 0..8 * PAGES {
+        let address = numbers.any() % PAGES * APART << 12;
+        let by = numbers.of(&[By::Walk, By::Library]);
+        let kept = core.fill_by(by, address, (numbers.any() % 2) as i32, KERNEL).expect("a translation");
+        filled.insert(address, kept[..6].to_vec());
+    }
+    let mut there = 0;
+    for (address, before) in &filled {
+        let now = core.fill_by(By::Nobody, *address, 0, KERNEL).expect("what is there");
+        if now[0] == *address {
+            assert_eq!(now[..6], before[..], "{address:#x}");
+            there += 1;
+        }
+    }
+    assert!(there * 10 > filled.len() * 9, "{there} of {}", filled.len());
 }

@@ -125,6 +125,7 @@ static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
     return find_memory_mapping(uc, address);
 }
 
+#include "sizes.h"
 #include "walk.h"
 
 /* Calls the block callback with the pc at the block's start, and leaves if it says so. */
@@ -843,6 +844,7 @@ const struct {
     size_t found_bytes;
     bool (*walk)(CPUState *cpu, vaddr address, int access, int mode);
     void (*kept)(CPUState *cpu, vaddr address, int mode, uint64_t to[8]);
+    void (*choose_size)(CPUState *cpu, int mode);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -855,4 +857,5 @@ const struct {
     sizeof(struct found),
     walk,
     kept,
+    choose_size,
 };

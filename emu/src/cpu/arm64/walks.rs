@@ -108,7 +108,7 @@ fn translations_that_move_to_a_larger_table_lead_where_they_did() {
         let table = TABLES + level * TABLE_BYTES;
         (0..512).for_each(|number| put(table + 8 * number, (table + TABLE_BYTES) | VALID | TABLE));
     }
-    (0..512).for_each(|number| put(LAST + 8 * number, (number % 200) << 12 | ACCESSED | VALID | TABLE));
+    (0..512).for_each(|number| put(LAST + 8 * number, ((number % 200) << 12) | ACCESSED | VALID | TABLE));
     let core: Core<Witness> = Core::new(&CORE, &ram).unwrap();
     boot::open_levels(&core.stopped());
     core.stopped().write(RegisterARM64::TTBR0_EL1, TABLES);
@@ -118,7 +118,7 @@ fn translations_that_move_to_a_larger_table_lead_where_they_did() {
     let mut numbers = Numbers(1);
     let mut filled = HashMap::new();
     for _ in 0..8 * PAGES {
-        let address = numbers.any() % PAGES * APART << 12;
+        let address = (numbers.any() % PAGES * APART) << 12;
         let by = numbers.of(&[By::Walk, By::Library]);
         let kept = core.fill_by(by, address, (numbers.any() % 2) as i32, KERNEL).expect("a translation");
         filled.insert(address, kept[..6].to_vec());

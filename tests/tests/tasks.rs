@@ -6,7 +6,7 @@
 use trapline::boot::Kernel;
 use trapline::boot::btf::Btf;
 use trapline::cpu::moment::{CountPlace, MomentPlace};
-use trapline::cpu::{TaskPlace, arm, arm64, ppc, x86};
+use trapline::cpu::{TaskPlace, arm, arm64, mips, ppc, x86};
 use trapline_images::tally;
 
 fn kernel(name: &str) -> Option<Kernel> {
@@ -38,6 +38,23 @@ fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
     assert_eq!((place.current, place.pid, place.comm), (Some(0x908), Some(0x7e8), Some(0x9e0)));
     let moment = MomentPlace::of(&kernel, &ppc::PPC64LE);
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
+}
+
+/// DV-4: MIPS has code alone; the count of the moment is in what gp leads to.
+#[test]
+fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task() {
+    #[rustfmt::skip]
+    let cases = [
+        ("debian/mipsel",   &mips::MIPSEL,   (None, Some(0x420), Some(0x538)), 0x10),
+        ("debian/mips64el", &mips::MIPS64EL, (None, Some(0x510), Some(0x708)), 0x1c),
+    ];
+    for (name, model, expected, count) in cases {
+        let Some(kernel) = kernel(name) else { continue };
+        let place = TaskPlace::of(&kernel, model);
+        assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
+        let moment = MomentPlace::of(&kernel, model);
+        assert_eq!(moment, MomentPlace { count: Some(CountPlace::OwnData(count)), ..MomentPlace::default() }, "{name}");
+    }
 }
 
 /// DV-4: amd64 has types, and its code says the same; i386 has code alone.

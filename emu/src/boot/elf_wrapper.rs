@@ -1,5 +1,5 @@
 //! The kernel inside MIPS's vmlinuz: an ELF file around a decompressor, whose `.data` begins with the compressed image
-//! (arch/mips/boot/compressed/ld.script). Nothing of the decompressor is run.
+//! (arch/mips/boot/compressed/ld.script). Nothing of the decompressor need be run.
 //!
 //! The image has no header of its own. Where it is linked follows from where the decompressor is: behind the image, at
 //! the next multiple of 64 KiB (calc_vmlinuz_load_addr.c); where it is entered, from its own symbols.
@@ -19,6 +19,33 @@ pub struct Inner {
     pub bytes: Vec<u8>,
     /// Where it is linked.
     pub start: u64,
+}
+
+/// What of an address is the physical one, where no table says anything else.
+pub const PHYSICAL: u64 = 0x1fff_ffff;
+
+/// What is around it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Around {
+    /// What is loaded.
+    pub bytes: Vec<u8>,
+    /// Where.
+    pub start: u64,
+    /// The memory that it takes from there on.
+    pub room: u64,
+    /// Where it is entered.
+    pub entry: u64,
+}
+
+/// The decompressor, with what it unpacks.
+pub fn around(bytes: &[u8]) -> Result<Around, BootError> {
+    let refused = |why: String| BootError::Payload { what: "the vmlinuz", why };
+    let file = Elf::parse(bytes).map_err(|error| refused(error.to_string()))?;
+    let loaded = file.program_headers.iter().find(|header| header.p_type == PT_LOAD);
+    let loaded = loaded.ok_or_else(|| refused("nothing of it is loaded".into()))?;
+    let held = bytes.get(loaded.file_range()).ok_or_else(|| refused("it ends before what is to be loaded".into()))?;
+    let room = loaded.p_memsz.max(held.len() as u64);
+    Ok(Around { bytes: held.to_vec(), start: loaded.p_vaddr, room, entry: file.entry })
 }
 
 /// Whether these bytes are one.

@@ -3,9 +3,9 @@
 //!
 //! x86: the protected-mode part of a bzImage, entered as Documentation/x86/boot.rst says for 32 and 64 bits; the set-up
 //! code in front of it, which asks a BIOS, does not run. 32-bit ARM: a zImage, anywhere in the first 128 MiB
-//! (Documentation/arm/booting.rst).
+//! (Documentation/arm/booting.rst). z/Architecture and MIPS: a vmlinuz, where its headers say.
 
-use super::{payload, vmlinuz, zimage};
+use super::{elf_wrapper, payload, vmlinuz, zimage};
 use crate::error::BootError;
 use payload::{byte, word};
 
@@ -86,6 +86,16 @@ pub fn vmlinuz(file: &[u8], ram_start: u64) -> Result<Option<Whole>, BootError> 
         header: Vec::new(),
     };
     Ok(vmlinuz::is_vmlinuz(file).then(whole))
+}
+
+/// That of a vmlinuz of MIPS, an ELF file, whose kernel is entered with what it is given itself.
+pub fn wrapped(file: &[u8], _: u64) -> Result<Option<Whole>, BootError> {
+    if !elf_wrapper::is_vmlinuz(file) {
+        return Ok(None);
+    }
+    let elf_wrapper::Around { bytes, start, room, entry } = elf_wrapper::around(file)?;
+    let physical = |address: u64| address & elf_wrapper::PHYSICAL;
+    Ok(Some(Whole { bytes, at: physical(start), entry: physical(entry), room, header: Vec::new() }))
 }
 
 /// `entry`: how far behind its start it is entered, by the flags of its header.

@@ -46,20 +46,28 @@ impl<'k> Writer<'k> {
 
     /// One instruction.
     pub fn text(&self, insn: &Insn) -> String {
-        let Ok(decoded) = self.capstone.disasm_count(insn.bytes(), insn.address, 1) else { return raw(insn) };
-        let Some(first) = decoded.first().filter(|first| first.bytes().len() == insn.bytes().len()) else { return raw(insn) };
-        let text = match (first.mnemonic(), first.op_str()) {
-            (Some(mnemonic), Some("") | None) => mnemonic.to_string(),
-            (Some(mnemonic), Some(operands)) => format!("{mnemonic} {operands}"),
-            (None, _) => return raw(insn),
-        };
-        match insn.flow {
-            Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
-                format!("{text} <{}>", self.symbols.describe(target))
-            }
-            _ => text,
+        let Ok(decoded) = self.capstone.disasm_all(insn.bytes(), insn.address) else { return raw(insn) };
+        // A branch and what is in its delay slot are one for us.
+        if decoded.iter().map(|part| part.bytes().len()).sum::<usize>() != insn.bytes().len() {
+            return raw(insn);
         }
+        let mut texts = decoded.iter().filter_map(words).collect::<Vec<String>>();
+        if let Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) = insn.flow
+            && let Some(first) = texts.first_mut()
+        {
+            *first = format!("{first} <{}>", self.symbols.describe(target));
+        }
+        texts.join("; ")
     }
+}
+
+/// Capstone's, with the operands if there are any.
+fn words(decoded: &capstone::Insn<'_>) -> Option<String> {
+    let mnemonic = decoded.mnemonic()?;
+    Some(match decoded.op_str() {
+        Some("") | None => mnemonic.to_string(),
+        Some(operands) => format!("{mnemonic} {operands}"),
+    })
 }
 
 /// Capstone has no word for it, or another opinion about its length.
@@ -77,10 +85,10 @@ mod tests {
     #[test]
     fn branch_targets_have_names() {
         let symbols = table(&[(0x1000, 'T', "_stext"), (0x1100, 'T', "vfs_read"), (0x2000, 'D', "_end")]);
-        use Arch::{Arm, Arm64, X86_64};
+        use Arch::{Arm, Arm64, Mipsel, X86_64};
         use Syntax::{Att, Intel};
         #[rustfmt::skip]
-        let cases: [(Arch, &[u8], Syntax, &str); 10] = [
+        let cases: [(Arch, &[u8], Syntax, &str); 11] = [
             (X86_64, &[0xe8, 0xfb, 0, 0, 0],            Att,    "callq 0x1100 <vfs_read>"),
             (X86_64, &[0xeb, 0x10],                     Att,    "jmp 0x1012 <_stext+0x12>"),
             (X86_64, &[0x89, 0xd8],                     Att,    "movl %ebx, %eax"),
@@ -90,6 +98,8 @@ mod tests {
             (Arm,    &[0x04, 0xe0, 0x2d, 0xe5],         Att,    "str lr, [sp, #-4]!"),
             (Arm64,  &[0x40, 0x00, 0x00, 0x94],         Att,    "bl #0x1100 <vfs_read>"),
             (Arm64,  &[0xfd, 0x7b, 0xbe, 0xa9],         Att,    "stp x29, x30, [sp, #-0x20]!"),
+            (Mipsel, &[0x40, 0x04, 0, 0x0c, 0xf8, 0xff, 0xbd, 0x27],
+                                                        Att,    "jal 0x1100 <vfs_read>; addiu $sp, $sp, -8"),
             (Arm64,  &[0xe1, 0xff, 0xff, 0x54],         Att,    "b.ne #0xffc <0xffc>"),
         ];
         for (arch, bytes, syntax, expected) in cases {

@@ -33,8 +33,8 @@ pub struct Moments {
     pub own_data: fn(&Handle) -> u64,
     /// Bytes of the count, and the bit of it that is clear when the CPU is to take another task.
     pub count: (usize, Option<u32>),
-    /// How far into the task its flags lie.
-    pub flags: u64,
+    /// Where the task's flags are.
+    pub flags: CountPlace,
     /// The bit of them that is set then.
     pub need_resched: u32,
 }
@@ -42,10 +42,10 @@ pub struct Moments {
 impl Moments {
     /// For kernels of which nothing is known.
     pub const NONE: Moments =
-        Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), flags: 0, need_resched: 1 };
+        Moments { count_by_code: |_, _| None, own_data: |_| 0, count: (4, None), flags: CountPlace::Task(0), need_resched: 1 };
 }
 
-/// Where the count is.
+/// Where such a thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountPlace {
     /// So far into each CPU's own data.
@@ -101,20 +101,25 @@ impl View {
 
     /// Where the count of the moment is, in the running CPU's own data or its task.
     pub(super) fn moment_count(&mut self) -> Option<u64> {
-        let at = match self.moment.count? {
+        let place = self.moment.count?;
+        Some(self.at(place))
+    }
+
+    fn at(&mut self, place: CountPlace) -> u64 {
+        let at = match place {
             CountPlace::OwnData(offset) => (self.model.tasks.moments.own_data)(&self.trap.handle()).wrapping_add(offset),
             CountPlace::Task(offset) => self.task().wrapping_add(offset),
         };
-        Some(at & self.mask)
+        at & self.mask
     }
 
     fn read_moment(&mut self) -> Option<Flags> {
         let MomentPlace { migration, soft, .. } = self.moment;
         let Moments { count: (bytes, clear_when_due), flags, need_resched, .. } = self.model.tasks.moments;
         let task = self.task();
-        let at = self.moment_count()?;
+        let (at, flags_at) = (self.moment_count()?, self.at(flags));
         let count = self.read_number(at, bytes).ok()?;
-        let flags = self.read_number(task.wrapping_add(flags), self.isa.word).ok()?;
+        let flags = self.read_number(flags_at, self.isa.word).ok()?;
         let moved = migration.and_then(|at| self.read_number(task.wrapping_add(at), 2).ok()).unwrap_or(0);
         let put_off = match soft {
             Some(at) => self.read_number(task.wrapping_add(at), 4).unwrap_or(0) & SOFT_INTERRUPTS,

@@ -11,13 +11,12 @@ pub mod tasks;
 pub mod trap;
 pub mod window;
 
-use super::moment::Moments;
 use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, TaskPlace, Tasks,
-    Window,
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks, Window,
 };
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
 
 /// 32-bit big-endian kernels.
 pub static MIPS: Model = model(Arch::Mips, &[Choice::of("24Kf", &core::BIG_32)], check::big_32, named::BIG_32);
@@ -30,6 +29,12 @@ pub static MIPS64EL: Model =
     model(Arch::Mips64el, &[Choice::of("MIPS64R2-generic", &core::LITTLE_64)], check::little_64, named::LITTLE_64);
 
 const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Result<(), String>, named: Named) -> Model {
+    let (order, word) = match arch {
+        Arch::Mips => (ByteOrder::Big, 4),
+        Arch::Mips64 => (ByteOrder::Big, 8),
+        Arch::Mips64el => (ByteOrder::Little, 8),
+        _ => (ByteOrder::Little, 4),
+    };
     Model {
         arch,
         choices,
@@ -75,7 +80,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             set: state::set,
             dump: state::dump,
         },
-        tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+        tasks: Tasks { moments: tasks::moments(order, word), current: tasks::current, by_code: tasks::by_code },
         instructions: Instructions::NONE,
         firmware: Firmware::NONE,
         named,

@@ -22,7 +22,7 @@ pub const fn moments(order: ByteOrder) -> Moments {
         ByteOrder::Little => |_, code: &[u8]| count(ByteOrder::Little, code),
         ByteOrder::Big => |_, code: &[u8]| count(ByteOrder::Big, code),
     };
-    Moments { count_by_code, flags: 128, need_resched: 2, ..Moments::NONE }
+    Moments { count_by_code, flags: CountPlace::Task(128), need_resched: 2, ..Moments::NONE }
 }
 
 /// The code that prints the running task's number loads its address: `ld` of a word behind r13. From there on it loads

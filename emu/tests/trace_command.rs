@@ -179,3 +179,157 @@ fn what_finds_no_room_is_said() {
     assert_eq!(said.out.lines().filter(|line| line.starts_with("@[")).count(), 3, "{}", said.out);
     assert!(said.err.contains(&format!("{} values found no room in @", count - 3)), "{}", said.err);
 }
+
+/// BY-1: only one process counts where that is asked for; hits are said at the end; settings of the environment win.
+#[test]
+fn options_of_bpftrace_mean_what_they_mean_there() {
+    let by_process = "kprobe:vfs_read { @[pid] = count(); } i:us:50 { @ticks = count(); }";
+    let all = trace(&[TINY, "-e", by_process, "-q"]);
+    let pids: Vec<&str> =
+        all.out.lines().filter_map(|line| line.strip_prefix("@[")?.split_once(']')).map(|(pid, _)| pid).collect();
+    assert!(pids.len() > 1, "{}", all.out);
+    let one = trace(&[TINY, "-e", by_process, "-q", "-p", pids[0]]);
+    let lines: Vec<&str> = one.out.lines().filter(|line| line.starts_with("@[")).collect();
+    assert!(matches!(lines[..], [line] if line.starts_with(&format!("@[{}]: ", pids[0]))), "{}", one.out);
+    assert!(one.out.contains("@ticks: "), "a clock ticks for everybody: {}", one.out);
+
+    let said = trace(&[TINY, "-e", "kprobe:vfs_read, kprobe:asm_* { @ = count(); }", "-q", "-v", "-I", "/usr/include"]);
+    let count = said.out.lines().find_map(|line| line.strip_prefix("@: ")).expect("a number");
+    assert!(said.err.contains(&format!("note: kprobe:vfs_read: {count} hits\n")), "{}", said.err);
+    assert!(said.err.contains("note: kprobe:asm_int3: not probed: EINVAL"), "{}", said.err);
+
+    let reads = trace(&[TINY, "-e", "BEGIN { print(*0xdead000000000000) }", "-q", "-k"]);
+    assert!(
+        reads.err.contains("WARNING: begin: the memory at 0xdead000000000000 cannot be read: Bad address (-14)"),
+        "{}",
+        reads.err
+    );
+
+    let set = |name: &str, value: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
+            .args([
+                "trace",
+                TINY,
+                "-q",
+                "-e",
+                "config = { max_map_keys = 9 } kprobe:vfs_read { @[nsecs] = 1 } END { @n = len(@); clear(@); }",
+            ])
+            .env(name, value)
+            .output()
+            .expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Said { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    };
+    assert!(set("BPFTRACE_LICENSE", "GPL").out.contains("@n: 9\n"));
+    assert!(set("BPFTRACE_MAX_MAP_KEYS", "4").out.contains("@n: 4\n"));
+    assert!(set("BPFTRACE_MAP_KEYS_MAX", "4").out.contains("@n: 4\n"), "its name in Debian 12");
+    let unknown = set("BPFTRACE_NO_SUCH", "4");
+    assert!(unknown.status == Some(2) && unknown.err.contains("BPFTRACE_NO_SUCH of the environment"), "{}", unknown.err);
+}
+
+/// BY-1, DV-4: records of events show the calls that led there, in both forms; where nobody knows the frames they are
+/// marked.
+#[test]
+fn records_of_events_show_stacks() {
+    let said = trace(&[TINY, "-e", "BEGIN { }", "--event", "p:reads vfs_read", "--stacktrace", "-q"]);
+    let stacks: Vec<&str> = said.out.split(": <stack trace>\n").skip(1).collect();
+    assert!(stacks.len() > 10, "{}", said.out);
+    for stack in stacks {
+        let calls: Vec<&str> = stack.lines().take_while(|line| line.starts_with(" => ")).collect();
+        assert!(calls.len() > 1 && calls[0] == " => vfs_read" && calls[1].starts_with(" => ? "), "{stack}");
+    }
+    let json = trace(&[TINY, "-e", "BEGIN { }", "--event", "p:reads vfs_read", "--stacktrace", "-q", "-f", "json"]);
+    let records: Vec<serde_json::Value> = json
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .filter(|line: &serde_json::Value| line["event"] == "reads")
+        .collect();
+    assert!(records.len() > 10, "{}", json.out);
+    for record in records {
+        assert!(record["stack"][0].as_str().is_some_and(|call| call.starts_with("vfs_read+0x0/")), "{record}");
+        assert!(
+            record["stack"].as_array().is_some_and(|calls| calls.len() > 1) && record["stack_is_guessed"] == true,
+            "{record}"
+        );
+    }
+}
+
+/// BY-1: whatever people put in a script's place, they are told what is wrong, in words, and at once.
+#[test]
+fn scripts_that_are_no_scripts_are_said_so() {
+    let deep = format!("BEGIN {{ print({}1{}) }}", "(".repeat(10_000), ")".repeat(10_000));
+    let long = format!("BEGIN {{ print(1{}) }}", " + 1".repeat(20_000));
+    #[rustfmt::skip]
+    let cases = [
+        (deep.as_str(),                                     "nested deeper than a hundred levels"),
+        (&long,                                             "one inside the other"),
+        ("hello",                                           "expecting {"),
+        ("hello { }",                                       "Invalid provider: 'hello'"),
+        ("{ }",                                             "a probe begins with an attach point"),
+        ("kprobe { }",                                      "kprobe is followed by a function"),
+        ("kprobe: { }",                                     "kprobe is followed by a function"),
+        ("kprobe:vfs_read",                                 "expecting {"),
+        ("kprobe:vfs_read { @ = count( }",                  "a value stands here"),
+        ("kprobe:vfs_read { @ = count() } }",               "a probe begins with an attach point"),
+        ("kprobe:vfs_read { if @ }",                        "expecting {"),
+        ("kprobe:vfs_read { for ($i : 1) { } }",            "expecting .."),
+        ("kprobe:vfs_read { $x }",                          "Undefined or undeclared variable"),
+        ("kprobe:vfs_read { arg0->x }",                     "Can not access field 'x'"),
+        ("kprobe:vfs_read { ((struct file *)arg0)->f }",    "Unknown struct/union: 'struct file'"),
+        ("kprobe:vfs_read { print(args) }",                 "here the arguments are arg0, arg1"),
+        ("kprobe:vfs_read { printf(1) }",                   "begins with its format"),
+        ("kprobe:vfs_read { printf(\"%q\", 1) }",           "begins no conversion"),
+        ("kprobe:vfs_read { printf(\"%d\", \"a\") }",       "%d specifier expects a value of type integer (string supplied)"),
+        ("kprobe:vfs_read { @a[1] = 1; @a[1, 2] = 1 }",     "Argument mismatch for @a"),
+        ("kprobe:vfs_read { @ = hist(\"a\") }",             "a number is needed here"),
+        ("kprobe:vfs_read { reg(\"nosuch\") }",             "is not a valid register on this architecture (x86_64)"),
+        ("kprobe:vfs_read { kaddr(\"nosuch\") }",           "Failed to resolve kernel symbol: nosuch"),
+        ("kprobe:vfs_read { signal(9) }",                   "signal() is refused"),
+        ("kprobe:vfs_read { print(cat(\"/etc/passwd\")) }", "out of reach"),
+        ("fn f() { }",                                      "write a macro"),
+        ("import \"stdlib\"; BEGIN { }",                    "nothing can be imported"),
+        ("interval:s:0 { }",                                "a number greater than 0"),
+        ("hardware:cycles:1 { }",                           "are not counted by this machine"),
+        ("watchpoint:0x10:8:w { }",                         "watchpoints are not there yet"),
+        ("uprobe:/bin/sh:main { }",                         "programs of the guest cannot be probed"),
+        ("tracepoint:sched:sched_switch { }",               "carries no type information"),
+        ("BEGIN { print(1); } BEGIN",                       "expecting {"),
+        ("#define X(a) a\nBEGIN { X(1) }",                  "#define with parameters"),
+        ("#if 1\nBEGIN { }",                                "write #endif"),
+        ("BEGIN { \u{1F600} }",                             "has no meaning here"),
+    ];
+    for (program, words) in cases {
+        let said = trace(&[TINY, "-e", program]);
+        assert_eq!((said.status, said.out.as_str()), (Some(2), ""), "{}: {}", &program[..program.len().min(80)], said.err);
+        let no = said.err.lines().next().unwrap_or_default();
+        assert!(no.starts_with("error: ") && said.err.contains(words), "{}: {}", &program[..program.len().min(80)], said.err);
+        assert!(said.err.len() < 4000 + 3 * program.len() && !said.err.contains("panicked"), "{}", said.err);
+    }
+    let binary = file("binary.bt", "");
+    std::fs::write(&binary, [0x7f, b'E', b'L', b'F', 0xff, 0, 1]).expect("a file");
+    let said = trace(&[TINY, binary.to_str().expect("a name")]);
+    assert!(said.status == Some(2) && said.err.contains("cannot be read as a script"), "{}", said.err);
+    let folder = trace(&[TINY, env!("CARGO_TARGET_TMPDIR")]);
+    assert!(folder.status == Some(2) && folder.err.contains("cannot be read as a script"), "{}", folder.err);
+    let types = trace(&[TINY, "-e", "BEGIN { }", "--btf", binary.to_str().expect("a name")]);
+    assert!(types.status == Some(2) && types.err.contains("holds no types"), "{}", types.err);
+    let _ = std::fs::remove_file(binary);
+}
+
+/// BY-1: a script as long as a book is compiled, and parameters come into it as they were given.
+#[test]
+fn long_scripts_and_parameters() {
+    let mut program = String::from("\u{feff}BEGIN { printf(\"%d %s %d\\n\", $1, str($2), $#); }\n");
+    for number in 0..5_000 {
+        program += &format!(
+            "kprobe:vfs_read /pid == {number}/ {{ @p{}[comm, {number}] = count(); $x = {number}; $x += 1; }}\n",
+            number % 50
+        );
+    }
+    let path = file("long.bt", &program);
+    let said = trace(&[TINY, path.to_str().expect("a name"), "12", "two words", "-q"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert!(said.out.starts_with("12 two words 2\n") && said.out.contains("@p2[pipe-reader, 2]: 1\n"), "{}", said.out);
+    let _ = std::fs::remove_file(path);
+}

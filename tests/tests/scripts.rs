@@ -74,7 +74,7 @@ fn a_script_sees_what_handlers_see() {
 fn a_traced_run_is_the_same_run() {
     let text = "BEGIN { @start = nsecs; } kprobe:vfs_*, kprobe:sys_* { @[func] = count(); @last[tid] = nsecs; printf(\"%d %s\\n\", pid, comm); }
         kretprobe:vfs_* /@last[tid]/ { @took = hist(nsecs - @last[tid]); delete(@last, tid); }
-        profile:us:70 { @running[cpu, tid] = count(); } software:cpu-clock:90000 { @clock = count(); }
+        profile:us:70 { @running[cpu, tid] = count(); } software:cpu-clock:90000 { @clock = count(); } software:context-switches:2 { @switches = count(); }
         interval:us:50 { @ticks = count(); @stacks[kstack(3)] = count(); } END { clear(@last); }";
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
@@ -84,6 +84,7 @@ fn a_traced_run_is_the_same_run() {
             let (_, again) = traced(&mut session(name, cpus), text, &Options::default());
             assert_eq!(printed, again, "{name}, {cpus} CPUs: the same output every time");
             assert!(printed.contains("@took:\n") && printed.contains("@[vfs_read]: "), "{name}:\n{printed}");
+            assert!(printed.contains("@switches: "), "{name}, {cpus} CPUs:\n{printed}");
             let ticks: u64 = printed.lines().find_map(|line| line.strip_prefix("@ticks: ")?.parse().ok()).unwrap_or(0);
             assert_eq!(ticks, seen.time / 4 / 50_000, "{name}, {cpus} CPUs: a tick every 50 us of guest time");
         }

@@ -117,6 +117,45 @@ fn raw_arguments_are_what_the_records_are_made_of() {
     }
 }
 
+/// BY-1, BY-4: the lines with which people learn the language say of a guest what they say of a computer, and the guest
+/// is the same.
+#[test]
+fn the_lines_of_the_tutorial_run() {
+    #[rustfmt::skip]
+    let lines = [
+        ("BEGIN { printf(\"hello world\\n\"); }",                                                      "hello world\n"),
+        ("tracepoint:syscalls:sys_enter_openat { printf(\"%s %s\\n\", comm, str(args.filename)); }",    " /proc/version\n"),
+        ("tracepoint:raw_syscalls:sys_enter { @[comm] = count(); }",                                   "@[sh]: "),
+        ("tracepoint:syscalls:sys_exit_read /pid > 1/ { @bytes = hist(args.ret); }",                   "@bytes:\n"),
+        ("kretprobe:vfs_read { @bytes = lhist(retval, 0, 2000, 200); }",                               "@bytes:\n[0, 200) "),
+        ("kprobe:vfs_read { @start[tid] = nsecs; } kretprobe:vfs_read /@start[tid]/ { @ns[comm] = hist(nsecs - @start[tid]); delete(@start, tid); }", "@ns[dd]:\n"),
+        ("tracepoint:sched:sched* { @[probe] = count(); } interval:s:50 { exit(); }",                  "@[tracepoint:sched:sched_switch]: "),
+        ("profile:hz:999 { @[kstack] = count(); }",                                                    "@[\n        "),
+        ("tracepoint:sched:sched_switch { @[kstack] = count(); }",                                     "        schedule+"),
+        ("tracepoint:block:block_rq_issue { @ = hist(args.bytes); }",                                  ""),
+        ("kprobe:vfs_open { printf(\"open path: %s\\n\", str(((struct path *)arg0)->dentry->d_name.name)); }", "open path: version\n"),
+        ("software:page-faults:10 { @[comm] = count(); } software:minor-faults:1 { @minor = count(); }", "@minor: "),
+        ("fentry:vfs_open { print(args); } fexit:vfs_open { @[retval] = count(); }",                   "{ .path = 0xffff"),
+        ("tracepoint:sched:sched_process_exec { print(args); }",                                       "{ .filename = /proc/self/exe, .pid = "),
+        ("tracepoint:syscalls:sys_enter_openat { print(args); }",                                      "{ .__syscall_nr = "),
+        ("fentry:tcp_set_state { printf(\"%s %s\", TCP_LISTEN, (enum pid_type)1); } BEGIN { print(PIDTYPE_TGID); print((enum pid_type)1); }", "PIDTYPE_TGID\nPIDTYPE_TGID\n"),
+    ];
+    // Kernels that tell the addresses of their data know their own name.
+    let knows_itself = ("BEGIN { cat(\"/proc/version\"); }", "Linux version 6.1.0-");
+    for name in STOCK {
+        let Some(stock) = at_shell(name) else { continue };
+        let mut plain = session(&stock, BUSY);
+        let stop = plain.run_until(LONG);
+        let expected = finished(&mut plain, stop);
+        let more = (name == "debian/amd64").then_some(knows_itself);
+        for (text, words) in lines.into_iter().chain(more) {
+            let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
+            assert_same(&format!("{name}: {text}"), &expected, &seen);
+            assert!(printed.contains(words) && missed == 0, "{name}: {text}: {missed} missed\n{printed}");
+        }
+    }
+}
+
 /// BY-1: the path of a file leads through what is mounted, and system calls have the names of their tracepoints.
 #[test]
 fn files_and_system_calls_have_their_names() {

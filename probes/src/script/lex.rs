@@ -80,7 +80,10 @@ impl<'a> Lexer<'a> {
             budget: MOST_EXPANDED,
             conditions: Vec::new(),
         };
-        if text.starts_with("#!") {
+        // Some editors begin a file with a mark of its encoding.
+        let mark = text.len() - text.trim_start_matches('\u{feff}').len();
+        lexer.at = mark;
+        if text[mark..].starts_with("#!") {
             lexer.skip_line();
         }
         lexer

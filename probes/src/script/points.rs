@@ -30,6 +30,12 @@ impl Compiler<'_> {
         match (provider, rest) {
             ("BEGIN" | "begin", []) => one(PointKind::Begin, if self.options.old { "BEGIN" } else { "begin" }.to_owned()),
             ("END" | "end", []) => one(PointKind::End, if self.options.old { "END" } else { "end" }.to_owned()),
+            // What is followed by nothing names nothing.
+            ("kprobe" | "k" | "kretprobe" | "kr" | "fentry" | "f" | "kfunc" | "fexit" | "fr" | "kretfunc", [.., last])
+                if last.is_empty() =>
+            {
+                Err(point.at.error(format!("{provider} is followed by a function: {provider}:vfs_read")))
+            }
             ("kprobe" | "k", rest @ ([_] | [_, _])) => self.functions("kprobe", rest, point.at, false),
             ("kretprobe" | "kr", rest @ ([_] | [_, _])) => self.functions("kretprobe", rest, point.at, true),
             ("fentry" | "f" | "kfunc", rest @ ([_] | [_, _])) => self.typed_functions("fentry", rest, point.at, false),
@@ -81,7 +87,7 @@ impl Compiler<'_> {
             }
             ("BEGIN" | "begin" | "END" | "end", _) => Err(point.at.error(format!("nothing follows {provider}"))),
             _ => Err(point.at.error(format!(
-                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, interval and profile are known"
+                "Invalid provider: '{provider}': BEGIN, END, kprobe, kretprobe, fentry, fexit, tracepoint, rawtracepoint, interval, profile and software are known"
             ))),
         }
     }

@@ -217,6 +217,9 @@ pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
     folders.iter().find_map(|folder| versions(wanted.stock, folder).into_iter().rev().find(is_it))
 }
 
+/// What packages call a kernel's file; the second is one that no decompressor is in front of, as PowerPC's.
+pub(crate) const FILES: [&str; 2] = ["vmlinuz", "vmlinux"];
+
 /// All versions in a folder, the newest last.
 pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -224,8 +227,7 @@ pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
         .filter_map(|entry| {
             let release = entry.file_name().into_string().ok()?;
             let version = stock.version_of(&release)?.to_string();
-            let names =
-                ["vmlinuz", "vmlinux"].into_iter().flat_map(|stem| ["", ".xz"].map(|end| format!("{stem}-{release}{end}")));
+            let names = FILES.into_iter().flat_map(|stem| ["", ".xz"].map(|end| format!("{stem}-{release}{end}")));
             let kernel = names.map(|name| entry.path().join(name)).find(|file| file.is_file())?;
             let busybox = Some(busybox(stock, folder)).filter(|file| file.is_file());
             Some(Local { version, kernel, busybox, folder: folder.to_path_buf() })

@@ -160,6 +160,18 @@ fn a_pull_brings_the_newest_kernel_and_busybox_once() {
     assert!(!puller.cache.join("busybox/busybox-amd64").exists());
 }
 
+/// Packages for PowerPC have the kernel's own file, with nothing that unpacks it.
+#[test]
+fn a_pull_brings_a_kernel_that_is_not_packed() {
+    let folder = Folder::new("not-packed");
+    let tools = tools(&folder, BOTH);
+    let script = tools.join("dpkg-deb");
+    let renamed = fs::read_to_string(&script).unwrap().replace("/boot/vmlinuz-", "/boot/vmlinux-");
+    fs::write(&script, renamed).unwrap();
+    let pulled = puller(&folder, tools).pull(&wanted("debian/amd64"), &mut |_| ()).unwrap();
+    assert!(pulled.local.kernel.ends_with("6.1.0-56-amd64/vmlinux-6.1.0-56-amd64"), "{:?}", pulled.local.kernel);
+}
+
 #[test]
 fn a_pull_that_fails_leaves_nothing_half_made_and_says_why() {
     #[rustfmt::skip]

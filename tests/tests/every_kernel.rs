@@ -45,8 +45,8 @@ fn releases() -> Vec<Release> {
     for folder in trapline_images::folders() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let files = ["", ".xz"].map(|end| entry.path().join(format!("vmlinuz-{name}{end}")));
-            if let Some(file) = files.into_iter().find(|file| file.is_file()) {
+            let names = ["vmlinuz", "vmlinux"].into_iter().flat_map(|stem| ["", ".xz"].map(|end| format!("{stem}-{name}{end}")));
+            if let Some(file) = names.map(|name| entry.path().join(name)).find(|file| file.is_file()) {
                 found.entry(name.clone()).or_insert(Release { name, file, folder: folder.clone() });
             }
         }
@@ -182,6 +182,11 @@ fn every_arm64_kernel_boots_and_is_the_same_under_probes() {
 #[test]
 fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused() {
     every_release_of(Arch::Arm, 0, 1);
+}
+
+#[test]
+fn every_ppc64el_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::Ppc64le, 0, 1);
 }
 
 #[test]

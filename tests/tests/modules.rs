@@ -45,12 +45,15 @@ struct Stock {
 struct Facts {
     /// Bytes of the instruction that a function begins with.
     first: u32,
+    /// How far behind its symbol a function's entry is.
+    entry: u32,
     /// How a probe inside an instruction is refused.
     inside: Errno,
 }
 
-const X86: Facts = Facts { first: 5, inside: Errno::EILSEQ };
-const Z: Facts = Facts { first: 6, inside: Errno::EINVAL };
+const X86: Facts = Facts { first: 5, entry: 0, inside: Errno::EILSEQ };
+const POWERPC: Facts = Facts { first: 4, entry: 8, inside: Errno::EINVAL };
+const Z: Facts = Facts { first: 6, entry: 0, inside: Errno::EINVAL };
 
 /// The kernel of that name with the module, if both are on this computer.
 fn stock(name: &str, isa: Facts) -> Option<Stock> {
@@ -121,7 +124,7 @@ fn events_follow_a_module(name: &str, isa: Facts) {
         }
         let lines = list(&mut probed);
         let of_module = |function: &str| {
-            let start = format!("  k  {function}+0x0  {MODULE}");
+            let start = format!("  k  {function}+{:#x}  {MODULE}", stock.isa.entry);
             lines.iter().any(|line| line.contains(&start))
         };
         assert!(of_module("dummy_init_module") && of_module("dummy_cleanup_module"), "{name}: {lines:#?}");
@@ -210,4 +213,10 @@ fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
 #[test]
 fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/s390x", Z);
+}
+
+/// BY-4, DV-1, DV-4: functions with two entries; a module lies out of every branch's reach.
+#[test]
+fn a_module_of_ppc64el_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/ppc64el", POWERPC);
 }

@@ -173,8 +173,10 @@ impl<'a> Apt<'a> {
         for package in &packages {
             run(self.tool("dpkg-deb").arg("-x").arg(package).arg(&tree), "dpkg-deb", "unpacking a package")?;
         }
-        let kernel = format!("vmlinuz-{release}");
-        take(&tree.join("boot").join(&kernel), &ready.join(&kernel), &image)?;
+        let files = stock::FILES.map(|stem| format!("{stem}-{release}"));
+        let [usual, _] = &files;
+        let kernel = files.iter().find(|file| tree.join("boot").join(file).is_file()).unwrap_or(usual);
+        take(&tree.join("boot").join(kernel), &ready.join(kernel), &image)?;
         // Useful to have; not every package has one.
         let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
         if self.puller.modules {

@@ -190,6 +190,12 @@ fn every_ppc64el_kernel_boots_and_is_the_same_under_probes() {
 }
 
 #[test]
+fn every_mips_kernel_boots_and_is_the_same_under_probes() {
+    every_release_of(Arch::Mipsel, 0, 1);
+    every_release_of(Arch::Mips64el, 0, 1);
+}
+
+#[test]
 fn every_s390x_kernel_boots_and_is_the_same_under_probes() {
     every_release_of(Arch::S390x, 0, 1);
 }

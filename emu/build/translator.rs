@@ -13,7 +13,8 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 8] = ["loop.c", "calls.h", "jumps.h", "mips.h", "sizes.h", "walk.h", "walk_arm64.h", "walk_x86.h"];
+const PARTS: [&str; 9] =
+    ["loop.c", "calls.h", "jumps.h", "mips.h", "sizes.h", "sparc64.h", "walk.h", "walk_arm64.h", "walk_x86.h"];
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);
@@ -86,6 +87,7 @@ pub fn compile(root: &Path) -> io::Result<()> {
         build.flag("-include").flag(format!("{target}.h"));
         build.define("TRAPLINE_LAYOUT", format!("trapline_layout_{target}").as_str());
         build.define("TRAPLINE_MIPS", format!("trapline_mips_{target}").as_str());
+        build.define("TRAPLINE_SPARC", format!("trapline_sparc_{target}").as_str());
         // The warnings are those of the library's headers.
         build.std("gnu11").pic(true).opt_level(2).debug(false).warnings(false).flag_if_supported("-mcx16");
         build.try_compile(&format!("trapline_{target}")).map_err(|error| io::Error::other(error.to_string()))?;

@@ -14,7 +14,7 @@ use goblin::elf::header::{
 use trapline_isa::arch::Arch;
 #[cfg(feature = "cpu")]
 use {
-    crate::cpu::{Model, arm, arm64, mips, ppc, s390, x86},
+    crate::cpu::{Model, arm, arm64, mips, ppc, s390, sparc64, x86},
     crate::unicorn::plain_hooks::Program,
     capstone::{Arch as Family, Mode},
 };
@@ -361,7 +361,14 @@ static SPARC64: Row = Row {
     marks: &marks::sparc64::MARKS,
     first_functions: &["start_early_boot"],
     debian: "sparc64",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &sparc64::SPARC64,
+        #[cfg(feature = "cpu")]
+        program: None,
+        bare: &bare::BIG_ENDIAN,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, has_syntaxes: false },
 };

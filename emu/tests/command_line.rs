@@ -224,6 +224,7 @@ fn symbols_and_images_are_listed() {
             "tiny/mips64",
             "tiny/mips64el",
             "tiny/s390x",
+            "tiny/sparc64",
             "debian/amd64",
             "debian/i386",
             "debian/arm64",

@@ -127,6 +127,14 @@ static BUILTINS: &[Builtin] = &[
         command_line: "",
         demo: include_str!("../tiny/demo-s390x.events"),
     },
+    Builtin {
+        name: "tiny/sparc64",
+        description: "the tiny kernel for SPARC V9: the same sources, windows of registers, delay slots, TLBs filled by software, TA",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-sparc64.elf"),
+        tools: ["sparc64-linux-gnu-gcc", "sparc64-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-sparc64.events"),
+    },
 ];
 
 /// All of them, the default first.

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x]; by default all whose compiler is installed.
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]; by default all whose compiler is installed.
 # Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu,
-# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu).
+# gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu,
+# gcc-sparc64-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
@@ -20,6 +21,7 @@ if [ $# -eq 0 ]; then
     command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
     command -v mips64el-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64el
     command -v s390x-linux-gnu-gcc >/dev/null && set -- "$@" s390x
+    command -v sparc64-linux-gnu-gcc >/dev/null && set -- "$@" sparc64
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -41,6 +43,9 @@ mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explici
 # As Linux, which has a chain of frames and packs them.
 z="-m64 -march=z10 -msoft-float -mbackchain -mpacked-stack -fno-section-anchors"
 
+# No jump tables: they would be data in the middle of functions.
+sparc="-m64 -mcpu=ultrasparc -mcmodel=medlow -mno-fpu -mno-app-regs -fno-jump-tables"
+
 for arch in "$@"; do
     prefix='' shared=mmio folder=$arch library=
     case $arch in
@@ -58,8 +63,9 @@ for arch in "$@"; do
     ppc64) machine="$ppc -mabi=elfv1" prefix=powerpc64-linux-gnu- emulation=elf64ppc format=elf64-powerpc ;;
     mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
     mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
+    sparc64) machine="$sparc" prefix=sparc64-linux-gnu- emulation=elf64_sparc format=elf64-sparc ;;
     s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, mips, mipsel, mips64, mips64el, s390x)" >&2; exit 2 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, mips, mipsel, mips64, mips64el, s390x, sparc64)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;
@@ -91,10 +97,15 @@ for arch in "$@"; do
             $cc $common $machine $includes -S "$source" -o - |
                 sed -e 's/,2,\(.*\)@toc@ha$/,0,\1@ha/' -e 's/@toc@l\>/@l/' -e '/\.TOC\.-/d' >"$input" ;;
         esac
-        $cc $common $machine $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
+        flat=
+        case $folder/$source in
+        # Programs have one window: what is in it the kernel saves with the other registers.
+        sparc64/kernel/user.c) flat=-mflat ;;
+        esac
+        $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
         list="$list $name"
     done
-    $cc -E -P -x c $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
+    $cc -E -P -x c -Usparc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
     cd "$objects"
     $ld -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
         -T tiny.lds $list -o "$out/tiny-$arch.elf"

@@ -229,6 +229,10 @@ pub trait Cpu: Registers + Memory {
         let _ = bytes;
         Err(Fault { address, write: true })
     }
+    /// A word of the kernel's stacks, also where the CPU still holds in a register what belongs there.
+    fn stack_word(&mut self, address: u64, size: usize) -> Option<u64> {
+        self.read_number(address, size).ok()
+    }
     /// Reads user memory of the running task.
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)

@@ -68,7 +68,7 @@ struct OfHit<'a, 'b>(&'a mut Hit<'b>, usize);
 impl Walked for OfHit<'_, '_> {
     fn word(&mut self, at: u64) -> Option<u64> {
         let isa = self.0.isa();
-        self.0.machine().read_number(at, isa.word).ok()
+        self.0.machine().stack_word(at, isa.word)
     }
     fn real(&mut self, slot: u64, address: u64) -> u64 {
         self.0.resolve(slot, address, &mut self.1)

@@ -17,6 +17,7 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Mips64, "tiny/mips64"),
     (Arch::Mips64el, "tiny/mips64el"),
     (Arch::S390x, "tiny/s390x"),
+    (Arch::Sparc64, "tiny/sparc64"),
 ];
 
 /// One ISA's row.
@@ -35,6 +36,8 @@ pub struct Facts {
     pub past_help: (&'static str, &'static str),
     /// A return takes the return address off the stack.
     pub return_pops: bool,
+    /// Where the first argument is behind a function's first instruction, if that moves it.
+    pub moved_argument: Option<&'static str>,
 }
 
 static X86: Facts = Facts {
@@ -45,6 +48,7 @@ static X86: Facts = Facts {
     breakpoint_detail: None,
     past_help: ("could not be delivered", "triple_fault"),
     return_pops: true,
+    moved_argument: None,
 };
 static X86_64: Facts = Facts { scratch: "r11", ..X86 };
 static ARM64: Facts = Facts {
@@ -57,6 +61,7 @@ static ARM64: Facts = Facts {
     // Its vectors are at 0, where there is nothing.
     past_help: ("no time passes", "0x200"),
     return_pops: false,
+    moved_argument: None,
 };
 static ARM: Facts = Facts {
     scratch: "ip",
@@ -82,6 +87,7 @@ static PPC64LE: Facts = Facts {
     // Its vectors are in no page any more.
     past_help: ("no time passes", "0xc000000000004400"),
     return_pops: false,
+    moved_argument: None,
 };
 
 static PPC64: Facts = Facts { breakpoints: &[(&[0x7f, 0xe0, 0x00, 0x08], 6, 0), (&[0x0f, 0xe0, 0x00, 0x00], 6, 0)], ..PPC64LE };
@@ -96,6 +102,7 @@ static MIPSEL: Facts = Facts {
     // Its vectors hold an instruction that no CPU has.
     past_help: ("no time passes", "no_vectors"),
     return_pops: false,
+    moved_argument: None,
 };
 
 static MIPS: Facts = Facts { breakpoints: &[(&[0x00, 0x00, 0x00, 0x0d], 18, 0), (&[0x00, 0x00, 0x80, 0xcd], 18, 0)], ..MIPSEL };
@@ -110,6 +117,21 @@ static S390X: Facts = Facts {
     breakpoint_detail: None,
     past_help: ("cannot be delivered", "0x800"),
     return_pops: false,
+    moved_argument: None,
+};
+
+static SPARC64: Facts = Facts {
+    pc: "pc",
+    // Of a page without an entry, by a fetch or another access, or one that may not be written; of an odd address.
+    memory_faults: &[0x64, 0x68, 0x6c, 0x34],
+    scratch: "g5",
+    // ta 1, and the very instruction that is ours.
+    breakpoints: &[(&[0x91, 0xd0, 0x20, 0x01], 0x101, 0), (&[0x91, 0xd0, 0x20, 0x70], 0x170, 0)],
+    breakpoint_detail: None,
+    past_help: ("could not be delivered", "0x80014200"),
+    return_pops: false,
+    // `save` opens a window.
+    moved_argument: Some("in0"),
 };
 
 /// The row of an ISA.
@@ -125,7 +147,8 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::Mipsel | Arch::Mips64el => &MIPSEL,
         Arch::S390x => &S390X,
         Arch::Ppc64 => &PPC64,
-        Arch::Ppc | Arch::Sparc64 => panic!("no built-in kernel for {} yet", arch.name()),
+        Arch::Sparc64 => &SPARC64,
+        Arch::Ppc => panic!("no built-in kernel for {} yet", arch.name()),
     }
 }
 

@@ -79,7 +79,7 @@ fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
             assert_eq!(session.run_until(300_000), Stop::Limit, "{name}");
             let snapshot = session.snapshot().expect("a snapshot");
             let probed = |session: &mut Session| {
-                let places: Vec<u64> = boundaries(session.kernel()).into_iter().step_by(7).collect();
+                let places: Vec<u64> = boundaries(session.kernel()).into_iter().step_by(5).collect();
                 let probes: Vec<Kprobe> = places.into_iter().map(|at| Kprobe::at_address(at).pre(|_| Flow::Continue)).collect();
                 let probes: Vec<Kprobe> = probes.into_iter().filter(|probe| session.register_kprobe(probe).is_ok()).collect();
                 let before = session.machine().happenings().len();

@@ -10,6 +10,7 @@ pub mod moment;
 pub mod named;
 pub mod ppc;
 pub mod s390;
+pub mod sparc64;
 pub mod tasks;
 pub mod view;
 pub mod window;

@@ -136,6 +136,8 @@ pub struct Registers {
     pub in_kernel: fn(&Handle) -> bool,
     /// A register by the numbers of `isa`; the pc is the one given.
     pub get: fn(&Handle, Reg, pc: u64) -> u64,
+    /// The word that belongs to this address of a stack and is still in a register.
+    pub held: fn(&Handle, address: u64) -> Option<u64>,
     /// Sets one, where that is possible.
     pub set: fn(&TrapContext, Reg, u64),
     /// Values for a report about a guest that has died.

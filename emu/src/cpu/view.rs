@@ -311,6 +311,9 @@ impl Cpu for View {
     fn stopped_in_delay_slot(&mut self, then: u64) {
         self.delayed = Some(then);
     }
+    fn stack_word(&mut self, address: u64, size: usize) -> Option<u64> {
+        (self.model.registers.held)(&self.trap.handle(), address).or_else(|| self.read_number(address, size).ok())
+    }
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.page_by_page(address, into.len(), Access::User, |ram, physical, done, part| {
             ram.read(physical, &mut into[done..done + part]);

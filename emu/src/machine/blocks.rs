@@ -156,6 +156,9 @@ impl<L: Listener> Inner<L> {
 
     /// A block start at which something may be due; the only place where a run is ended. True: it is.
     fn look_up(&mut self, cpu: BlockContext<'_>, pc: u64) -> bool {
+        if !cpu.handle().goes_straight_on(pc) {
+            return false;
+        }
         let now = self.view.clock.time();
         self.board.advance(At { cpu: self.view.current, now });
         if self.wish.is_none() && core::mem::take(&mut self.view.is_asking) {

@@ -171,6 +171,9 @@ impl<L: Listener> Inner<L> {
                 self.view.clock.resume(resume.counted.into(), resume.falls_through.then_some(pc));
                 self.show_window(cpu, pc);
                 cpu.set_pc(pc);
+                if let Some(next) = resume.behind_slot {
+                    cpu.set_next_pc(next);
+                }
                 self.look_at_listener();
             }
             // Where any undefined instruction traps as the breakpoint does: a copy that is one.

@@ -75,6 +75,8 @@ pub(super) struct Engine {
     general_bytes: u8,
     /// The pc in it, of as many bytes.
     pc: *mut u8,
+    /// Behind it, where there is such a word, the address of what runs next but one.
+    next_pc: *mut u8,
     /// The core's cache of translations for its kernel's accesses, where it is known.
     translations: *const Translations,
     shape: TlbEntry,
@@ -165,6 +167,14 @@ impl Handle {
         }
     }
 
+    /// Whether a block at that pc is no delay slot: a run that ends in front of one cannot go on.
+    #[inline]
+    pub fn goes_straight_on(&self, pc: u64) -> bool {
+        let engine = self.engine();
+        // SAFETY: such a word lies there, as `Core::new` has found.
+        engine.next_pc.is_null() || unsafe { engine.next_pc.cast::<u64>().read_unaligned() } == pc.wrapping_add(4)
+    }
+
     /// Sets a register other than the pc.
     fn write(&self, register: Register, value: u64) {
         debug_assert!(register != (self.kind().pc)(), "the pc has its own ways");
@@ -245,6 +255,7 @@ impl<E: Events> Core<E> {
                     general_count: 0,
                     general_bytes: 0,
                     pc: null_mut(),
+                    next_pc: null_mut(),
                     translations: null(),
                     shape: TlbEntry::of(&library.stores),
                     cpu: null_mut(),
@@ -261,6 +272,7 @@ impl<E: Events> Core<E> {
             check("exits", sys::uc_ctl(uc, write_request(ControlType::UC_USE_EXITS, 1), 1 as c_int))?;
             let start = ram.pointer(ram.base(), 0).ok_or("no memory")?;
             check("map", sys::uc_mem_map_ptr(uc, ram.base(), ram.len(), ALL_ACCESS, start.cast()))?;
+            (library.layout.make_ready)(uc.cast());
             core.map_devices(0, ram.base())?;
             core.map_devices(ram.end(), 1 << kind.physical_bits)?;
             core.hook(sys::HookType::BLOCK, block::<E> as *mut c_void, 0)?;
@@ -278,6 +290,9 @@ impl<E: Events> Core<E> {
             let general = core.handle.live(start, bytes * usize::from(count) + 8).ok_or("a CPU core without registers")?;
             (core.engine.general, core.engine.general_count, core.engine.general_bytes) = (general, count, bytes as u8);
             core.engine.pc = core.handle.live(kind.live_pc, bytes).ok_or("a CPU core without a pc")?;
+            if kind.has_next_pc {
+                core.engine.next_pc = core.handle.live(kind.live_pc + bytes, bytes).ok_or("a CPU core without its other pc")?;
+            }
             core.engine.translations = Translations::before(cpu.state, library.live_translations)?;
             let (cpu_itself, line) = line::find(core.handle, &cpu)?;
             (core.engine.cpu, core.line) = (cpu_itself, line);

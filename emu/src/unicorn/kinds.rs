@@ -50,6 +50,8 @@ pub struct CoreKind {
     /// Where the pc lies in the core's state, as wide as an address: writing it there is all that a callback of an
     /// exception has to do.
     pub live_pc: usize,
+    /// Behind it is the address of what runs next but one, which is 4 bytes on unless a branch has been taken.
+    pub has_next_pc: bool,
     /// Where its general registers begin, and how many there are, in the order of their numbers in `isa`; each as wide
     /// as an address.
     pub live_general: (usize, u8),

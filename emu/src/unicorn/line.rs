@@ -30,6 +30,8 @@ pub(super) struct Layout {
     pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
     /// Before a translation is filled in: for how many there is room (`translator/sizes.h`).
     pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, mode: c_int),
+    /// Sets what the library leaves unset in an engine of this kind that has just been given memory.
+    pub(super) make_ready: unsafe extern "C" fn(uc: *mut c_void),
 }
 
 #[repr(C)]

@@ -32,17 +32,22 @@ pub(super) struct TlbEntry {
     /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no
     /// matter to who drops what he changes.
     tag: u64,
+    page_bits: u32,
 }
 
 impl TlbEntry {
     pub(super) const fn of(layout: &Layout) -> TlbEntry {
         let width = layout.address_bytes;
         let bits = u64::MAX >> (64 - 8 * width);
-        TlbEntry { write: width, addend: (3 * width).next_multiple_of(WORD) + WORD, tag: bits & !layout.long_way() }
+        TlbEntry {
+            write: width,
+            addend: (3 * width).next_multiple_of(WORD) + WORD,
+            tag: bits & !layout.long_way(),
+            page_bits: layout.page_bits(),
+        }
     }
 }
 
-const PAGE_BITS: u32 = 12;
 /// More than the library ever has.
 const MOST_ENTRIES: usize = 1 << 23;
 const ENTRY: usize = 64;
@@ -70,7 +75,7 @@ impl Translations {
     /// It was found by `before`, its core's entries have that shape, it is alive and runs nothing else.
     #[inline(always)]
     pub(super) unsafe fn find(&self, shape: &TlbEntry, address: u64, len: u64, write: bool) -> Option<u64> {
-        let at = (address >> (PAGE_BITS - ENTRY.trailing_zeros())) as usize & self.mask;
+        let at = (address >> (shape.page_bits - ENTRY.trailing_zeros())) as usize & self.mask;
         // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the
         // entry.
         let (tag, addend) = unsafe {
@@ -79,7 +84,7 @@ impl Translations {
             (tag.cast::<u64>().read_unaligned() & shape.tag, entry.add(shape.addend).cast::<u64>().read_unaligned())
         };
         // The last byte's page: where they cross into another one, it is not that of the entry.
-        let page = address.wrapping_add(len - 1) & !((1 << PAGE_BITS) - 1);
+        let page = address.wrapping_add(len - 1) & !((1 << shape.page_bits) - 1);
         (tag == page).then(|| address.wrapping_add(addend))
     }
 }

@@ -13,6 +13,7 @@ pub mod plain_hooks;
 pub mod ppc;
 pub mod ram;
 pub mod s390;
+pub mod sparc64;
 pub mod surgery;
 pub mod witness;
 pub mod x86;

@@ -59,6 +59,15 @@ impl Layout {
     pub(super) const fn long_way(&self) -> u64 {
         1 << (self.smallest_page_bits - 2)
     }
+
+    /// Bits of an address in a page of a cached translation.
+    pub(super) const fn page_bits(&self) -> u32 {
+        if self.smallest_page_bits > PAGE_BITS { self.smallest_page_bits } else { PAGE_BITS }
+    }
+
+    const fn page(&self) -> u64 {
+        1 << self.page_bits()
+    }
 }
 
 /// (cpu, address, size, access, mode, whether it may fail, the place in translated code): false if it failed.
@@ -83,10 +92,9 @@ pub(crate) enum By {
 const STORE: usize = 1;
 const FETCH: usize = 2;
 
-/// All pages that the core keeps translations for are of this size: where that is ours to choose, `Core::new` asks for
-/// it.
+/// All pages that the core keeps translations for are of this size, if the smallest is no larger: where that is ours to
+/// choose, `Core::new` asks for it.
 pub(super) const PAGE_BITS: u32 = 12;
-const PAGE: u64 = 1 << PAGE_BITS;
 
 /// One mode's cached translations, as translated code looks into them.
 #[repr(C)]
@@ -134,7 +142,7 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
     let place = layout.place.get_or_init(|| find_fill(&memory, handle, cpu.functions)).ok_or_else(unknown)?;
     let modes = cpu.translations_end.checked_sub(layout.modes * size_of::<Mode>()).ok_or_else(unknown)?;
     let library = memory.word(cpu.functions + place).filter(|function| *function != 0).ok_or_else(unknown)?;
-    let pages = ram.len().div_ceil(PAGE) as usize;
+    let pages = ram.len().div_ceil(layout.page()) as usize;
     let stores = Box::into_raw(Box::new(Stores {
         cpu: null_mut(),
         state: cpu.state,
@@ -249,8 +257,9 @@ impl Stores {
     /// at a page's start are protected that one is refused.
     fn begins(&mut self, address: u64, size: u64) -> u64 {
         let (first, bytes) = self.last;
-        let is_asked_again =
-            first & !(PAGE - 1) == address && first != address && first.wrapping_add(bytes) == address.wrapping_add(size);
+        let is_asked_again = first & !(self.layout.page() - 1) == address
+            && first != address
+            && first.wrapping_add(bytes) == address.wrapping_add(size);
         let address = if is_asked_again { first } else { address };
         self.last = (address, size);
         address
@@ -261,20 +270,20 @@ impl Stores {
     /// # Safety
     /// Only from `fill`, with what the core has given.
     unsafe fn filled(&mut self, address: u64, access: usize, mode: usize) {
-        let page = address & !(PAGE - 1);
+        let page = address & !(self.layout.page() - 1);
         // SAFETY: as our own caller.
         let entry = unsafe { self.entry(address, mode) };
-        if entry.get(access) & !(PAGE - 1) != page {
+        if entry.get(access) & !(self.layout.page() - 1) != page {
             return self.distrust();
         }
         let physical = entry.physical();
-        let number = (physical.wrapping_sub(self.ram.base()) >> PAGE_BITS) as usize;
+        let number = (physical.wrapping_sub(self.ram.base()) >> self.layout.page_bits()) as usize;
         let Some((bits, bit)) = self.code.get_mut(number / 64).map(|bits| (bits, 1 << (number % 64))) else { return };
         let holds_code = *bits & bit != 0;
         if access == FETCH {
             if !holds_code {
                 *bits |= bit;
-                self.guard(physical, PAGE as usize);
+                self.guard(physical, self.layout.page() as usize);
             }
             return;
         }
@@ -296,14 +305,17 @@ impl Stores {
         // SAFETY: the core has as many modes as its layout says, and looks an address up just so.
         unsafe {
             let mode = &*self.modes.add(mode);
-            Entry { at: mode.entries.add((address >> PAGE_BITS << ENTRY_BITS) as usize & mode.mask), layout: self.layout }
+            Entry {
+                at: mode.entries.add((address >> self.layout.page_bits() << ENTRY_BITS) as usize & mode.mask),
+                layout: self.layout,
+            }
         }
     }
 
     #[cfg(test)]
     pub(super) unsafe fn quick(&self, address: u64) -> bool {
         // SAFETY: all modes that there are.
-        (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(PAGE - 1))
+        (0..self.layout.modes).any(|mode| unsafe { self.entry(address, mode) }.get(STORE) == address & !(self.layout.page() - 1))
     }
 
     /// Fills in a translation, by a quick walk alone or by the library alone: what is kept of it then, and beside it.

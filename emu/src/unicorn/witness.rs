@@ -23,6 +23,7 @@ impl Witness {
         self.last = Some((vector, pc));
         if self.stops {
             cpu.stop();
+            return;
         }
         cpu.set_pc(pc);
     }

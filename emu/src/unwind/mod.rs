@@ -6,6 +6,7 @@ mod chain;
 mod exidx;
 mod orc;
 mod prologue;
+mod windows;
 
 use crate::boot::Kernel;
 use chain::Chain;
@@ -13,6 +14,7 @@ use prologue::Looks;
 use std::sync::Arc;
 use trapline_isa::arch::Arch;
 use trapline_probes::unwind::Unwind;
+use windows::Shape;
 
 /// How one ISA's frames lead to one another.
 #[rustfmt::skip]
@@ -45,6 +47,11 @@ const MIPS: Looks = Looks {
     calls: |word| word >> 26 == 3,
 };
 
+/// Those whose functions open windows of registers.
+/// `save` of the stack pointer opens one.
+const WINDOWS: &[(Arch, Shape)] =
+    &[(Arch::Sparc64, Shape { bias: 2047, behind_call: 8, opens: |word| word & 0xfff8_0000 == 0x9de0_0000 })];
+
 /// How callers are found in this kernel; `None`: nobody knows.
 pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = orc::Orc::of(kernel) {
@@ -52,6 +59,9 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     }
     if let Some((_, looks)) = PROLOGUES.iter().find(|(arches, _)| arches.contains(&kernel.arch)) {
         return Some(Arc::new(prologue::Prologues::new(kernel, looks)?));
+    }
+    if let Some((_, shape)) = WINDOWS.iter().find(|(arch, _)| *arch == kernel.arch) {
+        return Some(Arc::new(windows::Windows::new(kernel, *shape)));
     }
     if let Some(tables) = exidx::Exidx::of(kernel) {
         return Some(Arc::new(tables));

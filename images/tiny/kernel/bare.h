@@ -24,13 +24,13 @@ struct boot_info {
 };
 
 /* A row of the exception table: a fault at `insn` goes on at `fixup`. As in Linux both are relative to themselves with a third word behind
-   them, which PowerPC has not, but on 32-bit ARM and MIPS, where they are addresses; so too in the bug table. */
+   them, which PowerPC has not, but on 32-bit ARM, MIPS and SPARC, where they are addresses; so too in the bug table. */
 #ifdef __mips64
 struct exception_table_entry {
 	u64 insn, fixup;
 };
 #define TABLE_WORD ".dword "
-#elif defined(__arm__) || defined(__mips__)
+#elif defined(__arm__) || defined(__mips__) || defined(__sparc__)
 struct exception_table_entry {
 	u32 insn, fixup;
 };
@@ -39,7 +39,11 @@ struct exception_table_entry {
 #ifdef TABLE_WORD
 #define TABLE_SITE(label) label
 #define TABLE_TYPE ""
+#ifdef __sparc__
+#define TABLE_ADDRESS(field) ((unsigned long)(u32)(field))
+#else
 #define TABLE_ADDRESS(field) ((unsigned long)(field))
+#endif
 #elif defined(__powerpc__)
 struct exception_table_entry {
 	s32 insn, fixup;

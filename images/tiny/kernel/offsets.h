@@ -1,7 +1,9 @@
 /* Places that assembly, the symbol table and C must agree on; tiny.h checks them against the C structures. */
 #pragma once
 
+#ifndef KERNEL_STACK_SIZE
 #define KERNEL_STACK_SIZE 8192
+#endif
 #define PERCPU_SIZE 1024
 #define MAX_CPUS 2
 

@@ -9,6 +9,10 @@
 #ifndef CONSTANTS_OFFSET
 #define CONSTANTS_OFFSET 0
 #endif
+/* What is not alike in its rights begins at a multiple of this. */
+#ifndef LINK_PAGE
+#define LINK_PAGE 4096
+#endif
 
 OUTPUT_FORMAT(ELF_FORMAT)
 ENTRY(phys_startup)
@@ -58,7 +62,7 @@ SECTIONS
 	} :text
 	_etext = .;
 
-	. = ALIGN(4096) + CONSTANTS_OFFSET;
+	. = ALIGN(LINK_PAGE) + CONSTANTS_OFFSET;
 	__start_rodata = .;
 	.rodata : AT(PHYSICAL(ADDR(.rodata))) {
 		*(EXCLUDE_FILE(*user.o) .rodata EXCLUDE_FILE(*user.o) .rodata.*)
@@ -77,16 +81,16 @@ SECTIONS
 	} :rodata
 
 	/* The user programs: linked where they run, loaded behind the kernel's constants. */
-	. = ALIGN(4096);
+	. = ALIGN(LINK_PAGE);
 	__user_text_image = .;
 	.user.text 0x400000 : AT(PHYSICAL(__user_text_image)) {
 		*user.o(.text .text.* .rodata .rodata.*)
-		. = ALIGN(4096);
+		. = ALIGN(LINK_PAGE);
 	} :user_text
 	__user_data_image = __user_text_image + SIZEOF(.user.text);
 	.user.data 0x480000 : AT(PHYSICAL(__user_data_image)) {
 		*user.o(.data .data.* .bss .bss.*)
-		. = ALIGN(4096);
+		. = ALIGN(LINK_PAGE);
 	} :user_data
 	. = __user_data_image + SIZEOF(.user.data);
 	__end_rodata = .;
@@ -105,18 +109,18 @@ SECTIONS
 	} :data
 #endif
 
-	. = ALIGN(4096);
+	. = ALIGN(LINK_PAGE);
 	__init_begin = .;
 	_sinittext = .;
 	.init.text : AT(PHYSICAL(ADDR(.init.text))) {
 		*(.init.text)
 	} :init_text
 	_einittext = .;
-	. = ALIGN(4096);
+	. = ALIGN(LINK_PAGE);
 	__init_data_begin = .;
 	.init.data : AT(PHYSICAL(ADDR(.init.data))) {
 		*(.init.data)
-		. = ALIGN(4096);
+		. = ALIGN(LINK_PAGE);
 	} :init_data
 	__init_end = .;
 
@@ -127,7 +131,7 @@ SECTIONS
 #else
 	} :init_data
 #endif
-	. = ALIGN(4096);
+	. = ALIGN(LINK_PAGE);
 	_end = .;
 
 	/DISCARD/ : { *(.comment) *(.note*) *(.eh_frame*) *(.debug*) *(.mdebug*) *(.pdr) *(.gnu.attributes) *(.reginfo) *(.MIPS.*) *(.ARM.*) }

@@ -44,6 +44,12 @@ static inline u64 clock_ns(void)
 #define CODE_ADDRESS(function) ((unsigned long)(function))
 #endif
 
+/* What else stands in the frames of a task that never ran, and its stack pointer. */
+#ifndef FIRST_FRAME
+#define FIRST_FRAME(frame) ((void)(frame))
+#define STACK_POINTER(frame) ((unsigned long)(frame))
+#endif
+
 /* The instruction that has raised an exception. */
 #ifndef FAULTING_IP
 #define FAULTING_IP(regs) ((regs)->ip)

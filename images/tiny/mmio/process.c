@@ -13,6 +13,7 @@ void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_s
 
 	memset(frame, 0, sizeof(*frame));
 	frame->ip = CODE_ADDRESS(ret_from_fork);
+	FIRST_FRAME(frame);
 	if (user_mode(regs)) {
 		*child_regs = *regs;
 		syscall_result(child_regs, 0);
@@ -23,7 +24,7 @@ void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_s
 		frame->function = regs->r[0];
 		frame->argument = regs->r[1];
 	}
-	child->sp = (unsigned long)frame;
+	child->sp = STACK_POINTER(frame);
 }
 
 int kernel_thread(int (*fn)(void *), void *arg)

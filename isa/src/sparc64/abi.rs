@@ -71,22 +71,43 @@ pub static ELF: Abi = Abi {
     stack_size: 16384,
 };
 
-/// Those of the kernel's own table, in its order. It calls i0 to i7 what the probed code calls %o0 to %o7: a trap of the
+/// Those of the kernel's own table, in its order, and then some that it has not. It calls i0 to i7 what the probed code calls %o0 to %o7: a trap of the
 /// kernel opens a window.
 #[rustfmt::skip]
-static NAMES: [(&str, Reg); 21] = [
+static NAMES: [(&str, Reg); 37] = [
     ("g0", r(0)), ("g1", r(1)), ("g2", r(2)), ("g3", r(3)), ("g4", r(4)), ("g5", r(5)), ("g6", r(6)), ("g7", r(7)),
     ("i0", o(0)), ("i1", o(1)), ("i2", o(2)), ("i3", o(3)), ("i4", o(4)), ("i5", o(5)), ("i6", o(6)), ("i7", o(7)),
     ("tstate", TSTATE), ("pc", PC), ("npc", NPC), ("y", Y), ("lr", o(7)),
+    // Ours: what the probed code calls %l0 to %l7, and %i0 to %i7, which are its arguments once it has opened its window.
+    ("l0", r(16)), ("l1", r(17)), ("l2", r(18)), ("l3", r(19)), ("l4", r(20)), ("l5", r(21)), ("l6", r(22)), ("l7", r(23)),
+    ("in0", r(24)), ("in1", r(25)), ("in2", r(26)), ("in3", r(27)), ("in4", r(28)), ("in5", r(29)), ("in6", r(30)), ("in7", r(31)),
 ];
 
-#[rustfmt::skip]
-static HIDDEN: [(&str, Reg); 17] = [
-    ("ccr", CCR),
-    ("window l0", r(16)), ("window l1", r(17)), ("window l2", r(18)), ("window l3", r(19)), ("window l4", r(20)), ("window l5", r(21)),
-    ("window l6", r(22)), ("window l7", r(23)), ("window i0", r(24)), ("window i1", r(25)), ("window i2", r(26)), ("window i3", r(27)),
-    ("window i4", r(28)), ("window i5", r(29)), ("window i6", r(30)), ("window i7", r(31)),
-];
+/// All windows, and which of them is the current one: what runs in between opens and leaves some.
+static HIDDEN: [(&str, Reg); HIDDEN_FIRST.len() + WINDOW_REGISTERS] = {
+    let mut all = [("window", Reg(0)); HIDDEN_FIRST.len() + WINDOW_REGISTERS];
+    let mut number = 0;
+    while number < all.len() {
+        all[number] = match number.checked_sub(HIDDEN_FIRST.len()) {
+            None => HIDDEN_FIRST[number],
+            Some(number) => ("window", in_windows(number as u8)),
+        };
+        number += 1;
+    }
+    all
+};
+
+const HIDDEN_FIRST: [(&str, Reg); 4] = [("ccr", CCR), ("cwp", CWP), ("cansave", CANSAVE), ("canrestore", CANRESTORE)];
+
+/// How many registers there are in all windows: each has 16 of its own.
+pub const WINDOW_REGISTERS: usize = 16 * WINDOWS as usize;
+/// The number of the first of them.
+pub const FIRST_OF_WINDOWS: u8 = 64;
+
+/// A register of any window, whichever is the current one, in an order that is the machine's own.
+pub const fn in_windows(number: u8) -> Reg {
+    Reg(FIRST_OF_WINDOWS + number % WINDOW_REGISTERS as u8)
+}
 
 #[cfg(test)]
 mod tests {
@@ -101,7 +122,7 @@ mod tests {
         let names: Vec<&str> = ELF.names.iter().map(|(name, _)| *name).collect();
         let general = (0..8).map(|number| alloc::format!("g{number}")).chain((0..8).map(|number| alloc::format!("i{number}")));
         assert_eq!(names[..16], general.collect::<Vec<_>>());
-        assert_eq!(names[16..], ["tstate", "pc", "npc", "y", "lr"]);
+        assert_eq!(names[16..21], ["tstate", "pc", "npc", "y", "lr"]);
         assert!((0..16).all(|number| usize::from(ELF.names[number].1.0) == number), "the ones of the probed code");
     }
 

@@ -92,6 +92,7 @@ static TABLE: &[Row] = &[
     row (TRAP_ALWAYS, 0x91d0_2070, Step,                  Refuse(&BREAKPOINT)), // ta 0x70: a probe's
     row (TRAP_ALWAYS, 0x91d0_2071, Step,                  Refuse(&BREAKPOINT)), // ta 0x71: the end of a step
     row (TRAP_ALWAYS, 0x91d0_2072, Step,                  Refuse(&BREAKPOINT)), // ta 0x72: a debugger's
+    row (TRAP_ALWAYS, slot::OLD_BREAK, Step,              Refuse(&BREAKPOINT)), // ta 1
     row (TRAP_ALWAYS, 0x91d0_2005, Step,                  Refuse(&BREAKPOINT)), // ta 5: BUG()
     row (TRAP_ALWAYS, slot::BREAK_SAVE, Step,             Refuse(&BREAKPOINT)), // ours
     row (TRAP_ALWAYS, slot::BREAK_RESTORE, Step,          Refuse(&BREAKPOINT)),

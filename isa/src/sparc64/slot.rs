@@ -10,6 +10,8 @@ use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 pub const BREAK: u32 = ta(0x70);
 /// `ta 0x71`, which it has for the end of a step.
 pub const STEP_END: u32 = ta(0x71);
+/// `ta 1`, which has always been the breakpoint of programs and of whoever debugs them.
+pub const OLD_BREAK: u32 = ta(1);
 /// Over `save`: where no window is free, its exception comes before the hit.
 pub const BREAK_SAVE: u32 = ta(0x78);
 /// The same over `restore` and `return`, where the caller's window is not in the CPU.
@@ -41,7 +43,7 @@ pub fn breakpoint_over(insn: &Insn) -> &'static [u8] {
 /// Any of them.
 pub fn is_breakpoint(bytes: &[u8]) -> bool {
     let word = bytes.get(..LENGTH).map(|bytes| ByteOrder::Big.word(bytes));
-    word.is_some_and(|word| matches!(word, BREAK | STEP_END | BREAK_SAVE | BREAK_RESTORE | BREAK_FLUSH))
+    word.is_some_and(|word| matches!(word, BREAK | STEP_END | OLD_BREAK | BREAK_SAVE | BREAK_RESTORE | BREAK_FLUSH))
 }
 
 /// The one refusal that depends on where the copy would lie.

@@ -36,7 +36,8 @@ fn arming_writes_a_breakpoint_into_guest_text_and_disarming_takes_it_out() {
         let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
         session.register_kprobe(&probe).expect("it may be probed");
         let armed = text(&mut session);
-        assert_eq!(&armed[..breakpoint.len()], breakpoint, "{name}");
+        // It may be one of several, by what it stands for.
+        assert!((arch.isa().is_breakpoint)(&armed) && armed.starts_with(&breakpoint[..breakpoint.len() - 1]), "{name}");
         assert_eq!(armed[breakpoint.len()..], before[breakpoint.len()..], "{name}: nothing else changed");
         assert!(!before.starts_with(breakpoint), "{name}");
         run(&mut session);
@@ -339,6 +340,7 @@ fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
         let jprobe = Jprobe::on(probe).guest("memcpy");
         // For the handler, and the function's first instruction, the first argument leads nowhere.
         let (first, true_value) = (argument(*arch, 0), Arc::new(AtomicU64::new(0)));
+        let moved = facts(*arch).moved_argument.unwrap_or(first);
         let before = Arc::clone(&true_value);
         let misleading = Kprobe::at("do_fork")
             .pre(move |hit| {
@@ -347,7 +349,7 @@ fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
                 Flow::Continue
             })
             .post(move |hit| {
-                hit.set_reg(first, true_value.load(Ordering::Relaxed));
+                hit.set_reg(moved, true_value.load(Ordering::Relaxed));
             });
         session.register_kprobe(&misleading).unwrap_or_else(|why| panic!("{name}: {why}"));
         session.register_jprobe(&jprobe).unwrap_or_else(|why| panic!("{name}: {why}"));

@@ -1,14 +1,14 @@
 //! What Linux's images for 64-bit SPARC look like: arch/sparc's ftrace.c, jump_label.c, extable.h of 6.1. The kernel is
 //! linked in the lowest 4 GiB, so addresses have half a word in its tables.
 
-use super::{Form, Looks, Marks};
+use super::{ENTRY_TEXT, Form, Looks, Marks};
 use trapline_isa::mem::ByteOrder;
 use trapline_probes::guest::Site;
 
-/// Its entry code stands among all other, and BUG() is a `ta 5`: there is no table of them.
+/// Linux has its entry code among all other, and BUG() is a `ta 5`: there is no table of them.
 pub static MARKS: Marks = Marks {
     listed_areas: &[],
-    unlisted_areas: &[],
+    unlisted_areas: &[ENTRY_TEXT],
     form: Form::Low,
     exception_row: 8,
     ftrace_adjustment: 0,

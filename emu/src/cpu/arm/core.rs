@@ -51,6 +51,7 @@ impl CoreKind {
             turned_round: false,
             encode_pc: pc_with_mode,
             live_pc: state::PC,
+            has_next_pc: false,
             live_general: (state::REGS, state::GENERAL),
             pc: || RegisterARM::PC.into(),
         }

@@ -21,6 +21,7 @@ const fn kind(model: i32) -> CoreKind {
         turned_round: false,
         encode_pc: |_, pc| pc,
         live_pc: state::PC,
+        has_next_pc: false,
         live_general: (state::REGS, state::GENERAL),
         pc: || RegisterARM64::PC.into(),
     }

@@ -65,6 +65,7 @@ pub static ARM64: Model = Model {
         returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
+        held: |_, _| None,
         set: state::set,
         dump: state::dump,
     },

@@ -29,6 +29,7 @@ const fn kind(library: &'static Library, model: i32, live_pc: usize) -> CoreKind
         physical_bits: 32,
         encode_pc: |_, pc| pc,
         live_pc,
+        has_next_pc: false,
         live_general: (0, state::GENERAL),
         pc: || RegisterMIPS::PC.into(),
     }

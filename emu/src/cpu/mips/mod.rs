@@ -77,6 +77,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             returns: |handle| vec![handle.place_of(crate::unicorn::mips::Place::Epc)],
             in_kernel: trap::in_kernel,
             get: state::get,
+            held: |_, _| None,
             set: state::set,
             dump: state::dump,
         },

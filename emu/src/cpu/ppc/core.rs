@@ -18,6 +18,7 @@ const fn kind(turned_round: bool) -> CoreKind {
         turned_round,
         encode_pc: |_, pc| pc,
         live_pc: state::PC,
+        has_next_pc: false,
         live_general: (state::REGS, state::GENERAL),
         pc: || RegisterPPC::PC.into(),
     }

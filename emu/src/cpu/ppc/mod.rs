@@ -67,6 +67,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             returns: |_| vec![state::SRR0, state::HSRR0],
             in_kernel: trap::in_kernel,
             get: state::get,
+            held: |_, _| None,
             set: state::set,
             dump: state::dump,
         },

@@ -14,6 +14,7 @@ pub static CORE: CoreKind = CoreKind {
     turned_round: false,
     encode_pc: |_, pc| pc,
     live_pc: state::PC,
+    has_next_pc: false,
     live_general: (state::REGS, state::GENERAL),
     pc: || RegisterS390X::PC.into(),
 };

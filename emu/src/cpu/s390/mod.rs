@@ -59,6 +59,7 @@ pub static S390X: Model = Model {
         returns: |_| Vec::new(),
         in_kernel: trap::in_kernel,
         get: state::get,
+        held: |_, _| None,
         set: state::set,
         dump: state::dump,
     },

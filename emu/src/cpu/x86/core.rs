@@ -17,6 +17,7 @@ pub static CORE: CoreKind = CoreKind {
     turned_round: false,
     encode_pc: |_, pc| pc,
     live_pc: state::EIP,
+    has_next_pc: false,
     live_general: (state::REGS, state::GENERAL),
     pc: || RegisterX86::RIP.into(),
 };

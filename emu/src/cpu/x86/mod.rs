@@ -72,6 +72,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             returns: |_| Vec::new(),
             in_kernel: trap::in_kernel,
             get: state::get,
+            held: |_, _| None,
             set: state::set,
             dump: state::dump,
         },

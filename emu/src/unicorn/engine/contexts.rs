@@ -56,6 +56,16 @@ impl TrapContext {
                 _ => engine.pc.cast::<u64>().write_unaligned(pc),
             }
         }
+        self.set_next_pc(pc.wrapping_add(4));
+    }
+    /// Makes it go on there behind the instruction at the pc, where the CPU holds such an address; the pc comes first.
+    #[inline]
+    pub fn set_next_pc(&self, next: u64) {
+        let engine = self.0.engine();
+        if !engine.next_pc.is_null() {
+            // SAFETY: such a word lies there, as `Core::new` has found.
+            unsafe { engine.next_pc.cast::<u64>().write_unaligned(next) }
+        }
     }
     /// Ends the run before anything else is executed; for a guest that cannot go on.
     pub fn stop(&self) {

@@ -814,6 +814,14 @@ static bool device_access_pc(CPUState *cpu, uint64_t *pc)
     return pc_of_host(cpu, cpu->mem_io_pc, pc);
 }
 
+#ifdef TARGET_SPARC64
+#include "sparc64.h"
+#else
+static void make_ready(struct uc_struct *uc)
+{
+}
+#endif
+
 #ifdef TARGET_MIPS
 #include "mips.h"
 #else
@@ -845,6 +853,7 @@ const struct {
     bool (*walk)(CPUState *cpu, vaddr address, int access, int mode);
     void (*kept)(CPUState *cpu, vaddr address, int mode, uint64_t to[8]);
     void (*choose_size)(CPUState *cpu, int mode);
+    void (*make_ready)(struct uc_struct *uc);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
     offsetof(CPUState, uc),
@@ -858,4 +867,5 @@ const struct {
     walk,
     kept,
     choose_size,
+    make_ready,
 };

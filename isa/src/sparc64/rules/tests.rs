@@ -29,6 +29,7 @@ fn each_row_of_the_table_decides() {
         ("ta 0x70",          0x91d0_2070, "step",    "foreign-breakpoint"),
         ("ta 0x71",          0x91d0_2071, "step",    "foreign-breakpoint"),
         ("ta 0x72",          0x91d0_2072, "step",    "foreign-breakpoint"),
+        ("ta 1",             0x91d0_2001, "step",    "foreign-breakpoint"),
         ("ta 5",             0x91d0_2005, "step",    "foreign-breakpoint"),
         ("ta 0x78",          0x91d0_2078, "step",    "foreign-breakpoint"),
         ("ta 0x79",          0x91d0_2079, "step",    "foreign-breakpoint"),

@@ -1,0 +1,75 @@
+//! SPARC V9, 64 bits, the high byte first: the same rooms as every ISA.
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod named;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::moment::Moments;
+use super::{
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
+};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+
+/// 64-bit kernels.
+pub static SPARC64: Model = Model {
+    arch: Arch::Sparc64,
+    choices: &[Choice::of("UltraSPARC-IV", &core::CORE)],
+    usual: core::of,
+    self_check: check::check,
+    exceptions: Exceptions {
+        arrived: |cpu, _, _, vector| trap::trap(cpu, vector),
+        // The core reports these as exceptions, too.
+        arrived_invalid: trap::invalid,
+        system_call: Some(SYSTEM_CALL),
+        stepping: |_| false,
+        step: |_| Exception::of(trap::ILLEGAL),
+        deliver: deliver::deliver,
+        forget: |cpu, _, _, _, before| cpu.set_live64(state::DATA_ACCESS, before),
+        fault_address: |handle, _| handle.live64(state::DATA_ACCESS),
+    },
+    interrupts: Interrupts {
+        can_be_taken: |handle, _| !state::interrupts_off(handle),
+        are_off: state::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        wake_though_off: false,
+        pins: None,
+    },
+    translate: paging::translate,
+    window: Window {
+        start: window::start,
+        most: window::WINDOW_MOST,
+        table_bytes: |_| 0,
+        prepare: |_, _| (),
+        clear: |_, _, _| (),
+        show: window::show_window,
+        hide: |_, _| (),
+        tables_in_force: Some(|_| 0),
+        missed: window::missed,
+    },
+    entry: Entry { table_bytes: 0, enter: boot::enter },
+    registers: Registers {
+        pc: Handle::pc,
+        saved_pc: state::saved_pc,
+        returns: |_| state::returns(),
+        in_kernel: state::in_kernel,
+        get: state::get,
+        held: state::held,
+        set: state::set,
+        dump: state::dump,
+    },
+    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    instructions: Instructions::NONE,
+    firmware: Firmware::NONE,
+    named: named::NAMED,
+};
+
+/// What Linux's programs make their calls by: `ta 0x6d`.
+const SYSTEM_CALL: u32 = 0x16d;

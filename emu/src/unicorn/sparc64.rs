@@ -1,0 +1,157 @@
+//! What the library has for 64-bit SPARC alone, and what `translator/sparc64.h` does for it.
+
+use super::engine::{Handle, TrapContext};
+use super::kinds::{Library, Register};
+use super::line;
+use super::stores::Layout;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use unicorn_engine_sys::{Arch, Mode, RegisterSPARC};
+
+unsafe extern "C" {
+    fn tb_invalidate_phys_range_sparc64(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_sparc64(uc: *mut c_void, host: *mut c_void) -> usize;
+    fn tlb_reset_dirty_sparc64(cpu: *mut c_void, host: usize, len: usize);
+    #[link_name = "trapline_layout_sparc64"]
+    safe static LAYOUT: line::Layout;
+    #[link_name = "trapline_sparc_sparc64"]
+    safe static OWN: Own;
+}
+
+impl From<RegisterSPARC> for Register {
+    fn from(register: RegisterSPARC) -> Register {
+        Register(register as c_int)
+    }
+}
+
+/// What `sparc64.h` offers.
+#[repr(C)]
+struct Own {
+    prepare: unsafe extern "C" fn(cpu: *mut c_void),
+    deliver: unsafe extern "C" fn(cpu: *mut c_void, exception: u32, pc: u64, npc: u64) -> bool,
+    get_codes: unsafe extern "C" fn(cpu: *mut c_void) -> u64,
+    set_codes: unsafe extern "C" fn(cpu: *mut c_void, value: u64),
+    set_window: unsafe extern "C" fn(cpu: *mut c_void, number: u32),
+    set_fetch_entry: unsafe extern "C" fn(cpu: *mut c_void, number: u32, tag: u64, entry: u64),
+    find_page: unsafe extern "C" fn(cpu: *mut c_void, address: u64, physical: *mut u64, writable: *mut bool) -> bool,
+    settle: unsafe extern "C" fn(cpu: *mut c_void),
+    fields: *const FieldOf,
+    field_count: usize,
+}
+
+// SAFETY: what its pointers lead to is constant.
+unsafe impl Sync for Own {}
+
+#[repr(C)]
+struct FieldOf {
+    name: *const c_char,
+    at: usize,
+    bytes: usize,
+    count: usize,
+    is_own: bool,
+}
+
+/// Numbers in the state, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// What they are called, the first one with a 0 behind that if there are several.
+    pub name: &'static str,
+    /// Where the first lies.
+    pub at: usize,
+    /// Bytes of each.
+    pub bytes: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The core's own: scratch, and what follows from the rest.
+    pub is_own: bool,
+}
+
+/// 64 bits, the high byte first.
+pub const MODE: Mode = Mode(Mode::SPARC64.0 | Mode::BIG_ENDIAN.0);
+
+/// 64 bits, the high byte first; pages of 8 KiB.
+pub static LIBRARY: Library = Library {
+    arch: Arch::SPARC,
+    mode: MODE,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_sparc64,
+    ram_address: qemu_ram_addr_from_host_sparc64,
+    live: OnceLock::new(),
+    // The kernel's are the third of six.
+    live_translations: 80,
+    stores: Layout { modes: 6, smallest_page_bits: 13, address_bytes: 8, guard: tlb_reset_dirty_sparc64, place: OnceLock::new() },
+    layout: &LAYOUT,
+};
+
+/// Everything that a CPU of such a core can come to hold in its state.
+pub fn fields() -> Vec<Field> {
+    // SAFETY: a constant table of so many rows.
+    let rows = unsafe { core::slice::from_raw_parts(OWN.fields, OWN.field_count) };
+    let field = |row: &FieldOf| {
+        // SAFETY: a constant text that ends with a 0.
+        let name = unsafe { CStr::from_ptr(row.name) }.to_str().unwrap_or_default();
+        Field { name, at: row.at, bytes: row.bytes, count: row.count, is_own: row.is_own }
+    };
+    rows.iter().map(field).collect()
+}
+
+impl Handle {
+    /// The condition codes, as CCR has them.
+    pub fn condition_codes(&self) -> u64 {
+        // SAFETY: the core's own CPU, in a callback or between runs.
+        unsafe { (OWN.get_codes)(self.cpu()) }
+    }
+
+    /// A register by the library's own face: %g0 to %g7, %o0 to %o7, %l0 to %l7, %i0 to %i7 by their numbers.
+    pub fn window_by_library(&self, number: u8) -> u64 {
+        let first = [RegisterSPARC::G0, RegisterSPARC::O0, RegisterSPARC::L0, RegisterSPARC::I0][usize::from(number >> 3 & 3)];
+        self.read(Register(first as c_int + c_int::from(number & 7)))
+    }
+
+    /// Where an address of the kernel's lies, and whether it may be written, as the TLB of data has it.
+    pub fn data_page(&self, address: u64) -> Option<(u64, bool)> {
+        let (mut physical, mut writable) = (0, false);
+        // SAFETY: as in `condition_codes`; the function looks at the TLB alone.
+        unsafe { (OWN.find_page)(self.cpu(), address, &raw mut physical, &raw mut writable) }.then_some((physical, writable))
+    }
+
+    /// Puts an entry into the TLB of fetches.
+    pub fn set_fetch_entry(&self, number: u32, tag: u64, entry: u64) {
+        // SAFETY: as in `condition_codes`; a number beyond the last is cut.
+        unsafe { (OWN.set_fetch_entry)(self.cpu(), number, tag, entry) };
+    }
+}
+
+impl TrapContext {
+    /// Puts a core in order that was just made.
+    pub fn prepare_sparc(&self) {
+        // SAFETY: the core's own CPU, between runs.
+        unsafe { (OWN.prepare)(self.handle().cpu()) };
+    }
+
+    /// The exception enters its handler; false: no level of traps is left for it.
+    pub fn enter_trap(&self, exception: u32, pc: u64, npc: u64) -> bool {
+        // SAFETY: the core's own CPU, in the callback of an exception or between runs.
+        unsafe { (OWN.deliver)(self.handle().cpu(), exception, pc, npc) }
+    }
+
+    /// Sets the condition codes, as CCR has them.
+    pub fn set_condition_codes(&self, value: u64) {
+        // SAFETY: as in `enter_trap`.
+        unsafe { (OWN.set_codes)(self.handle().cpu(), value) };
+    }
+
+    /// Goes to the window of that number, as CWP has it.
+    pub fn set_window(&self, number: u64) {
+        // SAFETY: as in `enter_trap`; a number beyond the last is cut.
+        unsafe { (OWN.set_window)(self.handle().cpu(), number as u32) };
+    }
+
+    /// Registers have been put into the state, or are to be taken from there: what the core works out late is worked
+    /// out.
+    pub fn settle_sparc(&self) {
+        // SAFETY: as in `enter_trap`.
+        unsafe { (OWN.settle)(self.handle().cpu()) };
+    }
+}

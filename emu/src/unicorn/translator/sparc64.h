@@ -1,0 +1,197 @@
+/*
+ * What the library leaves undone on 64-bit SPARC, or does wrongly (docs/unicorn.md, "SPARC"); included by loop.c.
+ *
+ * At every exception the pc is lost, for npc is put there; but the library calls `stop_interrupt` while both are right.
+ * So the callback is called from there, and the library sees no exception. How one enters its handler the library knows,
+ * and is never asked for it: `deliver` asks.
+ */
+
+/* A saved state has nothing in it, for nobody says how much it is. */
+static void make_ready(struct uc_struct *uc)
+{
+    uc->cpu_context_size = offsetof(CPUSPARCState, irq_manager);
+}
+
+static bool tell_of_exception(struct uc_struct *uc, int exception)
+{
+    if (exception >= 0 && exception < EXCP_INTERRUPT) {
+        struct hook *hook = uc->hook[UC_HOOK_INTR_IDX].head->data;
+
+        /* Accesses that the guest's own TLB refuses are the guest's, and no end of the run. */
+        uc->invalid_error = UC_ERR_OK;
+        uc->cpu->exception_index = -1;
+        ((uc_cb_hookintr_t)hook->callback)(uc, (uint32_t)exception, hook->user_data);
+    }
+    return false;
+}
+
+/* Puts a core in order that was just made, as after a reset: the kernel's privilege, all windows free. */
+static void prepare(CPUState *cpu)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+
+    cpu->uc->stop_interrupt = tell_of_exception;
+    env->pstate = PS_PRIV | PS_PEF;
+    env->tl = 0;
+    /* At its reset the library leaves a number that stands for no way to work the condition codes out. */
+    env->cc_op = CC_OP_FLAGS;
+    env->cansave = env->nwindows - 2;
+    env->cleanwin = env->nwindows - 1;
+}
+
+/* The exception enters its handler, if there is a level for it. */
+static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+
+    if (env->tl >= env->maxtl) {
+        return false;
+    }
+    env->pc = pc;
+    env->npc = npc;
+    cpu->exception_index = (int32_t)exception;
+    CPU_GET_CLASS(cpu)->do_interrupt(cpu);
+    return true;
+}
+
+static uint64_t get_codes(CPUState *cpu)
+{
+    return cpu_get_ccr(cpu->env_ptr);
+}
+
+static void set_codes(CPUState *cpu, uint64_t value)
+{
+    cpu_put_ccr(cpu->env_ptr, value);
+}
+
+static void set_window(CPUState *cpu, uint32_t number)
+{
+    cpu_put_cwp64(cpu->env_ptr, (int)(number % ((CPUSPARCState *)cpu->env_ptr)->nwindows));
+}
+
+/* An entry of the TLB of fetches. */
+static void set_fetch_entry(CPUState *cpu, uint32_t number, uint64_t tag, uint64_t entry)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+
+    env->itlb[number & 63].tag = tag;
+    env->itlb[number & 63].tte = entry;
+}
+
+/* Where an address lies, and whether it may be written: by the TLB of data, with the kernel's rights. */
+static bool find_page(CPUState *cpu, uint64_t address, uint64_t *physical, bool *writable)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+    uint64_t context = env->tl > 0 ? 0 : env->dmmu.mmu_primary_context & MMU_CONTEXT_MASK;
+
+    if (!(env->lsu & DMMU_E)) {
+        *physical = address & 0x1ffffffffffULL;
+        *writable = true;
+        return true;
+    }
+    for (int number = 0; number < 64; number++) {
+        const SparcTLBEntry *entry = &env->dtlb[number];
+        uint64_t mask = 0 - (8192ULL << 3 * TTE_PGSIZE(entry->tte));
+
+        if (TTE_IS_VALID(entry->tte) && (TTE_IS_GLOBAL(entry->tte) || tlb_compare_context(entry, context)) &&
+            ((address ^ entry->tag) & mask) == 0) {
+            *physical = ((entry->tte & mask) | (address & ~mask)) & 0x1ffffffffffULL;
+            *writable = TTE_IS_W_OK(entry->tte);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The condition codes are worked out when they are asked for; before a state is compared they are. */
+static void settle(CPUState *cpu)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+
+    if (env->cc_op != CC_OP_FLAGS && env->cc_op != CC_OP_DYNAMIC) {
+        cpu_get_psr(env);
+    }
+    env->cc_op = CC_OP_FLAGS;
+    env->regwptr = env->regbase + env->cwp * 16;
+}
+
+/* What a CPU can come to hold that it does not hold after a reset: `count` numbers of so many bytes, one behind the
+   other. */
+struct sparc_field {
+    const char *name;
+    size_t at, bytes, count;
+    /* The core's own: scratch, and what follows from the rest. */
+    bool is_own;
+};
+#define SIZE_OF(member) sizeof(((CPUSPARCState *)0)->member)
+#define ONE(name, member) {name, offsetof(CPUSPARCState, member), SIZE_OF(member), 1, false}
+#define MANY(name, member) {name, offsetof(CPUSPARCState, member), SIZE_OF(member[0]), SIZE_OF(member) / SIZE_OF(member[0]), false}
+#define WORDS(name, member) {name, offsetof(CPUSPARCState, member), 8, SIZE_OF(member) / 8, false}
+#define OWN(member) {"", offsetof(CPUSPARCState, member), SIZE_OF(member), 1, true}
+
+static const struct sparc_field sparc_fields[] = {
+    MANY("g", gregs),
+    OWN(regwptr),
+    ONE("pc", pc),
+    ONE("npc", npc),
+    ONE("y", y),
+    OWN(cc_src),
+    OWN(cc_src2),
+    OWN(cc_dst),
+    OWN(cc_op),
+    OWN(cond),
+    ONE("psr", psr),
+    ONE("fsr", fsr),
+    WORDS("f", fpr),
+    ONE("cwp", cwp),
+    ONE("tba", tbr),
+    ONE("pil", psrpil),
+    ONE("pil.in", pil_in),
+    MANY("window", regbase),
+    ONE("lsu", lsu),
+    WORDS("immu", immu),
+    WORDS("dmmu", dmmu),
+    WORDS("itlb", itlb),
+    WORDS("dtlb", dtlb),
+    OWN(qt0),
+    OWN(qt1),
+    OWN(fp_status),
+    WORDS("trap", ts),
+    ONE("xcc", xcc),
+    ONE("asi", asi),
+    ONE("pstate", pstate),
+    ONE("tl", tl),
+    ONE("cansave", cansave),
+    ONE("canrestore", canrestore),
+    ONE("otherwin", otherwin),
+    ONE("wstate", wstate),
+    ONE("cleanwin", cleanwin),
+    MANY("ag", agregs),
+    MANY("bg", bgregs),
+    MANY("ig", igregs),
+    MANY("mg", mgregs),
+    ONE("fprs", fprs),
+    ONE("tick.compare", tick_cmpr),
+    ONE("stick.compare", stick_cmpr),
+    ONE("gsr", gsr),
+    ONE("ivec.status", ivec_status),
+    MANY("ivec.data", ivec_data),
+    ONE("softint", softint),
+};
+
+/* For unicorn/sparc64.rs: what to call, and where registers lie in the state. */
+const struct {
+    void (*prepare)(CPUState *cpu);
+    bool (*deliver)(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc);
+    uint64_t (*get_codes)(CPUState *cpu);
+    void (*set_codes)(CPUState *cpu, uint64_t value);
+    void (*set_window)(CPUState *cpu, uint32_t number);
+    void (*set_fetch_entry)(CPUState *cpu, uint32_t number, uint64_t tag, uint64_t entry);
+    bool (*find_page)(CPUState *cpu, uint64_t address, uint64_t *physical, bool *writable);
+    void (*settle)(CPUState *cpu);
+    const struct sparc_field *fields;
+    size_t field_count;
+} TRAPLINE_SPARC = {
+    prepare, deliver, get_codes, set_codes, set_window, set_fetch_entry, find_page, settle, sparc_fields,
+    sizeof(sparc_fields) / sizeof(sparc_fields[0]),
+};

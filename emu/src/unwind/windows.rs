@@ -1,0 +1,112 @@
+//! Windows of registers: a function that has opened one has its caller's stack pointer and the address of its call there,
+//! in the CPU or where its own stack pointer leads; one that has not shares its caller's.
+
+use crate::boot::Kernel;
+use crate::symbols::Symbols;
+use trapline_isa::abi::ReturnAddress;
+use trapline_isa::mem::ByteOrder;
+use trapline_isa::regs::Reg;
+use trapline_probes::unwind::{Caller, Standing, Unwind};
+
+/// Where %i6 and %i7 stand above the stack pointer, which has no bias here.
+const STACK: u64 = 64 + 48;
+const CALL: u64 = 64 + 56;
+/// Nobody opens a window later in a function than this.
+const PROLOGUE: usize = 64;
+
+/// How an ISA's windows look.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// What stack pointers say is so far below what they mean.
+    pub bias: u64,
+    /// A function returns so far behind its call, whose place is what it is told.
+    pub behind_call: u64,
+    /// Whether an instruction opens a window.
+    pub opens: fn(u32) -> bool,
+}
+
+/// The functions of one kernel.
+pub struct Windows {
+    shape: Shape,
+    link: Option<Reg>,
+    symbols: Symbols,
+    kernel: Vec<(u64, Vec<u8>)>,
+}
+
+impl Windows {
+    /// Of this kernel's.
+    pub fn new(kernel: &Kernel, shape: Shape) -> Windows {
+        let code = kernel.segments.iter().filter(|segment| segment.executable);
+        let kernel_code = code.map(|segment| (segment.virtual_address, segment.bytes.clone())).collect();
+        let link = match kernel.arch.isa().abi.return_address {
+            ReturnAddress::In(reg) => Some(reg),
+            ReturnAddress::OnStack => None,
+        };
+        Windows { shape, link, symbols: kernel.symbols.clone(), kernel: kernel_code }
+    }
+
+    /// Whether the function has opened its window in front of this place.
+    fn has_window(&self, pc: u64) -> bool {
+        let Some(function) = self.symbols.containing(pc) else { return false };
+        let found = self.kernel.iter().find_map(|(start, bytes)| {
+            let from = usize::try_from(function.start.checked_sub(*start)?).ok()?;
+            let to = usize::try_from(pc.checked_sub(*start)?).ok()?.min(from + PROLOGUE);
+            bytes.get(from..to)
+        });
+        found.is_some_and(|bytes| bytes.chunks_exact(4).any(|word| (self.shape.opens)(ByteOrder::Big.word(word))))
+    }
+}
+
+impl Unwind for Windows {
+    fn registers(&self) -> (Option<Reg>, Option<Reg>) {
+        (None, self.link)
+    }
+
+    fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
+        if !self.has_window(at.pc) {
+            // What has no window calls nobody, but as the last thing it does.
+            return (!at.called).then_some((Standing { pc: at.link, link: 0, called: true, ..*at }, 0));
+        }
+        let slot = at.sp.wrapping_add(CALL);
+        let call = read(slot).filter(|call| *call != 0)?;
+        let sp = read(at.sp.wrapping_add(STACK)).filter(|sp| *sp != 0)?.wrapping_add(self.shape.bias);
+        Some((Standing { pc: call.wrapping_add(self.shape.behind_call), sp, link: 0, called: true, ..*at }, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::Entry;
+
+    const TEXT: u64 = 0x8010_0000;
+
+    /// BY-1: in front of its `save` a function's caller is in a register, behind it in its window; a leaf has none.
+    #[test]
+    fn callers_are_found_before_and_behind_a_save() {
+        let words: [u32; 8] =
+            [0x0100_0000, 0x9de3_bf50, 0x0100_0000, 0x0100_0000, 0x0100_0000, 0x0100_0000, 0x81c3_e008, 0x0100_0000];
+        let entries = [("framed", TEXT), ("leaf", TEXT + 16), ("end", TEXT + 32)];
+        let entries = entries.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
+        let windows = Windows {
+            shape: super::super::WINDOWS[0].1,
+            link: None,
+            symbols: Symbols::new(entries.to_vec()),
+            kernel: vec![(TEXT, words.iter().flat_map(|word| word.to_be_bytes()).collect())],
+        };
+        let read = |at: u64| match at {
+            0x1070 => Some(0x2000 - 2047),
+            0x1078 => Some(TEXT + 8),
+            _ => None,
+        };
+        let of = |pc: u64, called: bool| {
+            let at = Standing { pc, sp: 0x1000, frame: 0, link: 0x7777, called };
+            windows.caller(&at, &mut |at| read(at)).map(|(caller, slot)| (caller.pc, caller.sp, slot))
+        };
+        assert_eq!(of(TEXT, false), Some((0x7777, 0x1000, 0)), "at its entry");
+        assert_eq!(of(TEXT + 4, false), Some((0x7777, 0x1000, 0)), "at its save");
+        assert_eq!(of(TEXT + 8, false), Some((TEXT + 16, 0x2000, 0x1078)), "behind it");
+        assert_eq!(of(TEXT + 20, false), Some((0x7777, 0x1000, 0)), "in a leaf");
+        assert_eq!(of(TEXT + 20, true), None, "which calls nobody");
+    }
+}

@@ -195,9 +195,12 @@ impl Kernel {
         arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
     }
 
-    /// Its functions that read text where they mean something else.
-    pub fn stray_readers(&self) -> &'static [&'static str] {
-        arches::of(self.arch).marks.stray_readers
+    /// Its ISA's own functions that read or write any text. Another kernel's functions of these names do something
+    /// else.
+    pub fn patchers(&self) -> impl Iterator<Item = &'static str> {
+        let marks = arches::of(self.arch).marks;
+        let all = marks.patchers.iter().chain(marks.stray_readers).copied();
+        all.filter(|_| self.is_stock())
     }
 
     /// Whether it is a stock Linux.

@@ -29,7 +29,7 @@ enum Reach {
 }
 use Reach::*;
 
-/// Linux's functions by name, all ISAs together; a kernel has some of them. Those that are called by others of the list
+/// Linux's functions by name, of all ISAs but what only one has (`Marks::patchers`); a kernel has some of them. Those that are called by others of the list
 /// stand here too where they have other callers.
 #[rustfmt::skip]
 const PATCHERS: &[(&str, Reach)] = &[
@@ -86,24 +86,6 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("bpf_arch_poke_desc_update",       All),
     ("kgdb_arch_set_breakpoint",        All),
     ("kgdb_arch_remove_breakpoint",     All),
-    // MIPS: what stands where an exception was raised, and what functions do first with their stacks
-    ("do_ade",                          All),
-    ("do_bp",                           All),
-    ("do_tr",                           All),
-    ("frame_info_init",                 All),
-    ("get_frame_info",                  All),
-    // they copy code to the vectors
-    ("trap_init",                       All),
-    ("set_handler",                     All),
-    ("set_uncached_handler",            All),
-    ("set_vi_handler",                  All),
-    ("set_vi_srs_handler",              All),
-    ("mips_nmi_setup",                  All),
-    ("mips_ejtag_setup",                All),
-    // or write functions anew
-    ("build_clear_page",                All),
-    ("build_copy_page",                 All),
-    ("build_tlb_refill_handler",        All),
     // they show text to people
     ("show_opcodes",                    All),
     ("dump_instr",                      All),
@@ -164,12 +146,11 @@ pub struct Done {
 const TEXT_IS_PATCHED: &str = "rest_init";
 
 impl Patchers {
-    /// Those that a kernel has, and its functions that read text where they mean something else.
+    /// Those that a kernel has.
     pub fn of(kernel: &Kernel) -> Patchers {
         let settles_at = kernel.symbols.address_of(TEXT_IS_PATCHED).into_iter().flat_map(|at| kernel.entries(at)).collect();
-        let strays = kernel.stray_readers().iter().map(|name| (*name, All));
-        let names: HashMap<&str, (&'static str, Reach)> =
-            PATCHERS.iter().copied().chain(strays).map(|row| (row.0, row)).collect();
+        let own = kernel.patchers().map(|name| (name, All));
+        let names: HashMap<&str, (&'static str, Reach)> = PATCHERS.iter().copied().chain(own).map(|row| (row.0, row)).collect();
         let text = kernel.symbols.places().iter().filter(|entry| entry.is_text());
         let known = text.filter_map(|entry| Some((entry.address, *names.get(&*entry.name)?)));
         let entries = known.flat_map(|(address, row)| kernel.entries(address).map(move |at| (at, row))).collect();

@@ -13,6 +13,7 @@ pub static MARKS: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| words(ByteOrder::Little, bytes).next().is_some_and(|word| word & 0xff00_0000 == 0xeb00_0000),
@@ -35,6 +36,7 @@ pub static IN_THUMB: Marks = Marks {
     ftrace_adjustment: MARKS.ftrace_adjustment,
     never: MARKS.never,
     has_hidden_code: MARKS.has_hidden_code,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks { traced: |_| false, jump_label: |_| false, bug: |_| false, may_fault: |_| false, static_call: |_| None },
     data_in_text: |_, _| Vec::new(),

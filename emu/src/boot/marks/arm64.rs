@@ -13,6 +13,7 @@ pub static MARKS: Marks = Marks {
     ftrace_adjustment: 4,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: true,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| words(ByteOrder::Little, bytes).eq([NOP, NOP]),

@@ -22,6 +22,17 @@ pub static BIG_64: Marks = Marks { exception_row: 16, looks: BIG_LOOKS, ..BASE }
 /// (arch_syscall_addr): what lies in front of it is text.
 const STRAY_READERS: &[&str] = &["init_ftrace_syscalls"];
 
+#[rustfmt::skip]
+const PATCHERS: &[&str] = &[
+    // what stands where an exception was raised, and what functions do first with their stacks
+    "do_ade", "do_bp", "do_tr", "frame_info_init", "get_frame_info",
+    // copied to the vectors
+    "trap_init", "set_handler", "set_uncached_handler", "set_vi_handler", "set_vi_srs_handler", "mips_nmi_setup",
+    "mips_ejtag_setup",
+    // functions that are written anew
+    "build_clear_page", "build_copy_page", "build_tlb_refill_handler",
+];
+
 /// Linux has its entry code among all other. BUG() is a `break` whose code says so: there is no table of them.
 const BASE: Marks = Marks {
     listed_areas: &[],
@@ -31,6 +42,7 @@ const BASE: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock, Site::Bug],
     has_hidden_code: false,
+    patchers: PATCHERS,
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| is_traced(first(Set::Little32, bytes)),

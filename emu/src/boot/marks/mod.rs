@@ -36,7 +36,9 @@ pub struct Marks {
     pub never: &'static [Site],
     /// Between text and init text there is code without names, which runs by its physical address only.
     pub has_hidden_code: bool,
-    /// Functions that read text where they mean something else.
+    /// Functions of this ISA alone that read or write any text.
+    pub patchers: &'static [&'static str],
+    /// Such that read text where they mean something else.
     pub stray_readers: &'static [&'static str],
     /// What sites begin with.
     pub looks: Looks,

@@ -26,6 +26,7 @@ const LITTLE_BASE: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| is_traced(Set::Little64, bytes),

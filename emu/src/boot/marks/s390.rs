@@ -12,6 +12,7 @@ pub static MARKS: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock],
     has_hidden_code: false,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| bytes.starts_with(&NEVER),

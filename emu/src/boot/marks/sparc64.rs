@@ -14,6 +14,7 @@ pub static MARKS: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[Site::StaticCall, Site::SmpLock, Site::Bug],
     has_hidden_code: false,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| matches!(first(bytes), NOP) || first(bytes) >> 30 == 1,

@@ -17,6 +17,7 @@ const BASE: Marks = Marks {
     ftrace_adjustment: 0,
     never: &[],
     has_hidden_code: false,
+    patchers: &[],
     stray_readers: &[],
     looks: Looks {
         traced: |bytes| starts(bytes, &[CALL, NOPS]),

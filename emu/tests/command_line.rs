@@ -219,6 +219,7 @@ fn symbols_and_images_are_listed() {
             "tiny/arm",
             "tiny/thumb2",
             "tiny/ppc64le",
+            "tiny/ppc64",
             "tiny/mips",
             "tiny/mipsel",
             "tiny/mips64",

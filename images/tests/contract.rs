@@ -1,6 +1,6 @@
 //! The built-in kernels keep the contract with the machine (images/tiny/README.md), as far as the file shows it.
 
-use goblin::elf::{Elf, Sym, program_header, section_header::SHN_ABS};
+use goblin::elf::{Elf, ProgramHeader, Sym, program_header, section_header::SHN_ABS};
 use trapline_images::{Builtin, builtins};
 
 const SYMBOLS: &[&str] = &[
@@ -35,7 +35,7 @@ const SYMBOLS: &[&str] = &[
 /// RAM starts at a multiple of this on every board.
 const RAM_STARTS: u64 = 1 << 30;
 /// CPUs have the first instructions of their exceptions below, where their addresses are fixed.
-const VECTORS: u64 = 1 << 16;
+const VECTORS: u64 = 0x1_8000;
 
 fn elf(builtin: &Builtin) -> Elf<'_> {
     Elf::parse(builtin.bytes).unwrap_or_else(|error| panic!("{}: {error}", builtin.name))
@@ -68,6 +68,8 @@ fn functions_have_a_size_and_keep_their_names() {
         for function in functions {
             let name = elf.strtab.get_at(function.st_name).unwrap_or_default();
             assert!(function.st_size > 0, "{}: {name} has no size", builtin.name);
+            // Where pointers lead to descriptors, the code of a function has its name behind a dot.
+            let name = name.strip_prefix('.').unwrap_or(name);
             assert!(!name.contains('.'), "{}: {name} is a compiler's clone", builtin.name);
         }
     }
@@ -77,13 +79,16 @@ fn functions_have_a_size_and_keep_their_names() {
 fn the_file_is_small_and_loads_where_the_board_has_memory() {
     for builtin in builtins() {
         let (elf, name) = (elf(builtin), builtin.name);
-        assert!(builtin.bytes.len() < 100_000, "{name}: {} bytes", builtin.bytes.len());
         let loads: Vec<_> = elf.program_headers.iter().filter(|header| header.p_type == program_header::PT_LOAD).collect();
+        let end = |load: &ProgramHeader| load.p_paddr % RAM_STARTS + load.p_memsz;
+        let is_vectors = |load: &ProgramHeader| end(load) <= VECTORS && load.p_flags & program_header::PF_X != 0;
+        // How large vectors are, and where they lie, is the ISA's to say.
+        let vectors = loads.iter().filter(|load| is_vectors(load)).map(|load| load.p_filesz + load.p_align).sum::<u64>();
+        assert!(builtin.bytes.len() as u64 - vectors < 100_000, "{name}: {} bytes", builtin.bytes.len());
         assert!(loads.iter().any(|load| (load.p_paddr..load.p_paddr + load.p_filesz).contains(&elf.entry)), "{name}: entry");
         for load in loads {
-            let (from, to) = (load.p_paddr % RAM_STARTS, load.p_paddr % RAM_STARTS + load.p_memsz);
-            let is_vectors = to <= VECTORS && load.p_flags & program_header::PF_X != 0;
-            assert!(is_vectors || from >= 0x10_0000 && to <= 2 << 20, "{name}: {load:?}");
+            let from = load.p_paddr % RAM_STARTS;
+            assert!(is_vectors(load) || from >= 0x10_0000 && end(load) <= 2 << 20, "{name}: {load:?}");
             assert_ne!(load.p_flags & 3, 3, "{name}: writable and executable: {load:?}");
         }
     }

@@ -32,7 +32,10 @@ pub(super) struct TlbEntry {
     /// The bits of 8 bytes that are the tag, but for the one that says that the page has been translated from: of no
     /// matter to who drops what he changes.
     tag: u64,
-    page_bits: u32,
+    /// From an address to its entry's distance in bytes from the first, but for what leads beyond the last.
+    shift: u32,
+    /// The bits of a page's address.
+    page: u64,
 }
 
 impl TlbEntry {
@@ -43,7 +46,8 @@ impl TlbEntry {
             write: width,
             addend: (3 * width).next_multiple_of(WORD) + WORD,
             tag: bits & !layout.long_way(),
-            page_bits: layout.page_bits(),
+            shift: layout.page_bits() - ENTRY.trailing_zeros(),
+            page: !((1 << layout.page_bits()) - 1),
         }
     }
 }
@@ -75,7 +79,7 @@ impl Translations {
     /// It was found by `before`, its core's entries have that shape, it is alive and runs nothing else.
     #[inline(always)]
     pub(super) unsafe fn find(&self, shape: &TlbEntry, address: u64, len: u64, write: bool) -> Option<u64> {
-        let at = (address >> (shape.page_bits - ENTRY.trailing_zeros())) as usize & self.mask;
+        let at = (address >> shape.shift) as usize & self.mask;
         // SAFETY: the core keeps `mask` + 1 entry's bytes there, and 8 bytes from any of these places on lie in the
         // entry.
         let (tag, addend) = unsafe {
@@ -84,7 +88,7 @@ impl Translations {
             (tag.cast::<u64>().read_unaligned() & shape.tag, entry.add(shape.addend).cast::<u64>().read_unaligned())
         };
         // The last byte's page: where they cross into another one, it is not that of the entry.
-        let page = address.wrapping_add(len - 1) & !((1 << shape.page_bits) - 1);
+        let page = address.wrapping_add(len - 1) & shape.page;
         (tag == page).then(|| address.wrapping_add(addend))
     }
 }

@@ -19,6 +19,7 @@ pub mod witness;
 pub mod x86;
 
 mod ffi;
+pub mod fields;
 #[cfg(test)]
 pub mod fills;
 pub mod line;

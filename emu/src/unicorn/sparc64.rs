@@ -1,10 +1,11 @@
 //! What the library has for 64-bit SPARC alone, and what `translator/sparc64.h` does for it.
 
 use super::engine::{Handle, TrapContext};
+use super::fields::{self, Field, FieldOf};
 use super::kinds::{Library, Register};
 use super::line;
 use super::stores::Layout;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use unicorn_engine_sys::{Arch, Mode, RegisterSPARC};
 
@@ -42,30 +43,6 @@ struct Own {
 // SAFETY: what its pointers lead to is constant.
 unsafe impl Sync for Own {}
 
-#[repr(C)]
-struct FieldOf {
-    name: *const c_char,
-    at: usize,
-    bytes: usize,
-    count: usize,
-    is_own: bool,
-}
-
-/// Numbers in the state, one behind the other.
-#[derive(Clone, Copy, Debug)]
-pub struct Field {
-    /// What they are called, the first one with a 0 behind that if there are several.
-    pub name: &'static str,
-    /// Where the first lies.
-    pub at: usize,
-    /// Bytes of each.
-    pub bytes: usize,
-    /// How many there are.
-    pub count: usize,
-    /// The core's own: scratch, and what follows from the rest.
-    pub is_own: bool,
-}
-
 /// 64 bits, the high byte first.
 pub const MODE: Mode = Mode(Mode::SPARC64.0 | Mode::BIG_ENDIAN.0);
 
@@ -86,14 +63,8 @@ pub static LIBRARY: Library = Library {
 
 /// Everything that a CPU of such a core can come to hold in its state.
 pub fn fields() -> Vec<Field> {
-    // SAFETY: a constant table of so many rows.
-    let rows = unsafe { core::slice::from_raw_parts(OWN.fields, OWN.field_count) };
-    let field = |row: &FieldOf| {
-        // SAFETY: a constant text that ends with a 0.
-        let name = unsafe { CStr::from_ptr(row.name) }.to_str().unwrap_or_default();
-        Field { name, at: row.at, bytes: row.bytes, count: row.count, is_own: row.is_own }
-    };
-    rows.iter().map(field).collect()
+    // SAFETY: a constant table of so many rows, whose names are constant texts.
+    unsafe { fields::of(OWN.fields, OWN.field_count) }
 }
 
 impl Handle {

@@ -213,6 +213,11 @@ impl Kernel {
         self.sections.iter().find(|section| section.name == name).map(|section| section.range.clone())
     }
 
+    /// Where its sections lie in memory, as far as the file tells.
+    pub fn section_ranges(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.sections.iter().map(|section| &section.range)
+    }
+
     fn segment_at(&self, address: u64) -> Option<&Segment> {
         let index = self.segments.partition_point(|segment| segment.virtual_address <= address).checked_sub(1)?;
         self.segments.get(index).filter(|segment| segment.range().contains(&address))

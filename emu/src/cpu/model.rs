@@ -95,7 +95,7 @@ pub struct Window {
     /// Guest-virtual start of one that lies there in physical memory: within branch reach of the kernel's text.
     pub start: fn(&Kernel, physical: u64) -> u64,
     /// The most that it may hold there.
-    pub most: u64,
+    pub most: fn(&Kernel) -> u64,
     /// Bytes of page tables of our own for a window of that size.
     pub table_bytes: fn(u64) -> u64,
     /// Fills these, once.

@@ -46,7 +46,7 @@ impl<L: Listener> Machine<L> {
         let cpu = model.choice(config.cpu.as_deref(), kernel)?;
         (model.self_check)().map_err(MachineError::Core)?;
         let told = checked_ram(spec, config)?;
-        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min(model.window.most);
+        let window_bytes = config.window.next_multiple_of(LARGE_PAGE).min((model.window.most)(kernel));
         let hidden = spec.ram_start + told;
         let tables = hidden + window_bytes;
         let entry_tables = tables + (model.window.table_bytes)(window_bytes);

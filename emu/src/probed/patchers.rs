@@ -24,8 +24,9 @@ enum Reach {
     Range(usize, usize),
     /// So many bytes from each of these arguments on.
     Around(&'static [usize], u64),
-    /// So many bytes from the address on that this argument points to: the first word of an ftrace record.
-    Behind(usize, u64),
+    /// So many bytes on either side of the address that this argument points to: the first word of an ftrace record.
+    /// (PowerPC's look whether the call is one, by what stands in front of it.)
+    Near(usize, u64),
 }
 use Reach::*;
 
@@ -62,10 +63,10 @@ const PATCHERS: &[(&str, Reach)] = &[
     ("arch_ftrace_update_code",         All),
     ("arch_ftrace_update_trampoline",   All),
     ("ftrace_modify_all_code",          All),
-    ("ftrace_init_nop",                 Behind(1, 8)),
-    ("ftrace_make_nop",                 Behind(1, 8)),
-    ("ftrace_make_call",                Behind(0, 8)),
-    ("ftrace_modify_call",              Behind(0, 8)),
+    ("ftrace_init_nop",                 Near(1, 8)),
+    ("ftrace_make_nop",                 Near(1, 8)),
+    ("ftrace_make_call",                Near(0, 8)),
+    ("ftrace_modify_call",              Near(0, 8)),
     ("ftrace_modify_code_direct",       Around(&[0], 8)),
     ("ftrace_update_ftrace_func",       All),
     ("ftrace_enable_ftrace_graph_caller",  All),
@@ -253,9 +254,9 @@ fn met(cpu: &mut View, reach: Reach, engine: &Engine) -> Withdrawn {
         All => return Withdrawn::everywhere(),
         Range(address, len) => part(argument(cpu, address), argument(cpu, len)),
         Around(arguments, len) => arguments.iter().for_each(|number| part(argument(cpu, *number), len)),
-        Behind(number, len) => {
+        Near(number, len) => {
             let (record, word) = (argument(cpu, number), cpu.isa.word);
-            part(cpu.read_number(record, word).unwrap_or(0), len);
+            part(cpu.read_number(record, word).unwrap_or(0).saturating_sub(len), 2 * len);
         }
     }
     parts.retain(|part| engine.stands_in(part.clone()));

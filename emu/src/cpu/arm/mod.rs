@@ -52,7 +52,7 @@ const fn model(arch: Arch) -> Model {
         translate: paging::translate,
         window: Window {
             start: |_, _| window::WINDOW_START,
-            most: window::WINDOW_MOST,
+            most: |_| window::WINDOW_MOST,
             // Sections of 1 MiB, or blocks of 2 MiB, in the guest's own tables.
             table_bytes: |_| 0,
             prepare: |_, _| (),

@@ -49,7 +49,7 @@ pub static ARM64: Model = Model {
     translate: paging::translate,
     window: Window {
         start: |kernel, _| window::window_start(kernel),
-        most: window::WINDOW_MOST,
+        most: |_| window::WINDOW_MOST,
         table_bytes: |_| window::TABLE_BYTES,
         prepare: window::prepare_tables,
         clear: |_, _, _| (),

@@ -61,7 +61,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
         translate: paging::translate,
         window: Window {
             start: window::start,
-            most: window::WINDOW_MOST,
+            most: |_| window::WINDOW_MOST,
             table_bytes: |_| 0,
             prepare: |_, _| (),
             clear: |_, _, _| (),

@@ -49,8 +49,8 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
         },
         translate: paging::translate,
         window: Window {
-            start: |_, _| window::WINDOW_START,
-            most: window::WINDOW_MOST,
+            start: window::start,
+            most: window::most,
             // Blocks of 2 MiB in a table of the guest's own.
             table_bytes: |_| 0,
             prepare: |_, _| (),

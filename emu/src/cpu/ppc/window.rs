@@ -2,19 +2,50 @@
 
 use super::paging;
 use super::state::{PID, PTCR};
+use crate::boot::Kernel;
 use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
+use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
 
-/// Between the constants of Debian's kernel, which end below this, and its init sections, which begin at the next
-/// multiple of 16 MiB: within the reach of a branch (32 MiB) from all of its text. The kernel keeps this part of its
-/// image and never looks at it; what it maps there is taken out as soon as it has its page tables ([`clear`]).
-pub const WINDOW_START: u64 = 0xc000_0000_0120_0000;
-/// As much as there is up to the init sections.
-pub const WINDOW_MOST: u64 = 14 << 20;
-
+/// As far as a branch reaches.
+const REACH: u64 = 32 << 20;
 const BLOCK_BITS: u32 = 21;
+const BLOCK: u64 = 1 << BLOCK_BITS;
+/// Where kernels see all memory.
+const LINEAR: u64 = 0xc000_0000_0000_0000;
+
+/// Where the kernel sees it: in the hole of its image, or where its own memory would go on.
+pub fn start(kernel: &Kernel, physical: u64) -> u64 {
+    hole(kernel).map_or(LINEAR.wrapping_add(physical), |hole| hole.start)
+}
+
+/// As much as there is room for.
+pub fn most(kernel: &Kernel) -> u64 {
+    hole(kernel).map_or(REACH / 2, |hole| hole.end - hole.start)
+}
+
+/// The largest piece between the image's sections, in blocks, within reach of a branch from where its text begins:
+/// Linux's constants end somewhere, and its init sections begin at the next multiple of 16 MiB. A kernel keeps its whole
+/// image and never looks at what is in none of its sections; what it maps there is taken out as soon as it has its page
+/// tables ([`clear`]).
+fn hole(kernel: &Kernel) -> Option<Range<u64>> {
+    let text = kernel.tables.text.start;
+    let last = text.checked_add(REACH)?;
+    let mut taken: Vec<&Range<u64>> = kernel.section_ranges().filter(|range| range.end > text).collect();
+    taken.sort_by_key(|range| range.start);
+    let mut behind = text;
+    let mut best = 0..0;
+    for range in taken {
+        let piece = behind.checked_next_multiple_of(BLOCK)?..range.start.min(last) & !(BLOCK - 1);
+        if piece.end.saturating_sub(piece.start) > best.end - best.start {
+            best = piece;
+        }
+        behind = behind.max(range.end);
+    }
+    (!best.is_empty()).then_some(best)
+}
 
 /// Puts the entry for one address of the window into the page tables in force, for as long as the CPU is there. `None`:
 /// they have no room for it. A table of smaller pages that hangs there is put back with the entry; the guest has
@@ -57,4 +88,40 @@ pub fn tables_in_force(handle: &Handle) -> u64 {
 pub fn missed(handle: &Handle, exception: &Exception, window: &WindowPlace) -> Option<u64> {
     let pc = handle.pc();
     (exception.fetch && window.holds(pc)).then_some(pc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::{Section, Segment};
+    use crate::symbols::Symbols;
+    use trapline_isa::arch::Arch;
+
+    #[test]
+    fn the_window_lies_between_what_an_image_holds() {
+        const MIB: u64 = 1 << 20;
+        let kernel = |sections: &[Range<u64>]| {
+            let section = |range: &Range<u64>| Section { name: ".data".into(), range: LINEAR + range.start..LINEAR + range.end };
+            let text = Segment { physical: 0, virtual_address: LINEAR, bytes: Vec::new(), size: 48 * MIB, executable: true };
+            Kernel::of_sections(Arch::Ppc64le, vec![text], sections.iter().map(section).collect(), Symbols::default())
+        };
+        #[rustfmt::skip]
+        let cases = [
+            ("constants, then init sections", vec![0..16 * MIB, 16 * MIB..17 * MIB + 5, 32 * MIB..40 * MIB],  Some(18..32)),
+            ("in any order, overlapping",     vec![32 * MIB..40 * MIB, 1..20 * MIB, 4 * MIB..9 * MIB],        Some(20..32)),
+            ("the larger one",                vec![0..2 * MIB, 8 * MIB..9 * MIB, 28 * MIB..40 * MIB],         Some(10..28)),
+            ("less than a block",             vec![0..17 * MIB, 19 * MIB - 1..40 * MIB],                      None),
+            ("beyond a branch's reach",       vec![0..34 * MIB, 44 * MIB..46 * MIB],                          None),
+            ("as far as a branch reaches",    vec![0..23 * MIB, 44 * MIB..46 * MIB],                          Some(24..32)),
+            ("nothing behind the constants",  vec![0..20 * MIB, 3..4],                                        None),
+            ("stripped of its sections",      vec![],                                                         None),
+        ];
+        for (what, sections, expected) in cases {
+            let kernel = kernel(&sections);
+            let expected = expected.map(|Range { start, end }| LINEAR + start * MIB..LINEAR + end * MIB);
+            assert_eq!(hole(&kernel), expected, "{what}");
+            let (at, len) = expected.map_or((LINEAR + 512 * MIB, REACH / 2), |hole| (hole.start, hole.end - hole.start));
+            assert_eq!((start(&kernel, 512 * MIB), most(&kernel)), (at, len), "{what}");
+        }
+    }
 }

@@ -43,7 +43,7 @@ pub static S390X: Model = Model {
     translate: paging::translate,
     window: Window {
         start: window::start,
-        most: window::WINDOW_MOST,
+        most: |_| window::WINDOW_MOST,
         table_bytes: window::table_bytes,
         prepare: window::prepare,
         clear: |_, _, _| (),

@@ -45,7 +45,7 @@ pub static SPARC64: Model = Model {
     translate: paging::translate,
     window: Window {
         start: window::start,
-        most: window::WINDOW_MOST,
+        most: |_| window::WINDOW_MOST,
         table_bytes: |_| 0,
         prepare: |_, _| (),
         clear: |_, _, _| (),

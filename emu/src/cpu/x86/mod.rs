@@ -56,7 +56,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
         translate: paging::translate::<LONG>,
         window: Window {
             start: |_, _| window::window_start(LONG),
-            most: window::WINDOW_MOST,
+            most: |_| window::WINDOW_MOST,
             table_bytes: window::table_bytes,
             prepare: window::prepare_tables,
             clear: |_, _, _| (),

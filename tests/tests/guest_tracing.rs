@@ -132,6 +132,18 @@ fn debian_ppc64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
+/// BY-4: MIPS, where the site is a copy of the return address and a call with its delay slot.
+#[test]
+fn debian_mipsel_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("debian/mipsel", 16);
+}
+
+/// BY-4: the same of 64 bits.
+#[test]
+fn debian_mips64el_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("debian/mips64el", 16);
+}
+
 /// BY-4, DV-4: the guest's own probes step a comparison and branches: where they lead and the condition code are right,
 /// or the guest would not come to its end. Ours beside them change nothing.
 #[test]

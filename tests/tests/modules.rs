@@ -54,6 +54,7 @@ struct Facts {
 const X86: Facts = Facts { first: 5, entry: 0, inside: Errno::EILSEQ };
 const POWERPC: Facts = Facts { first: 4, entry: 8, inside: Errno::EINVAL };
 const Z: Facts = Facts { first: 6, entry: 0, inside: Errno::EINVAL };
+const MIPS: Facts = Facts { first: 4, entry: 0, inside: Errno::EINVAL };
 
 /// The kernel of that name with the module, if both are on this computer.
 fn stock(name: &str, isa: Facts) -> Option<Stock> {
@@ -219,4 +220,16 @@ fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
 #[test]
 fn a_module_of_ppc64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/ppc64el", POWERPC);
+}
+
+/// BY-4, DV-1, DV-4: a module lies behind the TLB, and calls the kernel through registers.
+#[test]
+fn a_module_of_mipsel_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/mipsel", MIPS);
+}
+
+/// BY-4, DV-1, DV-4: the same of 64 bits.
+#[test]
+fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
+    events_follow_a_module("debian/mips64el", MIPS);
 }

@@ -55,7 +55,9 @@ fn shows_what_the_guest_shows(name: &str) {
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
     let (_, printed) = traced(&stock, typed, script);
     let (console, _) = traced(&stock, typed, "BEGIN { }");
-    let (guest, script) = (named_by_guest(&console), named_by_script(&printed));
+    let (mut guest, script) = (named_by_guest(&console), named_by_script(&printed));
+    // That of MIPS names the walker itself, where it has come to.
+    guest.retain(|(function, _)| function != "stack_trace_save_tsk");
     assert!(guest.len() > 5, "{name}: {console}");
     // PowerPC's functions begin behind what makes their table of contents.
     let entry = if name == "debian/ppc64el" { 8 } else { 0 };
@@ -158,6 +160,18 @@ fn chains_of_ppc64el() {
 #[test]
 fn chains_of_s390x() {
     shows_what_the_guest_shows("debian/s390x");
+}
+
+/// BY-1: frames without a chain, whose size the first instructions of each function tell.
+#[test]
+fn first_instructions_of_mipsel() {
+    shows_what_the_guest_shows("debian/mipsel");
+}
+
+/// BY-1: the same of 64 bits.
+#[test]
+fn first_instructions_of_mips64el() {
+    shows_what_the_guest_shows("debian/mips64el");
 }
 
 /// BY-1: programs stand where their kernel says that they have called it, also where no types tell of registers.

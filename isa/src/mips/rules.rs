@@ -39,6 +39,8 @@ mod reasons {
         "what is in its delay slot leads elsewhere itself, and what that does no manual says; probe an instruction in front of it instead");
     pub static INVALID: Rule = Rule::new("invalid-form", EINVAL,
         "it overwrites the register that says where it leads, so it cannot be done again after a fault; probe another instruction instead");
+    pub static HINT: Rule = Rule::new("jump-hint", EINVAL,
+        "it is a jump with a hint that no book explains, and some CPUs take it for no instruction; probe an instruction in front of it instead");
     pub static OTHER_MODE: Rule = Rule::new("other-mode", EINVAL,
         "it leads into code of microMIPS or MIPS16, which is not known here; probe an instruction in front of it instead");
     pub static COPROCESSOR: Rule = Rule::new("coprocessor-branch", EINVAL,
@@ -51,7 +53,7 @@ pub(super) use reasons::*;
 /// Every reason there is.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
-    &IN_DELAY_SLOT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &OTHER_MODE, &COPROCESSOR,
+    &IN_DELAY_SLOT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
     &RELEASE_6, &slot::OUT_OF_REACH,
 ];
 
@@ -126,6 +128,8 @@ const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
 const OP: u32 = 0xfc00_0000;
 /// And the function in the low bits.
 const FUNCT: u32 = 0xfc00_003f;
+/// The same of a jump, and its hint.
+const HINTED: u32 = 0xfc00_07ff;
 /// The primary opcode, and the function in the place of the second register.
 const RT: u32 = 0xfc1f_0000;
 /// The primary opcode, and the function in the place of the first one.
@@ -147,8 +151,12 @@ static TABLE: &[Row] = &[
     row (FUNCT,       0x7c00_002e, Step,                  Refuse(&EXCLUSIVE)),      // lle
     row (FUNCT,       0x7c00_001e, Step,                  Refuse(&EXCLUSIVE)),      // sce
     row (u32::MAX,    0x0000_0140, Step,                  Refuse(&WAIT)),           // pause
-    both(FUNCT,       0x0000_0008, Compute(jump_register)),                         // jr, jr.hb
-    both(FUNCT,       0x0000_0009, Compute(jump_register)),                         // jalr, jalr.hb
+    both(HINTED,      0x0000_0008, Compute(jump_register)),                         // jr
+    both(HINTED,      0x0000_0408, Compute(jump_register)),                         // jr.hb
+    row (FUNCT,       0x0000_0008, Compute(jump_register), Refuse(&HINT)),          // with any other hint
+    both(HINTED,      0x0000_0009, Compute(jump_register)),                         // jalr
+    both(HINTED,      0x0000_0409, Compute(jump_register)),                         // jalr.hb
+    row (FUNCT,       0x0000_0009, Compute(jump_register), Refuse(&HINT)),          // with any other hint
     row (FUNCT,       0x0000_000c, Step,                  Refuse(&EXCEPTION)),      // syscall
     row (FUNCT,       0x0000_000d, Step,                  Refuse(&BREAKPOINT)),     // break
     row (FUNCT,       0x7000_003f, Step,                  Refuse(&BREAKPOINT)),     // sdbbp

@@ -6,6 +6,7 @@
 pub mod arm;
 pub mod arm64;
 pub mod delivery;
+pub mod mips;
 pub mod ppc;
 pub mod s390;
 pub mod x86;
@@ -108,8 +109,9 @@ pub struct Bench {
     pub disassembler: fn(Arch) -> CsResult<Capstone>,
 }
 
-/// The ISAs that have a bench.
-pub const BENCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le, Arch::S390x];
+/// The ISAs that have a bench; of MIPS one of each width and each order, the others are the same tables.
+pub const BENCHES: &[Arch] =
+    &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le, Arch::S390x, Arch::Mipsel, Arch::Mips64];
 
 /// Whether a case with these random bits steps its code: one in eight.
 fn steps(drawn: u64) -> bool {
@@ -130,7 +132,11 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Thumb2 => &arm::THUMB_BENCH,
         Arch::Ppc64le => &ppc::BENCH,
         Arch::S390x => &s390::BENCH,
-        Arch::Ppc | Arch::Ppc64 | Arch::Mips | Arch::Mipsel | Arch::Mips64 | Arch::Mips64el | Arch::Sparc64 => {
+        Arch::Mips => &mips::BENCH_BIG_32,
+        Arch::Mipsel => &mips::BENCH_LITTLE_32,
+        Arch::Mips64 => &mips::BENCH_BIG_64,
+        Arch::Mips64el => &mips::BENCH_LITTLE_64,
+        Arch::Ppc | Arch::Ppc64 | Arch::Sparc64 => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }

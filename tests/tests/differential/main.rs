@@ -2,6 +2,7 @@
 
 mod addresses;
 mod conditions;
+mod mips;
 mod power;
 mod returns;
 mod z;

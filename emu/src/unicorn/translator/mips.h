@@ -37,6 +37,13 @@ static void write_random_entry(CPUMIPSState *env)
     env->CP0_Index = index;
 }
 
+/* Code of MIPS16 is none of ours: without it an odd address is one that is not aligned, wherever a jump to it runs. */
+static void leave_mips16(CPUMIPSState *env)
+{
+    env->insn_flags &= ~ASE_MIPS16;
+    env->CP0_Config1 &= ~(1 << CP0C1_CA);
+}
+
 /* Puts a core in order that was just made. */
 static void prepare(CPUState *cpu, uint32_t number)
 {
@@ -49,6 +56,7 @@ static void prepare(CPUState *cpu, uint32_t number)
     env->CP0_EBase = (env->CP0_EBase & ~(target_ulong)0x3ff) | (number & 0x3ff);
     /* Its register for the running thread is there, and does not say so. */
     env->CP0_Config3 |= 1 << CP0C3_ULRI;
+    leave_mips16(env);
 }
 
 /* The exception enters its handler; `pc` is the branch if its cause is in a delay slot. */
@@ -161,6 +169,7 @@ static void settle(CPUState *cpu)
     CPUMIPSState *env = cpu->env_ptr;
 
     env->hflags = env->CP0_HWREna & 1u << 29 ? MIPS_HFLAG_HWRENA_ULR : 0;
+    leave_mips16(env);
     compute_hflags(env);
     restore_fp_status(env);
 }

@@ -127,11 +127,11 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
 }
 
-/// Its addresses are physical ones, too.
+/// RAM starts at 0.
 fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
-    let vmlinuz::Inner { bytes, size, start, starter } = vmlinuz::unpack(shelf, bytes)?;
+    let vmlinuz::Inner { bytes, size, start, physical, starter } = vmlinuz::unpack(shelf, bytes)?;
     let (_, symbols) = symbols(&bytes, 8, ByteOrder::Big, size)?;
-    Ok(Raw { bytes, size, text_offset: start, start, entry: 0, symbols, starter })
+    Ok(Raw { bytes, size, text_offset: physical, start, entry: 0, symbols, starter })
 }
 
 /// The image's symbols, and where its text begins.

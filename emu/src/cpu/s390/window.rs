@@ -14,10 +14,12 @@ pub const WINDOW_MOST: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 1 << SEGMENT_BITS;
 
-/// Kernels see memory in one piece, Linux one to one.
+/// Kernels see memory in one piece, Linux one to one. From 6.10 on it sees itself apart from that, where it has room
+/// to grow that it never takes: 512 MiB, to the end of the address space.
 pub fn start(kernel: &Kernel, physical: u64) -> u64 {
-    let text = kernel.segments.iter().find(|segment| segment.range().contains(&kernel.tables.text.start));
-    physical.wrapping_add(text.map_or(0, |text| text.virtual_address.wrapping_sub(text.physical)))
+    let apart = kernel.segments.iter().filter(|segment| segment.virtual_address != segment.physical);
+    let end = apart.map(|segment| segment.virtual_address.saturating_add(segment.size)).max();
+    end.map_or(physical, |end| end.next_multiple_of(SEGMENT))
 }
 
 /// Tables of pages, one for each segment of the window.

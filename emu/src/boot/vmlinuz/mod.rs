@@ -8,6 +8,10 @@
 //! What is in front of the payload finds out what the machine has and leaves that for the kernel, which cannot begin
 //! without. So it is what runs first, but for one function: that which unpacks is exchanged for one that says where the
 //! unpacked kernel lies already.
+//!
+//! From 6.10 on a kernel is seen elsewhere than it lies, and its file is another one: `apart.rs`.
+
+mod apart;
 
 use super::Starter;
 use super::elf;
@@ -49,8 +53,10 @@ pub struct Inner {
     pub bytes: Vec<u8>,
     /// In memory, with what is zero behind it.
     pub size: u64,
-    /// Where it is linked, and lies.
+    /// Where it is seen.
     pub start: u64,
+    /// Where it lies.
+    pub physical: u64,
     /// What starts it; `None`: the function that unpacks was not found in it.
     pub starter: Option<Starter>,
 }
@@ -62,16 +68,33 @@ pub fn is_vmlinuz(bytes: &[u8]) -> bool {
 
 /// What is in it.
 pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
-    let refused = |why: &str| BootError::Payload { what: "the vmlinuz", why: why.into() };
-    let mut rows = (MAGIC.0..bytes.len()).step_by(WORD).filter_map(|at| Row::at(bytes, at).map(|row| (at, row)));
-    let (at, row) = rows.next().ok_or_else(|| refused(NO_ROW))?;
-    // Where the payload starts is said nowhere; the decompressor may hold the same magic numbers.
-    let behind = at + FIELDS * WORD;
+    let places = || (MAGIC.0..bytes.len()).step_by(WORD);
+    if let Some((at, row)) = places().find_map(|at| Row::at(bytes, at).map(|row| (at, row))) {
+        let (start, image) = payload_behind(shelf, bytes, at + FIELDS * WORD, |image| row.fits(image))?;
+        return Ok(Inner { starter: starter(bytes, start), ..row.relocated(image) });
+    }
+    let (at, row) = places().find_map(|at| apart::Row::at(bytes, at).map(|row| (at, row))).ok_or_else(|| refused(NO_ROW))?;
+    let (start, image) = payload_behind(shelf, bytes, at + apart::FIELDS * WORD, |image| row.fits(image))?;
+    row.inner(bytes, at, start, image)
+}
+
+fn refused(why: &str) -> BootError {
+    BootError::Payload { what: "the vmlinuz", why: why.into() }
+}
+
+/// Where the payload starts, and the image that it gives, which must be the expected one. The start is said nowhere; the
+/// decompressor may hold the same magic numbers.
+fn payload_behind(
+    shelf: &dyn Shelf,
+    bytes: &[u8],
+    behind: usize,
+    fits: impl Fn(&[u8]) -> bool,
+) -> Result<(usize, Vec<u8>), BootError> {
     let starts = (behind..bytes.len()).filter(|start| payload::is_compressed(&bytes[*start..]));
     let mut first_failure = None;
     for start in starts.take(MOST_STARTS) {
         match payload::stream_unpacked(shelf, &bytes[start..], payload::MOST_BYTES) {
-            Ok(image) if row.fits(&image) => return Ok(Inner { starter: starter(bytes, start), ..row.relocated(image) }),
+            Ok(image) if fits(&image) => return Ok((start, image)),
             Ok(_) => {}
             Err(error) => first_failure = first_failure.or(Some(error)),
         }
@@ -96,9 +119,15 @@ const SAYS_WHERE: [u8; 8] = {
 /// So far behind a function's beginning it asks for the payload.
 const NEAR: usize = 0x60;
 
-/// What is in front of the payload, with the function exchanged that asks where the payload starts.
+/// What is in front of the payload, with the function exchanged that unpacks.
 fn starter(file: &[u8], payload: usize) -> Option<Starter> {
-    let code = file.get(..payload)?;
+    let mut bytes = file.get(..payload)?.to_vec();
+    exchange(&mut bytes, payload, &SAYS_WHERE)?;
+    Some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
+}
+
+/// Puts other code in place of the function that asks where the payload starts.
+fn exchange(code: &mut [u8], payload: usize, by: &[u8]) -> Option<()> {
     let asks = |at: usize| {
         let [first, second, distance @ ..] = *code.get(at..at + 6)?.first_chunk::<6>()?;
         let place = (at as u64).wrapping_add_signed(2 * i64::from(i32::from_be_bytes(distance)));
@@ -107,15 +136,16 @@ fn starter(file: &[u8], payload: usize) -> Option<Starter> {
     };
     let mut asking = (ENTERED_AT as usize..code.len()).step_by(2).filter_map(asks);
     let (asking, others) = (asking.next()?, asking.next());
+    if others.is_some() {
+        return None;
+    }
     let saves = |at: &usize| code.get(*at..).is_some_and(|code| SAVES.iter().all(|(byte, value)| code.get(*byte) == Some(value)));
     let begins = (asking.saturating_sub(NEAR)..asking).rev().filter(|at| at.is_multiple_of(2)).find(saves)?;
-    let mut bytes = code.to_vec();
-    bytes.get_mut(begins..begins + SAYS_WHERE.len())?.copy_from_slice(&SAYS_WHERE);
-    others.is_none().then_some(Starter { bytes, at: 0, entry: ENTERED_AT, kernel_at: UNPACKED_AT.into() })
+    code.get_mut(begins..begins + by.len())?.copy_from_slice(by);
+    Some(())
 }
 
-/// From 6.10 on the row is another one, and the kernel lies elsewhere than where it is seen.
-const NO_ROW: &str = "no row of numbers in it says where the kernel is to be put; Linux 6.1's has one, and newer ones that say it otherwise cannot be read yet";
+const NO_ROW: &str = "no row of numbers in it says where the kernel is to be put, as those of Linux 6.1 and 6.12 do";
 
 /// So many places are tried at which the payload may start.
 const MOST_STARTS: usize = 16;
@@ -174,7 +204,7 @@ impl Row {
                 ByteOrder::Big.put(number.wrapping_add(value), place);
             }
         }
-        Inner { bytes: image, size: size + bss, start, starter: None }
+        Inner { bytes: image, size: size + bss, start, physical: start, starter: None }
     }
 }
 
@@ -219,7 +249,7 @@ mod tests {
         let file = vmlinuz(|_| ());
         assert!(is_vmlinuz(&file) && !is_vmlinuz(b"no kernel"));
         let inner = unpack(&(), &file).expect("a kernel");
-        assert_eq!((inner.start, inner.size), (BASE, 0x3000));
+        assert_eq!((inner.start, inner.physical, inner.size), (BASE, BASE, 0x3000));
         let at = |offset: usize| ByteOrder::Big.number(&inner.bytes[offset..offset + 8]);
         assert_eq!(
             [0, 8, 16].map(at),

@@ -13,8 +13,18 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 9] =
-    ["loop.c", "calls.h", "jumps.h", "mips.h", "sizes.h", "sparc64.h", "walk.h", "walk_arm64.h", "walk_x86.h"];
+const PARTS: [&str; 10] = [
+    "loop.c",
+    "calls.h",
+    "jumps.h",
+    "mips.h",
+    "sizes.h",
+    "sparc64.h",
+    "sparc64_refused.h",
+    "walk.h",
+    "walk_arm64.h",
+    "walk_x86.h",
+];
 
 /// A kind of CPU: what Unicorn calls it, the folder of its sources, and what it is compiled with.
 type Target = (&'static str, &'static str, &'static [&'static str]);

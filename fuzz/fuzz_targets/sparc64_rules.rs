@@ -110,13 +110,24 @@ fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
         return;
     };
     let (next, behind_slot) = (insn.next(), insn.next().wrapping_add(LENGTH as u64));
+    let place = if what == Computation::Retry { before.values[usize::from(abi::TPC.0)] } else { next };
     let leads_to = match then {
         Then::Onwards => regs.pc,
         Then::Slot { then } => {
-            assert_eq!(regs.pc, next, "{insn:x?}");
+            assert_eq!(regs.pc, place, "{insn:x?}");
             then
         }
-        Then::Copy { .. } => panic!("nothing says that it is in a slot: {insn:x?}"),
+        Then::Copy { undo } => {
+            // Its copy raises it: an end of no trap, or a jump to no place for an instruction.
+            let kept = undo.is_none_or(|(reg, value)| before.values[usize::from(reg.0)] == value);
+            let is_one = match what {
+                Computation::Done | Computation::Retry => before.values[usize::from(abi::TL.0)] == 0,
+                Computation::Branch(branch) => branch.link.is_some(),
+                _ => false,
+            };
+            assert!(is_one && kept && !(0..64).any(|number| changed(&number)), "{insn:x?}");
+            return;
+        }
     };
     match what {
         Computation::Branch(branch) => {
@@ -127,7 +138,14 @@ fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
             };
             assert!(leads_to == target || leads_to == behind_slot, "{insn:x?} leads to {leads_to:#x}");
         }
+        Computation::Done | Computation::Retry => assert_eq!(leads_to, before.values[usize::from(abi::TNPC.0)], "{insn:x?}"),
         _ => assert_eq!(leads_to, next, "{insn:x?}"),
+    }
+    if matches!(what, Computation::Done | Computation::Retry) {
+        let [state, level] = [abi::TSTATE, abi::TL].map(|reg| regs.values[usize::from(reg.0)]);
+        let [saved, before] = [abi::TRAPPED, abi::TL].map(|reg| before.values[usize::from(reg.0)]);
+        assert_eq!((state, level), (saved, before - 1), "{insn:x?}");
+        return;
     }
     let windows = [abi::CWP, abi::CANSAVE, abi::CANRESTORE].map(|reg| usize::from(reg.0));
     let others: Vec<usize> = (0..64).filter(|number| changed(number) && !windows.contains(number)).collect();

@@ -421,12 +421,12 @@ impl Engine {
                 let stepped = cpu.is_stepped();
                 match computed::emulate(self.isa, what, found, cpu) {
                     Ok(then @ (Then::Onwards | Then::Slot { .. })) => {
-                        let (length, next) = (found.insn.length() as u8, found.insn.next());
+                        let (length, to) = (found.insn.length() as u8, cpu.pc());
                         return match self.after(cpu, number, point, inside, length) {
                             Answer::Resume(resume) => {
                                 // A handler may have led it elsewhere.
                                 let behind_slot = match then {
-                                    Then::Slot { then } if cpu.pc() == next => Some(then),
+                                    Then::Slot { then } if cpu.pc() == to => Some(then),
                                     _ => None,
                                 };
                                 Answer::Resume(Resume { stepped, behind_slot, ..resume })

@@ -33,6 +33,7 @@ struct Own {
     get_codes: unsafe extern "C" fn(cpu: *mut c_void) -> u64,
     set_codes: unsafe extern "C" fn(cpu: *mut c_void, value: u64),
     set_window: unsafe extern "C" fn(cpu: *mut c_void, number: u32),
+    set_state: unsafe extern "C" fn(cpu: *mut c_void, state: u64),
     set_fetch_entry: unsafe extern "C" fn(cpu: *mut c_void, number: u32, tag: u64, entry: u64),
     find_page: unsafe extern "C" fn(cpu: *mut c_void, address: u64, physical: *mut u64, writable: *mut bool) -> bool,
     settle: unsafe extern "C" fn(cpu: *mut c_void),
@@ -117,6 +118,13 @@ impl TrapContext {
     pub fn set_window(&self, number: u64) {
         // SAFETY: as in `enter_trap`; a number beyond the last is cut.
         unsafe { (OWN.set_window)(self.handle().cpu(), number as u32) };
+    }
+
+    /// Sets the condition codes, the address space of loads and stores, the state of the CPU and the window, as TSTATE has
+    /// them.
+    pub fn set_trap_state(&self, state: u64) {
+        // SAFETY: as in `enter_trap`; a window beyond the last is cut.
+        unsafe { (OWN.set_state)(self.handle().cpu(), state) };
     }
 
     /// Registers have been put into the state, or are to be taken from there: what the core works out late is worked

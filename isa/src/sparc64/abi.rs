@@ -14,7 +14,7 @@ pub const BIAS: u64 = 2047;
 pub const BEHIND_CALL: u64 = 8;
 
 /// The condition codes, the address space of loads and stores by default, the state of the CPU, and the window, as a
-/// trap saves them.
+/// trap saves them, and as a return from it sets them.
 pub const TSTATE: Reg = Reg(32);
 /// The pc under its name. Reading it gives [`crate::regs::Registers::pc`].
 pub const PC: Reg = Reg(33);
@@ -38,6 +38,14 @@ pub const RA: Reg = Reg(41);
 pub const FPRS: Reg = Reg(42);
 /// The state of the floating-point unit, its conditions among it.
 pub const FSR: Reg = Reg(43);
+/// How many traps are being handled, one inside the other.
+pub const TL: Reg = Reg(44);
+/// Where the innermost of them came.
+pub const TPC: Reg = Reg(45);
+/// Where execution was to go on behind that.
+pub const TNPC: Reg = Reg(46);
+/// What it has saved of the CPU's state, in the form of [`TSTATE`].
+pub const TRAPPED: Reg = Reg(47);
 
 /// How many windows the CPU has. `save` goes to the next one, the first being the one behind the last.
 pub const WINDOWS: u64 = 8;

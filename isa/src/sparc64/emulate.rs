@@ -1,8 +1,8 @@
-//! Branches, and what reads the pc: computed, never executed. What is in a branch's delay slot runs where it stands, and
-//! behind it the CPU goes where the branch leads.
+//! Branches, returns from traps, and what reads the pc: computed, never executed. What is in a branch's delay slot runs
+//! where it stands, and behind it the CPU goes where the branch leads.
 
 use super::LENGTH;
-use super::abi::{CANRESTORE, CANSAVE, CCR, CWP, FPRS, FSR, NPC, TSTATE, WINDOWS, r};
+use super::abi::{CANRESTORE, CANSAVE, CCR, CWP, FPRS, FSR, NPC, TL, TNPC, TPC, TRAPPED, TSTATE, WINDOWS, r};
 use crate::insn::Insn;
 use crate::mem::Fault;
 use crate::plan::Then;
@@ -20,6 +20,10 @@ pub enum Computation {
     InSlot,
     /// A register gets its address, and it stands in a delay slot.
     ReadPcInSlot(Reg),
+    /// The innermost trap is over, and what raised it is left behind.
+    Done,
+    /// It is over, and what raised it comes again, in its delay slot if it is in one.
+    Retry,
 }
 
 /// A branch or jump.
@@ -68,8 +72,9 @@ pub enum Target {
 const TSTATE_PEF: u64 = 0x10 << 8;
 const FPRS_FEF: u64 = 4;
 
-/// Computes an instruction and sets the pc. A fault changes nothing, and is raised by the copy: a place to go to that is
-/// no multiple of 4, a floating-point unit that is off, a caller's window that is not in the CPU.
+/// Computes an instruction and sets the pc. A fault changes nothing, and is raised by the copy: a floating-point unit that
+/// is off, a caller's window that is not in the CPU, a place to go to that is no multiple of 4. If the instruction may be
+/// in a delay slot, or the CPU may have changed a register before it raises it, the copy runs as one in a slot does.
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Result<Then, Fault> {
     match what {
         Computation::Branch(branch) => return emulate_branch(branch, insn, regs),
@@ -78,13 +83,24 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
             regs.set_pc(insn.next());
         }
         Computation::InSlot => {
-            let to = regs.get(NPC);
-            regs.set_pc(to);
-            return Ok(Then::Copy { undo: None });
+            return Ok(in_copy(regs, None));
         }
         Computation::ReadPcInSlot(to) => {
             let next = regs.get(NPC);
             set(regs, *to, insn.address);
+            regs.set_pc(next);
+        }
+        Computation::Done | Computation::Retry => {
+            let (level, [from, next]) = (regs.get(TL), [TPC, TNPC].map(|reg| regs.get(reg)));
+            let Some(outer) = level.checked_sub(1) else { return Ok(in_copy(regs, None)) };
+            // Of this level, so it comes before the level.
+            let state = regs.get(TRAPPED);
+            regs.set(TSTATE, state);
+            regs.set(TL, outer);
+            if *what == Computation::Retry {
+                regs.set_pc(from);
+                return Ok(Then::Slot { then: next });
+            }
             regs.set_pc(next);
         }
     }
@@ -116,7 +132,8 @@ fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Resul
         Target::Off(reg, by) => regs.get(reg).wrapping_add_signed(by.into()),
     };
     if target % LENGTH as u64 != 0 {
-        return raised;
+        let undo = what.link.filter(|link| *link != r(0)).map(|link| (link, regs.get(link)));
+        return if undo.is_some() { Ok(in_copy(regs, undo)) } else { raised };
     }
     if what.restores {
         let (window, kept, room) = (regs.get(CWP), regs.get(CANRESTORE), regs.get(CANSAVE));
@@ -139,6 +156,14 @@ fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Resul
     }
     regs.set_pc(next);
     Ok(Then::Slot { then: leads_to })
+}
+
+/// What the copy does, or raises, and then where the CPU already knows; if it raises something, a register may have to be
+/// put right.
+fn in_copy(regs: &mut dyn Registers, undo: Option<(Reg, u64)>) -> Then {
+    let to = regs.get(NPC);
+    regs.set_pc(to);
+    Then::Copy { undo }
 }
 
 /// Whether a condition holds with these codes: negative, zero, overflow, carry, from the highest bit to the lowest.

@@ -27,15 +27,13 @@ mod reasons {
         "there is a breakpoint of someone else's here, or that of a BUG(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
         "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
-    pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
-        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
     pub static ILLEGAL: Rule = Rule::new("illegal", EINVAL,
         "it is no instruction, but made to raise an exception; probe the instruction in front of it instead");
 }
 pub(super) use reasons::*;
 
 /// Every reason there is.
-pub static RULES: &[&Rule] = &[&COUPLE, &BREAKPOINT, &EXCEPTION, &RETURN, &ILLEGAL, &slot::OUT_OF_REACH];
+pub static RULES: &[&Rule] = &[&COUPLE, &BREAKPOINT, &EXCEPTION, &ILLEGAL, &slot::OUT_OF_REACH];
 
 /// May it be probed, and how would it run?
 pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
@@ -114,8 +112,8 @@ static TABLE: &[Row] = &[
     both(OP2,         0x0140_0000, Compute(on_chosen_float)),                   // FBPfcc
     both(OP3,         0x81c0_0000, Compute(jump_and_link)),                     // jmpl
     both(OP3,         0x81c8_0000, Compute(return_)),                           // return
-    row (OP3_RD,      0x81f0_0000, Step,                  Refuse(&RETURN)),     // done
-    row (OP3_RD,      0x83f0_0000, Step,                  Refuse(&RETURN)),     // retry
+    both(OP3_RD,      0x81f0_0000, Compute(done)),                              // done
+    both(OP3_RD,      0x83f0_0000, Compute(retry)),                             // retry
     both(OP3_RS1,     0x8141_4000, Compute(read_pc)),                           // rd %pc
     both(OP3_RS1,     0x8141_0000, Step),                                       // rd %tick: the machine's clock
     both(OP3_RS1,     0x8146_0000, Step),                                       // rd %stick
@@ -202,6 +200,14 @@ fn jump_and_link(word: u32) -> Computation {
 
 fn return_(word: u32) -> Computation {
     jump(sum(word), None, true)
+}
+
+fn done(_: u32) -> Computation {
+    Computation::Done
+}
+
+fn retry(_: u32) -> Computation {
+    Computation::Retry
 }
 
 fn read_pc(word: u32) -> Computation {

@@ -27,6 +27,7 @@ pub static BENCH: Bench = Bench {
     behind: |_| Vec::new(),
     not_general: &["pc", "cpsr", "ORIG_r0"],
     // Flags with the saturation and the lanes' ones; everything masked, as in an exception's handler.
+    ready: |_, _| (),
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0),
     media: &MEDIA,
     ruined,
@@ -44,6 +45,7 @@ pub static THUMB_BENCH: Bench = Bench {
     // In an IT block that begins in front of it, the instructions between have a say.
     is_hit: |case| case.front.is_empty().then_some(true),
     halt: &THUMB_WFI.to_le_bytes(),
+    ready: |_, _| (),
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0 | THUMB),
     left_out: THUMB_LEFT_OUT,
     no_promise: THUMB_NO_PROMISE,

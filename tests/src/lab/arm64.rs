@@ -19,6 +19,7 @@ pub static BENCH: Bench = Bench {
     behind: |_| Vec::new(),
     not_general: &["pc", "pstate"],
     // Everything masked, as in an exception's handler; but for debugging in some, which step.
+    ready: |_, _| (),
     flags: ("pstate", |drawn| drawn & 0xf000_0000 | if steps(drawn) { 1 << 21 | 0x1c0 } else { 0x3c0 }),
     media: &MEDIA,
     ruined,

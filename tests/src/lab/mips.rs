@@ -40,6 +40,7 @@ const BENCH: Bench = Bench {
     behind: |arch| bytes(arch, &tell(set(arch))),
     // What exceptions leave there is in memory.
     not_general: &["r0", "c0_status", "c0_badvaddr", "c0_cause", "c0_epc"],
+    ready: |_, _| (),
     flags: ("c0_status", status),
     media: &[],
     ruined: |after| ruined(Set::Little32, after),

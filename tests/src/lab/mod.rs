@@ -9,6 +9,7 @@ pub mod delivery;
 pub mod mips;
 pub mod ppc;
 pub mod s390;
+pub mod sparc64;
 pub mod x86;
 
 use capstone::{Capstone, CsResult};
@@ -89,6 +90,8 @@ pub struct Bench {
     pub behind: fn(Arch) -> Vec<u8>,
     /// Registers that a case does not set.
     pub not_general: &'static [&'static str],
+    /// Puts right what else a case begins with, before its registers are set.
+    pub ready: fn(&mut dyn Registers, &Before),
     /// The register of flags, and what a case's random bits make of it.
     pub flags: (&'static str, fn(u64) -> u64),
     /// Registers beside those with names.
@@ -110,8 +113,18 @@ pub struct Bench {
 }
 
 /// The ISAs that have a bench; of MIPS one of each width and each order, the others are the same tables.
-pub const BENCHES: &[Arch] =
-    &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2, Arch::Ppc64le, Arch::S390x, Arch::Mipsel, Arch::Mips64];
+pub const BENCHES: &[Arch] = &[
+    Arch::I386,
+    Arch::X86_64,
+    Arch::Arm64,
+    Arch::Arm,
+    Arch::Thumb2,
+    Arch::Ppc64le,
+    Arch::S390x,
+    Arch::Mipsel,
+    Arch::Mips64,
+    Arch::Sparc64,
+];
 
 /// Whether a case with these random bits steps its code: one in eight.
 fn steps(drawn: u64) -> bool {
@@ -136,7 +149,8 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Mipsel => &mips::BENCH_LITTLE_32,
         Arch::Mips64 => &mips::BENCH_BIG_64,
         Arch::Mips64el => &mips::BENCH_LITTLE_64,
-        Arch::Ppc | Arch::Ppc64 | Arch::Sparc64 => {
+        Arch::Sparc64 => &sparc64::BENCH,
+        Arch::Ppc | Arch::Ppc64 => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }
@@ -393,13 +407,14 @@ impl Lab {
         let machine = self.session.machine_mut();
         machine.set_pc(place(arch) - case.front.len() as u64);
         machine.look(|view| {
+            (bench.ready)(view, case);
             let abi = arch.isa().abi;
             let general = abi.names.iter().filter(|(name, reg)| !bench.not_general.contains(name) && *reg != abi.sp);
-            for ((_, reg), value) in general.zip(&case.registers) {
-                view.set(*reg, *value);
-            }
             for (number, reg) in (1..).zip(bench.media) {
                 view.set(*reg, case.seed.wrapping_mul(number).rotate_left(number as u32));
+            }
+            for ((_, reg), value) in general.zip(&case.registers) {
+                view.set(*reg, *value);
             }
             view.set(abi.sp, bench.seen_from.wrapping_add(stack));
             let (name, of_case) = bench.flags;

@@ -19,6 +19,7 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| Vec::new(),
     behind: |_| Vec::new(),
     not_general: &["nip", "msr", "softe", "trap", "dar", "dsisr"],
+    ready: |_, _| (),
     flags: ("msr", machine_state),
     media: &MEDIA,
     ruined,

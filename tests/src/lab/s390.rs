@@ -23,6 +23,7 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| vec![(LOWCORE + CALL_HANDLER as u64, lowcore()[CALL_HANDLER..].to_vec())],
     behind: |_| behind(),
     not_general: &[],
+    ready: |_, _| (),
     flags: ("cc", |drawn| drawn & 3),
     media: &[],
     ruined,

@@ -21,6 +21,7 @@ pub static BENCH: Bench = Bench {
     behind: save_media,
     not_general: &["orig_ax", "ip", "cs", "flags", "ss", "ds", "es", "fs", "gs"],
     // Arithmetic ones, interrupts, direction, nested task, alignment and, in some, the trap; one bit is always set.
+    ready: |_, _| (),
     flags: ("flags", |drawn| drawn & 0x4_4ed5 | if steps(drawn) { 1 << 8 } else { 0 } | 2),
     media: &[],
     ruined,

@@ -5,6 +5,7 @@ mod conditions;
 mod mips;
 mod power;
 mod returns;
+mod sparc;
 mod z;
 
 use capstone::Capstone;
@@ -110,6 +111,7 @@ fn a_read_of_the_window_faults_out_of_line_as_in_place() {
         (Arch::Thumb2, &[0x18, 0x68]),
         (Arch::Ppc64le, &[0x00, 0x00, 0x63, 0xe8]),
         (Arch::S390x, &[0xe3, 0x30, 0x30, 0x00, 0x00, 0x04]),
+        (Arch::Sparc64, &[0xd0, 0x58, 0x60, 0x00]),
     ];
     for (arch, bytes) in LOADS {
         let window = trapline_tests::lab::window_of(*arch);
@@ -145,16 +147,36 @@ struct Labs {
     saved: u64,
     /// Hits of the last probe that had a pre-handler alone.
     hits: u64,
+    /// Cases may not come to the instruction.
+    may_miss: bool,
 }
 
 impl Labs {
     fn new(arch: Arch) -> Labs {
         let capstone = (bench(arch).disassembler)(arch).expect("capstone knows it");
-        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0, saved: 0, hits: 0 }
+        Labs { labs: Labs::fresh(arch), capstone, compared: 0, refused: 0, jumped: 0, saved: 0, hits: 0, may_miss: false }
     }
 
     fn fresh(arch: Arch) -> [Lab; 4] {
         [(); 4].map(|()| Lab::new(arch))
+    }
+
+    /// Whether cases may not come to the instruction.
+    fn may_miss(&mut self, may: bool) {
+        self.may_miss = may;
+        self.tell_labs();
+    }
+
+    /// Benches that have been used are thrown away.
+    fn renew(&mut self) {
+        self.labs = Labs::fresh(self.labs[0].arch());
+        self.tell_labs();
+    }
+
+    fn tell_labs(&mut self) {
+        for lab in &mut self.labs {
+            lab.may_miss = self.may_miss;
+        }
     }
 
     fn compare(&mut self, case: &Before) -> Result<(), String> {
@@ -187,8 +209,7 @@ impl Labs {
         if jumped.jumped && how == How::Saved {
             jumped.forgive_dead_stack(case, &expected, &mut by_jump);
             if by_jump != expected && reads_dead_stack(in_place, case, &expected)? {
-                let arch = in_place.arch();
-                self.labs = Labs::fresh(arch);
+                self.renew();
                 self.refused += 1;
                 return Ok(());
             }
@@ -199,7 +220,7 @@ impl Labs {
         let arch = in_place.arch();
         let no_promise = bench.no_promise.iter().any(|(_, is)| is(case, &expected));
         if ruined || no_promise {
-            self.labs = Labs::fresh(arch);
+            self.renew();
         }
         if no_promise || in_window(&expected, bench.fault_address) {
             // Where the guest has nothing, the window has something: addresses that it was never given are no promise.
@@ -211,7 +232,7 @@ impl Labs {
         for (how, after) in ways {
             if *after != expected {
                 // What it has left behind must not make the next case differ, or nothing could be shrunk.
-                self.labs = Labs::fresh(arch);
+                self.renew();
                 let text = self
                     .capstone
                     .disasm_count(&case.bytes, place(arch), 1)

@@ -17,16 +17,16 @@ fn case(bytes: &[u8], seed: u64) -> Before {
 
 /// All that went wrong, told at once.
 #[derive(Default)]
-struct Wrong(Vec<String>);
+pub(crate) struct Wrong(Vec<String>);
 
 impl Wrong {
-    fn compare(&mut self, labs: &mut Labs, what: &str, case: &Before) {
+    pub(crate) fn compare(&mut self, labs: &mut Labs, what: &str, case: &Before) {
         if let Err(why) = labs.compare(case) {
             self.0.push(format!("{what}: {why}"));
         }
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         assert!(self.0.is_empty(), "{} went wrong:\n{}", self.0.len(), self.0.join("\n"));
     }
 }

@@ -24,6 +24,8 @@ pub fn check() -> Result<(), String> {
 const END: u32 = 0x91d0_2005;
 const ENDED: u32 = 0x105;
 const NOP: u32 = 0x0100_0000;
+/// Of a state: the %g registers are those that most handlers have.
+const HANDLERS_GLOBALS: u64 = 1 << 8;
 /// add %o0,1,%o0
 const COUNT: u32 = 0x9002_2001;
 /// ldx [%g1],%o0
@@ -74,10 +76,19 @@ fn prove() -> Result<(), String> {
         return Err(unfit("how an exception enters its handler"));
     }
     let handle = bench.core.handle();
-    let first = state::returns().first().map(|place| [handle.live64(*place), handle.live64(place + 8)]);
-    if (first, handle.pc(), handle.live32(TL)) != (Some([at(16), at(64)]), 0x20_8000 + 0x34 * 32, 1) {
+    let [first, next, state] = [0, 8, 16].map(|into| handle.live64(state::trap_place(1) + into));
+    let number = handle.live32(state::trap_place(1) + 24);
+    if (first, next, number, handle.pc(), handle.live32(TL)) != (at(16), at(64), 0x34, 0x20_8000 + 0x34 * 32, 1) {
         return Err(unfit("where an exception notes what it returns to"));
     }
+    // The handler has other %g registers, which go with the state.
+    let inside = state::get(&handle, abi::TSTATE, 0);
+    cpu.set_trap_state(state);
+    let outside = state::get(&handle, abi::TSTATE, 0);
+    if (outside, inside & HANDLERS_GLOBALS) != (state, HANDLERS_GLOBALS) || inside == state {
+        return Err(unfit("what an exception saves of the CPU's state"));
+    }
+    cpu.set_trap_state(inside);
     let entered = (0..8).filter(|_| cpu.enter_trap(0x34, at(16), at(20))).count();
     if (entered, handle.live32(TL)) != (4, 5) {
         return Err(unfit("the levels of traps"));

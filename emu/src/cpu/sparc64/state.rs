@@ -28,6 +28,8 @@ const WINDOW_BYTES: usize = 128;
 pub const LSU: usize = 0x1208;
 /// What the MMU of data was last asked for in vain.
 pub const DATA_ACCESS: usize = 0x12c0;
+/// The TLB of fetches, which has the same form.
+pub const FETCH_TLB: usize = 0x1310;
 /// Its TLB: for each entry its page and context, and what they lead to.
 pub const DATA_TLB: usize = 0x1710;
 const ASI: usize = 0x1c44;
@@ -46,13 +48,18 @@ pub const WSTATE: usize = 0x1c60;
 /// How many hold nothing of another space's.
 pub const CLEANWIN: usize = 0x1c64;
 const FPRS: usize = 0x1f68;
-/// Where each level of traps returns to: the pc of each, 32 bytes apart, and npc behind it.
+/// What each level of traps has saved, 32 bytes apart: the pc, npc, the state, and the number of the trap.
 const TRAPS: usize = 0x1b40;
+const LEVELS: u32 = 5;
 
-/// Where these addresses lie.
+/// Where the first of these lies, for that level.
+pub fn trap_place(level: u32) -> usize {
+    TRAPS + 32 * level.min(LEVELS) as usize
+}
+
+/// Where the addresses lie that they return to.
 pub fn returns() -> Vec<usize> {
-    const LEVELS: std::ops::RangeInclusive<usize> = 1..=5;
-    LEVELS.flat_map(|level| [TRAPS + 32 * level, TRAPS + 32 * level + 8]).collect()
+    (1..=LEVELS).flat_map(|level| [trap_place(level), trap_place(level) + 8]).collect()
 }
 
 /// Interrupts are let in.
@@ -109,6 +116,10 @@ pub fn get(handle: &Handle, reg: Reg, pc: u64) -> u64 {
         abi::TSTATE => tstate(handle),
         abi::FPRS => handle.live64(FPRS),
         abi::FSR => handle.live64(FSR),
+        abi::TL => handle.live32(TL).into(),
+        abi::TPC => handle.live64(trap_place(handle.live32(TL))),
+        abi::TNPC => handle.live64(trap_place(handle.live32(TL)) + 8),
+        abi::TRAPPED => handle.live64(trap_place(handle.live32(TL)) + 16),
         _ => 0,
     }
 }
@@ -139,7 +150,7 @@ pub fn next_pc(handle: &Handle) -> u64 {
     handle.live64(NPC)
 }
 
-/// Sets a register of `isa`'s numbering; what says how traps went not at all.
+/// Sets a register of `isa`'s numbering; what traps have saved not at all.
 #[inline]
 pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
     let handle = cpu.handle();
@@ -159,6 +170,9 @@ pub fn set(cpu: &TrapContext, reg: Reg, value: u64) {
         abi::CANSAVE => cpu.set_live32(CANSAVE, value as u32),
         abi::CWP => cpu.set_window(value),
         abi::Y => cpu.set_live64(Y, value & 0xffff_ffff),
+        abi::TSTATE => cpu.set_trap_state(value),
+        abi::TL => cpu.set_live32(TL, value.min(LEVELS.into()) as u32),
+        abi::FPRS => cpu.set_live64(FPRS, value & 7),
         _ => {}
     }
 }
@@ -199,11 +213,33 @@ pub fn dump(handle: &Handle) -> Vec<(&'static str, u64)> {
     let others = [
         ("pc", handle.pc()),
         ("npc", next_pc(handle)),
+        ("y", handle.live64(Y) & 0xffff_ffff),
         ("tstate", tstate(handle)),
-        ("tl", handle.live32(TL).into()),
+        ("pil", handle.live32(PIL).into()),
+        ("fprs", handle.live64(FPRS)),
+        ("fsr", handle.live64(FSR)),
         ("cansave", handle.live32(CANSAVE).into()),
         ("canrestore", handle.live32(CANRESTORE).into()),
+        ("otherwin", handle.live32(OTHERWIN).into()),
+        ("cleanwin", handle.live32(CLEANWIN).into()),
+        ("wstate", handle.live32(WSTATE).into()),
+        ("tba", handle.live64(TBA)),
         ("daccess", handle.live64(DATA_ACCESS)),
+        ("tl", handle.live32(TL).into()),
     ];
-    general.chain(others).collect()
+    // The innermost first.
+    const SAVED: [[&str; 4]; LEVELS as usize] = [
+        ["tpc1", "tnpc1", "tstate1", "tt1"],
+        ["tpc2", "tnpc2", "tstate2", "tt2"],
+        ["tpc3", "tnpc3", "tstate3", "tt3"],
+        ["tpc4", "tnpc4", "tstate4", "tt4"],
+        ["tpc5", "tnpc5", "tstate5", "tt5"],
+    ];
+    let levels = (1..).zip(SAVED).take(handle.live32(TL) as usize).collect::<Vec<_>>();
+    let saved = levels.into_iter().rev().flat_map(|(level, names)| {
+        let at = trap_place(level);
+        let [pc, next, state] = [0, 8, 16].map(|into| handle.live64(at + into));
+        names.into_iter().zip([pc, next, state, handle.live32(at + 24).into()])
+    });
+    general.chain(others).chain(saved).collect()
 }

@@ -2,6 +2,7 @@
 //! the pc and npc are right.
 
 use super::state::{CANRESTORE, CANSAVE, CLEANWIN, OTHERWIN, WSTATE, in_kernel};
+use super::window;
 use crate::cpu::{Exception, Trap, TrapKind};
 use crate::unicorn::engine::{Handle, TrapContext};
 use trapline_isa::sparc64::abi::WINDOWS;
@@ -36,7 +37,8 @@ const BREAK_RESTORE: u32 = number(slot::BREAK_RESTORE);
 const BREAK_FLUSH: u32 = number(slot::BREAK_FLUSH);
 
 /// What an exception's callback reports. Where an instruction on windows is probed and its own exception is due, that
-/// comes instead: the guest handles it, comes again, and is hit then.
+/// comes instead: the guest handles it, comes again, and is hit then. In the probe window a copy may just have given the
+/// kernel's privilege up.
 pub fn trap(cpu: &TrapContext, vector: u32) -> Trap {
     let handle = cpu.handle();
     let pc = handle.pc();
@@ -48,7 +50,7 @@ pub fn trap(cpu: &TrapContext, vector: u32) -> Trap {
         _ => return exception(vector, pc),
     };
     match due {
-        _ if !in_kernel(&handle) => exception(vector, pc),
+        _ if !in_kernel(&handle) && !window::is_shown_at(&handle, pc) => exception(vector, pc),
         Some(due) => exception(due, pc),
         None => Trap { kind: TrapKind::Breakpoint, exception: Exception::of(vector), pc, resume: pc },
     }

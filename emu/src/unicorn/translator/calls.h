@@ -182,6 +182,39 @@ static const struct instead INSTEAD[] = {
     { HELPER(book3s_msgsndp), ignore },
     { NULL },
 };
+#elif defined(TARGET_SPARC64)
+/*
+ * From no trap there is nothing to return: the library counts its levels below none. And it takes the window's number
+ * for one with a sign, and goes to one that does not exist: a CPU looks at its lowest bits.
+ */
+static void done(CPUSPARCState *env)
+{
+    if (env->tl == 0) {
+        cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
+    }
+    HELPER(done)(env);
+}
+
+static void retry(CPUSPARCState *env)
+{
+    if (env->tl == 0) {
+        cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
+    }
+    HELPER(retry)(env);
+}
+
+static void write_window(CPUSPARCState *env, target_ulong number)
+{
+    HELPER(wrcwp)(env, number % env->nwindows);
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(done), done },
+    { HELPER(retry), retry },
+    { HELPER(wrcwp), write_window },
+    { NULL },
+};
 #elif defined(TARGET_S390X)
 /* System calls, program interruptions that are known when the code is made, and what is left to us (loop.c). */
 static void except(CPUS390XState *env, uint32_t number)

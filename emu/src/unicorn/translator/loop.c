@@ -326,6 +326,10 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
 #define INSTRUCTION_BYTES 4
 #endif
 
+#if defined(TARGET_SPARC64)
+#include "sparc64_refused.h"
+#endif
+
 static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu)
 {
     CPUBreakpoint *breakpoint;
@@ -573,9 +577,14 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
 {
 }
 
+/* Of SPARC nothing but that it is not to stand behind others in a block. */
 static int left_to_us(DisasContextBase *db, CPUState *cpu)
 {
+#ifdef TARGET_SPARC64
+    return db->num_insns > 1 && begins_block(cpu->uc->tcg_ctx, db, cpu);
+#else
     return 0;
+#endif
 }
 
 static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)

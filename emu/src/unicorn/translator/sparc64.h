@@ -49,6 +49,8 @@ static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc
     }
     env->pc = pc;
     env->npc = npc;
+    /* It counts so many windows on, once around at most. */
+    env->cansave %= env->nwindows;
     cpu->exception_index = (int32_t)exception;
     CPU_GET_CLASS(cpu)->do_interrupt(cpu);
     return true;
@@ -67,6 +69,17 @@ static void set_codes(CPUState *cpu, uint64_t value)
 static void set_window(CPUState *cpu, uint32_t number)
 {
     cpu_put_cwp64(cpu->env_ptr, (int)(number % ((CPUSPARCState *)cpu->env_ptr)->nwindows));
+}
+
+/* What a trap has saved is the CPU's state again, as at a return from it: codes, address space, state, window. */
+static void set_state(CPUState *cpu, uint64_t state)
+{
+    CPUSPARCState *env = cpu->env_ptr;
+
+    cpu_put_ccr(env, state >> 32 & 0xff);
+    env->asi = state >> 24 & 0xff;
+    cpu_change_pstate(env, state >> 8 & 0xf3f);
+    cpu_put_cwp64(env, (state & 0xff) % env->nwindows);
 }
 
 /* An entry of the TLB of fetches. */
@@ -186,12 +199,13 @@ const struct {
     uint64_t (*get_codes)(CPUState *cpu);
     void (*set_codes)(CPUState *cpu, uint64_t value);
     void (*set_window)(CPUState *cpu, uint32_t number);
+    void (*set_state)(CPUState *cpu, uint64_t state);
     void (*set_fetch_entry)(CPUState *cpu, uint32_t number, uint64_t tag, uint64_t entry);
     bool (*find_page)(CPUState *cpu, uint64_t address, uint64_t *physical, bool *writable);
     void (*settle)(CPUState *cpu);
     const struct sparc_field *fields;
     size_t field_count;
 } TRAPLINE_SPARC = {
-    prepare, deliver, get_codes, set_codes, set_window, set_fetch_entry, find_page, settle, sparc_fields,
+    prepare, deliver, get_codes, set_codes, set_window, set_state, set_fetch_entry, find_page, settle, sparc_fields,
     sizeof(sparc_fields) / sizeof(sparc_fields[0]),
 };

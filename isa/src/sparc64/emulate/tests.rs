@@ -166,6 +166,9 @@ fn jumps_lead_to_their_sum_and_leave_their_address() {
     assert_eq!(of(0x81c2_0009, &[(o(0), to), (o(1), 12)]), Ok((HERE + 4, slot(to + 12), Vec::new())), "jmp %o0+%o1");
     assert_eq!(of(0x91c2_3ffc, &[(o(0), to)]), Ok((HERE + 4, slot(to - 4), [(o(0).0, HERE)].to_vec())), "jmpl %o0-4,%o0");
     assert!(of(0x81c2_0000, &[(o(0), to + 2)]).is_err(), "no place for an instruction");
+    let undo = Some((o(7), 7));
+    let raised = of(0x9fc2_0000, &[(o(0), to + 2), (o(7), 7)]);
+    assert_eq!(raised, Ok((KNOWN, Then::Copy { undo }, Vec::new())), "nor is its own address left then");
     let window = [(CWP.0, 2), (CANSAVE.0, 5), (CANRESTORE.0, 1)].to_vec();
     assert_eq!(of(0x81cf_e008, &[(r(31), to)]), Ok((HERE + 4, slot(to + 8), window)), "return");
     let around = [(r(31), to), (CWP, 0), (CANSAVE, 0), (CANRESTORE, 6)];
@@ -173,6 +176,23 @@ fn jumps_lead_to_their_sum_and_leave_their_address() {
     assert_eq!(of(0x81cf_e008, &around), Ok((HERE + 4, slot(to + 8), window)), "return from the first window");
     assert!(of(0x81cf_e008, &[(r(31), to), (CANRESTORE, 0)]).is_err(), "the caller's window is not in the CPU");
     assert!(of(0x81cf_e008, &[(r(31), to + 1)]).is_err(), "no place for an instruction");
+}
+
+/// KP-2: the end of a trap gives back the state that the trap has saved, of its own level, and leads behind what raised it
+/// or to it, with its delay slot; where no trap is being handled the copy raises that.
+#[test]
+fn the_end_of_a_trap_restores_what_it_saved() {
+    const DONE: u32 = 0x81f0_0000;
+    const RETRY: u32 = 0x83f0_0000;
+    let (from, next, state) = (0x0060_0000, 0x0060_4000, 0x99_8000_1604);
+    let set = [(TL, 2), (TPC, from), (TNPC, next), (TRAPPED, state)];
+    let left = [(TSTATE.0, state), (TL.0, 1)].to_vec();
+    assert_eq!(does(&computed(DONE), DONE, &set), Ok((next, Then::Onwards, left.clone())));
+    assert_eq!(does(&computed(RETRY), RETRY, &set), Ok((from, Then::Slot { then: next }, left)));
+    for word in [DONE, RETRY] {
+        let from_none = does(&computed(word), word, &[(TL, 0), set[1], set[2], set[3]]);
+        assert_eq!(from_none, Ok((KNOWN, Then::Copy { undo: None }, Vec::new())), "{word:x}");
+    }
 }
 
 /// KP-2: what reads the pc gets its own address, and what is in a slot goes on where the CPU already knows.

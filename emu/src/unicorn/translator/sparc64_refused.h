@@ -1,0 +1,69 @@
+/*
+ * What the library's translator for 64-bit SPARC makes code of that it must not (docs/unicorn.md, "SPARC"); included by
+ * loop.c.
+ *
+ * Branches and moves by a register have eight conditions, of which two are none: it looks these up in a table that has
+ * no such entry, and the compiler ends the process. On a CPU they are no instructions, and here, too.
+ *
+ * Where the first of two branches leads is known when it runs, and not when the second one, in its slot, is made code of:
+ * the library takes the number that says so for an address. So such a second one begins a block of its own.
+ */
+static bool is_none(uint32_t word)
+{
+    uint32_t op3 = word >> 19 & 0x3f, by_register = word >> 10 & 3;
+
+    switch (word >> 30) {
+    case 0:
+        return (word >> 22 & 7) == 3 && ((word >> 25 & 3) == 0 || word >> 28 & 1);
+    case 2:
+        /* Moves of general registers, and of the three kinds of floating-point registers. */
+        return by_register == 0 && (op3 == 0x2f || (op3 == 0x35 && (word & 0x23e0) >= 0x00a0 && (word & 0x23e0) <= 0x00e0));
+    default:
+        return false;
+    }
+}
+
+static bool is_branch(uint32_t word)
+{
+    uint32_t op2 = word >> 22 & 7, op3 = word >> 19 & 0x3f;
+
+    switch (word >> 30) {
+    case 0:
+        return op2 != 0 && op2 != 4 && op2 != 7;
+    case 1:
+        return true;
+    case 2:
+        return op3 == 0x38 || op3 == 0x39;
+    default:
+        return false;
+    }
+}
+
+/* The library has just noted where the instruction stands, and where execution goes on behind it. */
+static bool begins_block(TCGContext *s, DisasContextBase *db, CPUState *cpu)
+{
+    TCGOp *start = tcg_last_op(s);
+    bool is_known = start->opc != INDEX_op_insn_start || (start->args[1] & 3) == 0;
+
+    return !is_known && is_branch(cpu_ldl_code(cpu->env_ptr, db->pc_next));
+}
+
+static void refuse(CPUSPARCState *env)
+{
+    cpu_raise_exception_ra(env, TT_ILL_INSN, GETPC());
+}
+
+/* True: that was all of the instruction. */
+static bool answered(TCGContext *s, struct trapline_machine *machine, DisasContextBase *db, CPUState *cpu)
+{
+    TCGTemp *state = tcgv_ptr_temp(s, s->cpu_env);
+
+    if (!is_none(cpu_ldl_code(cpu->env_ptr, db->pc_next))) {
+        return false;
+    }
+    know(s, (void *)(uintptr_t)refuse, "refuse", 0, dh_sizemask(void, 0) | dh_sizemask(env, 1));
+    tcg_gen_callN(s, (void *)(uintptr_t)refuse, NULL, 1, &state);
+    db->is_jmp = DISAS_NORETURN;
+    return true;
+}
+#define INSTRUCTION_BYTES 4

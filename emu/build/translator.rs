@@ -13,11 +13,12 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "loop.c",
     "calls.h",
     "jumps.h",
     "mips.h",
+    "pages.h",
     "sizes.h",
     "sparc64.h",
     "sparc64_refused.h",

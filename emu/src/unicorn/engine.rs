@@ -385,6 +385,12 @@ impl<E: Events> Core<E> {
         unsafe { sys::uc_ctl(self.handle.raw(), write_request(ControlType::TB_FLUSH, 0)) };
     }
 
+    /// Pages of RAM in which translated code lies.
+    pub(super) fn pages_with_code(&self) -> usize {
+        // SAFETY: between runs, and as long as the engine lives.
+        unsafe { (*self.stores).pages_with_code(self.engine.cpu) }
+    }
+
     /// Forgets cached address translations: after page tables were written or exchanged from here.
     pub fn flush_tlb(&self) {
         // SAFETY: plain call, no arguments.

@@ -29,7 +29,11 @@ pub(super) struct Layout {
     /// What is kept of an address in a mode, and beside it, in eight words.
     pub(super) kept: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int, to: *mut u64),
     /// Before a translation is filled in: for how many there is room (`translator/sizes.h`).
-    pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, mode: c_int),
+    pub(super) choose_size: unsafe extern "C" fn(cpu: *mut c_void, address: u64, mode: c_int),
+    /// Whether translated code lies in the page that begins here in the host's memory (`translator/pages.h`).
+    pub(super) holds_code: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,
+    /// Lets stores to that page go the quick way, if none does.
+    pub(super) release: unsafe extern "C" fn(cpu: *mut c_void, host: *mut c_void) -> bool,
     /// Sets what the library leaves unset in an engine of this kind that has just been given memory.
     pub(super) make_ready: unsafe extern "C" fn(uc: *mut c_void),
 }
@@ -147,6 +151,11 @@ pub(crate) fn self_check(core: &mut Core<Witness>, code: u64, bytes: u64, turns:
     let seen = (turns(&core.handle()) - before, line.start(), line.size(), line.count(), witness.blocks);
     if seen != (2 * TURNS, code, bytes, 0, TURNS + 1) {
         return Err(unfit("that translated code calls"));
+    }
+    let pages = core.pages_with_code();
+    core.flush_translations();
+    if pages == 0 || core.pages_with_code() != 0 {
+        return Err(unfit("which pages hold translated code"));
     }
     Ok(())
 }

@@ -28,6 +28,8 @@
 //! a fetch, the first     not until now         long way, in all    the page: from now on `code` has its bit
 //!                                              translations of it
 //! a load or a store      yes                   long way            as the library has left it, or as above
+//! a store                yes, and all of it    as for a page that held none, in all translations of it
+//!                        was thrown away
 //! ```
 
 use super::engine::Handle;
@@ -115,7 +117,9 @@ pub(super) struct Stores {
     /// The CPU's state.
     state: usize,
     layout: &'static Layout,
-    choose_size: unsafe extern "C" fn(*mut c_void, c_int),
+    choose_size: unsafe extern "C" fn(*mut c_void, u64, c_int),
+    holds_code: unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool,
+    release: unsafe extern "C" fn(*mut c_void, *mut c_void) -> bool,
     walk: Walk,
     #[cfg(test)]
     kept: unsafe extern "C" fn(*mut c_void, u64, c_int, *mut u64),
@@ -148,6 +152,8 @@ pub(super) fn watch(handle: Handle, ram: &Ram, cpu: &Cpu) -> Result<*mut Stores,
         state: cpu.state,
         layout,
         choose_size: handle.kind().library.layout.choose_size,
+        holds_code: handle.kind().library.layout.holds_code,
+        release: handle.kind().library.layout.release,
         walk: handle.kind().library.layout.walk,
         #[cfg(test)]
         kept: handle.kind().library.layout.kept,
@@ -214,7 +220,7 @@ unsafe extern "C-unwind" fn fill(
     unsafe {
         let stores = Stores::of(cpu);
         let address = if access as usize == STORE { (*stores).begins(address, size as u64) } else { address };
-        ((*stores).choose_size)(cpu, mode);
+        ((*stores).choose_size)(cpu, address, mode);
         let filled = ((*stores).walk)(cpu, address, access, mode)
             || ((*stores).library)(cpu, address, size, access, mode, may_fail, host_pc);
         if filled {
@@ -279,13 +285,17 @@ impl Stores {
         let physical = entry.physical();
         let number = (physical.wrapping_sub(self.ram.base()) >> self.layout.page_bits()) as usize;
         let Some((bits, bit)) = self.code.get_mut(number / 64).map(|bits| (bits, 1 << (number % 64))) else { return };
-        let holds_code = *bits & bit != 0;
+        let mut holds_code = *bits & bit != 0;
         if access == FETCH {
             if !holds_code {
                 *bits |= bit;
                 self.guard(physical, self.layout.page() as usize);
             }
             return;
+        }
+        if holds_code && access == STORE && self.released(physical) {
+            self.code[number / 64] &= !bit;
+            holds_code = false;
         }
         if !holds_code || entry.get(FETCH) == entry.never() {
             // No fetch finds this, so the next one comes here; but it is not "never", at which the library would leave
@@ -330,11 +340,11 @@ impl Stores {
             let filled = match by {
                 By::Nobody => true,
                 By::Walk => {
-                    (self.choose_size)(cpu, mode);
+                    (self.choose_size)(cpu, address, mode);
                     (self.walk)(cpu, address, access, mode)
                 }
                 By::Library => {
-                    (self.choose_size)(cpu, mode);
+                    (self.choose_size)(cpu, address, mode);
                     (self.library)(cpu, address, 0, access, mode, true, 0)
                 }
             };
@@ -344,6 +354,24 @@ impl Stores {
             (self.kept)(cpu, address, mode, kept[5..].as_mut_ptr());
             filled.then_some(kept)
         }
+    }
+
+    /// Whether all code of this page has been thrown away again; then its stores go the quick way.
+    fn released(&self, physical: u64) -> bool {
+        let page = self.ram.pointer(physical & !(self.layout.page() - 1), self.layout.page() as usize);
+        // SAFETY: looks into tables of the core's, and changes cached translations of this page alone.
+        page.is_some_and(|page| unsafe { (self.release)(self.cpu, page.cast()) })
+    }
+
+    /// Pages of the engine's RAM in which translated code lies.
+    ///
+    /// # Safety
+    /// `cpu` is this engine's, between runs.
+    pub(super) unsafe fn pages_with_code(&self, cpu: *mut c_void) -> usize {
+        let pages = (0..self.ram.len() / self.layout.page()).map(|number| self.ram.base() + number * self.layout.page());
+        let hosts = pages.filter_map(|page| self.ram.pointer(page, self.layout.page() as usize));
+        // SAFETY: looks into tables of the core's.
+        hosts.filter(|page| unsafe { (self.holds_code)(cpu, page.cast()) }).count()
     }
 
     fn guard(&self, physical: u64, len: usize) {
@@ -485,6 +513,22 @@ mod tests {
         // mov [esp - 4], eax: the page below the program.
         let core = run(&[PAGING, PLACE, CALL_DATA, b"\x89\x44\x24\xfc", HLT].concat());
         assert!(core.stores_quickly(CODE - 4) && !core.stores_quickly(CODE));
+    }
+
+    #[test]
+    fn where_all_code_is_overwritten_stores_go_quickly_until_there_is_code_again() {
+        const FORGET: &[u8] = b"\x0f\x20\xda\x0f\x22\xda"; // mov edx, cr3; mov cr3, edx
+        const PLACE_IN_DATA: &[u8] = b"\x66\xc7\x07\x40\xc3"; // as PLACE, by [edi]
+        let once = [PAGING, PLACE, FORGET, CALL_DATA].concat();
+        // The last store finds no translation of ALIAS, while that of DATA, by which the code was fetched, is there.
+        let overwritten = [&once, PLACE_IN_DATA, PLACE].concat();
+        let core = run(&[&overwritten, HLT].concat());
+        assert!(core.stores_quickly(ALIAS));
+        let core = run(&[&overwritten, CALL_DATA, HLT].concat());
+        assert_eq!(sums(&core), (2, 0));
+        assert!(!core.stores_quickly(ALIAS));
+        let core = run(&[&overwritten, CALL_DATA, REPLACE, CALL_DATA, HLT].concat());
+        assert_eq!(sums(&core), (2, 1));
     }
 
     #[test]

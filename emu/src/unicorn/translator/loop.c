@@ -126,6 +126,7 @@ static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
 }
 
 #include "sizes.h"
+#include "pages.h"
 #include "walk.h"
 
 /* Calls the block callback with the pc at the block's start, and leaves if it says so. */
@@ -861,7 +862,9 @@ const struct {
     size_t found_bytes;
     bool (*walk)(CPUState *cpu, vaddr address, int access, int mode);
     void (*kept)(CPUState *cpu, vaddr address, int mode, uint64_t to[8]);
-    void (*choose_size)(CPUState *cpu, int mode);
+    void (*choose_size)(CPUState *cpu, vaddr address, int mode);
+    bool (*holds_code)(CPUState *cpu, void *host);
+    bool (*release)(CPUState *cpu, void *host);
     void (*make_ready)(struct uc_struct *uc);
 } TRAPLINE_LAYOUT = {
     offsetof(struct uc_struct, cpu),
@@ -876,5 +879,7 @@ const struct {
     walk,
     kept,
     choose_size,
+    holds_code,
+    release,
     make_ready,
 };

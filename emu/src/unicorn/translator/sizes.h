@@ -8,7 +8,7 @@
  * by the marks that a walk leaves in its tables, would be a matter of the host's time. Here it is chosen by what was in
  * use the last times alone, and a table in which pages make way for each other grows at once.
  */
-enum { FEWEST_KEPT = 64, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
+enum { FEWEST_KEPT = 64, FEW = 512, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
 
 /* Behind this time of the host's the library would go by it. */
 #define NEVER (INT64_MAX / 2)
@@ -61,9 +61,16 @@ static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table,
     pages->vindex = 0;
 }
 
-/* Before a translation is filled in. */
-static void choose_size(CPUState *cpu, int mode)
+/* Whether a place in use is another page's than this address'. */
+static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulong address)
 {
+    return !is_empty(entry) && page_of(uc, entry) != (address & TARGET_PAGE_MASK);
+}
+
+/* Before a translation of this address is filled in. */
+static void choose_size(CPUState *cpu, vaddr address, int mode)
+{
+    struct uc_struct *uc = cpu->uc;
     CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
     CPUTLBDesc *pages = &all->d[mode];
     CPUTLBDescFast *table = &all->f[mode];
@@ -74,10 +81,11 @@ static void choose_size(CPUState *cpu, int mode)
         pages->window_begin_ns = NEVER;
         pages->window_max_entries = most - most / 8;
         wanted = MIN(MAX(pow2ceil(4 * most), FEWEST_KEPT), MOST_KEPT);
-        if (wanted > many || wanted * 4 <= many) {
-            keep(cpu->uc, pages, table, wanted);
+        if (wanted > many || wanted * 16 <= many) {
+            keep(uc, pages, table, wanted);
         }
-    } else if (pages->vindex >= MADE_WAY && many < MIN(16 * pages->n_used_entries, MOST_KEPT)) {
-        keep(cpu->uc, pages, table, many * 2);
+    } else if (many < MIN(16 * pages->n_used_entries, pages->vindex >= MADE_WAY ? MOST_KEPT : FEW) &&
+               is_taken(uc, &table->table[address >> TARGET_PAGE_BITS & (many - 1)], address)) {
+        keep(uc, pages, table, many * 2);
     }
 }

@@ -29,11 +29,13 @@ impl ByteOrder {
     #[inline]
     pub fn number(self, bytes: &[u8]) -> u64 {
         let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-        match (self, <[u8; 8]>::try_from(bytes)) {
-            (ByteOrder::Little, Ok(bytes)) => u64::from_le_bytes(bytes),
-            (ByteOrder::Big, Ok(bytes)) => u64::from_be_bytes(bytes),
-            (ByteOrder::Little, Err(_)) => bytes.iter().rev().fold(0, append),
-            (ByteOrder::Big, Err(_)) => bytes.iter().fold(0, append),
+        match (self, bytes) {
+            (ByteOrder::Little, &[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            (ByteOrder::Big, &[a, b, c, d, e, f, g, h]) => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            (ByteOrder::Little, &[a, b, c, d]) => u64::from(u32::from_le_bytes([a, b, c, d])),
+            (ByteOrder::Big, &[a, b, c, d]) => u64::from(u32::from_be_bytes([a, b, c, d])),
+            (ByteOrder::Little, _) => bytes.iter().rev().fold(0, append),
+            (ByteOrder::Big, _) => bytes.iter().fold(0, append),
         }
     }
 

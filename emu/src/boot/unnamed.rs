@@ -25,6 +25,10 @@ pub struct Finder<'a> {
     isa: &'static Isa,
     word: usize,
     code: Vec<Range<u64>>,
+    /// From the first of these to the end of the last: most of what is looked at names no address in it.
+    around_code: Range<u64>,
+    /// The same of all that the image holds.
+    around_all: Range<u64>,
     /// Where tables may be: not in the text. An address and what the image holds from there on.
     data: Vec<(u64, &'a [u8])>,
     marks: &'static Marks,
@@ -40,7 +44,9 @@ impl<'a> Finder<'a> {
         let text = code.first().filter(|text| symbols.address_of("_etext") == Some(text.end)).cloned().unwrap_or_default();
         let data = kernel.segments.iter().flat_map(|segment| beside(segment, &text)).collect();
         let marks = arches::of(kernel.arch).marks;
-        Finder { kernel, symbols, isa, word: isa.word, code, data, marks, ftrace_sites: OnceCell::new() }
+        let around_code = around(code.iter().cloned());
+        let around_all = around(kernel.segments.iter().map(Segment::range));
+        Finder { kernel, symbols, isa, word: isa.word, code, around_code, around_all, data, marks, ftrace_sites: OnceCell::new() }
     }
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
@@ -145,7 +151,7 @@ impl<'a> Finder<'a> {
         let mut runs = Vec::new();
         for (virtual_address, bytes) in &self.data {
             let row_at = |at: usize| {
-                let row = bytes.get(at..at + size);
+                let row = bytes.get(at..at + size).filter(|row| !is_blank(row));
                 row.is_some_and(|row| is_row(virtual_address.wrapping_add(at as u64), row))
             };
             let mut at = 0;
@@ -169,7 +175,7 @@ impl<'a> Finder<'a> {
 
     fn looks_like(&self, site: u64, looks: fn(&[u8]) -> bool) -> bool {
         const BYTES: usize = 8;
-        if !site.is_multiple_of(self.isa.alignment) {
+        if !self.around_all.contains(&site) || !site.is_multiple_of(self.isa.alignment) {
             return false;
         }
         if let Some(bytes) = self.kernel.held(&(site..site.saturating_add(BYTES as u64))) {
@@ -179,8 +185,9 @@ impl<'a> Finder<'a> {
         self.kernel.read(site, &mut bytes).is_ok() && looks(&bytes)
     }
 
+    #[inline]
     fn is_code(&self, address: u64) -> bool {
-        self.code.iter().any(|range| range.contains(&address))
+        self.around_code.contains(&address) && self.code.iter().any(|range| range.contains(&address))
     }
 
     fn is_hidden_code(&self, address: u64) -> bool {
@@ -216,6 +223,17 @@ impl<'a> Finder<'a> {
         let number = self.isa.order.number(bytes);
         if bytes.len() == 4 { i64::from(number as i32) } else { number as i64 }
     }
+}
+
+/// Whether a row begins with as many zeros as an address or two distances have bytes, as much of an image does: no row
+/// of these tables points at itself, or at nothing.
+fn is_blank(row: &[u8]) -> bool {
+    row.first_chunk::<8>().map_or_else(|| row.iter().all(|byte| *byte == 0), |row| u64::from_ne_bytes(*row) == 0)
+}
+
+/// What begins with the first of some ranges and ends with the last.
+fn around(ranges: impl Iterator<Item = Range<u64>>) -> Range<u64> {
+    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or_default()
 }
 
 /// What a segment holds in front of a range and behind it.

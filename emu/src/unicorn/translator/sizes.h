@@ -6,11 +6,12 @@
  * host's. So a guest that forgets them often pays for a table that it needed once, one that never does keeps pages that
  * it uses all the time in one place, where each makes way for the other; and what is still there, which a guest may see
  * by the marks that a walk leaves in its tables, would be a matter of the host's time. Here it is chosen by what was in
- * use the last times alone, and a table in which pages make way for each other grows at once.
+ * use the last times alone, and a table in which pages make way for each other grows at once: for good while it is
+ * small, for two pages that are in use all the time may want one place of it.
  */
-enum { FEWEST_KEPT = 64, FEW = 512, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
+enum { FEWEST_KEPT = 64, FEW = 256, MOST_KEPT = 1 << 14, MADE_WAY = 4 };
 
-/* Behind this time of the host's the library would go by it. */
+/* Behind this time of the host's the library would go by it. What is above it says how many are kept at least. */
 #define NEVER (INT64_MAX / 2)
 
 static bool is_empty(const CPUTLBEntry *entry)
@@ -76,16 +77,20 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
     CPUTLBDescFast *table = &all->f[mode];
     size_t many = (table->mask >> CPU_TLB_ENTRY_BITS) + 1, most = pages->window_max_entries, wanted;
 
+    if (pages->window_begin_ns < NEVER) {
+        pages->window_begin_ns = NEVER + FEWEST_KEPT;
+    }
     if (!(all->c.dirty & 1 << mode)) {
         /* All were forgotten, and the library has noted how many there were if they were many. */
-        pages->window_begin_ns = NEVER;
         pages->window_max_entries = most - most / 8;
-        wanted = MIN(MAX(pow2ceil(4 * most), FEWEST_KEPT), MOST_KEPT);
-        if (wanted > many || wanted * 16 <= many) {
+        wanted = MIN(MAX(pow2ceil(4 * most), pages->window_begin_ns - NEVER), MOST_KEPT);
+        if (wanted > many || wanted * 4 <= many) {
             keep(uc, pages, table, wanted);
         }
-    } else if (many < MIN(16 * pages->n_used_entries, pages->vindex >= MADE_WAY ? MOST_KEPT : FEW) &&
-               is_taken(uc, &table->table[address >> TARGET_PAGE_BITS & (many - 1)], address)) {
-        keep(uc, pages, table, many * 2);
+    } else if (many < FEW && many < 16 * pages->n_used_entries && is_taken(uc, &table->table[address >> TARGET_PAGE_BITS & (many - 1)], address)) {
+        pages->window_begin_ns = NEVER + 2 * many;
+        keep(uc, pages, table, 2 * many);
+    } else if (pages->vindex >= MADE_WAY && many < MIN(16 * pages->n_used_entries, MOST_KEPT)) {
+        keep(uc, pages, table, 2 * many);
     }
 }

@@ -9,8 +9,9 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
 use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
 
-/// How far behind the image the imaginary window lies.
+/// How far behind the text the imaginary window lies at most: nearer where jumps do not reach as far from all of it.
 const WINDOW_DISTANCE: u64 = 16 << 20;
+const LEAST_DISTANCE: u64 = 64 << 10;
 /// How many bytes it has.
 const WINDOW_BYTES: u64 = 64 << 20;
 
@@ -45,16 +46,31 @@ impl<'k> StillGuest<'k> {
     }
 }
 
-/// Behind the image, or before it where the address space ends too soon.
+/// The machine puts its window where the text's jumps reach it.
+fn distance(kernel: &Kernel) -> u64 {
+    let (isa, text) = (kernel.arch.isa(), &kernel.tables.text);
+    let first = isa.detour.and_then(|detour| Some((detour, (isa.decode)(text.start, detour.lead).ok()?)));
+    let Some((detour, first)) = first else { return WINDOW_DISTANCE };
+    let halves = std::iter::successors(Some(WINDOW_DISTANCE), |distance| Some(distance / 2));
+    let mut near = halves.take_while(|distance| *distance >= LEAST_DISTANCE);
+    let reaches = |distance: &u64| (detour.jump)(&first, align(text.end.saturating_add(*distance))).is_some();
+    near.find(reaches).unwrap_or(LEAST_DISTANCE)
+}
+
+fn align(address: u64) -> u64 {
+    address & !(WINDOW_UNIT as u64 - 1)
+}
+
+/// Behind the text, or before it where the address space ends too soon.
 fn window_of(kernel: &Kernel) -> Range<u64> {
     let last = u64::MAX >> (64 - kernel.arch.isa().word * 8);
     let text = &kernel.tables.text;
-    let align = |address: u64| address & !(WINDOW_UNIT as u64 - 1);
-    let behind = align(text.end.saturating_add(WINDOW_DISTANCE));
+    let distance = distance(kernel);
+    let behind = align(text.end.saturating_add(distance));
     match behind.checked_add(WINDOW_BYTES) {
         Some(end) if end <= last => behind..end,
         _ => {
-            let end = align(text.start.saturating_sub(WINDOW_DISTANCE));
+            let end = align(text.start.saturating_sub(distance));
             end.saturating_sub(WINDOW_BYTES)..end
         }
     }

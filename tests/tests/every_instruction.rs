@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use trapline::machine::Stop;
+use trapline::still::StillGuest;
 use trapline_isa::arch::Arch;
 use trapline_isa::plan::Refusal;
+use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
+use trapline_probes::{Engine, ProbeSummary};
 use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
 
 /// What can be probed on no kernel and no hardware, and there is as much of as a kernel has locks: it is not counted as
@@ -63,6 +66,43 @@ fn a_kernel_probed_everywhere_does_the_same_work() {
             assert!(returned > 1000, "{name}: {returned} returns, {missed} misses");
         }
     }
+}
+
+/// KP-5, OP-2: of every instruction a kernel that does not run, by which `check` and `disasm` answer, says what a machine
+/// does: whether a probe may stand there, how the instruction runs, and whether a jump may take its place. (That a
+/// function is only reached by jumps is known of both from the same text.)
+#[test]
+fn a_still_kernel_answers_of_every_instruction_as_a_machine_does() {
+    for (_, name) in GUESTS {
+        let kernel = kernel(name);
+        let (mut still, mut engine) = (StillGuest::new(&kernel), Engine::new(kernel.arch.isa(), 1));
+        let mut machine = session(name, 1);
+        let (mut wrong, mut jumps, mut total) = (Vec::new(), 0, 0);
+        for address in boundaries(&kernel) {
+            let probe = || Kprobe::at_address(address).pre(|_| Flow::Continue);
+            let told = probe();
+            let said = engine.register_kprobe(&mut still, &told).map_err(|refusal| refusal.why.to_string());
+            let said = said.map(|()| way(&engine.summary(&still)));
+            engine.unregister_kprobe(&mut still, &told);
+            let real = probe();
+            let done = machine.register_kprobe(&real).map_err(|refusal| refusal.why.to_string());
+            let done = done.map(|()| machine.with_engine(|engine, guest| way(&engine.summary(guest))));
+            machine.unregister_kprobe(&real);
+            total += 1;
+            jumps += u64::from(done.as_ref().is_ok_and(|(_, jump)| *jump));
+            if said != done {
+                wrong.push(format!("{address:#x}: said {said:?}, done {done:?}"));
+            }
+        }
+        println!("{name}: {total} instructions, {jumps} give way to jumps");
+        assert!(wrong.is_empty(), "{name}: {} of {total} differ: {:#?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+    }
+}
+
+/// How the only probe's instruction runs, and whether it gives way to a jump.
+fn way(summary: &[ProbeSummary]) -> (Option<Mode>, bool) {
+    let point = summary.first();
+    (point.map(|point| point.mode), point.is_some_and(|point| point.optimized))
 }
 
 /// The rule behind a refusal: one of the ISA's, or one of registration's.

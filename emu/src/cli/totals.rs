@@ -88,10 +88,26 @@ fn pieces(kernel: &Kernel, range: &Range<u64>) -> Vec<Range<u64>> {
     functions.into_iter().map(|symbol| symbol.start..(symbol.start + symbol.size).min(range.end)).collect()
 }
 
-/// Where a function ends but for the breakpoints or zeroes behind it: between sections of a kernel these can be
-/// millions. An instruction that itself ends in such bytes is still decoded whole.
+/// Where a function ends but for the breakpoints or zeroes behind it, or one short instruction over and over: between
+/// sections of a kernel these can be millions. An instruction that itself ends in such bytes is still decoded whole.
 fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
-    let fill = [kernel.arch.isa().breakpoint.first().copied().unwrap_or(0), 0];
+    let isa = kernel.arch.isa();
+    let fill = [isa.breakpoint.first().copied().unwrap_or(0), 0];
+    let end = without(kernel, range, |_, byte| fill.contains(&byte));
+    let end = end.checked_next_multiple_of(isa.alignment).unwrap_or(end).min(range.end);
+    let mut last = vec![0; isa.alignment as usize];
+    if end.saturating_sub(range.start) < LEAST_PADDING || kernel.read(end - isa.alignment, &mut last).is_err() {
+        return end;
+    }
+    let end_of_others = without(kernel, &(range.start..end), |at, byte| last.get((at % isa.alignment) as usize) == Some(&byte));
+    if end - end_of_others < LEAST_PADDING { end } else { end_of_others }
+}
+
+/// Code does not say the same for so long.
+const LEAST_PADDING: u64 = 4096;
+
+/// Where the last byte of a range that is no fill ends.
+fn without(kernel: &Kernel, range: &Range<u64>, is_fill: impl Fn(u64, u8) -> bool) -> u64 {
     let mut chunk = [0; 256];
     let mut end = range.end;
     while end > range.start {
@@ -100,8 +116,8 @@ fn without_padding(kernel: &Kernel, range: &Range<u64>) -> u64 {
         if kernel.read(end - size, part).is_err() {
             return end;
         }
-        match part.iter().rposition(|byte| !fill.contains(byte)) {
-            Some(last) => return end - size + last as u64 + 1,
+        match (0..size).rev().zip(part.iter().rev()).find(|(offset, byte)| !is_fill(end - size + offset, **byte)) {
+            Some((last, _)) => return end - size + last + 1,
             None => end -= size,
         }
     }
@@ -193,6 +209,8 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::Segment;
+    use trapline_isa::arch::Arch;
     use trapline_isa::plan::Errno;
 
     /// KP-15
@@ -206,5 +224,28 @@ mod tests {
         assert_eq!(owned("die"), owned("do_int3"));
         let fixed = Refusal::new(Errno::EINVAL, "loading ss holds off interrupts; probe the next one instead");
         assert_eq!(reason(&fixed, "die"), "loading ss holds off interrupts");
+    }
+
+    /// Bytes, each so many times.
+    type Runs<'a> = &'a [(&'a [u8], usize)];
+
+    /// KP-15: what is not one instruction after another does not count as such.
+    #[test]
+    fn padding_ends_where_something_else_stands() {
+        #[rustfmt::skip]
+        let cases: [(&str, Runs<'_>, u64); 5] = [
+            ("nothing but code",        &[(&[0x18, 0x12], 20)],                                                 40),
+            ("zeroes",                  &[(&[0x18, 0x12], 20), (&[0], 9000)],                                   40),
+            ("a few nops",              &[(&[0x18, 0x12], 20), (&[0x07, 0x07], 20)],                            80),
+            ("room full of nops",       &[(&[0x18, 0x12], 20), (&[0x07, 0x00], 4500)],                          40),
+            ("that, and zeroes",        &[(&[0x18, 0x12], 20), (&[0x07, 0x00], 4500), (&[0], 300)],             40),
+        ];
+        for (what, runs, expected) in cases {
+            let bytes: Vec<u8> = runs.iter().flat_map(|(bytes, count)| bytes.repeat(*count)).collect();
+            let size = bytes.len() as u64;
+            let segment = Segment { physical: 0x1000, virtual_address: 0x1000, bytes, size, executable: true };
+            let kernel = Kernel::from_parts(Arch::S390x, 0x1000, vec![segment], Default::default());
+            assert_eq!(without_padding(&kernel, &(0x1000..0x1000 + size)), 0x1000 + expected, "{what}");
+        }
     }
 }

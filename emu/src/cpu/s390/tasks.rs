@@ -17,23 +17,41 @@ pub fn current(view: &mut View) -> u64 {
     found.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
 }
 
-/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index. From there
-/// on it loads the number and makes the address of the name.
+/// The code that prints the running task's number loads its address: `lg` with neither a base nor an index, or with a
+/// base that it has made 0 (so that the kernel can put another place in there). From there on it loads the number and
+/// makes the address of the name.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((start, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let read = |at: u64, into: &mut [u8]| kernel.read(at, into);
     let code: Vec<Insn> = walk(&S390X, start, start + bytes.len() as u64, read).map_while(Result::ok).collect();
-    let loads = code.iter().enumerate().find_map(|(number, insn)| Some((number, lowcore_load(insn.bytes())?)));
+    let mut zero = None;
+    let loads = code.iter().enumerate().find_map(|(number, insn)| {
+        zero = zeroed(insn.bytes()).or(zero);
+        Some((number, lowcore_load(insn.bytes(), zero)?))
+    });
     let Some((number, (task, current))) = loads else { return TaskPlace::default() };
     let line: Vec<&[u8]> = code[number + 1..].iter().take_while(|insn| insn.flow == Flow::Next).map(Insn::bytes).collect();
     let member = |code| line.iter().filter_map(move |bytes| member(bytes, code, task)).max();
     TaskPlace { current: Some(current), pid: member(LOAD), comm: member(LOAD_ADDRESS), ..TaskPlace::default() }
 }
 
-/// `lg` of a word in the lowcore: the register, the word's place.
-fn lowcore_load(bytes: &[u8]) -> Option<(u8, u64)> {
+/// `llilh` of 0: the register.
+fn zeroed(bytes: &[u8]) -> Option<u8> {
     match bytes {
-        [0xe3, first, second, third, 0, 0x04] if first & 15 == 0 && second >> 4 == 0 => {
+        [0xa5, first, 0, 0, ..] if first & 15 == 0x0e => Some(first >> 4),
+        _ => None,
+    }
+}
+
+/// Whether this base is 0: none, or the register that is.
+fn is_zero(base: u8, zero: Option<u8>) -> bool {
+    base == 0 || zero == Some(base)
+}
+
+/// `lg` of a word in the lowcore: the register, the word's place.
+fn lowcore_load(bytes: &[u8], zero: Option<u8>) -> Option<(u8, u64)> {
+    match bytes {
+        [0xe3, first, second, third, 0, 0x04] if first & 15 == 0 && is_zero(second >> 4, zero) => {
             Some((first >> 4, place(*second, *third)))
         }
         _ => None,
@@ -57,13 +75,17 @@ fn place(second: u8, third: u8) -> u64 {
 
 /// Where the count of the moment is: the word of the lowcore that this code loads and adds an interrupt to.
 pub fn count_by_code(_: u64, code: &[u8]) -> Option<CountPlace> {
-    let loads = code.windows(10).find_map(|bytes| match bytes {
-        // l %r1,n; alfi %r1,65536
-        [LOAD, register, second, third, 0xc2, added, 0x00, 0x01, 0x00, 0x00] => {
-            let is_it = register & 15 == 0 && second >> 4 == 0 && *added == register | 0x0b;
-            is_it.then(|| place(*second, *third))
+    let mut zero = None;
+    let loads = code.windows(10).step_by(2).find_map(|bytes| {
+        zero = zeroed(bytes).or(zero);
+        match bytes {
+            // l %r1,n; alfi %r1,65536
+            [LOAD, register, second, third, 0xc2, added, 0x00, 0x01, 0x00, 0x00] => {
+                let is_it = register & 15 == 0 && is_zero(second >> 4, zero) && *added == register | 0x0b;
+                is_it.then(|| place(*second, *third))
+            }
+            _ => None,
         }
-        _ => None,
     });
     loads.map(CountPlace::OwnData)
 }
@@ -76,14 +98,20 @@ mod tests {
     fn a_load_from_the_lowcore_is_told_from_others() {
         #[rustfmt::skip]
         let cases = [
-            ("lg %r1,832",          [0xe3, 0x10, 0x03, 0x40, 0x00, 0x04], Some((1, 832))),
-            ("lg %r1,832(%r2)",     [0xe3, 0x10, 0x23, 0x40, 0x00, 0x04], None),
-            ("lg %r1,832(%r2,0)",   [0xe3, 0x12, 0x03, 0x40, 0x00, 0x04], None),
-            ("stg %r1,832",         [0xe3, 0x10, 0x03, 0x40, 0x00, 0x24], None),
+            ("lg %r1,832",              [0xe3, 0x10, 0x03, 0x40, 0x00, 0x04], None,     Some((1, 832))),
+            ("lg %r1,832(%r2)",         [0xe3, 0x10, 0x23, 0x40, 0x00, 0x04], None,     None),
+            ("lg %r1,832(%r2), r2 0",   [0xe3, 0x10, 0x23, 0x40, 0x00, 0x04], Some(2),  Some((1, 832))),
+            ("lg %r1,832(%r2), r3 0",   [0xe3, 0x10, 0x23, 0x40, 0x00, 0x04], Some(3),  None),
+            ("lg %r1,832(%r2,0)",       [0xe3, 0x12, 0x03, 0x40, 0x00, 0x04], None,     None),
+            ("stg %r1,832",             [0xe3, 0x10, 0x03, 0x40, 0x00, 0x24], None,     None),
         ];
-        for (what, bytes, expected) in cases {
-            assert_eq!(lowcore_load(&bytes), expected, "{what}");
+        for (what, bytes, zero, expected) in cases {
+            assert_eq!(lowcore_load(&bytes, zero), expected, "{what}");
         }
+        assert_eq!(
+            [zeroed(&[0xa5, 0x1e, 0, 0]), zeroed(&[0xa5, 0x1e, 0, 1]), zeroed(&[0xa5, 0x1a, 0, 0])],
+            [Some(1), None, None]
+        );
         assert_eq!(member(&[0x58, 0x70, 0x17, 0x88], LOAD, 1), Some(0x788), "l %r7,1928(%r1)");
         assert_eq!(member(&[0x41, 0x60, 0x19, 0x38], LOAD_ADDRESS, 1), Some(0x938), "la %r6,2360(%r1)");
         assert_eq!(member(&[0x58, 0x20, 0x03, 0xa0], LOAD, 1), None, "l %r2,928");
@@ -95,5 +123,9 @@ mod tests {
         let code = [0xc0, 0x04, 0, 0, 0, 0, 0x58, 0x10, 0x03, 0xa8, 0xc2, 0x1b, 0x00, 0x01, 0x00, 0x00, 0x50, 0x10, 0x03, 0xa8];
         assert_eq!(count_by_code(0, &code), Some(CountPlace::OwnData(936)));
         assert_eq!(count_by_code(0, &code[..12]), None);
+        // Of 6.12: llilh %r1,0; l %r2,936(%r1); alfi %r2,65536
+        let code = [0xa5, 0x1e, 0, 0, 0x58, 0x20, 0x13, 0xa8, 0xc2, 0x2b, 0x00, 0x01, 0x00, 0x00];
+        assert_eq!(count_by_code(0, &code), Some(CountPlace::OwnData(936)));
+        assert_eq!(count_by_code(0, &code[4..]), None, "of some address");
     }
 }

@@ -88,6 +88,26 @@ pub(super) const ALL: &[Many] = &[
         calls: Code::Words(&[0xeb07_ffbe, 0xeaff_fffd]), // bl function; b back
         function: Code::Words(&[0xe1a0_0000, 0xe12f_ff1e]), // mov r0, r0 (a nop is computed, and not optimised); bx lr
     },
+    Many {
+        name: "many/s390x", arch: Arch::S390x, most: 100_000, ram: 0, base: 0,
+        // One table of segments, the rest of which is nothing, and one of pages for each.
+        tables: &[
+            Entries { at: 0,                first: 0x10_4000, step: 0x800, count: 16, bytes: 8 },
+            Entries { at: 16 * 8,           first: 0x20,      step: 0,     count: 2032, bytes: 8 },
+            Entries { at: 4 * PAGE,         first: 0,         step: PAGE,  count: 16 * 256, bytes: 8 },
+        ],
+        entry: Code::Bytes(&[
+            0xc0, 0x10, 0, 0, 0, 0x10,                                  // larl %r1, what follows
+            0xeb, 0xdd, 0x10, 0, 0, 0x2f, 0xeb, 0x11, 0x10, 0, 0, 0x2f, // lctlg %c13, tables; lctlg %c1, tables
+            0xc0, 0xff, 0, 0xa0, 0, 0, 0xb2, 0xb2, 0x10, 0x08,          // llilf %r15, the stack's end; lpswe
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0x03,                   // the tables, 2048 segments
+            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x01, 0, // translated, the kernel's space, the loop
+        ]),
+        calls: Code::Bytes(&[0xc0, 0xe5, 0x00, 0x0f, 0xff, 0x80, 0xa7, 0xf4, 0xff, 0xfd]), // brasl %r14, function; j back
+        // A branch that is never taken and a return, as functions of a tracing kernel begin; nops, for a breakpoint is no
+        // instruction.
+        function: Code::Bytes(&[0xc0, 0x04, 0, 0, 0, 0, 0x07, 0xfe, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07]),
+    },
 ];
 
 /// call function; jmp back

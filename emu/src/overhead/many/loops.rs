@@ -317,12 +317,82 @@ const ARM: &[Loop] = &[
     },
 ];
 
+const S390X: &[Loop] = &[
+    Loop {
+        what: "blocks",
+        before: Code::NONE,
+        // ahi %r1,1; j behind it: three times, and back
+        round: Code::Words(&[
+            0xa71a_0001,
+            0xa7f4_0002,
+            0xa71a_0001,
+            0xa7f4_0002,
+            0xa71a_0001,
+            0xa7f4_0002,
+            0xa71a_0001,
+            0xa7f4_fff2,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 8,
+    },
+    Loop {
+        what: "memory",
+        before: Code::Bytes(&[0xc0, 0x2f, 0, 0xa0, 0, 0]), // llilf %r2, data
+        // l %r0,0(%r2); st %r0,64(%r2); the same with r1, and again; j back
+        round: Code::Words(&[
+            0x5800_2000,
+            0x5000_2040,
+            0x5810_2004,
+            0x5010_2044,
+            0x5800_2008,
+            0x5000_2048,
+            0x5810_200c,
+            0x5010_204c,
+            0xa7f4_fff0,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 9,
+    },
+    Loop {
+        what: "syscall",
+        before: Code::Bytes(&[
+            0xc0, 0x10, 0, 0, 0, 0x08, 0xd2, 0x0f, 0x01, 0xc0, 0x10, 0, // larl %r1, the PSW; mvc: the new PSW of calls
+            0xa7, 0xf4, 0, 0x0a, // j over it
+            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x10, 0, // as it is, the page behind
+        ]),
+        round: Code::Bytes(&[0x0a, 0x00, 0xa7, 0xf4, 0xff, 0xff]), // svc 0; j back
+        page: &[(0, Code::Words(&[0xb2b2_0140]))],                 // lpswe: the old PSW of calls
+        handler: 4,
+        units: 1,
+    },
+    Loop {
+        what: "switch",
+        before: Code::Bytes(&[
+            0xc0, 0x30, 0, 0, 0, 0x08, 0xc0, 0x2f, 0, 0xa0, 0, 0, // larl %r3, the tables; llilf %r2, data
+            0xa7, 0xf4, 0, 0x06, 0, 0, 0, 0, 0, 0x10, 0, 0x03, // j over it
+        ]),
+        // lctlg %c13, the tables as they are, which forgets all translations; l and ly %r4, a word of each of eight
+        // pages; j back
+        round: Code::Bytes(&[
+            0xeb, 0xdd, 0x30, 0, 0, 0x2f, 0x58, 0x40, 0x20, 0, 0xe3, 0x40, 0x20, 0, 0x01, 0x58, 0xe3, 0x40, 0x20, 0, 0x02, 0x58,
+            0xe3, 0x40, 0x20, 0, 0x03, 0x58, 0xe3, 0x40, 0x20, 0, 0x04, 0x58, 0xe3, 0x40, 0x20, 0, 0x05, 0x58, 0xe3, 0x40, 0x20,
+            0, 0x06, 0x58, 0xe3, 0x40, 0x20, 0, 0x07, 0x58, 0xa7, 0xf4, 0xff, 0xe6,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 1,
+    },
+];
+
 /// All of them.
 pub const ALL: &[Loops] = &[
     Loops { name: "loops/x86_64", many: "many/x86_64", all: X86_64 },
     Loops { name: "loops/i386", many: "many/i386", all: I386 },
     Loops { name: "loops/arm64", many: "many/arm64", all: ARM64 },
     Loops { name: "loops/arm", many: "many/arm", all: ARM },
+    Loops { name: "loops/s390x", many: "many/s390x", all: S390X },
 ];
 
 #[cfg(test)]

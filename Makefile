@@ -38,7 +38,8 @@ test: ## all tests; the last line says on which stock kernels they ran, and whic
 # What tests on stock kernels did: their lines are counted at the end.
 TALLY := $(CURDIR)/target/tally.tsv
 # The kernels that Debian's archive has for every guest here. Those behind `--` may be missing, if the archive is away.
-IMAGES ?= debian/amd64 debian/i386 debian/arm64 debian/armhf -- debian/i386-pae debian/armhf-lpae debian/amd64-rt debian/amd64-cloud
+IMAGES ?= debian/amd64 debian/i386 debian/arm64 debian/armhf -- debian/ppc64el debian/mipsel debian/mips64el debian/s390x \
+	debian/i386-pae debian/armhf-lpae debian/amd64-rt debian/amd64-cloud
 
 .PHONY: images
 images: ## brings the stock kernels that tests run on, with their modules, by apt: those that are in no folder of TRAPLINE_IMAGES and not in the cache

@@ -59,7 +59,7 @@ static bool release(CPUState *cpu, void *host)
         return false;
     }
     for (int mode = 0; mode < NB_MMU_MODES; mode++) {
-        size_t many = (all->f[mode].mask >> CPU_TLB_ENTRY_BITS) + 1;
+        size_t many = kept_in(&all->f[mode]);
         for (size_t number = 0; number < many; number++) {
             watch_no_more(uc, &all->f[mode].table[number], (uintptr_t)host);
         }

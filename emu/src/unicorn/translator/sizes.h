@@ -26,12 +26,17 @@ static target_ulong page_of(struct uc_struct *uc, const CPUTLBEntry *entry)
     return any & TARGET_PAGE_MASK;
 }
 
+static size_t kept_in(const CPUTLBDescFast *table)
+{
+    return (table->mask >> CPU_TLB_ENTRY_BITS) + 1;
+}
+
 /* Another table of this many, with all of the old one that finds a place of its own. */
 static void keep(struct uc_struct *uc, CPUTLBDesc *pages, CPUTLBDescFast *table, size_t many)
 {
     CPUTLBEntry *entries = g_try_new(CPUTLBEntry, many);
     CPUIOTLBEntry *devices = g_try_new(CPUIOTLBEntry, many);
-    size_t before = (table->mask >> CPU_TLB_ENTRY_BITS) + 1, kept = 0;
+    size_t before = kept_in(table), kept = 0;
 
     if (entries == NULL || devices == NULL) {
         g_free(entries);
@@ -75,7 +80,7 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
     CPUTLB *all = env_tlb((CPUArchState *)cpu->env_ptr);
     CPUTLBDesc *pages = &all->d[mode];
     CPUTLBDescFast *table = &all->f[mode];
-    size_t many = (table->mask >> CPU_TLB_ENTRY_BITS) + 1, most = pages->window_max_entries, wanted;
+    size_t many = kept_in(table), most = pages->window_max_entries, wanted;
 
     if (pages->window_begin_ns < NEVER) {
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
@@ -87,10 +92,12 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
         if (wanted > many || wanted * 4 <= many) {
             keep(uc, pages, table, wanted);
         }
-    } else if (many < FEW && many < 16 * pages->n_used_entries && is_taken(uc, &table->table[address >> TARGET_PAGE_BITS & (many - 1)], address)) {
-        pages->window_begin_ns = NEVER + 2 * many;
-        keep(uc, pages, table, 2 * many);
     } else if (pages->vindex >= MADE_WAY && many < MIN(16 * pages->n_used_entries, MOST_KEPT)) {
+        keep(uc, pages, table, 2 * many);
+    }
+    while ((many = kept_in(table)) < FEW && many < 16 * pages->n_used_entries &&
+           is_taken(uc, &table->table[address >> TARGET_PAGE_BITS & (many - 1)], address)) {
+        pages->window_begin_ns = NEVER + 2 * many;
         keep(uc, pages, table, 2 * many);
     }
 }

@@ -285,6 +285,24 @@ static void call_ours(TCGContext *s, struct trapline_machine *machine, uint64_t 
     }
 }
 
+#ifdef TARGET_SPARC64
+/*
+ * Where the library's translator for SPARC does not link two blocks it leaves all code, for its loop to look up the next
+ * one. It is looked up here.
+ */
+static void stay(TCGContext *s)
+{
+    TCGOp *op, *next;
+
+    QTAILQ_FOREACH_SAFE(op, &s->ops, link, next) {
+        if (op->opc == INDEX_op_exit_tb && op->args[0] == 0) {
+            go_on(s, op);
+            tcg_op_remove(s, op);
+        }
+    }
+}
+#endif
+
 #ifdef TARGET_AARCH64
 /*
  * Each MRS and MSR asks a callback first, whatever its register. Where the machine has nothing to say to that one, the

@@ -742,6 +742,8 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     call_ours(s, machine, tb->cs_base);
 #ifdef TARGET_AARCH64
     ask_less(s, machine);
+#elif defined(TARGET_SPARC64)
+    stay(s);
 #endif
     if (told) {
         told->args[1] = tb->size;

@@ -98,11 +98,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => write_all(),
+        ["guest", guest] => write_guest(guest).map(|section| print!("{section}")),
         // How the rows of the arming table are measured.
         ["row", guest, count, how] => {
             Probes::read([guest, count, how]).and_then(Row::measure).map(|row| println!("{}", row.line()))
         }
-        _ => Err("usage: overhead".into()),
+        _ => Err("usage: overhead, or overhead guest GUEST for its section and plot alone".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,19 +114,28 @@ fn main() -> ExitCode {
     }
 }
 
+fn docs() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+fn write(name: &str, text: &str) -> Result<(), String> {
+    let file = docs().join(name);
+    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Writes its plot; its section.
+fn write_guest(guest: &str) -> Result<String, String> {
+    let name = guest.trim_start_matches("tiny/");
+    let measured = Measurement::of(guest, ROUNDS)?;
+    std::fs::create_dir_all(docs().join("bench")).map_err(|error| error.to_string())?;
+    write(&format!("bench/{name}.svg"), &plot(guest, &measured))?;
+    Ok(table_of(guest, name, &measured))
+}
+
 fn write_all() -> Result<(), String> {
-    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let write = |name: &str, text: &str| {
-        let file = docs.join(name);
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
-    };
-    std::fs::create_dir_all(docs.join("bench")).map_err(|error| error.to_string())?;
     let mut text = String::from(HEAD);
     for guest in GUESTS {
-        let name = guest.trim_start_matches("tiny/");
-        let measured = Measurement::of(guest, ROUNDS)?;
-        write(&format!("bench/{name}.svg"), &plot(guest, &measured))?;
-        text.push_str(&table_of(guest, name, &measured));
+        text.push_str(&write_guest(guest)?);
     }
     text.push('\n');
     text.push_str(WHY);

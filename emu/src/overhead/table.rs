@@ -140,7 +140,7 @@ mod tests {
         let xeon = document::tables(Arch::X86_64).find(|table| table.machine.starts_with("Xeon")).expect("a table");
         assert_eq!((xeon.figure("o"), xeon.figure("jr")), (Some(0.06), None));
         assert!(xeon.ratio("b").is_some_and(|ratio| (ratio - 0.434).abs() < 0.001));
-        for table in [Arch::X86_64, Arch::I386].into_iter().flat_map(document::tables) {
+        for table in [Arch::X86_64, Arch::I386, Arch::Ppc64le].into_iter().flat_map(document::tables) {
             for (letters, _) in table.figures {
                 assert!(Mechanism::find(letters).is_some(), "{letters}");
             }

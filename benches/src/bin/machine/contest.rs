@@ -41,6 +41,8 @@ pub const CONTESTS: &[Contest] = &[
     },
     // Its CPU has vectors and ciphers, too. It runs the kernel's own decompressor.
     Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "" },
+    // A service processor switches it off. It runs its firmware first, and has no less memory.
+    Contest { kernel: "debian/ppc64el", qemu: "qemu-system-ppc64", arguments: &["-M", "powernv9", "-m", "1024"], appended: "" },
 ];
 
 impl Contest {
@@ -87,7 +89,7 @@ impl Contest {
     /// The rival, about to boot it.
     pub fn rival(&self, prepared: &Prepared) -> Command {
         let mut command = Command::new(self.qemu);
-        command.args(self.arguments).args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]);
+        command.args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]).args(self.arguments);
         command.arg("-kernel").arg(prepared.folder.join(guest::KERNEL)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
         command.args(["-append", &format!("{} {}", prepared.stock.command_line, self.appended)]);
         command

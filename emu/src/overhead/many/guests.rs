@@ -108,9 +108,45 @@ pub(super) const ALL: &[Many] = &[
         // instruction.
         function: Code::Bytes(&[0xc0, 0x04, 0, 0, 0, 0, 0x07, 0xfe, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07, 0x07]),
     },
+    Many {
+        name: "many/ppc64le", arch: Arch::Ppc64le, most: 100_000, ram: 0, base: 0xc000_0000_0000_0000,
+        // The kernel's tree of three levels, with pages of 2 MiB, and behind it the two tables that lead there; all their
+        // words have the high byte first. Vectors are in the first page, which shows what the second does.
+        tables: &[
+            Entries { at: 0,                first: ppc_table(0x11_0000), step: 0, count: 1, bytes: 8 },
+            Entries { at: 16 * PAGE,        first: ppc_table(0x11_1000), step: 0, count: 1, bytes: 8 },
+            Entries { at: 17 * PAGE,        first: ppc_page(2 << 20), step: 0, count: 1, bytes: 8 },
+            Entries { at: 17 * PAGE + 8,    first: ppc_page(2 << 20), step: (2u64 << 20).swap_bytes(), count: 7, bytes: 8 },
+            Entries { at: 18 * PAGE,        first: 0x80, step: 0,   count: 1, bytes: 8 },
+            Entries { at: 18 * PAGE + 8,    first: 0x8000_0000_0011_3000u64.swap_bytes(), step: 0, count: 1, bytes: 8 },
+            Entries { at: 19 * PAGE,        first: 0x4000_0000_0010_00adu64.swap_bytes(), step: 0, count: 1, bytes: 8 },
+        ],
+        entry: Code::Words(&[
+            0x3c60_01d0, 0x6063_0008, 0x7c7e_4ba6,  // r3 = radix trees, exceptions with translation; mtlpcr r3
+            0x3860_0000, 0x7c7f_4ba6, 0x7c70_0ba6,  // li r3, 0; mtlpidr r3; mtpidr r3
+            0x3c60_0011, 0x6063_2000, 0x7c70_73a6,  // r3 = tables; mtptcr r3
+            0x4c00_012c, 0x3c60_c000, 0x7863_07c6,  // isync; r3 = base
+            0x6461_00a0,                            // oris r1, r3, the stack's end
+            0x6463_0020, 0x6063_0100, 0x7c7a_03a6,  // r3 = the loop; mtsrr0 r3
+            0x3c60_9000, 0x7863_07c6, 0x6063_1033,  // r3 = 64 bits, hypervisor, translated, the low byte first
+            0x7c7b_03a6, 0x4c00_0024,               // mtsrr1 r3; rfid
+        ]),
+        calls: Code::Words(&[0x481f_ff01, 0x4bff_fffc]), // bl function; b back
+        function: Code::Words(&[0x6000_0000, 0x4e80_0020]), // nop; blr
+    },
 ];
 
 /// call function; jmp back
 const X86_CALLS: Code = Code::Bytes(&[0xe8, 0xfb, 0xfe, 0x1f, 0x00, 0xeb, 0xf9]);
 /// A nop of five bytes and a return, as functions of a tracing kernel begin.
 const X86_FUNCTION: Code = Code::Bytes(&[0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3]);
+
+/// An entry for a table with 512 of them, in a guest with the low byte first.
+const fn ppc_table(at: u64) -> u64 {
+    (0x8000_0000_0000_0009 | at).swap_bytes()
+}
+
+/// One for a page of the kernel's, with all rights.
+const fn ppc_page(at: u64) -> u64 {
+    (0xc000_0000_0000_018f | at).swap_bytes()
+}

@@ -386,6 +386,79 @@ const S390X: &[Loop] = &[
     },
 ];
 
+const PPC64LE: &[Loop] = &[
+    Loop {
+        what: "blocks",
+        before: Code::NONE,
+        // addi r3, r3, 1; b behind it: three times, and back
+        round: Code::Words(&[
+            0x3863_0001,
+            0x4800_0004,
+            0x3863_0001,
+            0x4800_0004,
+            0x3863_0001,
+            0x4800_0004,
+            0x3863_0001,
+            0x4bff_ffe4,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 8,
+    },
+    Loop {
+        what: "memory",
+        before: PPC_DATA,
+        // ld r3, 0(r5); std r3, 64(r5); the same with r4, and again; b back
+        round: Code::Words(&[
+            0xe865_0000,
+            0xf865_0040,
+            0xe885_0008,
+            0xf885_0048,
+            0xe865_0010,
+            0xf865_0050,
+            0xe885_0018,
+            0xf885_0058,
+            0x4bff_ffe0,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 9,
+    },
+    Loop {
+        what: "syscall",
+        before: Code::NONE,
+        round: Code::Words(&[0x4400_0002, 0x4bff_fffc]), // sc; b back
+        // Vector 0xc00 of those with translation.
+        page: &[(0x3c00, Code::Words(&[0x4c00_0024]))], // rfid
+        handler: 4,
+        units: 1,
+    },
+    Loop {
+        what: "switch",
+        before: PPC_DATA,
+        round: Code::Words(&[
+            0x68c6_0001,
+            0x7cd0_0ba6,
+            0x4c00_012c, // xori r6, r6, another address space; mtpidr r6; isync
+            0xe885_0000,
+            0xe885_1000,
+            0xe885_2000,
+            0xe885_3000,
+            0xe885_4000,
+            0xe885_5000,
+            0xe885_6000,
+            0xe885_7000, // ld r4, page(r5)
+            0x4bff_ffd4, // b back
+        ]),
+        page: &[],
+        handler: 0,
+        units: 1,
+    },
+];
+
+/// r5 = data
+const PPC_DATA: Code = Code::Words(&[0x3ca0_c000, 0x78a5_07c6, 0x64a5_00a0]);
+
 /// All of them.
 pub const ALL: &[Loops] = &[
     Loops { name: "loops/x86_64", many: "many/x86_64", all: X86_64 },
@@ -393,6 +466,7 @@ pub const ALL: &[Loops] = &[
     Loops { name: "loops/arm64", many: "many/arm64", all: ARM64 },
     Loops { name: "loops/arm", many: "many/arm", all: ARM },
     Loops { name: "loops/s390x", many: "many/s390x", all: S390X },
+    Loops { name: "loops/ppc64le", many: "many/ppc64le", all: PPC64LE },
 ];
 
 #[cfg(test)]

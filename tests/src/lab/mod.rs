@@ -120,6 +120,7 @@ pub const BENCHES: &[Arch] = &[
     Arch::Arm,
     Arch::Thumb2,
     Arch::Ppc64le,
+    Arch::Ppc64,
     Arch::S390x,
     Arch::Mipsel,
     Arch::Mips64,
@@ -144,13 +145,14 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Arm => &arm::BENCH,
         Arch::Thumb2 => &arm::THUMB_BENCH,
         Arch::Ppc64le => &ppc::BENCH,
+        Arch::Ppc64 => &ppc::BIG_BENCH,
         Arch::S390x => &s390::BENCH,
         Arch::Mips => &mips::BENCH_BIG_32,
         Arch::Mipsel => &mips::BENCH_LITTLE_32,
         Arch::Mips64 => &mips::BENCH_BIG_64,
         Arch::Mips64el => &mips::BENCH_LITTLE_64,
         Arch::Sparc64 => &sparc64::BENCH,
-        Arch::Ppc | Arch::Ppc64 => {
+        Arch::Ppc => {
             panic!("no built-in kernel for {} yet", arch.name())
         }
     }

@@ -200,7 +200,14 @@ static PPC: Row = Row {
     marks: &marks::ppc::BIG,
     first_functions: &["start_here"],
     debian: "powerpc",
-    machine: None,
+    machine: Some(Machine {
+        #[cfg(feature = "cpu")]
+        model: &ppc::narrow::PPC,
+        #[cfg(feature = "cpu")]
+        program: Some(&ppc::narrow::core::LOOP),
+        bare: &bare::BIG_ENDIAN,
+        stock: &bare::NOT_FOR_LINUX,
+    }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },
 };

@@ -88,6 +88,14 @@ static BUILTINS: &[Builtin] = &[
         demo: include_str!("../tiny/demo-ppc64le.events"),
     },
     Builtin {
+        name: "tiny/ppc",
+        description: "the tiny kernel for 32-bit PowerPC: the same sources, block registers and a hashed page table, SC",
+        bytes: include_bytes!("../tiny/prebuilt/tiny-ppc.elf"),
+        tools: ["powerpc-linux-gnu-gcc", "powerpc-linux-gnu-ld"],
+        command_line: "",
+        demo: include_str!("../tiny/demo-ppc64le.events"),
+    },
+    Builtin {
         name: "tiny/mips",
         description: "the tiny kernel for 32-bit MIPS, the high byte first: the same sources, delay slots, a TLB filled by software, SYSCALL",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips.elf"),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]; by default all whose compiler is installed.
-# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu,
+# Builds the tiny kernel: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]; by default all whose compiler is installed.
+# Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu, gcc-powerpc-linux-gnu,
 # gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu,
 # gcc-sparc64-linux-gnu).
 # The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
@@ -8,7 +8,7 @@ set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]}
+out=${1:?usage: build.sh OUTPUT-FOLDER [x86_64] [i386] [arm] [thumb2] [arm64] [ppc64le] [ppc64] [ppc] [mips] [mipsel] [mips64] [mips64el] [s390x] [sparc64]}
 shift
 if [ $# -eq 0 ]; then
     set -- x86_64 i386
@@ -16,6 +16,7 @@ if [ $# -eq 0 ]; then
     command -v aarch64-linux-gnu-gcc >/dev/null && set -- "$@" arm64
     command -v powerpc64le-linux-gnu-gcc >/dev/null && set -- "$@" ppc64le
     command -v powerpc64-linux-gnu-gcc >/dev/null && set -- "$@" ppc64
+    command -v powerpc-linux-gnu-gcc >/dev/null && set -- "$@" ppc
     command -v mips-linux-gnu-gcc >/dev/null && set -- "$@" mips
     command -v mipsel-linux-gnu-gcc >/dev/null && set -- "$@" mipsel
     command -v mips64-linux-gnuabi64-gcc >/dev/null && set -- "$@" mips64
@@ -36,6 +37,7 @@ x86="-fcf-protection=none -mno-sse -mno-mmx -msoft-float -mno-80387"
 # No jump tables: in T32 code they are data in the middle of functions, which shifts what is decoded behind them.
 arm="-fno-jump-tables -fno-section-anchors -march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
 
+ppc32="-mcpu=750 -msoft-float -msdata=none -fno-section-anchors -Wa,-mregnames"
 ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13 -fno-section-anchors -mtraceback=no -Wa,-mregnames"
 
 mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explicit-relocs"
@@ -61,11 +63,12 @@ for arch in "$@"; do
         emulation=aarch64linux format=elf64-littleaarch64 ;;
     ppc64le) machine="$ppc -mabi=elfv2" prefix=powerpc64le-linux-gnu- folder=ppc64 emulation=elf64lppc format=elf64-powerpcle ;;
     ppc64) machine="$ppc -mabi=elfv1" prefix=powerpc64-linux-gnu- emulation=elf64ppc format=elf64-powerpc ;;
+    ppc) machine="$ppc32" prefix=powerpc-linux-gnu- library=ppc/shift.S emulation=elf32ppclinux format=elf32-powerpc ;;
     mips | mipsel) machine="$mips -mabi=32 -march=mips32r2" prefix=$arch-linux-gnu- folder=mips library=mips/shift.S ;;
     mips64 | mips64el) machine="$mips -mabi=64 -march=mips64r2 -msym32" prefix=$arch-linux-gnuabi64- folder=mips ;;
     sparc64) machine="$sparc" prefix=sparc64-linux-gnu- emulation=elf64_sparc format=elf64-sparc ;;
     s390x) machine="$z" prefix=s390x-linux-gnu- emulation=elf64_s390 format=elf64-s390 ;;
-    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, mips, mipsel, mips64, mips64el, s390x, sparc64)" >&2; exit 2 ;;
+    *) echo "build.sh: no such architecture: $arch (x86_64, i386, arm, thumb2, arm64, ppc64le, ppc64, ppc, mips, mipsel, mips64, mips64el, s390x, sparc64)" >&2; exit 2 ;;
     esac
     case $arch in
     mips) emulation=elf32btsmip format=elf32-tradbigmips ;;
@@ -105,7 +108,7 @@ for arch in "$@"; do
         $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"
         list="$list $name"
     done
-    $cc -E -P -x c -Usparc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
+    $cc -E -P -x c -Usparc -Upowerpc $includes -D ELF_FORMAT=$format kernel/tiny.lds.S -o "$objects/tiny.lds"
     cd "$objects"
     $ld -m $emulation -static -nostdlib --build-id=none -z max-page-size=4096 -z noexecstack --fatal-warnings \
         -T tiny.lds $list -o "$out/tiny-$arch.elf"

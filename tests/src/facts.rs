@@ -12,6 +12,7 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Thumb2, "tiny/thumb2"),
     (Arch::Ppc64le, "tiny/ppc64le"),
     (Arch::Ppc64, "tiny/ppc64"),
+    (Arch::Ppc, "tiny/ppc"),
     (Arch::Mips, "tiny/mips"),
     (Arch::Mipsel, "tiny/mipsel"),
     (Arch::Mips64, "tiny/mips64"),
@@ -92,6 +93,9 @@ static PPC64LE: Facts = Facts {
 
 static PPC64: Facts = Facts { breakpoints: &[(&[0x7f, 0xe0, 0x00, 0x08], 6, 0), (&[0x0f, 0xe0, 0x00, 0x00], 6, 0)], ..PPC64LE };
 
+// Its vectors hold no instructions.
+static PPC: Facts = Facts { past_help: ("no time passes", "0x700"), ..PPC64 };
+
 static MIPSEL: Facts = Facts {
     pc: "pc",
     memory_faults: &[12, 13, 25, 26, 27],
@@ -148,7 +152,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
         Arch::S390x => &S390X,
         Arch::Ppc64 => &PPC64,
         Arch::Sparc64 => &SPARC64,
-        Arch::Ppc => panic!("no built-in kernel for {} yet", arch.name()),
+        Arch::Ppc => &PPC,
     }
 }
 

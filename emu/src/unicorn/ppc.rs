@@ -1,4 +1,4 @@
-//! What the library has for 64-bit PowerPC alone: its core. All else is where the core keeps it (`cpu/ppc/state.rs`).
+//! What the library has for PowerPC alone: its two kinds of core. All else is where the core keeps it (`cpu/ppc/state.rs`).
 
 use super::kinds::{Library, Register};
 use super::line;
@@ -13,6 +13,11 @@ unsafe extern "C" {
     #[link_name = "trapline_layout_ppc64"]
     safe static LAYOUT: line::Layout;
     fn tlb_reset_dirty_ppc64(cpu: *mut c_void, host: usize, len: usize);
+    fn tb_invalidate_phys_range_ppc(uc: *mut c_void, start: usize, end: usize);
+    fn qemu_ram_addr_from_host_ppc(uc: *mut c_void, host: *mut c_void) -> usize;
+    #[link_name = "trapline_layout_ppc"]
+    safe static LAYOUT_32: line::Layout;
+    fn tlb_reset_dirty_ppc(cpu: *mut c_void, host: usize, len: usize);
 }
 
 impl From<RegisterPPC> for Register {
@@ -21,7 +26,7 @@ impl From<RegisterPPC> for Register {
     }
 }
 
-/// A core of both byte orders: a bit of its state chooses.
+/// Of 64 bits, in both byte orders: a bit of its state chooses.
 pub static LIBRARY: Library = Library {
     arch: Arch::PPC,
     mode: Mode(Mode::PPC64.0 | Mode::BIG_ENDIAN.0),
@@ -34,4 +39,22 @@ pub static LIBRARY: Library = Library {
     live_translations: 96,
     stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 8, guard: tlb_reset_dirty_ppc64, place: OnceLock::new() },
     layout: &LAYOUT,
+};
+
+/// Of 32 bits, the high byte first.
+pub const MODE_32: Mode = Mode(Mode::PPC32.0 | Mode::BIG_ENDIAN.0);
+
+/// Of 32 bits.
+pub static LIBRARY_32: Library = Library {
+    arch: Arch::PPC,
+    mode: MODE_32,
+    instructions: Vec::new,
+    has_choice_of_pages: false,
+    invalidate: tb_invalidate_phys_range_ppc,
+    ram_address: qemu_ram_addr_from_host_ppc,
+    live: OnceLock::new(),
+    // The second of ten: the kernel's.
+    live_translations: 160,
+    stores: Layout { modes: 10, smallest_page_bits: 12, address_bytes: 4, guard: tlb_reset_dirty_ppc, place: OnceLock::new() },
+    layout: &LAYOUT_32,
 };

@@ -152,9 +152,7 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Mips64 => &mips::BENCH_BIG_64,
         Arch::Mips64el => &mips::BENCH_LITTLE_64,
         Arch::Sparc64 => &sparc64::BENCH,
-        Arch::Ppc => {
-            panic!("no built-in kernel for {} yet", arch.name())
-        }
+        Arch::Ppc => panic!("no bench for {} yet", arch.name()),
     }
 }
 

@@ -41,7 +41,7 @@ const VECTORS: &[(u32, u64, bool)] = &[
 ];
 
 /// The bits in SRR1 that say what a program interrupt is, by the error code.
-fn reason(exception: &Exception) -> u64 {
+pub fn reason(exception: &Exception) -> u64 {
     let error = exception.error.unwrap_or(0);
     match exception.vector {
         FETCH => u64::from(error),

@@ -1,11 +1,12 @@
 //! 64-bit PowerPC in both orders of bytes, in the hypervisor's state as on a bare machine: the same rooms as every ISA,
-//! and `boot.rs`, `check.rs` and `paging.rs` of their own.
+//! and `boot.rs`, `check.rs` and `paging.rs` of their own. 32-bit PowerPC has its rooms in `narrow/`.
 
 pub mod boot;
 pub mod check;
 pub mod core;
 pub mod deliver;
 pub mod named;
+pub mod narrow;
 pub mod paging;
 pub mod state;
 pub mod tasks;

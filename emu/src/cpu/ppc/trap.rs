@@ -18,10 +18,12 @@ pub const TRACE: u32 = 68;
 /// What no CPU has, in the hypervisor's state.
 pub const EMULATION: u32 = 96;
 
-const INSN: u64 = 4;
-/// Of a program interrupt's error code: which it is, and that it is a trap.
-const PROGRAM_KIND: u32 = !15;
-const PROGRAM_TRAP: u32 = 0x40;
+/// Bytes of an instruction.
+pub const INSN: u64 = 4;
+/// Of a program interrupt's error code: which it is.
+pub const PROGRAM_KIND: u32 = !15;
+/// It is a trap.
+pub const PROGRAM_TRAP: u32 = 0x40;
 
 /// What an exception's callback reports. The core's pc is put to where the instruction is.
 pub fn trap(cpu: &TrapContext, _image: &mut CoreState, vector: u32) -> Trap {

@@ -215,6 +215,29 @@ static const struct instead INSTEAD[] = {
     { HELPER(wrcwp), write_window },
     { NULL },
 };
+#elif defined(TARGET_PPC)
+/*
+ * Dozing, which a bit of the machine state asks for, ends the run in a way after which the library only starts it
+ * again, for ever; so it ends as with other instructions of that kind.
+ */
+static void set_machine_state(CPUPPCState *env, target_ulong value)
+{
+    const target_ulong doze = (target_ulong)1 << MSR_POW;
+    CPUState *cpu = env_cpu(env);
+
+    HELPER(store_msr)(env, value & ~doze);
+    if (value & doze && env->check_pow(env)) {
+        cpu->halted = 1;
+        cpu->exception_index = EXCP_HLT;
+        cpu_loop_exit(cpu);
+    }
+}
+
+static const struct instead INSTEAD[] = {
+    { HELPER(lookup_tb_ptr), look_up },
+    { HELPER(store_msr), set_machine_state },
+    { NULL },
+};
 #elif defined(TARGET_S390X)
 /* System calls, program interruptions that are known when the code is made, and what is left to us (loop.c). */
 static void except(CPUS390XState *env, uint32_t number)

@@ -1,0 +1,77 @@
+//! Proves, once per process, that the offsets and the private calls do for this kind of core what they are used for.
+
+use super::core::CORE;
+use super::deliver::deliver;
+use super::state::{self, MSR_EE, MSR_ME, MSR_SE};
+use crate::cpu::Exception;
+use crate::cpu::ppc::trap::{EMULATION, PROGRAM, SYSTEM_CALL, TRACE};
+use crate::unicorn::engine::Core;
+use crate::unicorn::ram::Ram;
+use crate::unicorn::surgery::{CoreState, drop_translations};
+use crate::unicorn::witness::{Witness, unfit};
+use std::sync::OnceLock;
+use trapline_isa::mem::ByteOrder;
+use unicorn_engine_sys::RegisterPPC;
+
+/// The answer; the first call finds it out.
+pub fn self_check() -> Result<(), String> {
+    static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
+    ANSWER.get_or_init(check).clone()
+}
+
+const CODE: u64 = 0x10_0000;
+const SC: u32 = 0x4400_0002;
+const ADDI: u32 = 0x3863_0001;
+const VERSION: u32 = 0x0008_0301;
+
+fn check() -> Result<(), String> {
+    let ram = Ram::at(0, 4 << 20, ByteOrder::Big).ok_or("the host has no memory for the self-check")?;
+    let mut core: Core<Witness> = Core::new(&CORE, &ram)?;
+    let mut image = CoreState::new(core.handle())?;
+    let put = |at: u64, words: &[u32]| ram.write(at, &words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>());
+    let mut run = |words: &[u32], state: u64| {
+        state::set_msr(&core.stopped(), state);
+        put(CODE, words);
+        drop_translations(core.handle(), &ram, CODE, 4 * words.len());
+        core.stopped().write(RegisterPPC::R3, 0);
+        core.stopped().set_pc(CODE);
+        let mut witness = Witness { stops: true, ..Witness::default() };
+        core.run(&mut witness);
+        image.save(core.handle());
+        (core.handle().read(RegisterPPC::R3), witness.last, image.get32(state::ERROR_CODE))
+    };
+    let (r3, last, _) = run(&[ADDI, SC], MSR_ME);
+    if (r3, last) != (1, Some((Some(SYSTEM_CALL), CODE + 8))) {
+        return Err(unfit(&format!("how a system call arrives: {r3:#x} {last:x?}")));
+    }
+    if run(&[ADDI, ADDI, SC], MSR_ME).0 != 2 {
+        return Err(unfit("dropping translated code"));
+    }
+    for (what, word, vector, kind) in [("a trap", 0x7fe0_0008, PROGRAM, 0x40), ("what is no instruction", 0, EMULATION, 0x20)] {
+        let (_, last, error) = run(&[word], MSR_ME);
+        if (last, error & !15) != (Some((Some(vector), CODE + 4)), kind) {
+            return Err(unfit(&format!("how {what} arrives: {last:x?} {error:#x}")));
+        }
+    }
+    // One instruction has run, and the pc is 4 too far.
+    let (r3, last, _) = run(&[ADDI, ADDI, SC], MSR_ME | MSR_SE);
+    if (r3, last) != (1, Some((Some(TRACE), CODE + 8))) {
+        return Err(unfit(&format!("how a step arrives: {r3:#x} {last:x?}")));
+    }
+    if u64::from(core.handle().live32(state::MSR)) != MSR_ME | MSR_SE || core.handle().live32(state::PVR) != VERSION {
+        return Err(unfit("the machine state, or the version of the CPU"));
+    }
+    // The handler reads where it came from: mfsrr0 r3; mfsrr1 r4; sc.
+    put(0x700, &[0x7c7a_02a6, 0x7c9b_02a6, SC]);
+    let exception = Exception { error: Some(0x40), ..Exception::of(PROGRAM) };
+    let at = CODE + 0x24;
+    state::set_msr(&core.stopped(), MSR_ME | MSR_EE);
+    deliver(&core.stopped(), &mut image, &ram, exception, at).map_err(|shutdown| shutdown.why)?;
+    let mut witness = Witness { stops: true, ..Witness::default() };
+    core.run(&mut witness);
+    let seen = [RegisterPPC::R3, RegisterPPC::R4].map(|register| core.handle().read(register));
+    if (witness.last, seen) != (Some((Some(SYSTEM_CALL), 0x70c)), [at, MSR_ME | MSR_EE | 0x2_0000]) {
+        return Err(unfit(&format!("what an exception's handler finds: {witness:x?} {seen:x?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! 32-bit PowerPC, the high byte first, with block registers and a hashed page table: the same rooms as every ISA, and
+//! `boot.rs`, `check.rs` and `paging.rs` of their own. How its exceptions are numbered stands in `cpu/ppc/trap.rs`.
+
+pub mod boot;
+pub mod check;
+pub mod core;
+pub mod deliver;
+pub mod named;
+pub mod paging;
+pub mod state;
+pub mod tasks;
+pub mod trap;
+pub mod window;
+
+use super::trap::{SYSTEM_CALL, TRACE};
+use crate::cpu::moment::Moments;
+use crate::cpu::{
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
+};
+use crate::unicorn::engine::Handle;
+use trapline_isa::arch::Arch;
+
+/// 32-bit big-endian kernels.
+pub static PPC: Model = Model {
+    arch: Arch::Ppc,
+    choices: &[Choice::of("750", &core::CORE)],
+    usual: |_| "750",
+    self_check: check::self_check,
+    exceptions: Exceptions {
+        arrived: |cpu, image, _, vector| trap::trap(cpu, image, vector),
+        arrived_invalid: trap::invalid,
+        system_call: Some(SYSTEM_CALL),
+        stepping: trap::stepping,
+        step: |_| Exception::of(TRACE),
+        deliver: deliver::deliver,
+        forget: |cpu, image, _, exception, before| trap::forget(cpu, image, exception, before),
+        fault_address: |handle, _| handle.live32(state::DAR).into(),
+    },
+    interrupts: Interrupts {
+        can_be_taken: |handle, _| !trap::interrupts_off(handle),
+        are_off: trap::interrupts_off,
+        were_off: state::saved_interrupts_off,
+        wake_though_off: true,
+        pins: None,
+    },
+    translate: paging::translate,
+    window: Window {
+        start: window::start,
+        most: |_| window::WINDOW_MOST,
+        table_bytes: |_| 0,
+        prepare: |_, _| (),
+        clear: |_, _, _| (),
+        show: window::show_window,
+        hide: |_, _| (),
+        tables_in_force: Some(|_| 0),
+        missed: |_, _, _| None,
+    },
+    entry: Entry { table_bytes: 0, enter: boot::enter },
+    registers: Registers {
+        pc: Handle::pc,
+        saved_pc: state::saved_pc,
+        returns: |_| vec![state::SRR0],
+        in_kernel: trap::in_kernel,
+        get: state::get,
+        held: |_, _| None,
+        set: state::set,
+        dump: state::dump,
+    },
+    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    instructions: Instructions::NONE,
+    firmware: Firmware::NONE,
+    named: named::NAMED,
+};

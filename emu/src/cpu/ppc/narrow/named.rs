@@ -1,0 +1,100 @@
+//! The architectural state by names, for snapshots: registers where they lie in the core's state.
+//!
+//! What is saved is tried at once: a core that starts from its reset state and is given these values must hold the same
+//! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
+
+use super::state::{self, MSR, set_msr};
+use crate::cpu::Named;
+use crate::cpu::named::{self, Field, HALF};
+use crate::snapshot::registers::Values;
+use crate::unicorn::engine::TrapContext;
+use crate::unicorn::surgery::CoreState;
+use std::ops::Range;
+use std::sync::LazyLock;
+use unicorn_engine_sys::RegisterPPC;
+
+/// The functions of this file. Nothing is held once for all CPUs.
+pub const NAMED: Named = Named { save, check: |values| numbers(values).map(|_| ()), load, ..Named::NOTHING_SHARED };
+
+/// What there is once.
+#[rustfmt::skip]
+const SINGLE: &[(&str, usize, usize, u128)] = &[
+    ("nip",                 state::PC,              4,  HALF),
+    ("msr",                 MSR,                    4,  HALF),
+    ("link",                state::LINK,            4,  HALF),
+    ("ctr",                 state::COUNT,           4,  HALF),
+    ("xer",                 state::XER,             4,  HALF),
+    ("xer.so",              state::XER + 4,         4,  1),
+    ("xer.ov",              state::XER + 8,         4,  1),
+    ("xer.ca",              state::XER + 12,        4,  1),
+    ("xer.ov32",            state::XER + 16,        4,  1),
+    ("xer.ca32",            state::XER + 20,        4,  1),
+    ("reserved.address",    state::RESERVATION,     4,  HALF),
+    ("reserved.value",      state::RESERVATION + 4, 4,  HALF),
+    ("fpscr",               state::FPSCR,           4,  HALF),
+];
+
+const CONDITIONS: usize = 8;
+const SEGMENTS: usize = 16;
+/// Of data and of instructions, upper and lower words.
+const BLOCK_WORDS: usize = 32;
+const SPECIALS: usize = 1024;
+const VECTORS: usize = 64;
+
+/// What the core keeps for itself: what it works out of other registers, and the last exception.
+const OWN: &[Range<usize>] = &[
+    360..372,                                    // the upper half of a result, and what the last access was
+    692..696,                                    // translations that are to be forgotten
+    state::VECTORS + 16 * 64 + 28..state::FPSCR, // rounding and flags of arithmetic, which follow from the status
+    state::ERROR_CODE..state::ERROR_CODE + 4,    // the last exception
+    71904..71908,                                // where the core would look for vectors, which follows from the machine state
+    state::FLAGS..state::FLAGS + 16,             // flags of the translator, which follow from the rest
+];
+
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let mut fields = Vec::new();
+    let mut add = |name: String, at, bytes, bits| fields.push(Field { name, at, bytes, bits });
+    for number in 0..usize::from(state::GENERAL) {
+        add(format!("gpr{number}"), state::REGS + 4 * number, 4, HALF);
+    }
+    for number in 0..CONDITIONS {
+        add(format!("cr{number}"), state::CONDITION + 4 * number, 4, 15);
+    }
+    for number in 0..SEGMENTS {
+        add(format!("sr{number}"), state::SEGMENTS + 4 * number, 4, HALF);
+    }
+    for number in 0..BLOCK_WORDS {
+        add(format!("bat{number}"), state::BLOCKS + 4 * number, 4, HALF);
+    }
+    for (name, at, bytes, bits) in SINGLE {
+        add(name.to_string(), *at, *bytes, *bits);
+    }
+    for number in 0..VECTORS {
+        add(format!("vsr{number}"), state::VECTORS + 16 * number, 16, u128::MAX);
+    }
+    for number in 0..SPECIALS {
+        add(format!("spr{number}"), state::special(number), 4, HALF);
+    }
+    fields
+});
+
+fn numbers(values: &Values) -> Result<Vec<u128>, String> {
+    values.read(named::wanted(&FIELDS))
+}
+
+fn save(cpu: &TrapContext, image: &mut CoreState, reset: &CoreState) -> Result<Values, String> {
+    image.save(cpu.handle());
+    let values = named::values_of(&FIELDS, image)?;
+    named::tried(cpu, image, OWN, values, |image, values| load(cpu, image, reset, values))
+}
+
+fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &Values) -> Result<(), String> {
+    let numbers = numbers(values)?;
+    reset.restore(cpu.handle());
+    named::set(&FIELDS, cpu, &numbers);
+    // Through the core, which works out what follows from them.
+    let handle = cpu.handle();
+    cpu.write(RegisterPPC::FPSCR, handle.live32(state::FPSCR).into());
+    set_msr(cpu, handle.live32(MSR).into());
+    Ok(())
+}

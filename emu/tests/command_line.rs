@@ -69,6 +69,8 @@ fn what_is_wrong_is_said() {
         ("a text file",                 vec!["disasm", text.name(), "vfs_read"],                            2, vec!["it looks like text", "vmlinux"]),
         ("a compressed file",           vec!["symbols", gzip.name()],                                       2, vec!["cannot be unpacked (gzip)", "download the file again"]),
         ("a directory",                 vec!["check", directory.to_str().unwrap()],                         2, vec!["is a directory"]),
+        ("an ISA that Debian has not",  vec!["images", "pull", "debian/sparc64"],                           2, vec!["Debian 12 has no kernel for sparc64", "`trapline run tiny/sparc64`", "check FILE"]),
+        ("the same to look at",         vec!["check", "debian/sparc64@6.1.0-50"],                           2, vec!["Debian 12 has no kernel for sparc64"]),
         ("an unknown image",            vec!["check", "tiny/x86_46"],                                       2, vec!["no built-in kernel called `tiny/x86_46`", "did you mean `tiny/x86_64`"]),
         ("no such file",                vec!["check", "/nowhere/vmlinux"],                                  2, vec!["there is no file", "`trapline images` lists"]),
         ("a System.map with a bad line", vec!["check", "tiny/x86_64", "--symbols", map.name()],             2, vec!["line 2", "is not `address letter name`"]),

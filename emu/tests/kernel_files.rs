@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 use trapline::boot::Kernel;
+use trapline::still::StillGuest;
 use trapline_isa::arch::Arch;
+use trapline_probes::Engine;
 use trapline_probes::guest::Site;
+use trapline_probes::point::Mode;
+use trapline_probes::probe::Kprobe;
 
 fn tiny(name: &str) -> &'static [u8] {
     trapline_images::find(name).unwrap().bytes
@@ -212,16 +216,13 @@ proptest! {
     }
 }
 
-/// A 64-bit big-endian PowerPC kernel of three words, with an exception table, whose entry is an address as the kernel
-/// sees it.
-fn big_endian_kernel() -> Vec<u8> {
-    const TEXT: u64 = 0xc000_0000_0000_0000;
+/// A 64-bit kernel with the high byte first, of that machine, that text and that row of its exception table, whose entry
+/// is an address as the kernel sees it.
+fn big_endian_kernel(machine: u16, at: u64, words: [u32; 3], row: [u32; 2]) -> Vec<u8> {
     const NAMES: &[u8] = b"\0.text\0__ex_table\0.symtab\0.strtab\0vfs_read\0";
-    let code: Vec<u8> = [0xe863_0000_u32, 0x7fe0_0008, 0x4e80_0020].iter().flat_map(|word| word.to_be_bytes()).collect();
-    // The load may fault, and execution goes on at the return.
-    let table: Vec<u8> = [-12_i32, -8].iter().flat_map(|distance| distance.to_be_bytes()).collect();
-    let symbol =
-        [&34_u32.to_be_bytes()[..], &[0x12, 0], &1_u16.to_be_bytes(), &TEXT.to_be_bytes(), &12_u64.to_be_bytes()].concat();
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    let table: Vec<u8> = row.iter().flat_map(|half| half.to_be_bytes()).collect();
+    let symbol = [&34_u32.to_be_bytes()[..], &[0x12, 0], &1_u16.to_be_bytes(), &at.to_be_bytes(), &12_u64.to_be_bytes()].concat();
     let symbols = [vec![0; 24], symbol].concat();
     let starts = [0x1000, 0x100c, 0x1014, 0x1014 + symbols.len() as u64];
     let header = |name: u32, kind: u32, flags: u64, address: u64, start: u64, size: usize, link: u32| {
@@ -233,20 +234,20 @@ fn big_endian_kernel() -> Vec<u8> {
     };
     let sections = [
         vec![0; 64],
-        header(1, 1, 6, TEXT, starts[0], code.len(), 0),
-        header(7, 1, 2, TEXT + 12, starts[1], table.len(), 0),
+        header(1, 1, 6, at, starts[0], code.len(), 0),
+        header(7, 1, 2, at + 12, starts[1], table.len(), 0),
         header(18, 2, 0, 0, starts[2], symbols.len(), 4),
         header(26, 3, 0, 0, starts[3], NAMES.len(), 0),
     ];
     let sections_at = starts[3] + NAMES.len() as u64;
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    file.extend([2_u16, 21].map(u16::to_be_bytes).concat());
+    file.extend([2_u16, machine].map(u16::to_be_bytes).concat());
     file.extend(1_u32.to_be_bytes());
-    file.extend([TEXT, 64, sections_at].map(u64::to_be_bytes).concat());
+    file.extend([at, 64, sections_at].map(u64::to_be_bytes).concat());
     file.extend(1_u32.to_be_bytes());
     file.extend([64_u16, 56, 1, 64, sections.len() as u16, 4].map(u16::to_be_bytes).concat());
     file.extend([1_u32, 7].map(u32::to_be_bytes).concat());
-    file.extend([0x1000, TEXT, 0x2000, 20, 20, 0x1000].map(u64::to_be_bytes).concat());
+    file.extend([0x1000, at, 0x2000, 20, 20, 0x1000].map(u64::to_be_bytes).concat());
     file.resize(0x1000, 0);
     [file, code, table, symbols, NAMES.to_vec(), sections.concat()].concat()
 }
@@ -256,9 +257,29 @@ fn big_endian_kernel() -> Vec<u8> {
 #[test]
 fn a_big_endian_kernel_is_read_in_its_own_order() {
     const TEXT: u64 = 0xc000_0000_0000_0000;
-    let kernel = Kernel::from_bytes(&big_endian_kernel()).unwrap();
+    // The load may fault, and execution goes on at the return.
+    let row = [-12_i32, -8].map(|distance| distance as u32);
+    let kernel = Kernel::from_bytes(&big_endian_kernel(21, TEXT, [0xe863_0000, 0x7fe0_0008, 0x4e80_0020], row)).unwrap();
     assert_eq!((kernel.arch, kernel.entry), (Arch::Ppc64, 0x2000));
     assert_eq!(kernel.symbols.address_of("vfs_read"), Some(TEXT));
     let found: Vec<_> = kernel.tables.exceptions.iter().map(|row| (row.instruction, row.fixup)).collect();
     assert_eq!(found, [(TEXT, TEXT + 8)]);
+}
+
+/// KP-4, KP-15: a vmlinux for SPARC from elsewhere: its tables hold addresses of half a word, and the engine answers about
+/// its text.
+#[test]
+fn a_sparc_vmlinux_from_elsewhere_is_answered_about() {
+    const TEXT: u64 = 0x40_4000;
+    // ldx [%o0],%o0; retl; nop
+    let words = [0xd05a_0000, 0x81c3_e008, 0x0100_0000];
+    let row = [TEXT, TEXT + 4].map(|address| address as u32);
+    let kernel = Kernel::from_bytes(&big_endian_kernel(43, TEXT, words, row)).unwrap();
+    assert_eq!((kernel.arch, kernel.symbols.address_of("vfs_read")), (Arch::Sparc64, Some(TEXT)));
+    let found: Vec<_> = kernel.tables.exceptions.iter().map(|row| (row.instruction, row.fixup)).collect();
+    assert_eq!(found, [(TEXT, TEXT + 4)]);
+    let (mut guest, mut engine) = (StillGuest::new(&kernel), Engine::new(kernel.arch.isa(), 1));
+    assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")), Ok(()));
+    assert_eq!(engine.summary(&guest).first().map(|point| point.mode), Some(Mode::Boosted));
+    assert!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(2)).is_err(), "inside of an instruction");
 }

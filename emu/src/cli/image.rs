@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output::Paint;
+use crate::arches;
 use crate::boot::Kernel;
 use crate::symbols::{similar, system_map};
 use crate::unpacked::Unpacked;
@@ -10,6 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use trapline_images::{Local, Wanted};
+use trapline_isa::arch::Arch;
 
 /// The arguments by which a kernel is named.
 #[derive(clap::Args)]
@@ -112,9 +114,28 @@ fn unreadable(image: &str, error: &io::Error) -> Failure {
     if error.kind() != io::ErrorKind::NotFound {
         return Failure::usage(format!("`{image}` cannot be read: {error}"));
     }
+    if let Some(failure) = of_no_debian(image) {
+        return failure;
+    }
     let near = similar::nearest(image, names());
     let failure = Failure::usage(format!("there is no file and no built-in kernel called `{image}`")).perhaps(&near);
     if near.is_empty() { failure.advise("`trapline images` lists the kernels that have a name") } else { failure }
+}
+
+/// Why there is no such stock kernel, where it is of an ISA that Debian has none for.
+pub fn of_no_debian(name: &str) -> Option<Failure> {
+    let asked = name.strip_prefix("debian/")?.split('@').next()?;
+    let arch = *Arch::ALL.iter().find(|arch| arches::of(**arch).debian == asked)?;
+    if trapline_images::stocks().iter().any(|stock| stock.architecture == asked) {
+        return None;
+    }
+    let failure = Failure::usage(format!("Debian 12 has no kernel for {asked}"));
+    let ours = format!("tiny/{}", arch.name());
+    let failure = match trapline_images::find(&ours) {
+        Some(_) => failure.advise(format!("`trapline run {ours}` runs a kernel of our own for it")),
+        None => failure,
+    };
+    Some(failure.advise("`trapline check FILE` and `trapline disasm FILE` answer about a vmlinux from elsewhere"))
 }
 
 /// The names of all kernels that have one.

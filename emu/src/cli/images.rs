@@ -164,7 +164,9 @@ fn stock(name: &str) -> Result<Wanted, Failure> {
         let near = similar::nearest(name, image::names());
         match trapline_images::find(name) {
             Some(_) => Failure::usage(format!("`{name}` is built in: it is always there")),
-            None => Failure::usage(format!("no kernel is called `{name}`")).perhaps(&near).advise("`trapline images` lists them"),
+            None => image::of_no_debian(name).unwrap_or_else(|| {
+                Failure::usage(format!("no kernel is called `{name}`")).perhaps(&near).advise("`trapline images` lists them")
+            }),
         }
     })
 }

@@ -1,5 +1,5 @@
 //! The `malta` board, for stock kernels of MIPS: MIPS's own evaluation board, with one CPU, what a PC had on its ports
-//! behind a GT-64120 with an empty PCI bus, and the clock in the CPU.
+//! behind a GT-64120 and a PIIX4, which are all that is on the PCI bus, and the clock in the CPU.
 //!
 //! Its firmware is YAMON, of which a kernel sees what it is given: a command line and an environment
 //! (arch/mips/fw/lib/cmdline.c). Where there is nothing, all bits are ones.
@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::devices::count_compare::CountCompare;
 use crate::devices::gt64120::{self, Gt64120};
 use crate::devices::pic::Pic;
+use crate::devices::piix4::Piix4;
 use crate::devices::pit::Pit;
 use crate::devices::rtc::Rtc;
 use crate::devices::uart::Uart;
@@ -91,6 +92,7 @@ pub struct Malta {
 struct Devices {
     clock: CountCompare,
     bridge: Gt64120,
+    ports: Piix4,
     pic: Pic,
     pit: Pit,
     serial: Uart,
@@ -108,9 +110,26 @@ impl Malta {
     }
 
     fn read_bridge(&mut self, offset: u64) -> u32 {
-        let Devices { bridge, pic, .. } = &mut self.devices;
-        let value = bridge.read(offset, || pic.acknowledge().unwrap_or(SPURIOUS));
+        let Devices { bridge, ports, pic, .. } = &mut self.devices;
+        let value = match bridge.asks_another(offset) {
+            Some(address) => ports.config(address).unwrap_or_else(|| bridge.unanswered()),
+            None => bridge.read(offset, || pic.acknowledge().unwrap_or(SPURIOUS)),
+        };
         if self.swaps(offset) { value.swap_bytes() } else { value }
+    }
+
+    fn write_bridge(&mut self, offset: u64, value: u32) {
+        let Devices { bridge, ports, .. } = &mut self.devices;
+        match bridge.asks_another(offset) {
+            Some(address) if ports.set_config(address, value) => {}
+            Some(_) => drop(bridge.unanswered()),
+            None => bridge.write(offset, value),
+        }
+    }
+
+    /// Two bytes of the ports have the low one first.
+    fn in_ports_order(&self, value: u16) -> u16 {
+        if self.order == ByteOrder::Big { value.swap_bytes() } else { value }
     }
 
     fn swaps(&self, offset: u64) -> bool {
@@ -121,7 +140,7 @@ impl Malta {
 impl Devices {
     fn is_sound(&self) -> bool {
         let clocks = self.clock.is_sound(LAST_TIME) && self.pit.is_sound(LAST_TIME) && self.rtc.is_sound();
-        clocks && self.bridge.is_sound() && self.now < LAST_TIME
+        clocks && self.bridge.is_sound() && self.ports.is_sound() && self.now < LAST_TIME
     }
 
     fn read_port(&mut self, port: u16, now: Ticks) -> u8 {
@@ -159,6 +178,10 @@ impl Board for Malta {
     fn read(&mut self, at: At, _: Bus, address: u64, size: u32) -> u64 {
         let value = match address {
             PORTS..PORTS_END if size == 1 => self.devices.read_port((address - PORTS) as u16, at.now).into(),
+            PORTS..PORTS_END if size == 2 => match self.devices.ports.read((address - PORTS) as u16) {
+                Some(value) => self.in_ports_order(value).into(),
+                None => return all_ones(size),
+            },
             BRIDGE..BRIDGE_END => self.read_bridge(address - BRIDGE).into(),
             // All of them are off.
             SWITCHES..SWITCHES_END => 0,
@@ -172,10 +195,14 @@ impl Board for Malta {
     fn write(&mut self, at: At, _: Bus, address: u64, size: u32, value: u64) {
         match address {
             PORTS..PORTS_END if size == 1 => self.devices.write_port((address - PORTS) as u16, value as u8, at.now),
+            PORTS..PORTS_END if size == 2 => {
+                let value = self.in_ports_order(value as u16);
+                self.devices.ports.write((address - PORTS) as u16, value);
+            }
             BRIDGE..BRIDGE_END => {
                 let (offset, value) = (address - BRIDGE, value as u32);
                 let value = if self.swaps(offset) { value.swap_bytes() } else { value };
-                self.devices.bridge.write(offset, value);
+                self.write_bridge(offset, value);
             }
             RESET if value == RESET_NOW => self.devices.off = true,
             _ => {}
@@ -262,7 +289,7 @@ impl Board for Malta {
     }
 
     fn power_off(&self) -> Option<u8> {
-        self.devices.off.then_some(self.devices.exit_status)
+        (self.devices.off || self.devices.ports.is_off()).then_some(self.devices.exit_status)
     }
 
     fn save(&self) -> Result<Value, String> {

@@ -1,5 +1,5 @@
 //! The GT-64120 of a Malta board: the bridge from the CPU to the PCI bus, of which there is as much here as a kernel
-//! asks for that finds an empty bus (Galileo's GT-64120 data sheet, "Register Tables").
+//! asks for (Galileo's GT-64120 data sheet, "Register Tables").
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,17 +25,18 @@ const CONFIG_REGISTER: u32 = 0xfc;
 const CONFIG_IDENTITY: (u32, u32) = (0x00, 0x4620_11ab);
 const CONFIG_CLASS: (u32, u32) = (0x08, 0x0600_0010);
 
-/// Where the firmware has put the windows through which the CPU sees the bus, in units of 2 MiB: ports, then memory.
+/// Where the firmware has put the windows through which the CPU sees the bus, in units of 2 MiB: ports, then memory,
+/// twice; of each its start, the low bits of its end, and what the bus calls it.
 const WINDOWS: [(u16, u32); 10] = [
     (0x048, 0xc0),
-    (0x050, 0xc7),
+    (0x050, 0x40),
     (0x0f0, 0x00),
     (0x058, 0x80),
-    (0x060, 0xbf),
+    (0x060, 0x3f),
     (0x0f8, 0x80),
-    (0x080, 0xd8),
-    (0x088, 0x07),
-    (0x100, 0xd8),
+    (0x080, 0xc1),
+    (0x088, 0x5e),
+    (0x100, 0xc1),
     (0x068, 0xdf),
 ];
 
@@ -88,13 +89,21 @@ impl Gt64120 {
         self.registers.get(&offset).copied().unwrap_or(0)
     }
 
-    /// Nothing is on the bus but the bridge itself.
-    fn config(&mut self) -> u32 {
+    /// The address of another device, if it is this one's configuration that is read or written at that offset.
+    pub fn asks_another(&self, offset: u64) -> Option<u32> {
         let address = self.written(CONFIG_ADDRESS);
-        if address & CONFIG_DEVICE != 0 {
-            *self.registers.entry(INTERRUPT_CAUSE).or_default() |= CAUSE_MASTER_ABORT;
-            return u32::MAX;
-        }
+        (aligned(offset) == CONFIG_DATA && address & CONFIG_DEVICE != 0).then_some(address)
+    }
+
+    /// It has not answered: what is then read.
+    pub fn unanswered(&mut self) -> u32 {
+        *self.registers.entry(INTERRUPT_CAUSE).or_default() |= CAUSE_MASTER_ABORT;
+        u32::MAX
+    }
+
+    /// The bridge's own.
+    fn config(&self) -> u32 {
+        let address = self.written(CONFIG_ADDRESS);
         [CONFIG_IDENTITY, CONFIG_CLASS]
             .iter()
             .find(|(known, _)| *known == address & CONFIG_REGISTER)
@@ -112,11 +121,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_bridge_on_the_bus_and_nothing_else() {
+    fn what_is_asked_of_nobody_is_told_in_the_cause() {
         let mut bridge = Gt64120::default();
         let mut config = |device: u32, register: u32| {
             bridge.write(CONFIG_ADDRESS.into(), 1 << 31 | device << 11 | register);
-            let value = bridge.read(CONFIG_DATA.into(), || 0);
+            let data = CONFIG_DATA.into();
+            let value = if bridge.asks_another(data).is_some() { bridge.unanswered() } else { bridge.read(data, || 0) };
             let aborted = bridge.read(INTERRUPT_CAUSE.into(), || 0) & CAUSE_MASTER_ABORT != 0;
             bridge.write(INTERRUPT_CAUSE.into(), !CAUSE_MASTER_ABORT);
             (value, aborted)

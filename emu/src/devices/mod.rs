@@ -10,6 +10,7 @@ pub mod interrupts;
 pub mod interval;
 pub mod lapic;
 pub mod pic;
+pub mod piix4;
 pub mod pit;
 pub mod pl011;
 pub mod psci;

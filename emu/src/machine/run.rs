@@ -233,11 +233,18 @@ impl<L: Listener> Machine<L> {
             true => (inner.view.model.interrupts.are_off)(&self.core.handle()),
             false => (inner.view.model.interrupts.were_off)(&cpu.state),
         };
-        if off && !inner.view.model.interrupts.wake_though_off {
+        if off && !inner.view.model.interrupts.wake_though_off || self.is_deaf(number) {
             return None;
         }
         let wake = [inner.board.pending(number), inner.board.next_event(number)].into_iter().flatten().min()?;
         Some(time.max(wake))
+    }
+
+    /// Whether the running CPU lets in no pin at all, so that none that is not let in can wake it.
+    fn is_deaf(&self, number: usize) -> bool {
+        let inner = &self.inner;
+        let pins = inner.view.model.interrupts.pins.as_ref().filter(|_| inner.board.pins(number).is_some());
+        number == inner.view.current && pins.is_some_and(|pins| !(pins.let_in)(&self.core.handle(), u64::MAX))
     }
 
     pub(super) fn switch_to(&mut self, number: usize) {

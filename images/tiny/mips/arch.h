@@ -108,7 +108,7 @@ static inline void local_irq_restore(unsigned long flags)
 #define CODE_STATE ""
 #define RETURN "jr $31\n\tnop"
 /* As a function that is not traced begins: the return address is kept, the call of the tracer is gone. */
-#define TRACER_NOP ".set push\n\t.set noat\n\tmove $1, $31\n\tnop\n\t.set pop"
+#define TRACER_NOP ".set push\n\t.set noat\n\t.set noreorder\n\tmove $1, $31\n\tnop\n\t.set pop"
 #define TRAP_BYTES 4
 #define WAIT "wait"
 

@@ -134,6 +134,14 @@ pub(super) const ALL: &[Many] = &[
         calls: Code::Words(&[0x481f_ff01, 0x4bff_fffc]), // bl function; b back
         function: Code::Words(&[0x6000_0000, 0x4e80_0020]), // nop; blr
     },
+    Many {
+        name: "many/mipsel", arch: Arch::Mipsel, most: 100_000, ram: 0, base: 0x8000_0000,
+        // Where no table is asked.
+        tables: &[Entries { at: 0, first: 0, step: 0, count: 1, bytes: 4 }],
+        entry: Code::Words(&[0x3c08_8020, 0x3508_0100, 0x0100_0008, 0]),    // lui, ori t0, the loop; jr t0
+        calls: Code::Words(&[0x0c10_0000, 0, 0x1000_fffd, 0]),              // jal function; b back
+        function: Code::Words(&[0x03e0_0825, 0, 0x03e0_0008, 0]),           // move at, ra; nop; jr ra
+    },
 ];
 
 /// call function; jmp back

@@ -456,6 +456,61 @@ const PPC64LE: &[Loop] = &[
     },
 ];
 
+const MIPSEL: &[Loop] = &[
+    Loop {
+        what: "blocks",
+        before: Code::NONE,
+        // addiu v0, v0, 1; b behind its slot: three times, and back
+        round: Code::Words(&[
+            0x2442_0001,
+            0x1000_0001,
+            0,
+            0x2442_0001,
+            0x1000_0001,
+            0,
+            0x2442_0001,
+            0x1000_0001,
+            0,
+            0x2442_0001,
+            0x1000_fff5,
+            0,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 12,
+    },
+    Loop {
+        what: "memory",
+        before: Code::Words(&[0x3c04_80a0]), // lui a0, data
+        // lw v0, (a0); sw v0, 64(a0); the same with v1, and again; b back
+        round: Code::Words(&[
+            0x8c82_0000,
+            0xac82_0040,
+            0x8c83_0004,
+            0xac83_0044,
+            0x8c82_0008,
+            0xac82_0048,
+            0x8c83_000c,
+            0xac83_004c,
+            0x1000_fff7,
+            0,
+        ]),
+        page: &[],
+        handler: 0,
+        units: 10,
+    },
+    Loop {
+        what: "syscall",
+        before: Code::Words(&[0x3c1a_8020, 0x375a_1000, 0x409a_7801]), // lui, ori k0, the page behind; mtc0 k0, EBase
+        round: Code::Words(&[0x0000_000c, 0x1000_fffe, 0]),            // syscall; b back
+        // mfc0 k0, EPC; addiu k0, k0, 4; mtc0 k0, EPC; eret
+        page: &[(0x180, Code::Words(&[0x401a_7000, 0x275a_0004, 0x409a_7000, 0x4200_0018]))],
+        // The system call is not done, but gone behind: it takes no time of its own.
+        handler: 12,
+        units: 1,
+    },
+];
+
 /// r5 = data
 const PPC_DATA: Code = Code::Words(&[0x3ca0_c000, 0x78a5_07c6, 0x64a5_00a0]);
 
@@ -467,6 +522,7 @@ pub const ALL: &[Loops] = &[
     Loops { name: "loops/arm", many: "many/arm", all: ARM },
     Loops { name: "loops/s390x", many: "many/s390x", all: S390X },
     Loops { name: "loops/ppc64le", many: "many/ppc64le", all: PPC64LE },
+    Loops { name: "loops/mipsel", many: "many/mipsel", all: MIPSEL },
 ];
 
 #[cfg(test)]

@@ -1,0 +1,147 @@
+//! The PIIX4 of a Malta board: the bridge from the PCI bus to what a PC had on its ports, of which a kernel needs the
+//! function that switches the power off (Intel's 82371AB data sheet, "Power Management").
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Of an address of configuration: the bus, the device, its function, the register.
+const BUS_AND_DEVICE: u32 = 0x00ff_f800;
+const FUNCTION: u32 = 0x700;
+const REGISTER: u32 = 0xfc;
+/// Device 10 on the first bus.
+const HERE: u32 = 10 << 11;
+
+const BRIDGE: u32 = 0;
+const POWER: u32 = 3 << 8;
+/// Registers that say what a function is: function, register, value. The bridge is a device of several functions.
+const IDENTITIES: [(u32, u32, u32); 5] = [
+    (BRIDGE, 0x00, 0x7110_8086),
+    (BRIDGE, 0x08, 0x0601_0002),
+    (BRIDGE, 0x0c, 0x0080_0000),
+    (POWER, 0x00, 0x7113_8086),
+    (POWER, 0x08, 0x0680_0003),
+];
+/// From the header's first address of memory to its end there is nothing to be set.
+const NOTHING_THERE: std::ops::Range<u32> = 0x0c..0x40;
+/// Where the power's ports are, and whether they are there.
+const PORTS_AT: u32 = 0x40;
+const PORTS_MASK: u32 = 0xffc0;
+const PORTS_ENABLED: u32 = 0x80;
+
+/// Of the power's ports that which says what is to be done; the others say that nothing has happened.
+const CONTROL: u16 = 4;
+const PORTS: u16 = 64;
+/// Bits of it: sleep; how deeply, 0 is off. The chip waits for a message on the bus that the CPU has stopped, which the
+/// bridge of this board cannot send (its kernels do not even try), so it is off at once.
+const SLEEPS: u16 = 1 << 13;
+const DEPTH: u16 = 7 << 10;
+
+/// The device.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piix4 {
+    /// What was written, by function and register.
+    written: BTreeMap<u16, u32>,
+    control: u16,
+    off: bool,
+}
+
+impl Piix4 {
+    /// Whether it could have come to be like this.
+    pub fn is_sound(&self) -> bool {
+        self.written.keys().all(|place| is_writable((*place).into()))
+    }
+
+    /// A register of its configuration; `None`: nobody answers at that address.
+    pub fn config(&self, address: u32) -> Option<u32> {
+        let (function, register) = place_of(address)?;
+        let identity = IDENTITIES.iter().find(|(of, at, _)| (*of, *at) == (function, register));
+        Some(identity.map_or_else(|| self.register(function, register), |(_, _, value)| *value))
+    }
+
+    /// A write of one. False: nobody answers there.
+    pub fn set_config(&mut self, address: u32, value: u32) -> bool {
+        let Some((function, register)) = place_of(address) else { return false };
+        if is_writable(function | register) {
+            self.written.insert((function | register) as u16, value);
+        }
+        true
+    }
+
+    fn register(&self, function: u32, register: u32) -> u32 {
+        self.written.get(&((function | register) as u16)).copied().unwrap_or(0)
+    }
+
+    /// Which of its ports this is.
+    fn port(&self, port: u16) -> Option<u16> {
+        let at = (self.register(POWER, PORTS_AT) & PORTS_MASK) as u16;
+        let is_there = self.register(POWER, PORTS_ENABLED) & 1 != 0;
+        port.checked_sub(at).filter(|offset| is_there && *offset < PORTS)
+    }
+
+    /// A read of two bytes of its ports, if it is one of them.
+    pub fn read(&self, port: u16) -> Option<u16> {
+        self.port(port).map(|offset| if offset == CONTROL { self.control } else { 0 })
+    }
+
+    /// A write of two bytes.
+    pub fn write(&mut self, port: u16, value: u16) {
+        if self.port(port) == Some(CONTROL) {
+            self.control = value;
+            self.off |= value & (SLEEPS | DEPTH) == SLEEPS;
+        }
+    }
+
+    /// The power is off.
+    pub fn is_off(&self) -> bool {
+        self.off
+    }
+}
+
+/// The function and register of an address, where there is such a function.
+fn place_of(address: u32) -> Option<(u32, u32)> {
+    let function = address & FUNCTION;
+    let is_here = address & BUS_AND_DEVICE == HERE && matches!(function, BRIDGE | POWER);
+    is_here.then_some((function, address & REGISTER))
+}
+
+fn is_writable(place: u32) -> bool {
+    let (function, register) = (place & FUNCTION, place & REGISTER);
+    let is_place = place & !(FUNCTION | REGISTER) == 0 && matches!(function, BRIDGE | POWER);
+    is_place && !matches!(register, 0 | 8) && !NOTHING_THERE.contains(&register)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(function: u32, register: u32) -> u32 {
+        1 << 31 | HERE | function << 8 | register
+    }
+
+    #[test]
+    fn there_are_a_bridge_and_a_switch_and_no_other_function() {
+        let mut device = Piix4::default();
+        let functions: Vec<Option<u32>> = (0..8).map(|function| device.config(at(function, 0))).collect();
+        assert_eq!((functions[0], functions[3]), (Some(0x7110_8086), Some(0x7113_8086)));
+        assert_eq!(functions.iter().flatten().count(), 2);
+        assert_eq!(device.config(11 << 11), None);
+        // Addresses of memory are looked for by writing ones.
+        assert!(device.set_config(at(3, 0x10), u32::MAX) && device.set_config(at(3, 0), u32::MAX));
+        assert_eq!((device.config(at(3, 0x10)), device.config(at(3, 0))), (Some(0), Some(0x7113_8086)));
+        assert!(device.is_sound());
+    }
+
+    #[test]
+    fn the_power_goes_off_when_it_is_asked_to_and_not_only_to_sleep() {
+        let mut device = Piix4::default();
+        assert_eq!(device.read(0x1000), None, "its ports are nowhere yet");
+        device.set_config(at(3, PORTS_AT), 0x1001);
+        device.set_config(at(3, PORTS_ENABLED), 1);
+        assert_eq!((device.read(0x1000), device.read(0x1040)), (Some(0), None));
+        device.write(0x1000 + CONTROL, SLEEPS | 1 << 10);
+        assert_eq!((device.read(0x1000 + CONTROL), device.is_off()), (Some(SLEEPS | 1 << 10), false));
+        device.write(0x1000 + CONTROL, SLEEPS);
+        assert!(device.is_off());
+    }
+}

@@ -1,0 +1,282 @@
+//! Soundness by brute force on MIPS: where the checker says that a jump may stand, a function does the same with the
+//! jump in place, from every place at which it can be entered or resumed.
+//!
+//! Generated functions: branches, likely ones, calls, each with something in its delay slot; branches into slots and
+//! behind them. A small interpreter runs them; what an instruction does to registers is made up, where it leads is real.
+
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use trapline_isa::arch::Isa;
+use trapline_isa::detour::lean;
+use trapline_isa::function::{decode_at, walk};
+use trapline_isa::insn::{Flow, Insn};
+use trapline_isa::mips::{MIPSEL, Set, decode};
+use trapline_isa::plan::Policy;
+use trapline_isa::region::{PlainText, Rule, Surroundings, region_by};
+
+const ISA: &Isa = &MIPSEL;
+const SET: Set = Set::Little32;
+const START: u64 = 0x8040_0000;
+const CALLEE: u64 = START + 0x800;
+const DETOUR: u64 = START + 0xc00;
+const BYTES: usize = 0x1000;
+/// So much work is compared.
+const STEPS: usize = 24;
+
+/// What a generated function is made of: words, and which piece they lead to, cut to how many there are; what is in a
+/// slot is a number for `addiu`, 0 being nothing.
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    Nop,
+    /// `addiu v0,v0,N`
+    Sum(u8),
+    /// `xori v1,v1,N`
+    Other(u8),
+    /// `b`
+    Jump(u8, u8),
+    /// `bne v0,v1`
+    Branch(u8, u8),
+    /// `bnel v0,v1`
+    Likely(u8, u8),
+    /// `bne` to the second word of another piece, or behind it.
+    Between(u8, u8),
+    /// `bltzal v0`
+    Link(u8, u8),
+    /// `jal` of the next function, and of a piece.
+    Call(u8),
+    CallInto(u8, u8),
+    /// `jr t9`
+    Switch(u8),
+    /// `syscall`
+    Trap,
+    Return(u8),
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    use Piece::*;
+    let two = || (any::<u8>(), any::<u8>());
+    prop_oneof![
+        1 => Just(Nop),
+        5 => any::<u8>().prop_map(Sum),
+        5 => any::<u8>().prop_map(Other),
+        2 => two().prop_map(|(to, slot)| Jump(to, slot)),
+        2 => two().prop_map(|(to, slot)| Branch(to, slot)),
+        2 => two().prop_map(|(to, slot)| Likely(to, slot)),
+        1 => two().prop_map(|(to, slot)| Between(to, slot)),
+        1 => two().prop_map(|(to, slot)| Link(to, slot)),
+        1 => any::<u8>().prop_map(Call),
+        1 => two().prop_map(|(to, slot)| CallInto(to, slot)),
+        1 => any::<u8>().prop_map(Switch),
+        1 => Just(Trap),
+        1 => any::<u8>().prop_map(Return),
+    ]
+}
+
+impl Piece {
+    fn length(self) -> u64 {
+        match self {
+            Piece::Nop | Piece::Sum(_) | Piece::Other(_) | Piece::Trap => 4,
+            _ => 8,
+        }
+    }
+}
+
+fn sum(number: u8) -> u32 {
+    if number == 0 { 0 } else { 0x2442_0000 | u32::from(number) }
+}
+
+/// A function's text, with the next one behind it.
+struct Function {
+    text: PlainText,
+    end: u64,
+}
+
+/// `addiu v0,v0,N; jr ra; nop`
+fn leaf(number: u8) -> Vec<u8> {
+    [sum(number), 0x03e0_0008, 0].iter().flat_map(|word| SET.bytes(*word)).collect()
+}
+
+fn assemble(pieces: &[Piece]) -> Function {
+    let next = |at: &mut u64, piece: &Piece| {
+        let start = *at;
+        *at += piece.length();
+        Some(start)
+    };
+    let starts: Vec<u64> = pieces.iter().scan(START, next).collect();
+    let target = |number: u8| starts[usize::from(number) % starts.len()];
+    let mut words = Vec::new();
+    for (piece, at) in pieces.iter().zip(&starts) {
+        let near = |base: u32, to: u64| base | (to.wrapping_sub(at + 4) >> 2) as u32 & 0xffff;
+        let far = |to: u64| 0x0c00_0000 | (to >> 2) as u32 & 0x03ff_ffff;
+        words.extend(match *piece {
+            Piece::Nop => vec![0],
+            Piece::Sum(number) => vec![sum(number.max(1))],
+            Piece::Other(number) => vec![0x3863_0000 | u32::from(number)],
+            Piece::Jump(to, slot) => vec![near(0x1000_0000, target(to)), sum(slot)],
+            Piece::Branch(to, slot) => vec![near(0x1443_0000, target(to)), sum(slot)],
+            Piece::Likely(to, slot) => vec![near(0x5443_0000, target(to)), sum(slot)],
+            Piece::Between(to, slot) => vec![near(0x1443_0000, target(to) + 4), sum(slot)],
+            Piece::Link(to, slot) => vec![near(0x0450_0000, target(to)), sum(slot)],
+            Piece::Call(slot) => vec![far(CALLEE), sum(slot)],
+            Piece::CallInto(to, slot) => vec![far(target(to)), sum(slot)],
+            Piece::Switch(slot) => vec![0x0320_0008, sum(slot)],
+            Piece::Trap => vec![0x0000_000c],
+            Piece::Return(slot) => vec![0x03e0_0008, sum(slot)],
+        });
+    }
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(|word| SET.bytes(word)).collect();
+    let end = START + bytes.len() as u64;
+    bytes.extend(leaf(1));
+    bytes.resize(BYTES, 0x0d);
+    bytes[(CALLEE - START) as usize..][..12].copy_from_slice(&leaf(2));
+    Function { text: PlainText { start: START, bytes, ..PlainText::default() }, end }
+}
+
+/// What a run leaves behind.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    registers: [u32; 3],
+    returns: Vec<u64>,
+    /// The place of the original at which it came to an end, or nothing: it returned, or was cut off.
+    died: Option<u64>,
+}
+
+/// What a word does to the registers. True: it does something.
+fn works(word: u32, registers: &mut [u32; 3]) -> bool {
+    let hash = word.to_le_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    if word != 0 {
+        let register = &mut registers[(hash % 3) as usize];
+        *register = register.wrapping_mul(31).wrapping_add(hash);
+    }
+    word != 0
+}
+
+fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -> u64) -> Outcome {
+    let mut outcome = Outcome { registers: [7, 3, 5], returns: Vec::new(), died: None };
+    let (mut pc, mut work, mut stack) = (from, 0, Vec::new());
+    for _ in 0..STEPS * 80 {
+        if work >= STEPS {
+            break;
+        }
+        let Ok(insn) = decode_at(ISA, pc, &mut |at, into: &mut [u8]| text.read(at, into)) else {
+            outcome.died = Some(back(pc));
+            break;
+        };
+        let (word, next) = (decode::word(SET, &insn), insn.next());
+        let registers = &mut outcome.registers;
+        let odd = registers.iter().fold(0, |all: u32, one| all.rotate_left(3) ^ one).count_ones() & 1 == 1;
+        // A likely branch that is not taken has nothing in its slot.
+        let (is_likely, is_branch) = (word >> 26 == 0x15, matches!(insn.flow, Flow::Branch(_)));
+        let slot = decode::slot_of(&insn).filter(|_| !(is_likely && is_branch && !odd));
+        if let Some(slot) = slot {
+            work += usize::from(works(decode::word(SET, &slot), registers));
+        }
+        pc = match insn.flow {
+            Flow::Next => {
+                work += usize::from(works(word, registers));
+                next
+            }
+            Flow::Jump(target) => target,
+            Flow::Branch(target) => {
+                work += 1;
+                if odd { target } else { next }
+            }
+            Flow::Call(target) => {
+                work += 1;
+                outcome.returns.push(next);
+                // `bltzal` may not be taken.
+                if word >> 26 == 3 || odd {
+                    stack.push(next);
+                    target
+                } else {
+                    next
+                }
+            }
+            // The table holds places of this function at which instructions begin.
+            Flow::IndirectJump => {
+                work += 1;
+                places[registers[1] as usize % places.len()]
+            }
+            Flow::Return => match stack.pop() {
+                Some(to) => to,
+                None => break,
+            },
+            Flow::IndirectBranch | Flow::IndirectCall | Flow::Trap => {
+                outcome.died = Some(back(pc));
+                break;
+            }
+        };
+    }
+    outcome
+}
+
+/// Tries every place that the checker allows by the rules that apply.
+fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, judged: &mut usize) -> Option<String> {
+    let mut around = function.text.clone();
+    let whole = START..function.end;
+    let steps = walk(ISA, START, function.end, |at, into: &mut [u8]| around.read(at, into));
+    let insns: Vec<Insn> = steps.map_while(Result::ok).collect();
+    let begins: Vec<u64> = insns.iter().map(|insn| insn.address).collect();
+    insns.iter().find_map(|insn| {
+        let address = insn.address;
+        let mut around = function.text.clone();
+        let region = region_by(ISA, Policy::Best, whole.clone(), address, &mut around, applies).ok()?;
+        let table = ISA.detour.expect("there are detours");
+        let code = lean(ISA, table, &region, DETOUR).ok()?;
+        let jump = (table.jump)(insn, DETOUR).expect("in reach");
+        *judged += 1;
+        let mut probed = function.text.clone();
+        let at = (address - START) as usize;
+        let length = table.jump_length as usize;
+        probed.bytes[at..at + length].copy_from_slice(&jump[..length]);
+        let detour = (DETOUR - START) as usize;
+        probed.bytes[detour..detour + code.bytes().len()].copy_from_slice(code.bytes());
+        let lead = DETOUR + table.lead.len() as u64;
+        let back = |pc: u64| if (lead..DETOUR + 32).contains(&pc) { address + (pc - lead) } else { pc };
+        // A task may stand on every instruction, and on what is in a slot: the CPU has begun with the branch again.
+        let resumed: BTreeSet<u64> = begins.iter().copied().filter(|place| *place <= address || *place >= address + 8).collect();
+        let mut plain = function.text.clone();
+        for from in resumed.into_iter().chain([function.end]) {
+            let expected = execute(&mut plain, from, &begins, &|pc| pc);
+            let seen = execute(&mut probed, from, &begins, &back);
+            if expected != seen {
+                return Some(format!("jump at +{at:#x}, from {from:#x}: {expected:x?} became {seen:x?}"));
+            }
+        }
+        None
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// OP-2, OP-3: what the checker allows cannot be seen by the function.
+    #[test]
+    fn an_allowed_jump_changes_nothing(pieces in prop::collection::vec(piece(), 1..14)) {
+        let found = first_difference(&assemble(&pieces), &|_| true, &mut 0);
+        prop_assert!(found.is_none(), "{pieces:?}: {}", found.unwrap_or_default());
+    }
+}
+
+/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle here.
+#[test]
+fn a_checker_without_one_of_its_rules_is_caught() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let functions: Vec<Function> = (0..6000)
+        .map(|_| prop::collection::vec(piece(), 1..14).new_tree(&mut runner).expect("no filters"))
+        .map(|tree| assemble(&tree.current()))
+        .collect();
+    let mut judged = 0;
+    for function in &functions {
+        assert_eq!(first_difference(function, &|_| true, &mut judged), None);
+    }
+    assert!(judged > 2000, "only {judged} places were allowed at all");
+    // A branch into a delay slot is refused as one between instructions is elsewhere; here it does no harm.
+    let rules = [Rule::NoRoom, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto, Rule::Unmovable];
+    for dropped in rules {
+        let caught = functions.iter().any(|function| first_difference(function, &|rule| rule != dropped, &mut 0).is_some());
+        assert!(caught, "nobody misses the rule `{}`", dropped.name());
+    }
+}

@@ -222,6 +222,7 @@ fn symbols_and_images_are_listed() {
             "tiny/thumb2",
             "tiny/ppc64le",
             "tiny/ppc64",
+            "tiny/ppc",
             "tiny/mips",
             "tiny/mipsel",
             "tiny/mips64",

@@ -157,15 +157,3 @@ fn debian_s390x_walks_its_stacks_as_unprobed() {
 fn debian_ppc64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/ppc64el");
 }
-
-/// RP-9, BY-4: no chain: the first instructions of each function are read, in which our breakpoints stand.
-#[test]
-fn debian_mipsel_walks_its_stacks_as_unprobed() {
-    walks_its_stacks_as_unprobed("debian/mipsel");
-}
-
-/// RP-9, BY-4: the same of 64 bits.
-#[test]
-fn debian_mips64el_walks_its_stacks_as_unprobed() {
-    walks_its_stacks_as_unprobed("debian/mips64el");
-}

@@ -14,6 +14,7 @@ mod failure;
 mod from_boot;
 mod image;
 mod images;
+mod last_words;
 mod modules;
 mod output;
 mod paint;

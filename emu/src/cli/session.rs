@@ -4,6 +4,7 @@
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
 use super::event_error::Event;
+use super::last_words::{self, LastWords};
 use super::records::{Format, Records};
 use super::request::{Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
@@ -30,12 +31,6 @@ const QUIET_SLICE: u64 = 2_000_000;
 
 /// So many lines of the engine's log stand in the summary; all are printed as they come.
 const MOST_LOGGED: usize = 1000;
-
-/// What Linux says last: before it resets the machine, and before it stops for good on one that it cannot switch off.
-const PANIC: &str = "Kernel panic - not syncing";
-const HALTED: &[&str] = &["reboot: System halted", "reboot: Power down"];
-/// No text of these is longer.
-const LONGEST_WORDS: usize = 32;
 
 /// Does what is asked for.
 pub fn run(request: Request) -> Result<(), Failure> {
@@ -106,9 +101,10 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let started = Instant::now();
     let end = run.until_the_end(console)?;
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let refused = run.refused;
+    let (refused, board) = (run.refused, run.session.machine().board_name());
     run.finish(&end, host_ns)?;
     match end {
+        End::Silent => Err(Failure::failed(last_words::silence(board))),
         End::Panicked => Err(Failure::failed("the guest's kernel panicked")),
         End::Stopped(Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
         End::Stopped(Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
@@ -142,6 +138,8 @@ enum End {
     Halted,
     /// It panicked, which resets the machine as its end does.
     Panicked,
+    /// It has never said a word.
+    Silent,
     /// The person at the terminal has left.
     Left,
 }
@@ -160,27 +158,9 @@ impl End {
             End::Stopped(stop) => reason(stop),
             End::Halted => "the guest halted".into(),
             End::Panicked => "the guest's kernel panicked".into(),
+            End::Silent => "the guest has printed nothing".into(),
             End::Left => "left by Ctrl-A x".into(),
         }
-    }
-}
-
-/// What the guest's console tells of its end.
-#[derive(Default)]
-struct LastWords {
-    /// The end of what it has said.
-    heard: Vec<u8>,
-    panicked: bool,
-    halted: bool,
-}
-
-impl LastWords {
-    fn listen(&mut self, console: &[u8]) {
-        self.heard.extend_from_slice(console);
-        let said = |words: &str| self.heard.windows(words.len()).any(|heard| heard == words.as_bytes());
-        self.panicked |= said(PANIC);
-        self.halted |= HALTED.iter().any(|words| said(words));
-        self.heard.drain(..self.heard.len().saturating_sub(LONGEST_WORDS));
     }
 }
 
@@ -253,10 +233,19 @@ impl Run {
                 continue;
             }
             self.carry_out_due()?;
+            if stop == Stop::Limit && self.is_silent() {
+                return Ok(End::Silent);
+            }
             if stop != Stop::Limit || slice_end == limit {
                 return Ok(End::of(stop, &self.last_words));
             }
         }
+    }
+
+    /// Whether this will never come to anything: nobody has said how long to wait, and a kernel that starts says so.
+    fn is_silent(&self) -> bool {
+        let may_be = self.request.kernel.is_stock() && self.request.time_limit.is_none() && self.request.from_boot.is_none();
+        may_be && self.last_words.are_none() && self.session.machine().now() >= last_words::LONGEST_SILENCE
     }
 
     /// What `--at` says about this moment, in front of whatever the guest does next.

@@ -127,6 +127,11 @@ impl<L: Listener> Machine<L> {
         self.inner.view.moment.count.is_some()
     }
 
+    /// What its board is called.
+    pub fn board_name(&self) -> &'static str {
+        self.inner.board_name
+    }
+
     /// Virtual time of the running CPU, in nanoseconds.
     pub fn now(&self) -> u64 {
         crate::clock::nanoseconds(self.inner.view.clock.time())

@@ -33,6 +33,9 @@ const CHAINS: &[(Arch, Chain)] = &[
     (Arch::S390x,   Chain { pointer: "r15", link: Some("r14"),  next: 152, back: 136, is_callers: true,  entry: 16 }),
 ];
 
+/// Where the ABI promises such frames, whoever built the kernel.
+const PROMISED: &[Arch] = &[Arch::Ppc, Arch::Ppc64, Arch::Ppc64le];
+
 /// How one ISA's functions begin.
 const PROLOGUES: &[(&[Arch], Looks)] = &[(&[Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el], MIPS)];
 
@@ -67,7 +70,7 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
         return Some(Arc::new(tables));
     }
     // Others are built as people like.
-    if !kernel.is_stock() {
+    if !kernel.is_stock() && !PROMISED.contains(&kernel.arch) {
         return None;
     }
     let (_, chain) = CHAINS.iter().find(|(arch, _)| *arch == kernel.arch)?;

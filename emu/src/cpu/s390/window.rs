@@ -3,7 +3,7 @@
 
 use super::paging::{self, HOME, INVALID, SEGMENT_BITS, SEGMENT_PAGES, SEGMENT_PROTECTED, Space};
 use super::state::{CONTROL, PREFIX};
-use crate::boot::Kernel;
+use crate::boot::{Kernel, Segment};
 use crate::cpu::{Exception, Shown, WindowPlace};
 use crate::unicorn::engine::Handle;
 use crate::unicorn::ram::Ram;
@@ -14,12 +14,16 @@ pub const WINDOW_MOST: u64 = 64 << 20;
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 1 << SEGMENT_BITS;
 
-/// Kernels see memory in one piece, Linux one to one. From 6.10 on it sees itself apart from that, where it has room
-/// to grow that it never takes: 512 MiB, to the end of the address space.
+/// Kernels see memory in one piece, Linux one to one, others as far away as their code is. From 6.10 on Linux sees
+/// itself apart from that, where it has room to grow that it never takes: 512 MiB, to the end of the address space.
 pub fn start(kernel: &Kernel, physical: u64) -> u64 {
-    let apart = kernel.segments.iter().filter(|segment| segment.virtual_address != segment.physical);
-    let end = apart.map(|segment| segment.virtual_address.saturating_add(segment.size)).max();
-    end.map_or(physical, |end| end.next_multiple_of(SEGMENT))
+    let apart = |segment: &&Segment| segment.virtual_address != segment.physical;
+    if kernel.is_stock() {
+        let ends = kernel.segments.iter().filter(apart).map(|segment| segment.virtual_address.saturating_add(segment.size));
+        return ends.max().map_or(physical, |end| end.next_multiple_of(SEGMENT));
+    }
+    let text = kernel.segments.iter().find(|segment| segment.range().contains(&kernel.tables.text.start));
+    physical.wrapping_add(text.map_or(0, |text| text.virtual_address.wrapping_sub(text.physical)))
 }
 
 /// Tables of pages, one for each segment of the window.

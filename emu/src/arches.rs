@@ -3,6 +3,7 @@
 
 use crate::boards::{Spec, bare, malta, pc, powernv, s390ccw, virt};
 use crate::boot::Kernel;
+use crate::boot::elf_wrapper;
 use crate::boot::image::{self, Format};
 use crate::boot::marks::{self, Marks};
 use crate::boot::whole::{self, Decompressor, Whole};
@@ -33,6 +34,9 @@ pub struct Row {
     pub raw_image: Option<&'static Format>,
     /// The decompressor in a kernel's file that unpacks itself.
     decompressor: Decompressor,
+    /// Where in physical memory what an ELF file gives as a physical address lies: MIPS's linker scripts give what the
+    /// kernel sees.
+    pub lies_at: fn(u64) -> u64,
     /// What is known of its kernels' own tables.
     pub marks: &'static Marks,
     /// The functions in which a Linux first runs where it is linked: one of them is in every one. What runs before that
@@ -91,6 +95,7 @@ static I386: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::bzimage_entered_at_its_start,
+    lies_at: core::convert::identity,
     marks: &marks::x86::MARKS_32,
     first_functions: &["i386_start_kernel"],
     debian: "i386",
@@ -112,6 +117,7 @@ static X86_64: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::bzimage_entered_for_64_bits,
+    lies_at: core::convert::identity,
     marks: &marks::x86::MARKS,
     first_functions: &["x86_64_start_kernel"],
     debian: "amd64",
@@ -133,6 +139,7 @@ static ARM: Row = Row {
     mapping_symbol: Some('a'),
     raw_image: Some(&image::ZIMAGE),
     decompressor: whole::zimage,
+    lies_at: core::convert::identity,
     marks: &marks::arm::MARKS,
     first_functions: &["__mmap_switched"],
     debian: "armhf",
@@ -155,6 +162,7 @@ static THUMB2: Row = Row {
     // A zImage does not say in which code its kernel is.
     raw_image: None,
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::arm::IN_THUMB,
     first_functions: &["__mmap_switched"],
     debian: "armhf",
@@ -176,6 +184,7 @@ static ARM64: Row = Row {
     mapping_symbol: Some('x'),
     raw_image: Some(&image::ARM64_IMAGE),
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::arm64::MARKS,
     first_functions: &["__primary_switched"],
     debian: "arm64",
@@ -197,6 +206,7 @@ static PPC: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::ppc::BIG,
     first_functions: &["start_here"],
     debian: "powerpc",
@@ -218,6 +228,7 @@ static PPC64: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::ppc::BIG,
     first_functions: &["start_here_common"],
     debian: "ppc64",
@@ -239,6 +250,7 @@ static PPC64LE: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::ppc::LITTLE,
     first_functions: &["start_here_common"],
     debian: "ppc64el",
@@ -260,6 +272,7 @@ static S390X: Row = Row {
     mapping_symbol: None,
     raw_image: Some(&image::VMLINUZ),
     decompressor: whole::vmlinuz,
+    lies_at: core::convert::identity,
     marks: &marks::s390::MARKS,
     first_functions: &["startup_continue"],
     debian: "s390x",
@@ -281,6 +294,7 @@ static MIPS: Row = Row {
     mapping_symbol: None,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
+    lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::BIG_32,
     first_functions: &["set_task_stack_end_magic"],
     debian: "mips",
@@ -302,6 +316,7 @@ static MIPSEL: Row = Row {
     mapping_symbol: None,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
+    lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::LITTLE_32,
     first_functions: &["set_task_stack_end_magic"],
     debian: "mipsel",
@@ -323,6 +338,7 @@ static MIPS64: Row = Row {
     mapping_symbol: None,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
+    lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::BIG_64,
     first_functions: &["set_task_stack_end_magic"],
     debian: "mips64",
@@ -344,6 +360,7 @@ static MIPS64EL: Row = Row {
     mapping_symbol: None,
     raw_image: Some(&image::WRAPPED),
     decompressor: whole::wrapped,
+    lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::LITTLE_64,
     first_functions: &["set_task_stack_end_magic"],
     debian: "mips64el",
@@ -365,6 +382,7 @@ static SPARC64: Row = Row {
     mapping_symbol: None,
     raw_image: None,
     decompressor: whole::none,
+    lies_at: core::convert::identity,
     marks: &marks::sparc64::MARKS,
     first_functions: &["start_early_boot"],
     debian: "sparc64",

@@ -155,7 +155,7 @@ fn segment(bytes: &[u8], number: usize, header: &ProgramHeader, arch: Arch) -> R
     }
     let held = piece(bytes, header.p_offset, header.p_filesz, || format!("segment {number}"))?;
     Ok(Segment {
-        physical: header.p_paddr,
+        physical: (arches::of(arch).lies_at)(header.p_paddr),
         virtual_address: header.p_vaddr,
         bytes: held.to_vec(),
         size,

@@ -8,6 +8,7 @@ use super::payload::{self, Shelf};
 use crate::error::BootError;
 use goblin::elf::header::ET_EXEC;
 use goblin::elf::{Elf, program_header::PT_LOAD};
+use std::ops::Range;
 
 /// The image begins and the decompressor lies at multiples of this.
 const ALIGNMENT: u64 = 0x1_0000;
@@ -23,6 +24,13 @@ pub struct Inner {
 
 /// What of an address is the physical one, where no table says anything else.
 pub const PHYSICAL: u64 = 0x1fff_ffff;
+
+/// Where that lies which the kernel sees so, in either width.
+pub fn lies_at(address: u64) -> u64 {
+    const UNTRANSLATED: Range<u64> = 0x8000_0000..0xc000_0000;
+    let (low, high) = (address & 0xffff_ffff, address >> 32);
+    if matches!(high, 0 | 0xffff_ffff) && UNTRANSLATED.contains(&low) { low & PHYSICAL } else { address }
+}
 
 /// What is around it.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,4 +80,23 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let start = loaded.checked_sub(bytes.len() as u64).map(|start| start & !(ALIGNMENT - 1));
     let start = start.ok_or_else(|| refused(format!("its {} bytes have no room in front of {loaded:#x}", bytes.len())))?;
     Ok(Inner { bytes, start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lies_at;
+
+    /// KP-4: a vmlinux as a linker leaves it, in both widths, is loaded where the kernel then sees it.
+    #[test]
+    fn what_the_kernel_sees_lies_in_low_memory() {
+        let cases = [
+            (0x8010_0000, 0x10_0000),
+            (0xffff_ffff_8110_0000, 0x110_0000),
+            (0xa010_0000, 0x10_0000),
+            (0x10_0000, 0x10_0000),
+            (0xc010_0000, 0xc010_0000),
+            (0x9800_0000_0010_0000, 0x9800_0000_0010_0000),
+        ];
+        cases.iter().for_each(|(said, lies)| assert_eq!(lies_at(*said), *lies, "{said:#x}"));
+    }
 }

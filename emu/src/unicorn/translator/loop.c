@@ -43,21 +43,27 @@ struct trapline_machine {
     struct found *found;
 };
 
+/* Translated code reaches all of the CPU from its architectural state. */
+#define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
+
 /*
  * The three words lie where a CPU keeps its way out of all code, which this library keeps elsewhere. There they lie
  * well: some processors take a store at one distance from the register in which translated code has its CPU for a store
  * at another distance, if the two differ by a multiple of 1,024 bytes, and let a load from there wait for it. These
- * words are stored in every block; so nothing that a guest's program loads in every block may lie at such a distance.
+ * words are stored in every block; so nothing that a guest's program loads in every block may lie at such a distance:
+ * not its registers, which the state begins with, and not where its translations of addresses are, which end in front
+ * of it.
  */
-#define START (offsetof(CPUState, jmp_env) + 136)
+enum { GENERAL_REGISTERS_END = 0x148, WORDS_BYTES = 24, ONE_PLACE = 136, OTHER_PLACE = 24 };
+#define IN_TURN(place) (FROM_STATE(offsetof(CPUState, jmp_env) + (place)) & 1023)
+#define IS_CLEAR(place) \
+    (IN_TURN(place) >= GENERAL_REGISTERS_END && \
+     IN_TURN(place) + WORDS_BYTES <= 1024 + FROM_STATE(offsetof(ArchCPU, neg.tlb.f)))
+#define START (offsetof(CPUState, jmp_env) + (IS_CLEAR(ONE_PLACE) ? ONE_PLACE : OTHER_PLACE))
 #define COUNT (START + 8)
 #define SIZE (START + 16)
-QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < 136 + 24);
-
-/* Translated code reaches all of the CPU from its architectural state. */
-#define FROM_STATE(field) ((long)(field) - (long)offsetof(ArchCPU, env))
-enum { GENERAL_REGISTERS_END = 0x148 };
-QEMU_BUILD_BUG_ON(((FROM_STATE(START) & 1023) < GENERAL_REGISTERS_END));
+QEMU_BUILD_BUG_ON(sizeof(((CPUState *)NULL)->jmp_env) < ONE_PLACE + WORDS_BYTES);
+QEMU_BUILD_BUG_ON(!IS_CLEAR(ONE_PLACE) && !IS_CLEAR(OTHER_PLACE));
 #define LEAVE (offsetof(ArchCPU, neg.icount_decr.u32))
 
 struct helper {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that everything a Makefile target needs is there; quick and silent when it is.
 #
-#   scripts/setup.sh NEED...     NEED: build, test, licences, fuzz, budget, machines
+#   scripts/setup.sh NEED...     NEED: build, test, opinions, licences, fuzz, budget, machines
 #
 # On Debian and its kin, as root or with sudo, what is missing is installed by apt-get; elsewhere, or with NO_INSTALL=1, it is named
 # together with the command that installs it, and the exit status is 1. Cargo's own tools come from crates.io.
@@ -67,6 +67,11 @@ look_for_budget_tools() {
 look_for_rivals() {
     have qemu-system-x86_64 && have qemu-system-i386 || lack "qemu-system-x86_64 and qemu-system-i386 (what they take is measured beside)" qemu-system-x86
     have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the same)" qemu-system-arm
+}
+
+# What tests compare with where it is there (tests/tests/user_mode).
+look_for_other_emulators() {
+    have qemu-sparc64-static || lack "qemu-sparc64-static (what programs of SPARC do is compared with it)" qemu-user-static
 }
 
 look_for_fuzz_tools() {
@@ -155,11 +160,12 @@ look_for_all() {
     for need in "${needs[@]}"; do
         case $need in
             build | test | licences) ;;
+            opinions) look_for_other_emulators ;;
             fuzz) look_for_fuzz_tools ;;
             budget) look_for_budget_tools ;;
             machines) look_for_rivals ;;
             *)
-                echo "setup.sh: unknown need '$need' (build, test, licences, fuzz, budget, machines)" >&2
+                echo "setup.sh: unknown need '$need' (build, test, opinions, licences, fuzz, budget, machines)" >&2
                 exit 2
                 ;;
         esac

@@ -76,6 +76,9 @@ expect "no cargo-deny" 1 "cargo install cargo-deny --version" "--locked"
 needs=(fuzz)
 expect "no C++ compiler" 1 "  - c++" "g++"
 
+needs=(opinions)
+expect "no emulator of programs" 1 "  - qemu-sparc64-static" "qemu-user-static"
+
 needs=(machines)
 expect "no QEMU" 1 "  - qemu-system-x86_64" "  - qemu-system-aarch64" "qemu-system-x86 qemu-system-arm"
 

@@ -302,3 +302,23 @@ fn an_access_of_v9_at_the_end_of_a_page_faults_out_of_line_as_in_place() {
     assert!(labs.compared > 900, "{} compared", labs.compared);
     wrong.end();
 }
+
+/// KP-2, BY-4: sums and differences with the carry, behind what leaves none: the codes are theirs, whether or not a probe
+/// parts them.
+#[test]
+fn sums_with_the_carry_behind_logic_do_the_same_out_of_line_as_in_place() {
+    // andcc, orcc, xnorcc, udivcc of %l0 and 3 into %g0; addccc, subccc of %g2 and %g3 into %l1
+    let (mut labs, mut wrong) = (Labs::new(V9), Wrong::default());
+    for (what, front) in [("andcc", 0x808c_2003), ("orcc", 0x8094_2003), ("xnorcc", 0x80bc_2003), ("udivcc", 0x80f4_2003)] {
+        for (number, word) in [0xa2c0_8003, 0xa2e0_8003].into_iter().enumerate() {
+            for (one, other) in [(0, 5), (u64::MAX << 32, 5), (1 << 31, 1 << 31), (u64::MAX, 1), (1 << 63, 1)] {
+                let mut case = case(&[front], word, &[ADD], plain(0x11, 3, 0), number as u64);
+                case.registers[place_of(2)] = one;
+                case.registers[place_of(3)] = other;
+                wrong.compare(&mut labs, &format!("{word:08x} of {one:x} and {other:x} behind {what}"), &case);
+            }
+        }
+    }
+    println!("{} compared", labs.compared);
+    wrong.end();
+}

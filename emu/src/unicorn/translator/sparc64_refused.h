@@ -7,6 +7,10 @@
  *
  * Where the first of two branches leads is known when it runs, and not when the second one, in its slot, is made code of:
  * the library takes the number that says so for an address. So such a second one begins a block of its own.
+ *
+ * Sums and differences with the carry that set the condition codes are plain ones where the library knows that there is
+ * no carry, behind logic and divisions in the same block; but then it takes the new codes for those of logic, with no
+ * carry and no overflow. In a block of their own they are right.
  */
 static bool is_none(uint32_t word)
 {
@@ -39,13 +43,20 @@ static bool is_branch(uint32_t word)
     }
 }
 
+/* addccc, subccc */
+static bool sets_codes_by_carry(uint32_t word)
+{
+    return (word & 0xc1d80000) == 0x80c00000;
+}
+
 /* The library has just noted where the instruction stands, and where execution goes on behind it. */
 static bool begins_block(TCGContext *s, DisasContextBase *db, CPUState *cpu)
 {
     TCGOp *start = tcg_last_op(s);
     bool is_known = start->opc != INDEX_op_insn_start || (start->args[1] & 3) == 0;
+    uint32_t word = cpu_ldl_code(cpu->env_ptr, db->pc_next);
 
-    return !is_known && is_branch(cpu_ldl_code(cpu->env_ptr, db->pc_next));
+    return sets_codes_by_carry(word) || (!is_known && is_branch(word));
 }
 
 static void refuse(CPUSPARCState *env)

@@ -176,7 +176,7 @@ impl Instances {
         self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr)).nth(nth).map(|(_, call)| call.ret_addr)
     }
 
-    /// Frames and true return addresses of all calls in flight.
+    /// Frames and true return addresses of all calls in flight, of each task's the newest first.
     pub fn followed(&self) -> Vec<(u64, u64)> {
         let recent = (self.recent.newest != NONE).then_some(self.recent.task);
         let of_task = |task| self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr));

@@ -352,7 +352,7 @@ impl Engine {
     }
 
     /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a
-    /// register, and the true one.
+    /// register, and the true one; of each task's the newest first.
     pub fn followed_calls(&self) -> Vec<(u64, u64)> {
         self.scene.instances.followed()
     }

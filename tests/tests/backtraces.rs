@@ -22,7 +22,7 @@ for p in $s $t; do cat /proc/$p/wchan; echo; cat /proc/$p/stack; done
 cat /proc/self/stack
 dmesg -n 1
 echo t > /proc/sysrq-trigger; echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger
-dmesg | grep -n -A 12 -E 'task:(cat|sleep|kthreadd|init)' | head -n 120
+dmesg | grep -n -A 24 -E 'task:(cat|sleep|kthreadd|init)' | head -n 150
 dmesg | tail -n 45
 dmesg | md5sum
 exit 7
@@ -117,7 +117,10 @@ fn walks_its_stacks_as_unprobed(name: &str) {
     }
     assert_same(name, &plain, &seen);
     assert!(returns > 10_000, "{name}: {returns} returns");
-    let missed: u64 = followed.iter().map(Kretprobe::nmissed).sum();
+    // An entry of the kernel is a symbol too, which no function returns from (MIPS's for system calls).
+    let (functions, entries): (Vec<_>, Vec<_>) = followed.iter().partition(|probe| probe.returns() > 0 || probe.nmissed() == 0);
+    assert!(entries.len() <= 1, "{name}: {} never return", entries.len());
+    let missed: u64 = functions.iter().map(|probe| probe.nmissed()).sum();
     let counts = probed.with_engine(|engine, _| engine.counts());
     assert_eq!((missed, counts.mismatched_returns), (0, 0), "{name}: none goes past the pad");
 }
@@ -156,4 +159,16 @@ fn debian_s390x_walks_its_stacks_as_unprobed() {
 #[test]
 fn debian_ppc64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/ppc64el");
+}
+
+/// RP-9, BY-4: frames that the unwinder reads out of the functions' code.
+#[test]
+fn debian_mipsel_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/mipsel");
+}
+
+/// RP-9, BY-4: the same in 64 bits.
+#[test]
+fn debian_mips64el_walks_its_stacks_as_unprobed() {
+    walks_its_stacks_as_unprobed("debian/mips64el");
 }

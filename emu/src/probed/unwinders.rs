@@ -15,8 +15,9 @@ use std::ops::Range;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::call::stack_behind_return;
 use trapline_isa::mem::Memory;
-use trapline_isa::regs::Registers;
+use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
+use trapline_probes::guest::Cpu;
 
 /// Linux's functions by name, all ISAs together; a kernel has some of them. Those that others of the list call stand
 /// here too where they have other callers, or where what lies between may be followed itself.
@@ -64,6 +65,9 @@ struct Walk {
     words: Vec<(u64, u64, u64)>,
     /// The walk stands still, at this pc and stack pointer, and its words are as they were.
     rests_at: Option<(u64, u64)>,
+    /// It is followed itself, and is to return to its caller as if it were not: what it saves of the register with its
+    /// return address is true.
+    own_is_true: bool,
 }
 
 /// Who walks stacks.
@@ -108,6 +112,7 @@ impl Unwinders {
             let mut walk = self.walks.remove(done);
             let own = own_word(cpu, sp);
             by_pad |= walk.words.iter().any(|(at, ..)| own.contains(at));
+            by_pad |= walk.own_is_true && engine.real_return_address(cpu.task(), sp).is_some();
             put_back(cpu, &mut walk);
         }
         if self.entries.contains(&pc)
@@ -115,7 +120,7 @@ impl Unwinders {
             && let Some((returns_to, sp)) = way_back(cpu, sp, engine)
             && !self.walks.iter().any(|walk| (walk.returns_to, walk.sp) == (returns_to, sp))
         {
-            self.walks.push(Walk { returns_to, sp, words: Vec::new(), rests_at: None });
+            self.walks.push(Walk { returns_to, sp, words: Vec::new(), rests_at: None, own_is_true: false });
             self.make_true(cpu, engine, self.walks.len() - 1);
         }
         if self.walks.len() != walks {
@@ -132,8 +137,12 @@ impl Unwinders {
                 self.walks[number].rests_at = None;
                 self.make_true(cpu, engine, number);
             }
-            if cpu.isa.abi.link_slot.is_some() && self.walks[number].rests_at.is_none() {
-                make_own_true(cpu, engine, &mut self.walks[number]);
+            if self.walks[number].rests_at.is_none() {
+                match (cpu.isa.abi.return_address, cpu.isa.abi.link_slot) {
+                    (ReturnAddress::OnStack, _) => {}
+                    (ReturnAddress::In(_), Some(_)) => make_own_true(cpu, engine, &mut self.walks[number]),
+                    (ReturnAddress::In(link), None) => make_link_true(cpu, engine, &mut self.walks[number], link),
+                }
             }
         }
     }
@@ -156,7 +165,8 @@ impl Unwinders {
         let outer = (0..self.walks.len()).filter(|other| is_outer(&self.walks[*other])).min_by_key(|other| self.walks[*other].sp);
         let end = outer.map(|outer| own_word(cpu, self.walks[outer].sp).end);
         let mut calls = engine.followed_calls();
-        calls.sort_unstable();
+        // Of one frame's the newest: what never returns, such as an entry of the kernel, may have been there before.
+        calls.sort_by_key(|(frame, _)| *frame);
         calls.dedup_by_key(|(frame, _)| *frame);
         let (mut words, mut below) = (Vec::new(), 0);
         for (frame, to) in calls {
@@ -191,6 +201,24 @@ fn make_own_true(cpu: &mut View, engine: &Engine, walk: &mut Walk) {
         && cpu.write_number(at, walk.returns_to, size).is_ok()
     {
         walk.words.push((at, word, walk.returns_to));
+    }
+}
+
+/// The same where it saves it in its own frame, from the register in which it still is behind the probe's place, and
+/// from which it may also save all registers to walk from there. That stays so: the walk's end leads to the pad.
+fn make_link_true(cpu: &mut View, engine: &Engine, walk: &mut Walk, link: Reg) {
+    let (isa, sp) = (cpu.isa, cpu.get(cpu.isa.abi.sp));
+    let is_followed = |cpu: &mut View| engine.real_return_address(cpu.task(), walk.sp).is_some();
+    if walk.own_is_true || engine.return_pad() != Some(cpu.get(link) & !isa.pointer_bits) || !is_followed(cpu) {
+        return;
+    }
+    walk.own_is_true = true;
+    cpu.set(link, walk.returns_to);
+    // What the probe's jump stands over may have saved it already.
+    let mut saved = Vec::new();
+    find_pads(cpu, engine, sp.max(stack_start(cpu, walk.sp))..walk.sp, |at, _| saved.push(at));
+    for at in saved {
+        let _ = cpu.write_number(at, walk.returns_to, isa.word);
     }
 }
 

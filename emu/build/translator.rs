@@ -13,10 +13,11 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "loop.c",
     "calls.h",
     "jumps.h",
+    "less_s390.h",
     "mips.h",
     "pages.h",
     "sizes.h",

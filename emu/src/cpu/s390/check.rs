@@ -440,4 +440,43 @@ mod tests {
             bench.core.stopped().set_live32(state::RECORDED, 0);
         }
     }
+
+    /// Instructions of 32 bits leave the upper half of their register alone, in blocks of one and of many of them.
+    #[test]
+    fn the_upper_half_is_left_alone() {
+        self_check().unwrap();
+        let mut bench = Bench::new().unwrap();
+        // lr, ar, sr, nr, or, xr.
+        type Does = fn(u32, u32) -> u32;
+        let operations: [(u8, Does); 6] = [
+            (0x18, |_, other| other),
+            (0x1a, u32::wrapping_add),
+            (0x1b, u32::wrapping_sub),
+            (0x14, |one, other| one & other),
+            (0x16, |one, other| one | other),
+            (0x17, |one, other| one ^ other),
+        ];
+        let registers = [RegisterS390X::R0, RegisterS390X::R1, RegisterS390X::R2, RegisterS390X::R3];
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            random >> 24
+        };
+        for length in (1..40).chain([200]) {
+            let mut expected = [0; 4].map(|_: u64| next() << 32 ^ next());
+            for (register, value) in registers.into_iter().zip(expected) {
+                bench.set_general(register, value);
+            }
+            let mut code = Vec::new();
+            for _ in 0..length {
+                let (operation, does) = operations[next() as usize % 6];
+                let (one, other) = (next() as usize % 4, next() as usize % 4);
+                code.extend([operation, (one << 4 | other) as u8]);
+                let lower = does(expected[one] as u32, expected[other] as u32);
+                expected[one] = expected[one] & !0xffff_ffff | u64::from(lower);
+            }
+            bench.run(WIDE, &[&code]);
+            assert_eq!([0, 1, 2, 3].map(|number| bench.general(number)), expected, "{code:02x?}");
+        }
+    }
 }

@@ -335,6 +335,8 @@ static bool answered(TCGContext *s, struct trapline_machine *machine, DisasConte
 
 #if defined(TARGET_SPARC64)
 #include "sparc64_refused.h"
+#elif defined(TARGET_S390X)
+#include "less_s390.h"
 #endif
 
 static bool meets_breakpoint(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu)
@@ -750,6 +752,8 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     ask_less(s, machine);
 #elif defined(TARGET_SPARC64)
     stay(s);
+#elif defined(TARGET_S390X)
+    do_less(s, records(tb));
 #endif
     if (told) {
         told->args[1] = tb->size;

@@ -6,6 +6,7 @@
 
 use super::Kernel;
 use crate::symbols::{Entry, Symbols};
+use memchr::memmem;
 use trapline_isa::mem::ByteOrder;
 
 /// The tokens for the digits: each stands for itself.
@@ -46,10 +47,6 @@ pub fn find_raw(bytes: &[u8], word: usize, order: ByteOrder) -> Option<Symbols> 
 /// Whether addresses are where symbols of this image may be.
 type Fits<'a> = &'a dyn Fn(&[u64]) -> bool;
 
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
-}
-
 /// A segment that may hold the tables. Each table begins at a multiple of a word.
 struct Piece<'a> {
     bytes: &'a [u8],
@@ -87,7 +84,7 @@ enum Form {
 impl<'a> Piece<'a> {
     fn tables(&self, fits: Fits<'_>) -> Option<Vec<Entry>> {
         let mut from = 0;
-        while let Some(at) = position(self.bytes.get(from..)?, DIGITS) {
+        while let Some(at) = memmem::find(self.bytes.get(from..)?, DIGITS) {
             if let Some(entries) = self.symbols(from + at, fits) {
                 return Some(entries);
             }
@@ -227,7 +224,8 @@ impl<'a> Piece<'a> {
 
 /// The first letter is the one that `nm` shows.
 fn entry(compressed: &[u8], tokens: &Tokens<'_>, address: u64) -> Option<Entry> {
-    let mut text = Vec::new();
+    const LONG: usize = 64;
+    let mut text = Vec::with_capacity(LONG);
     for token in compressed {
         text.extend_from_slice(tokens.text.get(usize::from(*token))?);
     }

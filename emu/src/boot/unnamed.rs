@@ -18,6 +18,9 @@ const FEWEST_ROWS: usize = 16;
 /// Rows of every table stand at multiples of this.
 const ALIGNMENT: u64 = 8;
 
+/// Where fields name code: a piece of the data, and how far into it.
+type Places = Vec<(usize, usize)>;
+
 /// Looks through an image.
 pub struct Finder<'a> {
     kernel: &'a Kernel,
@@ -25,15 +28,15 @@ pub struct Finder<'a> {
     isa: &'static Isa,
     word: usize,
     code: Vec<Range<u64>>,
-    /// From the first of these to the end of the last: most of what is looked at names no address in it.
-    around_code: Range<u64>,
-    /// The same of all that the image holds.
+    /// From the first segment's start to the last one's end.
     around_all: Range<u64>,
     /// Where tables may be: not in the text. An address and what the image holds from there on.
     data: Vec<(u64, &'a [u8])>,
     marks: &'static Marks,
     /// Once they have been looked for.
     ftrace_sites: OnceCell<Option<Range<u64>>>,
+    /// Distances, words and halves of words that name code.
+    places: [OnceCell<Places>; 3],
 }
 
 impl<'a> Finder<'a> {
@@ -44,9 +47,19 @@ impl<'a> Finder<'a> {
         let text = code.first().filter(|text| symbols.address_of("_etext") == Some(text.end)).cloned().unwrap_or_default();
         let data = kernel.segments.iter().flat_map(|segment| beside(segment, &text)).collect();
         let marks = arches::of(kernel.arch).marks;
-        let around_code = around(code.iter().cloned());
         let around_all = around(kernel.segments.iter().map(Segment::range));
-        Finder { kernel, symbols, isa, word: isa.word, code, around_code, around_all, data, marks, ftrace_sites: OnceCell::new() }
+        Finder {
+            kernel,
+            symbols,
+            isa,
+            word: isa.word,
+            code,
+            around_all,
+            data,
+            marks,
+            ftrace_sites: OnceCell::new(),
+            places: Default::default(),
+        }
     }
 
     /// Rows of an instruction, where execution goes on, and, behind distances, one of few ways to go on.
@@ -54,7 +67,7 @@ impl<'a> Finder<'a> {
         const WAYS: Range<u64> = 1..32;
         let address = self.marks.form.bytes(self.word);
         let order = self.isa.order;
-        self.longest(self.marks.exception_row, 4, |at, row| {
+        self.longest(self.marks.exception_row, self.marks.form, |at, row| {
             let faults = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.may_fault));
             let goes_on = || self.field(at, row, address).is_some_and(|address| self.is_code(address));
             let way = || row.get(2 * address..2 * address + 2).is_none_or(|way| WAYS.contains(&order.number(way)));
@@ -68,15 +81,15 @@ impl<'a> Finder<'a> {
     pub fn bugs(&self) -> Option<Range<u64>> {
         let is_bug = |site: Option<u64>| site.is_some_and(|site| self.looks_like(site, self.marks.looks.bug));
         let size = self.marks.bug_row(self.word);
-        let distances = self.longest(size, 4, |at, row| is_bug(self.relative(at, row, 0)));
-        let addresses = self.longest(size, 4, |_, row| is_bug(self.absolute(row)));
+        let distances = self.longest(size, Form::Relative, |at, row| is_bug(self.relative(at, row, 0)));
+        let addresses = self.longest(size, Form::Absolute, |_, row| is_bug(self.absolute(row)));
         distances.into_iter().chain(addresses).max_by_key(|range| range.end - range.start)
     }
 
     /// Words that point at calls of `__fentry__` or the nops instead of them.
     pub fn ftrace_sites(&self) -> Option<Range<u64>> {
         let look = || {
-            self.longest(self.word, self.word, |_, row| {
+            self.longest(self.word, Form::Absolute, |_, row| {
                 self.absolute(row).is_some_and(|site| self.begins(site, self.marks.looks.traced))
             })
         };
@@ -86,7 +99,7 @@ impl<'a> Finder<'a> {
     /// Rows of a jump or nop, its target and its key.
     pub fn jump_labels(&self) -> Option<Range<u64>> {
         let address = self.marks.form.bytes(self.word);
-        self.longest(self.marks.jump_label_row(self.word), self.word, |at, row| {
+        self.longest(self.marks.jump_label_row(self.word), self.marks.form, |at, row| {
             let site = self.field(at, row, 0).is_some_and(|site| self.begins(site, self.marks.looks.jump_label));
             let target = || self.field(at, row, address).is_some_and(|target| self.is_code(target));
             let key = || {
@@ -102,7 +115,7 @@ impl<'a> Finder<'a> {
 
     /// Rows of a call or jump to a static call's trampoline, and its key.
     pub fn static_calls(&self) -> Option<Range<u64>> {
-        self.longest(STATIC_CALL_ROW, 4, |at, row| {
+        self.longest(STATIC_CALL_ROW, Form::Relative, |at, row| {
             let goes_to_one = |site: u64| {
                 let mut bytes = [0; 8];
                 self.kernel.read(site, &mut bytes).ok()?;
@@ -121,15 +134,18 @@ impl<'a> Finder<'a> {
             true => self.symbols.containing(address).is_some_and(|symbol| symbol.start == address),
             false => self.is_hidden_code(address),
         };
-        let found = self.runs(self.word, self.word, |_, row| self.absolute(row).is_some_and(is_function));
-        let holds = |range: &Range<u64>| {
-            let bytes = self.kernel.held(range).unwrap_or_default();
-            bytes.chunks_exact(self.word).any(|row| self.absolute(row) == Some(member))
-        };
         // The functions that ftrace knows stand behind one another too.
         let traced = self.ftrace_sites().unwrap_or(0..0);
-        let found = found.into_iter().filter(|range| !traced.contains(&range.start));
-        let mut table = found.filter(holds).max_by_key(|range| range.end - range.start)?;
+        let is_row = |at: u64, row: &[u8]| !traced.contains(&at) && self.absolute(row).is_some_and(is_function);
+        let holds_it = |(piece, offset): &&(usize, usize)| {
+            self.data[*piece].1.get(*offset..).and_then(|row| self.absolute(row)) == Some(member)
+        };
+        let found = self.places(Form::Absolute).iter().filter(holds_it);
+        let run_around = |(piece, offset): &(usize, usize)| {
+            let run = self.run_around(*piece, *offset, 0, self.word, &is_row)?;
+            Some(self.addresses(*piece, run))
+        };
+        let mut table = found.filter_map(run_around).max_by_key(|range| range.end - range.start)?;
         // The list of functions that may be made to fail comes next, a kind behind each: its first function is none of
         // ours.
         const KINDS_OF_FAILURE: Range<u64> = 1..8;
@@ -140,33 +156,86 @@ impl<'a> Finder<'a> {
         Some(table)
     }
 
-    fn longest(&self, size: usize, step: usize, is_row: impl Fn(u64, &[u8]) -> bool) -> Option<Range<u64>> {
-        let runs = self.runs(size, step, is_row);
-        let longest = runs.into_iter().max_by_key(|range| range.end - range.start)?;
-        (longest.end - longest.start >= (FEWEST_ROWS * size) as u64).then_some(longest)
-    }
-
-    /// All runs of such rows.
-    fn runs(&self, size: usize, step: usize, is_row: impl Fn(u64, &[u8]) -> bool) -> Vec<Range<u64>> {
-        let mut runs = Vec::new();
-        for (virtual_address, bytes) in &self.data {
-            let row_at = |at: usize| {
-                let row = bytes.get(at..at + size).filter(|row| !is_blank(row));
-                row.is_some_and(|row| is_row(virtual_address.wrapping_add(at as u64), row))
-            };
-            let mut at = 0;
-            while at + size <= bytes.len() {
-                let mut end = at;
-                while row_at(end) {
-                    end += size;
-                }
-                if end > at {
-                    runs.push(virtual_address + at as u64..virtual_address + end as u64);
-                }
-                at = end.max(at + step);
+    /// The longest run of such rows, whose first field has this form; at least one of them must name code there.
+    fn longest(&self, size: usize, form: Form, is_row: impl Fn(u64, &[u8]) -> bool) -> Option<Range<u64>> {
+        let mut longest: Option<(usize, Range<usize>)> = None;
+        let mut seen = (0, 0);
+        for (piece, offset) in self.places(form) {
+            let from = if seen.0 == *piece { seen.1 } else { 0 };
+            let run = if *offset < from { None } else { self.run_around(*piece, *offset, from, size, &is_row) };
+            let Some(run) = run else { continue };
+            seen = (*piece, run.end);
+            if longest.as_ref().is_none_or(|(_, other)| other.len() <= run.len()) {
+                longest = Some((*piece, run));
             }
         }
-        runs
+        let (piece, run) = longest.filter(|(_, run)| run.len() >= FEWEST_ROWS * size)?;
+        Some(self.addresses(piece, run))
+    }
+
+    /// As many rows as there are around this one, none of them in front of `from`.
+    fn run_around(
+        &self,
+        piece: usize,
+        offset: usize,
+        from: usize,
+        size: usize,
+        is_row: &impl Fn(u64, &[u8]) -> bool,
+    ) -> Option<Range<usize>> {
+        let (address, bytes) = self.data[piece];
+        let row_at = |at: usize| {
+            let row = bytes.get(at..at + size).filter(|row| !is_blank(row));
+            row.is_some_and(|row| is_row(address.wrapping_add(at as u64), row))
+        };
+        if !row_at(offset) {
+            return None;
+        }
+        let mut run = offset..offset + size;
+        while run.start >= from + size && row_at(run.start - size) {
+            run.start -= size;
+        }
+        while row_at(run.end) {
+            run.end += size;
+        }
+        Some(run)
+    }
+
+    fn addresses(&self, piece: usize, range: Range<usize>) -> Range<u64> {
+        let from = self.data[piece].0;
+        from + range.start as u64..from + range.end as u64
+    }
+
+    /// Where in the data a field of this form names code: few places of many, found once for all tables.
+    fn places(&self, form: Form) -> &Places {
+        let [distances, words, halves] = &self.places;
+        match (form, self.word) {
+            (Form::Relative, _) => {
+                distances.get_or_init(|| self.naming_code::<4>(|at, field| at.wrapping_add_signed((field as i32).into())))
+            }
+            (Form::Absolute, 8) => words.get_or_init(|| self.naming_code::<8>(|_, field| field)),
+            (Form::Absolute | Form::Low, _) => halves.get_or_init(|| self.naming_code::<4>(|_, field| field)),
+        }
+    }
+
+    fn naming_code<const SIZE: usize>(&self, address_of: impl Fn(u64, u64) -> u64) -> Places {
+        // Looked at for every word of an image, so without branches; a kernel has no more kinds of code.
+        let mut code = [(0, 0); 3];
+        for (range, code) in self.code.iter().zip(&mut code) {
+            *code = (range.start, range.end.saturating_sub(range.start));
+        }
+        let (mask, order) = (self.mask(), self.isa.order);
+        let mut places = Places::new();
+        for (piece, (start, bytes)) in self.data.iter().enumerate() {
+            for (number, field) in bytes.chunks_exact(SIZE).enumerate() {
+                let (offset, field) = (number * SIZE, order.number(field));
+                let address = address_of(start.wrapping_add(offset as u64), field) & mask;
+                let [text, init, exit] = code.map(|(start, size)| address.wrapping_sub(start) < size);
+                if (text | init | exit) & (field != 0) {
+                    places.push((piece, offset));
+                }
+            }
+        }
+        places
     }
 
     fn begins(&self, site: u64, looks: fn(&[u8]) -> bool) -> bool {
@@ -187,7 +256,7 @@ impl<'a> Finder<'a> {
 
     #[inline]
     fn is_code(&self, address: u64) -> bool {
-        self.around_code.contains(&address) && self.code.iter().any(|range| range.contains(&address))
+        self.code.iter().any(|range| range.contains(&address))
     }
 
     fn is_hidden_code(&self, address: u64) -> bool {

@@ -197,7 +197,7 @@ fn every_layout_from_4_19_on_is_read() {
 fn an_image_without_tables_has_no_symbols() {
     let layout = Layout { arch: ARCH, place: Place::BeforeNames, addresses: Addresses::Signed, marker: 4, sequence: true };
     let whole = tables(layout, &sample(layout));
-    let tokens = super::position(&whole, super::DIGITS).unwrap();
+    let tokens = super::memmem::find(&whole, super::DIGITS).unwrap();
     let cases = [("nothing", vec![]), ("only the digits", super::DIGITS.to_vec()), ("no names", whole[tokens - 0x30..].to_vec())];
     for (what, bytes) in cases {
         assert!(find(&kernel(ARCH, bytes)).is_none(), "{what}");

@@ -24,7 +24,7 @@ fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task() {
     ];
     for (name, model, expected) in cases {
         let Some(kernel) = kernel(name) else { continue };
-        let place = TaskPlace::of(&kernel, model);
+        let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
         assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
         assert!(place.has_process, "{name}");
     }
@@ -34,9 +34,9 @@ fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task() {
 #[test]
 fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
     let Some(kernel) = kernel("debian/ppc64el") else { return };
-    let place = TaskPlace::of(&kernel, &ppc::PPC64LE);
+    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::PPC64LE);
     assert_eq!((place.current, place.pid, place.comm), (Some(0x908), Some(0x7e8), Some(0x9e0)));
-    let moment = MomentPlace::of(&kernel, &ppc::PPC64LE);
+    let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::PPC64LE);
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
 }
 
@@ -50,9 +50,9 @@ fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task() {
     ];
     for (name, model, expected, count) in cases {
         let Some(kernel) = kernel(name) else { continue };
-        let place = TaskPlace::of(&kernel, model);
+        let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
         assert_eq!((place.current, place.pid, place.comm), expected, "{name}");
-        let moment = MomentPlace::of(&kernel, model);
+        let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
         assert_eq!(moment, MomentPlace { count: Some(CountPlace::OwnData(count)), ..MomentPlace::default() }, "{name}");
     }
 }
@@ -62,7 +62,7 @@ fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task() {
 fn stock_kernels_tell_where_the_running_task_is() {
     for (name, model, has_types) in [("debian/amd64", &x86::X86_64, true), ("debian/i386", &x86::I386, false)] {
         let Some(kernel) = kernel(name) else { continue };
-        let place = TaskPlace::of(&kernel, model);
+        let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
         assert!(place.current.is_some() && place.pid.is_some() && place.comm.is_some(), "{name}: {place:x?}");
         let by_code = (model.tasks.by_code)(&kernel);
         let three = |place: TaskPlace| (place.current, place.pid, place.comm);

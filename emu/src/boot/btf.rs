@@ -6,12 +6,16 @@
 pub mod types;
 
 use super::Kernel;
+use memchr::memmem;
 use std::collections::HashMap;
 use std::ops::Range;
 
 const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;
 const HEADER: usize = 24;
+/// What it begins with, in both byte orders.
+const BEGINNINGS: [[u8; 8]; 2] =
+    [[0x9f, 0xeb, VERSION, 0, HEADER as u8, 0, 0, 0], [0xeb, 0x9f, VERSION, 0, 0, 0, 0, HEADER as u8]];
 const TYPE: usize = 12;
 const MEMBER: usize = 12;
 /// No kernel has more types, with all its drivers built in.
@@ -100,8 +104,8 @@ impl<'a> Btf<'a> {
         held(kernel.section(".BTF")).or_else(|| held(by_symbols())).or_else(|| {
             // A flat image has no sections, and without CONFIG_KALLSYMS_ALL no name either.
             kernel.segments.iter().find_map(|segment| {
-                let aligned = (0..segment.bytes.len()).step_by(4).map(|at| &segment.bytes[at..]);
-                aligned.filter(|rest| is_header(rest)).find_map(Btf::parse)
+                let headers = BEGINNINGS.iter().flat_map(|header| memmem::find_iter(&segment.bytes, header));
+                headers.filter(|at| at.is_multiple_of(4)).find_map(|at| Btf::parse(&segment.bytes[at..]))
             })
         })
     }
@@ -182,12 +186,6 @@ impl<'a> Btf<'a> {
 }
 
 /// Magic, version, no flags, the usual length: enough not to be there by chance.
-fn is_header(bytes: &[u8]) -> bool {
-    const LITTLE: [u8; 8] = [0x9f, 0xeb, VERSION, 0, HEADER as u8, 0, 0, 0];
-    const BIG: [u8; 8] = [0xeb, 0x9f, VERSION, 0, 0, 0, 0, HEADER as u8];
-    bytes.starts_with(&LITTLE) || bytes.starts_with(&BIG)
-}
-
 fn u32_at(bytes: &[u8], at: usize, little: bool) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
     Some(if little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) })

@@ -218,19 +218,15 @@ impl<'a> Finder<'a> {
     }
 
     fn naming_code<const SIZE: usize>(&self, address_of: impl Fn(u64, u64) -> u64) -> Places {
-        // Looked at for every word of an image, so without branches; a kernel has no more kinds of code.
-        let mut code = [(0, 0); 3];
-        for (range, code) in self.code.iter().zip(&mut code) {
-            *code = (range.start, range.end.saturating_sub(range.start));
-        }
         let (mask, order) = (self.mask(), self.isa.order);
+        let around = around(self.code.iter().cloned());
+        let (from, length) = (around.start, around.end.saturating_sub(around.start));
         let mut places = Places::new();
         for (piece, (start, bytes)) in self.data.iter().enumerate() {
             for (number, field) in bytes.chunks_exact(SIZE).enumerate() {
                 let (offset, field) = (number * SIZE, order.number(field));
                 let address = address_of(start.wrapping_add(offset as u64), field) & mask;
-                let [text, init, exit] = code.map(|(start, size)| address.wrapping_sub(start) < size);
-                if (text | init | exit) & (field != 0) {
+                if field != 0 && address.wrapping_sub(from) < length && self.is_code(address) {
                     places.push((piece, offset));
                 }
             }

@@ -66,11 +66,10 @@ pub struct MomentPlace {
 }
 
 impl MomentPlace {
-    /// Of this kernel.
-    pub fn of(kernel: &Kernel, model: &Model) -> MomentPlace {
+    /// Of this kernel, which has these types.
+    pub fn of(kernel: &Kernel, types: Option<&Btf<'_>>, model: &Model) -> MomentPlace {
         let symbol = |name: &str| kernel.symbols.address_of(name);
-        let btf = Btf::of(kernel);
-        let member = |structure: &str, name: &str| btf.as_ref().and_then(|btf| btf.offset_of(structure, name));
+        let member = |structure: &str, name: &str| types.and_then(|types| types.offset_of(structure, name));
         let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "preempt_count")?);
         let in_task = || member("task_struct", "thread_info")?.checked_add(member("thread_info", "preempt_count")?);
         let own = symbol("__preempt_count").or_else(hot).map(CountPlace::OwnData);

@@ -31,11 +31,10 @@ pub struct TaskPlace {
 }
 
 impl TaskPlace {
-    /// Of this kernel; what cannot be found stays `None`, and is then shown as unknown.
-    pub fn of(kernel: &Kernel, model: &Model) -> TaskPlace {
+    /// Of this kernel, which has these types; what cannot be found stays `None`, and is then shown as unknown.
+    pub fn of(kernel: &Kernel, types: Option<&Btf<'_>>, model: &Model) -> TaskPlace {
         let symbol = |name: &str| kernel.symbols.address_of(name);
-        let btf = Btf::of(kernel);
-        let member = |structure: &str, name: &str| btf.as_ref().and_then(|btf| btf.offset_of(structure, name));
+        let member = |structure: &str, name: &str| types.and_then(|types| types.offset_of(structure, name));
         // Linux 6.2 and later keep the pointer among other hot things.
         let hot = || symbol("pcpu_hot")?.checked_add(member("pcpu_hot", "current_task")?);
         let known = TaskPlace {
@@ -89,9 +88,15 @@ mod tests {
             Kernel::from_parts(Arch::X86_64, TYPES, vec![segment], Symbols::new(entries.to_vec()))
         };
         let model = arches::of(Arch::X86_64).machine().expect("a machine runs it").model;
-        let current = |hot| TaskPlace::of(&kernel(hot), model).current;
+        let current = |hot| {
+            let kernel = kernel(hot);
+            TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model).current
+        };
         assert_eq!([0x3_2d00, u64::MAX - 8, u64::MAX - 7].map(current), [Some(0x3_2d08), Some(u64::MAX), None]);
-        let count = |hot| crate::cpu::moment::MomentPlace::of(&kernel(hot), model).count;
+        let count = |hot| {
+            let kernel = kernel(hot);
+            crate::cpu::moment::MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), model).count
+        };
         use crate::cpu::moment::CountPlace::OwnData;
         assert_eq!([0x3_2d00, u64::MAX].map(count), [Some(OwnData(0x3_2d08)), None]);
     }

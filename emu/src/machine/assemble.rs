@@ -6,6 +6,7 @@ use super::watchdog::Watchdog;
 use super::{Inner, Listener, Machine, SleepingCpu, between_runs};
 use crate::arches;
 use crate::boards::{Boot, Spec};
+use crate::boot::btf::Btf;
 use crate::boot::whole::Whole;
 use crate::boot::{Kernel, Starter};
 use crate::clock::{Stopped, Ticks};
@@ -75,14 +76,10 @@ impl<L: Listener> Machine<L> {
         cpus[0].state.restore(core.handle());
         core.flush_tlb();
 
+        let types = Btf::of(kernel);
+        let places = (TaskPlace::of(kernel, types.as_ref(), model), MomentPlace::of(kernel, types.as_ref(), model));
         let inner = Inner {
-            view: View::new(
-                core.stopped(),
-                core.line(),
-                model,
-                ram,
-                (TaskPlace::of(kernel, model), MomentPlace::of(kernel, model)),
-            ),
+            view: View::new(core.stopped(), core.line(), model, ram, places),
             board: (spec.devices)(config.cpus, told),
             board_name: spec.name,
             cpu,

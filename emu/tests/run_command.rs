@@ -276,3 +276,49 @@ fn commands_that_cannot_be_are_told() {
         }
     }
 }
+
+/// A Linux for z/Architecture that loops from its first function on, and the names that say so.
+fn silent_kernel() -> (Vec<u8>, String) {
+    const AT: u64 = 0x10_0000;
+    // As long as a block can be, so that ten seconds are short: 512 times a branch that is never taken, and one back.
+    let mut code = [0xc0, 0x04, 0, 0, 0, 0].repeat(512);
+    let back = -(code.len() as i32 / 2);
+    code.extend([&[0xc0, 0xf4][..], &back.to_be_bytes()].concat());
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([2_u16, 22].map(u16::to_be_bytes).concat());
+    file.extend(1_u32.to_be_bytes());
+    file.extend([AT, 64, 0].map(u64::to_be_bytes).concat());
+    file.extend(0_u32.to_be_bytes());
+    file.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_be_bytes).concat());
+    file.extend([1_u32, 5].map(u32::to_be_bytes).concat());
+    file.extend([0x1000, AT, AT, code.len() as u64, code.len() as u64, 0x1000].map(u64::to_be_bytes).concat());
+    file.resize(0x1000, 0);
+    let end = AT + code.len() as u64;
+    ([file, code].concat(), format!("{AT:016x} T _stext\n{AT:016x} T startup_continue\n{end:016x} T _etext\n"))
+}
+
+/// KP-4, DV-4: a stock kernel that never says a word ends its run with a sentence, and one that was asked for runs as
+/// long as it was.
+#[test]
+fn a_kernel_that_stays_silent_ends_its_run() {
+    let (kernel, names) = silent_kernel();
+    let folder = std::env::temp_dir().join(format!("trapline-silent-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (image, symbols, initrd) = (file("vmlinux", &kernel), file("System.map", names.as_bytes()), file("initrd", b""));
+    let args = [&image[..], "--symbols", &symbols, "--initrd", &initrd, "-q"];
+    let silent = run(&args);
+    let asked_for = run(&[&args[..], &["--until", "11s"]].concat());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(silent.status, 1, "{}", silent.err);
+    for words in ["the guest has printed nothing for 10 s of its time", "another board or other CPUs than the `s390ccw` board"] {
+        assert!(silent.err.contains(words), "{words}: {}", silent.err);
+    }
+    assert!(silent.out.contains("the guest has printed nothing; 10.0"), "{}", silent.out);
+    assert_eq!(asked_for.status, 0, "{}", asked_for.err);
+    assert!(asked_for.out.contains("the limit was reached; 11.000 s of guest time"), "{}", asked_for.out);
+}

@@ -30,7 +30,8 @@ const fn row(code: u16, flow: fn(u64, &[u8]) -> Flow) -> Row {
 
 fn flow(address: u64, bytes: &[u8]) -> Flow {
     let code = code(bytes);
-    FLOWS.iter().find(|row| row.code == code).map_or(Flow::Next, |row| (row.flow)(address, bytes))
+    let row = FLOWS.binary_search_by_key(&code, |row| row.code).ok().and_then(|found| FLOWS.get(found));
+    row.map_or(Flow::Next, |row| (row.flow)(address, bytes))
 }
 
 const TRAP: fn(u64, &[u8]) -> Flow = |_, _| Flow::Trap;
@@ -38,6 +39,8 @@ const INDIRECT_BRANCH: fn(u64, &[u8]) -> Flow = |_, _| Flow::IndirectBranch;
 const INDIRECT_CALL: fn(u64, &[u8]) -> Flow = |_, _| Flow::IndirectCall;
 const NEAR_BRANCH: fn(u64, &[u8]) -> Flow = |at, bytes| Flow::Branch(near(at, bytes));
 
+/// All others go on with the next instruction. In the order of their codes: each is looked up once for each instruction
+/// of its function that somebody wants to probe.
 #[rustfmt::skip]
 static FLOWS: &[Row] = &[
     row(0x0101, TRAP),                                                        // pr

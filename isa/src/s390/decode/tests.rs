@@ -5,6 +5,12 @@ use Flow::*;
 
 const HERE: u64 = 0x10_0ff0;
 
+/// Rows are looked up by their order.
+#[test]
+fn the_rows_are_in_the_order_of_their_codes() {
+    assert!(FLOWS.is_sorted_by(|one, other| one.code < other.code));
+}
+
 /// KP-2: where everything leads that leads anywhere.
 #[test]
 fn an_instruction_leads_where_it_says() {

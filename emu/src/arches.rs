@@ -1,7 +1,7 @@
 //! What the machine, the command line and the readers of files must know of each ISA: one row for each, and no row
 //! missing, for otherwise this does not compile. Nobody else asks which ISA it is.
 
-use crate::boards::{Spec, bare, malta, pc, powernv, s390ccw, virt};
+use crate::boards::{Spec, bare, malta, pc, powernv, s390ccw, virt, wii};
 use crate::boot::Kernel;
 use crate::boot::elf_wrapper;
 use crate::boot::image::{self, Format};
@@ -216,7 +216,7 @@ static PPC: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&ppc::narrow::core::LOOP),
         bare: &bare::BIG_ENDIAN,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: &wii::SPEC,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },

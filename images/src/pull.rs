@@ -79,6 +79,9 @@ pub enum PullError {
     /// Something that is neither a release's name nor part of one.
     #[error("`{0}` is no version: it should look like 6.1.0-56")]
     NotAVersion(String),
+    /// No distribution has it.
+    #[error("`{0}` is in no archive: there is no such kernel among Debian's")]
+    NotPacked(&'static str),
     /// A tool failed.
     #[error("{doing} failed; {tool} says:\n{said}")]
     Failed {
@@ -122,6 +125,9 @@ impl PullError {
             PullError::Interrupted { .. } => "the next pull goes on where this one has ended",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
             PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
+            PullError::NotPacked(_) => {
+                "images/linux-ppc/build.sh in trapline's sources builds it from Debian's packages; its folder goes into TRAPLINE_IMAGES"
+            }
             PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12 or debian/i386@6.1.0-50-686-pae; leave out @VERSION for the newest",
             PullError::Failed { .. } | PullError::Incomplete { .. } => "try it again; nothing half-made is left behind",
             PullError::Cache { .. } => "XDG_CACHE_HOME may name another place for caches",
@@ -155,6 +161,9 @@ impl Puller {
     pub fn pull(&self, wanted: &Wanted, report: &mut dyn FnMut(Progress)) -> Result<Pulled, PullError> {
         if let Some(version) = wanted.version.as_deref().filter(|version| !is_version(version)) {
             return Err(PullError::NotAVersion(version.to_string()));
+        }
+        if !wanted.stock.is_packed() {
+            return Err(PullError::NotPacked(wanted.stock.name));
         }
         let folders = std::slice::from_ref(&self.cache);
         let complete = |local: &Local| local.busybox.is_some() && (!self.modules || local.modules().is_some());

@@ -1,5 +1,5 @@
 //! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`,
-//! and where they lie on this computer.
+//! and where they lie on this computer. One, `linux/ppc`, is of no distribution: it is built by a script.
 //!
 //! Folders listed in `TRAPLINE_IMAGES` are searched first, then the cache that `pull` fills; both have the same layout:
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
@@ -18,7 +18,7 @@ pub struct Stock {
     pub description: &'static str,
     /// What the distribution calls the architecture.
     pub architecture: &'static str,
-    /// The package that depends on the newest kernel.
+    /// The package that depends on the newest kernel; empty: there is none.
     pub newest: &'static str,
     /// How names of its releases end: `6.1.0-56-amd64`.
     pub flavour: &'static str,
@@ -32,7 +32,7 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 
 /// Of an architecture the first is the one that is meant where nothing else is said.
 #[rustfmt::skip]
-static STOCKS: [Stock; 16] = [
+static STOCKS: [Stock; 17] = [
     // name                     architecture    flavour             the package that depends on the newest      for
     // people
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
@@ -51,13 +51,20 @@ static STOCKS: [Stock; 16] = [
     stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "the same for arm64, PREEMPT_RT"),
     stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "the same for 32-bit ARM with the long format of page tables"),
     stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "the same for 32-bit ARM, PREEMPT_RT"),
+    stock("linux/ppc",          "powerpc",      "powerpc",          NO_PACKAGE,                 "Linux for 32-bit PowerPC, which nobody packs: images/linux-ppc/build.sh builds it, with busybox"),
 ];
+
+/// Instead of a package: there is none, and the kernel is built here.
+pub(crate) const NO_PACKAGE: &str = "";
 
 /// The firmware's console.
 const POWERPC_COMMAND_LINE: &str = "console=hvc0 panic=-1 cryptomgr.notests=1";
 
 /// The service processor's console.
 const Z_COMMAND_LINE: &str = "console=ttysclp0 panic=-1 nokaslr cryptomgr.notests=1";
+
+/// A Wii with a serial port.
+const WII_COMMAND_LINE: &str = "console=ttyS0 panic=-1";
 
 /// A kernel that is moved by chance is nowhere where it is linked.
 const MIPS_COMMAND_LINE: &str = "console=ttyS0 panic=-1 nokaslr cryptomgr.notests=1";
@@ -73,6 +80,7 @@ const fn stock(
         b"arm64" | b"armhf" => ARM_COMMAND_LINE,
         b"ppc64el" => POWERPC_COMMAND_LINE,
         b"s390x" => Z_COMMAND_LINE,
+        b"powerpc" => WII_COMMAND_LINE,
         b"mipsel" | b"mips64el" => MIPS_COMMAND_LINE,
         _ => COMMAND_LINE,
     };
@@ -118,6 +126,11 @@ impl Wanted {
 }
 
 impl Stock {
+    /// Whether a distribution has it.
+    pub fn is_packed(&self) -> bool {
+        self.newest != NO_PACKAGE
+    }
+
     /// The version in a release's name, `6.1.0-56` in `6.1.0-56-amd64`; `None` for other flavours.
     pub fn version_of<'a>(&self, release: &'a str) -> Option<&'a str> {
         let version = release.strip_suffix(self.flavour)?.strip_suffix('-')?;

@@ -59,7 +59,11 @@ pub fn stock_with(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool
     let each = folders().into_iter().filter_map(|folder| locate(&wanted, &[folder]));
     let whole = each.filter(|local| is_complete(local)).find_map(|local| local.busybox.clone().map(|busybox| (local, busybox)));
     let Some((local, busybox)) = whole else {
-        lacks(&format!("{name} is not on this computer: `trapline images pull {option}{name}` brings it"));
+        let how = match wanted.stock.is_packed() {
+            true => format!("`trapline images pull {option}{name}` brings it"),
+            false => "images/linux-ppc/build.sh builds it".into(),
+        };
+        lacks(&format!("{name} is not on this computer: {how}"));
         return None;
     };
     runs_on(&wanted.stock.release(&local.version));

@@ -51,6 +51,8 @@ fn names_may_carry_a_version() {
         ("debian/i386@6.5.0-0.deb12.4-686", Some("debian/i386"),    Some("6.5.0-0.deb12.4")),
         ("debian/amd64@6.12.95+deb12",      Some("debian/amd64"),   Some("6.12.95+deb12")),
         ("debian/i386@6.1.0-50-armmp",      Some("debian/i386"),    Some("6.1.0-50-armmp")),
+        ("linux/ppc",                       Some("linux/ppc"),      None),
+        ("linux/ppc@6.1.192",               Some("linux/ppc"),      Some("6.1.192")),
         ("debian/m68k",                     None,                   None),
         ("debian",                          None,                   None),
         ("",                                None,                   None),
@@ -254,4 +256,20 @@ fn modules_are_kept_when_they_are_wanted() {
         assert_eq!(pulled.local.module(name).is_some(), is_there, "{name:?}");
     }
     assert!(puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().was_there);
+}
+
+/// What no distribution has is built, and found where it was built to.
+#[test]
+fn a_kernel_that_nobody_packs_is_not_pulled_but_found() {
+    let folder = Folder::new("not-packed");
+    let puller = Puller { cache: folder.0.clone(), mirror: "http://nowhere.invalid".into(), tools: None, modules: false };
+    let error = puller.pull(&wanted("linux/ppc"), &mut |_| ()).unwrap_err();
+    assert!(
+        matches!(error, PullError::NotPacked("linux/ppc")) && error.advice().contains("images/linux-ppc/build.sh"),
+        "{error}"
+    );
+    let kernel = folder.file("6.1.192-powerpc/vmlinux-6.1.192-powerpc");
+    let busybox = folder.file("busybox/busybox-powerpc");
+    let local = locate(&wanted("linux/ppc"), std::slice::from_ref(&folder.0)).expect("it is there");
+    assert_eq!((local.version.as_str(), local.kernel, local.busybox), ("6.1.192", kernel, Some(busybox)));
 }

@@ -229,7 +229,8 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
     assert!(optimised * 10 >= stay * 8, "{name}: {optimised} jumps");
     let faults = probed.machine().counts().window_faults;
     assert!(faults * hits_per_fault < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
-    assert!(hit >= 1000, "{name}: {} functions probed, {hit} hit", probes.len());
+    // A small kernel has fewer.
+    assert!(hit >= 1000.min(probes.len() / 3), "{name}: {} functions probed, {hit} hit", probes.len());
     let init = stock.kernel.tables.init_text.clone().expect("init text");
     for probe in probes {
         let is_init = probe.address().is_some_and(|address| init.contains(&address));
@@ -354,6 +355,12 @@ fn debian_ppc64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
 }
 
+/// BY-4, OP-7: 32-bit PowerPC, whose CPU sees the window by blocks that it has not.
+#[test]
+fn linux_ppc_boots_and_is_the_same_under_probes() {
+    boots_and_is_the_same_under_probes("linux/ppc", "ppc", 1000, true);
+}
+
 /// BY-4, OP-7: MIPS, whose code has delay slots and fills the TLB itself.
 #[test]
 fn debian_mipsel_boots_and_is_the_same_under_probes() {
@@ -476,9 +483,9 @@ fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
 /// DV-4: somebody types at the shell, on each kind of serial port.
 #[test]
 fn the_shell_on_the_console_does_what_is_typed() {
-    for name in
-        ["debian/amd64", "debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"]
-    {
+    let debians =
+        ["debian/amd64", "debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"];
+    for name in debians.into_iter().chain(["linux/ppc"]) {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         session.machine_mut().stop_at_console_text(Some("# "));
@@ -493,7 +500,9 @@ fn the_shell_on_the_console_does_what_is_typed() {
 /// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
 #[test]
 fn what_is_typed_before_the_guest_listens_waits() {
-    for name in ["debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"] {
+    for name in
+        ["debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el", "linux/ppc"]
+    {
         let Some(stock) = stock(name) else { continue };
         let mut session = stock.session(None);
         let digits = "0123456789".repeat(12);

@@ -7,9 +7,11 @@ pub mod pc;
 pub mod powernv;
 pub mod s390ccw;
 pub mod virt;
+pub mod wii;
 
 mod device_tree;
 mod opal_tree;
+mod wii_tree;
 mod zero_page;
 
 use crate::clock::Ticks;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use trapline_images::{Local, Wanted};
+use trapline_images::{Local, Stock, Wanted};
 use trapline_isa::arch::Arch;
 
 /// The arguments by which a kernel is named.
@@ -55,6 +55,15 @@ pub fn load(image: &str, symbols: &SymbolsArg) -> Result<Kernel, Failure> {
     Ok(kernel.with_symbols(table))
 }
 
+/// How a stock kernel comes onto this computer.
+pub fn how_it_comes(stock: &Stock, name: &str) -> String {
+    if stock.is_packed() {
+        format!("`trapline images pull {name}` brings it")
+    } else {
+        "images/linux-ppc/build.sh in trapline's sources builds it".into()
+    }
+}
+
 /// The bytes of the kernel of that name, or of that file.
 pub fn bytes(image: &str) -> Result<Cow<'static, [u8]>, Failure> {
     if let Some(builtin) = trapline_images::find(image) {
@@ -73,7 +82,7 @@ pub fn local(wanted: &Wanted) -> Result<Local, Failure> {
         let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         let name = wanted.name();
         Failure::usage(format!("`{name}` is not on this computer"))
-            .advise(format!("`trapline images pull {name}` brings it"))
+            .advise(how_it_comes(wanted.stock, &name))
             .advise(format!("folders searched (TRAPLINE_IMAGES, then the cache): {}", searched.join(", ")))
     })
 }
@@ -126,7 +135,7 @@ fn unreadable(image: &str, error: &io::Error) -> Failure {
 pub fn of_no_debian(name: &str) -> Option<Failure> {
     let asked = name.strip_prefix("debian/")?.split('@').next()?;
     let arch = *Arch::ALL.iter().find(|arch| arches::of(**arch).debian == asked)?;
-    if trapline_images::stocks().iter().any(|stock| stock.architecture == asked) {
+    if trapline_images::stocks().iter().any(|stock| stock.architecture == asked && stock.is_packed()) {
         return None;
     }
     let failure = Failure::usage(format!("Debian 12 has no kernel for {asked}"));
@@ -135,6 +144,10 @@ pub fn of_no_debian(name: &str) -> Option<Failure> {
         Some(_) => failure.advise(format!("`trapline run {ours}` runs a kernel of our own for it")),
         None => failure,
     };
+    let built = trapline_images::stocks().iter().find(|stock| stock.architecture == asked);
+    let failure = built.into_iter().fold(failure, |failure, stock| {
+        failure.advise(format!("`trapline run {}` runs a Linux for it: {}", stock.name, how_it_comes(stock, stock.name)))
+    });
     Some(failure.advise("`trapline check FILE` and `trapline disasm FILE` answer about a vmlinux from elsewhere"))
 }
 

@@ -100,6 +100,12 @@ fn there(stock: &Stock) -> Vec<Local> {
     found
 }
 
+/// What is said of a stock kernel that is not there.
+fn absent(name: &str) -> &'static str {
+    let is_packed = Wanted::parse(name).is_some_and(|wanted| wanted.stock.is_packed());
+    if is_packed { "not pulled" } else { "not built" }
+}
+
 fn list(json: bool) -> Result<(), Failure> {
     let lines = lines();
     if json {
@@ -108,7 +114,7 @@ fn list(json: bool) -> Result<(), Failure> {
     let mut table = Table::new(&[("image", Align::Left), ("here", Align::Left), ("what it is", Align::Left)]);
     for line in lines {
         let here = match (&line.versions, line.bytes) {
-            (Some(versions), _) if versions.is_empty() => "not pulled".to_string(),
+            (Some(versions), _) if versions.is_empty() => absent(line.name).to_string(),
             (Some(versions), _) => versions.join(", "),
             (None, bytes) => format!("built in, {} bytes", output::thousands(bytes.unwrap_or(0) as u64)),
         };

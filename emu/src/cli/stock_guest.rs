@@ -127,7 +127,7 @@ fn busybox(wanted: Option<&Wanted>, stock: &Stock) -> Result<Vec<u8>, Failure> {
     let file = beside.or_else(|| trapline_images::folders().iter().map(|folder| folder.join(&name)).find(|file| file.is_file()));
     let Some(file) = file else {
         return Err(Failure::usage(format!("there is no `{name}` on this computer to make an initial file system of"))
-            .advise(format!("`trapline images pull {}` brings it", stock.name))
+            .advise(image::how_it_comes(stock, stock.name))
             .advise("or give an initial file system: --initrd FILE"));
     };
     read(&file)

@@ -100,8 +100,9 @@ pub struct Window {
     pub table_bytes: fn(u64) -> u64,
     /// Fills these, once.
     pub prepare: fn(&Ram, &WindowPlace),
-    /// Takes out what a kernel maps there itself, once it has its page tables and before anything of the window runs.
-    pub clear: fn(&Handle, &Ram, &WindowPlace),
+    /// Takes out what a kernel maps there itself, and lets the CPU see the window for good where it can, once the kernel
+    /// has its page tables and before anything of the window runs.
+    pub clear: fn(&TrapContext, &Ram, &WindowPlace),
     /// Makes an address of it visible under the page tables in force; `None` when they have no room for it.
     pub show: fn(&Handle, &Ram, &WindowPlace, address: u64) -> Option<Shown>,
     /// Takes it out again.

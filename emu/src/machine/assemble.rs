@@ -29,7 +29,7 @@ impl<L: Listener> Machine<L> {
         if let Some(address) = kernel.first_function() {
             machine.arrive(kernel, address, config.whole.is_some())?;
             let inner = &machine.inner;
-            (inner.view.model.window.clear)(&machine.core.handle(), &inner.view.ram, &inner.window);
+            (inner.view.model.window.clear)(&machine.core.stopped(), &inner.view.ram, &inner.window);
             machine.core.flush_tlb();
         }
         Ok(machine)

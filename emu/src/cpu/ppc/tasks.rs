@@ -56,7 +56,7 @@ fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
 
 /// What is done with a register and a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// `ld`
     Doubleword,
     /// `lwz`
@@ -69,11 +69,11 @@ enum Kind {
 
 /// An instruction that goes some way from a register, upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Access {
-    kind: Kind,
-    register: u32,
-    base: u32,
-    distance: u64,
+pub(super) struct Access {
+    pub kind: Kind,
+    pub register: u32,
+    pub base: u32,
+    pub distance: u64,
 }
 
 /// The register that leads to the CPU's own area.
@@ -97,7 +97,7 @@ impl Access {
     }
 }
 
-fn accesses(order: ByteOrder, code: &[u8]) -> impl Iterator<Item = Access> {
+pub(super) fn accesses(order: ByteOrder, code: &[u8]) -> impl Iterator<Item = Access> {
     code.chunks_exact(4).filter_map(move |word| Access::of(order.number(word) as u32))
 }
 

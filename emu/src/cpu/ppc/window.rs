@@ -4,7 +4,7 @@ use super::paging;
 use super::state::{PID, PTCR};
 use crate::boot::Kernel;
 use crate::cpu::{Exception, Shown, WindowPlace};
-use crate::unicorn::engine::Handle;
+use crate::unicorn::engine::{Handle, TrapContext};
 use crate::unicorn::ram::Ram;
 use std::ops::Range;
 use trapline_isa::mem::ByteOrder;
@@ -63,7 +63,8 @@ pub fn show_window(handle: &Handle, ram: &Ram, window: &WindowPlace, address: u6
 }
 
 /// Takes the guest's own entries out, once, so that a fetch from there is noticed.
-pub fn clear(handle: &Handle, ram: &Ram, window: &WindowPlace) {
+pub fn clear(cpu: &TrapContext, ram: &Ram, window: &WindowPlace) {
+    let handle = &cpu.handle();
     for address in (window.start..window.start + window.len).step_by(1 << BLOCK_BITS) {
         let found = paging::tree(handle, ram, address).and_then(|tree| paging::entry(ram, tree, address, BLOCK_BITS));
         if let Some((at, BLOCK_BITS)) = found {

@@ -2,9 +2,10 @@
 
 use super::core::CORE;
 use super::deliver::deliver;
-use super::state::{self, MSR_EE, MSR_ME, MSR_SE};
-use crate::cpu::Exception;
+use super::state::{self, MSR_EE, MSR_IR, MSR_ME, MSR_SE};
+use super::window;
 use crate::cpu::ppc::trap::{EMULATION, PROGRAM, SYSTEM_CALL, TRACE};
+use crate::cpu::{Exception, WindowPlace};
 use crate::unicorn::engine::Core;
 use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::{CoreState, drop_translations};
@@ -20,6 +21,7 @@ pub fn self_check() -> Result<(), String> {
 }
 
 const CODE: u64 = 0x10_0000;
+const SEEN: u64 = 0xbf80_0000;
 const SC: u32 = 0x4400_0002;
 const ADDI: u32 = 0x3863_0001;
 const VERSION: u32 = 0x0008_0301;
@@ -60,6 +62,19 @@ fn check() -> Result<(), String> {
     }
     if u64::from(core.handle().live32(state::MSR)) != MSR_ME | MSR_SE || core.handle().live32(state::PVR) != VERSION {
         return Err(unfit("the machine state, or the version of the CPU"));
+    }
+    // Code at an address that only a hidden block of instructions leads to, with all else untranslated.
+    let hidden = WindowPlace { start: SEEN, len: 2 << 20, physical: 0, tables: 0 };
+    state::set_msr(&core.stopped(), MSR_ME | MSR_IR);
+    window::clear(&core.stopped(), &ram, &hidden);
+    put(CODE, &[ADDI, SC]);
+    drop_translations(core.handle(), &ram, CODE, 8);
+    core.flush_tlb();
+    core.stopped().set_pc(SEEN + CODE);
+    let mut witness = Witness { stops: true, ..Witness::default() };
+    core.run(&mut witness);
+    if witness.last != Some((Some(SYSTEM_CALL), SEEN + CODE + 8)) {
+        return Err(unfit(&format!("blocks that no CPU of this kind has: {witness:x?}")));
     }
     // The handler reads where it came from: mfsrr0 r3; mfsrr1 r4; sc.
     put(0x700, &[0x7c7a_02a6, 0x7c9b_02a6, SC]);

@@ -13,10 +13,7 @@ pub mod trap;
 pub mod window;
 
 use super::trap::{SYSTEM_CALL, TRACE};
-use crate::cpu::moment::Moments;
-use crate::cpu::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
-};
+use crate::cpu::{Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
 
@@ -46,10 +43,10 @@ pub static PPC: Model = Model {
     translate: paging::translate,
     window: Window {
         start: window::start,
-        most: |_| window::WINDOW_MOST,
+        most: window::most,
         table_bytes: |_| 0,
         prepare: |_, _| (),
-        clear: |_, _, _| (),
+        clear: window::clear,
         show: window::show_window,
         hide: |_, _| (),
         tables_in_force: Some(|_| 0),
@@ -66,7 +63,7 @@ pub static PPC: Model = Model {
         set: state::set,
         dump: state::dump,
     },
-    tasks: Tasks { moments: Moments::NONE, current: tasks::current, by_code: |_| TaskPlace::default() },
+    tasks: Tasks { moments: tasks::MOMENTS, current: tasks::current, by_code: tasks::by_code },
     instructions: Instructions::NONE,
     firmware: Firmware::NONE,
     named: named::NAMED,

@@ -4,6 +4,7 @@
 //! bytes, those apart that the core works out or keeps for itself. So the table is complete, or says that it is not.
 
 use super::state::{self, MSR, set_msr};
+use super::window;
 use crate::cpu::Named;
 use crate::cpu::named::{self, Field, HALF};
 use crate::snapshot::registers::Values;
@@ -92,6 +93,7 @@ fn load(cpu: &TrapContext, _image: &mut CoreState, reset: &CoreState, values: &V
     let numbers = numbers(values)?;
     reset.restore(cpu.handle());
     named::set(&FIELDS, cpu, &numbers);
+    window::look_at_hidden_blocks(cpu);
     // Through the core, which works out what follows from them.
     let handle = cpu.handle();
     cpu.write(RegisterPPC::FPSCR, handle.live32(state::FPSCR).into());

@@ -28,8 +28,12 @@ pub const MSR: usize = 332;
 pub const PC: usize = 352;
 /// What the segments are.
 pub const SEGMENTS: usize = 372;
+/// How many block registers of each kind the core looks at.
+pub const BLOCKS_LOOKED_AT: usize = 500;
 /// The block registers of data, upper words and then lower ones, room for 8 each; behind them those of instructions.
 pub const BLOCKS: usize = 504;
+/// Where the latter begin.
+pub const INSTRUCTION_BLOCKS: usize = 64;
 /// How many of them this CPU has.
 pub const BLOCK_COUNT: usize = 4;
 /// The special registers by their numbers, a word each.
@@ -71,6 +75,8 @@ pub const MSR_PR: u64 = 1 << 14;
 pub const MSR_ME: u64 = 1 << 12;
 /// Instructions are stepped.
 pub const MSR_SE: u64 = 1 << 10;
+/// Instructions' addresses are translated.
+pub const MSR_IR: u64 = 1 << 5;
 /// Data's addresses are translated.
 pub const MSR_DR: u64 = 1 << 4;
 

@@ -1,16 +1,105 @@
-//! The running task on 32-bit PowerPC: its address stands in the CPU's own area, whose physical address a special
-//! register holds.
+//! The running task on 32-bit PowerPC. Linux keeps its address in r2 for as long as the kernel runs; where its number, its
+//! name and the count of the moment are in it, the code tells that prints or changes them (`cpu/tasks.rs` says which).
+//! Our own kernel keeps it in the CPU's own area, whose physical address a special register holds.
 
-use super::state::PER_CPU;
-use crate::cpu::View;
+use super::state::{PER_CPU, REGS};
+use crate::boot::Kernel;
+use crate::cpu::moment::{CountPlace, HARD_INTERRUPT, Moments};
+use crate::cpu::ppc::tasks::{Access, Kind, accesses};
+use crate::cpu::{TaskPlace, View, tasks};
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Registers;
 
-/// The running task: the pointer in the CPU's own area; or the page of the kernel stack where the kernel does not say.
+/// Linux's register for the running task.
+const TASK: u32 = 2;
+/// Where the task's flags are in a kernel for one CPU: behind its count, what is this ISA's alone, and the times that it has
+/// taken.
+const FLAGS: u64 = 76;
+
+/// How Linux keeps the moment.
+pub const MOMENTS: Moments =
+    Moments { count_by_code: |_, code| count(code), flags: CountPlace::Task(FLAGS), need_resched: 2, ..Moments::NONE };
+
+/// The running task; the page of the kernel stack where our own kernel does not say.
 pub fn current(view: &mut View) -> u64 {
+    if view.tasks.has_process {
+        return view.trap.handle().live32(REGS + 4 * TASK as usize).into();
+    }
     let area = u64::from(view.trap.handle().live32(PER_CPU));
     let mut bytes = [0; 4];
     let found = view.tasks.current.filter(|offset| view.ram.read(area.wrapping_add(*offset), &mut bytes));
     let task = found.map(|_| ByteOrder::Big.number(&bytes)).filter(|task| *task != 0);
     task.unwrap_or_else(|| view.get(view.isa.abi.sp) & !(view.isa.abi.stack_size - 1))
+}
+
+/// The code that prints the running task's number loads the number by r2, and makes the address of the name by it or by a
+/// copy of it.
+pub fn by_code(kernel: &Kernel) -> TaskPlace {
+    let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
+    let copies: Vec<u32> =
+        bytes.chunks_exact(4).filter_map(|word| copy(ByteOrder::Big.number(word) as u32)).chain([TASK]).collect();
+    let code: Vec<Access> = accesses(ByteOrder::Big, &bytes).collect();
+    let member =
+        |kind| code.iter().find(|access| access.kind == kind && copies.contains(&access.base)).map(|access| access.distance);
+    TaskPlace { pid: member(Kind::Word), comm: member(Kind::Address), ..TaskPlace::default() }
+}
+
+/// The register that r2 is copied to (`mr`).
+fn copy(word: u32) -> Option<u32> {
+    (word & 0xffe0_ffff == 0x7c40_1378).then_some(word >> 16 & 31)
+}
+
+/// Where the count of the moment is: the word that this code loads by r2 and adds an interrupt to, which is the upper half
+/// of a constant.
+fn count(code: &[u8]) -> Option<CountPlace> {
+    let code: Vec<Access> = accesses(ByteOrder::Big, code).collect();
+    let adds_to = |register| {
+        let adds = |access: &&Access| access.kind == Kind::Upper && access.distance << 16 == HARD_INTERRUPT;
+        code.iter().filter(adds).any(|access| access.base == register)
+    };
+    let mut loads = code.iter().filter(|access| (access.kind, access.base) == (Kind::Word, TASK));
+    loads.find(|load| adds_to(load.register)).map(|load| CountPlace::Task(load.distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Segment;
+    use crate::symbols::{Entry, Symbols};
+    use trapline_isa::arch::Arch;
+
+    fn bytes(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    /// DV-4: the words of a kernel built by `images/linux-ppc`, a call between them.
+    #[test]
+    fn the_code_that_prints_a_task_tells_where_it_is() {
+        let kernel = |code: &[u32]| {
+            let bytes = bytes(code);
+            let (size, start) = (bytes.len() as u64, 0xc02e_8fcc);
+            let segment = Segment { physical: 0x2e_8fcc, virtual_address: start, size, bytes, executable: true };
+            let names = [("dump_stack_print_info", start), ("_etext", start + size)];
+            let entries = names.map(|(name, address)| Entry { name: name.into(), address, kind: 'T', module: None });
+            Kernel::from_parts(Arch::Ppc, start, vec![segment], Symbols::new(entries.to_vec()))
+        };
+        let place = |code: &[u32]| {
+            let TaskPlace { current, pid, comm, .. } = by_code(&kernel(code));
+            (current, pid, comm)
+        };
+        // mr r28, r2; addi r31, r31, 17523; lwz r27, 536(r2); bl; addi r7, r28, 760
+        let code = [0x7c5c_1378, 0x3bff_4473, 0x8362_0218, 0x4bd5_2219, 0x38fc_02f8];
+        assert_eq!(place(&code), (None, Some(536), Some(760)));
+        assert_eq!(place(&code[1..]), (None, Some(536), None), "nothing says what r28 is");
+    }
+
+    /// DV-4: `irq_enter_rcu` of such a kernel.
+    #[test]
+    fn the_code_that_counts_an_interrupt_tells_where_the_count_is() {
+        // lwz r8, 92(r2); lwz r10, 0(r2); andi. r8, r8, 2; addis r10, r10, 1; stw r10, 0(r2)
+        let code = [0x8102_005c, 0x8142_0000, 0x7108_0002, 0x3d4a_0001, 0x9142_0000];
+        assert_eq!(count(&bytes(&code)), Some(CountPlace::Task(0)));
+        assert_eq!(count(&bytes(&code[..3])), None);
+        assert_eq!(count(&bytes(&[code[1], 0x3928_0001])), None, "preemption alone");
+    }
 }

@@ -1,0 +1,328 @@
+//! The `wii` board, for Linux on 32-bit PowerPC: of Nintendo's Wii what a kernel for it asks of the board, which among
+//! the machines that Linux knows for this CPU is the least, and a 16550, which the Wii has not. One CPU.
+//!
+//! Its processor interface ("Flipper") has a mask for interrupts, its Hollywood a pin that switches the power off and a
+//! bit that resets it (arch/powerpc/platforms/embedded6xx, flipper-pic.c and wii.c, and boot/dts/wii.dts, of Linux 6.1).
+//! Memory lies in one piece. Where there is nothing, all bits are ones.
+
+use super::wii_tree::Tree;
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
+use crate::clock::Ticks;
+use crate::config::Config;
+use crate::devices::decrementer::{self, Decrementer};
+use crate::devices::uart::Uart;
+use crate::error::MachineError;
+use crate::snapshot::LAST_TIME;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+/// The board.
+pub static SPEC: Spec = Spec {
+    name: "wii",
+    ram_start: 0,
+    ram: 64 * MIB,
+    least_ram: 32 * MIB,
+    most_ram: 128 * MIB,
+    cpus: 1,
+    ends: Some(ENDS),
+    boot,
+    devices: |_, _| Box::new(Wii::default()),
+};
+
+/// There are no ports: a program writes the status to memory.
+const ENDS: &str = "\
+devmem 0x0d900010 8 $status
+poweroff -f
+";
+
+/// Where its devices are, in bytes of memory.
+pub mod place {
+    use core::ops::Range;
+
+    /// The processor interface, whose first two words are the causes of interrupts and their mask.
+    pub const FLIPPER: Range<u64> = 0x0c00_3000..0x0c00_3100;
+    /// Hollywood's controller of interrupts, which has none.
+    pub const CASCADED: Range<u64> = 0x0d80_0030..0x0d80_0040;
+    /// Hollywood's pins: two sets of registers.
+    pub const PINS: Range<u64> = 0x0d80_00c0..0x0d80_0100;
+    /// Its other registers.
+    pub const CONTROL: Range<u64> = 0x0d80_0100..0x0d80_01a0;
+    /// The console, and behind its registers the byte that takes the status with which the machine ends.
+    pub const SERIAL: Range<u64> = 0x0d90_0000..0x0d90_0008;
+    /// The status with which the machine ends.
+    pub const EXIT_STATUS: u64 = 0x0d90_0010;
+}
+
+/// The line of the console; on a Wii it is that of its debugger's port.
+pub const SERIAL_LINE: u32 = 12;
+/// That of Hollywood's controller.
+pub const CASCADED_LINE: u32 = 14;
+
+const CAUSE: u64 = place::FLIPPER.start;
+const MASK: u64 = CAUSE + 4;
+/// Nobody presses the button for a reset.
+const NOT_PRESSED: u32 = 1 << 16;
+const LINES: u32 = 0x3fff;
+
+/// The pins' levels and directions, as the other processor has them, to which the pin that switches off belongs.
+const LEVELS: u64 = place::PINS.start + 0x20;
+const DIRECTIONS: u64 = LEVELS + 4;
+const POWER_OFF: u32 = 1 << 1;
+/// Resets, of which one is the machine's: it is on for as long as its bit is 0.
+const RESETS: u64 = place::CONTROL.start + 0x94;
+const NO_RESET: u32 = 1;
+
+/// The number of the interrupt of the decrementer (`cpu/ppc/deliver.rs`); any other one is a device's.
+const DECREMENTER: u32 = 0x900;
+const DEVICE: u32 = 0x500;
+
+/// The device tree has at most this; so it is aligned.
+const TREE_BYTES: u64 = 64 << 10;
+/// In front of it is the firmware's stack, which the kernel begins on (`cpu/ppc/narrow/boot.rs`).
+const STACK_BYTES: u64 = 16 << 10;
+/// The longest command line, its end included.
+const COMMAND_LINE_BYTES: usize = 2048;
+
+/// The tree and the initial file system lie behind the kernel.
+fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
+    let wrong = |why: String| Err(MachineError::Config(why));
+    if config.command_line.len() >= COMMAND_LINE_BYTES {
+        let (has, takes) = (config.command_line.len(), COMMAND_LINE_BYTES - 1);
+        return wrong(format!("the command line has {has} bytes, Linux takes {takes}"));
+    }
+    let initrd = config.initrd.as_deref().unwrap_or_default();
+    let tree_at = kernel_end.saturating_add(STACK_BYTES).next_multiple_of(TREE_BYTES);
+    let initrd_at = tree_at + TREE_BYTES;
+    let end = initrd_at.saturating_add(initrd.len() as u64);
+    if end > ram {
+        let bytes = initrd.len();
+        return wrong(format!(
+            "an initial file system of {bytes} bytes has no room behind the kernel, which ends at {kernel_end:#x} of {ram:#x} bytes of RAM"
+        ));
+    }
+    let tree = Tree { ram, command_line: &config.command_line, initrd: initrd_at..end };
+    let tree = tree.flatten().map_err(MachineError::Config)?;
+    if tree.len() as u64 > TREE_BYTES {
+        return wrong(format!("the device tree has {} bytes, there is room for {TREE_BYTES}", tree.len()));
+    }
+    Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
+}
+
+/// The board's state.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wii {
+    decrementer: Decrementer,
+    /// The time when it was last here.
+    now: Ticks,
+    serial: Uart,
+    mask: u32,
+    levels: u32,
+    directions: u32,
+    exit_status: u8,
+    off: bool,
+}
+
+impl Wii {
+    fn causes(&self) -> u32 {
+        NOT_PRESSED | u32::from(self.serial.line()) << SERIAL_LINE
+    }
+
+    fn device_asks(&self) -> bool {
+        self.causes() & self.mask & LINES != 0
+    }
+}
+
+impl Board for Wii {
+    fn register_read(&mut self, at: At, register: u32) -> Option<u64> {
+        match register {
+            decrementer::NUMBER => Some(self.decrementer.value(at.now).into()),
+            _ => decrementer::time_base(register, at.now),
+        }
+    }
+
+    fn register_write(&mut self, at: At, register: u32, value: u64) -> bool {
+        let is_decrementer = register == decrementer::NUMBER;
+        if is_decrementer {
+            self.decrementer.set(value as u32, at.now);
+            self.now = at.now;
+        }
+        is_decrementer
+    }
+
+    fn read(&mut self, _: At, _: Bus, address: u64, size: u32) -> u64 {
+        match (address, size) {
+            (CAUSE, 4) => self.causes().into(),
+            (MASK, 4) => self.mask.into(),
+            (LEVELS, 4) => self.levels.into(),
+            (DIRECTIONS, 4) => self.directions.into(),
+            (RESETS, 4) => NO_RESET.into(),
+            (at, 1) if place::SERIAL.contains(&at) => self.serial.read((at - place::SERIAL.start) as u16).into(),
+            _ => all_ones(size),
+        }
+    }
+
+    fn write(&mut self, _: At, _: Bus, address: u64, size: u32, value: u64) {
+        let word = value as u32;
+        match (address, size) {
+            (MASK, 4) => self.mask = word & LINES,
+            (LEVELS, 4) => self.levels = word,
+            (DIRECTIONS, 4) => self.directions = word,
+            (RESETS, 4) => self.off |= word & NO_RESET == 0,
+            (place::EXIT_STATUS, 1) => self.exit_status = value as u8,
+            (at, 1) if place::SERIAL.contains(&at) => self.serial.write((at - place::SERIAL.start) as u16, value as u8),
+            _ => {}
+        }
+        self.off |= self.levels & self.directions & POWER_OFF != 0;
+    }
+
+    fn advance(&mut self, at: At) {
+        self.now = at.now;
+        if self.serial.next().is_some_and(|next| next <= at.now) {
+            self.serial.advance(at.now);
+        }
+    }
+
+    fn next_event(&self, _: usize) -> Option<Ticks> {
+        [self.serial.next(), self.decrementer.next_event(self.now)].into_iter().flatten().min()
+    }
+
+    fn pending(&self, _: usize) -> Option<Ticks> {
+        (self.device_asks() || self.decrementer.asks(self.now)).then_some(self.now)
+    }
+
+    /// Both go on asking until they are looked after; a device goes first.
+    fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
+        let decrementer = || self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER));
+        if self.device_asks() { Some(Interrupt::of(DEVICE)) } else { decrementer() }
+    }
+
+    fn take_console(&mut self) -> Vec<u8> {
+        self.serial.take_sent()
+    }
+
+    fn console_input(&mut self, bytes: &[u8]) {
+        self.serial.receive(bytes);
+    }
+
+    fn unread_input(&self) -> usize {
+        self.serial.unread()
+    }
+
+    fn console_input_ends(&mut self) {
+        self.serial.end();
+    }
+
+    fn power_off(&self) -> Option<u8> {
+        self.off.then_some(self.exit_status)
+    }
+
+    fn save(&self) -> Result<Value, String> {
+        serde_json::to_value(self).map_err(|error| error.to_string())
+    }
+
+    fn load(&mut self, state: &Value) -> Result<(), String> {
+        let devices = Wii::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+        if devices.now >= LAST_TIME {
+            return Err("its devices are in a state that cannot be".into());
+        }
+        *self = devices;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(now: Ticks) -> At {
+        At { cpu: 0, now }
+    }
+
+    fn put(board: &mut Wii, now: Ticks, address: u64, size: u32, value: u64) {
+        board.write(at(now), Bus::Memory, address, size, value);
+    }
+
+    fn get(board: &mut Wii, now: Ticks, address: u64, size: u32) -> u64 {
+        board.read(at(now), Bus::Memory, address, size)
+    }
+
+    #[test]
+    fn the_decrementer_and_the_serial_port_ask_until_they_are_looked_after() {
+        let mut board = Wii::default();
+        assert_eq!((board.pending(0), get(&mut board, 0, CAUSE, 4)), (None, NOT_PRESSED.into()));
+        assert!(board.register_write(at(0), decrementer::NUMBER, 100));
+        let due = board.next_event(0).expect("it comes to below 0");
+        board.advance(at(due));
+        let taken = Some(Interrupt::of(DECREMENTER));
+        assert_eq!((board.pending(0), board.acknowledge(0), board.acknowledge(0)), (Some(due), taken, taken));
+        // Whoever waits for the transmitter to be empty is told at once, where the mask lets it through.
+        put(&mut board, due, place::SERIAL.start + 4, 1, 8);
+        put(&mut board, due, place::SERIAL.start + 1, 1, 2);
+        let cause = u64::from(NOT_PRESSED | 1 << SERIAL_LINE);
+        assert_eq!((board.acknowledge(0), get(&mut board, due, CAUSE, 4)), (taken, cause), "it is masked");
+        put(&mut board, due, MASK, 4, 1 << SERIAL_LINE);
+        assert_eq!(board.acknowledge(0), Some(Interrupt::of(DEVICE)), "a device goes first");
+        get(&mut board, due, place::SERIAL.start + 2, 1);
+        board.register_write(at(due), decrementer::NUMBER, 100);
+        assert_eq!((board.pending(0), board.acknowledge(0)), (None, None));
+    }
+
+    /// As the kernel's `wii_power_off` and `wii_restart` do it, with the status that a script leaves.
+    #[test]
+    fn the_pin_and_the_reset_switch_it_off() {
+        let mut board = Wii::default();
+        assert!(ENDS.contains(&format!("{:#010x} 8", place::EXIT_STATUS)), "{ENDS}");
+        put(&mut board, 0, place::EXIT_STATUS, 1, 7);
+        put(&mut board, 0, LEVELS, 4, POWER_OFF.into());
+        assert_eq!(board.power_off(), None, "the pin is an input");
+        put(&mut board, 0, DIRECTIONS, 4, POWER_OFF.into());
+        assert_eq!(board.power_off(), Some(7));
+        let mut board = Wii::default();
+        let resets = get(&mut board, 0, RESETS, 4);
+        put(&mut board, 0, RESETS, 4, resets);
+        assert_eq!(board.power_off(), None);
+        put(&mut board, 0, RESETS, 4, resets & !u64::from(NO_RESET));
+        assert_eq!(board.power_off(), Some(0));
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_with_a_sentence() {
+        let with = |bytes: usize, line: &str| Config {
+            initrd: Some(vec![0; bytes].into()),
+            command_line: line.into(),
+            ..Config::default()
+        };
+        let why = |config: Config| boot(&config, 32 * MIB, 8 * MIB).expect_err("no room").to_string();
+        assert!(why(with(24 << 20, "")).contains("no room behind the kernel"));
+        assert!(why(with(0, &"x".repeat(2048))).contains("Linux takes 2047"));
+        let boot = boot(&with(100, "quiet"), 32 * MIB, 8 * MIB).expect("room");
+        assert_eq!((boot.info, boot.pieces[1].0 - boot.info), (8 * MIB + TREE_BYTES, TREE_BYTES));
+    }
+
+    proptest! {
+        /// Whatever a guest does, the board answers, and is saved and restored as it is.
+        #[test]
+        fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((any::<bool>(), any::<u8>(), any::<u32>(), any::<u32>()), 0..200)) {
+            let places = [&place::FLIPPER, &place::PINS, &place::CONTROL, &place::SERIAL, &place::CASCADED];
+            let (mut board, mut now) = (Wii::default(), 0u64);
+            for (write, place, value, later) in accesses {
+                now += u64::from(later);
+                let range = places[usize::from(place) % places.len()];
+                let address = range.start + u64::from(place) % (range.end - range.start);
+                let size = [1, 2, 4, 4][value as usize % 4];
+                if write { put(&mut board, now, address, size, value.into()) } else { get(&mut board, now, address, size); }
+                board.register_write(at(now), value % 32, later.into());
+                board.advance(at(now));
+                board.acknowledge(0);
+            }
+            let saved = board.save().expect("it can be saved");
+            let mut other = Wii::default();
+            other.load(&saved).expect("it is sound");
+            prop_assert_eq!(other.save().expect("it can be saved"), saved);
+        }
+    }
+}

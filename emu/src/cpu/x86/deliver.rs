@@ -109,6 +109,7 @@ impl Descriptor {
     }
 }
 
+const PAGE: u64 = 4096;
 const EXTERNAL: u32 = 1;
 const IN_IDT: u32 = 2;
 
@@ -195,10 +196,7 @@ impl Delivery<'_> {
             Some(self.resume),
             self.exception.error.map(u64::from),
         ];
-        for word in frame.into_iter().flatten() {
-            sp = sp.wrapping_sub(8);
-            self.push(sp, &word.to_le_bytes(), target)?;
-        }
+        sp = self.push_all::<8>(sp, frame, target)?;
         if changes {
             self.image.set_segment(SS, target, 0, 0, target << 13);
         }
@@ -224,10 +222,7 @@ impl Delivery<'_> {
         }
         let inner =
             [Some(self.flags), Some(u64::from(self.image.selector(CS))), Some(self.resume), self.exception.error.map(u64::from)];
-        for word in outer.into_iter().chain(inner).flatten() {
-            sp = sp.wrapping_sub(4) & 0xffff_ffff;
-            self.push(sp, &(word as u32).to_le_bytes(), target)?;
-        }
+        sp = self.push_all::<4>(sp, outer.into_iter().chain(inner), target)?;
         self.image.set_general(SP, sp);
         Ok(())
     }
@@ -242,6 +237,32 @@ impl Delivery<'_> {
             Ok(())
         })?;
         Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Words from the first down; where the last of them comes to lie.
+    fn push_all<const WORD: usize>(
+        &self,
+        from: u64,
+        words: impl IntoIterator<Item = Option<u64>>,
+        privilege: u32,
+    ) -> Result<u64, Nested> {
+        const MOST: usize = 6 * 8;
+        let (mut frame, mut start) = ([0; MOST], MOST);
+        for word in words.into_iter().flatten() {
+            start -= WORD;
+            frame[start..start + WORD].copy_from_slice(&word.to_le_bytes()[..WORD]);
+        }
+        let frame = &frame[start..];
+        let at = |left: usize| self.mask(from.wrapping_sub((frame.len() - left) as u64));
+        let in_one_page = at(0) % PAGE <= PAGE - frame.len() as u64;
+        if in_one_page && self.push(at(0), frame, privilege).is_ok() {
+            return Ok(at(0));
+        }
+        // The fault is that of the first word that cannot be pushed, and those in front of it stay.
+        for left in (0..frame.len()).step_by(WORD).rev() {
+            self.push(at(left), &frame[left..left + WORD], privilege)?;
+        }
+        Ok(at(0))
     }
 
     fn push(&self, address: u64, bytes: &[u8], privilege: u32) -> Result<(), Nested> {
@@ -267,7 +288,6 @@ impl Delivery<'_> {
         len: usize,
         mut each: impl FnMut(u64, Range<usize>) -> Result<(), Nested>,
     ) -> Result<(), Nested> {
-        const PAGE: u64 = 4096;
         let mut done = 0;
         while done < len {
             let at = self.mask(address.wrapping_add(done as u64));

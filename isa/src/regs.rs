@@ -14,21 +14,31 @@ pub trait Registers {
     fn set(&mut self, reg: Reg, value: u64);
     /// The values of several registers that have names: one call for all of them.
     fn get_all(&self, names: &[(&str, Reg)], values: &mut [u64]) {
-        for (value, (_, reg)) in values.iter_mut().zip(names) {
-            *value = self.get(*reg);
-        }
+        get_each(self, names, values);
     }
     /// Sets those of them whose values are others now. Not all registers can be set from everywhere; what has not
     /// changed needs no setting.
     fn put_back(&mut self, names: &[(&str, Reg)], values: &[u64]) {
-        for (value, (_, reg)) in values.iter().zip(names) {
-            if self.get(*reg) != *value {
-                self.set(*reg, *value);
-            }
-        }
+        put_back_each(self, names, values);
     }
     /// Where execution goes on.
     fn pc(&self) -> u64;
     /// Makes execution go on elsewhere.
     fn set_pc(&mut self, pc: u64);
+}
+
+/// [`Registers::get_all`], one by one.
+pub fn get_each<R: Registers + ?Sized>(regs: &R, names: &[(&str, Reg)], values: &mut [u64]) {
+    for (value, (_, reg)) in values.iter_mut().zip(names) {
+        *value = regs.get(*reg);
+    }
+}
+
+/// [`Registers::put_back`], one by one.
+pub fn put_back_each<R: Registers + ?Sized>(regs: &mut R, names: &[(&str, Reg)], values: &[u64]) {
+    for (value, (_, reg)) in values.iter().zip(names) {
+        if regs.get(*reg) != *value {
+            regs.set(*reg, *value);
+        }
+    }
 }

@@ -18,7 +18,9 @@ pub mod x86;
 
 use crate::boards::Interrupt;
 
-pub use model::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Named, Pins, Registers, Tasks, Window};
+pub use model::{
+    Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Named, Pins, Registers, Tasks, Window,
+};
 pub use tasks::TaskPlace;
 pub use view::View;
 pub use window::{Shown, WindowPlace};

@@ -139,10 +139,20 @@ pub struct Registers {
     pub get: fn(&Handle, Reg, pc: u64) -> u64,
     /// The word that belongs to this address of a stack and is still in a register.
     pub held: fn(&Handle, address: u64) -> Option<u64>,
+    /// The same for many at once, where one by one takes too long.
+    pub many: Option<Many>,
     /// Sets one, where that is possible.
     pub set: fn(&TrapContext, Reg, u64),
     /// Values for a report about a guest that has died.
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
+}
+
+/// Many registers at once.
+pub struct Many {
+    /// As `trapline_isa::regs::Registers::get_all`; the pc is the one given.
+    pub get: fn(&Handle, &[(&str, Reg)], pc: u64, values: &mut [u64]),
+    /// As `trapline_isa::regs::Registers::put_back`.
+    pub put_back: fn(&TrapContext, &[(&str, Reg)], pc: u64, values: &[u64]),
 }
 
 /// The running task.

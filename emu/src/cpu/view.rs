@@ -10,7 +10,7 @@ use crate::unicorn::ram::Ram;
 use crate::unicorn::surgery::drop_translations;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
-use trapline_isa::regs::{Reg, Registers};
+use trapline_isa::regs::{Reg, Registers, get_each, put_back_each};
 use trapline_probes::guest::Cpu;
 use trapline_probes::records::Flags;
 
@@ -246,6 +246,18 @@ impl Registers for View {
     }
     fn set(&mut self, reg: Reg, value: u64) {
         (self.model.registers.set)(&self.trap, reg, value & self.mask);
+    }
+    fn get_all(&self, names: &[(&str, Reg)], values: &mut [u64]) {
+        match &self.model.registers.many {
+            Some(many) => (many.get)(&self.trap.handle(), names, self.pc, values),
+            None => get_each(self, names, values),
+        }
+    }
+    fn put_back(&mut self, names: &[(&str, Reg)], values: &[u64]) {
+        match &self.model.registers.many {
+            Some(many) => (many.put_back)(&self.trap, names, self.pc, values),
+            None => put_back_each(self, names, values),
+        }
     }
     #[inline]
     fn pc(&self) -> u64 {

@@ -66,6 +66,7 @@ pub static ARM64: Model = Model {
         in_kernel: trap::in_kernel,
         get: state::get,
         held: |_, _| None,
+        many: None,
         set: state::set,
         dump: state::dump,
     },

@@ -78,6 +78,7 @@ const fn model(arch: Arch, choices: &'static [Choice], self_check: fn() -> Resul
             in_kernel: trap::in_kernel,
             get: state::get,
             held: |_, _| None,
+            many: None,
             set: state::set,
             dump: state::dump,
         },

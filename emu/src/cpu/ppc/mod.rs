@@ -69,6 +69,7 @@ const fn model<const LITTLE: bool>(arch: Arch, choices: &'static [Choice], order
             in_kernel: trap::in_kernel,
             get: state::get,
             held: |_, _| None,
+            many: None,
             set: state::set,
             dump: state::dump,
         },

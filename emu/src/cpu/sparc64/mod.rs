@@ -10,10 +10,11 @@ pub mod state;
 pub mod tasks;
 pub mod trap;
 pub mod window;
+pub mod windows;
 
 use super::moment::Moments;
 use super::{
-    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, TaskPlace, Tasks, Window,
+    Choice, Entry, Exception, Exceptions, Firmware, Instructions, Interrupts, Many, Model, Registers, TaskPlace, Tasks, Window,
 };
 use crate::unicorn::engine::Handle;
 use trapline_isa::arch::Arch;
@@ -62,6 +63,7 @@ pub static SPARC64: Model = Model {
         in_kernel: state::in_kernel,
         get: state::get,
         held: state::held,
+        many: Some(Many { get: windows::get_many, put_back: windows::put_back }),
         set: state::set,
         dump: state::dump,
     },

@@ -16,13 +16,13 @@ const NPC: usize = PC + 8;
 const Y: usize = 0x58;
 const FSR: usize = 0x90;
 /// The window, by the library's own number; 4 bytes.
-const CWP: usize = 0x198;
+pub const CWP: usize = 0x198;
 /// Where traps lead.
 pub const TBA: usize = 0x1a0;
 /// Interrupts up to this level are off; 4 bytes.
 const PIL: usize = 0x1a8;
 /// The windows, 16 registers each; the last one's %i0-%i7 stand behind them while it is the current one.
-const WINDOW: usize = 0x1b8;
+pub const WINDOW: usize = 0x1b8;
 const WINDOW_BYTES: usize = 128;
 /// Which MMUs are on.
 pub const LSU: usize = 0x1208;

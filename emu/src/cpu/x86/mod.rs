@@ -73,6 +73,7 @@ const fn model<const LONG: bool>(arch: Arch) -> Model {
             in_kernel: trap::in_kernel,
             get: state::get,
             held: |_, _| None,
+            many: None,
             set: state::set,
             dump: state::dump,
         },

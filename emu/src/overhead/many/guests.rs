@@ -142,6 +142,26 @@ pub(super) const ALL: &[Many] = &[
         calls: Code::Words(&[0x0c10_0000, 0, 0x1000_fffd, 0]),              // jal function; b back
         function: Code::Words(&[0x03e0_0825, 0, 0x03e0_0008, 0]),           // move at, ra; nop; jr ra
     },
+    Many {
+        // One page of 4 MiB is the window.
+        name: "many/sparc64", arch: Arch::Sparc64, most: 20_000, ram: 0, base: 0x8000_0000,
+        // The set-up code fills the TLBs itself.
+        tables: &[Entries { at: 0, first: 0, step: 0, count: 1, bytes: 8 }],
+        entry: Code::Words(&[
+            0x8410_3fff, 0x8528_b03d, 0x8410_a077,  // mov -1, %g2; sllx %g2, 61, %g2; or %g2, 0x77, %g2: a page of 4 MiB
+            0x8a10_2030, 0xc0f1_4a00, 0xc4f0_0aa0,  // mov 0x30, %g5; stxa %g0, [%g5] 0x50; stxa %g2, [%g0] 0x55: this code, as it lies
+            0x8810_2008,                            // mov 8, %g4: the next entry
+            0x0320_0000, 0x0700_1000,               // sethi base, %g1; sethi 4 MiB, %g3
+            0xc2f1_4a00, 0xc4f1_0aa0,               // stxa %g1, [%g5] 0x50; stxa %g2, [%g4] 0x55: fetches
+            0xc2f1_4b00, 0xc4f1_0ba0,               // stxa %g1, [%g5] 0x58; stxa %g2, [%g4] 0x5d: data
+            0x8200_4003, 0x8400_8003,               // add %g1, %g3, %g1; add %g2, %g3, %g2
+            0x80a1_2020, 0x12bf_fff9, 0x8801_2008,  // cmp %g4, 32; bne the next four; add %g4, 8, %g4
+            0x8610_200c, 0xc6f0_08a0,               // mov 0xc, %g3; stxa %g3, [%g0] 0x45: both MMUs are on
+            0x0320_0800, 0x81c0_6100, 0x0100_0000,  // sethi the set-up, %g1; jmp %g1 + 0x100; nop
+        ]),
+        calls: Code::Words(&[0x4007_ffc0, 0x0100_0000, 0x30bf_fffe]),       // call function; nop; ba,a back
+        function: Code::Words(&[0x0100_0000, 0x81c3_e008, 0x0100_0000]),    // nop; retl; nop
+    },
 ];
 
 /// call function; jmp back

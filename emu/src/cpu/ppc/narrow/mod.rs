@@ -60,6 +60,7 @@ pub static PPC: Model = Model {
         in_kernel: trap::in_kernel,
         get: state::get,
         held: |_, _| None,
+        many: None,
         set: state::set,
         dump: state::dump,
     },

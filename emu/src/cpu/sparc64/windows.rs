@@ -1,0 +1,120 @@
+//! Many registers at once, as a jprobe keeps them and puts them back: those of all windows are one piece of the core's
+//! state, which is copied and compared as one.
+
+use super::state::{CWP, GLOBALS, WINDOW, get, set};
+use crate::unicorn::engine::{Handle, TrapContext};
+use trapline_isa::regs::Reg;
+use trapline_isa::sparc64::abi::{WINDOW_REGISTERS, WINDOWS, in_windows};
+
+/// A window's own, and behind them those that it shares with the one before it.
+const SEEN: usize = 24;
+/// Those of all windows, and behind them the %i0-%i7 of the last one.
+const ALL: usize = WINDOW_REGISTERS + 8;
+
+/// What registers hold where the CPU stands.
+struct Now {
+    globals: [u64; GLOBALS as usize],
+    seen: [u64; SEEN],
+}
+
+impl Now {
+    fn of(handle: &Handle) -> Now {
+        let at = WINDOW + 8 * 16 * handle.live32(CWP) as usize;
+        Now { globals: handle.live_words(0), seen: handle.live_words(at) }
+    }
+
+    fn get(&self, handle: &Handle, reg: Reg, pc: u64) -> u64 {
+        let number = usize::from(reg.0);
+        let known = self.globals.get(number).or_else(|| self.seen.get(number.wrapping_sub(self.globals.len())));
+        known.copied().unwrap_or_else(|| get(handle, reg, pc))
+    }
+}
+
+/// The registers of all windows, in their order.
+fn of_all_windows(handle: &Handle) -> [u64; WINDOW_REGISTERS] {
+    let words: [u64; ALL] = handle.live_words(WINDOW);
+    let mut all = [0; WINDOW_REGISTERS];
+    all.copy_from_slice(&words[..WINDOW_REGISTERS]);
+    if u64::from(handle.live32(CWP)) == WINDOWS - 1 {
+        all[..8].copy_from_slice(&words[WINDOW_REGISTERS..]);
+    }
+    all
+}
+
+/// How many of these come in front of those of all windows, if they end with them.
+fn in_front_of_windows(names: &[(&str, Reg)]) -> usize {
+    let start = names.len().saturating_sub(WINDOW_REGISTERS);
+    let ends = names.get(start).zip(names.last()).is_some_and(|((_, first), (_, last))| {
+        names.len() - start == WINDOW_REGISTERS && *first == in_windows(0) && *last == in_windows(WINDOW_REGISTERS as u8 - 1)
+    });
+    if ends { start } else { names.len() }
+}
+
+/// Reads as many as there are values.
+pub fn get_many(handle: &Handle, names: &[(&str, Reg)], pc: u64, values: &mut [u64]) {
+    let front = in_front_of_windows(names).min(values.len());
+    let now = Now::of(handle);
+    let (values, windows) = values.split_at_mut(front);
+    for (value, (_, reg)) in values.iter_mut().zip(names) {
+        *value = now.get(handle, *reg, pc);
+    }
+    windows.iter_mut().zip(of_all_windows(handle)).for_each(|(value, now)| *value = now);
+}
+
+/// Sets those that hold something else now. What is set first may lead to another window.
+pub fn put_back(cpu: &TrapContext, names: &[(&str, Reg)], pc: u64, values: &[u64]) {
+    let handle = cpu.handle();
+    let front = in_front_of_windows(names).min(values.len());
+    let (values, windows) = values.split_at(front);
+    let mut now = Now::of(&handle);
+    for (value, (_, reg)) in values.iter().zip(names) {
+        if now.get(&handle, *reg, pc) != *value {
+            set(cpu, *reg, *value);
+            now = Now::of(&handle);
+        }
+    }
+    if !windows.is_empty() && of_all_windows(&handle)[..] != *windows {
+        windows.iter().zip(names.iter().skip(front)).for_each(|(value, (_, reg))| set(cpu, *reg, *value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Kernel;
+    use crate::machine::Config;
+    use crate::probed::Session;
+    use trapline_isa::regs::{Registers, get_each};
+    use trapline_isa::sparc64::abi::{CWP, ELF};
+
+    /// JP-1: all at once are what each is by itself, in every window, and all come back.
+    #[test]
+    fn many_registers_at_once_are_those_that_are_read_one_by_one() {
+        let tiny = trapline_images::find("tiny/sparc64").expect("it is built in");
+        let kernel = Kernel::from_bytes(tiny.bytes).expect("it is a kernel");
+        let mut session = Session::new(kernel, &Config::default()).expect("a machine");
+        session.machine_mut().look(|view| {
+            for window in 0..WINDOWS {
+                view.set(CWP, window);
+                for (number, (_, reg)) in (1..).zip(ELF.names.iter().chain(ELF.hidden)) {
+                    let is_control = (32..64).contains(&reg.0);
+                    (!is_control).then(|| view.set(*reg, number * 0x0101_0101 + window));
+                }
+                for names in [ELF.names, ELF.hidden, &ELF.hidden[..7]] {
+                    let (mut one_by_one, mut at_once) = (vec![0; names.len()], vec![0; names.len()]);
+                    get_each(view, names, &mut one_by_one);
+                    view.get_all(names, &mut at_once);
+                    assert_eq!(one_by_one, at_once, "{} in window {window}", names.len());
+                }
+                let mut before = vec![0; ELF.hidden.len()];
+                view.get_all(ELF.hidden, &mut before);
+                view.set(CWP, window + 3);
+                ELF.names[1..].iter().filter(|(_, reg)| reg.0 < 32).for_each(|(_, reg)| view.set(*reg, 5));
+                view.put_back(ELF.hidden, &before);
+                let mut after = vec![0; ELF.hidden.len()];
+                get_each(view, ELF.hidden, &mut after);
+                assert_eq!(before, after, "window {window}");
+            }
+        });
+    }
+}

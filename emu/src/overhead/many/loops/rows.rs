@@ -1,0 +1,243 @@
+//! The loops as instructions, a table for each ISA. Set-up and page tables are those of its guest of many functions
+//! (`many/guests.rs`), and so the addresses: the page behind the set-up, and data behind the stack's end.
+
+use super::super::Code;
+use super::{Loop, Loops};
+use Code::{Bytes, Words};
+
+/// All of them.
+pub(super) const ALL: &[Loops] = &[
+    Loops { name: "loops/x86_64", many: "many/x86_64", all: X86_64 },
+    Loops { name: "loops/i386", many: "many/i386", all: I386 },
+    Loops { name: "loops/arm64", many: "many/arm64", all: ARM64 },
+    Loops { name: "loops/arm", many: "many/arm", all: ARM },
+    Loops { name: "loops/s390x", many: "many/s390x", all: S390X },
+    Loops { name: "loops/ppc64le", many: "many/ppc64le", all: PPC64LE },
+    Loops { name: "loops/mipsel", many: "many/mipsel", all: MIPSEL },
+    Loops { name: "loops/sparc64", many: "many/sparc64", all: SPARC64 },
+];
+
+/// An instruction and a jump behind it, four times; the last one leads back.
+const fn blocks(round: Code, units: u64) -> Loop {
+    Loop { what: "blocks", before: Code::NONE, round, page: &[], handler: 0, units }
+}
+
+/// Four words are loaded from the data and stored 64 bytes behind.
+const fn memory(before: Code, round: Code, units: u64) -> Loop {
+    Loop { what: "memory", before, round, page: &[], handler: 0, units }
+}
+
+/// A system call, whose handler, of so many bytes, goes back.
+const fn syscall(before: Code, round: Code, page: &'static [(u64, Code)], handler: u64) -> Loop {
+    Loop { what: "syscall", before, round, page, handler, units: 1 }
+}
+
+/// Another address space, or all translations forgotten; then a word of each of eight pages.
+const fn switch(before: Code, round: Code) -> Loop {
+    Loop { what: "switch", before, round, page: &[], handler: 0, units: 1 }
+}
+
+// inc ecx; jmp behind it
+const X86_BLOCKS: Loop =
+    blocks(Bytes(&[0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0, 0xff, 0xc1, 0xeb, 0xf0]), 8);
+#[rustfmt::skip]
+const X86_COPIES: Code = Bytes(&[
+    0x8b, 0x06, 0x89, 0x46, 0x40, 0x8b, 0x56, 0x04, 0x89, 0x56, 0x44, // mov eax, [si]; mov [si + 0x40], eax; the same with edx
+    0x8b, 0x46, 0x08, 0x89, 0x46, 0x48, 0x8b, 0x56, 0x0c, 0x89, 0x56, 0x4c, 0xeb, 0xe7, // and again; jmp back
+]);
+#[rustfmt::skip]
+const X86_SWITCHES: Code = Bytes(&[
+    0x0f, 0x22, 0xd8, 0x8b, 0x16, // mov cr3, ax, as it is; mov edx, [si]
+    0x8b, 0x96, 0, 0x10, 0, 0, 0x8b, 0x96, 0, 0x20, 0, 0, 0x8b, 0x96, 0, 0x30, 0, 0, 0x8b, 0x96, 0, 0x40, 0, 0, // mov edx, [si + page]
+    0x8b, 0x96, 0, 0x50, 0, 0, 0x8b, 0x96, 0, 0x60, 0, 0, 0x8b, 0x96, 0, 0x70, 0, 0, 0xeb, 0xcf, // jmp back
+]);
+
+#[rustfmt::skip]
+const X86_64: &[Loop] = &[
+    X86_BLOCKS,
+    memory(Bytes(&[0x48, 0xbe, 0, 0, 0xa0, 0x81, 0xff, 0xff, 0xff, 0xff]), X86_COPIES, 9), // mov rsi, data
+    syscall(
+        Bytes(&[
+            0xb9, 0x80, 0, 0, 0xc0, 0x0f, 0x32, 0x83, 0xc8, 0x01, 0x0f, 0x30, // EFER: rdmsr; or eax, 1; wrmsr
+            0xff, 0xc1, 0x31, 0xc0, 0xba, 0x10, 0, 0x10, 0, 0x0f, 0x30, // STAR: the segments
+            0xff, 0xc1, 0xb8, 0, 0x10, 0x20, 0x81, 0x83, 0xca, 0xff, 0x0f, 0x30, // LSTAR: the page behind
+        ]),
+        Bytes(&[0x0f, 0x05, 0xeb, 0xfc]), // syscall; jmp back
+        &[(0, Bytes(&[0xff, 0xe1]))], 2, // jmp rcx
+    ),
+    switch(Bytes(&[0x48, 0xbe, 0, 0, 0xa0, 0x81, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x20, 0xd8]), X86_SWITCHES), // mov rsi, data; mov rax, cr3
+];
+
+#[rustfmt::skip]
+const I386: &[Loop] = &[
+    X86_BLOCKS,
+    memory(Bytes(&[0xbe, 0, 0, 0xa0, 0xc0]), X86_COPIES, 9), // mov esi, data
+    syscall(
+        Bytes(&[0x0f, 0x01, 0x15, 0x10, 0x10, 0x20, 0xc0, 0x0f, 0x01, 0x1d, 0x18, 0x10, 0x20, 0xc0]), // lgdt; lidt
+        Bytes(&[0xcd, 0x80, 0xeb, 0xfc]), // int 0x80; jmp back
+        &[
+            (0, Bytes(&[0xcf])), // iret
+            // The sizes and addresses of both tables; segments, code being the third of them and data the fourth; gate
+            // 0x80.
+            (0x10, Words(&[0x1020_001f, 0xc020, 0x1100_0407, 0xc020])),
+            (0x20, Words(&[0, 0, 0, 0, 0xffff, 0x00cf_9b00, 0xffff, 0x00cf_9300])),
+            (0x500, Words(&[0x0010_1000, 0xc020_8e00])),
+        ], 1,
+    ),
+    switch(Bytes(&[0xbe, 0, 0, 0xa0, 0xc0, 0x0f, 0x20, 0xd8]), X86_SWITCHES), // mov esi, data; mov eax, cr3
+];
+
+#[rustfmt::skip]
+const ARM64: &[Loop] = &[
+    // add x1, x1, 1; b
+    blocks(Words(&[0x9100_0421, 0x1400_0001, 0x9100_0421, 0x1400_0001, 0x9100_0421, 0x1400_0001, 0x9100_0421, 0x17ff_fff9]), 8),
+    memory(
+        Words(&[0x5800_0062, 0x1400_0004, 0xd503_201f, 0x08a0_0000, 0xffff_8000]), // ldr x2, data; b over it
+        // ldr x0, [x2]; str x0, [x2, 64]; the same with x1, and again; b back
+        Words(&[0xf940_0040, 0xf900_2040, 0xf940_0441, 0xf900_2441, 0xf940_0840, 0xf900_2840, 0xf940_0c41, 0xf900_2c41, 0x17ff_fff8]), 9,
+    ),
+    syscall(
+        // ldr x0, the page behind; msr vbar_el1, x0; isb; b over it
+        Words(&[0x5800_0080, 0xd518_c000, 0xd503_3fdf, 0x1400_0003, 0x0820_1000, 0xffff_8000]),
+        Words(&[0xd400_0001, 0x17ff_ffff]), // svc 0; b back
+        &[(0x200, Words(&[0xd69f_03e0]))], 4, // eret
+    ),
+    switch(
+        // ldr x2, data; mrs x0, ttbr0_el1; b over it
+        Words(&[0x5800_0082, 0xd538_2000, 0x1400_0004, 0xd503_201f, 0x08a0_0000, 0xffff_8000]),
+        Words(&[
+            0xd250_0000, 0xd518_2000, 0xd503_3fdf, // eor x0, x0, another address space; msr ttbr0_el1, x0; isb
+            0xf940_0044, 0xf948_0044, 0xf950_0044, 0xf958_0044, 0xf960_0044, 0xf968_0044, 0xf970_0044, 0xf978_0044, // ldr x4, [x2, page]
+            0x17ff_fff5, // b back
+        ]),
+    ),
+];
+
+#[rustfmt::skip]
+const ARM: &[Loop] = &[
+    // add r1, r1, 1; b
+    blocks(Words(&[0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_ffff, 0xe281_1001, 0xeaff_fff7]), 8),
+    memory(
+        Words(&[0xe59f_2000, 0xea00_0000, 0xc0a0_0000]), // ldr r2, data; b over it
+        // ldr r0, [r2]; str r0, [r2, 64]; the same with r1, and again; b back
+        Words(&[0xe592_0000, 0xe582_0040, 0xe592_1004, 0xe582_1044, 0xe592_0008, 0xe582_0048, 0xe592_100c, 0xe582_104c, 0xeaff_fff6]), 9,
+    ),
+    syscall(
+        // ldr r0, the page behind; mcr: VBAR; isb; b over it
+        Words(&[0xe59f_0008, 0xee0c_0f10, 0xf57f_f06f, 0xea00_0000, 0xc020_1000]),
+        Words(&[0xef00_0000, 0xeaff_fffd]), // svc 0; b back
+        &[(0x8, Words(&[0xe1b0_f00e]))], 4, // movs pc, lr
+    ),
+    switch(
+        Words(&[
+            0xe59f_2010, 0xe3a0_5a01, 0xe3a0_6a03, // ldr r2, data; mov r5, 0x1000; mov r6, 0x3000
+            0xee12_3f10, 0xee1d_0f30, 0xea00_0000, 0xc0a0_0000, // mrc: TTBR0, CONTEXTIDR; b over it
+        ]),
+        Words(&[
+            0xe220_0001, 0xee02_3f10, 0xee0d_0f30, 0xf57f_f06f, // eor r0, r0, another address space; mcr: both; isb
+            0xe592_4000, 0xe792_4005, 0xe792_4085, 0xe792_4006, 0xe792_4105, 0xe792_4086, 0xe792_4185, 0xe792_4106, // ldr r4, [r2, page]
+            0xeaff_fff2, // b back
+        ]),
+    ),
+];
+
+#[rustfmt::skip]
+const S390X: &[Loop] = &[
+    // ahi %r1,1; j
+    blocks(Words(&[0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_0002, 0xa71a_0001, 0xa7f4_fff2]), 8),
+    memory(
+        Bytes(&[0xc0, 0x2f, 0, 0xa0, 0, 0]), // llilf %r2, data
+        // l %r0,0(%r2); st %r0,64(%r2); the same with r1, and again; j back
+        Words(&[0x5800_2000, 0x5000_2040, 0x5810_2004, 0x5010_2044, 0x5800_2008, 0x5000_2048, 0x5810_200c, 0x5010_204c, 0xa7f4_fff0]), 9,
+    ),
+    syscall(
+        Bytes(&[
+            0xc0, 0x10, 0, 0, 0, 0x08, 0xd2, 0x0f, 0x01, 0xc0, 0x10, 0, // larl %r1, the PSW; mvc: the new PSW of calls
+            0xa7, 0xf4, 0, 0x0a, // j over it
+            0x04, 0, 0xc0, 0x01, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0x10, 0, // as it is, the page behind
+        ]),
+        Bytes(&[0x0a, 0x00, 0xa7, 0xf4, 0xff, 0xff]), // svc 0; j back
+        &[(0, Words(&[0xb2b2_0140]))], 4, // lpswe: the old PSW of calls
+    ),
+    switch(
+        Bytes(&[
+            0xc0, 0x30, 0, 0, 0, 0x08, 0xc0, 0x2f, 0, 0xa0, 0, 0, // larl %r3, the tables; llilf %r2, data
+            0xa7, 0xf4, 0, 0x06, 0, 0, 0, 0, 0, 0x10, 0, 0x03, // j over it
+        ]),
+        Bytes(&[
+            0xeb, 0xdd, 0x30, 0, 0, 0x2f, 0x58, 0x40, 0x20, 0, // lctlg %c13, the tables as they are; l %r4
+            0xe3, 0x40, 0x20, 0, 0x01, 0x58, 0xe3, 0x40, 0x20, 0, 0x02, 0x58, 0xe3, 0x40, 0x20, 0, 0x03, 0x58, // ly %r4
+            0xe3, 0x40, 0x20, 0, 0x04, 0x58, 0xe3, 0x40, 0x20, 0, 0x05, 0x58, 0xe3, 0x40, 0x20, 0, 0x06, 0x58,
+            0xe3, 0x40, 0x20, 0, 0x07, 0x58, 0xa7, 0xf4, 0xff, 0xe6, // j back
+        ]),
+    ),
+];
+
+#[rustfmt::skip]
+const PPC64LE: &[Loop] = &[
+    // addi r3, r3, 1; b
+    blocks(Words(&[0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4800_0004, 0x3863_0001, 0x4bff_ffe4]), 8),
+    memory(
+        PPC_DATA,
+        // ld r3, 0(r5); std r3, 64(r5); the same with r4, and again; b back
+        Words(&[0xe865_0000, 0xf865_0040, 0xe885_0008, 0xf885_0048, 0xe865_0010, 0xf865_0050, 0xe885_0018, 0xf885_0058, 0x4bff_ffe0]), 9,
+    ),
+    // sc; b back; rfid at vector 0xc00 of those with translation
+    syscall(Code::NONE, Words(&[0x4400_0002, 0x4bff_fffc]), &[(0x3c00, Words(&[0x4c00_0024]))], 4),
+    switch(
+        PPC_DATA,
+        Words(&[
+            0x68c6_0001, 0x7cd0_0ba6, 0x4c00_012c, // xori r6, r6, another address space; mtpidr r6; isync
+            0xe885_0000, 0xe885_1000, 0xe885_2000, 0xe885_3000, 0xe885_4000, 0xe885_5000, 0xe885_6000, 0xe885_7000, // ld r4, page(r5)
+            0x4bff_ffd4, // b back
+        ]),
+    ),
+];
+/// r5 = data
+const PPC_DATA: Code = Words(&[0x3ca0_c000, 0x78a5_07c6, 0x64a5_00a0]);
+
+#[rustfmt::skip]
+const MIPSEL: &[Loop] = &[
+    // addiu v0, v0, 1; b behind its slot
+    blocks(Words(&[0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_0001, 0, 0x2442_0001, 0x1000_fff5, 0]), 12),
+    memory(
+        Words(&[0x3c04_80a0]), // lui a0, data
+        // lw v0, (a0); sw v0, 64(a0); the same with v1, and again; b back
+        Words(&[0x8c82_0000, 0xac82_0040, 0x8c83_0004, 0xac83_0044, 0x8c82_0008, 0xac82_0048, 0x8c83_000c, 0xac83_004c, 0x1000_fff7, 0]), 10,
+    ),
+    syscall(
+        Words(&[0x3c1a_8020, 0x375a_1000, 0x409a_7801]), // lui, ori k0, the page behind; mtc0 k0, EBase
+        Words(&[0x0000_000c, 0x1000_fffe, 0]), // syscall; b back
+        // mfc0 k0, EPC; addiu k0, k0, 4; mtc0 k0, EPC; eret. The system call is not done, but gone behind: it takes no
+        // time of its own.
+        &[(0x180, Words(&[0x401a_7000, 0x275a_0004, 0x409a_7000, 0x4200_0018]))], 12,
+    ),
+];
+
+#[rustfmt::skip]
+const SPARC64: &[Loop] = &[
+    // inc %g1; ba,a
+    blocks(Words(&[0x8200_6001, 0x3080_0001, 0x8200_6001, 0x3080_0001, 0x8200_6001, 0x3080_0001, 0x8200_6001, 0x30bf_fff9]), 8),
+    memory(
+        Words(&[0x0520_2800]), // sethi data, %g2
+        // ldx [%g2], %g1; stx %g1, [%g2 + 64]; the same with %g3, and again; ba,a back
+        Words(&[0xc258_8000, 0xc270_a040, 0xc658_a008, 0xc670_a048, 0xc258_a010, 0xc270_a050, 0xc658_a018, 0xc670_a058, 0x30bf_fff8]), 9,
+    ),
+    syscall(
+        Words(&[0x0320_0800, 0x8b90_4000]), // sethi the set-up, %g1; wrpr %g1, %tba
+        Words(&[0x91d0_206d, 0x30bf_ffff]), // ta 0x6d; ba,a back
+        // nop; done. As on MIPS.
+        &[(0x1da0, Words(&[0x0100_0000, 0x81f0_0000]))], 4,
+    ),
+    switch(
+        Words(&[
+            0x0520_2800, 0x8a10_2008, 0x8210_0000, // sethi data, %g2; mov 8, %g5; clr %g1
+            0x0700_0008, 0x0900_0010, 0x0d00_0018, 0x0f00_0020, 0x1100_0028, 0x1300_0030, 0x1500_0038, // sethi page
+        ]),
+        Words(&[
+            0x8218_6001, 0xc2f1_4b00, // btog 1, %g1; stxa %g1, [%g5] 0x58: the first context
+            0xd658_8000, 0xd658_8003, 0xd658_8004, 0xd658_8006, 0xd658_8007, 0xd658_8008, 0xd658_8009, 0xd658_800a, // ldx [%g2 + page], %o3
+            0x30bf_fff6, // ba,a back
+        ]),
+    ),
+];

@@ -282,4 +282,6 @@ fn a_sparc_vmlinux_from_elsewhere_is_answered_about() {
     assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read")), Ok(()));
     assert_eq!(engine.summary(&guest).first().map(|point| point.mode), Some(Mode::Boosted));
     assert!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(2)).is_err(), "inside of an instruction");
+    // No symbol says where the kernel ends: its segment does.
+    assert_eq!(engine.register_kprobe(&mut guest, &Kprobe::at("vfs_read").offset(4)), Ok(()));
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trapline::machine::{Config, Stop};
+use trapline::machine::{Config, Stop, What};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session, session_with};
 
@@ -16,6 +16,8 @@ fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
             let plain = run(&mut session(name, cpus));
             assert_eq!(plain.stop, Stop::PowerOff(0), "{name}, {cpus} CPUs");
             assert!(plain.happenings.len() > 200, "{name}: the log is kept");
+            let sleeps = plain.happenings.iter().any(|one| one.what == What::Halt);
+            assert!(sleeps || cpus == 1, "{name}: one of two CPUs has nothing to do now and then");
             assert_same(&format!("{name}, {cpus} CPUs, again"), &plain, &run(&mut session(name, cpus)));
 
             let mut one = session(name, cpus);

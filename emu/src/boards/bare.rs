@@ -69,6 +69,7 @@ const SEND_INTERRUPT: u64 = 0x514;
 const END_OF_INTERRUPT: u64 = 0x518;
 const IN_SERVICE: u64 = 0x51c;
 const POWER: u64 = 0x600;
+const SLEEP: u64 = 0x604;
 
 const TIMER_VECTOR: u8 = 0x20;
 const OTHER_CPU_VECTOR: u8 = 0x21;
@@ -88,6 +89,9 @@ struct PerCpu {
     interrupts: Interrupts,
     timer: Interval,
     latched_high: u32,
+    /// It has just asked to sleep.
+    #[serde(skip)]
+    sleeps: bool,
 }
 
 impl Bare {
@@ -188,6 +192,7 @@ impl Board for Bare {
                 }
             }
             POWER => self.power_off = Some(value as u8),
+            SLEEP => cpu.sleeps = true,
             _ => {}
         }
     }
@@ -213,6 +218,10 @@ impl Board for Bare {
 
     fn take_console(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.console)
+    }
+
+    fn goes_to_sleep(&mut self, cpu: usize) -> bool {
+        self.cpus.get_mut(cpu).is_some_and(|cpu| core::mem::take(&mut cpu.sleeps))
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -280,6 +289,14 @@ mod tests {
             assert_eq!(board.read(at, Bus::Memory, PORTS + port, 4), value, "{port:#x}");
         }
         assert_eq!(board.read(at, Bus::Memory, 0, 4), u64::from(u32::MAX));
+    }
+
+    /// A CPU is asleep once for each time that it asks for it, and no other CPU is.
+    #[test]
+    fn who_asks_for_sleep_has_it_once() {
+        let mut board = Bare::new(2);
+        board.write(At { cpu: 1, now: 0 }, Bus::Memory, PORTS + SLEEP, 4, 0);
+        assert_eq!([0, 1, 1].map(|cpu| board.goes_to_sleep(cpu)), [false, true, false]);
     }
 
     #[test]

@@ -158,6 +158,10 @@ pub trait Board {
     }
     /// Nobody types any more: behind what was typed comes the end of file.
     fn console_input_ends(&mut self) {}
+    /// Whether this CPU has just asked to sleep until its next interrupt; asked once behind each access.
+    fn goes_to_sleep(&mut self, _cpu: usize) -> bool {
+        false
+    }
     /// Set when the guest has switched itself off.
     fn power_off(&self) -> Option<u8>;
     /// The devices' state, for a snapshot.

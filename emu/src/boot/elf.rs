@@ -55,6 +55,7 @@ pub fn parse(bytes: &[u8]) -> Result<Image, BootError> {
         Some(table) => symbol_table(bytes, table, &headers, descriptors(bytes, &headers, &sections, arch), ctx, arch)?,
         None => (Symbols::default(), arch),
     };
+    let symbols = symbols.lying_in(segments.iter().map(Segment::range));
     Ok(Image { arch, entry, segments, sections, symbols, starter: None })
 }
 

@@ -385,6 +385,9 @@ impl<L: Listener> Inner<L> {
             // Whom this has woken gets a turn.
             self.slice_end = self.slice_end.min(at.now + super::slice());
         }
+        if self.board.goes_to_sleep(self.view.current) {
+            self.wish.get_or_insert(Wish::Sleep);
+        }
         self.collect_console();
         if let Some(status) = self.board.power_off() {
             self.wish = Some(Wish::PowerOff(status));

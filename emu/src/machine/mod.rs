@@ -108,6 +108,8 @@ pub(crate) enum Wish {
     Interrupt,
     /// Another CPU's turn.
     Switch,
+    /// The board lets this CPU sleep until its next interrupt.
+    Sleep,
     /// The time is over.
     Limit,
     /// The board was switched off.

@@ -108,6 +108,10 @@ impl<L: Listener> Machine<L> {
                 Ok(())
             }
             Wish::Switch => Ok(()),
+            Wish::Sleep => {
+                self.sleep();
+                Ok(())
+            }
             Wish::Limit => Err(Stop::Limit),
             Wish::ConsoleText => Err(Stop::ConsoleText),
             Wish::Attention => Err(Stop::Attention),
@@ -121,8 +125,13 @@ impl<L: Listener> Machine<L> {
 
     /// HLT has run: the CPU sleeps until an interrupt.
     fn halt(&mut self) {
+        self.inner.view.clock.close_whole();
+        self.sleep();
+    }
+
+    /// The CPU sleeps from here on.
+    fn sleep(&mut self) {
         let inner = &mut self.inner;
-        inner.view.clock.close_whole();
         let pc = (inner.view.model.registers.pc)(&self.core.handle());
         inner.record(What::Halt, pc, inner.view.clock.time());
         inner.cpus[inner.view.current].halted = true;

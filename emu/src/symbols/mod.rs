@@ -100,6 +100,18 @@ impl Symbols {
         }
     }
 
+    /// The same of a kernel that lies there. Where no symbol says where it ends, what the last one lies in is its end.
+    pub fn lying_in(mut self, mut segments: impl Iterator<Item = Range<u64>>) -> Symbols {
+        let last = self.places.last().map_or(0, |entry| entry.address);
+        if let [range] = &mut self.covered[..]
+            && range.end == last.saturating_add(1)
+            && let Some(segment) = segments.find(|segment| segment.contains(&last))
+        {
+            range.end = segment.end;
+        }
+        self
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len() + self.absolute.len()

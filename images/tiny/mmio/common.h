@@ -33,6 +33,9 @@ static inline u64 clock_ns(void)
 #ifndef WAIT
 #define WAIT "wfi"
 #endif
+#ifndef WAIT_FOR_INTERRUPT
+#define WAIT_FOR_INTERRUPT() asm volatile(WAIT ::: "memory")
+#endif
 
 /* What a function may write in front of the stack pointer that it is entered with. */
 #ifndef FRAME_HEAD

@@ -40,7 +40,7 @@ struct task *__switch_to(struct task *prev, struct task *next)
 /* An interrupt ends the wait although it is not taken before the end of it. */
 noinstr void safe_halt(void)
 {
-	asm volatile(WAIT ::: "memory");
+	WAIT_FOR_INTERRUPT();
 	local_irq_enable();
 }
 
@@ -58,7 +58,7 @@ noinstr void power_off(int status)
 	local_irq_disable();
 	outb(status, PORT_POWER_OFF);
 	for (;;)
-		asm volatile(WAIT);
+		WAIT_FOR_INTERRUPT();
 }
 
 /* For tests of the machine: no exception can be delivered any more. */

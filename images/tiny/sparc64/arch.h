@@ -107,8 +107,8 @@ static inline void local_irq_restore(unsigned long flags)
 /* As a function that is not traced begins: the call of the tracer is gone. */
 #define TRACER_NOP "nop"
 #define TRAP_BYTES 4
-/* This CPU knows no sleep: it waits in a loop. */
-#define WAIT "nop"
+/* This CPU knows no sleep: the board lets it have one. */
+#define WAIT_FOR_INTERRUPT() outl(0, PORT_SLEEP)
 #define FIRST_FRAME(frame) ((frame)->fp = (unsigned long)&(frame)->function - BIAS, (frame)->ip -= 8)
 #define STACK_POINTER(frame) ((unsigned long)(frame) - BIAS)
 

@@ -40,7 +40,8 @@ pub static SPARC64: Model = Model {
         can_be_taken: |handle, _| !state::interrupts_off(handle),
         are_off: state::interrupts_off,
         were_off: state::saved_interrupts_off,
-        wake_though_off: false,
+        // Sleep is the board's.
+        wake_though_off: true,
         pins: None,
     },
     translate: paging::translate,

@@ -6,37 +6,34 @@ use crate::unicorn::engine::{Handle, TrapContext};
 use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{WINDOW_REGISTERS, WINDOWS, in_windows};
 
-/// A window's own, and behind them those that it shares with the one before it.
-const SEEN: usize = 24;
-/// Those of all windows, and behind them the %i0-%i7 of the last one.
-const ALL: usize = WINDOW_REGISTERS + 8;
-
-/// What registers hold where the CPU stands.
-struct Now {
-    globals: [u64; GLOBALS as usize],
-    seen: [u64; SEEN],
-}
+/// What the registers that instructions can name hold where the CPU stands.
+struct Now([u64; 32]);
 
 impl Now {
     fn of(handle: &Handle) -> Now {
+        const GLOBAL: usize = GLOBALS as usize;
+        let mut all = [0; 32];
+        all[..GLOBAL].copy_from_slice(&handle.live_words::<GLOBAL>(0));
         let at = WINDOW + 8 * 16 * handle.live32(CWP) as usize;
-        Now { globals: handle.live_words(0), seen: handle.live_words(at) }
+        all[GLOBAL..].copy_from_slice(&handle.live_words::<{ 32 - GLOBAL }>(at));
+        Now(all)
     }
 
+    #[inline]
     fn get(&self, handle: &Handle, reg: Reg, pc: u64) -> u64 {
-        let number = usize::from(reg.0);
-        let known = self.globals.get(number).or_else(|| self.seen.get(number.wrapping_sub(self.globals.len())));
-        known.copied().unwrap_or_else(|| get(handle, reg, pc))
+        match self.0.get(usize::from(reg.0)) {
+            Some(value) => *value,
+            None => get(handle, reg, pc),
+        }
     }
 }
 
-/// The registers of all windows, in their order.
+/// The registers of all windows, in their order. While the last window is the current one, the first eight stand behind
+/// all others.
 fn of_all_windows(handle: &Handle) -> [u64; WINDOW_REGISTERS] {
-    let words: [u64; ALL] = handle.live_words(WINDOW);
-    let mut all = [0; WINDOW_REGISTERS];
-    all.copy_from_slice(&words[..WINDOW_REGISTERS]);
+    let mut all = handle.live_words(WINDOW);
     if u64::from(handle.live32(CWP)) == WINDOWS - 1 {
-        all[..8].copy_from_slice(&words[WINDOW_REGISTERS..]);
+        all[..8].copy_from_slice(&handle.live_words::<8>(WINDOW + 8 * WINDOW_REGISTERS));
     }
     all
 }
@@ -58,7 +55,9 @@ pub fn get_many(handle: &Handle, names: &[(&str, Reg)], pc: u64, values: &mut [u
     for (value, (_, reg)) in values.iter_mut().zip(names) {
         *value = now.get(handle, *reg, pc);
     }
-    windows.iter_mut().zip(of_all_windows(handle)).for_each(|(value, now)| *value = now);
+    if !windows.is_empty() {
+        windows.iter_mut().zip(&of_all_windows(handle)).for_each(|(value, now)| *value = *now);
+    }
 }
 
 /// Sets those that hold something else now. What is set first may lead to another window.

@@ -147,12 +147,15 @@ pub struct Registers {
     pub dump: fn(&Handle) -> Vec<(&'static str, u64)>,
 }
 
+/// Registers with their names.
+pub type Names<'a> = &'a [(&'a str, Reg)];
+
 /// Many registers at once.
 pub struct Many {
     /// As `trapline_isa::regs::Registers::get_all`; the pc is the one given.
-    pub get: fn(&Handle, &[(&str, Reg)], pc: u64, values: &mut [u64]),
+    pub get: fn(&Handle, Names<'_>, pc: u64, values: &mut [u64]),
     /// As `trapline_isa::regs::Registers::put_back`.
-    pub put_back: fn(&TrapContext, &[(&str, Reg)], pc: u64, values: &[u64]),
+    pub put_back: fn(&TrapContext, Names<'_>, pc: u64, values: &[u64]),
 }
 
 /// The running task.

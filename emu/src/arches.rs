@@ -280,7 +280,7 @@ static S390X: Row = Row {
         #[cfg(feature = "cpu")]
         model: &s390::S390X,
         #[cfg(feature = "cpu")]
-        program: None,
+        program: Some(&s390::core::LOOP),
         bare: &bare::BIG_ENDIAN,
         stock: &s390ccw::SPEC,
     }),

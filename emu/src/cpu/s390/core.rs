@@ -2,8 +2,9 @@
 
 use super::state;
 use crate::unicorn::kinds::CoreKind;
+use crate::unicorn::plain_hooks::Program;
 use crate::unicorn::s390::LIBRARY;
-use unicorn_engine_sys::RegisterS390X;
+use unicorn_engine_sys::{Arch, Mode, RegisterS390X};
 
 /// The library's own model: what a guest finds of it is told by instructions that are ours to answer, so no other would
 /// be another one.
@@ -21,3 +22,16 @@ pub static CORE: CoreKind = CoreKind {
 
 /// By the number in the library's list.
 const QEMU: i32 = 36;
+
+/// Calls for a core without us.
+pub static LOOP: Program = Program {
+    library: (Arch::S390X, Mode::BIG_ENDIAN),
+    registers: || [RegisterS390X::PC.into(), RegisterS390X::R15.into(), RegisterS390X::R1.into()],
+    pointer_bits: 0,
+    // brasl %r14,function; brct %r1,back
+    calls: &[0xc0, 0xe5, 0, 0, 0, 0x80, 0xa7, 0x16, 0xff, 0xfd],
+    // nopr; br %r14
+    nothing: &[0x07, 0x07, 0x07, 0xfe],
+    breakpoint: &[0, 2, 0x07, 0xfe],
+    behind: 2,
+};

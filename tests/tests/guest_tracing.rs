@@ -132,6 +132,12 @@ fn debian_ppc64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
+/// BY-4: 32 bits of it, where nothing makes a table of contents.
+#[test]
+fn linux_ppc_traces_itself_beside_our_probes() {
+    traces_itself_as_unprobed("linux/ppc", 8);
+}
+
 /// BY-4: MIPS, where the site is a copy of the return address and a call with its delay slot.
 #[test]
 fn debian_mipsel_traces_itself_beside_our_probes() {

@@ -40,6 +40,18 @@ fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
 }
 
+/// DV-4: so has a Linux of 32 bits, with all in the task that r2 leads to.
+#[test]
+fn linux_ppc_tells_number_and_name_of_the_running_task() {
+    let Some(kernel) = kernel("linux/ppc") else { return };
+    let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
+    assert!(place.has_process && place.current.is_none());
+    // The name is behind the number, and both are in the task.
+    assert!(place.pid.zip(place.comm).is_some_and(|(pid, comm)| pid > 0 && pid < comm && comm < 0x1000), "{place:?}");
+    let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
+    assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
+}
+
 /// DV-4: MIPS has code alone; the count of the moment is in what gp leads to.
 #[test]
 fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task() {

@@ -72,6 +72,7 @@ fn what_is_wrong_is_said() {
         ("an ISA that Debian has not",  vec!["images", "pull", "debian/sparc64"],                           2, vec!["Debian 12 has no kernel for sparc64", "`trapline run tiny/sparc64`", "check FILE"]),
         ("one that somebody can build", vec!["run", "debian/powerpc"],                                      2, vec!["Debian 12 has no kernel for powerpc", "`trapline run linux/ppc`", "images/linux-ppc/build.sh"]),
         ("the same by pull",            vec!["images", "pull", "linux/ppc"],                                1, vec!["`linux/ppc` is in no archive", "images/linux-ppc/build.sh", "TRAPLINE_IMAGES"]),
+        ("a kernel that is built",      vec!["images", "pull", "linux/mips"],                               1, vec!["`linux/mips` is in no archive", "images/linux-mips/build.sh"]),
         ("the same to look at",         vec!["check", "debian/sparc64@6.1.0-50"],                           2, vec!["Debian 12 has no kernel for sparc64"]),
         ("an unknown image",            vec!["check", "tiny/x86_46"],                                       2, vec!["no built-in kernel called `tiny/x86_46`", "did you mean `tiny/x86_64`"]),
         ("no such file",                vec!["check", "/nowhere/vmlinux"],                                  2, vec!["there is no file", "`trapline images` lists"]),
@@ -247,6 +248,7 @@ fn symbols_and_images_are_listed() {
             "debian/arm64-rt",
             "debian/armhf-lpae",
             "debian/armhf-rt",
+            "linux/mips",
             "linux/ppc",
         ]
     );

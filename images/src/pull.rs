@@ -8,7 +8,7 @@
 
 mod apt;
 
-use crate::stock::{self, Local, Wanted, is_version};
+use crate::stock::{self, Local, Stock, Wanted, is_version};
 use apt::Apt;
 use std::fs;
 use std::io;
@@ -80,8 +80,8 @@ pub enum PullError {
     #[error("`{0}` is no version: it should look like 6.1.0-56")]
     NotAVersion(String),
     /// No distribution has it.
-    #[error("`{0}` is in no archive: there is no such kernel among Debian's")]
-    NotPacked(&'static str),
+    #[error("`{}` is in no archive: there is no such kernel among Debian's", .0.name)]
+    NotPacked(&'static Stock),
     /// A tool failed.
     #[error("{doing} failed; {tool} says:\n{said}")]
     Failed {
@@ -125,8 +125,9 @@ impl PullError {
             PullError::Interrupted { .. } => "the next pull goes on where this one has ended",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
             PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
-            PullError::NotPacked(_) => {
-                "images/linux-ppc/build.sh in trapline's sources builds it from Debian's packages; its folder goes into TRAPLINE_IMAGES"
+            PullError::NotPacked(stock) => {
+                let script = stock.built_by();
+                return format!("{script} in trapline's sources builds it from Debian's packages; its folder goes into TRAPLINE_IMAGES");
             }
             PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12 or debian/i386@6.1.0-50-686-pae; leave out @VERSION for the newest",
             PullError::Failed { .. } | PullError::Incomplete { .. } => "try it again; nothing half-made is left behind",
@@ -163,7 +164,7 @@ impl Puller {
             return Err(PullError::NotAVersion(version.to_string()));
         }
         if !wanted.stock.is_packed() {
-            return Err(PullError::NotPacked(wanted.stock.name));
+            return Err(PullError::NotPacked(wanted.stock));
         }
         let folders = std::slice::from_ref(&self.cache);
         let complete = |local: &Local| local.busybox.is_some() && (!self.modules || local.modules().is_some());

@@ -1,5 +1,5 @@
 //! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`,
-//! and where they lie on this computer. One, `linux/ppc`, is of no distribution: it is built by a script.
+//! and where they lie on this computer. Two, `linux/ppc` and `linux/mips`, are of no distribution: scripts build them.
 //!
 //! Folders listed in `TRAPLINE_IMAGES` are searched first, then the cache that `pull` fills; both have the same layout:
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
@@ -32,7 +32,7 @@ const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 
 
 /// Of an architecture the first is the one that is meant where nothing else is said.
 #[rustfmt::skip]
-static STOCKS: [Stock; 17] = [
+static STOCKS: [Stock; 18] = [
     // name                     architecture    flavour             the package that depends on the newest      for
     // people
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
@@ -51,6 +51,7 @@ static STOCKS: [Stock; 17] = [
     stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "the same for arm64, PREEMPT_RT"),
     stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "the same for 32-bit ARM with the long format of page tables"),
     stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "the same for 32-bit ARM, PREEMPT_RT"),
+    stock("linux/mips",         "mips",         "small-malta",      NO_PACKAGE,                 "a small Linux for 32-bit MIPS, the high byte first, which nobody packs: images/linux-mips/build.sh builds it, with busybox"),
     stock("linux/ppc",          "powerpc",      "powerpc",          NO_PACKAGE,                 "Linux for 32-bit PowerPC, which nobody packs: images/linux-ppc/build.sh builds it, with busybox"),
 ];
 
@@ -81,7 +82,7 @@ const fn stock(
         b"ppc64el" => POWERPC_COMMAND_LINE,
         b"s390x" => Z_COMMAND_LINE,
         b"powerpc" => WII_COMMAND_LINE,
-        b"mipsel" | b"mips64el" => MIPS_COMMAND_LINE,
+        b"mipsel" | b"mips64el" | b"mips" => MIPS_COMMAND_LINE,
         _ => COMMAND_LINE,
     };
     Stock { name, description, architecture, newest, flavour, command_line }
@@ -129,6 +130,11 @@ impl Stock {
     /// Whether a distribution has it.
     pub fn is_packed(&self) -> bool {
         self.newest != NO_PACKAGE
+    }
+
+    /// The script in trapline's sources that builds one which no distribution has.
+    pub fn built_by(&self) -> String {
+        format!("images/{}/build.sh", self.name.replace('/', "-"))
     }
 
     /// The version in a release's name, `6.1.0-56` in `6.1.0-56-amd64`; `None` for other flavours.

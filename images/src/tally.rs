@@ -61,7 +61,7 @@ pub fn stock_with(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool
     let Some((local, busybox)) = whole else {
         let how = match wanted.stock.is_packed() {
             true => format!("`trapline images pull {option}{name}` brings it"),
-            false => "images/linux-ppc/build.sh builds it".into(),
+            false => format!("{} builds it", wanted.stock.built_by()),
         };
         lacks(&format!("{name} is not on this computer: {how}"));
         return None;

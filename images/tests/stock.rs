@@ -53,6 +53,8 @@ fn names_may_carry_a_version() {
         ("debian/i386@6.1.0-50-armmp",      Some("debian/i386"),    Some("6.1.0-50-armmp")),
         ("linux/ppc",                       Some("linux/ppc"),      None),
         ("linux/ppc@6.1.192",               Some("linux/ppc"),      Some("6.1.192")),
+        ("linux/mips",                      Some("linux/mips"),     None),
+        ("linux/mips@6.1.192",              Some("linux/mips"),     Some("6.1.192")),
         ("debian/m68k",                     None,                   None),
         ("debian",                          None,                   None),
         ("",                                None,                   None),
@@ -103,6 +105,19 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
         assert_eq!((&local.folder, local.busybox.is_some()), (&folder.0, with_busybox), "{name}");
         assert!(local.kernel.is_file(), "{name}: {:?}", local.kernel);
     }
+}
+
+/// What no distribution has is not asked for there: the refusal says what builds it.
+#[test]
+fn what_is_built_is_not_pulled() {
+    let folder = Folder::new("built");
+    folder.file("6.1.192-small-malta/vmlinux-6.1.192-small-malta");
+    let puller = Puller { cache: folder.0.clone(), mirror: String::new(), tools: Some(folder.0.clone()), modules: false };
+    let refusal = puller.pull(&wanted("linux/mips"), &mut |_| ()).expect_err("it is in no archive");
+    assert!(matches!(refusal, PullError::NotPacked(_)), "{refusal:?}");
+    assert!(refusal.advice().contains("images/linux-mips/build.sh"), "{}", refusal.advice());
+    let found = locate(&wanted("linux/mips"), std::slice::from_ref(&folder.0)).expect("it is there");
+    assert_eq!(found.version, "6.1.192");
 }
 
 /// Tools of these names, each a line of shell.
@@ -265,7 +280,8 @@ fn a_kernel_that_nobody_packs_is_not_pulled_but_found() {
     let puller = Puller { cache: folder.0.clone(), mirror: "http://nowhere.invalid".into(), tools: None, modules: false };
     let error = puller.pull(&wanted("linux/ppc"), &mut |_| ()).unwrap_err();
     assert!(
-        matches!(error, PullError::NotPacked("linux/ppc")) && error.advice().contains("images/linux-ppc/build.sh"),
+        matches!(error, PullError::NotPacked(stock) if stock.name == "linux/ppc")
+            && error.advice().contains("images/linux-ppc/build.sh"),
         "{error}"
     );
     let kernel = folder.file("6.1.192-powerpc/vmlinux-6.1.192-powerpc");

@@ -30,6 +30,8 @@ const LONG: u64 = 24_000;
 const RECORDS: &str = "records/";
 /// In front of an ISA: what a hit costs under a script, over one with an empty handler.
 const SCRIPTS: &str = "scripts/";
+/// In front of an ISA: what a hit costs on a branch with a delay slot, both of which are computed or run out of line.
+const BRANCHES: &str = "branches/";
 /// Before them: what has to be translated is, and what has to be optimised.
 const WARM: u64 = 20_000;
 
@@ -77,6 +79,9 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(guest) = guest.strip_prefix(SCRIPTS) {
         return measure_scripts(guest, rest);
     }
+    if let Some(guest) = guest.strip_prefix(BRANCHES) {
+        return measure_branches(guest);
+    }
     if let Some(loops) = loops::of(guest) {
         return loops.all.iter().filter(|chosen| rest.is_empty() || rest.contains(&chosen.what)).try_for_each(|chosen| {
             let mut bench = loops.bench_loop(chosen)?;
@@ -106,6 +111,15 @@ fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
         bench.session().end_script(&mut tracing);
     }
     Ok(())
+}
+
+/// A loop of branches without a probe, and with one on a branch.
+fn measure_branches(guest: &str) -> Result<(), String> {
+    let branches = loops::of(&format!("loops/{guest}")).and_then(|loops| loops.branches());
+    let (mut bench, probe) = branches.ok_or_else(|| format!("{guest} has no loop of branches"))??;
+    count_two(&mut bench, UNPROBED, |_| 0)?;
+    bench.session().register_kprobe(&probe).map_err(|refusal| refusal.to_string())?;
+    count_two(&mut bench, "slot", |_| probe.hits())
 }
 
 /// The same loop without a probe, and with one on each of so many functions.

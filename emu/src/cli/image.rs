@@ -60,7 +60,7 @@ pub fn how_it_comes(stock: &Stock, name: &str) -> String {
     if stock.is_packed() {
         format!("`trapline images pull {name}` brings it")
     } else {
-        "images/linux-ppc/build.sh in trapline's sources builds it".into()
+        format!("{} in trapline's sources builds it", stock.built_by())
     }
 }
 

@@ -16,7 +16,8 @@ use trapline_isa::arch::Arch;
 use trapline_isa::detour::Form;
 
 /// The guests that know how to be measured. A further ISA adds one.
-pub const GUESTS: &[&str] = &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/ppc64le", "tiny/s390x", "tiny/sparc64"];
+pub const GUESTS: &[&str] =
+    &["tiny/x86_64", "tiny/i386", "tiny/arm64", "tiny/arm", "tiny/ppc64le", "tiny/s390x", "tiny/sparc64", "tiny/mipsel"];
 
 /// The shape of the document's tables, which holds on every ISA: the first of two costs less.
 pub const SHAPE: &[(&str, &str)] = &[("o", "b"), ("b", "k"), ("o", "ro"), ("b", "rb"), ("k", "r")];

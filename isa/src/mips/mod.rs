@@ -10,6 +10,7 @@ pub mod abi;
 pub mod decode;
 pub mod detour;
 pub mod emulate;
+mod entries;
 pub mod rules;
 pub mod slot;
 
@@ -204,7 +205,7 @@ const fn isa<V: Variant>() -> Isa {
             signals: SIGNALS,
             program: None,
         },
-        switches_stacks: &["resume", "__switch_to", "__switch_to_asm"],
+        switches_stacks: entries::NOT_CALLED,
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),
         plan: |insn, policy| rules::plan(V::SET, insn, policy),

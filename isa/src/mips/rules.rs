@@ -23,6 +23,8 @@ mod reasons {
     use super::*;
     pub static IN_DELAY_SLOT: Rule = Rule::new("delay-slot", EINVAL,
         "it lies in the delay slot of the branch in front of it, and both run as one instruction; probe the branch instead");
+    pub static SLOT_APART: Rule = Rule::new("slot-apart", EINVAL,
+        "its delay slot is in the next page, for which the guest may have to fill the TLB before the branch runs; probe the instruction in front of it instead");
     pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
         "it stands between a load-linked and its store-conditional, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
@@ -53,7 +55,7 @@ pub(super) use reasons::*;
 /// Every reason there is.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
-    &IN_DELAY_SLOT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
+    &IN_DELAY_SLOT, &SLOT_APART, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
     &RELEASE_6, &slot::OUT_OF_REACH,
 ];
 
@@ -291,10 +293,23 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
         Set::Big64 => |insn| exclusive(Set::Big64, insn),
         Set::Little64 => |insn| exclusive(Set::Little64, insn),
     };
+    let may_miss = insn.length() > LENGTH as u64 && insn.address % PAGE == PAGE - LENGTH as u64 && is_mapped(set, insn.address);
     match policy {
+        Policy::Best if may_miss => Err(SLOT_APART.refusal()),
         Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
         _ => Ok(()),
     }
+}
+
+/// The smallest.
+const PAGE: u64 = 4096;
+
+/// Whether the kernel sees what is there by its TLB: modules are, its own text is not.
+fn is_mapped(set: Set, address: u64) -> bool {
+    let is_compatible = !set.is_64() || address >> 31 == u64::MAX >> 31;
+    let is_direct = is_compatible && address & 0x4000_0000 == 0 && address & 0x8000_0000 != 0;
+    let is_physical = set.is_64() && address >> 62 == 2;
+    !is_direct && !is_physical
 }
 
 /// Whether the word in front of it, whatever function that belongs to, has a delay slot. A function may begin there:

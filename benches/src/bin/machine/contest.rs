@@ -43,6 +43,14 @@ pub const CONTESTS: &[Contest] = &[
     Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "" },
     // A service processor switches it off. It runs its firmware first, and has no less memory.
     Contest { kernel: "debian/ppc64el", qemu: "qemu-system-ppc64", arguments: &["-M", "powernv9", "-m", "1024"], appended: "" },
+    // They run the kernel's own decompressor.
+    Contest { kernel: "debian/mipsel", qemu: "qemu-system-mipsel", arguments: &["-M", "malta", "-cpu", "24Kf"], appended: "" },
+    Contest {
+        kernel: "debian/mips64el",
+        qemu: "qemu-system-mips64el",
+        arguments: &["-M", "malta", "-cpu", "5KEf"],
+        appended: "",
+    },
 ];
 
 impl Contest {

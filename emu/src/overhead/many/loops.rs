@@ -8,6 +8,7 @@ use super::{Code, ENTRY, LOOP, Many, PAGE, find};
 use crate::boot::Kernel;
 use crate::machine::Config;
 use crate::probed::Session;
+use trapline_probes::probe::{Flow, Kprobe};
 
 /// An ISA's loops.
 pub struct Loops {
@@ -21,7 +22,7 @@ pub struct Loops {
 
 /// One loop.
 pub struct Loop {
-    /// `blocks`, `memory`, `syscall` or `switch`.
+    /// `blocks`, `memory`, `syscall`, `switch` or [`BRANCHES`].
     pub what: &'static str,
     before: Code,
     round: Code,
@@ -48,6 +49,12 @@ impl Loops {
         let session = Session::new(many.looping(chosen), &Config::default()).map_err(|error| error.to_string())?;
         BenchLoop::in_session(session, THE_LOOP)
     }
+
+    /// The guest in its loop of branches, if it has one, and a probe for the first of them.
+    pub fn branches(&self) -> Option<Result<(BenchLoop, Kprobe), String>> {
+        let chosen = self.all.iter().find(|chosen| chosen.what == BRANCHES)?;
+        Some(self.bench_loop(chosen).map(|bench| (bench, Kprobe::at(THE_LOOP).pre(|_| Flow::Continue))))
+    }
 }
 
 impl Loop {
@@ -58,6 +65,9 @@ impl Loop {
 }
 
 const THE_LOOP: &str = "the_loop";
+
+/// The loop that begins with a branch which a probe computes, with what is in its delay slot.
+const BRANCHES: &str = "branches";
 
 impl Many {
     fn looping(&self, chosen: &Loop) -> Kernel {

@@ -147,6 +147,36 @@ fn a_branch_is_refused_for_what_is_in_its_slot() {
     }
 }
 
+/// KP-5, BY-4: what a TLB shows may be there up to the end of a page only; out of line nobody would ask for the rest.
+#[test]
+fn a_branch_whose_slot_is_in_the_next_page_of_a_module_is_refused() {
+    let (branch, other) = ([0x1000_0004, 0x2442_0001], [0x2442_0001, 0x2442_0001]);
+    #[rustfmt::skip]
+    let cases = [
+        ("a module's",              0xffff_ffff_c000_1ffc, branch, "slot-apart", "slot-apart"),
+        ("no branch",               0xffff_ffff_c000_1ffc, other,  "ok",         "ok"),
+        ("within a page",           0xffff_ffff_c000_1ff8, branch, "ok",         "ok"),
+        ("the kernel's",            0xffff_ffff_8000_1ffc, branch, "ok",         "ok"),
+        ("the same without caches", 0xffff_ffff_a000_1ffc, branch, "ok",         "ok"),
+        ("wherever memory is",      0x9800_0001_c000_1ffc, branch, "slot-apart", "ok"),
+    ];
+    for (what, at, words, narrow, wide) in cases {
+        for (set, expected) in [(Set::Little32, narrow), (Set::Big32, narrow), (Set::Little64, wide), (Set::Big64, wide)] {
+            let start = set.cut(at) - 4;
+            let bytes: Vec<u8> = [0x2442_0001, words[0], words[1]].iter().flat_map(|word| set.bytes(*word)).collect();
+            let insn = decode(set, start + 4, &bytes[4..]).expect("whole words");
+            for (policy, expected) in [(Policy::Best, expected), (Policy::Linux61, "ok")] {
+                let mut text = PlainText { start, bytes: bytes.clone(), ..PlainText::default() };
+                let said = match stands(set, &insn, policy, start..start + 12, &mut text) {
+                    Ok(()) => "ok",
+                    Err(refusal) => set.isa().rule_of(&refusal).expect("every refusal has a rule").name,
+                };
+                assert_eq!(said, expected, "{what}, {set:?}, {policy:?}");
+            }
+        }
+    }
+}
+
 fn standing(set: Set, words: &[u32], at: usize, function: Range<usize>, policy: Policy) -> &'static str {
     let start = set.cut(0xffff_ffff_8010_0000);
     let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();

@@ -2,7 +2,7 @@
 //! (`many/guests.rs`), and so the addresses: the page behind the set-up, and data behind the stack's end.
 
 use super::super::Code;
-use super::{Loop, Loops};
+use super::{BRANCHES, Loop, Loops};
 use Code::{Bytes, Words};
 
 /// All of them.
@@ -212,6 +212,63 @@ const MIPSEL: &[Loop] = &[
         // time of its own.
         &[(0x180, Words(&[0x401a_7000, 0x275a_0004, 0x409a_7000, 0x4200_0018]))], 12,
     ),
+    Loop {
+        what: "switch",
+        // Entries of the TLB, of two address spaces by turns, for eight pages from a0 on, which are data.
+        before: Words(&[
+            0x3c04_c000,
+            0x3c05_0002,
+            0x34a5_801e, // lui a0, where; lui, ori a1, the first page, present and writable
+            0x2406_0000,
+            0x2407_0008,
+            0x4080_2800, // li a2, 0; li a3, 8; mtc0 zero, PageMask
+            0x4084_5000,
+            0x4085_1000, // mtc0 a0, EntryHi; mtc0 a1, EntryLo0
+            0x24a8_0040,
+            0x4088_1800, // addiu t0, a1, the next page; mtc0 t0, EntryLo1
+            0x4086_0000,
+            0x4200_0002, // mtc0 a2, Index; tlbwi
+            0x24c6_0001,
+            0x3884_0001, // addiu a2, a2, 1; xori a0, a0, another address space
+            0x30c8_0001,
+            0x3908_0001, // andi t0, a2, 1; xori t0, t0, 1: behind both
+            0x0008_4b40,
+            0x0089_2021, // sll t1, t0, 13; addu a0, a0, t1
+            0x0008_49c0,
+            0x00a9_2821, // sll t1, t0, 7; addu a1, a1, t1
+            0x14c7_fff1,
+            0, // bne a2, a3, back
+            0x3c04_c000,
+            0x2405_0000, // lui a0, where; li a1, 0
+        ]),
+        round: Words(&[
+            0x38a5_0001,
+            0x4085_5000,
+            0x0000_00c0, // xori a1, a1, another address space; mtc0 a1, EntryHi; ehb
+            0x8c82_0000,
+            0x8c82_1000,
+            0x8c82_2000,
+            0x8c82_3000,
+            0x8c82_4000,
+            0x8c82_5000,
+            0x8c82_6000,
+            0x8c82_7000, // lw v0, page(a0)
+            0x1000_fff4,
+            0, // b back
+        ]),
+        page: &[],
+        handler: 0,
+        units: 1,
+    },
+    Loop {
+        what: BRANCHES,
+        before: Code::NONE,
+        // b over a word, addiu v0, v0, 1 in its slot; b back
+        round: Words(&[0x1000_0002, 0x2442_0001, 0, 0x1000_fffc, 0]),
+        page: &[],
+        handler: 0,
+        units: 4,
+    },
 ];
 
 #[rustfmt::skip]

@@ -1,0 +1,24 @@
+//! Code of Linux that no function calls: where exceptions enter the kernel, and where it leaves for what it has
+//! interrupted (arch/mips's genex.S, entry.S, scall32-o32.S, scall64-n64.S, tlbex.c). The register for a return
+//! address belongs to the interrupted there, and is saved for it: a return probe would send a program to the pad.
+
+/// By name, behind the functions that switch stacks.
+#[rustfmt::skip]
+pub const NOT_CALLED: &[&str] = &[
+    "resume", "__switch_to", "__switch_to_asm",
+    "handle_int", "rollback_handle_int", "handle_adel", "handle_adel_int", "handle_ades", "handle_ades_int", "handle_ibe",
+    "handle_ibe_int", "handle_dbe", "handle_dbe_int", "handle_bp", "handle_bp_int", "handle_ri", "handle_ri_int", "handle_cpu",
+    "handle_cpu_int", "handle_ov", "handle_ov_int", "handle_tr", "handle_tr_int", "handle_msa_fpe", "handle_msa_fpe_int",
+    "handle_fpe", "handle_fpe_int", "handle_ftlb", "handle_ftlb_int", "handle_gsexc", "handle_gsexc_int", "handle_msa",
+    "handle_msa_int", "handle_mdmx", "handle_mdmx_int", "handle_watch", "handle_watch_int", "handle_mcheck",
+    "handle_mcheck_int", "handle_mt", "handle_mt_int", "handle_dsp", "handle_dsp_int", "handle_reserved",
+    "handle_reserved_int", "handle_ri_rdhwr", "handle_ri_rdhwr_tlbp", "handle_vced", "handle_vcei",
+    "handle_sys", "handle_sys64", "handle_sysn32", "syscall_common", "syscall_exit_work", "syscall_trace_entry",
+    "handle_tlbl", "handle_tlbs", "handle_tlbm", "tlb_do_page_fault_0", "tlb_do_page_fault_1",
+    "except_vec0_generic", "except_vec1_generic", "except_vec2_generic", "except_vec3_generic", "except_vec3_r4000",
+    "except_vec4", "except_vec_vi", "except_vec_vi_handler", "except_vec_nmi", "except_vec_ejtag_debug",
+    "ejtag_debug_handler", "nmi_handler",
+    "ret_from_exception", "ret_from_irq", "__ret_from_irq", "resume_userspace", "resume_userspace_check",
+    "restore_all", "restore_partial", "work_pending", "work_resched", "work_notifysig", "ret_from_fork",
+    "ret_from_kernel_thread", "syscall_exit", "syscall_exit_partial",
+];

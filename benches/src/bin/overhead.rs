@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 use trapline::overhead::arming::{Probes, Row, rows};
+use trapline::overhead::records::{FORMATS, Recorded};
 use trapline::overhead::table::Measurement;
 use trapline::overhead::{GUESTS, document};
-use trapline_benches::section;
+use trapline_benches::{section, user_time};
 
 const ROUNDS: u32 = 15;
 
@@ -59,6 +61,17 @@ what a single probe pays for. 32-bit ARM stops at 80,000: the probe window lies 
 
 ";
 
+const RECORDS: &str = "
+## Records
+
+What a record of an event with two arguments takes from the ring to the text, beside its hit (`cargo run -p trapline-benches --bin overhead records`;
+medians). Host instructions are in `benches/budgets.tsv`.
+
+";
+
+/// Guest nanoseconds for a thousand records or so, which the ring holds.
+const RECORDED: u64 = 20_000;
+
 const MACHINES: &str = "\
 ## Whole machines
 
@@ -99,11 +112,12 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => write_all(),
         ["guest", guest] => write_guest(guest).map(|section| print!("{section}")),
+        ["records"] => records_table().map(|table| print!("{table}")),
         // How the rows of the arming table are measured.
         ["row", guest, count, how] => {
             Probes::read([guest, count, how]).and_then(Row::measure).map(|row| println!("{}", row.line()))
         }
-        _ => Err("usage: overhead, or overhead guest GUEST for its section and plot alone".into()),
+        _ => Err("usage: overhead, overhead guest GUEST for its section and plot alone, or overhead records".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -141,6 +155,8 @@ fn write_all() -> Result<(), String> {
     text.push_str(WHY);
     text.push_str(ARMING);
     text.push_str(&arming_table()?);
+    text.push_str(RECORDS);
+    text.push_str(&records_table()?);
     text.push('\n');
     let [machine, works, time, guests_own] = ["machine", "works", "virtual-time", "guest-kprobes"].map(section::kept);
     text.push_str(&[MACHINES, &machine, WORKS, &works, TIME, &time, GUESTS_OWN, &guests_own].concat());
@@ -154,6 +170,24 @@ fn arming_table() -> Result<String, String> {
     text.push_str(&row(&Row::HEADINGS.map(|_| "---".into())));
     for of in rows() {
         text.push_str(&row(&Row::measured_by(&this, "row", of)?.cells(of)));
+    }
+    Ok(text)
+}
+
+fn records_table() -> Result<String, String> {
+    let mut text = String::from("| guest | as | us a record |\n| --- | --- | --- |\n");
+    for guest in GUESTS {
+        for (name, format) in FORMATS {
+            let mut recorded = Recorded::new(guest, *format)?;
+            let turn = |_| {
+                let made = recorded.make(RECORDED)?;
+                let start = Instant::now();
+                recorded.take()?;
+                Ok(start.elapsed().as_secs_f64() * 1e6 / made as f64)
+            };
+            let times = (0..ROUNDS).map(turn).collect::<Result<Vec<f64>, String>>()?;
+            let _ = writeln!(text, "| {guest} | {name} | {:.2} |", user_time::median(times));
+        }
     }
     Ok(text)
 }

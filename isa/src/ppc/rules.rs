@@ -56,7 +56,8 @@ pub static RULES: &[&Rule] = &[
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
     let is_prefixed = insn.length() > LENGTH as u64;
-    let found = TABLE.iter().find(|row| word & row.mask == row.value && !is_prefixed);
+    let is_it = |row: &&Row| word & row.mask == row.value && (set.is_64() || !row.only_64);
+    let found = TABLE.iter().find(is_it).filter(|_| !is_prefixed);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
         Policy::Linux61 => found.map_or(Step, |row| row.linux),
@@ -89,15 +90,21 @@ struct Row {
     value: u32,
     linux: Verdict,
     best: Verdict,
+    only_64: bool,
 }
 
 const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, linux, best }
+    Row { mask, value, linux, best, only_64: false }
 }
 
 /// The two policies agree.
 const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
     row(mask, value, verdict, verdict)
+}
+
+/// And 32-bit CPUs have no such instruction: they raise an exception, wherever it runs.
+const fn only_64(mask: u32, value: u32, verdict: Verdict) -> Row {
+    Row { only_64: true, ..both(mask, value, verdict) }
 }
 
 /// All of a word but its operands: the primary opcode and the ten bits of the extended one.
@@ -133,8 +140,8 @@ static TABLE: &[Row] = &[
     both(X,           x(19, 16),                 Compute(branch_lr)),                            // bclr, bclrl
     row (X | 4 << 21, x(19, 528),                Compute(branch_ctr),   Refuse(&INVALID)),       // bcctr that counts
     both(X,           x(19, 528),                Compute(branch_ctr)),                           // bcctr, bcctrl
-    both(X,           x(19, 560),                Compute(branch_tar)),                           // bctar: no step of it would end behind it
-    both(0xfc00_003e, 0x4c00_0004,               Compute(address)),                              // addpcis
+    only_64(X,        x(19, 560),                Compute(branch_tar)),                           // bctar: no step of it would end behind it
+    only_64(0xfc00_003e, 0x4c00_0004,            Compute(address)),                              // addpcis
     row (X,           x(19, 146),                Step,                  Refuse(&RETURN)),        // rfebb
     row (X,           x(31, 20),                 Step,                  Refuse(&EXCLUSIVE)),     // lwarx
     row (X,           x(31, 52),                 Step,                  Refuse(&EXCLUSIVE)),     // lbarx

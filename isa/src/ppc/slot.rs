@@ -57,12 +57,15 @@ const fn row(mask: u32, value: u32, names: fn([u32; 2], i64) -> Option<[u32; 2]>
     Row { mask, value, names }
 }
 
+/// `addpcis`.
+const ADDPCIS: u32 = 0x4c00_0004;
+
 #[rustfmt::skip]
 static RELATIVE: &[Row] = &[
     //  mask         value
     row(0xfc00_0002, 0x4800_0000, |[word, rest], by| Some([displaced(word, 26, by)?, rest])), // b, bl
     row(0xfc00_0002, 0x4000_0000, |[word, rest], by| Some([displaced(word, 16, by)?, rest])), // bc, bcl
-    row(0xfc00_003e, 0x4c00_0004, |[word, rest], by| Some([with_pages(word, by)?, rest])),    // addpcis
+    row(0xfc00_003e, ADDPCIS,     |[word, rest], by| Some([with_pages(word, by)?, rest])),    // addpcis, in 64 bits alone
     row(0xff10_0000, 0x0410_0000, prefixed),                                                  // 8LS with R: plwa, pld, pstd..
     row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
 ];
@@ -72,7 +75,7 @@ static RELATIVE: &[Row] = &[
 fn relocated(set: Set, insn: &Insn, at: u64) -> Option<[u32; 2]> {
     let words = [word(set, insn), set.word(insn.bytes().get(LENGTH..).unwrap_or_default())];
     let is_it = |row: &&Row| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);
-    let Some(row) = RELATIVE.iter().find(is_it) else { return Some(words) };
+    let Some(row) = RELATIVE.iter().find(is_it).filter(|row| set.is_64() || row.value != ADDPCIS) else { return Some(words) };
     (row.names)(words, set.distance(at, insn.address))
 }
 
@@ -158,6 +161,8 @@ mod tests {
         assert_eq!(copy, Ok([0x4bff_fff0, TRAP].to_vec()));
         let prefix = copied(Set::Big32, &[0x0610_0000], 0x1000, 0x2000, Tail::Breakpoint);
         assert_eq!(prefix, Ok([0x0610_0000, TRAP].to_vec()), "no prefix there");
+        let address = copied(Set::Big32, &[0x4c60_0004], 0x1000, 0x2000, Tail::Breakpoint);
+        assert_eq!(address, Ok([0x4c60_0004, TRAP].to_vec()), "and no addpcis");
     }
 
     /// KP-1

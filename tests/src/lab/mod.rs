@@ -121,6 +121,7 @@ pub const BENCHES: &[Arch] = &[
     Arch::Thumb2,
     Arch::Ppc64le,
     Arch::Ppc64,
+    Arch::Ppc,
     Arch::S390x,
     Arch::Mipsel,
     Arch::Mips64,
@@ -146,13 +147,13 @@ pub fn bench(arch: Arch) -> &'static Bench {
         Arch::Thumb2 => &arm::THUMB_BENCH,
         Arch::Ppc64le => &ppc::BENCH,
         Arch::Ppc64 => &ppc::BIG_BENCH,
+        Arch::Ppc => &ppc::NARROW_BENCH,
         Arch::S390x => &s390::BENCH,
         Arch::Mips => &mips::BENCH_BIG_32,
         Arch::Mipsel => &mips::BENCH_LITTLE_32,
         Arch::Mips64 => &mips::BENCH_BIG_64,
         Arch::Mips64el => &mips::BENCH_LITTLE_64,
         Arch::Sparc64 => &sparc64::BENCH,
-        Arch::Ppc => panic!("no bench for {} yet", arch.name()),
     }
 }
 

@@ -1,6 +1,7 @@
-//! The benches of 64-bit PowerPC, in either order of bytes: a radix tree, vectors, and what is known to be hard.
+//! The benches of PowerPC. 64 bits, in either order of bytes: a radix tree, vectors, and what is known to be hard. 32
+//! bits: a block register and a hashed table, handlers that go to sleep, and of what is hard the same.
 
-use super::{After, Bench, ENTRY, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
+use super::{After, Bench, CODE, ENTRY, FREE, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
 use capstone::Endian;
 use capstone::prelude::*;
 use trapline_isa::arch::Arch;
@@ -11,6 +12,24 @@ use trapline_isa::regs::Reg;
 pub static BENCH: Bench = In::<true>::BENCH;
 /// The high byte first.
 pub static BIG_BENCH: Bench = In::<false>::BENCH;
+/// 32 bits, the high byte first.
+pub static NARROW_BENCH: Bench = Bench {
+    seen_from: NARROW_SEEN_FROM,
+    halt: &SYSTEM_CALL.to_be_bytes(),
+    set_up: |_| narrow_set_up(),
+    pieces: |_| vec![(0, vectors(), VECTORS_BYTES), (PAGE_TABLES, hashed_pages(), HASHED_BYTES)],
+    refreshed: |_| vec![(0, vectors())],
+    not_general: &["nip", "msr", "mq", "trap", "dar", "dsisr"],
+    flags: ("msr", narrow_state),
+    media: MEDIA.split_at(64).0,
+    ruined: |after| after.register("sdr1") != Some(PAGE_TABLES),
+    left_out: NARROW_LEFT_OUT,
+    no_promise: &[],
+    // The last one is prefixed.
+    hard: HARD_NARROW.split_at(HARD.len() - 1).0,
+    disassembler: |_| Capstone::new().ppc().mode(arch::ppc::ArchMode::Mode32).endian(Endian::Big).build(),
+    ..In::<false>::BENCH
+};
 
 /// In one order of bytes.
 struct In<const LITTLE: bool>;
@@ -173,9 +192,9 @@ const HARD: &[(&str, &[u32])] = &[
     ("lxvd2x",                          &[0x7c60_2698]),
     ("stxv",                            &[0xf464_0005]),
     ("xvadddp",                         &[0xf064_2b00]),
-    ("a prefixed one, which this CPU has not", &[0x0600_0000, 0x3860_0000]),
     ("nop",                             &[0x6000_0000]),
     ("sync",                            &[0x7c00_04ac]),
+    ("a prefixed one, which this CPU has not", &[0x0600_0000, 0x3860_0000]),
 ];
 
 /// `or` of one register, which is no move: r1 to r31.
@@ -227,9 +246,6 @@ fn pieces() -> Vec<Piece> {
 
 /// The special registers that say how addresses are translated, then on at the same code where it is mapped.
 fn set_up(arch: Arch) -> Vec<u8> {
-    const SRR0: u32 = 26;
-    const SRR1: u32 = 27;
-    let mtspr = |number: u32| 0x7c60_03a6 | (number & 31) << 16 | number >> 5 << 11;
     let mut code = Vec::new();
     for (number, value) in [(318, LPCR), (319, 0), (48, 1), (464, PAGE_TABLES), (SRR1, KERNEL | u64::from(arch == Arch::Ppc64le))]
     {
@@ -242,10 +258,118 @@ fn set_up(arch: Arch) -> Vec<u8> {
     code.iter().flat_map(|word| arch.isa().order.word_bytes(*word)).collect()
 }
 
+const SRR0: u32 = 26;
+const SRR1: u32 = 27;
+
+/// A special register := r3.
+const fn mtspr(number: u32) -> u32 {
+    0x7c60_03a6 | (number & 31) << 16 | number >> 5 << 11
+}
+
 /// r3 := value.
 fn load(value: u64) -> [u32; 5] {
     let part = |number: u32| (value >> (16 * number)) as u32 & 0xffff;
     [0x3c60_0000 | part(3), 0x6063_0000 | part(2), 0x7863_07c6, 0x6463_0000 | part(1), 0x6063_0000 | part(0)]
+}
+
+const NARROW_SEEN_FROM: u64 = 0xc000_0000;
+/// It ends each case: its handler sleeps, and where it was and in which state stands in SRR0 and SRR1.
+const SYSTEM_CALL: u32 = 0x4400_0002;
+/// Translated, nothing let in.
+const NARROW_KERNEL: u64 = 0x1032;
+
+/// In one case of 32 there is no floating point, and in some the code is stepped.
+fn narrow_state(drawn: u64) -> u64 {
+    let unit = if drawn >> 40 & 31 == 0 { 0 } else { FLOATING_POINT };
+    NARROW_KERNEL | unit | drawn & ARITHMETIC | if steps(drawn) { STEP } else { 0 }
+}
+
+#[rustfmt::skip]
+const NARROW_LEFT_OUT: &[Reason] = &[
+    ("with other segments a machine goes on nowhere, in place or out of line: mtsr, mtsrin", |bytes| {
+        matches!(narrow_word(bytes) & 0xfc00_07fe, 0x7c00_01a4 | 0x7c00_01e4)
+    }),
+    ("whether it may sleep is what ends a case: mtspr of HID0", |bytes| narrow_word(bytes) & 0xfc1f_fffe == mtspr(HID0) & !(31 << 21)),
+];
+
+fn narrow_word(bytes: &[u8]) -> u32 {
+    bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+const VECTORS_BYTES: u64 = 0x1000;
+
+/// At each vector the same: r0 is put where it is compared, and the CPU sleeps. Nothing else is changed but SPRG2.
+fn vectors() -> Vec<u8> {
+    const HANDLER: [u32; 9] = [
+        0x7ff2_43a6,                       // mtsprg 2, r31
+        0x3fe0_0000 | (FREE >> 16) as u32, // lis r31, FREE
+        0x901f_0000,                       // stw r0, 0(r31)
+        0x7ff2_42a6,                       // mfsprg r31, 2
+        0x3c00_0004,                       // lis r0, POW
+        0x6000_1000,                       // ori r0, r0, ME
+        0x7c00_04ac,                       // sync
+        0x7c00_0124,                       // mtmsr r0
+        0x4bff_fffc,                       // b back
+    ];
+    let mut bytes = vec![0; VECTORS_BYTES as usize];
+    for vector in bytes.chunks_exact_mut(0x100) {
+        for (place, word) in vector.chunks_exact_mut(4).zip(HANDLER) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+    }
+    bytes
+}
+
+const HASHED_BYTES: u64 = 0x1_0000;
+/// The number of the kernel's segment.
+const SEGMENT: u64 = 0x1_2345;
+
+/// A table of 1024 groups; every second page stands in the second group that it may stand in.
+fn hashed_pages() -> Vec<u8> {
+    const SECOND: u64 = 1 << 6;
+    /// Accessed and changed, the kernel's, to read and write.
+    const RIGHTS: u64 = 0x182;
+    let mut bytes = vec![0; HASHED_BYTES as usize];
+    for number in (0..0x800).filter(|number| is_mapped(number * PAGE)) {
+        let at = NARROW_SEEN_FROM + number * PAGE;
+        let hash = SEGMENT ^ at >> 12 & 0xffff;
+        let (hash, second) = if number & 1 == 0 { (hash, 0) } else { (!hash, SECOND) };
+        let name = 1 << 31 | SEGMENT << 7 | second | at >> 22 & 0x3f;
+        let entry = (name << 32) | (number * PAGE) | RIGHTS;
+        let group = &mut bytes[(hash & 0x3ff) as usize * 64..][..64];
+        let free = group.chunks_exact_mut(8).find(|place| place.iter().all(|byte| *byte == 0)).expect("room in the group");
+        free.copy_from_slice(&entry.to_be_bytes());
+    }
+    bytes
+}
+
+const HID0: u32 = 1008;
+
+/// Code and the probe window are fetched through blocks, all else goes by the table; then on at the same code where it
+/// is mapped.
+fn narrow_set_up() -> Vec<u8> {
+    /// The registers of the first two blocks of instructions.
+    const BLOCKS: [u32; 4] = [528, 529, 530, 531];
+    /// Where the machine puts the window, 2 MiB behind memory.
+    const WINDOW: u64 = 0x100_0000;
+    const TWO_MIB: u32 = 15 << 2;
+    const SDR1: u32 = 25;
+    const DOZE: u32 = 1 << 23;
+    /// The segment's register := r3.
+    const MTSR: u32 = 0x7c60_01a4 | 12 << 16;
+    let load = |value: u32| [0x3c60_0000 | value >> 16, 0x6063_0000 | value & 0xffff];
+    let mut code = load(SEGMENT as u32).to_vec();
+    code.push(MTSR);
+    let seen = |at: u64| (NARROW_SEEN_FROM + at) as u32;
+    let blocks = [seen(CODE) | 2, CODE as u32 | 2, seen(WINDOW) | TWO_MIB | 2, WINDOW as u32 | 2];
+    let registers = [(SDR1, PAGE_TABLES as u32), (HID0, DOZE), (SRR1, NARROW_KERNEL as u32)];
+    for (number, value) in BLOCKS.into_iter().zip(blocks).chain(registers) {
+        code.extend(load(value));
+        code.push(mtspr(number));
+    }
+    code.extend(load(seen(ENTRY + (code.len() as u64 + 4) * 4)));
+    code.extend([mtspr(SRR0), 0x4c00_0064, SYSTEM_CALL]); // rfi, to the call behind it
+    code.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
 type HardBytes = [[u8; 8]; HARD.len()];
@@ -255,6 +379,7 @@ static LITTLE_BYTES: HardBytes = hard_bytes(true);
 static BIG_BYTES: HardBytes = hard_bytes(false);
 static HARD_LITTLE: Hard = hard(Arch::Ppc64le, &LITTLE_BYTES);
 static HARD_BIG: Hard = hard(Arch::Ppc64, &BIG_BYTES);
+static HARD_NARROW: Hard = hard(Arch::Ppc, &BIG_BYTES);
 
 const fn hard_bytes(little: bool) -> HardBytes {
     let mut all = [[0; 8]; HARD.len()];

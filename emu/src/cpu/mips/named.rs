@@ -36,15 +36,13 @@ pub const BIG_64: Named = named!(TABLE_BIG_64);
 /// 64 bits, the low byte first.
 pub const LITTLE_64: Named = named!(TABLE_LITTLE_64);
 
-static TABLE_BIG_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_32, ENTRIES_32));
-static TABLE_LITTLE_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_32, ENTRIES_32));
-static TABLE_BIG_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_64, ENTRIES_64));
-static TABLE_LITTLE_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_64, ENTRIES_64));
+static TABLE_BIG_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_32, ENTRIES));
+static TABLE_LITTLE_32: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_32, ENTRIES));
+static TABLE_BIG_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::BIG_64, ENTRIES));
+static TABLE_LITTLE_64: LazyLock<Table> = LazyLock::new(|| Table::new(&mips::LITTLE_64, ENTRIES));
 
-/// Of a 24Kf.
-const ENTRIES_32: usize = 16;
-/// Of the generic CPU of 64 bits.
-const ENTRIES_64: usize = 64;
+/// Of the TLB of each kind.
+const ENTRIES: usize = 64;
 
 /// A value: its name, where it lies, its bytes.
 struct Value {

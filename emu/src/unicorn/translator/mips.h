@@ -44,6 +44,18 @@ static void leave_mips16(CPUMIPSState *env)
     env->CP0_Config1 &= ~(1 << CP0C1_CA);
 }
 
+/*
+ * As many entries as such a CPU may be made with: a miss is an exception, and the core throws its own translations of the
+ * page away that makes way.
+ */
+enum { MOST_ENTRIES = 64 };
+
+static void widen(CPUMIPSState *env)
+{
+    env->tlb->nb_tlb = env->tlb->tlb_in_use = MOST_ENTRIES;
+    env->CP0_Config1 = (env->CP0_Config1 & ~(63 << CP0C1_MMU)) | (MOST_ENTRIES - 1) << CP0C1_MMU;
+}
+
 /* Puts a core in order that was just made. */
 static void prepare(CPUState *cpu, uint32_t number)
 {
@@ -57,6 +69,7 @@ static void prepare(CPUState *cpu, uint32_t number)
     /* Its register for the running thread is there, and does not say so. */
     env->CP0_Config3 |= 1 << CP0C3_ULRI;
     leave_mips16(env);
+    widen(env);
 }
 
 /* The exception enters its handler; `pc` is the branch if its cause is in a delay slot. */
@@ -96,10 +109,10 @@ static void set_status(CPUState *cpu, uint32_t value)
     compute_hflags(env);
 }
 
-/* The entries that the guest sees lie beside the state. */
+/* The entries that the guest sees lie beside the state: so many also where a state is made before the core is prepared. */
 static size_t beside_bytes(CPUState *cpu)
 {
-    return ((CPUMIPSState *)cpu->env_ptr)->tlb->nb_tlb * sizeof(r4k_tlb_t);
+    return MOST_ENTRIES * sizeof(r4k_tlb_t);
 }
 
 static void save_beside(CPUState *cpu, void *to)
@@ -120,7 +133,7 @@ enum { ENTRY_NUMBERS = 7 };
 
 static uint32_t entries(CPUState *cpu)
 {
-    return ((CPUMIPSState *)cpu->env_ptr)->tlb->nb_tlb;
+    return MOST_ENTRIES;
 }
 
 static void read_entry(CPUState *cpu, uint32_t number, uint64_t *to)
@@ -170,6 +183,7 @@ static void settle(CPUState *cpu)
 
     env->hflags = env->CP0_HWREna & 1u << 29 ? MIPS_HFLAG_HWRENA_ULR : 0;
     leave_mips16(env);
+    widen(env);
     compute_hflags(env);
     restore_fp_status(env);
 }

@@ -20,6 +20,14 @@ pub struct Beginning<'a> {
 /// is not the function's entry, and the probe stands where it was asked for.
 pub type Entry = fn(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64>;
 
+/// Where Linux 6.1 puts a probe that names a function alone, counted from the function's symbol.
+pub type NamedEntry = fn(beginning: &Beginning<'_>) -> u64;
+
+/// At its symbol.
+pub fn named_at_symbol(_: &Beginning<'_>) -> u64 {
+    0
+}
+
 /// On an ISA whose functions begin with their entry, and with nothing in front of it.
 pub fn at_symbol(_: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
     (asked == 0).then_some(0)

@@ -1,5 +1,6 @@
 //! What Linux 6.1 itself says or does on an ISA, and no manual of the hardware.
 
+use crate::entry::NamedEntry;
 use crate::plan::Errno;
 
 /// Linux's own facts about an ISA.
@@ -15,6 +16,8 @@ pub struct Linux {
     pub ftrace_carries: bool,
     /// What stands in front of a function's name where the name alone is that of its descriptor.
     pub code_prefix: &'static str,
+    /// Where a probe stands that names a function alone.
+    pub named_entry: NamedEntry,
     /// Functions that switch stacks, where return probes are refused.
     pub no_return_probes: &'static [&'static str],
     /// How programs' system calls come to the kernel's functions.

@@ -107,7 +107,7 @@ impl Saved {
 impl Engine {
     /// Registers a jprobe: its address must be a function's entry, its handler a function.
     pub fn register_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
-        let place = self.resolve(guest, probe.kprobe())?;
+        let place = self.resolve(guest, probe.kprobe(), false)?;
         if !place.on_entry {
             let why =
                 format!("{} is not the first instruction of a function; a jprobe mirrors a function's arguments", place.name());

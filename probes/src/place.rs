@@ -31,8 +31,9 @@ impl Place {
 }
 
 impl Engine {
-    /// Rows 1 to 4: the address that was asked for.
-    pub(crate) fn resolve(&self, guest: &dyn Guest, probe: &Kprobe) -> Result<Place, Refusal> {
+    /// Rows 1 to 4: the address that was asked for. A probe that follows returns has to be where the return address
+    /// still is in its place.
+    pub(crate) fn resolve(&self, guest: &dyn Guest, probe: &Kprobe, follows: bool) -> Result<Place, Refusal> {
         let base = match (probe.symbol_name(), probe.wanted_address()) {
             (Some(name), Some(address)) => {
                 let why = format!("both the symbol `{name}` and the address {address:#x} are given; give one of them");
@@ -41,7 +42,9 @@ impl Engine {
             (None, None) => return refused(Errno::EINVAL, "neither a symbol nor an address is given".into()),
             (Some(name), None) => {
                 let symbol = self.code_symbol(guest, name).or_else(|| guest.symbol(name));
-                self.code_of(guest, symbol.ok_or_else(|| unknown_symbol(guest, name))?.start)
+                let start = self.code_of(guest, symbol.ok_or_else(|| unknown_symbol(guest, name))?.start);
+                let alone = self.policy == Policy::Linux61 && probe.symbol_offset() == 0;
+                start.wrapping_add(if alone { self.named_entry(guest, start, follows) } else { 0 })
             }
             (None, Some(address)) => self.code_of(guest, address),
         };
@@ -69,6 +72,15 @@ impl Engine {
         let beginning = Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace };
         let entry = (self.isa.entry)(&beginning, offset, self.policy);
         Ok((entry.map_or(asked, |entry| symbol.start.wrapping_add(entry)), entry.is_some()))
+    }
+
+    /// Where Linux puts a probe that names a function alone. Behind ftrace's call a function may have its return address
+    /// elsewhere: there ftrace would see to it, and here nobody does.
+    fn named_entry(&self, guest: &dyn Guest, start: u64, follows: bool) -> u64 {
+        let mut first = [0; BEGINNING];
+        let readable = self.read_some(guest, start, &mut first);
+        let is_ftrace = |offset: u64| !follows && guest.site_at(start.wrapping_add(offset)) == Some(Site::Ftrace);
+        (self.isa.linux.named_entry)(&Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace })
     }
 
     /// The symbol of a function's code, where the function's name alone is that of something else.

@@ -19,7 +19,7 @@ pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
 impl Engine {
     /// Registers a probe: it is hit from now on, unless it or everything is disabled.
     pub fn register_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
-        let place = self.resolve(guest, probe)?;
+        let place = self.resolve(guest, probe, false)?;
         self.add(guest, probe, Action::Handlers, place)
     }
 

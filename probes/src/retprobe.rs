@@ -244,7 +244,7 @@ impl Returns {
 impl Engine {
     /// Registers a return probe; the checks come in Linux's order.
     pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
-        let place = self.resolve(guest, probe.kprobe())?;
+        let place = self.resolve(guest, probe.kprobe(), true)?;
         if !place.on_entry {
             let why = format!(
                 "{} is not the first instruction of a function; a return probe takes the return address there",

@@ -272,7 +272,7 @@ impl Engine {
                 false => (Kprobe::at_address(address).pre(|_| Flow::Continue), Action::Handlers),
             };
             let probe = probe.internal();
-            let added = self.resolve(guest, &probe).and_then(|place| self.add(guest, &probe, action, place));
+            let added = self.resolve(guest, &probe, false).and_then(|place| self.add(guest, &probe, action, place));
             if let Err(refusal) = added {
                 let watched = &self.tracepoints[number];
                 if !is_site && !watched.has_conditions && watched.exits.contains(&address) {

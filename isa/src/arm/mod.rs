@@ -85,6 +85,7 @@ pub(crate) const A32: Isa = Isa {
         finds_boundaries: false,
         ftrace_carries: false,
         code_prefix: "",
+        named_entry: entry::named_at_symbol,
         no_return_probes: &[],
         system_calls: SystemCalls::PLAIN,
         signals: SIGNALS,

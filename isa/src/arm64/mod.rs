@@ -38,6 +38,7 @@ pub static ARM64: Isa = Isa {
         finds_boundaries: false,
         ftrace_carries: false,
         code_prefix: "",
+        named_entry: entry::named_at_symbol,
         no_return_probes: &[],
         system_calls: SystemCalls {
             prefix: "__arm64_sys_",

@@ -101,15 +101,26 @@ const LINUX_ENTRY: u64 = 16;
 /// The entry of an ELFv2 function. It may begin with two instructions that make its table of contents out of r12 or of
 /// a constant: calls through pointers come to the first, all others behind the second, to its local entry. A probe at
 /// either stands at the local one, which both come to, and where the return address is still in the link register:
-/// `mflr` may follow at once. (Linux 6.1 leaves a probe where its address says.)
+/// `mflr` may follow at once. (Linux 6.1 leaves a probe where its address says; a name is [`named_entry`]'s.)
 pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64> {
-    let word = |from: usize| Set::Little64.word(beginning.bytes.get(from..from + 4).unwrap_or_default());
-    let makes_toc = matches!(word(0) >> 16, 0x3c4c | 0x3c40) && word(4) >> 16 == 0x3842;
-    let entry = if makes_toc { 8 } else { 0 };
+    let entry = behind_toc(beginning);
     match policy {
         Policy::Best => (asked == 0 || asked == entry).then_some(entry),
         Policy::Linux61 => (asked <= LINUX_ENTRY).then_some(asked),
     }
+}
+
+/// Where Linux 6.1 puts a probe that names an ELFv2 function alone: where ftrace's call is, else at the local entry.
+pub fn named_entry(beginning: &Beginning<'_>) -> u64 {
+    let ftrace = (0..=LINUX_ENTRY).step_by(super::LENGTH).find(|offset| (beginning.is_ftrace)(*offset));
+    ftrace.unwrap_or_else(|| behind_toc(beginning))
+}
+
+/// How many bytes the two instructions have that make a table of contents, if a function begins with them.
+fn behind_toc(beginning: &Beginning<'_>) -> u64 {
+    let word = |from: usize| Set::Little64.word(beginning.bytes.get(from..from + 4).unwrap_or_default());
+    let makes_toc = matches!(word(0) >> 16, 0x3c4c | 0x3c40) && word(4) >> 16 == 0x3842;
+    if makes_toc { 8 } else { 0 }
 }
 
 #[cfg(test)]
@@ -154,6 +165,31 @@ mod tests {
         }
         let plain = |isa: &Isa| (isa.entry)(&Beginning { bytes: &[], is_ftrace: &|_| false }, 8, Policy::Linux61);
         assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(plain), [None, None], "their functions have one entry");
+    }
+
+    /// KP-4: under Linux's rules a name alone means the place of ftrace's call, or the local entry; an address or an
+    /// offset is taken as it is.
+    #[test]
+    fn linux_puts_a_named_probe_where_ftrace_calls_or_at_the_local_entry() {
+        let toc = [0x3c4c_0101, 0x3842_2660, 0x7c08_02a6, 0x6000_0000];
+        let plain = [0x7c08_02a6, 0x6000_0000, 0xf801_0010, 0x6000_0000];
+        for (words, ftrace, expected) in [
+            (toc, None, 8),
+            (toc, Some(12), 12),
+            (plain, None, 0),
+            (plain, Some(4), 4),
+            (plain, Some(16), 16),
+            (plain, Some(20), 0),
+        ] {
+            let bytes = &words.map(|word| Set::Little64.bytes(word)).concat();
+            let named = |isa: &Isa| (isa.linux.named_entry)(&Beginning { bytes, is_ftrace: &|at| Some(at) == ftrace });
+            assert_eq!(named(&crate::ppc::PPC64LE), expected, "{ftrace:?}");
+            assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(named), [0, 0], "their functions have one entry");
+        }
+        // Ftrace keeps all registers, and so carries probes, in kernels of 32 bits and in those of ELFv2.
+        let carries = |isa: &Isa| isa.linux.ftrace_carries;
+        let kernels = [&crate::ppc::PPC, &crate::ppc::PPC64, &crate::ppc::PPC64LE];
+        assert_eq!(kernels.map(carries), [true, false, true]);
     }
 
     /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those

@@ -144,8 +144,10 @@ const fn isa<V: Variant>() -> Isa {
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,
             finds_boundaries: false,
-            ftrace_carries: true,
+            // Without a call of ftrace's that keeps all registers it carries none: ELFv1 kernels have not got one.
+            ftrace_carries: !matches!(V::SET, Set::Big64),
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
+            named_entry: if matches!(V::SET, Set::Little64) { abi::named_entry } else { entry::named_at_symbol },
             no_return_probes: &[],
             system_calls: SystemCalls::PLAIN,
             signals: SIGNALS,

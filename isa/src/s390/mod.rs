@@ -43,6 +43,7 @@ pub static S390X: Isa = Isa {
         finds_boundaries: true,
         ftrace_carries: true,
         code_prefix: "",
+        named_entry: entry::named_at_symbol,
         no_return_probes: &[],
         system_calls: SystemCalls {
             prefix: "__s390x_sys_",

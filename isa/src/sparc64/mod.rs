@@ -82,6 +82,7 @@ pub static SPARC64: Isa = Isa {
         finds_boundaries: false,
         ftrace_carries: false,
         code_prefix: "",
+        named_entry: entry::named_at_symbol,
         no_return_probes: &[],
         system_calls: SystemCalls::PLAIN,
         signals: SIGNALS,

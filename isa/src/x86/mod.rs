@@ -98,6 +98,7 @@ const LONG: Isa = Isa {
         finds_boundaries: true,
         ftrace_carries: true,
         code_prefix: "",
+        named_entry: crate::entry::named_at_symbol,
         no_return_probes: &["__switch_to"],
         system_calls: SystemCalls {
             prefix: "__x64_sys_",

@@ -4,7 +4,7 @@ use crate::guest::Site;
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::{DATA, INIT, TEXT};
 use crate::toy::isa::{BASE, TOY};
-use crate::toy::{ToyGuest, sample};
+use crate::toy::{Op, ToyGuest, sample};
 use crate::{Engine, Errno, Policy};
 use trapline_isa::arch::Isa;
 use trapline_isa::linux::Linux;
@@ -220,6 +220,43 @@ fn a_full_window_is_a_refusal() {
     ]
     .map(|answer| answer.expect_err("no room").errno);
     assert_eq!((refusals, guest.text_bytes()), ([Errno::ENOMEM; 3], text));
+}
+
+/// KP-4, KP-15: under Linux's policy a name alone stands where Linux puts it, at ftrace's call if there is one, but for a
+/// probe that follows returns; an address is taken as it is. Where ftrace carries no probes its places are refused.
+#[test]
+fn a_name_alone_stands_where_linux_puts_it() {
+    fn named(beginning: &trapline_isa::entry::Beginning<'_>) -> u64 {
+        if (beginning.is_ftrace)(2) { 2 } else { 1 }
+    }
+    const ENTRY: trapline_isa::entry::Entry = |_, asked, _| (asked <= 2).then_some(asked);
+    static NAMES: Isa = Isa { entry: ENTRY, linux: Linux { named_entry: named, ..BASE.linux }, ..BASE };
+    static CARRIES_NONE: Isa =
+        Isa { entry: ENTRY, linux: Linux { named_entry: named, ftrace_carries: false, ..BASE.linux }, ..BASE };
+    let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f", &[Op::Nop, Op::Nop, Op::Nop, Op::Nop, Op::Ret])];
+    for (isa, policy, is_ftrace, expected) in [
+        (&NAMES, Policy::Linux61, true, [Ok(2), Ok(0), Ok(1)]),
+        (&NAMES, Policy::Linux61, false, [Ok(1), Ok(0), Ok(1)]),
+        (&NAMES, Policy::Best, true, [Ok(0), Ok(0), Ok(0)]),
+        (&CARRIES_NONE, Policy::Linux61, true, [Err(Errno::EINVAL), Ok(0), Ok(1)]),
+        (&CARRIES_NONE, Policy::Best, true, [Ok(0), Ok(0), Ok(0)]),
+    ] {
+        let answers = [0, 1, 2].map(|kind| {
+            let mut guest = ToyGuest::new(&TOY, 1, functions);
+            let mut engine = Engine::new(isa, 1).with_policy(policy);
+            let start = guest.address("f");
+            if is_ftrace {
+                guest.sites.insert(start + 2, Site::Ftrace);
+            }
+            let answer = match kind {
+                0 => engine.register_kprobe(&mut guest, &Kprobe::at("f")),
+                1 => engine.register_kprobe(&mut guest, &Kprobe::at_address(start)),
+                _ => engine.register_kretprobe(&mut guest, &Kretprobe::at("f")),
+            };
+            answer.map(|()| engine.summary(&guest)[0].address - start).map_err(|refusal| refusal.errno)
+        });
+        assert_eq!(answers, expected, "{policy:?}, {is_ftrace}, {}", isa.linux.ftrace_carries);
+    }
 }
 
 /// Under Linux's policy an ftrace site is left to ftrace; an outside engine has no need of that.

@@ -350,6 +350,7 @@ const LINUX: Linux = Linux {
     finds_boundaries: true,
     ftrace_carries: true,
     code_prefix: "",
+    named_entry: trapline_isa::entry::named_at_symbol,
     no_return_probes: &["__switch_to"],
     system_calls: SystemCalls::PLAIN,
     signals: &[],

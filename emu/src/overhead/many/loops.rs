@@ -22,7 +22,7 @@ pub struct Loops {
 
 /// One loop.
 pub struct Loop {
-    /// `blocks`, `memory`, `syscall`, `switch` or [`BRANCHES`].
+    /// `blocks`, `memory`, `syscall`, `switch`, or a branch with its delay slot.
     pub what: &'static str,
     before: Code,
     round: Code,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use trapline::machine::Stop;
+use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline_isa::arch::Arch;
 use trapline_isa::detour::Form;
+use trapline_isa::plan::Policy;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
@@ -273,5 +274,36 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
             assert!(hits >= to - from, "{name}: {hits} hits");
         }
         println!("{name}: {} moments from {from}, {} places of interrupts", to - from, interrupted.len());
+    }
+}
+
+/// OP-2, OP-11: under Linux's rules a probe on PowerPC's `bl` is called optimised, as Linux calls it. Linux's detour
+/// computes it with a stale pc once the probe is disabled; ours has no such detour: the calls go on by their breakpoints,
+/// enabled or disabled, and come back to where they would.
+#[test]
+fn calls_that_linux_optimises_on_powerpc_come_back_also_when_disabled() {
+    for (arch, name) in jumping_guests().filter(|(arch, _)| matches!(arch, Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le)) {
+        let plain = run(&mut session(name, 1));
+        let config = Config { record_events: true, ..Config::default() };
+        let mut probed = Session::with_policy(kernel(name), &config, Policy::Linux61).expect("a machine");
+        let image = kernel(name);
+        let is_call = |address: &u64| {
+            let mut bytes = [0; 4];
+            image.read(*address, &mut bytes).is_ok() && arch.isa().order.word(&bytes) & 0xfc00_0003 == 0x4800_0001
+        };
+        let probes: Vec<Kprobe> =
+            boundaries(&image).into_iter().filter(is_call).map(|at| Kprobe::at_address(at).pre(|_| Flow::Continue)).collect();
+        let probes: Vec<&Kprobe> = probes.iter().filter(|probe| probed.register_kprobe(probe).is_ok()).collect();
+        assert!(probes.len() > 100, "{name}: {} calls", probes.len());
+        let by_jump = optimise(&mut probed);
+        let summary = probed.with_engine(|engine, guest| engine.summary(guest));
+        let called = summary.iter().filter(|line| line.optimized).count();
+        assert_eq!((called, by_jump), (probes.len(), 0), "{name}: called optimised, and with a jump");
+        for probe in probes.iter().step_by(2) {
+            probed.with_engine(|engine, guest| engine.disable_kprobe(guest, probe)).expect("it is registered");
+        }
+        assert_same(name, &plain, &run(&mut probed));
+        let hits = |first: usize| probes.iter().skip(first).step_by(2).map(|probe| probe.hits()).sum::<u64>();
+        assert!(hits(0) == 0 && hits(1) > 100, "{name}: {} and {} hits", hits(0), hits(1));
     }
 }

@@ -88,7 +88,8 @@ proptest! {
         let original = insn(set, [word, rest], HERE);
         let length = original.bytes().len();
         let is_prefixed = length > LENGTH;
-        let names_a_place = (original.flow.target().is_some() && word & 2 == 0) || word & 0xfc00_003e == 0x4c00_0004;
+        let is_addpcis = set.is_64() && word & 0xfc00_003e == 0x4c00_0004;
+        let names_a_place = (original.flow.target().is_some() && word & 2 == 0) || is_addpcis;
         let Ok(copy) = (set.isa().copy)(&original, at, tail) else {
             prop_assert!((names_a_place || is_prefixed) && back, "{word:08x} is refused");
             return Ok(());

@@ -36,6 +36,11 @@ const fn row(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
 
 /// The first row that matches decides.
 fn flow(set: Set, address: u64, word: u32) -> Flow {
+    // By the register that 32-bit CPUs have not: there it is an exception.
+    const BY_TARGET_REGISTER: u32 = 0x4c00_0460;
+    if !set.is_64() && word & 0xfc00_07fe == BY_TARGET_REGISTER {
+        return Flow::Next;
+    }
     let found = FLOWS.iter().find(|row| word & row.mask == row.value).map_or(Flow::Next, |row| (row.flow)(address, word));
     match found {
         Flow::Jump(target) => Flow::Jump(set.cut(target)),
@@ -182,6 +187,14 @@ mod tests {
         for (what, word, expected) in cases {
             assert_eq!(flow_of(Set::Little64, HERE, *word), *expected, "{what}");
             assert_eq!(flow_of(Set::Big64, HERE, *word), *expected, "{what}");
+        }
+    }
+
+    /// KP-2: what a CPU has not leads nowhere: it raises an exception.
+    #[test]
+    fn no_target_register_on_32_bits() {
+        for word in [0x4e80_0460, 0x4d82_0460, 0x4e80_0461] {
+            assert_eq!(flow_of(Set::Big32, HERE & 0xffff_fffc, word), Next, "{word:08x}");
         }
     }
 

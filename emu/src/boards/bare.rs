@@ -4,7 +4,7 @@
 //! The contract with the kernel stands in images/tiny/README.md.
 
 use super::virt::RAM_START;
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds};
 use crate::config::Config;
 use crate::devices::arch_timer::Register;
@@ -229,15 +229,11 @@ impl Board for Bare {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = Bare::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if !devices.is_sound(self.cpus.len()) {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &Bare| devices.is_sound(self.cpus.len()))?;
         Ok(())
     }
 }

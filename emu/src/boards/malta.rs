@@ -4,7 +4,7 @@
 //! Its firmware is YAMON, of which a kernel sees what it is given: a command line and an environment
 //! (arch/mips/fw/lib/cmdline.c). Where there is nothing, all bits are ones.
 
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::count_compare::CountCompare;
@@ -293,15 +293,11 @@ impl Board for Malta {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(&self.devices).map_err(|error| error.to_string())
+        saved(&self.devices)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = Devices::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if !devices.is_sound() {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        self.devices = devices;
+        self.devices = restored(state, |devices: &Devices| devices.is_sound())?;
         Ok(())
     }
 }

@@ -17,6 +17,8 @@ mod zero_page;
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::error::MachineError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trapline_isa::mem::Memory;
 
@@ -172,6 +174,17 @@ pub trait Board {
     fn load(&mut self, _state: &Value) -> Result<(), String> {
         Err("this board does not know how to restore its devices".into())
     }
+}
+
+/// Devices as a snapshot has them.
+fn saved(devices: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(devices).map_err(|error| error.to_string())
+}
+
+/// The devices of a snapshot, if they are in a state that can be.
+fn restored<D: DeserializeOwned>(state: &Value, is_sound: impl FnOnce(&D) -> bool) -> Result<D, String> {
+    let devices = D::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
+    is_sound(&devices).then_some(devices).ok_or_else(|| "its devices are in a state that cannot be".into())
 }
 
 /// What is read where there is nothing.

@@ -3,7 +3,7 @@
 //!
 //! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
 
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, zero_page};
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
 use crate::devices::i8042::I8042;
@@ -171,15 +171,11 @@ impl Board for Pc {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = Pc::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if !devices.is_sound() {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &Pc| devices.is_sound())?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! hypervisor, which is answered here.
 
 use super::opal_tree::Tree;
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::decrementer::{self, Decrementer};
@@ -328,15 +328,11 @@ impl Board for PowerNv {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = PowerNv::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if devices.now >= LAST_TIME {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &PowerNv| devices.now < LAST_TIME)?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! A kernel's file is entered as if a loader had put it to the start of memory (arch/s390/boot/head.S): what it is told
 //! stands in words of the file itself.
 
-use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec};
+use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::sclp::{SIGNAL, Sclp};
@@ -205,15 +205,11 @@ impl Board for S390Ccw {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = S390Ccw::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if devices.now >= LAST_TIME || devices.service.ram() != self.service.ram() {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &S390Ccw| devices.now < LAST_TIME && devices.service.ram() == self.service.ram())?;
         Ok(())
     }
 }

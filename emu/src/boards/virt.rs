@@ -5,7 +5,7 @@
 //! answers come from here. Addresses with nothing behind them read as zero.
 
 use super::device_tree::{Device, Timer, Tree};
-use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones};
+use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::arch_timer::{ArchTimer, Register};
@@ -254,15 +254,11 @@ impl Board for Virt {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = Virt::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if !devices.is_sound(self.cpus.len()) {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &Virt| devices.is_sound(self.cpus.len()))?;
         Ok(())
     }
 }

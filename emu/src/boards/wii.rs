@@ -6,7 +6,7 @@
 //! Memory lies in one piece. Where there is nothing, all bits are ones.
 
 use super::wii_tree::Tree;
-use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones};
+use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::decrementer::{self, Decrementer};
@@ -220,15 +220,11 @@ impl Board for Wii {
     }
 
     fn save(&self) -> Result<Value, String> {
-        serde_json::to_value(self).map_err(|error| error.to_string())
+        saved(self)
     }
 
     fn load(&mut self, state: &Value) -> Result<(), String> {
-        let devices = Wii::deserialize(state).map_err(|error| format!("its devices: {error}"))?;
-        if devices.now >= LAST_TIME {
-            return Err("its devices are in a state that cannot be".into());
-        }
-        *self = devices;
+        *self = restored(state, |devices: &Wii| devices.now < LAST_TIME)?;
         Ok(())
     }
 }

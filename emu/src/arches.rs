@@ -73,8 +73,8 @@ pub struct Machine {
     pub program: Option<&'static Program>,
     /// The board for our tiny kernel.
     pub bare: &'static Spec,
-    /// The board for stock kernels.
-    pub stock: &'static Spec,
+    /// The board for stock kernels; `None`: no board runs these.
+    pub stock: Option<&'static Spec>,
 }
 
 /// Capstone's words for an ISA; the byte order is that of its ELF files.
@@ -105,7 +105,7 @@ static I386: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&x86::core::LOOP_32),
         bare: &bare::SPEC,
-        stock: &pc::SPEC,
+        stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode32, has_syntaxes: true },
@@ -127,7 +127,7 @@ static X86_64: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&x86::core::LOOP_64),
         bare: &bare::SPEC,
-        stock: &pc::SPEC,
+        stock: Some(&pc::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::X86, mode: Mode::Mode64, has_syntaxes: true },
@@ -149,7 +149,7 @@ static ARM: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&arm::core::LOOP),
         bare: &bare::ARM,
-        stock: &virt::ARM,
+        stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Arm, has_syntaxes: false },
@@ -172,7 +172,7 @@ static THUMB2: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&arm::core::LOOP_IN_THUMB),
         bare: &bare::ARM,
-        stock: &virt::ARM,
+        stock: Some(&virt::ARM),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM, mode: Mode::Thumb, has_syntaxes: false },
@@ -194,7 +194,7 @@ static ARM64: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&arm64::core::LOOP),
         bare: &bare::ARM,
-        stock: &virt::ARM64,
+        stock: Some(&virt::ARM64),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::ARM64, mode: Mode::Arm, has_syntaxes: false },
@@ -216,7 +216,7 @@ static PPC: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&ppc::narrow::core::LOOP),
         bare: &bare::BIG_ENDIAN,
-        stock: &wii::SPEC,
+        stock: Some(&wii::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode32, has_syntaxes: false },
@@ -238,7 +238,7 @@ static PPC64: Row = Row {
         #[cfg(feature = "cpu")]
         program: None,
         bare: &bare::BIG_ENDIAN,
-        stock: &powernv::SPEC,
+        stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
@@ -260,7 +260,7 @@ static PPC64LE: Row = Row {
         #[cfg(feature = "cpu")]
         program: None,
         bare: &bare::SPEC,
-        stock: &powernv::SPEC,
+        stock: Some(&powernv::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::PPC, mode: Mode::Mode64, has_syntaxes: false },
@@ -282,7 +282,7 @@ static S390X: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&s390::core::LOOP),
         bare: &bare::BIG_ENDIAN,
-        stock: &s390ccw::SPEC,
+        stock: Some(&s390ccw::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::SYSZ, mode: Mode::Default, has_syntaxes: false },
@@ -304,7 +304,7 @@ static MIPS: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_BIG_32),
         bare: &bare::BIG_ENDIAN,
-        stock: &malta::BIG_ENDIAN,
+        stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
@@ -326,7 +326,7 @@ static MIPSEL: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_LITTLE_32),
         bare: &bare::SPEC,
-        stock: &malta::SPEC,
+        stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips32, has_syntaxes: false },
@@ -348,7 +348,7 @@ static MIPS64: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_BIG_64),
         bare: &bare::BIG_ENDIAN,
-        stock: &malta::BIG_ENDIAN,
+        stock: Some(&malta::BIG_ENDIAN),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
@@ -370,7 +370,7 @@ static MIPS64EL: Row = Row {
         #[cfg(feature = "cpu")]
         program: Some(&mips::core::LOOP_LITTLE_64),
         bare: &bare::SPEC,
-        stock: &malta::SPEC,
+        stock: Some(&malta::SPEC),
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::MIPS, mode: Mode::Mips64, has_syntaxes: false },
@@ -392,7 +392,7 @@ static SPARC64: Row = Row {
         #[cfg(feature = "cpu")]
         program: None,
         bare: &bare::BIG_ENDIAN,
-        stock: &bare::NOT_FOR_LINUX,
+        stock: None,
     }),
     #[cfg(feature = "cpu")]
     disassembler: Disassembler { family: Family::SPARC, mode: Mode::V9, has_syntaxes: false },
@@ -426,7 +426,7 @@ pub fn all() -> impl Iterator<Item = &'static Row> {
 impl Row {
     /// Where the RAM of its boards starts: what is relative to that in files is made so by this.
     pub fn ram_start(&self) -> u64 {
-        self.machine.as_ref().map_or(0, |machine| machine.stock.ram_start)
+        self.machine.as_ref().and_then(|machine| machine.stock).map_or(0, |board| board.ram_start)
     }
 
     /// The decompressor in a kernel's file; `None`: there is none in it.
@@ -442,9 +442,15 @@ impl Row {
 }
 
 impl Machine {
-    /// The board that a kernel was made for.
-    pub fn board(&self, kernel: &Kernel) -> &'static Spec {
-        if kernel.is_stock() { self.stock } else { self.bare }
+    /// The board that a kernel was made for, or a sentence.
+    pub fn board(&self, kernel: &Kernel) -> Result<&'static Spec, MachineError> {
+        if !kernel.is_stock() {
+            return Ok(self.bare);
+        }
+        let name = kernel.arch.name();
+        let none =
+            || MachineError::Config(format!("no board runs Linux kernels for {name}; `trapline check` answers about them"));
+        self.stock.ok_or_else(none)
     }
 }
 

@@ -119,7 +119,9 @@ impl BootError {
             BootError::UnknownCompression { .. } => {
                 "unpack it first, and give the ELF file inside: the kernel's scripts/extract-vmlinux does that"
             }
-            BootError::ForeignMachine { .. } => "use a kernel built for x86, or the built-in `tiny/x86_64` or `tiny/i386`",
+            BootError::ForeignMachine { .. } => {
+                "use a kernel built for one of these; `trapline images` lists those that have a name"
+            }
             BootError::NotAKernel { .. } => "give the kernel's own ELF file, usually called vmlinux",
             _ => "give a vmlinux ELF file as the linker wrote it",
         }

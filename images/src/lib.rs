@@ -11,7 +11,7 @@ pub mod tally;
 
 pub use pull::{Progress, PullError, Pulled, Puller};
 pub use rebuild::{Build, RebuildError, Rebuilt, Tools, rebuild};
-pub use stock::{Local, Stock, Wanted, cache_folder, folders, locate, remove, stocks, versions};
+pub use stock::{Local, Stock, Wanted, busybox, cache_folder, command_line, folders, locate, remove, stocks, versions};
 
 /// A kernel that is part of the program.
 #[derive(Debug)]

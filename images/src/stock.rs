@@ -77,15 +77,19 @@ const fn stock(
     newest: &'static str,
     description: &'static str,
 ) -> Stock {
-    let command_line = match architecture.as_bytes() {
+    Stock { name, description, architecture, newest, flavour, command_line: command_line(architecture) }
+}
+
+/// What a stock kernel of an architecture, in the distribution's words, boots with unless told otherwise.
+pub const fn command_line(architecture: &str) -> &'static str {
+    match architecture.as_bytes() {
         b"arm64" | b"armhf" => ARM_COMMAND_LINE,
-        b"ppc64el" => POWERPC_COMMAND_LINE,
+        b"ppc64el" | b"ppc64" => POWERPC_COMMAND_LINE,
         b"s390x" => Z_COMMAND_LINE,
         b"powerpc" => WII_COMMAND_LINE,
-        b"mipsel" | b"mips64el" | b"mips" => MIPS_COMMAND_LINE,
+        b"mipsel" | b"mips64el" | b"mips" | b"mips64" => MIPS_COMMAND_LINE,
         _ => COMMAND_LINE,
-    };
-    Stock { name, description, architecture, newest, flavour, command_line }
+    }
 }
 
 /// All of them.
@@ -248,7 +252,7 @@ pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
             let version = stock.version_of(&release)?.to_string();
             let names = FILES.into_iter().flat_map(|stem| ["", ".xz"].map(|end| format!("{stem}-{release}{end}")));
             let kernel = names.map(|name| entry.path().join(name)).find(|file| file.is_file())?;
-            let busybox = Some(busybox(stock, folder)).filter(|file| file.is_file());
+            let busybox = Some(busybox(stock.architecture, folder)).filter(|file| file.is_file());
             Some(Local { version, kernel, busybox, folder: folder.to_path_buf() })
         })
         .collect();
@@ -256,9 +260,9 @@ pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
     found
 }
 
-/// Where the program for the initramfs lies.
-pub(crate) fn busybox(stock: &Stock, folder: &Path) -> PathBuf {
-    folder.join("busybox").join(format!("busybox-{}", stock.architecture))
+/// Where the program for the initramfs of an architecture's kernels lies in a folder of images.
+pub fn busybox(architecture: &str, folder: &Path) -> PathBuf {
+    folder.join("busybox").join(format!("busybox-{architecture}"))
 }
 
 /// Takes a kernel, or all its versions, out of the cache. Says which versions went.
@@ -275,7 +279,7 @@ pub fn remove(wanted: &Wanted, cache: &Path) -> io::Result<Vec<String>> {
     }
     let needs_busybox = |stock: &&Stock| stock.architecture == wanted.stock.architecture && !versions(stock, cache).is_empty();
     if stays.is_empty() && !goes.is_empty() && !STOCKS.iter().any(|stock| needs_busybox(&stock)) {
-        let busybox = busybox(wanted.stock, cache);
+        let busybox = busybox(wanted.stock.architecture, cache);
         if busybox.exists() {
             fs::remove_file(busybox)?;
         }

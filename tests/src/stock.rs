@@ -46,8 +46,9 @@ fn read(file: &Path) -> Vec<u8> {
 fn config(stock: &Stock, kernel: &Kernel, busybox: &Path) -> Config {
     let initrd: Arc<[u8]> = initramfs::with_busybox(&read(busybox), None, &[]).into();
     let command_line = stock.command_line.into();
-    let machine = arches::of(kernel.arch).machine().unwrap_or_else(|error| panic!("{}: {error}", stock.name));
-    let ram = Some(RAM.max(machine.stock.least_ram));
+    let board = arches::of(kernel.arch).machine().and_then(|machine| machine.board(kernel));
+    let board = board.unwrap_or_else(|error| panic!("{}: {error}", stock.name));
+    let ram = Some(RAM.max(board.least_ram));
     Config { command_line, initrd: Some(initrd), ram, record_events: true, ..Config::default() }
 }
 

@@ -37,14 +37,6 @@ pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RA
 /// The same for CPUs that read the high byte first.
 pub static BIG_ENDIAN: Spec = Spec { boot: |config, _, _| boot(0, config, ByteOrder::Big), ..SPEC };
 
-/// For ISAs of whose stock kernels no board is known.
-pub static NOT_FOR_LINUX: Spec = Spec {
-    boot: |_, _, _| {
-        Err(MachineError::Config("no board runs Linux kernels of this ISA; `trapline check` answers about them".into()))
-    },
-    ..SPEC
-};
-
 /// RAM that the guest is told of.
 pub const RAM_BYTES: u64 = 16 << 20;
 /// Where the boot information lies, from the start of RAM.

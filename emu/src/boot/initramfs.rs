@@ -99,7 +99,7 @@ pub fn with_busybox(busybox: &[u8], script: Option<&[u8]>, files: &[(String, Vec
 fn ends(program: &[u8]) -> &'static str {
     let machine = Elf::parse_header(program).ok().map(|header| header.e_machine);
     let row = arches::all().find(|row| Some(row.elf.machine) == machine);
-    row.and_then(|row| row.machine.as_ref()).and_then(|machine| machine.stock.ends).unwrap_or(ENDS)
+    row.and_then(|row| row.machine.as_ref()).and_then(|machine| machine.stock?.ends).unwrap_or(ENDS)
 }
 
 /// An archive under construction.

@@ -8,7 +8,7 @@ use crate::boot::{Kernel, initramfs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trapline_images::{Stock, Wanted};
+use trapline_images::Wanted;
 use trapline_isa::arch::Arch;
 
 /// What the guest finds, on the command line.
@@ -78,11 +78,12 @@ impl StockArgs {
                 ))),
             };
         }
+        arches::of(kernel.arch)
+            .machine()
+            .and_then(|machine| machine.board(kernel))
+            .map_err(|error| Failure::usage(format!("`{name}` cannot be run: {error}")))?;
         let wanted = Wanted::parse(name);
-        let stock = match &wanted {
-            Some(wanted) => wanted.stock,
-            None => stock_for(kernel.arch),
-        };
+        let architecture = arches::of(kernel.arch).debian;
         let script = self.script.as_deref().map(read).transpose()?;
         let packed = script.as_deref().filter(|_| !self.from_boot);
         let initrd = match &self.initrd {
@@ -93,13 +94,14 @@ impl StockArgs {
                 // A snapshot knows nothing of modules: they are in it as files, and are loaded when the guest goes on.
                 let folder = if self.from_boot { initramfs::MODULES_FOR_LATER } else { initramfs::MODULES };
                 let files: Vec<_> = modules.into_iter().map(|(name, bytes)| (format!("{folder}{name}"), bytes)).collect();
-                initramfs::with_busybox(&busybox(wanted.as_ref(), stock)?, packed, &files)
+                initramfs::with_busybox(&busybox(wanted.as_ref(), architecture)?, packed, &files)
             }
         };
         let load = if self.modules.is_empty() { "" } else { initramfs::LOAD_LATER };
         let from_boot = self.from_boot.then_some(Typed { load, script });
         let whole = if self.whole { Some(Arc::new(whole(name, kernel.arch)?)) } else { None };
-        Ok(Some(StockGuest { command_line: stock.command_line, initrd: initrd.into(), whole, from_boot }))
+        let command_line = trapline_images::command_line(architecture);
+        Ok(Some(StockGuest { command_line, initrd: initrd.into(), whole, from_boot }))
     }
 }
 
@@ -114,23 +116,22 @@ fn whole(name: &str, arch: Arch) -> Result<Whole, Failure> {
     })
 }
 
-/// The stock kernel whose surroundings a kernel out of a file gets.
-fn stock_for(arch: Arch) -> &'static Stock {
-    let stocks = trapline_images::stocks();
-    stocks.iter().find(|stock| stock.architecture == arches::of(arch).debian).unwrap_or(&stocks[0])
-}
-
-/// Beside the kernel when it was named, otherwise in the first folder that has one.
-fn busybox(wanted: Option<&Wanted>, stock: &Stock) -> Result<Vec<u8>, Failure> {
+/// Beside the kernel when it was named, otherwise in the first folder that has one; never another architecture's.
+fn busybox(wanted: Option<&Wanted>, architecture: &str) -> Result<Vec<u8>, Failure> {
     let beside = wanted.map(image::local).transpose()?.and_then(|local| local.busybox);
-    let name = format!("busybox/busybox-{}", stock.architecture);
-    let file = beside.or_else(|| trapline_images::folders().iter().map(|folder| folder.join(&name)).find(|file| file.is_file()));
-    let Some(file) = file else {
-        return Err(Failure::usage(format!("there is no `{name}` on this computer to make an initial file system of"))
-            .advise(image::how_it_comes(stock, stock.name))
-            .advise("or give an initial file system: --initrd FILE"));
+    let places: Vec<PathBuf> =
+        trapline_images::folders().iter().map(|folder| trapline_images::busybox(architecture, folder)).collect();
+    if let Some(file) = beside.or_else(|| places.iter().find(|file| file.is_file()).cloned()) {
+        return read(&file);
+    }
+    let missing = format!("there is no busybox for {architecture} on this computer to make an initial file system of");
+    let stock = trapline_images::stocks().iter().find(|stock| stock.architecture == architecture);
+    let comes = match (stock, places.first()) {
+        (Some(stock), _) => image::how_it_comes(stock, stock.name),
+        (None, Some(place)) => format!("put one that is linked statically at {}", place.display()),
+        (None, None) => String::new(),
     };
-    read(&file)
+    Err(Failure::usage(missing).advise(comes).advise("or give an initial file system: --initrd FILE"))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -43,7 +43,7 @@ impl<L: Listener> Machine<L> {
         loaded: bool,
     ) -> Result<Machine<L>, MachineError> {
         let machine = arches::of(kernel.arch).machine()?;
-        let (model, spec) = (machine.model, machine.board(kernel));
+        let (model, spec) = (machine.model, machine.board(kernel)?);
         let cpu = model.choice(config.cpu.as_deref(), kernel)?;
         (model.self_check)().map_err(MachineError::Core)?;
         let told = checked_ram(spec, config)?;

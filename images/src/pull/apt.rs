@@ -183,7 +183,7 @@ impl<'a> Apt<'a> {
             take(&tree.join("lib/modules").join(release).join("kernel"), &ready.join(stock::MODULES), &image)?;
         }
 
-        let busybox = stock::busybox(stock, &self.puller.cache);
+        let busybox = stock::busybox(stock.architecture, &self.puller.cache);
         fs::create_dir_all(self.puller.cache.join("busybox")).map_err(unusable)?;
         take(&tree.join("bin/busybox"), &busybox, BUSYBOX)?;
         let place = self.puller.cache.join(release);

@@ -1,0 +1,86 @@
+//! Stock kernels that are given as files: what they find beside themselves is of their own ISA, or there is nothing.
+#![cfg(feature = "cpu")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trapline::arches::{self, Row};
+use trapline::boot::{Kernel, Segment};
+
+/// A folder that lives as long as the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("trapline-by-path-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("busybox")).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).expect("a file in it");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Everything that `trapline run` says of our kernel for an ISA, in a file, with symbols by which it counts as a Linux.
+fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
+    let ours = trapline_images::find(&format!("tiny/{}", row.arch.name())).expect("each ISA has a kernel of ours");
+    let kernel = images.file("vmlinux", ours.bytes);
+    let loaded = Kernel::from_bytes(ours.bytes).expect("it loads");
+    let starts = |segment: &&Segment| (segment.physical..segment.physical + segment.size).contains(&loaded.entry);
+    let segment = loaded.segments.iter().find(starts).expect("it is entered in one of its segments");
+    let entry = segment.virtual_address + (loaded.entry - segment.physical);
+    let map = images.file("System.map", format!("{entry:x} T {}\n", row.first_functions[0]).as_bytes());
+    let nowhere = Path::new("/nowhere");
+    let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
+        .args(["run", "-q", "--until", "1us", "--symbols"])
+        .args([&map, &kernel])
+        .env("TRAPLINE_IMAGES", &images.0)
+        .env("XDG_CACHE_HOME", nowhere)
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+}
+
+/// DV-4: a kernel's file gets the busybox of its own ISA. Where that is not on this computer, people are told how it
+/// comes; another ISA's is never taken.
+#[test]
+fn a_kernel_out_of_a_file_gets_no_other_isas_busybox() {
+    for row in arches::all() {
+        let name = row.arch.name();
+        let others = Folder::new(&format!("{name}-others"));
+        for other in arches::all().filter(|other| other.debian != row.debian) {
+            others.file(&format!("busybox/busybox-{}", other.debian), b"\x7fELF of another ISA");
+        }
+        let (status, text) = said(row, &others);
+        let runs = row.machine.as_ref().is_some_and(|machine| machine.stock.is_some());
+        let stock = trapline_images::stocks().iter().find(|stock| stock.architecture == row.debian);
+        let advice = match stock {
+            _ if !runs => "no board runs Linux kernels for".into(),
+            Some(stock) if stock.is_packed() => format!("help: `trapline images pull {}` brings it", stock.name),
+            Some(stock) => format!("help: {} in trapline's sources builds it", stock.built_by()),
+            None => format!("help: put one that is linked statically at {}", others.0.display()),
+        };
+        assert_eq!(status, Some(2), "{name}: {text}");
+        assert!(text.contains(&advice), "{name}: `{advice}` is not in {text}");
+        let missing = format!("there is no busybox for {} on this computer", row.debian);
+        assert_eq!(text.contains(&missing), runs, "{name}: {text}");
+
+        others.file(&format!("busybox/busybox-{}", row.debian), b"\x7fELF of this ISA");
+        let (_, text) = said(row, &others);
+        assert!(!text.contains("no busybox"), "{name}: {text}");
+        assert_eq!(text.contains(&advice), !runs, "{name}: {text}");
+        // The machine is made, and the kernel, which is no Linux after all, entered.
+        let entered = ["the limit was reached", "the kernel did not get from its entry"];
+        assert_eq!(entered.iter().any(|words| text.contains(words)), runs, "{name}: {text}");
+    }
+}

@@ -4,7 +4,7 @@
 #
 #   images/linux-mips/build.sh FOLDER        FOLDER: one of TRAPLINE_IMAGES, or the cache; what is built goes there
 #
-# Needs: apt-get install linux-source-6.1 gcc-mips-linux-gnu libc6-dev-mips-cross make flex bison bc xz-utils
+# Needs: apt-get install linux-source-6.1 gcc-mips-linux-gnu libc6-dev-mips-cross make flex bison bc xz-utils bzip2 patch
 # and 2 GiB in TMPDIR. JOBS says how many compilers run at a time.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +12,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 
-for tool in mips-linux-gnu-gcc make flex bison bc xz; do
+for tool in mips-linux-gnu-gcc make flex bison bc xz bzip2 patch; do
     command -v "$tool" >/dev/null || { echo "$tool is missing; the first lines of this script say what to install" >&2; exit 1; }
 done
 sources=/usr/src/linux-source-6.1.tar.xz
@@ -47,7 +47,7 @@ mkdir source
 tar xf busybox_*.orig.tar.* -C source --strip-components=1
 tar xf busybox_*.debian.tar.xz -C source
 cd source
-grep -v '^#' debian/patches/series | while read -r patch; do patch -sp1 <"debian/patches/$patch"; done
+grep -v -e '^#' -e '^$' debian/patches/series | while read -r patch; do patch -sp1 <"debian/patches/$patch"; done
 cp debian/config/pkg/static .config
 (yes '' || true) | make -s oldconfig >/dev/null
 make -s -j"$jobs" busybox

@@ -12,7 +12,8 @@ const LONG: u64 = 120_000_000_000;
 /// Every so many functions of the text are followed beside those that are named.
 const STRIDE: usize = 40;
 
-/// A task that sleeps, one that walks its own stack, all tasks, and the CPU that asks.
+/// A task that sleeps, one that walks its own stack, all tasks, and the CPU that asks. What MIPS' kernels print of a stack
+/// word by word is left out: a callee's frame that is gone keeps what stood in it.
 const WALKS: &[u8] = b"
 mkdir -p /proc /tmp; mount -t proc proc /proc 2>/dev/null; mkfifo /tmp/f
 sleep 100 & s=$!
@@ -22,9 +23,10 @@ for p in $s $t; do cat /proc/$p/wchan; echo; cat /proc/$p/stack; done
 cat /proc/self/stack
 dmesg -n 1
 echo t > /proc/sysrq-trigger; echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger
-dmesg | grep -n -A 24 -E 'task:(cat|sleep|kthreadd|init)' | head -n 150
-dmesg | tail -n 45
-dmesg | md5sum
+dmesg | grep -v 'Stack :' > /tmp/told
+grep -n -A 24 -E 'task:(cat|sleep|kthreadd|init)' /tmp/told | head -n 150
+tail -n 45 /tmp/told
+md5sum < /tmp/told
 exit 7
 ";
 
@@ -117,12 +119,11 @@ fn walks_its_stacks_as_unprobed(name: &str) {
     }
     assert_same(name, &plain, &seen);
     assert!(returns > 10_000, "{name}: {returns} returns");
-    // A symbol may be code that no function returns from (MIPS's entries and exits of the kernel).
-    let (functions, others): (Vec<_>, Vec<_>) = followed.iter().partition(|probe| probe.returns() > 0 || probe.nmissed() == 0);
-    assert!(others.len() <= 1, "{name}: {} never return", others.len());
-    let missed: u64 = functions.iter().map(|probe| probe.nmissed()).sum();
+    // Of code that no function returns from, a label in the way into a kernel, each hit beyond `maxactive` is missed.
+    let missed: Vec<String> =
+        followed.iter().filter(|probe| probe.nmissed() > 0).map(|probe| format!("{probe:?}: {}", probe.nmissed())).collect();
     let counts = probed.with_engine(|engine, _| engine.counts());
-    assert_eq!((missed, counts.mismatched_returns), (0, 0), "{name}: none goes past the pad");
+    assert_eq!((missed, counts.mismatched_returns), (vec![], 0), "{name}: none goes past the pad");
 }
 
 /// RP-9, BY-4: ORC.

@@ -151,6 +151,25 @@ fn the_exit_status_tells_how_the_guest_ended() {
     }
 }
 
+/// DV-4: wherever a guest has come to no good end, people are told its registers and who called whom; a guest that ends
+/// well says enough by itself.
+#[test]
+fn a_guest_that_panics_dies_or_hangs_is_looked_at() {
+    for builtin in trapline_images::builtins() {
+        for asked in ["oops=1", "crash=1", "spin=1"] {
+            let said = run(&[builtin.name, "-q", "-e", "p vfs_read", "--append", asked, "--until", "50ms"]);
+            let told = |words: &str| said.err.contains(words);
+            let what = format!("{}, {asked}: {}", builtin.name, said.err);
+            assert!(told("registers of CPU 0:") && told("\nCPU 0 is at 0x"), "{what}");
+            let callers = said.err.split_once("innermost first").map_or("", |(_, callers)| callers);
+            // A guest that is past help may have no stack any more.
+            assert!(asked == "crash=1" || callers.lines().any(|line| line.contains("+0x")), "{what}");
+        }
+        let said = run(&[builtin.name, "-q", "-e", "p vfs_read"]);
+        assert!(said.status == 0 && !said.err.contains("registers of CPU"), "{}: {}", builtin.name, said.err);
+    }
+}
+
 /// OP-10: the knob on the command line.
 #[test]
 fn without_optimisation_the_list_has_no_such_flag() {

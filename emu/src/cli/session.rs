@@ -358,7 +358,7 @@ impl Run {
             SummaryFormat::None => String::new(),
         };
         output::emit(&text)?;
-        if let End::Stopped(Stop::Dead(_) | Stop::Limit) = end {
+        if let End::Panicked | End::Stopped(Stop::Dead(_) | Stop::Limit) = end {
             eprint!("\n{}", report::render(&self.session.report()));
         }
         Ok(())

@@ -5,6 +5,7 @@ use crate::cpu::View;
 use crate::unwind;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
+use trapline_probes::Engine;
 use trapline_probes::context::Frame;
 use trapline_probes::guest::Cpu;
 use trapline_probes::unwind::{Standing, Unwind, Walked, standing, walk};
@@ -34,18 +35,12 @@ impl Session {
         let pcs = self.machine.pcs();
         let stack = self.machine.look(stack_words);
         let task = self.machine.look(|view| view.task());
-        let engine = self.engine();
-        let tables = &self.kernel().tables;
-        let address = |(slot, word): &(u64, u64)| match engine.return_pad() == Some(*word & !engine.isa().pointer_bits) {
-            true => engine.saved_return_address(task, *slot).or_else(|| engine.resolve_pad(task, 0)),
-            false => tables.is_text(*word).then_some(*word),
-        };
-        let returns: Vec<(u64, u64)> = stack.iter().filter_map(|word| Some((word.0, address(word)?))).collect();
+        let followed = Followed::of(self.engine(), task, &stack);
         let rule = unwind::of(self.kernel()).filter(|_| self.machine.in_kernel());
-        let walked = rule.map(|rule| self.walked(&*rule, &returns)).unwrap_or_default();
+        let walked = rule.map(|rule| self.walked(&*rule, &followed)).unwrap_or_default();
         let are_guessed = walked.is_empty();
         let calls = match are_guessed {
-            true => returns.into_iter().map(|(_, address)| address).take(CALLS).collect(),
+            true => self.guessed(&stack, &followed),
             false => walked,
         };
         let name = |address: u64| (address, self.kernel().symbols.describe(address));
@@ -58,21 +53,65 @@ impl Session {
         }
     }
 
-    /// The callers of where the running CPU stands; `returns` are the true addresses of all returns on the stack.
-    fn walked(&mut self, rule: &dyn Unwind, returns: &[(u64, u64)]) -> Vec<u64> {
+    /// What looks like the address of a return on this stack.
+    fn guessed(&self, stack: &[(u64, u64)], followed: &Followed) -> Vec<u64> {
+        let mut pads = 0;
+        let mut real = |(slot, word): &(u64, u64)| {
+            let address = followed.real(*slot, *word, &mut pads);
+            self.kernel().tables.is_text(address).then_some(address)
+        };
+        stack.iter().filter_map(&mut real).take(CALLS).collect()
+    }
+
+    /// The callers of where the running CPU stands.
+    fn walked(&mut self, rule: &dyn Unwind, followed: &Followed) -> Vec<u64> {
         let mut frames = [Frame::default(); CALLS + 1];
         let count = self.machine.look(|view| {
             let at = Standing { sp: view.get(view.isa.abi.sp), ..standing(view, rule, false) };
-            walk(rule, at, &mut frames, &mut Stopped { view, returns })
+            walk(rule, at, &mut frames, &mut Stopped { view, followed, pads: 0 })
         });
         frames[..count].iter().skip(1).map(|frame| frame.address).collect()
     }
 }
 
-/// A guest that stands still, and the returns on its stack.
+/// The calls of a task that are followed.
+struct Followed {
+    /// Where they return to instead.
+    pad: Option<u64>,
+    /// The bits of a pointer that are no part of the address.
+    bits: u64,
+    /// Words of the stack, and the true return address of the call that has its own there.
+    at_slots: Vec<(u64, u64)>,
+    /// The true return addresses, the innermost call's first.
+    in_order: Vec<u64>,
+}
+
+impl Followed {
+    fn of(engine: &Engine, task: u64, stack: &[(u64, u64)]) -> Followed {
+        let (pad, bits) = (engine.return_pad(), engine.isa().pointer_bits);
+        let pads = stack.iter().filter(|(_, word)| pad == Some(*word & !bits));
+        let at_slots = pads.filter_map(|(slot, _)| Some((*slot, engine.saved_return_address(task, *slot)?))).collect();
+        let in_order = (0..).map_while(|nth| engine.resolve_pad(task, nth)).collect();
+        Followed { pad, bits, at_slots, in_order }
+    }
+
+    /// The true address behind one found at `slot`; `pads` counts those seen so far.
+    fn real(&self, slot: u64, address: u64, pads: &mut usize) -> u64 {
+        if self.pad != Some(address & !self.bits) {
+            return address;
+        }
+        let at_slot = self.at_slots.iter().find(|(at, _)| *at == slot).map(|(_, real)| *real);
+        let real = at_slot.or_else(|| self.in_order.get(*pads).copied());
+        *pads += 1;
+        real.unwrap_or(address)
+    }
+}
+
+/// A guest that stands still, and how many return pads have been seen on its stack.
 struct Stopped<'a> {
     view: &'a mut View,
-    returns: &'a [(u64, u64)],
+    followed: &'a Followed,
+    pads: usize,
 }
 
 impl Walked for Stopped<'_> {
@@ -80,8 +119,7 @@ impl Walked for Stopped<'_> {
         self.view.read_number(at, self.view.isa.word).ok()
     }
     fn real(&mut self, slot: u64, address: u64) -> u64 {
-        let found = self.returns.iter().find(|(at, _)| *at == slot && slot != 0);
-        found.map_or(address, |(_, real)| *real)
+        self.followed.real(slot, address, &mut self.pads)
     }
 }
 

@@ -4,9 +4,11 @@ use crate::arch::Isa;
 use crate::insn::{Flow, Insn, LONGEST, Undecodable};
 use crate::mem::Fault;
 use crate::region::Surroundings;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::iter;
 use core::ops::Range;
 
 /// The instructions from `start` to `end`, one behind the other; ends behind the first bytes that are none.
@@ -77,6 +79,86 @@ where
         }
     };
     (isa.decode)(address, &window[..readable])
+}
+
+/// A stretch of text and its instructions, so that whoever asks about place after place of a function does not decode it
+/// for each.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    range: Range<u64>,
+    /// As far as its last instruction may reach.
+    bytes: Vec<u8>,
+    insns: Vec<Insn>,
+    /// What it ends at before its end, and is no instruction.
+    end: Option<Undecodable>,
+}
+
+impl Decoded {
+    /// The instructions of a range, steps over what is no code; `bytes` begin where it does and reach as far as its last
+    /// instruction may.
+    pub fn of(isa: &'static Isa, range: Range<u64>, bytes: Vec<u8>, is_code: impl Fn(u64) -> bool) -> Decoded {
+        let read = |address: u64, into: &mut [u8]| {
+            let from = address.wrapping_sub(range.start) as usize;
+            let there = from.checked_add(into.len()).and_then(|to| bytes.get(from..to));
+            let behind = Fault { address: range.start.wrapping_add(bytes.len() as u64), write: false };
+            there.map(|there| into.copy_from_slice(there)).ok_or(behind)
+        };
+        let (mut insns, mut end) = (Vec::new(), None);
+        for step in walk_code(isa, range.start, range.end, read, is_code) {
+            match step {
+                Ok(insn) => insns.push(insn),
+                Err(undecodable) => end = Some(undecodable),
+            }
+        }
+        Decoded { range, bytes, insns, end }
+    }
+
+    /// The range.
+    pub fn range(&self) -> &Range<u64> {
+        &self.range
+    }
+
+    /// What stood there, and behind it as far as an instruction reaches.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// See [`boundary`], of an address in the range.
+    pub fn boundary(&self, address: u64) -> Option<Boundary> {
+        match self.insns.binary_search_by_key(&address, |insn| insn.address) {
+            Ok(place) => Some(Boundary::On(*self.insns.get(place)?)),
+            Err(behind) => {
+                let before = behind.checked_sub(1).and_then(|place| self.insns.get(place));
+                match before.filter(|insn| insn.next() > address) {
+                    Some(insn) => Some(Boundary::Inside(*insn)),
+                    None => self.end.filter(|end| end.address <= address).map(Boundary::Unknown),
+                }
+            }
+        }
+    }
+
+    fn step(&self, number: usize) -> Option<Result<Insn, Undecodable>> {
+        match self.insns.get(number) {
+            Some(insn) => Some(Ok(*insn)),
+            None => self.end.filter(|_| number == self.insns.len()).map(Err),
+        }
+    }
+}
+
+/// [`walk`] through text with what is known about it, where it may have been decoded already.
+pub fn walk_around<'a>(
+    isa: &'static Isa,
+    range: Range<u64>,
+    around: &'a mut dyn Surroundings,
+) -> impl Iterator<Item = Result<Insn, Undecodable>> + use<'a> {
+    let known: Option<Arc<Decoded>> = around.decoded(&range);
+    let mut walked = walk(isa, range.start, range.end, |at, into: &mut [u8]| around.read(at, into));
+    let mut next = 0;
+    iter::from_fn(move || {
+        let Some(known) = &known else { return walked.next() };
+        next += 1;
+        known.step(next - 1)
+    })
 }
 
 /// How an address lies to the instructions of its function.
@@ -221,6 +303,31 @@ mod tests {
                 other => panic!("+{offset}: {other:?}"),
             };
             assert_eq!(found, expected, "+{offset}");
+        }
+    }
+
+    /// KP-5: what is remembered of a function says the same as the function itself.
+    #[test]
+    fn a_function_that_was_decoded_once_has_the_same_boundaries() {
+        let (length, longest) = (FUNCTION.len() as u64 - 2, X86_64.longest);
+        // With something in it that is no instruction, where the first bytes of another one lead to it.
+        for broken in [None, Some(17)] {
+            let mut text = [FUNCTION, &vec![0x90; longest]].concat();
+            broken.into_iter().for_each(|at: usize| text[at] = 0x06);
+            let read = |address: u64, into: &mut [u8]| {
+                let from = (address - START) as usize;
+                into.copy_from_slice(&text[from..from + into.len()]);
+                Ok(())
+            };
+            let held = text[..length as usize + longest].to_vec();
+            let decoded = Decoded::of(&X86_64, START..START + length, held, |_| true);
+            let steps: Vec<_> = walk(&X86_64, START, START + length, read).collect();
+            let remembered: Vec<_> = (0..).map_while(|number| decoded.step(number)).collect();
+            assert_eq!(remembered, steps, "{broken:?}");
+            for address in START..START + length {
+                let expected = boundary(&X86_64, START, address, read, |_| true);
+                assert_eq!(decoded.boundary(address), Some(expected), "{broken:?}: {address:#x}");
+            }
         }
     }
 

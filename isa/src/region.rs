@@ -6,11 +6,12 @@
 
 use crate::arch::Isa;
 use crate::detour::{self, Detour};
-use crate::function::{decode_at, walk};
+use crate::function::{Decoded, decode_at, walk_around};
 use crate::insn::{Flow, Insn};
 use crate::mem::Fault;
 use crate::plan::{Errno, Policy, Refusal};
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -18,6 +19,11 @@ use core::ops::Range;
 pub trait Surroundings {
     /// Fills a buffer with the text at an address, probes taken out.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+    /// The instructions of a range, data taken for code, if they have been decoded already.
+    fn decoded(&mut self, range: &Range<u64>) -> Option<Arc<Decoded>> {
+        let _ = range;
+        None
+    }
     /// Whether code stands there, and no data among it.
     fn is_code(&self, address: u64) -> bool {
         let _ = address;
@@ -273,8 +279,7 @@ impl Question<'_> {
     fn look_through(&self, part: Range<u64>, around: &mut dyn Surroundings, seen: &mut Seen) -> Result<(), Refusal> {
         let (inside, thunks) = (self.inside(), around.indirect_thunks());
         let mut walked = part.start..part.start;
-        let steps = walk(self.isa, part.start, part.end, |at, into: &mut [u8]| around.read(at, into));
-        for step in steps {
+        for step in walk_around(self.isa, part, around) {
             let insn = match step {
                 Ok(insn) => insn,
                 Err(what) if (self.applies)(Rule::Undecodable) => return Err(Rule::Undecodable.about("those", what.address)),

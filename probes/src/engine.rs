@@ -1,6 +1,7 @@
 //! The engine: what it owns, and what it has to say.
 
 use crate::context::Scene;
+use crate::decoded::Last;
 use crate::guest::Blacklisted;
 use crate::hit::CpuState;
 use crate::instances::Instances;
@@ -45,6 +46,7 @@ pub struct Engine {
     pub(crate) log: Log,
     pub(crate) scene: Scene,
     pub(crate) counts: Counts,
+    pub(crate) last: Last,
 }
 
 /// The records ring's size, if nobody asks for another.
@@ -102,6 +104,7 @@ impl Engine {
                 record: Record::none(),
             },
             counts: Counts::default(),
+            last: Last::default(),
         }
     }
 

@@ -12,6 +12,7 @@ extern crate std;
 mod blacklist;
 pub mod context;
 mod counter;
+mod decoded;
 mod engine;
 mod errno;
 pub mod events;

@@ -1,6 +1,7 @@
 //! The place that a registration asks for: every check of it in Linux's order, each refusal with its errno and a
 //! sentence for the person, and what is to run there.
 
+use crate::decoded::Data;
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, place, refused};
 use crate::guest::{Guest, Site, Symbol};
@@ -200,7 +201,12 @@ impl Engine {
         let looks = self.policy == Policy::Best || self.isa.linux.finds_boundaries;
         let boundary = if self.isa.variable_length && looks {
             let is_code = |at: u64| guest.text_kind(at).is_some();
-            function::boundary(self.isa, place.symbol.start, place.address, read, is_code)
+            let start = place.symbol.start;
+            let function = start..start.saturating_add(place.symbol.size);
+            let asks = start < place.address && place.address < function.end;
+            let known = asks.then(|| self.decoded(guest, &function, Data::SteppedOver)).flatten();
+            let boundary = known.and_then(|known| known.boundary(place.address));
+            boundary.unwrap_or_else(|| function::boundary(self.isa, start, place.address, read, is_code))
         } else {
             function::decode_at(self.isa, place.address, &mut read).map_or_else(Boundary::Unknown, Boundary::On)
         };

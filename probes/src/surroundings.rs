@@ -1,13 +1,16 @@
 //! The guest's text around a probe, as the rules look at it that ask for more than one instruction.
 
+use crate::decoded::Data;
 use crate::engine::Engine;
 use crate::guest::{Guest, Site};
 use crate::place::forgets_lock_prefixes;
 use crate::retprobe::SPLIT_OFF;
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
+use trapline_isa::function::Decoded;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::Policy;
 use trapline_isa::region::Surroundings;
@@ -76,6 +79,9 @@ impl Surroundings for Text<'_> {
             None => self.engine.read_original(self.guest, address, into)?,
         }
         Ok(())
+    }
+    fn decoded(&mut self, range: &Range<u64>) -> Option<Arc<Decoded>> {
+        self.engine.decoded(self.guest, range, Data::Decoded)
     }
     fn is_code(&self, address: u64) -> bool {
         self.guest.text_kind(address).is_some()

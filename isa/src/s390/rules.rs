@@ -11,7 +11,7 @@ use super::opcodes::{code, is_known};
 use super::slot;
 use super::{S390X, decode};
 use crate::arch::Emulation;
-use crate::function::walk;
+use crate::function::walk_around;
 use crate::insn::{Flow, Insn};
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
@@ -329,17 +329,17 @@ pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dy
     if policy == Policy::Linux61 {
         return Ok(());
     }
-    let read = |at: u64, into: &mut [u8]| around.read(at, into);
+    let start = function.start;
     let names_it = |other: &Insn| {
         // The address of its first instruction is that of the function.
         let names = match code(other.bytes()) {
             EXRL => true,
-            LARL => insn.address != function.start,
+            LARL => insn.address != start,
             _ => false,
         };
         names && decode::far(other.address, other.bytes()) == insn.address
     };
-    let is_named = walk(&S390X, function.start, function.end, read).map_while(Result::ok).any(|other| names_it(&other));
+    let is_named = walk_around(&S390X, function, around).map_while(Result::ok).any(|other| names_it(&other));
     if is_named { Err(EXECUTED.refusal()) } else { Ok(()) }
 }
 

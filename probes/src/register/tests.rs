@@ -127,6 +127,18 @@ fn probes_in_front_do_not_hide_the_boundaries() {
     }
 }
 
+/// KP-5: boundaries are those of the text as it is now, not as it was when it was last asked about.
+#[test]
+fn text_that_has_changed_is_decoded_anew() {
+    let (mut guest, mut engine) = new();
+    let inside = Kprobe::at("vfs_read").offset(4);
+    let refusal = engine.register_kprobe(&mut guest, &inside).expect_err("inside an instruction");
+    assert_eq!(refusal.errno, Errno::EILSEQ);
+    let nop = Op::Nop.encode(0, |_| 0);
+    guest.poke(guest.address("vfs_read") + 3, &nop.repeat(3 / nop.len()));
+    engine.register_kprobe(&mut guest, &inside).expect("an instruction begins there now");
+}
+
 /// KP-4: behind a landing pad lies the entry, and the pad is the entry too.
 #[test]
 fn a_probe_at_a_landing_pad_moves_to_the_entry() {

@@ -13,12 +13,13 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "loop.c",
     "calls.h",
     "jumps.h",
     "less_s390.h",
     "mips.h",
+    "outlive.h",
     "pages.h",
     "sizes.h",
     "sparc64.h",

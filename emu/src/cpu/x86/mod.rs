@@ -15,6 +15,8 @@ pub mod window;
 
 #[cfg(test)]
 mod jumps_and_walks;
+#[cfg(test)]
+mod outlive;
 
 use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};

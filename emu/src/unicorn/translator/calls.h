@@ -48,9 +48,6 @@ static void tell(CPUState *cpu, uint32_t number)
 #endif
 
 #if defined(TARGET_X86_64)
-/* Keeps the call from being the last thing done, by which it would return where this does. */
-#define HERE __asm__ volatile("" ::: "memory")
-
 static void read_clock(CPUX86State *env)
 {
     HELPER(rdtsc)(env);
@@ -87,6 +84,8 @@ static const struct instead INSTEAD[] = {
     { HELPER(rdtsc), read_clock },
     { HELPER(rdtscp), read_clock_and_cpu },
     { HELPER(syscall), call_system },
+    { HELPER(write_crN), write_control },
+    { HELPER(invlpg), forget_page },
     { HELPER(raise_interrupt), interrupt, true },
     { NULL },
 };

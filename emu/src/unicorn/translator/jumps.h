@@ -8,8 +8,6 @@
  * page. And a jump whose aim is an address that the block names remembers what it has found, and need not even ask
  * where.
  */
-#include "exec/tb-hash.h"
-
 enum { FOUND_BITS = 14, JUMPS = 1 << 18 };
 
 /* A block that was found, within one page. */
@@ -35,7 +33,18 @@ struct found {
     unsigned jumps;
     struct row rows[1 << FOUND_BITS];
     struct jump jump[JUMPS];
+#if defined(TARGET_X86_64)
+    struct outlive outlive;
+#endif
 };
+
+#if defined(TARGET_X86_64)
+static struct outlive *outlive_of(struct uc_struct *uc)
+{
+    struct trapline_machine *machine = machine_of(uc);
+    return machine ? &machine->found->outlive : NULL;
+}
+#endif
 
 static struct found *found_of(struct uc_struct *uc, struct found *found)
 {
@@ -87,6 +96,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
         }
         if (row->host == host) {
             *place = row->block;
+            note_block(env, place - cpu->tb_jmp_cache, row->block);
             return row->block->tc.ptr;
         }
     }
@@ -94,6 +104,7 @@ static void *__attribute__((noinline)) look_further(CPUArchState *env, CPUState 
     host = host_of(env, uc, pc);
     if (code != uc->tcg_ctx->code_gen_epilogue && host != 0 && (*place)->page_addr[1] == (tb_page_addr_t)-1) {
         *row = (struct row){pc, host, *place};
+        note_block(env, place - cpu->tb_jmp_cache, *place);
     }
     return code;
 }

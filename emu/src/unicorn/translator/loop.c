@@ -91,6 +91,11 @@ static void know(TCGContext *s, void *function, const char *name, unsigned flags
     }
 }
 
+/* Keeps the call from being the last thing done, by which it would return where this does. */
+#define HERE __asm__ volatile("" ::: "memory")
+
+#include "sizes.h"
+#include "outlive.h"
 #include "jumps.h"
 #include "calls.h"
 
@@ -131,7 +136,6 @@ static MemoryRegion *mapping_of(struct uc_struct *uc, hwaddr address)
     return find_memory_mapping(uc, address);
 }
 
-#include "sizes.h"
 #include "pages.h"
 #include "walk.h"
 

@@ -73,6 +73,9 @@ static bool is_taken(struct uc_struct *uc, const CPUTLBEntry *entry, target_ulon
     return !is_empty(entry) && page_of(uc, entry) != (address & TARGET_PAGE_MASK);
 }
 
+/* In outlive.h. */
+static void note_private(CPUState *cpu, target_ulong address, int mode);
+
 /* Before a translation of this address is filled in. */
 static void choose_size(CPUState *cpu, vaddr address, int mode)
 {
@@ -82,6 +85,7 @@ static void choose_size(CPUState *cpu, vaddr address, int mode)
     CPUTLBDescFast *table = &all->f[mode];
     size_t many = kept_in(table), most = pages->window_max_entries, wanted;
 
+    note_private(cpu, address, mode);
     if (pages->window_begin_ns < NEVER) {
         pages->window_begin_ns = NEVER + FEWEST_KEPT;
     }

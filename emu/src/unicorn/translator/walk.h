@@ -106,6 +106,10 @@ static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
     CPUIOTLBEntry *device = &pages->iotlb[address >> SMALLEST_BITS & all->f[mode].mask >> CPU_TLB_ENTRY_BITS];
     MemTxAttrs of = device->attrs;
 
+#ifdef TARGET_X86_64
+    /* A mark of our own (outlive.h). */
+    of.target_tlb_bit0 = 0;
+#endif
     to[0] = device->addr;
     to[1] = of.unspecified | of.secure << 1 | of.user << 2 | of.byte_swap << 3 | of.target_tlb_bit0 << 4;
     to[2] = pages->large_page_addr;

@@ -11,6 +11,7 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     uint64_t allowed = PG_USER_MASK | PG_RW_MASK, never = 0, row, table;
     unsigned shift = is_long ? 39 : pae ? 30 : 22, level = is_long ? 4 : pae ? 3 : 2;
     uint64_t large;
+    MemTxAttrs attributes;
     int protection = 0;
 
     if (!(env->cr[0] & CR0_PG_MASK) || env->cr[4] & (CR4_LA57_MASK | CR4_PKE_MASK) || env->a20_mask != -1 || env->hflags2 & HF2_NPT_MASK) {
@@ -82,7 +83,10 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     if (!(protection & 1 << access)) {
         return false;
     }
+    attributes = cpu_get_mem_attrs(env);
+    attributes.target_tlb_bit0 = row & PG_GLOBAL_MASK && env->cr[4] & CR4_PGE_MASK;
+    note_row(cpu, attributes.target_tlb_bit0, level > 1, mode);
     row = (row & PG_ADDRESS_MASK & ~(large - 1)) | (address & (large - 1));
-    fill_in(cpu, address, row, cpu_get_mem_attrs(env), protection, mode, large);
+    fill_in(cpu, address, row, attributes, protection, mode, large);
     return true;
 }

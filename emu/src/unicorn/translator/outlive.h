@@ -1,0 +1,160 @@
+/*
+ * What outlives a change of address space on x86 (docs/unicorn.md, "What outlives an address space"). A part of loop.c.
+ *
+ * A new CR3 makes the library forget all translations of addresses and, with them, where the blocks are. But where
+ * CR4.PGE is set, pages that the guest's tables call global, a kernel's own, stay valid: only a page that INVLPG names
+ * and a changed CR4 forget those. So of a mode the private pages are noted as they are filled in, and only they are
+ * forgotten; and of the blocks in global pages it is noted where the library's table has them, and they stand there
+ * again behind it.
+ */
+#include "exec/tb-hash.h"
+
+#if defined(TARGET_X86_64)
+enum { MOST_PRIVATE = 256 };
+
+struct outlive {
+    /* What the library had forgotten by itself when this was empty: what stands here is good until that changes. */
+    uint64_t forgotten;
+    TranslationBlock *blocks[TB_JMP_CACHE_SIZE];
+    /* Of each mode the pages that were filled in and are not global, as far as there is room for them. */
+    target_ulong pages[NB_MMU_MODES][MOST_PRIVATE];
+    unsigned many[NB_MMU_MODES];
+};
+
+/* The machine's; NULL: this engine is no machine's. */
+static struct outlive *outlive_of(struct uc_struct *uc);
+
+/* Changes with all that the library may forget but a single page. */
+static uint64_t times_forgotten(CPUX86State *env)
+{
+    const CPUTLBCommon *all = &env_tlb(env)->c;
+    const TCGContext *s = env->uc->tcg_ctx;
+    return (uint64_t)all->full_flush_count + all->part_flush_count + all->elide_flush_count + s->tb_phys_invalidate_count
+           + s->tb_ctx.tb_flush_count;
+}
+
+/* Before a translation of this address is filled in. */
+static void note_private(CPUState *cpu, target_ulong address, int mode)
+{
+    struct outlive *outlive = outlive_of(cpu->uc);
+    if (outlive) {
+        unsigned number = outlive->many[mode]++;
+        if (number < MOST_PRIVATE) {
+            outlive->pages[mode][number] = address & TARGET_PAGE_MASK;
+        }
+    }
+}
+
+/* When it turns out to be in a global page; of a large private one the library forgets all of the mode with any part. */
+static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
+{
+    struct outlive *outlive = outlive_of(cpu->uc);
+    if (outlive && is_global) {
+        outlive->many[mode]--;
+    } else if (outlive && is_large) {
+        outlive->many[mode] = MOST_PRIVATE + 1;
+    }
+}
+
+static bool is_global(const CPUIOTLBEntry *device)
+{
+    return device->attrs.target_tlb_bit0;
+}
+
+static bool is_in_global_page(CPUX86State *env, target_ulong pc)
+{
+    int mode = cpu_mmu_index(env, true);
+    return tlb_entry(env, mode, pc)->addr_code == (pc & TARGET_PAGE_MASK) && is_global(&env_tlb(env)->d[mode].iotlb[tlb_index(env, mode, pc)]);
+}
+
+/* Where the library's table has a block of one page now, which is a machine's. */
+static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block)
+{
+    struct outlive *outlive = outlive_of(env->uc);
+
+    if (outlive->forgotten != times_forgotten(env)) {
+        memset(outlive->blocks, 0, sizeof(outlive->blocks));
+        outlive->forgotten = times_forgotten(env);
+    }
+    if (is_in_global_page(env, block->pc)) {
+        outlive->blocks[place] = block;
+    }
+}
+
+static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
+{
+    CPUTLBDesc *pages = &env_tlb(env)->d[mode];
+    CPUTLBDescFast *table = &env_tlb(env)->f[mode];
+
+    if (outlive->many[mode] > MOST_PRIVATE) {
+        tlb_flush_by_mmuidx(env_cpu(env), 1 << mode);
+    }
+    for (unsigned number = 0; number < MIN(outlive->many[mode], MOST_PRIVATE); number++) {
+        target_ulong page = outlive->pages[mode][number];
+        size_t index = page >> TARGET_PAGE_BITS & table->mask >> CPU_TLB_ENTRY_BITS;
+        CPUTLBEntry *entry = &table->table[index];
+        if (!is_empty(entry) && page_of(env->uc, entry) == page && !is_global(&pages->iotlb[index])) {
+            memset(entry, -1, sizeof(*entry));
+            pages->n_used_entries--;
+        }
+    }
+    for (size_t number = 0; number < CPU_VTLB_SIZE; number++) {
+        if (!is_empty(&pages->vtable[number]) && !is_global(&pages->viotlb[number])) {
+            memset(&pages->vtable[number], -1, sizeof(CPUTLBEntry));
+            pages->n_used_entries--;
+        }
+    }
+    outlive->many[mode] = 0;
+}
+
+/* In place of the library's. */
+static void write_control(CPUX86State *env, int number, target_ulong value)
+{
+    CPUState *cpu = env_cpu(env);
+    struct outlive *outlive = outlive_of(env->uc);
+
+    if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || outlive == NULL) {
+        HELPER(write_crN)(env, number, value);
+        HERE;
+        return;
+    }
+    env->cr[3] = value;
+    if (outlive->forgotten != times_forgotten(env)) {
+        memset(outlive->blocks, 0, sizeof(outlive->blocks));
+    }
+    for (int mode = 0; mode < NB_MMU_MODES; mode++) {
+        forget_private(outlive, env, mode);
+    }
+    memcpy(cpu->tb_jmp_cache, outlive->blocks, sizeof(outlive->blocks));
+    outlive->forgotten = times_forgotten(env);
+}
+
+/* In place of the library's, for INVLPG. */
+static void forget_page(CPUX86State *env, target_ulong address)
+{
+    struct outlive *outlive = outlive_of(env->uc);
+    const target_ulong page = address & TARGET_PAGE_MASK;
+
+    if (outlive) {
+        for (int mode = 0; mode < NB_MMU_MODES; mode++) {
+            const CPUTLBDesc *pages = &env_tlb(env)->d[mode];
+            if ((page & pages->large_page_mask) == pages->large_page_addr) {
+                memset(outlive->blocks, 0, sizeof(outlive->blocks));
+            }
+        }
+        /* As the library does it with its own: a block that begins in the page before may reach into this one. */
+        memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
+        memset(&outlive->blocks[tb_jmp_cache_hash_page(env->uc, page - TARGET_PAGE_SIZE)], 0, TB_JMP_PAGE_SIZE * sizeof(*outlive->blocks));
+    }
+    HELPER(invlpg)(env, address);
+    HERE;
+}
+#else
+static void note_private(CPUState *cpu, target_ulong address, int mode)
+{
+}
+
+static void note_block(CPUArchState *env, unsigned place, TranslationBlock *block)
+{
+}
+#endif

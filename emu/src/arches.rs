@@ -296,7 +296,7 @@ static MIPS: Row = Row {
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::BIG_32,
-    first_functions: &["set_task_stack_end_magic"],
+    first_functions: &["start_kernel"],
     debian: "mips",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -318,7 +318,7 @@ static MIPSEL: Row = Row {
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::LITTLE_32,
-    first_functions: &["set_task_stack_end_magic"],
+    first_functions: &["start_kernel"],
     debian: "mipsel",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -340,7 +340,7 @@ static MIPS64: Row = Row {
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::BIG_64,
-    first_functions: &["set_task_stack_end_magic"],
+    first_functions: &["start_kernel"],
     debian: "mips64",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]
@@ -362,7 +362,7 @@ static MIPS64EL: Row = Row {
     decompressor: whole::wrapped,
     lies_at: elf_wrapper::lies_at,
     marks: &marks::mips::LITTLE_64,
-    first_functions: &["set_task_stack_end_magic"],
+    first_functions: &["start_kernel"],
     debian: "mips64el",
     machine: Some(Machine {
         #[cfg(feature = "cpu")]

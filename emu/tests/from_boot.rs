@@ -1,6 +1,6 @@
 //! `trapline run --from-boot` and `trapline check --booted`: a stock kernel boots once, and is then there at once.
 //!
-//! Needs debian/amd64 in `TRAPLINE_IMAGES` or the cache; without it the test is counted as one that could not run.
+//! Needs kernels in `TRAPLINE_IMAGES` or the cache; without them the test is counted as one that could not run.
 #![cfg(feature = "cpu")]
 
 use std::fs;
@@ -57,15 +57,21 @@ impl Drop for Folder {
 /// made anew.
 #[test]
 fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell() {
-    let Some(found) = trapline_images::tally::stock("debian/amd64") else { return };
+    for name in ["debian/amd64", "debian/mipsel"] {
+        boots_once(name);
+    }
+}
+
+fn boots_once(name: &str) {
+    let Some(found) = trapline_images::tally::stock(name) else { return };
     let images = found.local.folder;
     let trapline = |cache, args: &[&str]| trapline_with(cache, Some(&images), args);
-    let cache = Folder(std::env::temp_dir().join(format!("trapline-from-boot-{}", std::process::id())));
+    let cache = Folder(std::env::temp_dir().join(format!("trapline-from-boot-{}-{}", found.stock.flavour, std::process::id())));
     fs::create_dir_all(&cache.0).unwrap();
     let script = cache.0.join("script");
     let lines: String = (0..400).map(|line| format!("# line {line}: 'quoted', \\ and $dollars\n")).collect();
     fs::write(&script, format!("{lines}echo from the script: $((6*7)); printf 'a\\tb\\n' | md5sum\nexit 3\n")).unwrap();
-    let args = ["run", "debian/amd64", "--from-boot", "--script", script.to_str().unwrap(), "-e", "r:done vfs_read"];
+    let args = ["run", name, "--from-boot", "--script", script.to_str().unwrap(), "-e", "r:done vfs_read"];
 
     let first = trapline(Some(&cache.0), &args);
     assert_eq!(first.status, 1, "{}\n{}", first.err, first.out);
@@ -83,8 +89,8 @@ fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&kept[0], &bytes).unwrap();
-    let mended = trapline(Some(&cache.0), &["check", "debian/amd64", "--booted", "vfs_read"]);
+    let mended = trapline(Some(&cache.0), &["check", name, "--booted", "vfs_read"]);
     assert!(mended.status == 0 && mended.err.contains("checksum is wrong"), "{}", mended.err);
-    let again = trapline(Some(&cache.0), &["check", "debian/amd64", "--booted", "vfs_read"]);
+    let again = trapline(Some(&cache.0), &["check", name, "--booted", "vfs_read"]);
     assert!(again.err.contains("comes from") && again.out == mended.out && again.out.contains("vfs_read"), "{}", again.err);
 }

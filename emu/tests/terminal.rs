@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use trapline_images::tally;
 
 const IMAGE: &str = "debian/amd64";
+/// Others whose consoles people sit at.
+const OTHERS: [&str; 2] = ["debian/mipsel", "debian/mips64el"];
 /// A machine that has much else to do takes its time.
 const PATIENCE: Duration = Duration::from_secs(200);
 
@@ -29,8 +31,8 @@ struct Seat {
 }
 
 impl Seat {
-    fn run(args: &[&str]) -> Option<Seat> {
-        tally::stock(IMAGE)?;
+    fn run(image: &str, args: &[&str]) -> Option<Seat> {
+        tally::stock(image)?;
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).expect("it can be opened");
         let name = ptsname(&keyboard, Vec::new()).expect("its name");
@@ -38,7 +40,7 @@ impl Seat {
         rustix::io::ioctl_fionbio(&keyboard, true).expect("reads that do not wait");
         let end = || terminal.try_clone().expect("one more");
         let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
-        command.args(["run", IMAGE]).args(args).stdin(end()).stdout(end()).stderr(end());
+        command.args(["run", image]).args(args).stdin(end()).stdout(end()).stderr(end());
         let child = command.spawn().expect("it runs");
         Some(Seat { keyboard: keyboard.into(), terminal, child, screen: String::new() })
     }
@@ -97,12 +99,10 @@ impl Drop for Seat {
     }
 }
 
-/// DV-4
-#[test]
-fn a_person_at_the_shell_is_heard_and_answered() {
-    let Some(mut seat) = Seat::run(&["-e", "p:name __do_sys_newuname"]) else { return };
+fn is_heard_and_answered(image: &str, function: &str, ended: &str) {
+    let Some(mut seat) = Seat::run(image, &["-e", &format!("p:name {function}")]) else { return };
     seat.until_printed("/ # ");
-    assert!(!seat.echoes(), "the guest does the echo");
+    assert!(!seat.echoes(), "{image}: the guest does the echo");
     seat.keys(b"uname -a\r");
     seat.until_printed("Linux (none) 6.");
     seat.keys(b"sh -c 'echo star''ted; cat'\r");
@@ -111,15 +111,29 @@ fn a_person_at_the_shell_is_heard_and_answered() {
     seat.until_printed("^C");
     seat.keys(b"poweroff -f\r");
     let status = seat.end();
-    assert_eq!(status.code(), Some(0), "{}", seat.screen);
-    assert!(seat.screen.contains("the guest halted") && seat.screen.contains("uname-"), "{}", seat.screen);
-    assert!(seat.echoes(), "the terminal is as it was");
+    assert_eq!(status.code(), Some(0), "{image}: {}", seat.screen);
+    assert!(seat.screen.contains(ended) && seat.screen.contains("uname-"), "{image}: {}", seat.screen);
+    assert!(seat.echoes(), "{image}: the terminal is as it was");
+}
+
+/// DV-4
+#[test]
+fn a_person_at_the_shell_is_heard_and_answered() {
+    is_heard_and_answered(IMAGE, "__do_sys_newuname", "the guest halted");
+}
+
+/// DV-4: the same by other boards' serial ports.
+#[test]
+fn a_person_at_other_shells_is_heard_and_answered() {
+    for image in OTHERS {
+        is_heard_and_answered(image, "sys_newuname", "the guest powered off");
+    }
 }
 
 /// DV-4
 #[test]
 fn one_can_leave_at_any_time() {
-    let Some(mut seat) = Seat::run(&[]) else { return };
+    let Some(mut seat) = Seat::run(IMAGE, &[]) else { return };
     seat.until("the terminal's being taken", |seat| !seat.echoes());
     seat.keys(b"\x01x");
     assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
@@ -130,7 +144,7 @@ fn one_can_leave_at_any_time() {
 /// DV-4
 #[test]
 fn a_signal_gives_the_terminal_back() {
-    let Some(mut seat) = Seat::run(&[]) else { return };
+    let Some(mut seat) = Seat::run(IMAGE, &[]) else { return };
     seat.until("the terminal's being taken", |seat| !seat.echoes());
     let child = rustix::process::Pid::from_child(&seat.child);
     rustix::process::kill_process(child, rustix::process::Signal::TERM).expect("a signal");
@@ -157,7 +171,7 @@ fn what_a_file_holds_is_typed_and_then_ended() {
     let refused = run("tiny/x86_64", "");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--console-input is for stock kernels"));
-    if Seat::run(&["--until", "1ns"]).is_none() {
+    if Seat::run(IMAGE, &["--until", "1ns"]).is_none() {
         return;
     }
     let long = "x".repeat(900);

@@ -23,7 +23,7 @@ for p in $s $t; do cat /proc/$p/wchan; echo; cat /proc/$p/stack; done
 cat /proc/self/stack
 dmesg -n 1
 echo t > /proc/sysrq-trigger; echo w > /proc/sysrq-trigger; echo l > /proc/sysrq-trigger
-dmesg | grep -v 'Stack :' > /tmp/told
+dmesg | grep -v -E 'Stack :|[]] +[0-9a-f]{16} ' > /tmp/told
 grep -n -A 24 -E 'task:(cat|sleep|kthreadd|init)' /tmp/told | head -n 150
 tail -n 45 /tmp/told
 md5sum < /tmp/told

@@ -443,7 +443,7 @@ fn debian_s390x_unpacks_itself_and_boots_the_same() {
 #[test]
 fn debian_mips_unpacks_itself_and_boots_the_same() {
     for name in ["debian/mipsel", "debian/mips64el"] {
-        unpacks_itself_and_boots_the_same(name, ["setup_arch", "sched_init"], "pid_max: default");
+        unpacks_itself_and_boots_the_same(name, ["start_kernel", "setup_arch"], "pid_max: default");
     }
 }
 

@@ -59,6 +59,7 @@ fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task() {
     let cases = [
         ("debian/mipsel",   &mips::MIPSEL,   (None, Some(0x420), Some(0x538)), 0x10),
         ("debian/mips64el", &mips::MIPS64EL, (None, Some(0x510), Some(0x708)), 0x1c),
+        ("linux/mips",      &mips::MIPS,     (None, Some(0x1f8), Some(0x2fc)), 0x10),
     ];
     for (name, model, expected, count) in cases {
         let Some(kernel) = kernel(name) else { continue };

@@ -30,29 +30,50 @@ pub const fn moments(order: ByteOrder, word: u64) -> Moments {
 }
 
 /// The code that prints the running task's number loads its address by gp, then the number, and makes the address of
-/// the name.
+/// the name; either by way of the other.
 pub fn by_code(kernel: &Kernel) -> TaskPlace {
     let Some((_, bytes)) = tasks::printing_code(kernel) else { return TaskPlace::default() };
     let isa = kernel.arch.isa();
-    let code: Vec<Access> = accesses(isa.order, &bytes).collect();
-    let is_task = |access: &Access| (access.base, access.distance) == (THREAD, 0) && access.kind == Kind::of_word(isa.word);
-    let Some(load) = code.iter().position(is_task) else { return TaskPlace::default() };
-    let member = |kind| {
-        let found = code[load + 1..].iter().find(|access| (access.kind, access.base) == (kind, code[load].register));
-        found.map(|access| access.distance)
-    };
-    TaskPlace { current: None, pid: member(Kind::Load), comm: member(Kind::Address), ..TaskPlace::default() }
+    let (pid, comm) = members(isa.order, isa.word, &bytes);
+    TaskPlace { current: None, pid, comm, ..TaskPlace::default() }
+}
+
+/// What is loaded of the task first, and which place in it is the first whose address is made.
+fn members(order: ByteOrder, word: usize, code: &[u8]) -> (Option<u64>, Option<u64>) {
+    let is_task = |access: &Access| (access.base, access.distance) == (THREAD, 0) && access.kind == Kind::of_word(word);
+    let (mut pid, mut comm) = (None, None);
+    // Which registers lead into the task, and where in it.
+    let mut leads: [Option<i64>; 32] = [None; 32];
+    for access in accesses(order, code) {
+        let from = leads[access.base as usize].map(|base| base + access.distance);
+        let into = &mut leads[access.register as usize];
+        match (access.kind, from.map(u64::try_from)) {
+            _ if is_task(&access) && pid.or(comm).is_none() => *into = Some(0),
+            (Kind::Address, Some(Ok(place))) => {
+                comm = comm.or(Some(place));
+                *into = from;
+            }
+            (Kind::Load, Some(Ok(place))) => {
+                pid = pid.or(Some(place));
+                *into = None;
+            }
+            (Kind::Store, _) => (),
+            _ => *into = None,
+        }
+    }
+    (pid, comm)
 }
 
 /// Where the count of the moment is: what this code loads by gp and stores there again, with the constant of an
 /// interrupt beside it.
 fn count(order: ByteOrder, code: &[u8]) -> Option<CountPlace> {
     let code: Vec<Access> = accesses(order, code).collect();
-    let adds = code.iter().any(|access| access.kind == Kind::Upper && access.distance << 16 == HARD_INTERRUPT);
+    let adds = code.iter().any(|access| access.kind == Kind::Upper && access.distance << 16 == HARD_INTERRUPT as i64);
     let by_thread = |access: &&Access| access.base == THREAD;
     let is_stored = |load: &Access| code.contains(&Access { kind: Kind::Store, ..*load });
     let mut loads = code.iter().filter(by_thread).filter(|access| access.kind == Kind::Load);
-    loads.find(|load| adds && is_stored(load)).map(|load| CountPlace::OwnData(load.distance))
+    let load = loads.find(|load| adds && is_stored(load))?;
+    u64::try_from(load.distance).ok().map(CountPlace::OwnData)
 }
 
 /// What is done with a register and a distance.
@@ -76,13 +97,13 @@ impl Kind {
     }
 }
 
-/// An instruction that goes some way from a register, upwards.
+/// An instruction that goes some way from a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     kind: Kind,
     register: u32,
     base: u32,
-    distance: u64,
+    distance: i64,
 }
 
 /// gp leads to the task's `thread_info`.
@@ -98,8 +119,8 @@ impl Access {
             0x37 => Kind::LoadDouble,
             _ => return None,
         };
-        let distance = u64::from(word & 0xffff);
-        (distance < 0x8000).then_some(Access { kind, register: word >> 16 & 31, base: word >> 21 & 31, distance })
+        let distance = i64::from(word as u16 as i16);
+        Some(Access { kind, register: word >> 16 & 31, base: word >> 21 & 31, distance })
     }
 }
 
@@ -114,6 +135,21 @@ mod tests {
     fn place(order: ByteOrder, code: &[u32]) -> Option<CountPlace> {
         let bytes = |word: &u32| if order == ByteOrder::Little { word.to_le_bytes() } else { word.to_be_bytes() };
         count(order, &code.iter().flat_map(bytes).collect::<Vec<u8>>())
+    }
+
+    /// DV-4: `dump_stack_print_info` of a kernel of Debian's, and of a small one that goes from the name to the number.
+    #[test]
+    fn the_code_that_prints_a_task_tells_where_its_number_and_name_are() {
+        let told = |code: &[u32]| {
+            let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_be_bytes()).collect();
+            members(ByteOrder::Big, 4, &bytes)
+        };
+        // lw s1,0(gp); lw s3,0x420(s1); addiu s1,s1,0x538
+        assert_eq!(told(&[0x8f91_0000, 0x8e33_0420, 0x2631_0538]), (Some(0x420), Some(0x538)));
+        // lw s1,0(gp); addiu s1,s1,0x2fc; lw s3,-0x104(s1)
+        assert_eq!(told(&[0x8f91_0000, 0x2631_02fc, 0x8e33_fefc]), (Some(0x1f8), Some(0x2fc)));
+        // lw s1,0(gp); lui s1,0x804d; addiu s1,s1,0x2fc: another thing's address
+        assert_eq!(told(&[0x8f91_0000, 0x3c11_804d, 0x2631_02fc]), (None, None));
     }
 
     /// DV-4: `irq_enter_rcu` of kernels of Debian's.

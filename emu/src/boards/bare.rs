@@ -8,6 +8,7 @@ use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, nanoseconds};
 use crate::config::Config;
 use crate::devices::arch_timer::Register;
+use crate::devices::console::Console;
 use crate::devices::decrementer;
 use crate::devices::interrupts::Interrupts;
 use crate::devices::interval::Interval;
@@ -208,8 +209,8 @@ impl Board for Bare {
         self.cpus.get_mut(cpu)?.interrupts.take().map(|vector| Interrupt::of(vector.into()))
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.console)
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.console
     }
 
     fn goes_to_sleep(&mut self, cpu: usize) -> bool {
@@ -269,7 +270,7 @@ mod tests {
         board.write(at, Bus::Memory, PORTS + SEND_INTERRUPT, 4, 1);
         board.write(at, Bus::Memory, PORTS + 0x1_0000 + POWER, 1, 0);
         assert_eq!(
-            (board.take_console(), board.power_off(), board.acknowledge(0)),
+            (board.console().take_sent(), board.power_off(), board.acknowledge(0)),
             (b"x".to_vec(), None, Some(Interrupt::of(OTHER_CPU_VECTOR.into())))
         );
         let ports = [(IN_SERVICE, OTHER_CPU_VECTOR.into()), (TIME_LOW, 1000), (THIS_CPU, 0)];

@@ -68,10 +68,15 @@ const FIRST_CPU: u32 = 1 << 8;
 /// hypervisor's.
 const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
 
+/// Why there is no tree, of whichever board.
+pub fn unmade(error: Error) -> String {
+    format!("the device tree cannot be made: {error}")
+}
+
 impl Tree<'_> {
     /// The tree in the form in which it lies in memory.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
-        self.write().map_err(|error| format!("the device tree cannot be made: {error}"))
+        self.write().map_err(unmade)
     }
 
     fn write(&self) -> Result<Vec<u8>, Error> {

@@ -7,6 +7,7 @@
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::devices::count_compare::CountCompare;
 use crate::devices::gt64120::{self, Gt64120};
 use crate::devices::pic::Pic;
@@ -272,20 +273,8 @@ impl Board for Malta {
         (pins != 0).then(|| Interrupt { number: (highest >> 8).trailing_zeros(), detail: pins })
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        self.devices.serial.take_sent()
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.devices.serial.receive(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.devices.serial.unread()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.devices.serial.end();
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.devices.serial
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -391,7 +380,7 @@ mod tests {
 
         ports(&mut board, due, CONTROLLERS);
         ports(&mut board, due, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
-        board.console_input(b"x");
+        board.console().receive(b"x");
         board.advance(at(due));
         assert_eq!(board.acknowledge(0), Some(Interrupt { number: 2, detail: PIN_OF_CONTROLLERS }));
         let acknowledge = |board: &mut Malta| board.read(at(due), Bus::Memory, BRIDGE + 0xc34, 4);
@@ -451,7 +440,7 @@ mod tests {
                     0..3 => board.write(at, Bus::Memory, address, size, value.into()),
                     3..5 => { board.read(at, Bus::Memory, address, size); }
                     5 => { board.register_write(at, if place % 2 == 0 { COUNT } else { COMPARE }, value.into()); }
-                    6 => board.console_input(&value.to_le_bytes()),
+                    6 => board.console().receive(&value.to_le_bytes()),
                     _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
                 }
             }

@@ -16,6 +16,7 @@ mod zero_page;
 
 use crate::clock::Ticks;
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::error::MachineError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -150,16 +151,8 @@ pub trait Board {
     }
     /// This CPU takes it.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt>;
-    /// What the guest has written to its console since the last call.
-    fn take_console(&mut self) -> Vec<u8>;
-    /// Somebody types on the console. What nobody reads yet waits, where the board has a console to read from.
-    fn console_input(&mut self, _bytes: &[u8]) {}
-    /// How much of that the guest has not read yet.
-    fn unread_input(&self) -> usize {
-        0
-    }
-    /// Nobody types any more: behind what was typed comes the end of file.
-    fn console_input_ends(&mut self) {}
+    /// Its console.
+    fn console(&mut self) -> &mut dyn Console;
     /// Whether this CPU has just asked to sleep until its next interrupt; asked once behind each access.
     fn goes_to_sleep(&mut self, _cpu: usize) -> bool {
         false

@@ -4,6 +4,7 @@
 //! features arch/powerpc/kernel/dt_cpu_ftrs.c.
 
 use super::RANDOM_SEED;
+use super::device_tree::unmade;
 use crate::devices::decrementer;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
@@ -72,7 +73,7 @@ mod sleep {
 impl Tree<'_> {
     /// The tree in the form in which it lies in memory.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
-        self.write().map_err(|error| format!("the device tree cannot be made: {error}"))
+        self.write().map_err(unmade)
     }
 
     fn write(&self) -> Result<Vec<u8>, Error> {

@@ -6,6 +6,7 @@
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::devices::i8042::I8042;
 use crate::devices::lapic::Lapic;
 use crate::devices::pic::Pic;
@@ -150,20 +151,8 @@ impl Board for Pc {
         own.or_else(of_controllers).map(|vector| Interrupt::of(vector.into()))
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        self.serial.take_sent()
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.serial.receive(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.serial.unread()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.serial.end();
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.serial
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -230,7 +219,7 @@ mod tests {
         write(&mut board, at, &[(0x20, 0x20)]);
         assert!(board.next_event(0).is_some_and(|next| next > at));
         write(&mut board, at, &[(SERIAL + 4, 8), (SERIAL + 1, 1)]);
-        board.console_input(b"x");
+        board.console().receive(b"x");
         board.advance(At { cpu: 0, now: at });
         assert_eq!(board.acknowledge(0), Some(Interrupt::of(0x34)));
         assert_eq!(board.read(At { cpu: 0, now: at }, Bus::Ports, SERIAL.into(), 1), u64::from(b'x'));
@@ -271,7 +260,7 @@ mod tests {
                 match what {
                     0..4 => board.write(at, Bus::Ports, port.into(), size, value.into()),
                     4..6 => { board.read(at, Bus::Ports, port.into(), size); }
-                    6 => board.console_input(&value.to_le_bytes()),
+                    6 => board.console().receive(&value.to_le_bytes()),
                     _ => prop_assert_eq!(board.pending(0).is_some(), board.acknowledge(0).is_some()),
                 }
             }

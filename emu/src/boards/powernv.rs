@@ -9,6 +9,7 @@ use super::opal_tree::Tree;
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::devices::decrementer::{self, Decrementer};
 use crate::devices::wire::Wire;
 use crate::error::MachineError;
@@ -307,20 +308,8 @@ impl Board for PowerNv {
         self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER))
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.sent)
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.typed.send(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.typed.waiting()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.typed.end();
+    fn console(&mut self) -> &mut dyn Console {
+        self
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -334,6 +323,17 @@ impl Board for PowerNv {
     fn load(&mut self, state: &Value) -> Result<(), String> {
         *self = restored(state, |devices: &PowerNv| devices.now < LAST_TIME)?;
         Ok(())
+    }
+}
+
+/// The firmware's.
+impl Console for PowerNv {
+    fn sent(&mut self) -> &mut Vec<u8> {
+        &mut self.sent
+    }
+
+    fn typed(&mut self) -> Option<&mut Wire> {
+        Some(&mut self.typed)
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
             words::get(&mut memory, 0x1000).expect("memory")
         };
         assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), 0, "nobody types");
-        board.console_input(b"ls");
+        board.console().receive(b"ls");
         assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), CONSOLE_INPUT);
         words::put(&mut Physical { ram: &ram }, 0x1000, 16).expect("memory");
         assert_eq!(call(&mut board, 0, call::CONSOLE_READ, [0, 0x1000, 0x2000]), 2);

@@ -8,6 +8,7 @@
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::devices::sclp::{SIGNAL, Sclp};
 use crate::devices::tod::Clocks;
 use crate::error::MachineError;
@@ -184,20 +185,8 @@ impl Board for S390Ccw {
         parameter.map(|parameter| Interrupt { number: SIGNAL.0, detail: parameter.into() })
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        self.service.take_console()
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.service.typed().send(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.service.unread()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.service.typed().end();
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.service
     }
 
     fn power_off(&self) -> Option<u8> {

@@ -9,6 +9,7 @@ use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, resto
 use crate::clock::Ticks;
 use crate::config::Config;
 use crate::devices::arch_timer::{ArchTimer, Register};
+use crate::devices::console::Console;
 use crate::devices::gic::Gic;
 use crate::devices::pl011::Pl011;
 use crate::devices::psci::{self, Answer};
@@ -233,20 +234,8 @@ impl Board for Virt {
         self.gic.asks(cpu).map(|_| Interrupt::default())
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        self.uart.take_sent()
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.uart.receive(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.uart.unread()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.uart.end();
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.uart
     }
 
     fn power_off(&self) -> Option<u8> {
@@ -325,8 +314,8 @@ mod tests {
         for (register, value) in [(0x30, 0x301), (0x38, 1 << 4)] {
             board.write(at(0), Bus::Memory, UART.start + register, 4, value);
         }
-        board.console_input(b"x");
-        assert_eq!((board.pending(0), board.next_event(0), board.unread_input()), (None, Some(0), 1));
+        board.console().receive(b"x");
+        assert_eq!((board.pending(0), board.next_event(0), board.console().unread()), (None, Some(0), 1));
         board.advance(at(0));
         assert_eq!((board.pending(0), board.acknowledge(0)), (Some(0), Some(Interrupt::default())));
         assert_eq!(interrupt(&mut board, 0), 32 + u64::from(UART_LINE));

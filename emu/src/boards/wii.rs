@@ -9,6 +9,7 @@ use super::wii_tree::Tree;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::Ticks;
 use crate::config::Config;
+use crate::devices::console::Console;
 use crate::devices::decrementer::{self, Decrementer};
 use crate::devices::uart::Uart;
 use crate::error::MachineError;
@@ -199,20 +200,8 @@ impl Board for Wii {
         if self.device_asks() { Some(Interrupt::of(DEVICE)) } else { decrementer() }
     }
 
-    fn take_console(&mut self) -> Vec<u8> {
-        self.serial.take_sent()
-    }
-
-    fn console_input(&mut self, bytes: &[u8]) {
-        self.serial.receive(bytes);
-    }
-
-    fn unread_input(&self) -> usize {
-        self.serial.unread()
-    }
-
-    fn console_input_ends(&mut self) {
-        self.serial.end();
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.serial
     }
 
     fn power_off(&self) -> Option<u8> {

@@ -3,6 +3,7 @@
 //! Bindings: Documentation/devicetree/bindings/powerpc/nintendo of Linux 6.1.
 
 use super::RANDOM_SEED;
+use super::device_tree::unmade;
 use super::wii::{CASCADED_LINE, SERIAL_LINE, place};
 use crate::devices::decrementer;
 use std::ops::Range;
@@ -28,7 +29,7 @@ pub struct Tree<'a> {
 impl Tree<'_> {
     /// The tree in the form in which it lies in memory.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
-        self.write().map_err(|error| format!("the device tree cannot be made: {error}"))
+        self.write().map_err(unmade)
     }
 
     fn write(&self) -> Result<Vec<u8>, Error> {

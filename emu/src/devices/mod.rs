@@ -1,6 +1,7 @@
 //! Devices: one small struct a file, with no I/O of its own and no knowledge of the board.
 
 pub mod arch_timer;
+pub mod console;
 pub mod count_compare;
 pub mod decrementer;
 pub mod gic;

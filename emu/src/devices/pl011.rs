@@ -3,6 +3,7 @@
 //! Bytes leave at once, so there is always room to send; what is typed waits on a [`Wire`] until the guest's driver
 //! listens (ARM DDI 0183G).
 
+use super::console::Console;
 use super::wire::Wire;
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
@@ -121,21 +122,6 @@ impl Pl011 {
         self.status() & self.mask != 0
     }
 
-    /// What was sent since the last call.
-    pub fn take_sent(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.sent)
-    }
-
-    /// Bytes are sent to it.
-    pub fn receive(&mut self, bytes: &[u8]) {
-        self.wire.send(bytes);
-    }
-
-    /// Nothing more is sent but the end of file.
-    pub fn end(&mut self) {
-        self.wire.end();
-    }
-
     /// Lets bytes arrive that have had the time to.
     pub fn advance(&mut self, now: Ticks) {
         while self.takes_bytes()
@@ -150,11 +136,6 @@ impl Pl011 {
         self.wire.next().filter(|_| self.takes_bytes())
     }
 
-    /// How many bytes were not read yet.
-    pub fn unread(&self) -> usize {
-        self.wire.waiting() + self.received.len()
-    }
-
     /// A guest listens when received bytes interrupt it, which is what a driver wants when the port is opened; what
     /// came earlier it would throw away.
     fn takes_bytes(&self) -> bool {
@@ -167,6 +148,20 @@ impl Pl011 {
     fn status(&self) -> u32 {
         let received = if self.received.is_empty() { 0 } else { RECEIVED | WAITED };
         received | if self.sent_status { SENT } else { 0 }
+    }
+}
+
+impl Console for Pl011 {
+    fn sent(&mut self) -> &mut Vec<u8> {
+        &mut self.sent
+    }
+
+    fn typed(&mut self) -> Option<&mut Wire> {
+        Some(&mut self.wire)
+    }
+
+    fn taken(&self) -> usize {
+        self.received.len()
     }
 }
 

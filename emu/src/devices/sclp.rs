@@ -5,6 +5,7 @@
 //! code into the bytes 6 and 7. That it is there is told by an interrupt, whose parameter is the block's address and,
 //! in its last bit, whether keys wait.
 
+use super::console::Console;
 use super::wire::Wire;
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
@@ -211,24 +212,19 @@ impl Sclp {
         self.signal.take()
     }
 
-    /// What was printed since the last call.
-    pub fn take_console(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.sent)
-    }
-
     /// The level that the system has last said it has; 0: it has said nothing.
     pub fn level(&self) -> u64 {
         self.level
     }
+}
 
-    /// The keyboard.
-    pub fn typed(&mut self) -> &mut Wire {
-        &mut self.typed
+impl Console for Sclp {
+    fn sent(&mut self) -> &mut Vec<u8> {
+        &mut self.sent
     }
 
-    /// Keys that nobody has read.
-    pub fn unread(&self) -> usize {
-        self.typed.waiting()
+    fn typed(&mut self) -> Option<&mut Wire> {
+        Some(&mut self.typed)
     }
 }
 
@@ -287,7 +283,7 @@ mod tests {
         text[10] = CONSOLE_EVENT;
         text[14..].copy_from_slice(b"hello");
         let (code, answer) = command(&mut sclp, WRITE_EVENT_DATA, &text, 0);
-        assert_eq!((code, answer[11], sclp.take_console()), (DONE, ACCEPTED, b"hello".to_vec()));
+        assert_eq!((code, answer[11], sclp.take_sent()), (DONE, ACCEPTED, b"hello".to_vec()));
         assert_eq!(sclp.take(), Some(0), "it is told");
         text[10] = 0x1d;
         assert_eq!(command(&mut sclp, WRITE_EVENT_DATA, &text, 0).0, UNKNOWN_EVENT);
@@ -301,7 +297,7 @@ mod tests {
     #[test]
     fn keys_are_told_of_and_read_one_after_the_other() {
         let mut sclp = Sclp::default();
-        sclp.typed().send(b"ab");
+        sclp.receive(b"ab");
         assert_eq!(sclp.next_event(), None, "nobody listens");
         let mut masks = block(12 + 16);
         put(&mut masks, 10, 2, 4);
@@ -328,7 +324,7 @@ mod tests {
         masks[15] = CONSOLE_MASK.1;
         command(&mut sclp, WRITE_EVENT_MASK, &masks, 0);
         sclp.take();
-        sclp.typed().send(b"a");
+        sclp.receive(b"a");
         sclp.advance(10);
         let mut memory = Block([vec![0; 64], block(64)].concat());
         assert_eq!(sclp.command(WRITE_EVENT_DATA, 64, &mut memory, 11), Ok(true));
@@ -343,7 +339,7 @@ mod tests {
         fn bad_blocks_never_panic(number in any::<u32>(), known in 0usize..6, bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
             let commands = [READ_SCP_INFO, READ_CPU_INFO, WRITE_EVENT_MASK, WRITE_EVENT_DATA, READ_EVENT_DATA, number];
             let mut sclp = Sclp::default();
-            sclp.typed().send(b"key");
+            sclp.receive(b"key");
             let mut memory = Block(bytes);
             let _ = sclp.command(commands[known], 0, &mut memory, 0);
             put(&mut memory.0, 0, 1, 0);

@@ -3,6 +3,7 @@
 //! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt
 //! where an 8259 wants a line with a level, which here follows from the registers at any time.
 
+use super::console::Console;
 use super::wire::Wire;
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
@@ -123,21 +124,6 @@ impl Uart {
         self.interrupts_pass() && self.identity() != IDENTITY_NONE
     }
 
-    /// What was sent since the last call.
-    pub fn take_sent(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.sent)
-    }
-
-    /// Bytes are sent to it.
-    pub fn receive(&mut self, bytes: &[u8]) {
-        self.wire.send(bytes);
-    }
-
-    /// Nothing more is sent but the end of file.
-    pub fn end(&mut self) {
-        self.wire.end();
-    }
-
     /// Lets bytes arrive that have had the time to.
     pub fn advance(&mut self, now: Ticks) {
         while self.takes_bytes()
@@ -163,11 +149,6 @@ impl Uart {
         self.modem_control & (MODEM_OUT2 | MODEM_LOOP) == MODEM_OUT2
     }
 
-    /// How many of them were not read yet.
-    pub fn unread(&self) -> usize {
-        self.wire.waiting() + self.received.len()
-    }
-
     fn shows_divisor(&self) -> bool {
         self.line_control & CONTROL_DIVISOR != 0
     }
@@ -191,6 +172,20 @@ impl Uart {
         }
         let wires = [(MODEM_RTS, SHOWN_CTS), (MODEM_DTR, SHOWN_DSR), (MODEM_OUT1, SHOWN_RING), (MODEM_OUT2, SHOWN_CARRIER)];
         wires.iter().filter(|(from, _)| self.modem_control & from != 0).fold(0, |shown, (_, to)| shown | to)
+    }
+}
+
+impl Console for Uart {
+    fn sent(&mut self) -> &mut Vec<u8> {
+        &mut self.sent
+    }
+
+    fn typed(&mut self) -> Option<&mut Wire> {
+        Some(&mut self.wire)
+    }
+
+    fn taken(&self) -> usize {
+        self.received.len()
     }
 }
 

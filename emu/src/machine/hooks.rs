@@ -395,7 +395,7 @@ impl<L: Listener> Inner<L> {
     }
 
     fn collect_console(&mut self) {
-        let new = self.board.take_console();
+        let new = self.board.console().take_sent();
         if new.is_empty() {
             return;
         }

@@ -161,19 +161,19 @@ impl<L: Listener> Machine<L> {
     }
 
     /// How much was typed and the guest has not read yet.
-    pub fn unread_input(&self) -> usize {
-        self.inner.board.unread_input()
+    pub fn unread_input(&mut self) -> usize {
+        self.inner.board.console().unread()
     }
 
     /// Somebody types on the guest's console. When that is, is up to the caller: between the same two runs it is the
     /// same run.
     pub fn console_input(&mut self, bytes: &[u8]) {
-        self.inner.board.console_input(bytes);
+        self.inner.board.console().receive(bytes);
     }
 
     /// Nobody types any more: behind what was typed comes the end of file.
     pub fn console_input_ends(&mut self) {
-        self.inner.board.console_input_ends();
+        self.inner.board.console().end();
     }
 
     /// Makes runs end when this comes on the console.

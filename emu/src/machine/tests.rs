@@ -5,6 +5,7 @@ use super::{Config, Machine};
 use crate::boards::{At, Board, Bus, FirmwareCall, Interrupt};
 use crate::boot::{Kernel, Segment};
 use crate::clock::Ticks;
+use crate::devices::console::Console;
 use crate::symbols::Symbols;
 use trapline_isa::arch::Arch;
 
@@ -14,7 +15,7 @@ const REGISTER: u32 = 3 << 14 | 3 << 11 | 14 << 7 | 1;
 
 #[derive(Default)]
 struct Toy {
-    written: Option<(u64, u64)>,
+    written: Vec<u8>,
 }
 
 impl Board for Toy {
@@ -22,7 +23,7 @@ impl Board for Toy {
         if (address, size) == (DEVICE + 8, 4) { 0x1122_3344 } else { 0 }
     }
     fn write(&mut self, _: At, _: Bus, address: u64, _: u32, value: u64) {
-        self.written = Some((address, value));
+        self.written.extend(format!("{address:x}={value:x}").bytes());
     }
     fn has_register(&self, register: u32) -> bool {
         register == REGISTER
@@ -45,9 +46,9 @@ impl Board for Toy {
     fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
         None
     }
-    /// What was written last, as hexadecimal digits.
-    fn take_console(&mut self) -> Vec<u8> {
-        self.written.take().map_or(Vec::new(), |(address, value)| format!("{address:x}={value:x}").into_bytes())
+    /// What is written, as hexadecimal digits.
+    fn console(&mut self) -> &mut dyn Console {
+        &mut self.written
     }
     fn power_off(&self) -> Option<u8> {
         None

@@ -26,6 +26,15 @@ pub struct AtShell {
     pub snapshot: Snapshot,
 }
 
+/// Stock kernels, one of each architecture.
+pub fn one_of_each() -> impl Iterator<Item = &'static str> {
+    let stocks = trapline_images::stocks();
+    let is_first = |(place, stock): &(usize, &Stock)| {
+        stocks.iter().position(|other| other.architecture == stock.architecture) == Some(*place)
+    };
+    stocks.iter().enumerate().filter(is_first).map(|(_, stock)| stock.name)
+}
+
 /// The kernel of that name, if it is on this computer.
 pub fn at_shell(name: &str) -> Option<AtShell> {
     let found = tally::stock(name)?;

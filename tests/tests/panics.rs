@@ -3,28 +3,19 @@
 //! Without their images the test says so and passes.
 
 use trapline_probes::probe::Kretprobe;
-use trapline_tests::stock::at_shell;
+use trapline_tests::stock::{at_shell, one_of_each};
 
 const LONG: u64 = 120_000_000_000;
-
-/// `linux/ppc` has no such trigger.
-const NAMES: &[&str] = &[
-    "debian/amd64",
-    "debian/i386",
-    "debian/arm64",
-    "debian/armhf",
-    "debian/ppc64el",
-    "debian/s390x",
-    "debian/mipsel",
-    "debian/mips64el",
-    "linux/mips",
-];
 
 /// DV-4, RP-1: who called whom up to the panic, among them functions whose return addresses are taken.
 #[test]
 fn a_kernel_that_has_panicked_stands_where_it_gave_up() {
-    for name in NAMES {
+    for name in one_of_each() {
         let Some(stock) = at_shell(name) else { continue };
+        if stock.kernel.symbols.address_of("write_sysrq_trigger").is_none() {
+            println!("{name} cannot be asked to panic");
+            continue;
+        }
         let mut session = stock.session();
         let followed = ["vfs_write", "write_sysrq_trigger"].map(|function| Kretprobe::at(function).handler(|_| ()));
         for probe in &followed {

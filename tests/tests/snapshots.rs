@@ -6,7 +6,7 @@ use trapline::probed::Session;
 use trapline::snapshot::{Snapshot, SnapshotError};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::stock::at_shell;
+use trapline_tests::stock::{at_shell, one_of_each};
 use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, saved_guests, session_with};
 
 /// Where the tiny kernel is stopped, in nanoseconds: while it boots, and amid its work.
@@ -217,7 +217,7 @@ fn typed(session: &mut Session) -> (Run, Vec<u8>) {
 /// machine.
 #[test]
 fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
-    for name in ["debian/amd64", "debian/i386"] {
+    for name in one_of_each() {
         let Some(stock) = at_shell(name) else { continue };
         let mut first = stock.session();
         assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");

@@ -156,6 +156,18 @@ fn chains_of_ppc64el() {
     shows_what_the_guest_shows("debian/ppc64el");
 }
 
+/// BY-1: 32 bits of it.
+#[test]
+fn chains_of_ppc() {
+    shows_what_the_guest_shows("linux/ppc");
+}
+
+/// BY-1, DV-4
+#[test]
+fn stacks_of_events_on_ppc() {
+    events_show_what_the_guest_shows("linux/ppc");
+}
+
 /// BY-1
 #[test]
 fn chains_of_s390x() {

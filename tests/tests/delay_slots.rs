@@ -217,3 +217,85 @@ fn every_branch_with_everything_in_its_slot_is_the_same_run() {
     }
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
 }
+
+const T4: u32 = 12;
+const T8: u32 = 24;
+/// What is added: in a slot, where its branch is not taken, and where that leads.
+const ADDED: [i32; 3] = [1, 3, 16];
+
+/// A branch in the last word of a page that the TLB knows, for which its slot's page is another one each time.
+fn split_program() -> Vec<u32> {
+    let mut text = vec![
+        FIND_PORTS,
+        immediate(0x0f, 0, MEMORY, 0x8020), // lui memory, where every page of the TLB is
+        immediate(0x0f, 0, UNKNOWN, 0x10),  // lui unknown
+        addu(SUM, ZERO, ZERO),
+        addu(SEEN_BY_HANDLERS, ZERO, ZERO),
+    ];
+    let put = |text: &mut Vec<u32>, at: i32, word: u32| {
+        text.extend([immediate(0x0f, 0, T0, (word >> 16) as i32), immediate(0x0d, T0, T0, word as u16 as i32)]);
+        text.push(immediate(0x2b, MEMORY, T0, at)); // sw
+    };
+    let add = |value: i32| addiu(SUM, SUM, value);
+    let back = three(0x08, T8, 0, 0); // jr t8
+    let page = [add(ADDED[0]), add(ADDED[1]), back, NOP, add(ADDED[2]), back, NOP];
+    for (at, word) in (0..).step_by(4).zip(page) {
+        put(&mut text, at, word);
+    }
+    let mut entered = 0x10_1ffc;
+    for (_, branch, values) in BRANCHES {
+        for (t0, t1) in *values {
+            let target = entered + 0x14;
+            put(&mut text, 0xffc, branch(4, target >> 2));
+            text.extend([addiu(T0, ZERO, *t0), addiu(T1, ZERO, *t1)]);
+            for (register, value) in [(T9, target), (T4, entered), (T8, 0x8000_0000 + TEXT as u32 + 4 * text.len() as u32 + 32)] {
+                text.extend([
+                    immediate(0x0f, 0, register, (value >> 16) as i32),
+                    immediate(0x0d, register, register, value as u16 as i32),
+                ]);
+            }
+            text.extend([three(0x08, T4, 0, 0), NOP]); // jr t4
+            entered += 0x4000;
+        }
+    }
+    text.push(addu(SUM, SUM, SEEN_BY_HANDLERS));
+    text.extend(print(SUM));
+    text.extend(power_off());
+    text
+}
+
+/// KP-2, KP-9, BY-4: where the TLB does not know the page of a slot, the miss is the branch's; then the branch runs again
+/// and the slot once, or not at all behind a likely branch that is not taken.
+#[test]
+fn a_slot_in_a_page_that_the_tlb_misses_runs_once() {
+    for set in Set::ALL {
+        let text = split_program();
+        let names = [(0, "vectors"), (TEXT, "main")];
+        let plain = run(&mut trapline_tests::mips::session(set, &vectors(), &text, &names));
+        assert_eq!(plain.stop, Stop::PowerOff(0), "{set:?}: {:x?}", plain.happenings.last());
+        let (mut cases, mut sum) = (0, 0);
+        for (_, branch, values) in BRANCHES {
+            let is_likely = match branch(0, 0) >> 26 {
+                0x01 => branch(0, 0) >> 16 & 2 != 0,
+                op => (0x14..0x18).contains(&op),
+            };
+            for number in 1..=values.len() {
+                let is_taken = number == values.len();
+                sum += if is_taken || !is_likely { ADDED[0] } else { 0 } + if is_taken { ADDED[2] } else { ADDED[1] };
+                cases += 1;
+            }
+        }
+        let digit = |place: i32| char::from(b'A' + (sum >> (4 * place) & 15) as u8);
+        let digits: String = (0..8).rev().map(digit).collect();
+        assert_eq!(plain.console, digits, "{set:?}: {cases} cases");
+        let misses = count(&plain, |what| matches!(what, What::Exception(26 | 27, _)));
+        // The branch's page and the slot's; the second may take the place of the first, which is then missed again.
+        assert!((2 * cases..2 * cases + 5).contains(&misses), "{set:?}: {misses} of {cases} cases");
+        let mut probed = trapline_tests::mips::session(set, &vectors(), &text, &names);
+        let places = (0..text.len() as u64).map(|number| set.cut(SEEN + TEXT + 4 * number));
+        let probes: Vec<Kprobe> = places.map(|place| Kprobe::at_address(place).pre(|_| Flow::Continue)).collect();
+        let standing = probes.iter().filter(|probe| probed.register_kprobe(probe).is_ok()).count();
+        assert_eq!(standing, text.len() - cases - 2, "{set:?}: all but what is in slots");
+        assert_same(&format!("{set:?}"), &plain, &run(&mut probed));
+    }
+}

@@ -13,7 +13,7 @@ use std::{env, fs, io};
 const UNICORN: &str = "unicorn-engine-sys";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "loop.c",
     "calls.h",
     "jumps.h",
@@ -21,6 +21,7 @@ const PARTS: [&str; 13] = [
     "mips.h",
     "outlive.h",
     "pages.h",
+    "segments.h",
     "sizes.h",
     "sparc64.h",
     "sparc64_refused.h",

@@ -17,6 +17,8 @@ pub mod window;
 mod jumps_and_walks;
 #[cfg(test)]
 mod outlive;
+#[cfg(test)]
+mod segments;
 
 use super::moment::Moments;
 use super::{Choice, Entry, Exceptions, Firmware, Instructions, Interrupts, Model, Registers, Tasks, Window};

@@ -96,6 +96,7 @@ static void know(TCGContext *s, void *function, const char *name, unsigned flags
 
 #include "sizes.h"
 #include "outlive.h"
+#include "segments.h"
 #include "jumps.h"
 #include "calls.h"
 
@@ -752,10 +753,9 @@ void translator_loop(const TranslatorOps *ops, DisasContextBase *db, CPUState *c
     }
     translate(ops, db, cpu, machine);
     call_ours(s, machine, tb->cs_base);
+    stay(s);
 #ifdef TARGET_AARCH64
     ask_less(s, machine);
-#elif defined(TARGET_SPARC64)
-    stay(s);
 #elif defined(TARGET_S390X)
     do_less(s, records(tb));
 #endif

@@ -264,8 +264,8 @@ fn split_program() -> Vec<u32> {
     text
 }
 
-/// KP-2, KP-9, BY-4: where the TLB does not know the page of a slot, the miss is the branch's; then the branch runs again
-/// and the slot once, or not at all behind a likely branch that is not taken.
+/// KP-2, KP-9, BY-4: where the TLB does not know the page of a slot, the miss is the branch's; then the branch runs
+/// again and the slot once, or not at all behind a likely branch that is not taken.
 #[test]
 fn a_slot_in_a_page_that_the_tlb_misses_runs_once() {
     for set in Set::ALL {

@@ -1,11 +1,11 @@
 //! Who is measured: a stock kernel in this build of trapline, in another build, and under its rival, all with the same
 //! files.
 
-use crate::guest;
+use crate::{guest, unpacked};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
-use trapline::boot::{initramfs, payload};
+use trapline::boot::{Kernel, initramfs, payload};
 use trapline_benches::user_time;
 use trapline_images::{Stock, Wanted};
 
@@ -19,18 +19,25 @@ pub struct Contest {
     arguments: &'static [&'static str],
     /// The same on the kernel's command line.
     appended: &'static str,
+    /// It would run the kernel's own decompressor, so it gets the kernel unpacked: for which machine, by ELF's number.
+    unpacked_for: Option<u64>,
 }
+
+const EM_MIPS: u64 = 8;
+/// What the rival boots, where that is another file.
+const UNPACKED: &str = "unpacked";
 
 /// A further kernel is a further row.
 pub const CONTESTS: &[Contest] = &[
-    Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[], appended: "" },
-    Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[], appended: "" },
+    Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[], appended: "", unpacked_for: None },
+    Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[], appended: "", unpacked_for: None },
     // It has no Cortex-A8 on this board.
     Contest {
         kernel: "debian/armhf",
         qemu: "qemu-system-arm",
         arguments: &["-M", "virt,highmem=off", "-cpu", "cortex-a15"],
         appended: "",
+        unpacked_for: None,
     },
     // It offers a seed for moving the kernel, which the kernel answers with page tables of its own for the user's side.
     Contest {
@@ -38,18 +45,31 @@ pub const CONTESTS: &[Contest] = &[
         qemu: "qemu-system-aarch64",
         arguments: &["-M", "virt", "-cpu", "cortex-a57"],
         appended: "nokaslr",
+        unpacked_for: None,
     },
     // Its CPU has vectors and ciphers, too. It runs the kernel's own decompressor.
-    Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "" },
+    Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "", unpacked_for: None },
     // A service processor switches it off. It runs its firmware first, and has no less memory.
-    Contest { kernel: "debian/ppc64el", qemu: "qemu-system-ppc64", arguments: &["-M", "powernv9", "-m", "1024"], appended: "" },
-    // They run the kernel's own decompressor.
-    Contest { kernel: "debian/mipsel", qemu: "qemu-system-mipsel", arguments: &["-M", "malta", "-cpu", "24Kf"], appended: "" },
+    Contest {
+        kernel: "debian/ppc64el",
+        qemu: "qemu-system-ppc64",
+        arguments: &["-M", "powernv9", "-m", "1024"],
+        appended: "",
+        unpacked_for: None,
+    },
+    Contest {
+        kernel: "debian/mipsel",
+        qemu: "qemu-system-mipsel",
+        arguments: &["-M", "malta", "-cpu", "24Kf"],
+        appended: "",
+        unpacked_for: Some(EM_MIPS),
+    },
     Contest {
         kernel: "debian/mips64el",
         qemu: "qemu-system-mips64el",
         arguments: &["-M", "malta", "-cpu", "5KEf"],
         appended: "",
+        unpacked_for: Some(EM_MIPS),
     },
 ];
 
@@ -78,6 +98,10 @@ impl Contest {
             true => write(guest::KERNEL, &payload::unpack(&kernel).map_err(|error| error.to_string())?)?,
             false => write(guest::KERNEL, &kernel)?,
         }
+        if let Some(machine) = self.unpacked_for {
+            let kernel = Kernel::from_bytes(&kernel).map_err(|error| error.to_string())?;
+            write(UNPACKED, &unpacked::elf(&kernel, machine))?;
+        }
         write(guest::INITRD, &initramfs::with_busybox(&read(busybox)?, Some(script.as_bytes()), &[]))?;
         write(guest::COMMAND_LINE, prepared.stock.command_line.as_bytes())?;
         Ok(prepared)
@@ -98,7 +122,8 @@ impl Contest {
     pub fn rival(&self, prepared: &Prepared) -> Command {
         let mut command = Command::new(self.qemu);
         command.args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]).args(self.arguments);
-        command.arg("-kernel").arg(prepared.folder.join(guest::KERNEL)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
+        let kernel = if self.unpacked_for.is_some() { UNPACKED } else { guest::KERNEL };
+        command.arg("-kernel").arg(prepared.folder.join(kernel)).arg("-initrd").arg(prepared.folder.join(guest::INITRD));
         command.args(["-append", &format!("{} {}", prepared.stock.command_line, self.appended)]);
         command
     }

@@ -7,6 +7,7 @@
 mod boots;
 mod contest;
 mod guest;
+mod unpacked;
 mod works;
 
 use contest::{CONTESTS, Contest};

@@ -157,7 +157,7 @@ done
 # What differs between ISAs stands in their own rooms, and in the tables that docs/adding-an-isa.md lists.
 isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9_]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
 variants=$(sed -nE 's/^ *Arch::([A-Za-z0-9_]+) => "[a-z0-9_]+",$/\1/p' isa/src/arch.rs | paste -sd'|')
-debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches.rs | paste -sd'|')
+debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches/rows.rs | paste -sd'|')
 rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
 # Beside them two tables about foreign machines and other people's figures name some.
 tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')

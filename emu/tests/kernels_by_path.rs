@@ -38,7 +38,8 @@ fn said(row: &Row, images: &Folder) -> (Option<i32>, String) {
     let starts = |segment: &&Segment| (segment.physical..segment.physical + segment.size).contains(&loaded.entry);
     let segment = loaded.segments.iter().find(starts).expect("it is entered in one of its segments");
     let entry = segment.virtual_address + (loaded.entry - segment.physical);
-    let map = images.file("System.map", format!("{entry:x} T {}\n", row.first_functions[0]).as_bytes());
+    let map = images
+        .file("System.map", format!("{entry:x} T {}\n{entry:x} t kernel_init_freeable\n", row.first_functions[0]).as_bytes());
     let nowhere = Path::new("/nowhere");
     let output = Command::new(env!("CARGO_BIN_EXE_trapline"))
         .args(["run", "-q", "--until", "1us", "--symbols"])

@@ -30,6 +30,10 @@ pub struct Builtin {
     pub demo: &'static str,
 }
 
+/// Structures hold pointers, so that what is in them lies elsewhere where these are longer.
+const DEMO_32: &str = include_str!("../tiny/demo-32.events");
+const DEMO_64: &str = include_str!("../tiny/demo-64.events");
+
 static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "tiny/x86_64",
@@ -37,7 +41,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-x86_64.elf"),
         tools: ["gcc", "ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-x86_64.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/i386",
@@ -45,7 +49,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-i386.elf"),
         tools: ["gcc", "ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-i386.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/arm64",
@@ -53,7 +57,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm64.elf"),
         tools: ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-arm64.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/arm",
@@ -61,7 +65,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm.elf"),
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-arm.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/thumb2",
@@ -69,7 +73,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-thumb2.elf"),
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-arm.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/ppc64le",
@@ -77,7 +81,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64le.elf"),
         tools: ["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-ppc64le.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/ppc64",
@@ -85,7 +89,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64.elf"),
         tools: ["powerpc64-linux-gnu-gcc", "powerpc64-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-ppc64le.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/ppc",
@@ -93,7 +97,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc.elf"),
         tools: ["powerpc-linux-gnu-gcc", "powerpc-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-ppc64le.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/mips",
@@ -101,7 +105,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips.elf"),
         tools: ["mips-linux-gnu-gcc", "mips-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-mips.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/mipsel",
@@ -109,7 +113,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-mipsel.elf"),
         tools: ["mipsel-linux-gnu-gcc", "mipsel-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-mips.events"),
+        demo: DEMO_32,
     },
     Builtin {
         name: "tiny/mips64",
@@ -117,7 +121,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips64.elf"),
         tools: ["mips64-linux-gnuabi64-gcc", "mips64-linux-gnuabi64-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-mips64.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/mips64el",
@@ -125,7 +129,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips64el.elf"),
         tools: ["mips64el-linux-gnuabi64-gcc", "mips64el-linux-gnuabi64-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-mips64.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/s390x",
@@ -133,7 +137,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-s390x.elf"),
         tools: ["s390x-linux-gnu-gcc", "s390x-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-s390x.events"),
+        demo: DEMO_64,
     },
     Builtin {
         name: "tiny/sparc64",
@@ -141,7 +145,7 @@ static BUILTINS: &[Builtin] = &[
         bytes: include_bytes!("../tiny/prebuilt/tiny-sparc64.elf"),
         tools: ["sparc64-linux-gnu-gcc", "sparc64-linux-gnu-ld"],
         command_line: "",
-        demo: include_str!("../tiny/demo-sparc64.events"),
+        demo: DEMO_64,
     },
 ];
 

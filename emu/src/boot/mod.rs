@@ -102,6 +102,9 @@ pub struct Section {
     pub range: Range<u64>,
 }
 
+/// A function of every Linux and of nobody else: kernels of ours begin in functions that are called as Linux's are.
+const OF_EVERY_LINUX: &str = "kernel_init_freeable";
+
 impl Kernel {
     /// The kernel in a file with these bytes: an ELF file, a bzImage, arm64's Image, an ARM zImage, a vmlinuz of
     /// z/Architecture, or one of these compressed.
@@ -192,6 +195,7 @@ impl Kernel {
 
     /// The function in which a Linux first runs where it is linked; `None`: it is no Linux.
     pub fn first_function(&self) -> Option<u64> {
+        self.symbols.address_of(OF_EVERY_LINUX)?;
         arches::of(self.arch).first_functions.iter().find_map(|name| self.symbols.address_of(name))
     }
 

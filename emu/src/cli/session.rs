@@ -3,8 +3,10 @@
 
 use super::commands::{self, Command, Timed};
 use super::console::{Console, Input};
+use super::end::End;
 use super::event_error::Event;
 use super::last_words::{self, LastWords};
+use super::probe_row::{Armed, row};
 use super::records::{Format, Records};
 use super::request::{Request, SummaryFormat};
 use super::summary::{Count, ProbeRow, Summary, TextWork};
@@ -13,14 +15,13 @@ use super::typist::Typist;
 use super::{Failure, from_boot, output, report};
 use crate::machine::{Config, Stop};
 use crate::probed::Session;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Instant;
+use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
 use trapline_probes::events::parse::Line;
 use trapline_probes::events::set::{Attached, EventSet, Member};
 use trapline_probes::guest::Guest;
-use trapline_probes::{Engine, ProbeSummary};
 
 /// After so much guest time, in nanoseconds, records are taken out of the ring and the console is shown: even a probe
 /// on every instruction does not fill the ring in that time.
@@ -90,7 +91,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
         removed: Vec::new(),
         log: Vec::new(),
         refused: 0,
-        armed: BTreeMap::new(),
+        armed: Armed::new(),
     };
     run.session.stop_at_modules(true);
     if run.request.stacktrace {
@@ -103,14 +104,7 @@ pub fn run(request: Request) -> Result<(), Failure> {
     let host_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (refused, board) = (run.refused, run.session.machine().board_name());
     run.finish(&end, host_ns)?;
-    match end {
-        End::Silent => Err(Failure::failed(last_words::silence(board))),
-        End::Panicked => Err(Failure::failed("the guest's kernel panicked")),
-        End::Stopped(Stop::PowerOff(status @ 1..)) => Err(Failure::failed(format!("the guest powered off with status {status}"))),
-        End::Stopped(Stop::Dead(why)) => Err(Failure::failed(format!("the guest died: {why}"))),
-        _ if refused > 0 => Err(Failure::failed("something that was asked for while the guest ran could not be done")),
-        End::Left | End::Halted | End::Stopped(_) => Ok(()),
-    }
+    end.result(refused, board)
 }
 
 struct Run {
@@ -126,42 +120,7 @@ struct Run {
     log: Vec<String>,
     /// Probes in modules that could not be made, and commands that could not be carried out.
     refused: usize,
-    /// When the probe of an event first stood in the text: by group and name.
-    armed: BTreeMap<(String, String), u64>,
-}
-
-/// Why a run is over.
-enum End {
-    /// The machine says it.
-    Stopped(Stop),
-    /// The guest has switched itself off as far as this machine lets it.
-    Halted,
-    /// It panicked, which resets the machine as its end does.
-    Panicked,
-    /// It has never said a word.
-    Silent,
-    /// The person at the terminal has left.
-    Left,
-}
-
-impl End {
-    fn of(stop: Stop, words: &LastWords) -> End {
-        match stop {
-            Stop::PowerOff(_) | Stop::Dead(_) if words.panicked => End::Panicked,
-            Stop::Dead(_) if words.halted => End::Halted,
-            stop => End::Stopped(stop),
-        }
-    }
-
-    fn reason(&self) -> String {
-        match self {
-            End::Stopped(stop) => reason(stop),
-            End::Halted => "the guest halted".into(),
-            End::Panicked => "the guest's kernel panicked".into(),
-            End::Silent => "the guest has printed nothing".into(),
-            End::Left => "left by Ctrl-A x".into(),
-        }
-    }
+    armed: Armed,
 }
 
 impl Run {
@@ -358,7 +317,7 @@ impl Run {
             SummaryFormat::None => String::new(),
         };
         output::emit(&text)?;
-        if let End::Panicked | End::Stopped(Stop::Dead(_) | Stop::Limit) = end {
+        if end.wants_report() {
             eprint!("\n{}", report::render(&self.session.report()));
         }
         Ok(())
@@ -375,45 +334,4 @@ pub(super) fn carry_out(
         Line::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
         Line::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),
     }
-}
-
-fn reason(stop: &Stop) -> String {
-    match stop {
-        Stop::PowerOff(0) => "the guest powered off".into(),
-        Stop::PowerOff(status) => format!("the guest powered off with status {status}"),
-        Stop::Limit => "the limit was reached".into(),
-        Stop::ConsoleText => "the console printed the awaited text".into(),
-        Stop::Attention => "the machine wanted attention".into(),
-        Stop::Dead(why) => format!("the guest died: {why}"),
-    }
-}
-
-/// A probe of an event, with what the engine says about its place.
-fn row(member: &Member, armed: &BTreeMap<(String, String), u64>, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
-    let name = member.name().to_string();
-    let place = member.definition.location.to_string();
-    let (kprobe, no_instance) = match &member.probe {
-        Attached::Kprobe(probe) => (probe, 0),
-        Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
-        Attached::Jprobe(probe) => (probe.kprobe(), 0),
-        Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
-    };
-    let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());
-    let mut mode = known.map_or("-", |summary| summary.mode.name()).to_string();
-    if kprobe.is_gone() {
-        mode += " [GONE]";
-    } else if let Some(waits) = known.and_then(|summary| summary.waits.as_ref()) {
-        mode = format!("waits: {}", waits.why);
-    } else if kprobe.is_disabled() {
-        mode += " [DISABLED]";
-    }
-    let misses = vec![
-        Count::new("inside another probe", kprobe.nmissed()),
-        Count::new("ended by a newer probe", kprobe.skipped()),
-        Count::new("no free instance", no_instance),
-        Count::new("while the guest changed its text", kprobe.passed()),
-        Count::new("before its module was loaded again", member.earlier_misses()),
-    ];
-    let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
-    (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None })
 }

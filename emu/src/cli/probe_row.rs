@@ -1,0 +1,39 @@
+//! A probe's row in the summary of a run.
+
+use super::summary::{Count, ProbeRow};
+use std::collections::BTreeMap;
+use trapline_probes::ProbeSummary;
+use trapline_probes::events::set::{Attached, Member};
+
+/// When the probe of an event first stood in the text: by group and name.
+pub type Armed = BTreeMap<(String, String), u64>;
+
+/// A probe of an event, with what the engine says about its place, and that place.
+pub fn row(member: &Member, armed: &Armed, summaries: &[ProbeSummary]) -> (Option<u64>, ProbeRow) {
+    let name = member.name().to_string();
+    let place = member.definition.location.to_string();
+    let (kprobe, no_instance) = match &member.probe {
+        Attached::Kprobe(probe) => (probe, 0),
+        Attached::Kretprobe(probe) => (probe.kprobe(), probe.nmissed()),
+        Attached::Jprobe(probe) => (probe.kprobe(), 0),
+        Attached::Pending => return (None, ProbeRow { name, place, mode: "waits for its module".into(), ..ProbeRow::default() }),
+    };
+    let known = summaries.iter().find(|summary| Some(summary.address) == kprobe.address());
+    let mut mode = known.map_or("-", |summary| summary.mode.name()).to_string();
+    if kprobe.is_gone() {
+        mode += " [GONE]";
+    } else if let Some(waits) = known.and_then(|summary| summary.waits.as_ref()) {
+        mode = format!("waits: {}", waits.why);
+    } else if kprobe.is_disabled() {
+        mode += " [DISABLED]";
+    }
+    let misses = vec![
+        Count::new("inside another probe", kprobe.nmissed()),
+        Count::new("ended by a newer probe", kprobe.skipped()),
+        Count::new("no free instance", no_instance),
+        Count::new("while the guest changed its text", kprobe.passed()),
+        Count::new("before its module was loaded again", member.earlier_misses()),
+    ];
+    let armed_ns = armed.get(&(member.group().into(), member.name().into())).copied();
+    (kprobe.address(), ProbeRow { name, place, mode, armed_ns, hits: member.hits(), misses, ns_per_hit: None })
+}

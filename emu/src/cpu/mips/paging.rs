@@ -15,6 +15,9 @@ const SIGN: u64 = 0xffff_ffff_0000_0000;
 /// All of physical memory is seen from here, once for each kind of cache.
 const XKPHYS: u64 = 0x8000_0000_0000_0000;
 const XKPHYS_END: u64 = 0xc000_0000_0000_0000;
+/// Behind the bits that tell the kind of cache.
+const XKPHYS_OFFSET: u64 = (1 << 59) - 1;
+/// As much as the core's CPUs have of it; an access beyond is an error of the address.
 const PHYSICAL: u64 = (1 << 36) - 1;
 
 /// What is seen without the TLB.
@@ -24,7 +27,8 @@ pub fn direct(address: u64, is_wide: bool) -> Option<u64> {
     if is_compatible && (KSEG0..KSEG2).contains(&low) {
         return Some(low & KSEG);
     }
-    (is_wide && (XKPHYS..XKPHYS_END).contains(&address)).then_some(address & PHYSICAL)
+    let offset = address & XKPHYS_OFFSET;
+    (is_wide && (XKPHYS..XKPHYS_END).contains(&address) && offset <= PHYSICAL).then_some(offset)
 }
 
 /// Where a kernel address lies, if the kernel's rights allow the access.
@@ -50,6 +54,10 @@ mod tests {
             (0xffff_ffff_bfc0_0000,     Some(0x1fc0_0000), Some(0x1fc0_0000)),
             (0xffff_ffff_c000_0000,     None,              None),
             (0x9800_0000_0010_0000,     None,              Some(0x0010_0000)),
+            (0x9000_0001_0010_0000,     None,              Some(0x1_0010_0000)),
+            (0x9800_000f_ffff_fff8,     None,              Some(0xf_ffff_fff8)),
+            (0x9800_0010_0010_0000,     None,              None),
+            (0xbfff_ffff_ffff_fff8,     None,              None),
             (0xc000_0000_0000_0000,     None,              None),
         ];
         for (address, narrow, wide) in cases {

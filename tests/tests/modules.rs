@@ -121,7 +121,7 @@ fn events_follow_a_module(name: &str, isa: Facts) {
         assert!(failed.is_empty(), "{name}: {failed:?}");
         refusals(name, stock.isa, &mut probed);
         if came == 2 {
-            everywhere = probe_everywhere(&mut probed);
+            everywhere = probe_everywhere(&mut probed, MODULE);
         }
         let lines = list(&mut probed);
         let of_module = |function: &str| {
@@ -176,8 +176,8 @@ fn refusals(name: &str, isa: Facts, session: &mut Session) {
 }
 
 /// KP-1: on every instruction of the module that takes one, every second one with a post-handler.
-fn probe_everywhere(session: &mut Session) -> Vec<Kprobe> {
-    let module = session.module(MODULE).expect("it is there");
+fn probe_everywhere(session: &mut Session, module: &str) -> Vec<Kprobe> {
+    let module = session.module(module).expect("it is there");
     let functions = module.text.iter().flat_map(|text| module.image.symbols.extents(text.range.clone()));
     let extents: Vec<(u64, u64)> = functions.map(|symbol| (symbol.start, symbol.start + symbol.size)).collect();
     let mut probes = Vec::new();
@@ -232,4 +232,44 @@ fn a_module_of_mipsel_is_followed_and_the_run_is_the_same() {
 #[test]
 fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mips64el", MIPS);
+}
+
+/// A module that tries a function of the kernel in its init, over and over.
+const TESTING: &str = "test_hexdump";
+
+/// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no networks: a module that calls the kernel and is called by it, the
+/// same run with probes everywhere in it, each time that it comes.
+#[test]
+fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
+    let name = "linux/ppc";
+    let Some(found) = tally::stock_with(name, "--modules ", |local| local.module(TESTING).is_some()) else { return };
+    let read = |path| std::fs::read(path).expect("its file");
+    let module = read(found.local.module(TESTING).expect("it was found"));
+    let again = format!("rmmod {TESTING} && insmod /modules/000-{TESTING}.ko; cat /proc/modules; exit 9\n");
+    let files = [(format!("{}000-{TESTING}.ko", initramfs::MODULES), module)];
+    let initrd = initramfs::with_busybox(&read(found.busybox), Some(again.as_bytes()), &files).into();
+    let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
+    let stock = Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa: POWERPC };
+    let mut plain = stock.session();
+    let stop = plain.run_until(LONG);
+    let plain = finished(&mut plain, stop);
+    assert_eq!(plain.stop, Stop::PowerOff(9), "{name}: {}", plain.console);
+    assert_eq!(plain.console.matches("test_hexdump: all ").count(), 2, "{name}: {}", plain.console);
+
+    let mut probed = stock.session();
+    probed.stop_at_modules(true);
+    let mut probes = Vec::new();
+    let mut stop = probed.run_until(LONG);
+    while stop == Stop::Attention {
+        probes.push(probe_everywhere(&mut probed, TESTING));
+        stop = probed.run_until(LONG);
+    }
+    let seen = finished(&mut probed, stop);
+    assert_same(name, &plain, &seen);
+    assert_eq!(probes.len(), 2, "{name}: loaded twice");
+    for probes in &probes {
+        let hit = probes.iter().filter(|probe| probe.hits() > 0).count();
+        println!("{name}: {} instructions of the module probed, {hit} hit", probes.len());
+        assert!(probes.len() > 100 && hit > 80, "{name}: {hit} of {}", probes.len());
+    }
 }

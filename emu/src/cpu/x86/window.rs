@@ -26,8 +26,9 @@ pub fn table_bytes(window: u64) -> u64 {
     window.div_ceil(4 << 20) * 4096
 }
 
-// Present, accessed, dirty, global: neither writable nor for user mode.
-const LARGE_ENTRY: u64 = 0x1e1;
+// Present, accessed, dirty: neither writable nor for user mode; nor global, for then what the guest maps there later would
+// not be found after a new CR3 either.
+const LARGE_ENTRY: u64 = 0xe1;
 const SMALL_ENTRY: u32 = 0x61;
 const DIRECTORY_ENTRY: u32 = 0x61;
 const PRESENT: u64 = 1;

@@ -45,7 +45,10 @@ static void note_private(CPUState *cpu, target_ulong address, int mode)
     }
 }
 
-/* When it turns out to be in a global page; of a large private one the library forgets all of the mode with any part. */
+/*
+ * When it turns out to be in a global page, or in a large one of a program's: with any page between that and the kernel's
+ * large ones the library forgets all of the mode, at each INVLPG, until it has forgotten them.
+ */
 static void note_row(CPUState *cpu, bool is_global, bool is_large, int mode)
 {
     struct outlive *outlive = outlive_of(cpu->uc);

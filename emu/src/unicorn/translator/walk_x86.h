@@ -85,7 +85,8 @@ static bool walk(CPUState *cpu, vaddr address, int access, int mode)
     }
     attributes = cpu_get_mem_attrs(env);
     attributes.target_tlb_bit0 = row & PG_GLOBAL_MASK && env->cr[4] & CR4_PGE_MASK;
-    note_row(cpu, attributes.target_tlb_bit0, level > 1, mode);
+    /* Of kernels' halves the large global pages make one range already. */
+    note_row(cpu, attributes.target_tlb_bit0, level > 1 && address >> (is_long ? 63 : 31) == 0, mode);
     row = (row & PG_ADDRESS_MASK & ~(large - 1)) | (address & (large - 1));
     fill_in(cpu, address, row, attributes, protection, mode, large);
     return true;

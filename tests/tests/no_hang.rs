@@ -55,7 +55,8 @@ fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
         let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
         let segment = Segment { physical, virtual_address, size: 0x1000, bytes, executable: true };
         let entry = |address: u64, name: &str| Entry { address, name: name.into(), kind: 'T', module: None };
-        let symbols = Symbols::new(vec![entry(virtual_address, name), entry(virtual_address + 0x800, "__mmap_switched")]);
+        let linux = ["__mmap_switched", "kernel_init_freeable"].map(|name| entry(virtual_address + 0x800, name));
+        let symbols = Symbols::new([entry(virtual_address, name)].into_iter().chain(linux).collect());
         let kernel = Kernel::from_parts(Arch::Arm, physical, vec![segment], symbols);
         let refusal = Machine::new(&kernel, &Config::default(), |_| ()).err().expect("it cannot start").to_string();
         for words in expected {

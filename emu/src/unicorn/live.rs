@@ -9,6 +9,7 @@ use super::engine::Handle;
 use super::stores::Layout;
 use super::surgery::CoreState;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
@@ -199,6 +200,7 @@ impl Memory {
         while done < most {
             match self.0.read_at(&mut bytes[done..], (at + done) as u64) {
                 Ok(count) if count > 0 => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 _ => break,
             }
         }

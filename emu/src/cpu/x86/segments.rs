@@ -86,8 +86,12 @@ fn compare(numbers: &mut Numbers, program: &[u8], frame: &[u32]) -> Option<Optio
 }
 
 fn selector(numbers: &mut Numbers) -> u32 {
-    // Now and then behind the table's end, or of the other table.
-    let row = if numbers.one_in(16) { numbers.any() % 64 } else { FIRST_FREE + numbers.any() % (COUNT - FIRST_FREE) };
+    // Now and then none, behind the table's end, or of the other table.
+    let row = match numbers.any() % 24 {
+        0 => numbers.any() % 64,
+        1 | 2 => 0,
+        _ => FIRST_FREE + numbers.any() % (COUNT - FIRST_FREE),
+    };
     (row << 3) as u32 | numbers.of(&[0, 0, 3, 3, 3, 1, 4])
 }
 

@@ -75,6 +75,9 @@ static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block
 {
     struct outlive *outlive = outlive_of(env->uc);
 
+    if (outlive->blocks[place] == block) {
+        return;
+    }
     if (outlive->forgotten != times_forgotten(env)) {
         memset(outlive->blocks, 0, sizeof(outlive->blocks));
         outlive->forgotten = times_forgotten(env);

@@ -61,6 +61,10 @@ static void load_segment(CPUX86State *env, int number, int value)
     struct descriptor row;
     bool is_data, fits;
 
+    if ((selector & 0xfffc) == 0 && number != R_SS) {
+        cpu_x86_load_seg_cache(env, number, selector, 0, 0, 0);
+        return;
+    }
     if (!find_descriptor(env, selector, &row) || !(row.high & DESC_A_MASK)) {
         row.high = 0;
     }

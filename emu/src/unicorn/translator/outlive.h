@@ -70,12 +70,12 @@ static bool is_in_global_page(CPUX86State *env, target_ulong pc)
     return tlb_entry(env, mode, pc)->addr_code == (pc & TARGET_PAGE_MASK) && is_global(&env_tlb(env)->d[mode].iotlb[tlb_index(env, mode, pc)]);
 }
 
-/* Where the library's table has a block of one page now, which is a machine's. */
+/* Where the library's table has a block of one page now, which is a machine's. Of programs' hardly a page is global. */
 static void note_block(CPUX86State *env, unsigned place, TranslationBlock *block)
 {
     struct outlive *outlive = outlive_of(env->uc);
 
-    if (outlive->blocks[place] == block) {
+    if (outlive->blocks[place] == block || (env->hflags & HF_CPL_MASK) == 3) {
         return;
     }
     if (outlive->forgotten != times_forgotten(env)) {

@@ -92,10 +92,7 @@ static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
     CPUTLBDesc *pages = &env_tlb(env)->d[mode];
     CPUTLBDescFast *table = &env_tlb(env)->f[mode];
 
-    if (outlive->many[mode] > MOST_PRIVATE) {
-        tlb_flush_by_mmuidx(env_cpu(env), 1 << mode);
-    }
-    for (unsigned number = 0; number < MIN(outlive->many[mode], MOST_PRIVATE); number++) {
+    for (unsigned number = 0; number < outlive->many[mode]; number++) {
         target_ulong page = outlive->pages[mode][number];
         size_t index = page >> TARGET_PAGE_BITS & table->mask >> CPU_TLB_ENTRY_BITS;
         CPUTLBEntry *entry = &table->table[index];
@@ -110,7 +107,6 @@ static void forget_private(struct outlive *outlive, CPUX86State *env, int mode)
             pages->n_used_entries--;
         }
     }
-    outlive->many[mode] = 0;
 }
 
 /* In place of the library's. */
@@ -118,6 +114,7 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
 {
     CPUState *cpu = env_cpu(env);
     struct outlive *outlive = outlive_of(env->uc);
+    uint16_t whole = 0;
 
     if (number != 3 || !(env->cr[4] & CR4_PGE_MASK) || !(env->cr[0] & CR0_PG_MASK) || env->hflags & HF_GUEST_MASK || outlive == NULL) {
         HELPER(write_crN)(env, number, value);
@@ -129,7 +126,15 @@ static void write_control(CPUX86State *env, int number, target_ulong value)
         memset(outlive->blocks, 0, sizeof(outlive->blocks));
     }
     for (int mode = 0; mode < NB_MMU_MODES; mode++) {
-        forget_private(outlive, env, mode);
+        if (outlive->many[mode] > MOST_PRIVATE) {
+            whole |= 1 << mode;
+        } else {
+            forget_private(outlive, env, mode);
+        }
+        outlive->many[mode] = 0;
+    }
+    if (whole) {
+        tlb_flush_by_mmuidx(cpu, whole);
     }
     memcpy(cpu->tb_jmp_cache, outlive->blocks, sizeof(outlive->blocks));
     outlive->forgotten = times_forgotten(env);

@@ -77,7 +77,7 @@ const MACHINES: &str = "\
 
 Written by `cargo run -p trapline-benches --bin machine -- --write`. Each stock kernel that is on the computer boots to busybox, runs a script of
 one line and powers off; QEMU (`-accel tcg`) gets the same kernel, initial file system and command line. They take turns, each a process
-of its own, and the median of their user times stands here, loading, symbols and (x86, s390x and MIPS under QEMU) unpacking of the kernel included. Armed probes stand in
+of its own, and the median of their user times stands here, loading, symbols and (x86, s390x under QEMU) unpacking of the kernel included. Armed probes stand in
 functions that such a boot hardly runs. Guest seconds are virtual: sleep costs none of the host's. Instructions are bytes of code executed,
 divided by the mean length of instructions at a look each guest millisecond.
 

@@ -119,6 +119,15 @@ fn code_that_is_overwritten_does_not_outlive_it_either() {
     }
 }
 
+#[test]
+fn a_block_whose_page_was_forgotten_does_not_come_back_with_the_next_address_space() {
+    let twice = [&call(OWN), SAME_SPACE, &call(OWN), &map(OWN, 1)].concat();
+    let after = [SAME_SPACE, &call(OWN)].concat();
+    assert_eq!(run(&[&twice, &after[..]].concat(), 3), [0, 0, 0], "it is kept");
+    assert_eq!(run(&[&twice, &forget(OWN)[..], &after].concat(), 3), [0, 0, 1]);
+    assert_eq!(run(&[&twice, NO_GLOBAL, PAGE_GLOBAL_ENABLE, &after].concat(), 3), [0, 0, 1]);
+}
+
 /// Of a global page the guest may see any frame that it was in since that page was last forgotten; of others none but
 /// the newest, once they were.
 #[test]

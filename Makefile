@@ -28,24 +28,28 @@ run: ## boots the built-in tiny kernel with the demo probes; ARGS="..." runs any
 	$(CARGO) run --locked --package trapline --bin trapline -- $(ARGS)
 
 .PHONY: test
-test: ## all tests; the last line says on which stock kernels they ran, and which could not run
+test: ## all tests; brings the stock kernels that they run on by apt, where it can; the last lines say what was skipped
 	@scripts/setup.sh test
 	scripts/test-setup.sh
+	$(CARGO) build --locked --package trapline --bin trapline
+	@$(if $(NO_IMAGES),,scripts/images.sh -- $(IMAGES) || true)
 	@mkdir -p $(dir $(TALLY)) && rm -f $(TALLY)
 	$(CARGO) test --locked --doc --workspace
 	TRAPLINE_TALLY=$(TALLY) $(CARGO) nextest run --locked $(TESTS); status=$$?; scripts/tally.sh $(TALLY); exit $$status
 
-# What tests on stock kernels did: their lines are counted at the end.
+# The lines that tests leave: what they ran on, and why they were skipped.
 TALLY := $(CURDIR)/target/tally.tsv
-# The kernels that Debian's archive has for every guest here. Those behind `--` may be missing, if the archive is away.
-IMAGES ?= debian/amd64 debian/i386 debian/arm64 debian/armhf -- debian/ppc64el debian/mipsel debian/mips64el debian/s390x \
-	debian/i386-pae debian/armhf-lpae debian/amd64-rt debian/amd64-cloud
+# The kernels that Debian's archive has for every guest here.
+IMAGES = $(NEEDED) $(WANTED)
+# Without these a run means little. The others may be missing, if the archive is away.
+NEEDED := debian/amd64 debian/i386 debian/arm64 debian/armhf
+WANTED := debian/ppc64el debian/mipsel debian/mips64el debian/s390x debian/i386-pae debian/armhf-lpae debian/amd64-rt debian/amd64-cloud
 
 .PHONY: images
 images: ## brings the stock kernels that tests run on, with their modules, by apt: those that are in no folder of TRAPLINE_IMAGES and not in the cache
 	@scripts/setup.sh build
 	$(CARGO) build --locked --package trapline --bin trapline
-	scripts/images.sh $(IMAGES)
+	scripts/images.sh $(NEEDED) -- $(WANTED)
 
 .PHONY: recorded
 recorded: ## writes down anew what guests do (tests/recorded.tsv), where that has changed for a reason

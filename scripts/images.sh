@@ -3,12 +3,13 @@
 #
 #   scripts/images.sh NAME... [-- NAME...]     NAME: as `trapline images` lists them
 #
-# One of the first that cannot be had ends it with status 1; one behind `--` is only told of.
+# A kernel before `--` that cannot be had ends it with status 1. One behind `--` may be missing: the tests on it are skipped, and counted.
+# When the first pull of all fails, the archive is taken to be out of reach, and no other pull is tried.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-trapline=${TRAPLINE:-target/debug/trapline}
-must=yes missing=()
+trapline=${TRAPLINE:-${CARGO_TARGET_DIR:-target}/debug/trapline}
+must=yes pulled=0 tried=0 missing=() optional=()
 for name in "$@"; do
     if [[ $name == -- ]]; then
         must=no
@@ -16,14 +17,21 @@ for name in "$@"; do
     fi
     if "$trapline" images list --json | grep -F "\"name\":\"$name\"" | grep -q '"versions":\["'; then
         echo "$name is here"
-    elif "$trapline" images pull --modules "$name"; then
-        echo "$name was pulled"
-    elif [[ $must == no ]]; then
-        echo "$name cannot be had now: the tests on it are left out, and counted" >&2
-    else
-        missing+=("$name")
+        continue
     fi
+    if [[ $tried -eq 0 || $pulled -gt 0 ]]; then
+        tried=$((tried + 1))
+        if "$trapline" images pull --modules "$name"; then
+            pulled=$((pulled + 1))
+            echo "$name was pulled"
+            continue
+        fi
+    fi
+    if [[ $must == yes ]]; then missing+=("$name"); else optional+=("$name"); fi
 done
+if [[ ${#optional[@]} -gt 0 ]]; then
+    echo "not to be had now: ${optional[*]}; the tests on them are skipped, and counted" >&2
+fi
 if [[ ${#missing[@]} -gt 0 ]]; then
     echo "without ${missing[*]} a green run would not mean that stock kernels ran. Bring them another way (a folder in TRAPLINE_IMAGES), or run" >&2
     echo "what needs none: make test" >&2

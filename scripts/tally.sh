@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
-# The last line of `make test`: how many tests ran on which stock kernels, how many could not, and why. By the lines that tests leave
-# (images/src/tally.rs): ran or lacks, the kernel or what is not there, the test.
+# The last lines of `make test`: how many tests ran on stock kernels, and a table of at most ten lines that says what was skipped and
+# which command brings it. Reads the lines that the harness of the tests leaves (tests/harness): ran or skips, the kernel or what is
+# missing, the test.
 #
 #   scripts/tally.sh FILE
 set -euo pipefail
 
 file=${1:?which file}
+readonly ROWS=7
 lines() { [[ ! -e $file ]] || awk -F '\t' -v kind="$1" '$1 == kind' "$file" | sort -u; }
-# Each kernel or reason with how many tests it stands for, the most frequent first.
-counted() {
-    cut -f 2 | sort | uniq -c | sort -k 1,1nr -k 2 | while read -r count what; do printf '%s%s (%s)' "${between:-}" "$what" "$count" && between="$1"; done
-}
 
-ran=$(lines ran | wc -l)
-lacked=$(lines lacks | wc -l)
-if [[ $ran -eq 0 ]]; then
-    printf 'stock kernels: NO test ran on any'
-else
-    printf 'stock kernels: %s tests ran, on %s' "$ran" "$(lines ran | counted ', ')"
+ran=$(lines ran | cut -f 3 | sort -u | wc -l)
+kernels=$(lines ran | cut -f 2 | sort -u | grep -c '^[0-9]' || true)
+echo "stock kernels: $ran tests ran, on $kernels kernels"
+
+skipped=$(lines skips | cut -f 3 | sort -u | wc -l)
+if [[ $skipped -eq 0 ]]; then
+    echo "skipped for want of something: none"
+    exit
 fi
-if [[ $lacked -eq 0 ]]; then
-    echo '; none was left out'
-else
-    printf '; %s could not: %s\n' "$lacked" "$(lines lacks | counted '; ')"
-fi
+echo "skipped for want of something: $skipped tests"
+lines skips | cut -f 2 | sort | uniq -c | sort -k 1,1nr -k 2 | awk -v rows="$ROWS" '
+    { count = $1; sub(/^ *[0-9]+ /, ""); at = index($0, ": "); what = substr($0, 1, at - 1); how = substr($0, at + 2) }
+    NR <= rows { printf "  %4d  %-28s %s\n", count, what, how; next }
+    { more += count; kinds++ }
+    END { if (kinds) printf "  %4d  %d more\n", more, kinds }'
+echo "make images brings every kernel that apt has; TRAPLINE_IMAGES names folders with others"

@@ -5,12 +5,13 @@
 //! Unicorn's on every link line, so ours is taken and that one never looked at (docs/unicorn.md, "Our own start of a
 //! block").
 
-use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs, io};
 
-const UNICORN: &str = "unicorn-engine-sys";
+/// The output folder of unicorn-engine-sys' build script.
+const UNICORN_BUILT: &str = "DEP_UNICORN_ROOT";
+/// The line of cmake's cache that names the folder it compiles.
+const CMAKE_SOURCES: &str = "CMAKE_HOME_DIRECTORY:INTERNAL=";
 const LOOP: &str = "src/unicorn/translator/loop.c";
 /// That, and what it includes.
 const PARTS: [&str; 14] = [
@@ -59,7 +60,7 @@ const HOST: &[&str] =
 const WRITTEN: [&str; 2] = ["config-host.h", "config-target.h"];
 
 pub fn compile(root: &Path) -> io::Result<()> {
-    let unicorn = headers(root)?;
+    let unicorn = headers()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for name in WRITTEN {
         fs::write(out.join(name), "")?;
@@ -110,18 +111,20 @@ pub fn compile(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the sources of the Unicorn are that this is built with.
-fn headers(root: &Path) -> io::Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["metadata", "--format-version", "1", "--offline", "--manifest-path"]).arg(root.join("Cargo.toml"));
-    let answer = command.output()?;
-    if !answer.status.success() {
-        return Err(io::Error::other(format!("cargo metadata: {}", String::from_utf8_lossy(&answer.stderr))));
+/// The folder of Unicorn's sources.
+///
+/// The build script of unicorn-engine-sys runs cmake in its output folder and tells that folder to those who depend on
+/// it (`links = "unicorn"`, hence the variable's name). Cmake's cache file there names the folder that it compiled.
+/// `cargo metadata` would name it too, but wants every package of the workspace to be in the registry, and who compiles
+/// the program alone has not fetched those of tests and benches.
+fn headers() -> io::Result<PathBuf> {
+    let built = env::var_os(UNICORN_BUILT).ok_or_else(|| io::Error::other(format!("cargo did not set {UNICORN_BUILT}")))?;
+    let cache = Path::new(&built).join("build/CMakeCache.txt");
+    let text = fs::read_to_string(&cache).map_err(|error| io::Error::other(format!("{}: {error}", cache.display())))?;
+    let sources = text.lines().find_map(|line| line.strip_prefix(CMAKE_SOURCES)).map(PathBuf::from);
+    let sources = sources.ok_or_else(|| io::Error::other(format!("{} has no line {CMAKE_SOURCES}...", cache.display())))?;
+    match sources.join("qemu/include").is_dir() {
+        true => Ok(sources),
+        false => Err(io::Error::other(format!("{} has no qemu/include: the sources of Unicorn are gone", sources.display()))),
     }
-    let metadata: Value = serde_json::from_slice(&answer.stdout)?;
-    let mut packages = metadata["packages"].as_array().into_iter().flatten();
-    let unicorn = packages.find(|package| package["name"] == UNICORN).and_then(|package| package["manifest_path"].as_str());
-    let folder = unicorn.and_then(|manifest| Path::new(manifest).parent());
-    folder.map(Path::to_path_buf).ok_or_else(|| io::Error::other(format!("cargo metadata knows no {UNICORN}")))
 }

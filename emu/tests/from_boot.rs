@@ -1,11 +1,11 @@
 //! `trapline run --from-boot` and `trapline check --booted`: a stock kernel boots once, and is then there at once.
 //!
-//! Needs kernels in `TRAPLINE_IMAGES` or the cache; without them the test is counted as one that could not run.
-#![cfg(feature = "cpu")]
+//! Needs kernels in `TRAPLINE_IMAGES` or the cache; without them a test is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
+use trapline_harness::{self as harness, each, tests};
 
 struct Said {
     status: i32,
@@ -31,7 +31,6 @@ fn trapline_with(cache: Option<&Path>, images: Option<&PathBuf>, args: &[&str]) 
     Said { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-#[test]
 fn a_kernel_without_a_shell_cannot_begin_there() {
     #[rustfmt::skip]
     let cases: [(&[&str], &str); 2] = [
@@ -55,15 +54,8 @@ impl Drop for Folder {
 
 /// DV-4: the first run boots and keeps, the next ones restore; what is wrong with a kept snapshot is said, and it is
 /// made anew.
-#[test]
-fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell() {
-    for name in ["debian/amd64", "debian/mipsel"] {
-        boots_once(name);
-    }
-}
-
-fn boots_once(name: &str) {
-    let Some(found) = trapline_images::tally::stock(name) else { return };
+fn a_stock_kernel_boots_once_and_runs_scripts_from_its_shell(name: &'static str) {
+    let found = harness::stock(name);
     let images = found.local.folder;
     let trapline = |cache, args: &[&str]| trapline_with(cache, Some(&images), args);
     let cache = Folder(std::env::temp_dir().join(format!("trapline-from-boot-{}-{}", found.stock.flavour, std::process::id())));
@@ -93,4 +85,11 @@ fn boots_once(name: &str) {
     assert!(mended.status == 0 && mended.err.contains("checksum is wrong"), "{}", mended.err);
     let again = trapline(Some(&cache.0), &["check", name, "--booted", "vfs_read"]);
     assert!(again.err.contains("comes from") && again.out == mended.out && again.out.contains("vfs_read"), "{}", again.err);
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        tests![a_kernel_without_a_shell_cannot_begin_there],
+        each!(["debian/amd64", "debian/mipsel"], a_stock_kernel_boots_once_and_runs_scripts_from_its_shell),
+    ])
 }

@@ -2,12 +2,11 @@
 //! against the guest's own ftrace: both trace the same calls.
 //!
 //! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
-//! counted as such.
-#![cfg(feature = "cpu")]
+//! skipped.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use trapline_images::tally;
+use std::process::{Command, ExitCode, Stdio};
+use trapline_harness::{self as harness, on, tests};
 
 /// Called by programs; out of the timer's interrupt; out of a soft interrupt; in the scheduler.
 const FUNCTIONS: [&str; 5] =
@@ -45,9 +44,6 @@ fn of_ours(line: &str) -> Option<(&str, &str)> {
 
 /// `behind`: where the function's code goes on behind what the tracer changes.
 fn letters_are_the_guests_own(name: &str, behind: u64) {
-    if tally::stock(name).is_none() {
-        return;
-    }
     let script = std::env::temp_dir().join(format!("trapline-moment-{}-{behind}", std::process::id()));
     fs::write(&script, SCRIPT.replace("FUNCTIONS", &FUNCTIONS.join(" "))).expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
@@ -76,25 +72,30 @@ fn letters_are_the_guests_own(name: &str, behind: u64) {
 }
 
 /// DV-4: the count in the CPU's own data, by its name.
-#[test]
 fn amd64_shows_what_its_own_tracer_shows() {
     letters_are_the_guests_own("debian/amd64", 5);
 }
 
 /// DV-4: the same, by what the code does.
-#[test]
 fn i386_shows_what_its_own_tracer_shows() {
     letters_are_the_guests_own("debian/i386", 5);
 }
 
 /// DV-4: in the task, by the kernel's types. It does not count preemption.
-#[test]
 fn arm64_shows_what_its_own_tracer_shows() {
     letters_are_the_guests_own("debian/arm64", 8);
 }
 
 /// DV-4: in the task, by what the code does. It does not count preemption.
-#[test]
 fn armhf_shows_what_its_own_tracer_shows() {
     letters_are_the_guests_own("debian/armhf", 20);
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on("debian/amd64", tests![amd64_shows_what_its_own_tracer_shows]),
+        on("debian/i386", tests![i386_shows_what_its_own_tracer_shows]),
+        on("debian/arm64", tests![arm64_shows_what_its_own_tracer_shows]),
+        on("debian/armhf", tests![armhf_shows_what_its_own_tracer_shows]),
+    ])
 }

@@ -1,8 +1,7 @@
 //! The guest's console on a terminal: what is typed gets there, and the terminal is itself again however the run ends.
 //!
 //! The kernel is one that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; without it the tests are
-//! counted as ones that could not run.
-#![cfg(feature = "cpu")]
+//! skipped.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -10,10 +9,10 @@ use rustix::termios::{LocalModes, tcgetattr};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
-use trapline_images::tally;
+use trapline_harness::{self as harness, each, on, tests};
 
 const IMAGE: &str = "debian/amd64";
 /// Others whose consoles people sit at.
@@ -31,8 +30,7 @@ struct Seat {
 }
 
 impl Seat {
-    fn run(image: &str, args: &[&str]) -> Option<Seat> {
-        tally::stock(image)?;
+    fn run(image: &str, args: &[&str]) -> Seat {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&keyboard).and_then(|()| unlockpt(&keyboard)).expect("it can be opened");
         let name = ptsname(&keyboard, Vec::new()).expect("its name");
@@ -42,7 +40,7 @@ impl Seat {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
         command.args(["run", image]).args(args).stdin(end()).stdout(end()).stderr(end());
         let child = command.spawn().expect("it runs");
-        Some(Seat { keyboard: keyboard.into(), terminal, child, screen: String::new() })
+        Seat { keyboard: keyboard.into(), terminal, child, screen: String::new() }
     }
 
     fn echoes(&self) -> bool {
@@ -100,7 +98,7 @@ impl Drop for Seat {
 }
 
 fn is_heard_and_answered(image: &str, function: &str, ended: &str) {
-    let Some(mut seat) = Seat::run(image, &["-e", &format!("p:name {function}")]) else { return };
+    let mut seat = Seat::run(image, &["-e", &format!("p:name {function}")]);
     seat.until_printed("/ # ");
     assert!(!seat.echoes(), "{image}: the guest does the echo");
     seat.keys(b"uname -a\r");
@@ -117,23 +115,18 @@ fn is_heard_and_answered(image: &str, function: &str, ended: &str) {
 }
 
 /// DV-4
-#[test]
 fn a_person_at_the_shell_is_heard_and_answered() {
     is_heard_and_answered(IMAGE, "__do_sys_newuname", "the guest halted");
 }
 
 /// DV-4: the same by other boards' serial ports.
-#[test]
-fn a_person_at_other_shells_is_heard_and_answered() {
-    for image in OTHERS {
-        is_heard_and_answered(image, "sys_newuname", "the guest powered off");
-    }
+fn a_person_at_other_shells_is_heard_and_answered(image: &'static str) {
+    is_heard_and_answered(image, "sys_newuname", "the guest powered off");
 }
 
 /// DV-4
-#[test]
 fn one_can_leave_at_any_time() {
-    let Some(mut seat) = Seat::run(IMAGE, &[]) else { return };
+    let mut seat = Seat::run(IMAGE, &[]);
     seat.until("the terminal's being taken", |seat| !seat.echoes());
     seat.keys(b"\x01x");
     assert_eq!(seat.end().code(), Some(0), "{}", seat.screen);
@@ -142,9 +135,8 @@ fn one_can_leave_at_any_time() {
 }
 
 /// DV-4
-#[test]
 fn a_signal_gives_the_terminal_back() {
-    let Some(mut seat) = Seat::run(IMAGE, &[]) else { return };
+    let mut seat = Seat::run(IMAGE, &[]);
     seat.until("the terminal's being taken", |seat| !seat.echoes());
     let child = rustix::process::Pid::from_child(&seat.child);
     rustix::process::kill_process(child, rustix::process::Signal::TERM).expect("a signal");
@@ -154,7 +146,6 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 /// DV-4: no terminal, and the shell waits for none: what is in the file is typed when it listens, and then end-of-file.
-#[test]
 fn what_a_file_holds_is_typed_and_then_ended() {
     let run = |image: &str, input: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trapline"));
@@ -171,12 +162,24 @@ fn what_a_file_holds_is_typed_and_then_ended() {
     let refused = run("tiny/x86_64", "");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--console-input is for stock kernels"));
-    if Seat::run(IMAGE, &["--until", "1ns"]).is_none() {
-        return;
-    }
     let long = "x".repeat(900);
     let said = run(IMAGE, &format!("echo $((6 * 7))\necho {long} | wc -c\nfalse\n"));
     let console = String::from_utf8_lossy(&said.stdout);
     assert_eq!(said.status.code(), Some(1), "the shell's last status: {console}");
     assert!(console.contains("\n42\r\n") && console.contains("\n901\r\n"), "{console}");
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on(
+            IMAGE,
+            tests![
+                a_person_at_the_shell_is_heard_and_answered,
+                one_can_leave_at_any_time,
+                a_signal_gives_the_terminal_back,
+                what_a_file_holds_is_typed_and_then_ended,
+            ],
+        ),
+        each!(OTHERS, a_person_at_other_shells_is_heard_and_answered),
+    ])
 }

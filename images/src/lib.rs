@@ -7,10 +7,9 @@
 mod pull;
 mod rebuild;
 mod stock;
-pub mod tally;
 
 pub use pull::{Progress, PullError, Pulled, Puller};
-pub use rebuild::{Build, RebuildError, Rebuilt, Tools, rebuild};
+pub use rebuild::{RebuildError, Rebuilt, Tools, rebuild, toolchains};
 pub use stock::{Local, Stock, Wanted, busybox, cache_folder, command_line, folders, locate, remove, stocks, versions};
 
 /// A kernel that is part of the program.

@@ -7,7 +7,6 @@ use std::process::Command;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tiny");
 const RECORD: &str = include_str!("../tiny/COMPILER");
-const ADVICE: &str = "install gcc and GNU ld for x86 (Debian, Ubuntu: apt-get install gcc binutils)";
 
 /// The tools that decide the bytes of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,20 +37,11 @@ impl Rebuilt {
     }
 }
 
-/// What a build gave.
-#[derive(Clone, Debug)]
-pub struct Build {
-    /// The kernels.
-    pub kernels: Vec<Rebuilt>,
-    /// Kernels for which there is no compiler here, each with that compiler's name.
-    pub left_out: Vec<(&'static str, &'static str)>,
-}
-
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
     /// A tool is not installed.
-    #[error("{tool} cannot be run ({cause}): {ADVICE}")]
+    #[error("{tool} cannot be run ({cause}): install it (Debian, Ubuntu: the packages gcc and binutils, or gcc-TARGET)")]
     NoTool {
         /// Its name.
         tool: &'static str,
@@ -59,7 +49,7 @@ pub enum RebuildError {
         cause: io::Error,
     },
     /// The script failed; this is what it wrote.
-    #[error("build.sh failed ({status}); does gcc build for x86? If not, {ADVICE}. It said:\n{output}")]
+    #[error("build.sh failed ({status}). It said:\n{output}")]
     Failed {
         /// How it ended.
         status: std::process::ExitStatus,
@@ -68,32 +58,23 @@ pub enum RebuildError {
     },
 }
 
-/// Builds all kernels into this folder for which there are tools, as images/tiny/build.sh does.
-pub fn rebuild(into: &Path) -> Result<Build, RebuildError> {
-    let mut recorded = RECORD.lines().map(str::to_owned);
-    let mut build = Build { kernels: Vec::new(), left_out: Vec::new() };
-    let mut wanted = Vec::new();
-    for toolchain in toolchains() {
-        let recorded = Tools { compiler: recorded.next().unwrap_or_default(), linker: recorded.next().unwrap_or_default() };
-        let tools = match installed(toolchain) {
-            Ok(tools) => tools,
-            Err(RebuildError::NoTool { tool, .. }) if !wanted.is_empty() => {
-                build.left_out.extend(built_by(toolchain).map(|builtin| (builtin.name, tool)));
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        for Builtin { name, .. } in built_by(toolchain) {
-            let called = name.trim_start_matches("tiny/");
-            wanted.push(called);
-            let file = into.join(format!("tiny-{called}.elf"));
-            build.kernels.push(Rebuilt { name, file, tools: tools.clone(), recorded: recorded.clone() });
-        }
-    }
+/// Builds the kernels of one of the [`toolchains`] into this folder, as images/tiny/build.sh does.
+pub fn rebuild(toolchain: [&'static str; 2], into: &Path) -> Result<Vec<Rebuilt>, RebuildError> {
+    let mut record = RECORD.lines().skip(2 * toolchains().iter().take_while(|known| **known != toolchain).count());
+    let mut line = || record.next().unwrap_or_default().to_owned();
+    let recorded = Tools { compiler: line(), linker: line() };
+    let tools = installed(toolchain)?;
+    let called = |builtin: &Builtin| builtin.name.trim_start_matches("tiny/").to_string();
+    let kernels: Vec<Rebuilt> = built_by(toolchain)
+        .map(|builtin| {
+            let file = into.join(format!("tiny-{}.elf", called(builtin)));
+            Rebuilt { name: builtin.name, file, tools: tools.clone(), recorded: recorded.clone() }
+        })
+        .collect();
     let result = Command::new("sh")
         .arg(Path::new(SOURCES).join("build.sh"))
         .arg(into)
-        .args(wanted)
+        .args(built_by(toolchain).map(called))
         .env_remove("CC")
         .env_remove("LD")
         .output()
@@ -102,11 +83,11 @@ pub fn rebuild(into: &Path) -> Result<Build, RebuildError> {
         let output = String::from_utf8_lossy(&result.stderr).into_owned();
         return Err(RebuildError::Failed { status: result.status, output });
     }
-    Ok(build)
+    Ok(kernels)
 }
 
-/// Compilers and linkers, in the order of the record. Only the first must be there.
-fn toolchains() -> Vec<[&'static str; 2]> {
+/// Compiler and linker of each group of kernels, in the order of the record.
+pub fn toolchains() -> Vec<[&'static str; 2]> {
     let mut all: Vec<_> = builtins().iter().map(|builtin| builtin.tools).collect();
     all.dedup();
     all

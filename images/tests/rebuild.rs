@@ -1,7 +1,9 @@
 //! The committed kernels are what the sources give.
 
 use std::path::{Path, PathBuf};
-use trapline_images::{Build, find, rebuild, tally};
+use std::process::ExitCode;
+use trapline_harness as harness;
+use trapline_images::{Rebuilt, find, rebuild};
 
 /// A folder of this test's own that goes with it.
 struct Folder(PathBuf);
@@ -18,18 +20,13 @@ impl Drop for Folder {
     }
 }
 
-fn build(folder: &Folder) -> Build {
-    let build = rebuild(&folder.0).unwrap_or_else(|error| panic!("{error}"));
-    for (name, tool) in &build.left_out {
-        tally::lacks(&format!("{name} is not built again, as there is no {tool} here"));
-    }
-    build
+fn build(toolchain: [&'static str; 2], folder: &Folder) -> Vec<Rebuilt> {
+    rebuild(toolchain, &folder.0).unwrap_or_else(|error| panic!("{error}"))
 }
 
-#[test]
-fn the_committed_kernels_are_what_the_sources_give() {
-    let folder = Folder::new("rebuild");
-    for kernel in build(&folder).kernels {
+fn the_committed_kernels_are_what_the_sources_give(toolchain: [&'static str; 2]) {
+    let folder = Folder::new(&format!("rebuild-{}", toolchain[0]));
+    for kernel in build(toolchain, &folder) {
         let name = kernel.name;
         let built = std::fs::read(&kernel.file).unwrap_or_else(|error| panic!("{}: {error}", kernel.file.display()));
         let committed = find(name).unwrap_or_else(|| panic!("{name} is not built in")).bytes;
@@ -42,11 +39,24 @@ fn the_committed_kernels_are_what_the_sources_give() {
     }
 }
 
-#[test]
-fn the_result_does_not_depend_on_where_it_is_built() {
-    let (one, other) = (Folder::new("here"), Folder::new("a-longer-name-elsewhere"));
-    for (a, b) in build(&one).kernels.into_iter().zip(build(&other).kernels) {
+fn the_result_does_not_depend_on_where_it_is_built(toolchain: [&'static str; 2]) {
+    let name = toolchain[0];
+    let (one, other) = (Folder::new(&format!("here-{name}")), Folder::new(&format!("a-longer-name-elsewhere-{name}")));
+    for (a, b) in build(toolchain, &one).into_iter().zip(build(toolchain, &other)) {
         let read = |path: &Path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(read(&a.file) == read(&b.file), "{}", a.name);
     }
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        harness::each_toolchain(
+            "the_committed_kernels_are_what_the_sources_give",
+            the_committed_kernels_are_what_the_sources_give,
+        ),
+        harness::each_toolchain(
+            "the_result_does_not_depend_on_where_it_is_built",
+            the_result_does_not_depend_on_where_it_is_built,
+        ),
+    ])
 }

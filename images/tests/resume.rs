@@ -6,8 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
+use trapline_harness::{self as harness, tests};
 use trapline_images::{PullError, Puller, Wanted};
 
 const RELEASE: &str = "6.1.0-56-amd64";
@@ -15,10 +16,6 @@ const KERNEL_BYTES: usize = 3 << 20;
 /// The bytes after which the first pull is ended.
 const SENT_BEFORE_THE_END: usize = 1 << 20;
 const MODIFIED: &str = "Fri, 20 Nov 2026 10:00:00 GMT";
-
-fn has(tool: &str) -> bool {
-    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
-}
 
 fn shell(folder: &Path, script: &str) {
     let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().expect("a shell");
@@ -119,12 +116,7 @@ fn answer(requests: &mut impl Iterator<Item = String>, mut stream: &TcpStream, f
     true
 }
 
-#[test]
 fn a_pull_that_ends_inside_a_package_goes_on_inside_it() {
-    if ["apt-get", "dpkg-deb", "setsid", "sha256sum"].iter().any(|tool| !has(tool)) {
-        trapline_images::tally::lacks("this computer has no apt");
-        return;
-    }
     let folder = std::env::temp_dir().join(format!("trapline-resume-{}", std::process::id()));
     fs::create_dir_all(folder.join("tools")).expect("a folder");
     archive(&folder);
@@ -158,4 +150,12 @@ fn a_pull_that_ends_inside_a_package_goes_on_inside_it() {
     let others: Vec<String> = asked.lock().unwrap().iter().map(|(path, _)| path.clone()).collect();
     assert!(others.iter().all(|path| !path.contains("kmod")), "nothing else is fetched: {others:?}");
     let _ = fs::remove_dir_all(&folder);
+}
+
+fn main() -> ExitCode {
+    let mut tests = tests![a_pull_that_ends_inside_a_package_goes_on_inside_it];
+    for (tool, package) in [("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("setsid", "util-linux"), ("sha256sum", "coreutils")] {
+        tests = tests.into_iter().map(|test| test.needs(harness::tool(tool, package))).collect();
+    }
+    harness::run([tests])
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use trapline::boot::Kernel;
-use trapline_images::{Stock, tally};
+use trapline_harness::Need;
+use trapline_images::Stock;
 
 /// A kernel with tables.
 pub struct Oracle {
@@ -77,24 +78,34 @@ pub fn file_of(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// A table's text. The tables are no part of the repository.
-pub fn table(name: &str) -> Option<String> {
-    let Ok(bytes) = fs::read(shared("oracle").join(name)) else {
-        tally::lacks("the tables of Linux's decisions are not in ../shared/oracle");
-        return None;
+/// The need of the kernel's tables, its image and its busybox. The tables are no part of the repository.
+pub fn need(oracle: &Oracle) -> Need {
+    let Oracle { name, image, busybox, .. } = oracle;
+    let missing = if !shared("oracle").join(format!("{name}-direct.open.tsv.gz")).is_file() {
+        Some("tables of Linux's decisions: no package has them; they lie in ../shared/oracle".to_string())
+    } else if file_of(image).is_none() || file_of(busybox).is_none() {
+        Some(format!("{image} and {busybox}, of which there are tables: a folder of TRAPLINE_IMAGES has them"))
+    } else {
+        None
     };
+    Need { what: name.to_string(), missing }
+}
+
+/// A table's text, if there is one of that name.
+pub fn table(name: &str) -> Option<String> {
+    let bytes = fs::read(shared("oracle").join(name)).ok()?;
     let mut text = String::new();
     flate2::bufread::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap_or_else(|error| panic!("{name}: {error}"));
     Some(text)
 }
 
-/// That kernel at its shell, if it is on this computer.
+/// That kernel at its shell; `None` if no machine boots it.
 pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
     let (stock, image, busybox) = files_of(oracle)?;
     Some(AtShell::of(stock, &image, &busybox))
 }
 
-/// The kernel with the text that it has when a guest here has come to its shell.
+/// The kernel with the text that it has when a guest here has come to its shell; `None` if no machine boots it.
 pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
     let (stock, image, busybox) = files_of(oracle)?;
     Some(stock::live(stock, kernel, &image, &busybox))
@@ -102,18 +113,9 @@ pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
 
 /// What it is in the catalogue, its image and its busybox.
 fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
-    let Oracle { name, image, busybox, stock, .. } = oracle;
+    let Oracle { image, busybox, stock, .. } = oracle;
     let stock = trapline_images::stocks().iter().find(|known| Some(known.name) == *stock)?;
-    match (file_of(image), file_of(busybox)) {
-        (Some(image), Some(busybox)) => {
-            tally::runs_on(name);
-            Some((stock, image, busybox))
-        }
-        _ => {
-            tally::lacks(&format!("{image} or {busybox}, of which there are tables, is in no folder of TRAPLINE_IMAGES"));
-            None
-        }
-    }
+    Some((stock, file_of(image)?, file_of(busybox)?))
 }
 
 /// A row of a table.

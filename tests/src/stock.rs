@@ -10,7 +10,7 @@ use trapline::booted::Recipe;
 use trapline::machine::Config;
 use trapline::probed::Session;
 use trapline::snapshot::Snapshot;
-use trapline_images::{Stock, tally};
+use trapline_images::Stock;
 use trapline_isa::plan::Policy;
 
 /// Memory of their machines: enough, and soon compared.
@@ -35,10 +35,10 @@ pub fn one_of_each() -> impl Iterator<Item = &'static str> {
     stocks.iter().enumerate().filter(is_first).map(|(_, stock)| stock.name)
 }
 
-/// The kernel of that name, if it is on this computer.
-pub fn at_shell(name: &str) -> Option<AtShell> {
-    let found = tally::stock(name)?;
-    Some(AtShell::of(found.stock, &found.local.kernel, &found.busybox))
+/// The kernel of that name, for a test that has it as a need.
+pub fn at_shell(name: &str) -> AtShell {
+    let found = trapline_harness::stock(name);
+    AtShell::of(found.stock, &found.local.kernel, &found.busybox)
 }
 
 /// A kernel with the text that it has at its shell; one whose CPUs cannot be saved boots each time.

@@ -4,13 +4,15 @@
 //! Needs the tables and the kernels (tests/src/oracle.rs); where they are not at hand it is counted as one that could
 //! not run.
 
+use std::process::ExitCode;
 use trapline::boot::Kernel;
 use trapline::machine::Stop;
 use trapline::probed::Session;
 use trapline::still::StillGuest;
+use trapline_harness::{self as harness, Test};
 use trapline_probes::Engine;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::oracle::{self, ORACLES, Row};
+use trapline_tests::oracle::{self, ORACLES, Oracle, Row};
 use trapline_tests::stock::AtShell;
 use trapline_tests::{LONG, Run, assert_same};
 
@@ -90,74 +92,85 @@ fn end(session: &mut Session) -> (Run, Vec<u8>) {
     (Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }, ram)
 }
 
-/// KP-1, KP-13, RP-1, BY-4
-#[test]
-fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back() {
-    for oracle in ORACLES {
-        let name = oracle.name;
-        let Some(table) = oracle::table(&format!("{name}-direct.open.tsv.gz")) else { continue };
-        let Some(stock) = oracle::at_shell(oracle) else { continue };
-        let started = stock.session().machine().now();
-        let mut plain = busy(&stock);
-        let unprobed = end(&mut plain);
-        assert_eq!(unprobed.0.stop, Stop::PowerOff(9), "{name}: {}", unprobed.0.console);
-        let lasts = plain.machine().now() - started;
+/// The rows of the kernel's table, and the kernel at its shell.
+fn rows_and_guest(oracle: &Oracle) -> (Vec<Row>, AtShell) {
+    let table = oracle::table(&format!("{}-direct.open.tsv.gz", oracle.name)).expect("the test needs it");
+    (oracle::rows(&table), oracle::at_shell(oracle).expect("a machine boots it"))
+}
 
-        let rows = oracle::rows(&table);
-        let live = stock.snapshot.live(&stock.kernel);
-        let mut still = StillGuest::booted(&live);
-        let accepted: Vec<bool> = rows.iter().map(|row| is_accepted(&live, &mut still, row)).collect();
-        let numbers: Vec<usize> = (0..rows.len()).collect();
-        let batches: Vec<&[usize]> = numbers.chunks(BATCH).collect();
-        let mut session = busy(&stock);
-        let (mut armed, mut hit, mut hits) = (0, 0, 0);
-        for (number, batch) in batches.iter().enumerate() {
-            let mut probes = Vec::new();
-            for row in *batch {
-                let probe = Probe::of(&rows[*row]);
-                let registered = probe.register(&mut session);
-                assert_eq!(registered, accepted[*row], "{name}: {:#x} {}", rows[*row].address, rows[*row].kind);
-                probes.extend(registered.then_some(probe));
-            }
-            let until = started + lasts * (number as u64 + 1) / (batches.len() as u64 + 1);
-            assert_eq!(session.run_until(until), Stop::Limit, "{name}: batch {number}");
-            probes.iter().for_each(|probe| probe.unregister(&mut session));
-            armed += probes.len();
-            hit += probes.iter().filter(|probe| probe.hits() > 0).count();
-            hits += probes.iter().map(Probe::hits).sum::<u64>();
+/// KP-1, KP-13, RP-1, BY-4
+fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back(oracle: &Oracle) {
+    let name = oracle.name;
+    let (rows, stock) = rows_and_guest(oracle);
+    let started = stock.session().machine().now();
+    let mut plain = busy(&stock);
+    let unprobed = end(&mut plain);
+    assert_eq!(unprobed.0.stop, Stop::PowerOff(9), "{name}: {}", unprobed.0.console);
+    let lasts = plain.machine().now() - started;
+
+    let live = stock.snapshot.live(&stock.kernel);
+    let mut still = StillGuest::booted(&live);
+    let accepted: Vec<bool> = rows.iter().map(|row| is_accepted(&live, &mut still, row)).collect();
+    let numbers: Vec<usize> = (0..rows.len()).collect();
+    let batches: Vec<&[usize]> = numbers.chunks(BATCH).collect();
+    let mut session = busy(&stock);
+    let (mut armed, mut hit, mut hits) = (0, 0, 0);
+    for (number, batch) in batches.iter().enumerate() {
+        let mut probes = Vec::new();
+        for row in *batch {
+            let probe = Probe::of(&rows[*row]);
+            let registered = probe.register(&mut session);
+            assert_eq!(registered, accepted[*row], "{name}: {:#x} {}", rows[*row].address, rows[*row].kind);
+            probes.extend(registered.then_some(probe));
         }
-        assert_eq!(session.with_engine(|engine, guest| engine.summary(guest).len()), 0, "{name}: all are taken back");
-        let probed = end(&mut session);
-        println!("{name}: {armed} of {} rows armed, {hit} of them hit, {hits} hits, in {lasts} ns of guest time", rows.len());
-        assert_same(name, &unprobed.0, &probed.0);
-        let first = unprobed.1.iter().zip(&probed.1).position(|(one, other)| one != other);
-        assert_eq!(first, None, "{name}: the first byte of RAM that differs");
-        assert!(armed > rows.len() / 2 && hit >= 5 && hits > 500, "{name}: {armed} armed, {hit} hit, {hits} hits");
+        let until = started + lasts * (number as u64 + 1) / (batches.len() as u64 + 1);
+        assert_eq!(session.run_until(until), Stop::Limit, "{name}: batch {number}");
+        probes.iter().for_each(|probe| probe.unregister(&mut session));
+        armed += probes.len();
+        hit += probes.iter().filter(|probe| probe.hits() > 0).count();
+        hits += probes.iter().map(Probe::hits).sum::<u64>();
     }
+    assert_eq!(session.with_engine(|engine, guest| engine.summary(guest).len()), 0, "{name}: all are taken back");
+    let probed = end(&mut session);
+    println!("{name}: {armed} of {} rows armed, {hit} of them hit, {hits} hits, in {lasts} ns of guest time", rows.len());
+    assert_same(name, &unprobed.0, &probed.0);
+    let first = unprobed.1.iter().zip(&probed.1).position(|(one, other)| one != other);
+    assert_eq!(first, None, "{name}: the first byte of RAM that differs");
+    assert!(armed > rows.len() / 2 && hit >= 5 && hits > 500, "{name}: {armed} armed, {hit} hit, {hits} hits");
 }
 
 /// KP-1, BY-4: the rows with which the oracle's guests died under Linux's own probes: each is refused, or is hit and
 /// harms nobody.
-#[test]
-fn what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody() {
-    for oracle in ORACLES {
-        let name = oracle.name;
-        let Some(table) = oracle::table(&format!("{name}-direct.open.tsv.gz")) else { continue };
-        let rows: Vec<Row> = oracle::rows(&table).into_iter().filter(|row| row.result == "crash").collect();
-        let Some(stock) = oracle::at_shell(oracle).filter(|_| !rows.is_empty()) else { continue };
-        let mut session = busy(&stock);
-        let probes: Vec<(&Row, Probe)> = rows.iter().map(|row| (row, Probe::of(row))).collect();
-        let accepted: Vec<_> = probes.iter().filter(|(_, probe)| probe.register(&mut session)).collect();
-        println!("{name}: {} of {} rows that a guest died of are accepted", accepted.len(), rows.len());
-        if accepted.is_empty() {
-            continue;
-        }
-        let (probed, plain) = (end(&mut session), end(&mut busy(&stock)));
-        assert_same(name, &plain.0, &probed.0);
-        for (row, probe) in accepted {
-            let (symbol, offset, hits) = (&row.symbol, row.offset, probe.hits());
-            println!("{name}: {symbol}+{offset:#x} `{}`: {hits} hits", row.insn);
-            assert!(hits > 0, "{name}: {symbol}+{offset:#x}");
-        }
+fn what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody(oracle: &Oracle) {
+    let name = oracle.name;
+    let (mut rows, stock) = rows_and_guest(oracle);
+    rows.retain(|row| row.result == "crash");
+    let mut session = busy(&stock);
+    let probes: Vec<(&Row, Probe)> = rows.iter().map(|row| (row, Probe::of(row))).collect();
+    let accepted: Vec<_> = probes.iter().filter(|(_, probe)| probe.register(&mut session)).collect();
+    println!("{name}: {} of {} rows that a guest died of are accepted", accepted.len(), rows.len());
+    if accepted.is_empty() {
+        return;
     }
+    let (probed, plain) = (end(&mut session), end(&mut busy(&stock)));
+    assert_same(name, &plain.0, &probed.0);
+    for (row, probe) in accepted {
+        let (symbol, offset, hits) = (&row.symbol, row.offset, probe.hits());
+        println!("{name}: {symbol}+{offset:#x} `{}`: {hits} hits", row.insn);
+        assert!(hits > 0, "{name}: {symbol}+{offset:#x}");
+    }
+}
+
+fn main() -> ExitCode {
+    // A kernel that no machine boots has tables too, for the conformance family.
+    let booted = || ORACLES.iter().filter(|oracle| oracle.stock.is_some());
+    let test = |family: &str, oracle: &'static Oracle, test: fn(&Oracle)| {
+        Test::new(harness::member(family, oracle.name), move || test(oracle)).needs(oracle::need(oracle))
+    };
+    let every_row = every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back;
+    let deadly_rows = what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody;
+    harness::run([
+        booted().map(|oracle| test("every_row_that_may_be_probed_is_armed_and_taken_back", oracle, every_row)).collect(),
+        booted().map(|oracle| test("what_a_guest_died_of_is_refused_or_harms_nobody", oracle, deadly_rows)).collect(),
+    ])
 }

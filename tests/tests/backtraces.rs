@@ -2,8 +2,10 @@
 //!
 //! Without their images the tests say so and pass.
 
+use std::process::ExitCode;
 use trapline::machine::Stop;
 use trapline::probed::Session;
+use trapline_harness::{self as harness, on, tests};
 use trapline_probes::probe::Kretprobe;
 use trapline_tests::stock::at_shell;
 use trapline_tests::{Run, assert_same};
@@ -78,7 +80,7 @@ const NAMED: &[&str] = &[
 ];
 
 fn walks_its_stacks_as_unprobed(name: &str) {
-    let Some(stock) = at_shell(name) else { return };
+    let stock = at_shell(name);
     let boot = || {
         let mut session = stock.session();
         session.machine_mut().take_console();
@@ -127,49 +129,54 @@ fn walks_its_stacks_as_unprobed(name: &str) {
 }
 
 /// RP-9, BY-4: ORC.
-#[test]
 fn debian_amd64_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/amd64");
 }
 
 /// RP-9, BY-4: frame pointers.
-#[test]
 fn debian_i386_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/i386");
 }
 
 /// RP-9, BY-4: frame records.
-#[test]
 fn debian_arm64_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/arm64");
 }
 
 /// RP-9, BY-4: unwind tables.
-#[test]
 fn debian_armhf_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/armhf");
 }
 
 /// RP-9, BY-4: a chain of frames, each with its caller's registers.
-#[test]
 fn debian_s390x_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/s390x");
 }
 
 /// RP-9, BY-4: back chains, and functions with two entries.
-#[test]
 fn debian_ppc64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/ppc64el");
 }
 
 /// RP-9, BY-4: frames that the unwinder reads out of the functions' code.
-#[test]
 fn debian_mipsel_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/mipsel");
 }
 
 /// RP-9, BY-4: the same in 64 bits.
-#[test]
 fn debian_mips64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/mips64el");
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on("debian/amd64", tests![debian_amd64_walks_its_stacks_as_unprobed]),
+        on("debian/i386", tests![debian_i386_walks_its_stacks_as_unprobed]),
+        on("debian/arm64", tests![debian_arm64_walks_its_stacks_as_unprobed]),
+        on("debian/armhf", tests![debian_armhf_walks_its_stacks_as_unprobed]),
+        on("debian/s390x", tests![debian_s390x_walks_its_stacks_as_unprobed]),
+        on("debian/ppc64el", tests![debian_ppc64el_walks_its_stacks_as_unprobed]),
+        on("debian/mipsel", tests![debian_mipsel_walks_its_stacks_as_unprobed]),
+        on("debian/mips64el", tests![debian_mips64el_walks_its_stacks_as_unprobed]),
+    ])
 }

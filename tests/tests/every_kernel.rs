@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use trapline::arches;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_images::tally;
-use trapline_isa::arch::Arch;
+use trapline_harness::{self as harness, Need, Test};
 use trapline_isa::function;
 use trapline_probes::guest::Site;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
@@ -32,6 +32,7 @@ const TABLE: &str = "../docs/kernels.md";
 const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
 
 /// A release on this computer.
+#[derive(Clone)]
 struct Release {
     name: String,
     file: PathBuf,
@@ -110,31 +111,16 @@ fn run(session: &mut Session) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// KP-1, RP-1, BY-4: of one ISA; `part` of so many, for one test has its time.
-fn every_release_of(arch: Arch, part: usize, parts: usize) {
-    let debian = arches::of(arch).debian;
-    let mut rows = Vec::new();
-    for release in releases() {
-        let bytes = fs::read(&release.file).expect("the kernel's file");
-        let Ok(kernel) = Kernel::from_bytes(&bytes) else { continue };
-        if kernel.arch != arch {
-            continue;
-        }
-        let of_this_part = release.name.bytes().map(usize::from).sum::<usize>() % parts == part;
-        let busybox = release.folder.join("busybox").join(format!("busybox-{debian}"));
-        if !of_this_part || !busybox.is_file() {
-            continue;
-        }
-        tally::runs_on(&release.name);
-        let row = tried(&release, &kernel, &busybox);
-        println!("| {} | {} | {row} |", release.name, arch.name());
-        rows.push((release.name, format!("{} | {row}", arch.name())));
-    }
-    if rows.is_empty() && part == 0 {
-        tally::lacks(&format!("no {debian} kernel of Debian's is on this computer"));
-    }
+/// KP-1, RP-1, BY-4
+fn boots_and_is_the_same_under_probes(release: &Release) {
+    let bytes = fs::read(&release.file).expect("the kernel's file");
+    let Ok(kernel) = Kernel::from_bytes(&bytes) else { return };
+    let debian = arches::of(kernel.arch).debian;
+    let busybox = release.folder.join("busybox").join(format!("busybox-{debian}"));
+    let row = tried(release, &kernel, &busybox);
+    println!("| {} | {} | {row} |", release.name, kernel.arch.name());
     if std::env::var_os("TRAPLINE_WRITE_DOCS").is_some() {
-        write(&rows);
+        write(&[(release.name.clone(), format!("{} | {row}", kernel.arch.name()))]);
     }
 }
 
@@ -153,75 +139,48 @@ fn write(rows: &[(String, String)]) {
     fs::write(TABLE, new).expect("the document can be written");
 }
 
-#[test]
-fn every_amd64_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::X86_64, 0, 2);
-}
-
-#[test]
-fn and_the_other_half_of_them() {
-    every_release_of(Arch::X86_64, 1, 2);
-}
-
-#[test]
-fn every_i386_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::I386, 0, 2);
-}
-
-#[test]
-fn and_the_other_half_of_those() {
-    every_release_of(Arch::I386, 1, 2);
-}
-
-#[test]
-fn every_arm64_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::Arm64, 0, 1);
-}
-
-/// Those of `armel`, too, of which there are none for a CPU that is here.
-#[test]
-fn every_kernel_of_32_bit_arm_boots_and_is_the_same_under_probes_or_is_refused() {
-    every_release_of(Arch::Arm, 0, 1);
-}
-
-#[test]
-fn every_ppc64el_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::Ppc64le, 0, 1);
-}
-
-#[test]
-fn every_mips_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::Mipsel, 0, 1);
-    every_release_of(Arch::Mips64el, 0, 1);
-}
-
-#[test]
-fn every_s390x_kernel_boots_and_is_the_same_under_probes() {
-    every_release_of(Arch::S390x, 0, 1);
-}
-
 /// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`,
 /// and compilers make few others. The rule for finding the table by its rows holds for each flavour's.
-#[test]
-fn the_traps_of_bugs_are_known_on_every_x86_kernel() {
+fn the_traps_of_bugs_are_known(release: &Release) {
     const TRAP: &[u8] = &[0x0f, 0x0b];
-    for release in releases() {
-        let bytes = fs::read(&release.file).expect("the kernel's file");
-        let Ok(kernel) = Kernel::from_bytes(&bytes) else { continue };
-        if !matches!(kernel.arch, Arch::I386 | Arch::X86_64) {
-            continue;
+    let bytes = fs::read(&release.file).expect("the kernel's file");
+    let kernel = Kernel::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", release.name));
+    let (mut all, mut known) = (0, 0);
+    for symbol in kernel.symbols.extents(kernel.tables.text.clone()).iter().step_by(STRIDE) {
+        let end = symbol.start + symbol.size;
+        let walk = function::walk(kernel.arch.isa(), symbol.start, end, |at, into: &mut [u8]| kernel.read(at, into));
+        for insn in walk.map_while(Result::ok).filter(|insn| insn.bytes() == TRAP) {
+            all += 1;
+            known += u32::from(kernel.tables.sites.get(&insn.address) == Some(&Site::Bug));
         }
-        let (mut all, mut known) = (0, 0);
-        for symbol in kernel.symbols.extents(kernel.tables.text.clone()).iter().step_by(STRIDE) {
-            let end = symbol.start + symbol.size;
-            let walk = function::walk(kernel.arch.isa(), symbol.start, end, |at, into: &mut [u8]| kernel.read(at, into));
-            for insn in walk.map_while(Result::ok).filter(|insn| insn.bytes() == TRAP) {
-                all += 1;
-                known += u32::from(kernel.tables.sites.get(&insn.address) == Some(&Site::Bug));
-            }
-        }
-        println!("{}: {known} of {all} traps are known", release.name);
-        tally::runs_on(&release.name);
-        assert!(all > 100 && known * 100 >= all * 98, "{}: {known} of {all} traps are known", release.name);
     }
+    println!("{}: {known} of {all} traps are known", release.name);
+    assert!(all > 100 && known * 100 >= all * 98, "{}: {known} of {all} traps are known", release.name);
+}
+
+/// One test for each release that is here, and a skipped one for each kernel of the catalogue that is not.
+fn main() -> ExitCode {
+    let is_x86 = |release: &&Release| release.name.ends_with("amd64") || release.name.contains("686");
+    let test = |family: &str, release: &Release, test: fn(&Release)| {
+        let own = release.clone();
+        let need = Need { what: release.name.clone(), missing: None };
+        Test::new(harness::member(family, &release.name), move || test(&own)).needs(need)
+    };
+    let absent = trapline_images::stocks().iter().filter(|stock| harness::kernel(stock.name).missing.is_some());
+    let absent = absent.map(|stock| {
+        Test::new(harness::member("boots_and_is_the_same_under_probes", stock.name), || ()).needs(harness::kernel(stock.name))
+    });
+    let releases = releases();
+    harness::run([
+        releases
+            .iter()
+            .map(|release| test("boots_and_is_the_same_under_probes", release, boots_and_is_the_same_under_probes))
+            .collect(),
+        releases
+            .iter()
+            .filter(is_x86)
+            .map(|release| test("the_traps_of_bugs_are_known", release, the_traps_of_bugs_are_known))
+            .collect(),
+        absent.collect(),
+    ])
 }

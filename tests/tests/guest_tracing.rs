@@ -3,11 +3,12 @@
 //!
 //! The kernels are those of the stock-boot family; tests that find none are counted as such.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_images::tally;
+use trapline_harness::{self as harness, on, tests};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{Run, assert_same};
 
@@ -48,13 +49,13 @@ struct Stock {
     command_line: String,
 }
 
-/// The kernel of that name, if it is on this computer.
-fn stock(name: &str) -> Option<Stock> {
-    let found = tally::stock(name)?;
+/// The kernel of that name.
+fn stock(name: &str) -> Stock {
+    let found = harness::stock(name);
     let kernel = Kernel::from_bytes(&std::fs::read(&found.local.kernel).expect("the kernel's file")).expect("a kernel");
     let busybox = std::fs::read(found.busybox).expect("busybox");
     let command_line = format!("{} mitigations=off", found.stock.command_line);
-    Some(Stock { kernel, busybox, command_line })
+    Stock { kernel, busybox, command_line }
 }
 
 impl Stock {
@@ -79,7 +80,7 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
 
 /// `site`: bytes of an ftrace site.
 fn traces_itself_as_unprobed(name: &str, site: u32) {
-    let Some(stock) = stock(name) else { return };
+    let stock = stock(name);
     let tracing = TRACING.replace("BEHIND", &site.to_string());
     let plain = run(&mut stock.session(tracing.as_bytes()));
     assert_eq!(plain.stop, Stop::PowerOff(5), "{name}:\n{}", plain.console);
@@ -109,50 +110,42 @@ fn traces_itself_as_unprobed(name: &str, site: u32) {
 }
 
 /// BY-4: 64 bits.
-#[test]
 fn debian_amd64_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/amd64", 5);
 }
 
 /// BY-4: 32 bits.
-#[test]
 fn debian_i386_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/i386", 5);
 }
 
 /// BY-4: z/Architecture, whose kernel records its own code's steps; our probes stand there, too.
-#[test]
 fn debian_s390x_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/s390x", 6);
 }
 
 /// BY-4: PowerPC, where the site is behind what makes the table of contents and the copy of the link register.
-#[test]
 fn debian_ppc64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
 /// BY-4: 32 bits of it, where nothing makes a table of contents.
-#[test]
 fn linux_ppc_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("linux/ppc", 8);
 }
 
 /// BY-4: MIPS, where the site is a copy of the return address and a call with its delay slot.
-#[test]
 fn debian_mipsel_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/mipsel", 16);
 }
 
 /// BY-4: the same of 64 bits.
-#[test]
 fn debian_mips64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/mips64el", 16);
 }
 
 /// BY-4, DV-4: the guest's own probes step a comparison and branches: where they lead and the condition code are right,
 /// or the guest would not come to its end. Ours beside them change nothing.
-#[test]
 fn debian_s390x_steps_comparisons_and_branches_of_its_own() {
     const STEPS: &[u8] = b"
 mkdir -p /t; mount -t tracefs t /t; cd /t
@@ -165,7 +158,7 @@ echo 0 > events/kprobes/enable; cat kprobe_profile; exit 5
     const STEPPED: [&str; 5] =
         ["p_hrtimer_forward_26", "p_hrtimer_forward_32", "p_hrtimer_forward_40", "p_ksys_read_36", "p_vfs_read_6"];
     let name = "debian/s390x";
-    let Some(stock) = stock(name) else { return };
+    let stock = stock(name);
     let plain = run(&mut stock.session(STEPS));
     assert_eq!(plain.stop, Stop::PowerOff(5), "{name}:\n{}", plain.console);
     let hits = |place: &str| {
@@ -184,12 +177,11 @@ echo 0 > events/kprobes/enable; cat kprobe_profile; exit 5
 }
 
 /// KP-13, RP-6, BY-4: two thousand probes and return probes come and go together, time and again, while a script works.
-#[test]
 fn two_thousand_probes_come_and_go_under_a_busy_script() {
     const TOGETHER: usize = 2000;
     const TURN: u64 = 100_000_000;
     const FIRST: u64 = 600_000_000;
-    let Some(stock) = stock("debian/amd64") else { return };
+    let stock = stock("debian/amd64");
     let plain = run(&mut stock.session(BUSY));
     assert_eq!(plain.stop, Stop::PowerOff(6), "{}", plain.console);
     let mut probed = stock.session(BUSY);
@@ -222,4 +214,22 @@ fn two_thousand_probes_come_and_go_under_a_busy_script() {
     println!("{turns} times {TOGETHER} registered and unregistered, {hits} hits");
     assert_same("comers and goers", &plain, &seen);
     assert!(turns >= 3 && hits > 1000, "{turns} turns, {hits} hits");
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on(
+            "debian/amd64",
+            tests![debian_amd64_traces_itself_beside_our_probes, two_thousand_probes_come_and_go_under_a_busy_script],
+        ),
+        on("debian/i386", tests![debian_i386_traces_itself_beside_our_probes]),
+        on(
+            "debian/s390x",
+            tests![debian_s390x_traces_itself_beside_our_probes, debian_s390x_steps_comparisons_and_branches_of_its_own],
+        ),
+        on("debian/ppc64el", tests![debian_ppc64el_traces_itself_beside_our_probes]),
+        on("linux/ppc", tests![linux_ppc_traces_itself_beside_our_probes]),
+        on("debian/mipsel", tests![debian_mipsel_traces_itself_beside_our_probes]),
+        on("debian/mips64el", tests![debian_mips64el_traces_itself_beside_our_probes]),
+    ])
 }

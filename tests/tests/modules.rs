@@ -4,11 +4,12 @@
 //! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`;
 //! tests that find none are counted as such.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
-use trapline_images::tally;
+use trapline_harness::{self as harness, Test, tests};
 use trapline_isa::function;
 use trapline_isa::plan::Errno;
 use trapline_probes::events::set::{Attached, EventSet};
@@ -56,15 +57,15 @@ const POWERPC: Facts = Facts { first: 4, entry: 8, inside: Errno::EINVAL };
 const Z: Facts = Facts { first: 6, entry: 0, inside: Errno::EINVAL };
 const MIPS: Facts = Facts { first: 4, entry: 0, inside: Errno::EINVAL };
 
-/// The kernel of that name with the module, if both are on this computer.
-fn stock(name: &str, isa: Facts) -> Option<Stock> {
-    let found = tally::stock_with(name, "--modules ", |local| local.module(MODULE).is_some())?;
-    let module = found.local.module(MODULE)?;
+/// The kernel of that name with the module.
+fn stock(name: &str, isa: Facts) -> Stock {
+    let found = harness::stock_with(name, |local| local.module(MODULE).is_some());
+    let module = found.local.module(MODULE).expect("it was found");
     let read = |path| std::fs::read(path).expect("its file");
     let files = [(format!("{}000-{MODULE}.ko", initramfs::MODULES), read(module))];
     let initrd = initramfs::with_busybox(&read(found.busybox), Some(SCRIPT), &files).into();
     let kernel = Kernel::from_bytes(&read(found.local.kernel)).expect("a kernel");
-    Some(Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa })
+    Stock { kernel, initrd, command_line: found.stock.command_line.into(), isa }
 }
 
 impl Stock {
@@ -92,7 +93,7 @@ fn list(session: &mut Session) -> Vec<String> {
 }
 
 fn events_follow_a_module(name: &str, isa: Facts) {
-    let Some(stock) = stock(name, isa) else { return };
+    let stock = stock(name, isa);
     let mut plain = stock.session();
     let stop = plain.run_until(LONG);
     let plain = finished(&mut plain, stop);
@@ -199,37 +200,31 @@ fn probe_everywhere(session: &mut Session, module: &str) -> Vec<Kprobe> {
 }
 
 /// BY-4, DV-1, DV-4: 64 bits.
-#[test]
 fn a_module_of_amd64_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/amd64", X86);
 }
 
 /// BY-4, DV-1, DV-4: 32 bits.
-#[test]
 fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/i386", X86);
 }
 
 /// BY-4, DV-1, DV-4: the high byte first; a module lies far below the kernel's text.
-#[test]
 fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/s390x", Z);
 }
 
 /// BY-4, DV-1, DV-4: functions with two entries; a module lies out of every branch's reach.
-#[test]
 fn a_module_of_ppc64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/ppc64el", POWERPC);
 }
 
 /// BY-4, DV-1, DV-4: a module lies behind the TLB, and calls the kernel through registers.
-#[test]
 fn a_module_of_mipsel_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mipsel", MIPS);
 }
 
 /// BY-4, DV-1, DV-4: the same of 64 bits.
-#[test]
 fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mips64el", MIPS);
 }
@@ -239,10 +234,9 @@ const TESTING: &str = "test_hexdump";
 
 /// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no networks: a module that calls the kernel and is called by it, the
 /// same run with probes everywhere in it, each time that it comes.
-#[test]
 fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
     let name = "linux/ppc";
-    let Some(found) = tally::stock_with(name, "--modules ", |local| local.module(TESTING).is_some()) else { return };
+    let found = harness::stock_with(name, |local| local.module(TESTING).is_some());
     let read = |path| std::fs::read(path).expect("its file");
     let module = read(found.local.module(TESTING).expect("it was found"));
     let again = format!("rmmod {TESTING} && insmod /modules/000-{TESTING}.ko; cat /proc/modules; exit 9\n");
@@ -272,4 +266,22 @@ fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
         println!("{name}: {} instructions of the module probed, {hit} hit", probes.len());
         assert!(probes.len() > 100 && hit > 80, "{name}: {hit} of {}", probes.len());
     }
+}
+
+/// The test, with the need of the kernel of that name and of its module.
+fn with(name: &str, module: &'static str, tests: Vec<Test>) -> Vec<Test> {
+    let need = || harness::complete(name, "--modules ", |local| local.module(module).is_some());
+    tests.into_iter().map(|test| test.needs(need())).collect()
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        with("debian/amd64", MODULE, tests![a_module_of_amd64_is_followed_and_the_run_is_the_same]),
+        with("debian/i386", MODULE, tests![a_module_of_i386_is_followed_and_the_run_is_the_same]),
+        with("debian/s390x", MODULE, tests![a_module_of_s390x_is_followed_and_the_run_is_the_same]),
+        with("debian/ppc64el", MODULE, tests![a_module_of_ppc64el_is_followed_and_the_run_is_the_same]),
+        with("debian/mipsel", MODULE, tests![a_module_of_mipsel_is_followed_and_the_run_is_the_same]),
+        with("debian/mips64el", MODULE, tests![a_module_of_mips64el_is_followed_and_the_run_is_the_same]),
+        with("linux/ppc", TESTING, tests![a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same]),
+    ])
 }

@@ -1,9 +1,11 @@
 //! Snapshots: a run that is continued from one is the run that was never stopped, bit for bit.
 
+use std::process::ExitCode;
 use trapline::booted::PROMPT;
 use trapline::machine::{Config, Machine, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::{Snapshot, SnapshotError};
+use trapline_harness::{self as harness, each, on, tests};
 use trapline_isa::plan::Policy;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::stock::{at_shell, one_of_each};
@@ -38,7 +40,6 @@ fn assert_equal(what: &str, expected: &(Run, Vec<u8>), seen: &(Run, Vec<u8>)) {
 
 /// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without
 /// any snapshot.
-#[test]
 fn a_restored_run_is_the_continued_run() {
     for name in saved_guests() {
         let kernel = kernel(name);
@@ -71,7 +72,6 @@ fn a_restored_run_is_the_continued_run() {
 }
 
 /// BY-4: probes that are registered after the restore see what they see in the run that goes on.
-#[test]
 fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
     for name in saved_guests() {
         for cpus in [1, 2] {
@@ -107,7 +107,6 @@ fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
 }
 
 /// KP-13: probes stay registered while a snapshot is taken, and nothing of them is in it.
-#[test]
 fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
     for name in saved_guests() {
         let taken = |probes: &[Kprobe]| {
@@ -136,7 +135,6 @@ fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
 }
 
 /// RP-1: a followed call's return address is the engine's, on a stack that only the guest knows.
-#[test]
 fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
     for name in saved_guests() {
         let mut session = session_with(name, &config(1));
@@ -158,7 +156,6 @@ fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
 }
 
 /// What does not fit, or cannot be, is refused, and the machine goes on as if nothing had been asked.
-#[test]
 fn a_snapshot_that_cannot_be_is_refused_and_changes_nothing() {
     let (_, name) = GUESTS[0];
     let kernel = kernel(name);
@@ -215,29 +212,25 @@ fn typed(session: &mut Session) -> (Run, Vec<u8>) {
 
 /// BY-4, DV-4: stock kernels: the run that goes on behind a snapshot, the one that is put back, and one in a new
 /// machine.
-#[test]
-fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have() {
-    for name in one_of_each() {
-        let Some(stock) = at_shell(name) else { continue };
-        let mut first = stock.session();
-        assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");
-        first.machine_mut().take_console();
-        let snapshot = first.snapshot().expect("a snapshot");
-        let continued = typed(&mut first);
-        assert_eq!(continued.0.stop, Stop::PowerOff(5), "{name}: {}", continued.0.console);
-        assert!(continued.0.console.contains("42 done") && !continued.0.console.contains("WARNING:"), "{name}");
-        first.restore(&snapshot).expect("it fits");
-        let back = typed(&mut first);
-        assert_equal(&format!("{name}, put back"), &continued, &back);
-        let mut other = Session::from_snapshot(stock.kernel.clone(), &stock.config, Policy::Best, &snapshot).expect("a session");
-        assert_equal(&format!("{name}, in a new machine"), &continued, &typed(&mut other));
-    }
+fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have(name: &'static str) {
+    let stock = at_shell(name);
+    let mut first = stock.session();
+    assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");
+    first.machine_mut().take_console();
+    let snapshot = first.snapshot().expect("a snapshot");
+    let continued = typed(&mut first);
+    assert_eq!(continued.0.stop, Stop::PowerOff(5), "{name}: {}", continued.0.console);
+    assert!(continued.0.console.contains("42 done") && !continued.0.console.contains("WARNING:"), "{name}");
+    first.restore(&snapshot).expect("it fits");
+    let back = typed(&mut first);
+    assert_equal(&format!("{name}, put back"), &continued, &back);
+    let mut other = Session::from_snapshot(stock.kernel.clone(), &stock.config, Policy::Best, &snapshot).expect("a session");
+    assert_equal(&format!("{name}, in a new machine"), &continued, &typed(&mut other));
 }
 
 /// BY-4: the snapshot that is kept on disk is the guest that boots.
-#[test]
 fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
-    let Some(stock) = at_shell("debian/amd64") else { return };
+    let stock = at_shell("debian/amd64");
     let mut booted = Machine::new(&stock.kernel, &stock.config, |_| ()).expect("a machine");
     booted.stop_at_console_text(Some(PROMPT));
     assert_eq!(booted.run_until(60 * LONG), Stop::ConsoleText);
@@ -249,4 +242,18 @@ fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
     let booted = rest(&mut booted, |machine| machine.run_until(60 * LONG));
     assert_eq!(booted.0.stop, Stop::PowerOff(5), "{}", booted.0.console);
     assert_equal("booted and restored", &booted, &rest(&mut restored, |machine| machine.run_until(60 * LONG)));
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        tests![
+            a_restored_run_is_the_continued_run,
+            probes_in_a_restored_run_are_hit_as_in_the_continued_run,
+            a_snapshot_of_a_probed_guest_is_that_of_the_guest,
+            no_snapshot_is_taken_while_a_followed_call_has_not_returned,
+            a_snapshot_that_cannot_be_is_refused_and_changes_nothing
+        ],
+        on("debian/amd64", tests![a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted]),
+        each!(one_of_each(), a_stock_kernel_goes_on_from_its_shell_as_it_would_have),
+    ])
 }

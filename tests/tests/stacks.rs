@@ -1,10 +1,12 @@
 //! Stacks as scripts show them are those that the guest's own kernel shows of the same moment, and programs stand where
 //! they called it.
 //!
-//! The kernels are those of the stock-boot family; without them the tests say so and pass.
+//! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
 
+use std::process::ExitCode;
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
+use trapline_harness::{self as harness, each, on, tests};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::trace;
@@ -49,7 +51,7 @@ fn named_by_script(printed: &str) -> Vec<(String, u64)> {
 }
 
 fn shows_what_the_guest_shows(name: &str) {
-    let Some(stock) = at_shell(name) else { return };
+    let stock = at_shell(name);
     // The function that the kernel asks for the stack of a task, here that of the one that asks.
     let script = "kprobe:stack_trace_save_tsk { printf(\"%s\", kstack); exit(); }";
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
@@ -72,7 +74,7 @@ fn shows_what_the_guest_shows(name: &str) {
 
 /// The same by a line of kprobe_events.
 fn events_show_what_the_guest_shows(name: &str) {
-    let Some(stock) = at_shell(name) else { return };
+    let stock = at_shell(name);
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
     let mut session: Session = stock.session();
     session.machine_mut().take_console();
@@ -103,119 +105,116 @@ fn events_show_what_the_guest_shows(name: &str) {
 }
 
 /// BY-1, DV-4
-#[test]
 fn stacks_of_events_on_amd64() {
     events_show_what_the_guest_shows("debian/amd64");
 }
 
 /// BY-1, DV-4
-#[test]
 fn stacks_of_events_on_arm64() {
     events_show_what_the_guest_shows("debian/arm64");
 }
 
 /// BY-1, DV-4
-#[test]
 fn stacks_of_events_on_i386() {
     events_show_what_the_guest_shows("debian/i386");
 }
 
 /// BY-1, DV-4
-#[test]
 fn stacks_of_events_on_armhf() {
     events_show_what_the_guest_shows("debian/armhf");
 }
 
 /// BY-1
-#[test]
 fn tables_of_amd64() {
     shows_what_the_guest_shows("debian/amd64");
 }
 
 /// BY-1
-#[test]
 fn frame_pointers_of_i386() {
     shows_what_the_guest_shows("debian/i386");
 }
 
 /// BY-1
-#[test]
 fn frame_records_of_arm64() {
     shows_what_the_guest_shows("debian/arm64");
 }
 
 /// BY-1
-#[test]
 fn tables_of_armhf() {
     shows_what_the_guest_shows("debian/armhf");
 }
 
 /// BY-1
-#[test]
 fn chains_of_ppc64el() {
     shows_what_the_guest_shows("debian/ppc64el");
 }
 
 /// BY-1: 32 bits of it.
-#[test]
 fn chains_of_ppc() {
     shows_what_the_guest_shows("linux/ppc");
 }
 
 /// BY-1, DV-4
-#[test]
 fn stacks_of_events_on_ppc() {
     events_show_what_the_guest_shows("linux/ppc");
 }
 
 /// BY-1
-#[test]
 fn chains_of_s390x() {
     shows_what_the_guest_shows("debian/s390x");
 }
 
 /// BY-1: frames without a chain, whose size the first instructions of each function tell.
-#[test]
 fn first_instructions_of_mipsel() {
     shows_what_the_guest_shows("debian/mipsel");
 }
 
 /// BY-1: the same of 64 bits.
-#[test]
 fn first_instructions_of_mips64el() {
     shows_what_the_guest_shows("debian/mips64el");
 }
 
 /// BY-1: programs stand where their kernel says that they have called it, also where no types tell of registers.
-#[test]
-fn programs_stand_where_the_guest_says() {
-    for name in ["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf"] {
-        let Some(stock) = at_shell(name) else { continue };
-        let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/syscall; exit 7\n";
-        let (_, printed) = traced(&stock, typed, "kprobe:proc_pid_syscall { printf(\"at %s\", ustack(raw, 1)); exit(); }");
-        let (console, _) = traced(&stock, typed, "BEGIN { }");
-        // Number, arguments, stack pointer and pc.
-        let line = console.lines().find(|line| line.split_whitespace().count() == 9 && line.contains(" 0x"));
-        let line = line.unwrap_or_else(|| panic!("{name}: {console}"));
-        assert_eq!(printed.split_whitespace().last(), line.split_whitespace().last(), "{name}: {printed} {line}");
-    }
+fn programs_stand_where_the_guest_says(name: &'static str) {
+    let stock = at_shell(name);
+    let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/syscall; exit 7\n";
+    let (_, printed) = traced(&stock, typed, "kprobe:proc_pid_syscall { printf(\"at %s\", ustack(raw, 1)); exit(); }");
+    let (console, _) = traced(&stock, typed, "BEGIN { }");
+    // Number, arguments, stack pointer and pc.
+    let line = console.lines().find(|line| line.split_whitespace().count() == 9 && line.contains(" 0x"));
+    let line = line.unwrap_or_else(|| panic!("{name}: {console}"));
+    assert_eq!(printed.split_whitespace().last(), line.split_whitespace().last(), "{name}: {printed} {line}");
 }
 
 /// BY-1: the first call of a program is where it has called its kernel, as the registers say that the kernel has kept.
-#[test]
-fn programs_stand_where_they_have_called() {
-    for (name, function, pc) in [("debian/amd64", "__x64_sys_read", "ip"), ("debian/arm64", "__arm64_sys_read", "pc")] {
-        let Some(stock) = at_shell(name) else { continue };
-        let text = format!(
-            "kprobe:{function} {{ printf(\"%s=%llx\\n\", ustack(raw, 1), ((struct pt_regs *)arg0)->{pc}); @[len(ustack)] = count(); }}"
-        );
-        let (_, printed) = traced(&stock, b"cat /etc/passwd /init > /dev/null; true; exit 7\n", &text);
-        let joined = printed.replace('\n', " ");
-        let pairs: Vec<(&str, &str)> = joined.split("0x").filter_map(|part| part.split_once(" =")).collect();
-        assert!(pairs.len() > 3, "{name}: {printed}");
-        for (stack, register) in pairs {
-            assert_eq!(stack.trim(), register.split_whitespace().next().unwrap_or(""), "{name}");
-        }
-        assert!(!printed.contains("@[0]"), "{name}: {printed}");
+fn programs_stand_where_they_have_called(name: &'static str) {
+    let (function, pc) = if name == "debian/amd64" { ("__x64_sys_read", "ip") } else { ("__arm64_sys_read", "pc") };
+    let stock = at_shell(name);
+    let text = format!(
+        "kprobe:{function} {{ printf(\"%s=%llx\\n\", ustack(raw, 1), ((struct pt_regs *)arg0)->{pc}); @[len(ustack)] = count(); }}"
+    );
+    let (_, printed) = traced(&stock, b"cat /etc/passwd /init > /dev/null; true; exit 7\n", &text);
+    let joined = printed.replace('\n', " ");
+    let pairs: Vec<(&str, &str)> = joined.split("0x").filter_map(|part| part.split_once(" =")).collect();
+    assert!(pairs.len() > 3, "{name}: {printed}");
+    for (stack, register) in pairs {
+        assert_eq!(stack.trim(), register.split_whitespace().next().unwrap_or(""), "{name}");
     }
+    assert!(!printed.contains("@[0]"), "{name}: {printed}");
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on("debian/amd64", tests![stacks_of_events_on_amd64, tables_of_amd64]),
+        on("debian/arm64", tests![stacks_of_events_on_arm64, frame_records_of_arm64]),
+        on("debian/i386", tests![stacks_of_events_on_i386, frame_pointers_of_i386]),
+        on("debian/armhf", tests![stacks_of_events_on_armhf, tables_of_armhf]),
+        on("debian/ppc64el", tests![chains_of_ppc64el]),
+        on("linux/ppc", tests![chains_of_ppc, stacks_of_events_on_ppc]),
+        on("debian/s390x", tests![chains_of_s390x]),
+        on("debian/mipsel", tests![first_instructions_of_mipsel]),
+        on("debian/mips64el", tests![first_instructions_of_mips64el]),
+        each!(["debian/amd64", "debian/arm64"], programs_stand_where_they_have_called),
+        each!(["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf"], programs_stand_where_the_guest_says),
+    ])
 }

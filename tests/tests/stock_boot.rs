@@ -3,6 +3,7 @@
 //! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
 //! counted as such.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use trapline::arches;
 use trapline::boot::whole::Whole;
@@ -10,7 +11,7 @@ use trapline::boot::{Kernel, initramfs};
 use trapline::machine::{Config, Counts, Stop};
 use trapline::probed::Session;
 use trapline::snapshot::file::Key;
-use trapline_images::tally;
+use trapline_harness::{self as harness, Test, each, on, tests};
 use trapline_probes::ProbeSummary;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::guest::Symbol;
@@ -35,6 +36,18 @@ const STRIDE_OF_FEW: usize = 2;
 /// And of the init text, most of which runs once.
 const INIT_STRIDE: usize = 1;
 
+/// Kernels with a shell on another serial port than the PC's.
+const CONSOLES: [&str; 8] = [
+    "debian/arm64",
+    "debian/armhf",
+    "debian/ppc64el",
+    "debian/s390x",
+    "debian/mipsel",
+    "debian/mips64el",
+    "linux/ppc",
+    "linux/mips",
+];
+
 struct Stock {
     file: Vec<u8>,
     kernel: Kernel,
@@ -42,14 +55,14 @@ struct Stock {
     command_line: String,
 }
 
-/// The kernel of that name, if it is on this computer.
-fn stock(name: &str) -> Option<Stock> {
-    let found = tally::stock(name)?;
+/// The kernel of that name.
+fn stock(name: &str) -> Stock {
+    let found = harness::stock(name);
     let file = std::fs::read(&found.local.kernel).expect("the kernel's file");
     let kernel = Kernel::from_bytes(&file).expect("a kernel");
     let busybox = std::fs::read(found.busybox).expect("busybox");
     let command_line = format!("{} mitigations=off", found.stock.command_line);
-    Some(Stock { file, kernel, busybox, command_line })
+    Stock { file, kernel, busybox, command_line }
 }
 
 impl Stock {
@@ -205,7 +218,7 @@ fn assert_twice_the_same(name: &str, first: &mut Probed, second: &mut Probed) {
 /// `hits_per_fault`: how many hits there are at least for each time that the window has to be shown anew. `twice`: the
 /// probed run is made once more, beside the first.
 fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault: u64, twice: bool) {
-    let Some(stock) = stock(name) else { return };
+    let stock = stock(name);
     let plain = run(&mut stock.session(Some(SCRIPT)));
     assert_eq!(plain.stop, Stop::PowerOff(7), "{name}: the script's status; console:\n{}", plain.console);
     assert!(plain.console.contains(&format!("hello from {machine}")), "{name}:\n{}", plain.console);
@@ -246,62 +259,53 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
 }
 
 /// BY-4, OP-7, OP-11: 64 bits.
-#[test]
 fn debian_amd64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/amd64", "x86_64", 20, true);
 }
 
 /// BY-4, OP-7, OP-11: 32 bits.
-#[test]
 fn debian_i386_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386", "i686", 20, true);
 }
 
 /// BY-4, OP-7: 32 bits with PAE and NX.
-#[test]
 fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
 }
 
 /// BY-4: 32 bits of ARM with the long format of page tables, on another core.
-#[test]
 fn debian_armhf_with_long_tables_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/armhf-lpae", "armv7l", 8, false);
 }
 
 /// BY-4, OP-7: a PREEMPT_RT kernel, whose interrupts are threads; it interrupts itself by its local APIC.
-#[test]
 fn debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/amd64-rt", "x86_64", 20, false);
 }
 
 /// BY-4: with a gigabyte of memory, more of the address space is the guest's direct map than anywhere else.
-#[test]
-fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory() {
-    for name in ["debian/i386", "debian/i386-pae"] {
-        let Some(stock) = stock(name) else { continue };
-        let boot = |probes: &[Kprobe]| {
-            let config = Config { ram: Some(1 << 30), ..stock.config(Some(b"exit 7\n"), None) };
-            let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
-            for probe in probes {
-                session.register_kprobe(probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
-            }
-            run(&mut session)
-        };
-        let plain = boot(&[]);
-        assert_eq!(plain.stop, Stop::PowerOff(7), "{name}; console:\n{}", plain.console);
-        let probes = ["do_sys_openat2", "vfs_read", "schedule"].map(|name| Kprobe::at(name).pre(|_| Flow::Continue));
-        assert_same(name, &plain, &boot(&probes));
-        assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}: {probes:?}");
-    }
+fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory(name: &'static str) {
+    let stock = stock(name);
+    let boot = |probes: &[Kprobe]| {
+        let config = Config { ram: Some(1 << 30), ..stock.config(Some(b"exit 7\n"), None) };
+        let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
+        for probe in probes {
+            session.register_kprobe(probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
+        }
+        run(&mut session)
+    };
+    let plain = boot(&[]);
+    assert_eq!(plain.stop, Stop::PowerOff(7), "{name}; console:\n{}", plain.console);
+    let probes = ["do_sys_openat2", "vfs_read", "schedule"].map(|name| Kprobe::at(name).pre(|_| Flow::Continue));
+    assert_same(name, &plain, &boot(&probes));
+    assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}: {probes:?}");
 }
 
 /// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. With `--nocapture` it shows
 /// the numbers.
-#[test]
 fn debian_amd64_is_the_same_under_ten_thousand_jumps() {
     const JUMPS: usize = 10_000;
-    let Some(stock) = stock("debian/amd64") else { return };
+    let stock = stock("debian/amd64");
     let plain = run(&mut stock.session(Some(SCRIPT)));
     let mut probed = stock.session(Some(SCRIPT));
     let functions = stock.kernel.symbols.extents(stock.kernel.tables.text.clone());
@@ -335,74 +339,62 @@ fn cost(session: &Session, hits: u64) -> String {
 }
 
 /// BY-4: another family of ISAs.
-#[test]
 fn debian_arm64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/arm64", "aarch64", 20, false);
 }
 
 /// BY-4: 32 bits of it. This CPU forgets the window with every change of the address space.
-#[test]
 fn debian_armhf_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/armhf", "armv7l", 8, false);
 }
 
 /// BY-4, OP-7: z/Architecture, whose kernel loads all its page tables anew with every system call.
-#[test]
 fn debian_s390x_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
 }
 
 /// BY-4, OP-7: 64-bit PowerPC, whose functions have two entries. Its core forgets all that it has translated with each
 /// page that the kernel takes back.
-#[test]
 fn debian_ppc64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
 }
 
 /// BY-4, OP-7: 32-bit PowerPC, whose CPU sees the window by blocks that it has not.
-#[test]
 fn linux_ppc_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("linux/ppc", "ppc", 1000, true);
 }
 
 /// BY-4, OP-7: MIPS, whose code has delay slots and fills the TLB itself.
-#[test]
 fn debian_mipsel_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/mipsel", "mips", 20, true);
 }
 
 /// BY-4, OP-7: 64 bits of it.
-#[test]
 fn debian_mips64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/mips64el", "mips64", 20, true);
 }
 
 /// BY-4, OP-7: with the high byte first, which no kernel of Debian's for MIPS has (images/linux-mips).
-#[test]
 fn linux_mips_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("linux/mips", "mips", 20, true);
 }
 
 /// RP-10: where exceptions enter a kernel no return is followed: the register of the return address is the program's
 /// there, which would go on at the pad.
-#[test]
-fn entries_of_exceptions_on_mips_take_no_return_probe() {
-    for name in ["debian/mipsel", "debian/mips64el", "linux/mips"] {
-        let Some(stock) = stock(name) else { continue };
-        let mut session = stock.session(Some(SCRIPT));
-        for entry in ["handle_sys", "handle_tlbl", "handle_tlbs", "handle_int", "handle_ri", "syscall_common", "illegal_syscall"]
-        {
-            let probe = Kretprobe::at(entry).handler(|_| ());
-            let refusal = session.register_kretprobe(&probe).err().unwrap_or_else(|| panic!("{name}: {entry}")).to_string();
-            assert!(refusal.contains("cannot be followed"), "{name}, {entry}: {refusal}");
-        }
+fn entries_of_exceptions_on_mips_take_no_return_probe(name: &'static str) {
+    let stock = stock(name);
+    let mut session = stock.session(Some(SCRIPT));
+    for entry in ["handle_sys", "handle_tlbl", "handle_tlbs", "handle_int", "handle_ri", "syscall_common", "illegal_syscall"] {
+        let probe = Kretprobe::at(entry).handler(|_| ());
+        let refusal = session.register_kretprobe(&probe).err().unwrap_or_else(|| panic!("{name}: {entry}")).to_string();
+        assert!(refusal.contains("cannot be followed"), "{name}, {entry}: {refusal}");
     }
 }
 
 /// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on
 /// functions that run once before the console says that.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
-    let Some(stock) = stock(name) else { return };
+    let stock = stock(name);
     let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
     let boot = |whole: Option<Whole>| {
         let mut session = stock.session_of(Some(SCRIPT), whole);
@@ -428,66 +420,57 @@ fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &st
 }
 
 /// The 64-bit entry of a bzImage.
-#[test]
 fn debian_amd64_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/amd64", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
 /// That of a vmlinuz, which is entered where its file is, unpacked or not.
-#[test]
 fn debian_s390x_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/s390x", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
 /// That of an ELF file, of 32 bits and of 64.
-#[test]
-fn debian_mips_unpacks_itself_and_boots_the_same() {
-    for name in ["debian/mipsel", "debian/mips64el"] {
-        unpacks_itself_and_boots_the_same(name, ["start_kernel", "setup_arch"], "pid_max: default");
-    }
+fn debian_mips_unpacks_itself_and_boots_the_same(name: &'static str) {
+    unpacks_itself_and_boots_the_same(name, ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
 /// The 32-bit one.
-#[test]
 fn debian_i386_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/i386", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
 /// A zImage. Probes come later there, when the kernel has patched its text.
-#[test]
 fn debian_armhf_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/armhf", ["kernel_init", "kernel_init_freeable"], "devtmpfs: initialized");
 }
 
+/// Kernels, the CPU that is asked for, and the words of the guest that show it.
+#[rustfmt::skip]
+const CPUS: [(&str, Option<&str>, &[&str]); 5] = [
+    ("debian/amd64", None,               &["AuthenticAMD", "Not affected"]),
+    ("debian/amd64", Some("intel"),      &["GenuineIntel", "Mitigation: PTI"]),
+    ("debian/i386",  None,               &["AuthenticAMD", "Not affected"]),
+    ("debian/arm64", None,               &["0xd07", "Not affected"]),
+    ("debian/arm64", Some("cortex-a72"), &["0xd08", "Not affected"]),
+];
+
 /// DV-4: the guest finds the CPU that was asked for, and does what its kernel does for it: page-table isolation on
 /// Intel's alone.
-#[test]
-fn the_guest_finds_the_cpu_that_was_asked_for() {
+fn the_guest_finds_the_cpu_that_was_asked_for(name: &str, cpu: Option<&str>, expected: &[&str]) {
     const SCRIPT: &[u8] = b"dmesg | grep random:; cat /proc/cpuinfo /sys/devices/system/cpu/vulnerabilities/meltdown";
-    #[rustfmt::skip]
-    let cases = [
-        ("debian/amd64", None,               &["AuthenticAMD", "Not affected"]),
-        ("debian/amd64", Some("intel"),      &["GenuineIntel", "Mitigation: PTI"]),
-        ("debian/i386",  None,               &["AuthenticAMD", "Not affected"]),
-        ("debian/arm64", None,               &["0xd07", "Not affected"]),
-        ("debian/arm64", Some("cortex-a72"), &["0xd08", "Not affected"]),
-    ];
-    for (name, cpu, expected) in cases {
-        let Some(stock) = stock(name) else { continue };
-        let initrd: Arc<[u8]> = initramfs::with_busybox(&stock.busybox, Some(SCRIPT), &[]).into();
-        let command_line = stock.command_line.replace("mitigations=off", "");
-        let config = Config { command_line, initrd: Some(initrd), cpu: cpu.map(String::from), ..Config::default() };
-        let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
-        let run = run(&mut session);
-        for words in expected {
-            assert!(run.console.contains(words), "{name}, {cpu:?}: {words}: {}", run.console);
-        }
-        assert!(run.console.contains("random: crng init done"), "{name}: {}", run.console);
+    let stock = stock(name);
+    let initrd: Arc<[u8]> = initramfs::with_busybox(&stock.busybox, Some(SCRIPT), &[]).into();
+    let command_line = stock.command_line.replace("mitigations=off", "");
+    let config = Config { command_line, initrd: Some(initrd), cpu: cpu.map(String::from), ..Config::default() };
+    let mut session = Session::new(stock.kernel.clone(), &config).expect("a machine");
+    let run = run(&mut session);
+    for words in expected {
+        assert!(run.console.contains(words), "{name}, {cpu:?}: {words}: {}", run.console);
     }
+    assert!(run.console.contains("random: crng init done"), "{name}: {}", run.console);
 }
 
 /// DV-4: and one that there is not is refused, with those that there are.
-#[test]
 fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
     for (name, names) in [("tiny/x86_64", "amd, intel"), ("tiny/arm64", "cortex-a57, cortex-a72"), ("tiny/arm", "cortex-a8")] {
         let kernel = Kernel::from_bytes(trapline_images::find(name).expect("built in").bytes).expect("a kernel");
@@ -498,62 +481,42 @@ fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
 }
 
 /// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
-#[test]
 fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
-    let Some((wide, narrow)) = stock("debian/arm64").zip(stock("debian/armhf")) else { return };
+    let (wide, narrow) = (stock("debian/arm64"), stock("debian/armhf"));
     let mut session = Stock { busybox: narrow.busybox, ..wide }.session(Some(SCRIPT));
     let stop = session.run_until(LONG);
     assert!(matches!(&stop, Stop::Dead(why) if why.contains("32-bit program")), "{stop:?}");
 }
 
 /// DV-4: somebody types at the shell, on each kind of serial port.
-#[test]
-fn the_shell_on_the_console_does_what_is_typed() {
-    let debians =
-        ["debian/amd64", "debian/arm64", "debian/armhf", "debian/ppc64el", "debian/s390x", "debian/mipsel", "debian/mips64el"];
-    for name in debians.into_iter().chain(["linux/ppc", "linux/mips"]) {
-        let Some(stock) = stock(name) else { continue };
-        let mut session = stock.session(None);
-        session.machine_mut().stop_at_console_text(Some("# "));
-        assert_eq!(session.run_until(LONG), Stop::ConsoleText, "{name}");
-        session.machine_mut().console_input(b"echo typed $((6 * 7)); exit 5\n");
-        let run = run(&mut session);
-        assert_eq!(run.stop, Stop::PowerOff(5), "{name}: {}", run.console);
-        assert!(run.console.contains("typed 42"), "{name}: {}", run.console);
-    }
+fn the_shell_on_the_console_does_what_is_typed(name: &'static str) {
+    let stock = stock(name);
+    let mut session = stock.session(None);
+    session.machine_mut().stop_at_console_text(Some("# "));
+    assert_eq!(session.run_until(LONG), Stop::ConsoleText, "{name}");
+    session.machine_mut().console_input(b"echo typed $((6 * 7)); exit 5\n");
+    let run = run(&mut session);
+    assert_eq!(run.stop, Stop::PowerOff(5), "{name}: {}", run.console);
+    assert!(run.console.contains("typed 42"), "{name}: {}", run.console);
 }
 
 /// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
-#[test]
-fn what_is_typed_before_the_guest_listens_waits() {
-    for name in [
-        "debian/arm64",
-        "debian/armhf",
-        "debian/ppc64el",
-        "debian/s390x",
-        "debian/mipsel",
-        "debian/mips64el",
-        "linux/ppc",
-        "linux/mips",
-    ] {
-        let Some(stock) = stock(name) else { continue };
-        let mut session = stock.session(None);
-        let digits = "0123456789".repeat(12);
-        session.machine_mut().console_input(format!("echo {digits} | md5sum\n").as_bytes());
-        session.machine_mut().console_input_ends();
-        let run = run(&mut session);
-        assert!(matches!(run.stop, Stop::PowerOff(_)), "{name}: {:?}: {}", run.stop, run.console);
-        assert!(run.console.contains("e83c31b72cb3682787ce44ce2d5ec9dc"), "{name}: {}", run.console);
-    }
+fn what_is_typed_before_the_guest_listens_waits(name: &'static str) {
+    let stock = stock(name);
+    let mut session = stock.session(None);
+    let digits = "0123456789".repeat(12);
+    session.machine_mut().console_input(format!("echo {digits} | md5sum\n").as_bytes());
+    session.machine_mut().console_input_ends();
+    let run = run(&mut session);
+    assert!(matches!(run.stop, Stop::PowerOff(_)), "{name}: {:?}: {}", run.stop, run.console);
+    assert!(run.console.contains("e83c31b72cb3682787ce44ce2d5ec9dc"), "{name}: {}", run.console);
 }
 
 /// DV-4: on a Malta board a guest ends by each of its own ways, with the status that it has left; one that has halted
 /// lets nothing wake it.
-#[test]
-fn debian_mips_ends_by_poweroff_reboot_and_halt() {
-    let ways = ["poweroff", "reboot", "halt"];
-    for (name, way) in ["debian/mipsel", "debian/mips64el", "linux/mips"].iter().flat_map(|name| ways.map(|way| (*name, way))) {
-        let Some(stock) = stock(name) else { continue };
+fn mips_ends_by_poweroff_reboot_and_halt(name: &'static str) {
+    let stock = stock(name);
+    for way in ["poweroff", "reboot", "halt"] {
         let script = format!("printf '\\5' | dd of=/dev/port bs=1 seek=244 conv=notrunc 2>/dev/null; {way} -f; sleep 9");
         let run = run(&mut stock.session(Some(script.as_bytes())));
         let is_expected = match &run.stop {
@@ -563,4 +526,54 @@ fn debian_mips_ends_by_poweroff_reboot_and_halt() {
         };
         assert!(is_expected, "{name}, {way}: {:?}\n{}", run.stop, run.console);
     }
+}
+
+fn main() -> ExitCode {
+    harness::run([
+        on(
+            "debian/amd64",
+            tests![
+                debian_amd64_boots_and_is_the_same_under_probes,
+                debian_amd64_is_the_same_under_ten_thousand_jumps,
+                debian_amd64_unpacks_itself_and_boots_the_same
+            ],
+        ),
+        on("debian/i386", tests![debian_i386_boots_and_is_the_same_under_probes, debian_i386_unpacks_itself_and_boots_the_same]),
+        on("debian/i386-pae", tests![debian_i386_with_pae_boots_and_is_the_same_under_probes]),
+        on("debian/armhf-lpae", tests![debian_armhf_with_long_tables_boots_and_is_the_same_under_probes]),
+        on("debian/amd64-rt", tests![debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes]),
+        on("debian/arm64", tests![debian_arm64_boots_and_is_the_same_under_probes]),
+        on(
+            "debian/armhf",
+            tests![debian_armhf_boots_and_is_the_same_under_probes, debian_armhf_unpacks_itself_and_boots_the_same],
+        ),
+        on(
+            "debian/s390x",
+            tests![debian_s390x_boots_and_is_the_same_under_probes, debian_s390x_unpacks_itself_and_boots_the_same],
+        ),
+        on("debian/ppc64el", tests![debian_ppc64el_boots_and_is_the_same_under_probes]),
+        on("linux/ppc", tests![linux_ppc_boots_and_is_the_same_under_probes]),
+        on("debian/mipsel", tests![debian_mipsel_boots_and_is_the_same_under_probes]),
+        on("debian/mips64el", tests![debian_mips64el_boots_and_is_the_same_under_probes]),
+        on("linux/mips", tests![linux_mips_boots_and_is_the_same_under_probes]),
+        each!(["debian/i386", "debian/i386-pae"], debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory),
+        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], entries_of_exceptions_on_mips_take_no_return_probe),
+        each!(["debian/mipsel", "debian/mips64el"], debian_mips_unpacks_itself_and_boots_the_same),
+        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], mips_ends_by_poweroff_reboot_and_halt),
+        each!(CONSOLES, what_is_typed_before_the_guest_listens_waits),
+        each!(["debian/amd64"].into_iter().chain(CONSOLES), the_shell_on_the_console_does_what_is_typed),
+        on("debian/arm64", on("debian/armhf", tests![programs_of_32_bits_on_arm64_end_the_run_with_a_sentence])),
+        tests![a_cpu_that_there_is_not_is_refused_with_a_sentence],
+        CPUS.iter()
+            .map(|(name, cpu, expected)| {
+                let case = format!(
+                    "{}_{}",
+                    harness::member("the_guest_finds_the_cpu_that_was_asked_for", name),
+                    cpu.unwrap_or("default")
+                );
+                let test = move || the_guest_finds_the_cpu_that_was_asked_for(name, *cpu, expected);
+                Test::new(case, test).needs(harness::kernel(name))
+            })
+            .collect(),
+    ])
 }

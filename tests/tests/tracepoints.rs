@@ -1,11 +1,13 @@
 //! Tracepoints of stock kernels: the guest's own code makes their records, and the guest notices nothing of it.
 //!
-//! The kernels are those of the stock-boot family; without them the tests say so and pass.
+//! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use trapline::machine::Stop;
 use trapline::probed::Session;
 use trapline::probed::scripts::{Facts, How, Script};
+use trapline_harness::{self as harness, each};
 use trapline_probes::script::Options;
 use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
@@ -63,64 +65,57 @@ fn counts(printed: &str) -> BTreeMap<String, u64> {
 
 /// BY-1, BY-4: under a script on every tracepoint that a kernel has, each interrupt comes at the same instruction and
 /// time as without, the console says the same, and when the script is gone every byte of memory is the same.
-#[test]
-fn a_guest_under_all_its_tracepoints_is_the_same_guest() {
-    for name in STOCK {
-        let Some(stock) = at_shell(name) else { continue };
-        let mut plain = session(&stock, BUSY);
-        let stop = plain.run_until(LONG);
-        let expected = finished(&mut plain, stop);
-        let mut probed = session(&stock, BUSY);
-        let (seen, printed, missed) = traced(&mut probed, "tracepoint:*:* { @[probe] = count(); }");
-        assert_same(name, &expected, &seen);
-        let found = counts(&printed);
-        let (least, expected): (usize, &[&str]) = match name {
-            "debian/amd64" => (50, &["sched:sched_switch", "sched:sched_wakeup", "irq:softirq_entry", "signal:signal_generate"]),
-            _ => (30, &["sched:sched_switch", "sched:sched_wakeup", "irq:irq_handler_entry", "kmem:mm_page_alloc"]),
-        };
-        for event in ["sched:sched_process_exec", "timer:hrtimer_start"].iter().chain(expected) {
-            assert!(found.get(&format!("tracepoint:{event}")).is_some_and(|count| *count > 0), "{name}: {event}:\n{printed}");
-        }
-        assert!(found.len() > least, "{name}: {} events", found.len());
-        assert_eq!(missed, 0, "{name}");
-        let (plain, probed) = (memory(&plain), memory(&probed));
-        let differing: Vec<usize> = (0..plain.len()).step_by(8).filter(|at| plain[*at..at + 8] != probed[*at..at + 8]).collect();
-        assert!(differing.is_empty(), "{name}: {} words differ, the first at {:#x}", differing.len(), differing[0]);
+fn a_guest_under_all_its_tracepoints_is_the_same_guest(name: &'static str) {
+    let stock = at_shell(name);
+    let mut plain = session(&stock, BUSY);
+    let stop = plain.run_until(LONG);
+    let expected = finished(&mut plain, stop);
+    let mut probed = session(&stock, BUSY);
+    let (seen, printed, missed) = traced(&mut probed, "tracepoint:*:* { @[probe] = count(); }");
+    assert_same(name, &expected, &seen);
+    let found = counts(&printed);
+    let (least, expected): (usize, &[&str]) = match name {
+        "debian/amd64" => (50, &["sched:sched_switch", "sched:sched_wakeup", "irq:softirq_entry", "signal:signal_generate"]),
+        _ => (30, &["sched:sched_switch", "sched:sched_wakeup", "irq:irq_handler_entry", "kmem:mm_page_alloc"]),
+    };
+    for event in ["sched:sched_process_exec", "timer:hrtimer_start"].iter().chain(expected) {
+        assert!(found.get(&format!("tracepoint:{event}")).is_some_and(|count| *count > 0), "{name}: {event}:\n{printed}");
     }
+    assert!(found.len() > least, "{name}: {} events", found.len());
+    assert_eq!(missed, 0, "{name}");
+    let (plain, probed) = (memory(&plain), memory(&probed));
+    let differing: Vec<usize> = (0..plain.len()).step_by(8).filter(|at| plain[*at..at + 8] != probed[*at..at + 8]).collect();
+    assert!(differing.is_empty(), "{name}: {} words differ, the first at {:#x}", differing.len(), differing[0]);
 }
 
 /// BY-1: the arguments of a tracepoint's functions are what its record is made of, at the same hits, also where both
 /// are looked at.
-#[test]
-fn raw_arguments_are_what_the_records_are_made_of() {
+fn raw_arguments_are_what_the_records_are_made_of(name: &'static str) {
     let text = "tracepoint:sched:sched_process_fork { @record[args.parent_pid, args.child_pid] = count(); }
         rawtracepoint:sched_process_fork { @raw[args.parent->pid, args.child->pid] = count(); @same[arg1 == (uint64)args.child] = count(); }
         rt:sched_process_exec { @image[str(args.bprm->filename)] = count(); }
         tracepoint:sched:sched_process_exec { @file[str(args.filename)] = count(); }";
-    for name in STOCK {
-        let Some(stock) = at_shell(name) else { continue };
-        let mut plain = session(&stock, BUSY);
-        let stop = plain.run_until(LONG);
-        let expected = finished(&mut plain, stop);
-        let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
-        assert_same(name, &expected, &seen);
-        let map = |map: &str| -> Vec<String> {
-            let mut lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix(map)).map(String::from).collect();
-            lines.sort();
-            lines
-        };
-        assert!(map("@record[").len() > 5 && missed == 0, "{name}: {missed} missed\n{printed}");
-        assert_eq!(map("@record["), map("@raw["), "{name}");
-        assert_eq!(map("@same["), [format!("1]: {}", map("@raw[").len())], "{name}");
-        assert!(map("@image[").iter().any(|line| line.starts_with("/proc/self/exe]")), "{name}\n{printed}");
-        assert_eq!(map("@image["), map("@file["), "{name}");
-    }
+    let stock = at_shell(name);
+    let mut plain = session(&stock, BUSY);
+    let stop = plain.run_until(LONG);
+    let expected = finished(&mut plain, stop);
+    let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
+    assert_same(name, &expected, &seen);
+    let map = |map: &str| -> Vec<String> {
+        let mut lines: Vec<_> = printed.lines().filter_map(|line| line.strip_prefix(map)).map(String::from).collect();
+        lines.sort();
+        lines
+    };
+    assert!(map("@record[").len() > 5 && missed == 0, "{name}: {missed} missed\n{printed}");
+    assert_eq!(map("@record["), map("@raw["), "{name}");
+    assert_eq!(map("@same["), [format!("1]: {}", map("@raw[").len())], "{name}");
+    assert!(map("@image[").iter().any(|line| line.starts_with("/proc/self/exe]")), "{name}\n{printed}");
+    assert_eq!(map("@image["), map("@file["), "{name}");
 }
 
 /// BY-1, BY-4: the lines with which people learn the language say of a guest what they say of a computer, and the guest
 /// is the same.
-#[test]
-fn the_lines_of_the_tutorial_run() {
+fn the_lines_of_the_tutorial_run(name: &'static str) {
     #[rustfmt::skip]
     let lines = [
         ("BEGIN { printf(\"hello world\\n\"); }",                                                      "hello world\n"),
@@ -142,90 +137,92 @@ fn the_lines_of_the_tutorial_run() {
     ];
     // Kernels that tell the addresses of their data know their own name.
     let knows_itself = ("BEGIN { cat(\"/proc/version\"); }", "Linux version 6.1.0-");
-    for name in STOCK {
-        let Some(stock) = at_shell(name) else { continue };
-        let mut plain = session(&stock, BUSY);
-        let stop = plain.run_until(LONG);
-        let expected = finished(&mut plain, stop);
-        let more = (name == "debian/amd64").then_some(knows_itself);
-        for (text, words) in lines.into_iter().chain(more) {
-            let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
-            assert_same(&format!("{name}: {text}"), &expected, &seen);
-            assert!(printed.contains(words) && missed == 0, "{name}: {text}: {missed} missed\n{printed}");
-        }
+    let stock = at_shell(name);
+    let mut plain = session(&stock, BUSY);
+    let stop = plain.run_until(LONG);
+    let expected = finished(&mut plain, stop);
+    let more = (name == "debian/amd64").then_some(knows_itself);
+    for (text, words) in lines.into_iter().chain(more) {
+        let (seen, printed, missed) = traced(&mut session(&stock, BUSY), text);
+        assert_same(&format!("{name}: {text}"), &expected, &seen);
+        assert!(printed.contains(words) && missed == 0, "{name}: {text}: {missed} missed\n{printed}");
     }
 }
 
 /// BY-1: the path of a file leads through what is mounted, and system calls have the names of their tracepoints.
-#[test]
-fn files_and_system_calls_have_their_names() {
+fn files_and_system_calls_have_their_names(name: &'static str) {
     let text = "fentry:vfs_open { @open[path(args.path)] = count(); }
         tracepoint:raw_syscalls:sys_enter { @raw[syscall_name(args.id)] = count(); }
         tracepoint:syscalls:sys_enter_* { @call[probe] = count(); }";
-    for name in STOCK {
-        let Some(stock) = at_shell(name) else { continue };
-        let (_, printed, _) = traced(&mut session(&stock, BUSY), text);
-        for path in ["/proc/version", "/dev/null", "/t/n", "/t/f", "/bin"] {
-            assert!(printed.contains(&format!("@open[{path}]: ")), "{name}: {path}\n{printed}");
-        }
-        let names = |map: &str| -> BTreeMap<String, String> {
-            let lines = printed.lines().filter_map(|line| line.strip_prefix(map)?.split_once("]: "));
-            lines.map(|(name, count)| (name.replace("new", "").replace("sendfile64", "sendfile"), count.to_string())).collect()
-        };
-        let (raw, calls) = (names("@raw["), names("@call[tracepoint:syscalls:sys_enter_"));
-        assert!(raw.len() > 20, "{name}\n{printed}");
-        for (call, count) in &calls {
-            assert_eq!(raw.get(call), Some(count), "{name}: {call}\n{printed}");
-        }
-        assert!(calls.len() > 20, "{name}\n{printed}");
+    let stock = at_shell(name);
+    let (_, printed, _) = traced(&mut session(&stock, BUSY), text);
+    for path in ["/proc/version", "/dev/null", "/t/n", "/t/f", "/bin"] {
+        assert!(printed.contains(&format!("@open[{path}]: ")), "{name}: {path}\n{printed}");
     }
+    let names = |map: &str| -> BTreeMap<String, String> {
+        let lines = printed.lines().filter_map(|line| line.strip_prefix(map)?.split_once("]: "));
+        lines.map(|(name, count)| (name.replace("new", "").replace("sendfile64", "sendfile"), count.to_string())).collect()
+    };
+    let (raw, calls) = (names("@raw["), names("@call[tracepoint:syscalls:sys_enter_"));
+    assert!(raw.len() > 20, "{name}\n{printed}");
+    for (call, count) in &calls {
+        assert_eq!(raw.get(call), Some(count), "{name}: {call}\n{printed}");
+    }
+    assert!(calls.len() > 20, "{name}\n{printed}");
 }
 
 /// BY-1: fields have the values that the guest's own tracer shows for the same events.
-#[test]
-fn fields_are_those_that_the_guests_own_tracer_shows() {
+fn fields_are_those_that_the_guests_own_tracer_shows(name: &'static str) {
     const EVENTS: [&str; 2] = ["sched_process_exec", "sched_process_fork"];
-    for name in STOCK {
-        let Some(stock) = at_shell(name) else { continue };
-        let enable: String = EVENTS.iter().map(|event| format!("echo 1 > events/sched/{event}/enable; ")).collect();
-        let typed = format!(
-            "mkdir -p /t; mount -t tracefs t /t; cd /t; {enable} /bin/true; ls / > /dev/null; cd /; cat /t/trace; exit 7\n"
-        );
-        let mut own = session(&stock, typed.as_bytes());
-        let stop = own.run_until(LONG);
-        let console = finished(&mut own, stop).console;
-        let field = |line: &str, name: &str| {
-            line.split_once(&format!("{name}=")).map(|(_, rest)| rest.split_whitespace().next().unwrap_or("").to_string())
-        };
-        let execs: Vec<(String, String)> = console
-            .lines()
-            .filter(|line| line.contains(" sched_process_exec: "))
-            .filter_map(|line| Some((field(line, "filename")?, field(line, "pid")?)))
-            .collect();
-        let forks: Vec<(String, String)> = console
-            .lines()
-            .filter(|line| line.contains(" sched_process_fork: "))
-            .filter_map(|line| Some((field(line, " comm")?, field(line, "child_pid")?)))
-            .collect();
-        assert!(execs.len() >= 2 && forks.len() >= 2, "{name}: {console}");
+    let stock = at_shell(name);
+    let enable: String = EVENTS.iter().map(|event| format!("echo 1 > events/sched/{event}/enable; ")).collect();
+    let typed =
+        format!("mkdir -p /t; mount -t tracefs t /t; cd /t; {enable} /bin/true; ls / > /dev/null; cd /; cat /t/trace; exit 7\n");
+    let mut own = session(&stock, typed.as_bytes());
+    let stop = own.run_until(LONG);
+    let console = finished(&mut own, stop).console;
+    let field = |line: &str, name: &str| {
+        line.split_once(&format!("{name}=")).map(|(_, rest)| rest.split_whitespace().next().unwrap_or("").to_string())
+    };
+    let execs: Vec<(String, String)> = console
+        .lines()
+        .filter(|line| line.contains(" sched_process_exec: "))
+        .filter_map(|line| Some((field(line, "filename")?, field(line, "pid")?)))
+        .collect();
+    let forks: Vec<(String, String)> = console
+        .lines()
+        .filter(|line| line.contains(" sched_process_fork: "))
+        .filter_map(|line| Some((field(line, " comm")?, field(line, "child_pid")?)))
+        .collect();
+    assert!(execs.len() >= 2 && forks.len() >= 2, "{name}: {console}");
 
-        // The same commands without the guest's tracer: the same processes.
-        let quiet = typed.replace("echo 1 >", "echo 0 >");
-        let (_, printed, _) = traced(
-            &mut session(&stock, quiet.as_bytes()),
-            "tracepoint:sched:sched_process_exec { printf(\"exec %s %d\\n\", args.filename, args.pid); }
-             tracepoint:sched:sched_process_fork { printf(\"fork %s %d\\n\", args.parent_comm, args.child_pid); }",
+    // The same commands without the guest's tracer: the same processes.
+    let quiet = typed.replace("echo 1 >", "echo 0 >");
+    let (_, printed, _) = traced(
+        &mut session(&stock, quiet.as_bytes()),
+        "tracepoint:sched:sched_process_exec { printf(\"exec %s %d\\n\", args.filename, args.pid); }
+         tracepoint:sched:sched_process_fork { printf(\"fork %s %d\\n\", args.parent_comm, args.child_pid); }",
+    );
+    let lines = |kind: &str| -> Vec<(String, String)> {
+        let of_kind = printed.lines().filter_map(|line| line.strip_prefix(kind)?.trim().rsplit_once(' '));
+        of_kind.map(|(text, pid)| (text.to_string(), pid.to_string())).collect()
+    };
+    for (kind, expected) in [("exec", &execs), ("fork", &forks)] {
+        let seen = lines(kind);
+        assert!(
+            expected.iter().all(|event| seen.contains(event)),
+            "{name}: {kind}: the guest's tracer shows {expected:?}, we {seen:?}"
         );
-        let lines = |kind: &str| -> Vec<(String, String)> {
-            let of_kind = printed.lines().filter_map(|line| line.strip_prefix(kind)?.trim().rsplit_once(' '));
-            of_kind.map(|(text, pid)| (text.to_string(), pid.to_string())).collect()
-        };
-        for (kind, expected) in [("exec", &execs), ("fork", &forks)] {
-            let seen = lines(kind);
-            assert!(
-                expected.iter().all(|event| seen.contains(event)),
-                "{name}: {kind}: the guest's tracer shows {expected:?}, we {seen:?}"
-            );
-        }
     }
+}
+
+fn main() -> ExitCode {
+    harness::run([each!(
+        STOCK,
+        a_guest_under_all_its_tracepoints_is_the_same_guest,
+        raw_arguments_are_what_the_records_are_made_of,
+        the_lines_of_the_tutorial_run,
+        files_and_system_calls_have_their_names,
+        fields_are_those_that_the_guests_own_tracer_shows
+    )])
 }

@@ -9,12 +9,12 @@ mod program;
 
 use program::{Program, Random};
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use trapline::boot::{Kernel, Segment};
 use trapline::machine::{Config, Stop};
 use trapline::probed::Session;
 use trapline::symbols::{Entry, Symbols};
-use trapline_images::tally;
+use trapline_harness::{self as harness, tests};
 use trapline_isa::arch::Arch;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe};
@@ -233,11 +233,7 @@ fn differences(expected: &[u8], seen: &[u8]) -> Vec<String> {
 }
 
 /// KP-2, KP-6, KP-9, OP-4: end state and memory, the stack with all windows on it among that, are those of QEMU.
-#[test]
 fn random_programs_end_as_under_qemu_in_place_and_with_every_instruction_probed() {
-    if Command::new(QEMU).arg("--version").output().is_err() {
-        return tally::lacks(&format!("there is no {QEMU} here (Debian's package is qemu-user-static)"));
-    }
     let programs =
         std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok()).map_or(24, |cases: u64| cases / 20 + 1);
     let mut wrong = Vec::new();
@@ -260,4 +256,10 @@ fn random_programs_end_as_under_qemu_in_place_and_with_every_instruction_probed(
     println!("{programs} programs, {hits} hits, {jumps} jumps");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hits > 1000 * programs && jumps as u64 > 100 * programs, "{hits} hits, {jumps} jumps");
+}
+
+fn main() -> ExitCode {
+    let tests = tests![random_programs_end_as_under_qemu_in_place_and_with_every_instruction_probed];
+    let with_qemu = |test: harness::Test| test.needs(harness::tool(QEMU, "qemu-user-static"));
+    harness::run([tests.into_iter().map(with_qemu).collect()])
 }

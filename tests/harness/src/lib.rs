@@ -1,0 +1,140 @@
+//! The harness of tests that need what not every computer has: a stock kernel, a tool, a table.
+//!
+//! libtest decides at compile time what is ignored. Test files whose tests have needs say `harness = false` and hand
+//! their tests to [`run`]. It looks for each need when the file is listed or run. A test whose need is not met is
+//! *ignored* in libtest's terms: cargo-nextest counts it as skipped, never as passed.
+//!
+//! With `TRAPLINE_TALLY=FILE` in the environment every test that ran on a stock kernel, and every test that was skipped,
+//! leaves a line there. `scripts/tally.sh` makes the last lines of `make test` of them.
+
+mod need;
+
+pub use need::{ForTest, Need, complete, kernel, stock, stock_with, tool};
+
+use libtest_mimic::{Arguments, Trial};
+use std::env;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The environment variable that names the tally's file.
+const TALLY: &str = "TRAPLINE_TALLY";
+
+/// A test, with what it needs to run.
+pub struct Test {
+    name: String,
+    needs: Vec<Need>,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl Test {
+    /// A test without needs.
+    pub fn new(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Test {
+        Test { name: name.into(), needs: Vec::new(), run: Box::new(run) }
+    }
+
+    /// Adds a need. A test runs when all its needs are met.
+    #[must_use]
+    pub fn needs(mut self, need: Need) -> Test {
+        self.needs.push(need);
+        self
+    }
+
+    fn trial(self, tally: Tally) -> Trial {
+        let Test { name, needs, run } = self;
+        let missing = needs.iter().find_map(|need| need.missing.clone());
+        if let Some(missing) = &missing {
+            tally.skips(&name, missing);
+        }
+        let on: Vec<String> = needs.into_iter().map(|need| need.what).collect();
+        let full_name = name.clone();
+        let test = move || {
+            on.iter().for_each(|what| tally.ran(&full_name, what));
+            run();
+            Ok(())
+        };
+        Trial::test(name, test).with_ignored_flag(missing.is_some())
+    }
+}
+
+/// Tests without needs, named after their functions.
+#[macro_export]
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => { vec![$($crate::Test::new(stringify!($test), $test)),*] };
+}
+
+/// One test for each of the names, called `function::name` and given the name, which is that of a stock kernel that it
+/// needs.
+#[macro_export]
+macro_rules! each {
+    ($names:expr, $($test:ident),* $(,)?) => {{
+        let mut tests = Vec::new();
+        $(for name in $names {
+            let test = $crate::Test::new($crate::member(stringify!($test), name), move || $test(name));
+            tests.push(test.needs($crate::kernel(name)));
+        })*
+        tests
+    }};
+}
+
+/// The name of the test `family` for one kernel: `boots::debian_amd64`.
+pub fn member(family: &str, kernel: &str) -> String {
+    format!("{family}::{}", kernel.replace('/', "_"))
+}
+
+/// Adds the need of that stock kernel to each of the tests.
+pub fn on(name: &str, tests: Vec<Test>) -> Vec<Test> {
+    tests.into_iter().map(|test| test.needs(kernel(name))).collect()
+}
+
+/// One test for each of the tiny kernels' toolchains, which it needs.
+pub fn each_toolchain(family: &str, test: fn([&'static str; 2])) -> Vec<Test> {
+    let of = |toolchain: [&'static str; 2]| {
+        let [compiler, linker] = toolchain;
+        let target = compiler.strip_suffix("-gcc");
+        let compiler_package = target.map_or("gcc".to_string(), |target| format!("gcc-{target}"));
+        let linker_package = target.map_or("binutils".to_string(), |target| format!("binutils-{target}"));
+        let test = Test::new(format!("{family}::{compiler}"), move || test(toolchain));
+        test.needs(tool(compiler, &compiler_package)).needs(tool(linker, &linker_package))
+    };
+    trapline_images::toolchains().into_iter().map(of).collect()
+}
+
+/// Runs, or lists, the tests as the command line asks, in the way that libtest does.
+pub fn run(groups: impl IntoIterator<Item = Vec<Test>>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    // cargo-nextest asks for the list of ignored tests once; a run by `cargo test` says by itself what it ignores.
+    let tally = Tally { notes_skips: arguments.list && arguments.ignored };
+    let trials = groups.into_iter().flatten().map(|test| test.trial(tally)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Writes the lines of the tally's file: `ran` or `skips`, the kernel or what is missing, the test.
+#[derive(Clone, Copy)]
+struct Tally {
+    notes_skips: bool,
+}
+
+impl Tally {
+    fn ran(self, test: &str, what: &str) {
+        self.note("ran", what, test);
+    }
+
+    fn skips(self, test: &str, missing: &str) {
+        if self.notes_skips {
+            self.note("skips", missing, test);
+        }
+    }
+
+    /// Appends one line by one write, so that lines of concurrent tests do not mix.
+    fn note(self, kind: &str, what: &str, test: &str) {
+        let Some(file) = env::var_os(TALLY).filter(|file| !file.is_empty()) else { return };
+        let program = env::args().next().unwrap_or_default();
+        let program = program.rsplit('/').next().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name);
+        let file = OpenOptions::new().create(true).append(true).open(&file);
+        let written = file.and_then(|mut file| file.write_all(format!("{kind}\t{what}\t{program}::{test}\n").as_bytes()));
+        if let Err(error) = written {
+            panic!("{TALLY}: {error}");
+        }
+    }
+}

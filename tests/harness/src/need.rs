@@ -1,0 +1,82 @@
+//! Needs of tests, and the stock kernels that meet them.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use trapline_images::{Local, Stock, Wanted, folders, locate};
+
+/// Something that a test needs and that not every computer has.
+#[derive(Clone, Debug)]
+pub struct Need {
+    /// The kernel's release, or the tool's name: the tally counts the tests that ran on each.
+    pub what: String,
+    /// `None`: the need is met. Otherwise what is missing, and the command that brings it.
+    pub missing: Option<String>,
+}
+
+/// A stock kernel for a test.
+#[derive(Clone, Debug)]
+pub struct ForTest {
+    /// The kernel's row of the catalogue.
+    pub stock: &'static Stock,
+    /// The kernel's files.
+    pub local: Local,
+    /// The program for its initial file system.
+    pub busybox: PathBuf,
+}
+
+/// The need of the stock kernel of that name, with a busybox.
+pub fn kernel(name: &str) -> Need {
+    complete(name, "", |_| true)
+}
+
+/// The need of the stock kernel of that name whose files satisfy `is_complete`, as `trapline images pull OPTION NAME`
+/// brings it. `option` ends with a space unless it is empty.
+pub fn complete(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool) -> Need {
+    let Some(wanted) = Wanted::parse(name) else {
+        return Need { what: name.into(), missing: Some(format!("{name} is no stock kernel")) };
+    };
+    match find(&wanted, is_complete) {
+        Some(found) => Need { what: wanted.stock.release(&found.local.version), missing: None },
+        None => {
+            let how = match wanted.stock.is_packed() {
+                true => format!("trapline images pull {option}{name}"),
+                false => wanted.stock.built_by(),
+            };
+            Need { what: name.into(), missing: Some(format!("{name}: {how}")) }
+        }
+    }
+}
+
+/// The need of a program that answers `--version`, in that package of Debian's.
+pub fn tool(name: &str, package: &str) -> Need {
+    let answers = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let missing = answers.is_err().then(|| format!("{name}: apt-get install {package}"));
+    Need { what: name.into(), missing }
+}
+
+/// The stock kernel of that name, for a test that has it as a need.
+///
+/// # Panics
+///
+/// When it is not on this computer: the test's need is missing in its file's `main`.
+pub fn stock(name: &str) -> ForTest {
+    stock_with(name, |_| true)
+}
+
+/// The stock kernel of that name whose files satisfy `is_complete`, for a test that has it as a need.
+///
+/// # Panics
+///
+/// When it is not on this computer: the test's need is missing in its file's `main`.
+pub fn stock_with(name: &str, is_complete: impl Fn(&Local) -> bool) -> ForTest {
+    let wanted = Wanted::parse(name).unwrap_or_else(|| panic!("{name} is no stock kernel"));
+    find(&wanted, is_complete)
+        .unwrap_or_else(|| panic!("{name} is not on this computer, and the test does not say that it needs it"))
+}
+
+fn find(wanted: &Wanted, is_complete: impl Fn(&Local) -> bool) -> Option<ForTest> {
+    let each = folders().into_iter().filter_map(|folder| locate(wanted, &[folder]));
+    let (local, busybox) =
+        each.filter(|local| is_complete(local)).find_map(|local| local.busybox.clone().map(|busybox| (local, busybox)))?;
+    Some(ForTest { stock: wanted.stock, local, busybox })
+}

@@ -10,8 +10,10 @@ file=${1:?which file}
 readonly ROWS=7
 lines() { [[ ! -e $file ]] || awk -F '\t' -v kind="$1" '$1 == kind' "$file" | sort -u; }
 
-ran=$(lines ran | cut -f 3 | sort -u | wc -l)
-kernels=$(lines ran | cut -f 2 | sort -u | grep -c '^[0-9]' || true)
+# Releases of kernels begin with a digit, tools do not.
+on_kernels() { lines ran | awk -F '\t' '$2 ~ /^[0-9]/'; }
+ran=$(on_kernels | cut -f 3 | sort -u | wc -l)
+kernels=$(on_kernels | cut -f 2 | sort -u | wc -l)
 echo "stock kernels: $ran tests ran, on $kernels kernels"
 
 skipped=$(lines skips | cut -f 3 | sort -u | wc -l)
@@ -22,7 +24,7 @@ fi
 echo "skipped for want of something: $skipped tests"
 lines skips | cut -f 2 | sort | uniq -c | sort -k 1,1nr -k 2 | awk -v rows="$ROWS" '
     { count = $1; sub(/^ *[0-9]+ /, ""); at = index($0, ": "); what = substr($0, 1, at - 1); how = substr($0, at + 2) }
-    NR <= rows { printf "  %4d  %-28s %s\n", count, what, how; next }
+    NR <= rows { printf "  %4d  %-32s %s\n", count, what, how; next }
     { more += count; kinds++ }
     END { if (kinds) printf "  %4d  %d more\n", more, kinds }'
 echo "make images brings every kernel that apt has; TRAPLINE_IMAGES names folders with others"

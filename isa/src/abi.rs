@@ -1,51 +1,51 @@
-//! A calling convention as data: where arguments, results and return addresses lie, and what registers are called.
+//! A calling convention as data: the registers of arguments, results and return addresses, and the names of registers.
 
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// How functions call each other on one ISA.
+/// The calling convention of one ISA's kernels.
 #[derive(Debug)]
 pub struct Abi {
     /// The stack pointer.
     pub sp: Reg,
     /// The register that holds a function's result.
     pub result: Reg,
-    /// The register that holds the other word of a result of two words.
+    /// The register of the high or low half of a result that needs two words; `None` if results never do.
     pub second_result: Option<Reg>,
-    /// The registers of the first words of arguments, in order.
+    /// The registers of the first argument words, in order.
     pub arguments: &'static [Reg],
-    /// How many bytes above the stack pointer, at a function's entry, the first argument lies that has no register.
+    /// Offset of the first argument that is passed on the stack, from the stack pointer at the function's entry.
     pub stack_arguments: i64,
-    /// An argument of two words begins with a word of an even number.
+    /// An argument of two words starts at an even word number; the word before it may stay unused.
     pub aligned_pairs: bool,
-    /// Where a function finds its return address at its entry.
+    /// The place of the return address at a function's entry.
     pub return_address: ReturnAddress,
-    /// Where in its caller's frame a function that saves this register saves it: so many bytes above the stack pointer
-    /// that it is entered with. `None`: in its own frame, or it is on the stack anyway.
+    /// Offset from the stack pointer at entry to the word of the caller's frame where functions save the link register.
+    /// `None`: functions save it in their own frame, or the call has pushed the return address.
     pub link_slot: Option<u64>,
-    /// What a pointer to a function is.
+    /// The representation of a function pointer.
     pub pointers: Pointers,
-    /// Names as in the kernel's register tables (`%di`), in that order.
+    /// Registers by the names of the kernel's `pt_regs` tables (`%di` without `%`), in the kernel's order.
     pub names: &'static [(&'static str, Reg)],
-    /// Registers that code of the kernel changes and that have no name there, such as a condition code apart from them.
+    /// Registers that kernel code changes but `pt_regs` does not name, such as a separate condition code.
     pub hidden: &'static [(&'static str, Reg)],
-    /// How many bytes of stack a jprobe saves and restores.
+    /// Bytes of stack that a jprobe saves and restores.
     pub jprobe_stack: usize,
-    /// The largest kernel stack, a power of two: the bound of `$stackN`.
+    /// Bytes of the largest kernel stack, a power of two. Bounds `$stackN`.
     pub stack_size: u64,
 }
 
-/// Where a function finds its return address at its entry.
+/// The place of the return address at a function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnAddress {
-    /// In the word at the stack pointer.
+    /// In the stack word at the stack pointer: the call pushed it.
     OnStack,
-    /// In a register.
+    /// In a link register.
     In(Reg),
 }
 
 impl Abi {
-    /// The register of that name, without the `%`.
+    /// The register with that name, given without the `%`.
     pub fn register(&self, name: &str) -> Option<Reg> {
         self.names.iter().find(|(known, _)| *known == name).map(|(_, reg)| *reg)
     }

@@ -1,4 +1,4 @@
-//! Which ISAs there are, and the table of facts and functions that each one is to the rest of the house.
+//! The list of ISAs, and the table of facts and functions by which the other crates use one ([`Isa`]).
 
 use crate::abi::Abi;
 use crate::detour::Detour;
@@ -11,7 +11,7 @@ use crate::region::Surroundings;
 use crate::regs::{Reg, Registers};
 use core::ops::Range;
 
-/// An instruction set in one word size and byte order.
+/// An instruction set with a word size and a byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
     /// 32-bit x86.
@@ -26,26 +26,26 @@ pub enum Arch {
     Arm64,
     /// 32-bit PowerPC.
     Ppc,
-    /// 64-bit PowerPC, the high byte first (ELFv1).
+    /// 64-bit PowerPC, big-endian (ELFv1).
     Ppc64,
-    /// 64-bit PowerPC, the low byte first (ELFv2).
+    /// 64-bit PowerPC, little-endian (ELFv2).
     Ppc64le,
     /// z/Architecture.
     S390x,
-    /// 32-bit MIPS, the high byte first.
+    /// 32-bit MIPS, big-endian.
     Mips,
-    /// 32-bit MIPS, the low byte first.
+    /// 32-bit MIPS, little-endian.
     Mipsel,
-    /// 64-bit MIPS, the high byte first.
+    /// 64-bit MIPS, big-endian.
     Mips64,
-    /// 64-bit MIPS, the low byte first.
+    /// 64-bit MIPS, little-endian.
     Mips64el,
     /// SPARC V9.
     Sparc64,
 }
 
 impl Arch {
-    /// Every ISA that is built in.
+    /// All ISAs.
     #[rustfmt::skip]
     pub const ALL: &'static [Arch] = &[
         Arch::I386, Arch::X86_64, Arch::Arm, Arch::Thumb2, Arch::Arm64, Arch::Ppc, Arch::Ppc64, Arch::Ppc64le,
@@ -54,7 +54,7 @@ impl Arch {
         Arch::Sparc64,
     ];
 
-    /// The name that people type: `tiny/x86_64`.
+    /// The name in image names and options, as in `tiny/x86_64`.
     pub fn name(self) -> &'static str {
         match self {
             Arch::I386 => "i386",
@@ -74,12 +74,12 @@ impl Arch {
         }
     }
 
-    /// The ISA of that name.
+    /// The ISA with that name.
     pub fn from_name(name: &str) -> Option<Arch> {
         Arch::ALL.iter().copied().find(|arch| arch.name() == name)
     }
 
-    /// Its table.
+    /// The table of this ISA.
     #[inline]
     pub fn isa(self) -> &'static Isa {
         match self {
@@ -101,102 +101,103 @@ impl Arch {
     }
 }
 
-/// A computed instruction as its ISA has decoded it once, at registration. Nobody else looks into it.
+/// A computed instruction, decoded once at registration. Only its own ISA reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulation {
-    /// In A32 or Thumb.
+    /// A32 or Thumb.
     Arm(crate::arm::emulate::Computation),
-    /// In A64.
+    /// A64.
     Arm64(crate::arm64::emulate::Computation),
-    /// In any set of MIPS.
+    /// MIPS of any width and byte order.
     Mips(crate::mips::emulate::Computation),
-    /// In any set of PowerPC.
+    /// PowerPC of any width and byte order.
     Ppc(crate::ppc::emulate::Computation),
-    /// In z/Architecture.
+    /// z/Architecture.
     S390(crate::s390::emulate::Computation),
-    /// In SPARC V9.
+    /// SPARC V9.
     Sparc64(crate::sparc64::emulate::Computation),
-    /// Of 32 bits or 64.
+    /// x86, 32 or 64 bits.
     X86(crate::x86::emulate::Computation),
-    /// All that there is to know stands in its bytes.
+    /// Nothing was decoded: [`Isa::emulate`] reads the instruction's bytes.
     AsWritten,
 }
 
-/// What [`Isa::emulate`] says to what another ISA has decoded: the CPU is left to run the copy.
+/// The fault that [`Isa::emulate`] returns for an `Emulation` of another ISA. The CPU then runs the copy instead.
 pub const fn not_ours(insn: &Insn) -> Fault {
     Fault { address: insn.address, write: false }
 }
 
-/// The computation of one instruction on a stopped CPU.
+/// Emulates one instruction on a stopped CPU; see [`Isa::emulate`].
 pub type Emulate = fn(what: &Emulation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<Then, Fault>;
 
-/// May an instruction of this function be probed among its neighbours?
+/// Decides whether an instruction may be probed, given the function around it; see [`Isa::stands`].
 pub type Stands = fn(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal>;
 
-/// What is computed of an instruction that stands in the delay slot of a branch that is another instruction; `None`: it
-/// stands in none.
+/// The emulation of an instruction that is in the delay slot of a separate branch instruction; `None` if it is in no
+/// delay slot.
 pub type InDelaySlot = fn(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation>;
 
-/// That of an ISA without delay slots, or in which a branch and what is in its slot are one instruction.
+/// For ISAs without delay slots, and for ISAs that decode a branch and its delay slot as one instruction.
 pub const NO_DELAY_SLOTS: InDelaySlot = |_, _| None;
 
-/// One ISA as the engine and the machine see it: facts first, then functions. No one else asks which ISA it is.
+/// One ISA, as the engine and the machine see it: first facts, then functions.
 pub struct Isa {
-    /// Which ISA it is.
+    /// The ISA of this table.
     pub arch: Arch,
     /// Bytes in a machine word.
     pub word: usize,
-    /// In which order the bytes of a number lie in memory.
+    /// The byte order of data.
     pub order: ByteOrder,
     /// Bytes in the longest instruction.
     pub longest: usize,
-    /// Every instruction begins at a multiple of this.
+    /// Addresses of instructions are multiples of this.
     pub alignment: u64,
-    /// What a return address or a pointer to code has set that is no part of the address: 1 in Thumb code.
+    /// Bits of a code pointer or return address that are not part of the address: 1 in Thumb code.
     pub pointer_bits: u64,
-    /// A breakpoint that always traps.
+    /// A breakpoint instruction without a condition.
     pub breakpoint: &'static [u8],
-    /// What is written over the first byte(s) of a probed instruction. It has the instruction's condition, where
-    /// instructions have one.
+    /// The breakpoint that replaces the first bytes of a probed instruction. It has that instruction's condition, on
+    /// ISAs where instructions have conditions.
     pub breakpoint_over: fn(insn: &Insn) -> &'static [u8],
-    /// Whether these bytes trap as a breakpoint does, ours or anyone's.
+    /// Whether these bytes are a breakpoint, ours or another.
     pub is_breakpoint: fn(bytes: &[u8]) -> bool,
-    /// Whether instructions have several lengths, so that boundaries must be found by decoding from a function's start.
+    /// Instructions have several lengths, so boundaries are found by decoding from the start of the function.
     pub variable_length: bool,
-    /// Where a function's entry is that is asked for by its symbol.
+    /// The entry of a function, given its first bytes: behind a landing pad, for example.
     pub entry: Entry,
-    /// What Linux says of it.
+    /// Facts about Linux on this ISA.
     pub linux: Linux,
-    /// Functions that return on another stack than they are called on, or not by the rules, in Linux for this ISA: beside
-    /// Linux's own list, which is shorter, no return probe may stand there under [`crate::plan::Policy::Best`].
+    /// Linux functions that return on another stack or break the calling convention. [`crate::plan::Policy::Best`]
+    /// refuses return probes there, and on Linux's own, shorter list.
     pub switches_stacks: &'static [&'static str],
-    /// Calling convention and register names.
+    /// The calling convention and the names of registers.
     pub abi: &'static Abi,
-    /// The registers that tell how far an instruction has come that interrupts can stop half-way.
+    /// The registers that show the progress of an instruction that an interrupt can suspend, such as `rep movs`.
     pub progress: fn(insn: &Insn) -> Progress,
-    /// The register in which the CPU notes where this instruction has run, beside the pc: behind a copy the original's
-    /// address belongs there.
+    /// The register, other than the pc, in which the CPU stores the address of this instruction. After a copy has run,
+    /// the engine writes the original's address there.
     pub notes_place: fn(insn: &Insn) -> Option<Reg>,
-    /// Decodes one instruction out of `bytes`, which may be longer than it.
+    /// Decodes one instruction at the start of `bytes`, which may be longer than it.
     pub decode: fn(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>,
-    /// May it be probed, and how would it run?
+    /// Decides whether an instruction may be probed, and how it runs, from the instruction alone.
     pub plan: fn(insn: &Insn, policy: Policy) -> Result<Plan, Refusal>,
-    /// May it be probed where it stands: not between a load-exclusive and its store, for example?
+    /// Decides whether an instruction may be probed at its place. It may not between a load-exclusive and its store,
+    /// for example.
     pub stands: Stands,
-    /// How it runs where it stands in a delay slot. No jump replaces it there.
+    /// The emulation to use if the instruction is in a delay slot. Such an instruction is never replaced by a jump.
     pub in_delay_slot: InDelaySlot,
-    /// Every rule by which instructions are refused.
+    /// Every rule by which this ISA refuses instructions.
     pub rules: &'static [&'static Rule],
-    /// The copy that runs at `at` instead of at its own address, followed by `tail`.
+    /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
     pub copy: fn(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>,
-    /// Computes an instruction instead of running it; sets the pc. On a fault nothing has changed.
+    /// Emulates an instruction and sets the pc. A fault leaves registers and memory unchanged.
     pub emulate: Emulate,
-    /// How several instructions are replaced by one jump; `None` where that is not done.
+    /// The jumps and detours of optimised probes; `None` if this ISA has none.
     pub detour: Option<&'static Detour>,
 }
 
 impl Isa {
-    /// The rule by which this refusal was given, if it is one of this ISA's.
+    /// This ISA's rule that made the refusal, if one did.
     pub fn rule_of(&self, refusal: &Refusal) -> Option<&'static Rule> {
         self.rules.iter().copied().find(|rule| rule.errno == refusal.errno && rule.why == refusal.why)
     }

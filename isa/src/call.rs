@@ -1,15 +1,15 @@
-//! A call as data: where its arguments, its result and its return address lie by an ISA's convention. Written once for
-//! all ISAs.
+//! Finds the arguments, the result and the return address of a call, by an ISA's calling convention. Shared by all
+//! ISAs.
 //!
-//! A value lies in a register or on the stack; on a 32-bit ISA one of 64 bits lies in two words. Whoever wants it says
-//! of what types the arguments in front of it are, for these decide how far it has moved.
+//! Each word of a value is in a register or on the stack. On a 32-bit ISA a 64-bit value takes two words. The place of
+//! an argument depends on the types of the arguments before it, so callers pass those types.
 
 use crate::abi::ReturnAddress;
 use crate::arch::Isa;
 use crate::mem::{ByteOrder, Fault, Memory};
 use crate::regs::{Reg, Registers};
 
-/// The type of a value, as far as a calling convention asks: C's integers and pointers.
+/// The C type of an argument or result, as far as a calling convention depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Type {
     /// A pointer, `unsigned long`, `size_t`.
@@ -17,14 +17,14 @@ pub enum Type {
     Word,
     /// `long`, `ssize_t`.
     SignedWord,
-    /// So many bytes, at most 8, without a sign.
+    /// An unsigned integer of so many bytes, at most 8.
     Unsigned(u8),
-    /// The same with a sign.
+    /// A signed integer of so many bytes, at most 8.
     Signed(u8),
 }
 
 impl Type {
-    /// How many bytes it has where a word has `word`.
+    /// Its size in bytes, for a machine word of `word` bytes.
     pub fn bytes(self, word: usize) -> usize {
         match self {
             Type::Word | Type::SignedWord => word,
@@ -36,8 +36,7 @@ impl Type {
         if self.bytes(word) > word { 2 } else { 1 }
     }
 
-    /// The value out of the word or words that hold it: what is above it there is not part of it. A sign goes up to bit
-    /// 63.
+    /// Truncates the content of its word or words to this type, and extends the sign to 64 bits if the type is signed.
     pub fn cut(self, value: u64, word: usize) -> u64 {
         let unused = 64 - 8 * self.bytes(word) as u32;
         match self {
@@ -47,21 +46,21 @@ impl Type {
     }
 }
 
-/// Where a word of a call lies.
+/// The place of one word of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// In a register.
     Register(Reg),
-    /// In memory, so many bytes above the stack pointer that the function finds.
+    /// On the stack: the offset from the stack pointer at the function's entry.
     Stack(i64),
 }
 
-/// Where a value of a call lies.
+/// The place of one value of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// It, or its lower half.
+    /// The place of the value, or of its low half.
     pub low: Home,
-    /// The upper half of one of two words.
+    /// The place of the high half of a value of two words.
     pub high: Option<Home>,
     kind: Type,
 }
@@ -75,18 +74,18 @@ impl Value {
         }
     }
 
-    /// The value, out of the words that `word` finds in their places.
+    /// Assembles the value; `word` reads one word from its place.
     pub fn read(self, isa: &Isa, mut word: impl FnMut(Home) -> u64) -> u64 {
         let low = word(self.low);
         let high = self.high.map_or(0, &mut word);
-        // Two words of 64 bits each are no integer of C.
+        // Only 32-bit ISAs have values of two words: C has no 128-bit integer here.
         let whole =
             if self.high.is_some() && isa.word < 8 { high << (8 * isa.word) | Type::Word.cut(low, isa.word) } else { low };
         self.kind.cut(whole, isa.word)
     }
 }
 
-/// Where the argument of that number, from 0, lies at a function's entry. Arguments for which there is no type are
+/// The place of argument `number`, counted from 0, at a function's entry. Arguments without a type in `types` are
 /// words.
 pub fn argument(isa: &Isa, types: &[Type], number: usize) -> Value {
     let registers = isa.abi.arguments.len();
@@ -103,18 +102,19 @@ pub fn argument(isa: &Isa, types: &[Type], number: usize) -> Value {
     Value::of(isa, kind, place(at), (kind.words(isa.word) == 2).then(|| place(at + 1)))
 }
 
-/// Which word an argument begins with that could begin with this one. What is passed over stays unused.
+/// The word number at which an argument of this type starts, when `at` is the first free one. Skipped words stay
+/// unused.
 fn begin(isa: &Isa, at: usize, kind: Type) -> usize {
     if kind.words(isa.word) == 1 {
         return at;
     }
     let at = if isa.abi.aligned_pairs { at.next_multiple_of(2) } else { at };
     let registers = isa.abi.arguments.len();
-    // No half of it in a register, the other one on the stack.
+    // An argument of two words is never split between registers and stack.
     if at < registers && at + 2 > registers { registers } else { at }
 }
 
-/// Where a result lies when its function has returned.
+/// The place of a result, when its function has returned.
 pub fn result(isa: &Isa, kind: Type) -> Value {
     let second = isa.abi.second_result.filter(|_| kind.words(isa.word) == 2);
     Value::of(isa, kind, Home::Register(isa.abi.result), second.map(Home::Register))
@@ -128,7 +128,7 @@ pub fn return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa: &Isa) ->
     }
 }
 
-/// Makes the function with that stack pointer at its entry return elsewhere; where it would have returned.
+/// Replaces the return address of a function whose stack pointer at entry is `sp`. Returns the old one.
 #[inline]
 pub fn exchange_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa: &Isa, sp: u64, to: u64) -> Result<u64, Fault> {
     match isa.abi.return_address {
@@ -141,8 +141,8 @@ pub fn exchange_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa:
     }
 }
 
-/// Leaves an address where a function that has just returned had its return address: in the stack word at `key`, or in
-/// the register.
+/// Writes an address where a function that has just returned had its return address: the stack word at `key`, or the
+/// link register.
 #[inline]
 pub fn leave_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa: &Isa, key: u64, to: u64) -> Result<(), Fault> {
     match isa.abi.return_address {
@@ -154,7 +154,7 @@ pub fn leave_return_address<C: Registers + Memory + ?Sized>(cpu: &mut C, isa: &I
     }
 }
 
-/// The stack pointer of a function that has just returned, out of the one that it found.
+/// The stack pointer after the return of a function that was entered with `sp`.
 #[inline]
 pub fn stack_behind_return(isa: &Isa, sp: u64) -> u64 {
     match isa.abi.return_address {

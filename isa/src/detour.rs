@@ -1,11 +1,11 @@
-//! Detours: where the instructions run whose place the jump of an optimised probe has taken. Written once for all ISAs.
+//! Builds detours: the code in the probe window that runs the instructions which an optimised probe's jump has
+//! overwritten. Shared by all ISAs.
 //!
-//! A lean detour is one instruction that does nothing, the displaced instructions, and a jump back. The first is there
-//! so that coming to the detour and coming back to the first displaced instruction are two places, and one hit is not
-//! counted twice.
+//! A lean detour is one no-op, the displaced instructions, and a jump back. With the no-op, arriving at the detour and
+//! jumping back to the first displaced instruction happen at different addresses, so that a hit is counted once.
 //!
-//! A faithful one has in front of them what Linux's has: all registers go to the guest's stack, as a breakpoint's
-//! trap would lay them there, a trampoline is called, and the registers come back as they stand there by then.
+//! A faithful detour works like Linux's. In front of the displaced instructions it saves all registers on the guest's
+//! stack in the layout of a breakpoint trap, calls a trampoline where handlers run, and restores the registers.
 
 use crate::arch::Isa;
 use crate::insn::{Flow, Insn};
@@ -13,23 +13,23 @@ use crate::plan::{Errno, Policy, Refusal, Tail};
 use crate::region::{Region, Rule};
 use crate::regs::Reg;
 
-/// The most bytes that a lean detour has on any ISA; a unit of the probe window.
+/// Bytes in the longest lean detour of any ISA. Equals the allocation unit of the probe window.
 pub const LONGEST: usize = 32;
-/// The most bytes that a faithful one has.
+/// Bytes in the longest faithful detour of any ISA.
 const LONGEST_FAITHFUL: usize = 256;
 
-/// What a detour does in front of the displaced instructions.
+/// The code of a detour in front of the displaced instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// Nothing: the host looks at the live registers.
+    /// One no-op: handlers on the host see the live registers.
     #[default]
     Lean,
-    /// It saves them on the guest's stack, calls the trampoline, and takes them back.
+    /// Code that saves the registers on the guest's stack, calls the trampoline, and restores the registers.
     Faithful,
 }
 
 impl Form {
-    /// What people call it.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Lean => "lean",
@@ -38,104 +38,102 @@ impl Form {
     }
 }
 
-/// How an ISA replaces several instructions by one jump.
+/// The jumps and detours of one ISA.
 #[derive(Debug)]
 pub struct Detour {
-    /// Linux 6.1 optimises on this ISA too.
+    /// Linux 6.1 optimises kprobes on this ISA too.
     pub in_linux: bool,
-    /// What is in a register when code jumps by it is where an instruction begins. (On x86 there are jumps behind a
-    /// prefix.)
+    /// Indirect jumps always lead to the start of an instruction. False on x86, where code jumps behind a prefix.
     pub instructions_are_whole: bool,
-    /// Bytes of the jump.
+    /// Bytes in the jump.
     pub jump_length: u64,
-    /// The instruction that does nothing, in front of the displaced ones.
+    /// The no-op in front of the displaced instructions.
     pub lead: &'static [u8],
-    /// What leads back from where a hijacked function has returned to, once the host has put the true return address
-    /// where the function had it: the stack word just popped, or the register. Empty: there is no such instruction, and
-    /// a breakpoint does it.
+    /// The code of the return pad: it jumps to the true return address, which the host has put where the function had
+    /// it (the popped stack word, or the link register). Empty if no instruction can do that; the pad is then a
+    /// breakpoint.
     pub return_pad: &'static [u8],
-    /// The jump that stands where an instruction was, on that one's condition, and leads to `to`; `None` if that is too
-    /// far.
+    /// The jump that replaces instruction `over`, with its condition, and leads to `to`; `None` if `to` is out of
+    /// reach.
     pub jump: fn(over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]>,
-    /// Whether an instruction may run in a detour among others, with no engine looking on.
+    /// Whether an instruction may be part of a detour, where the engine does not see it run.
     pub may_move: fn(&Insn, Policy) -> bool,
-    /// Where an instruction leads, as this policy sees it.
+    /// The control flow of an instruction, as this policy judges it.
     pub flow: fn(&Insn, Policy) -> Flow,
-    /// How registers are saved and taken back; `None`: there is the lean form alone.
+    /// The code of faithful detours; `None` if the ISA has only lean ones.
     pub faithful: Option<&'static Faithful>,
 }
 
 impl Detour {
-    /// Bytes in front of the displaced instructions, and the most bytes of the whole detour.
+    /// The offset of the displaced instructions, and the most bytes of the whole detour.
     pub fn room(&self, form: Form) -> Result<(usize, usize), Refusal> {
         match (form, self.faithful) {
             (Form::Lean, _) => Ok((self.lead.len(), LONGEST)),
-            // The same instructions have room in both forms.
+            // Both forms leave the same room for displaced instructions.
             (Form::Faithful, Some(faithful)) => Ok((faithful.lead(), faithful.lead() + LONGEST - self.lead.len())),
             (Form::Faithful, None) => Err(NO_FAITHFUL),
         }
     }
 }
 
-/// The refusal where an ISA has no faithful form.
+/// The refusal on ISAs without faithful detours.
 pub const NO_FAITHFUL: Refusal = Refusal::new(Errno::EOPNOTSUPP, "there is no faithful detour on this ISA; use lean ones");
 
-/// How an ISA's registers go to the guest's stack and come back.
+/// The code that saves and restores an ISA's registers on the guest's stack.
 #[derive(Debug)]
 pub struct Faithful {
-    /// Puts the frame below the stack pointer, which then points to its lowest word. Changes no other register, nor a
-    /// flag.
+    /// Stores the register frame below the stack pointer, which then points to the frame's lowest word. Changes no
+    /// other register and no flag.
     pub save: &'static [u8],
-    /// Calls the trampoline with the ABI's first two arguments: the probed address, and the frame's. `None`: out of
-    /// reach.
+    /// The call of the trampoline with two arguments: the probed address and the address of the frame. `None` if the
+    /// trampoline is out of reach.
     pub call: fn(probed: u64, from: u64, trampoline: u64) -> Option<[u8; CALL_MOST]>,
-    /// Bytes of that.
+    /// Bytes in that call.
     pub call_length: usize,
-    /// Takes registers, flags and stack pointer back out of the frame.
+    /// Restores registers, flags and stack pointer from the frame.
     pub restore: &'static [u8],
-    /// What the trampoline does once the host has run the handlers: it returns.
+    /// The code of the trampoline behind the place where the host runs handlers: a return.
     pub trampoline: &'static [u8],
-    /// What each word of the frame is, lowest first.
+    /// The layout of the frame, lowest word first.
     pub frame: &'static [Word],
 }
 
-/// The most bytes that a call with its arguments has on any ISA.
+/// Bytes in the longest call of a trampoline, on any ISA.
 pub const CALL_MOST: usize = 24;
-/// The most words of a frame.
+/// Words in the longest frame.
 pub const FRAME_MOST: usize = 40;
 
 /// A word of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Which register it holds.
+    /// The register in this word.
     pub reg: Reg,
-    /// How it comes there, and what becomes of it.
+    /// Who writes the word, and whether it is restored.
     pub kind: Fate,
 }
 
-/// How a word of the frame comes there, and what becomes of it.
+/// Who writes a word of the frame, and whether it is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Saved, and taken back as handlers have left it.
+    /// The guest's code saves it and restores it with the handlers' changes.
     Restored,
-    /// Saved only: what handlers do to it is forgotten.
+    /// The guest's code saves it. Changes by handlers are lost.
     Saved,
-    /// The guest's code leaves the word open: the host puts there what the CPU has. What handlers do to it is
-    /// forgotten.
+    /// The host writes the CPU's value into the word that the guest's code leaves free. Changes by handlers are lost.
     Filled,
-    /// The stack pointer, saved when it had moved so many bytes; the host mends it. What handlers do to it is
-    /// forgotten.
+    /// The stack pointer, saved after it had moved by so many bytes; the host corrects the value. Changes by handlers
+    /// are lost.
     Moved(u64),
 }
 
 impl Faithful {
-    /// Bytes in front of the displaced instructions.
+    /// The offset of the displaced instructions in the detour.
     pub const fn lead(&self) -> usize {
         self.save.len() + self.call_length + self.restore.len()
     }
 }
 
-/// The most bytes that a jump has on any ISA.
+/// Bytes in the longest jump of any ISA.
 pub const JUMP_MOST: usize = 8;
 
 /// The bytes of a detour.
@@ -164,7 +162,7 @@ impl Code {
         Ok(())
     }
 
-    /// The displaced instructions and the way back.
+    /// Appends the displaced instructions and the jump back.
     fn push_region(&mut self, isa: &Isa, region: &Region, at: u64) -> Result<(), Refusal> {
         for insn in region.insns() {
             let last = insn.next() == region.end();
@@ -175,7 +173,7 @@ impl Code {
     }
 }
 
-/// The lean detour of a region, to run at `at`.
+/// The lean detour of a region, placed at `at`.
 pub fn lean(isa: &Isa, detour: &Detour, region: &Region, at: u64) -> Result<Code, Refusal> {
     let mut code = Code::new(LONGEST);
     code.push(detour.lead)?;
@@ -183,7 +181,7 @@ pub fn lean(isa: &Isa, detour: &Detour, region: &Region, at: u64) -> Result<Code
     Ok(code)
 }
 
-/// The faithful detour of a region, to run at `at`, with the trampoline there.
+/// The faithful detour of a region, placed at `at`.
 pub fn faithful(isa: &Isa, detour: &Detour, region: &Region, at: u64, trampoline: u64) -> Result<Code, Refusal> {
     let (_, most) = detour.room(Form::Faithful)?;
     let table = detour.faithful.ok_or(NO_FAITHFUL)?;

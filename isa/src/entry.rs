@@ -1,62 +1,62 @@
-//! Where functions begin, and what a pointer to one is: a place in front of the entry that is not yet it, a second
-//! entry, a descriptor.
+//! Function entries and function pointers. A probe on a function's symbol may have to stand behind it: behind a landing
+//! pad or at the local entry. A function pointer may lead to a descriptor.
 
 use crate::arch::Isa;
 use crate::plan::Policy;
 use crate::regs::Reg;
 
-/// How many bytes of a function's beginning are looked at. No entry lies farther behind its symbol.
+/// Bytes of a function's beginning that are examined. No entry is farther behind its symbol.
 pub const BEGINNING: usize = 16;
 
-/// The beginning of a function, as its guest has it.
+/// The beginning of a function in the guest.
 pub struct Beginning<'a> {
-    /// Its first bytes, as many as can be read, at most [`BEGINNING`].
+    /// Its first bytes: as many as can be read, at most [`BEGINNING`].
     pub bytes: &'a [u8],
-    /// Whether so many bytes behind its symbol there is a place that ftrace patches.
+    /// Whether ftrace patches the place at this offset behind the symbol.
     pub is_ftrace: &'a dyn Fn(u64) -> bool,
 }
 
-/// Where a probe stands, counted from the function's symbol, that was asked for so many bytes behind it; `None`: that
-/// is not the function's entry, and the probe stands where it was asked for.
+/// Returns the offset of the entry behind the symbol, if a probe at offset `asked` means the function's entry. `None`:
+/// the probe stands where it was asked for.
 pub type Entry = fn(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64>;
 
-/// Where Linux 6.1 puts a probe that names a function alone, counted from the function's symbol.
+/// Returns the offset behind the symbol at which Linux 6.1 places a probe that names only a function.
 pub type NamedEntry = fn(beginning: &Beginning<'_>) -> u64;
 
-/// At its symbol.
+/// A [`NamedEntry`]: at the symbol.
 pub fn named_at_symbol(_: &Beginning<'_>) -> u64 {
     0
 }
 
-/// On an ISA whose functions begin with their entry, and with nothing in front of it.
+/// An [`Entry`] for ISAs whose functions start with the entry.
 pub fn at_symbol(_: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
     (asked == 0).then_some(0)
 }
 
-/// What a pointer to a function is on an ISA.
+/// The representation of a function pointer on an ISA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointers {
-    /// The address of its first instruction, with [`Isa::pointer_bits`]; where the function finds its own address in a
-    /// register, this one.
+    /// The address of the first instruction, with [`Isa::pointer_bits`]. If the function expects its own address in a
+    /// register, this is the register.
     Code(Option<Reg>),
-    /// The address of a descriptor: a word that is the address of its first instruction, and a word for each of these
+    /// The address of a descriptor: one word with the address of the first instruction, then one word for each of these
     /// registers.
     Descriptor(&'static [Reg]),
 }
 
-/// The most registers that a call through a pointer sets.
+/// The most registers that a call through a function pointer sets.
 pub const SETS_MOST: usize = 2;
 
-/// What a call through a pointer to a function does, arguments and return address apart.
+/// The effect of a call through a function pointer, besides arguments and return address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Callee {
-    /// Execution goes there.
+    /// The new pc.
     pub code: u64,
-    /// These registers get these values.
+    /// Registers and their new values.
     pub sets: [Option<(Reg, u64)>; SETS_MOST],
 }
 
-/// The function that a pointer leads to. `is_code` knows code from descriptors, and `word` reads one of a descriptor's.
+/// Follows a function pointer. `is_code` distinguishes code from descriptors, and `word` reads a word of a descriptor.
 /// `None`: the descriptor cannot be read.
 pub fn callee(
     isa: &Isa,
@@ -67,7 +67,7 @@ pub fn callee(
     let code = pointer & !isa.pointer_bits;
     match isa.abi.pointers {
         Pointers::Code(own) => Some(Callee { code, sets: [own.map(|reg| (reg, code)), None] }),
-        // Nobody says what it wants in its registers: it shares them with whoever calls it.
+        // A direct code address says nothing about these registers: the callee shares them with its caller.
         Pointers::Descriptor(_) if is_code(code) => Some(Callee { code, ..Callee::default() }),
         Pointers::Descriptor(registers) => {
             let mut at = pointer;
@@ -91,8 +91,8 @@ mod tests {
     use crate::abi::Abi;
     use crate::arm::{A32, THUMB2, abi};
 
-    /// KP-4, JP-2: what a call through a pointer does: Thumb's bit is no part of the address, a function may want its
-    /// own address, and a descriptor gives both address and registers.
+    /// KP-4, JP-2: Thumb's bit is no part of the address; a register can receive the function's own address; a
+    /// descriptor gives an address and registers.
     #[test]
     fn a_pointer_leads_to_code_in_its_isas_way() {
         static OWN: Abi = Abi { pointers: Pointers::Code(Some(abi::r(12))), ..abi::BASE };

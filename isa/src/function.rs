@@ -1,4 +1,5 @@
-//! Walking a function from its start: where its instructions begin. Written once for all ISAs.
+//! Walks a function from its start to find its instruction boundaries, and the paths between exclusive loads and
+//! stores. Shared by all ISAs.
 
 use crate::arch::Isa;
 use crate::insn::{Flow, Insn, LONGEST, Undecodable};
@@ -11,9 +12,9 @@ use core::cell::RefCell;
 use core::iter;
 use core::ops::Range;
 
-/// The instructions from `start` to `end`, one behind the other; ends behind the first bytes that are none.
+/// Decodes the instructions from `start` to `end`, one after the other, and stops after the first undecodable bytes.
 ///
-/// `read` fills a buffer with the text at an address, probes taken out. The last instruction may reach past `end`.
+/// `read` fills a buffer with the text at an address, without our probes. The last instruction may reach past `end`.
 pub fn walk<R>(isa: &'static Isa, start: u64, end: u64, read: R) -> Walk<R, impl Fn(u64) -> bool>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
@@ -21,7 +22,7 @@ where
     walk_code(isa, start, end, read, |_| true)
 }
 
-/// The same where data stands among the code, which it steps over: a pool of constants has any length, and any bytes.
+/// Like [`walk`], but skips data between instructions, such as literal pools.
 pub fn walk_code<R, C>(isa: &'static Isa, start: u64, end: u64, read: R, is_code: C) -> Walk<R, C>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
@@ -30,7 +31,7 @@ where
     Walk { isa, at: start, end, read, is_code }
 }
 
-/// See [`walk`].
+/// The iterator of [`walk`].
 #[derive(Debug)]
 pub struct Walk<R, C> {
     isa: &'static Isa,
@@ -56,7 +57,7 @@ where
         }
         let decoded = decode_at(self.isa, self.at, &mut self.read);
         self.at = match &decoded {
-            // An instruction at the top of the address space ends the walk too.
+            // Without this an instruction at the top of the address space would wrap around and start again at 0.
             Ok(insn) if insn.next() > self.at => insn.next(),
             _ => self.end,
         };
@@ -64,38 +65,37 @@ where
     }
 }
 
-/// The instruction at an address, out of as many bytes as can be read there.
+/// Decodes the instruction at an address, from as many bytes as can be read there.
 pub fn decode_at<R>(isa: &'static Isa, address: u64, read: &mut R) -> Result<Insn, Undecodable>
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
 {
     let mut bytes = [0; LONGEST];
-    let window = &mut bytes[..isa.longest.min(LONGEST)];
-    let readable = match read(address, window) {
-        Ok(()) => window.len(),
+    let buffer = &mut bytes[..isa.longest.min(LONGEST)];
+    let readable = match read(address, buffer) {
+        Ok(()) => buffer.len(),
         Err(fault) => {
-            let before = (fault.address.wrapping_sub(address) as usize).min(window.len() - 1);
-            if read(address, &mut window[..before]).is_ok() { before } else { 0 }
+            let before = (fault.address.wrapping_sub(address) as usize).min(buffer.len() - 1);
+            if read(address, &mut buffer[..before]).is_ok() { before } else { 0 }
         }
     };
-    (isa.decode)(address, &window[..readable])
+    (isa.decode)(address, &buffer[..readable])
 }
 
-/// A stretch of text and its instructions, so that whoever asks about place after place of a function does not decode it
-/// for each.
+/// A decoded range of text. Kept so that questions about many addresses of one function decode it once.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     range: Range<u64>,
-    /// As far as its last instruction may reach.
+    /// The text of the range, and behind it the bytes that its last instruction may reach.
     bytes: Vec<u8>,
     insns: Vec<Insn>,
-    /// What it ends at before its end, and is no instruction.
+    /// The undecodable bytes that ended the walk early.
     end: Option<Undecodable>,
 }
 
 impl Decoded {
-    /// The instructions of a range, steps over what is no code; `bytes` begin where it does and reach as far as its last
-    /// instruction may.
+    /// Decodes a range and skips data. `bytes` is the text from the range's start, long enough for the last
+    /// instruction.
     pub fn of(isa: &'static Isa, range: Range<u64>, bytes: Vec<u8>, is_code: impl Fn(u64) -> bool) -> Decoded {
         let read = |address: u64, into: &mut [u8]| {
             let from = address.wrapping_sub(range.start) as usize;
@@ -113,17 +113,17 @@ impl Decoded {
         Decoded { range, bytes, insns, end }
     }
 
-    /// The range.
+    /// The range that was decoded.
     pub fn range(&self) -> &Range<u64> {
         &self.range
     }
 
-    /// What stood there, and behind it as far as an instruction reaches.
+    /// The text of the range, and behind it the bytes that its last instruction may reach.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// See [`boundary`], of an address in the range.
+    /// Like [`boundary`], for an address in the range.
     pub fn boundary(&self, address: u64) -> Option<Boundary> {
         match self.insns.binary_search_by_key(&address, |insn| insn.address) {
             Ok(place) => Some(Boundary::On(*self.insns.get(place)?)),
@@ -145,7 +145,7 @@ impl Decoded {
     }
 }
 
-/// [`walk`] through text with what is known about it, where it may have been decoded already.
+/// [`walk`] through text with known surroundings. Uses the decoded range if there is one.
 pub fn walk_around<'a>(
     isa: &'static Isa,
     range: Range<u64>,
@@ -161,19 +161,18 @@ pub fn walk_around<'a>(
     })
 }
 
-/// How an address lies to the instructions of its function.
+/// The position of an address relative to the instructions of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// This instruction begins there.
+    /// An instruction starts there.
     On(Insn),
-    /// It lies inside this instruction: the boundaries around it are its address and [`Insn::next`].
+    /// It is inside this instruction. The next boundaries are the instruction's address and [`Insn::next`].
     Inside(Insn),
-    /// Between the function's start and the address, or at the address itself, there is something that is no
-    /// instruction.
+    /// These bytes at or before the address cannot be decoded, so its boundaries are not known.
     Unknown(Undecodable),
 }
 
-/// Decodes from the function's start until `address` is reached or passed, as Linux does; steps over what is no code.
+/// Decodes from the function's start until `address` is reached or passed, as Linux does. Skips data.
 pub fn boundary<R>(isa: &'static Isa, start: u64, address: u64, mut read: R, is_code: impl Fn(u64) -> bool) -> Boundary
 where
     R: FnMut(u64, &mut [u8]) -> Result<(), Fault>,
@@ -191,25 +190,25 @@ where
     }
 }
 
-/// What an instruction does to its CPU's exclusive monitor (reservation, link).
+/// The effect of an instruction on the CPU's exclusive monitor (ARM), reservation (PowerPC) or link bit (MIPS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusive {
-    /// It leaves the monitor as it is.
+    /// Leaves it unchanged.
     Neither,
-    /// Sets it, for the store to come.
+    /// Sets it: a load-exclusive.
     Load,
-    /// Stores if it is still set, and clears it.
+    /// Stores only if it is set, then clears it: a store-exclusive.
     Store,
     /// Clears it.
     Clear,
 }
 
-/// How far a load-exclusive and its store may be apart. CPUs promise that such a loop ends only where it is much
-/// shorter.
+/// The largest distance in bytes between a load-exclusive and its store that is considered. CPUs guarantee progress
+/// only for much shorter loops.
 const EXCLUSIVE_REACH: u64 = 256;
 
-/// Whether an address lies on a way from a load-exclusive to a store-exclusive of its function: a trap there clears the
-/// monitor, and a loop that tries again never ends.
+/// Whether an address is on a path from a load-exclusive to a store-exclusive in its function. A trap there clears the
+/// monitor, so the store fails and the loop retries forever.
 pub fn between_exclusives(
     isa: &'static Isa,
     kind: fn(&Insn) -> Exclusive,
@@ -231,7 +230,7 @@ pub fn between_exclusives(
     opened[place] && insns.iter().zip(to_come()).any(|(insn, reached)| reached && kind(insn) == Exclusive::Store)
 }
 
-/// Which of these instructions are come to from the given addresses. At one that touches the monitor the way ends.
+/// Which instructions can be reached from the given addresses. A path ends at an instruction that touches the monitor.
 fn reached(insns: &[Insn], kind: fn(&Insn) -> Exclusive, mut from: Vec<u64>) -> Vec<bool> {
     let mut reached = vec![false; insns.len()];
     while let Some(address) = from.pop() {
@@ -243,7 +242,7 @@ fn reached(insns: &[Insn], kind: fn(&Insn) -> Exclusive, mut from: Vec<u64>) -> 
     reached
 }
 
-/// Where execution may go on in the same function.
+/// The successors of an instruction in its function.
 fn ways_on(insn: &Insn) -> impl Iterator<Item = u64> + use<> {
     let (behind, elsewhere) = match insn.flow {
         Flow::Next | Flow::Call(_) | Flow::IndirectCall | Flow::IndirectBranch => (Some(insn.next()), None),
@@ -275,7 +274,7 @@ mod tests {
         0xcc, 0x00, 0x00,             // +23  padding
     ];
 
-    /// Text that ends where the function ends.
+    /// Reads the text of `FUNCTION`; nothing can be read behind it.
     fn read(address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let from = (address - START) as usize;
         let bytes =
@@ -293,7 +292,7 @@ mod tests {
         assert_eq!(starts, [0, 5, 8, 10, 15, 17, 19, 21, 23, 24]);
     }
 
-    /// KP-5: and the refusal can name the boundaries around a wrong address.
+    /// KP-5: the error names the boundaries around a wrong address.
     #[test]
     fn an_address_is_on_a_boundary_or_inside_an_instruction() {
         for (offset, expected) in [(0, None), (1, Some((0, 5))), (4, Some((0, 5))), (5, None), (9, Some((8, 10))), (21, None)] {
@@ -306,11 +305,11 @@ mod tests {
         }
     }
 
-    /// KP-5: what is remembered of a function says the same as the function itself.
+    /// KP-5: a decoded range gives the same boundaries as a walk.
     #[test]
     fn a_function_that_was_decoded_once_has_the_same_boundaries() {
         let (length, longest) = (FUNCTION.len() as u64 - 2, X86_64.longest);
-        // With something in it that is no instruction, where the first bytes of another one lead to it.
+        // `None`: the text as it is. `Some`: with an undecodable byte at that offset.
         for broken in [None, Some(17)] {
             let mut text = [FUNCTION, &vec![0x90; longest]].concat();
             broken.into_iter().for_each(|at: usize| text[at] = 0x06);
@@ -331,7 +330,7 @@ mod tests {
         }
     }
 
-    /// KP-5: text that ends in the middle of an instruction is no instruction, and neither is what was never reached.
+    /// KP-5: truncated text is no instruction, and text behind an undecodable byte has no boundary.
     #[test]
     fn an_address_behind_unreadable_text_has_no_boundary() {
         let end = START + FUNCTION.len() as u64;
@@ -340,8 +339,8 @@ mod tests {
         assert_eq!(boundary(&X86_64, end - 1, end + 8, read, |_| true), Boundary::Unknown(cut));
     }
 
-    /// KP-5: Thumb code: a table of halfwords behind tbh, of which one looks like the first of two, shifts no boundary
-    /// behind it.
+    /// KP-5: in Thumb code, a `tbh` table has a halfword that looks like the first half of an instruction. It must
+    /// shift no boundary.
     #[test]
     fn data_among_the_code_is_stepped_over() {
         #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! One decoded instruction: where it stands, its bytes, and where it may send execution.
+//! A decoded instruction: its address, its bytes and its control flow.
 
 use crate::regs::Reg;
 
@@ -8,16 +8,16 @@ pub const LONGEST: usize = 15;
 /// An instruction at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
-    /// Where its first byte lies.
+    /// The address of its first byte.
     pub address: u64,
-    /// Where it may send execution.
+    /// Its control flow.
     pub flow: Flow,
     len: u8,
     bytes: [u8; LONGEST],
 }
 
 impl Insn {
-    /// The instruction made of `bytes`, at most [`LONGEST`] of which are kept.
+    /// Makes an instruction of `bytes`. Bytes beyond [`LONGEST`] are dropped.
     pub fn new(address: u64, bytes: &[u8], flow: Flow) -> Self {
         let len = bytes.len().min(LONGEST);
         let mut kept = [0; LONGEST];
@@ -25,13 +25,13 @@ impl Insn {
         Insn { address, flow, len: len as u8, bytes: kept }
     }
 
-    /// Its bytes, no more and no less.
+    /// The bytes of the instruction.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     #[inline]
     pub fn length(&self) -> u64 {
         u64::from(self.len)
@@ -44,17 +44,17 @@ impl Insn {
     }
 }
 
-/// The registers that tell how far a CPU has come inside one instruction.
+/// The registers that show how far the CPU has come inside one instruction, such as `rep movs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress([Option<Reg>; Progress::MOST]);
 
 impl Progress {
-    /// How many there may be.
+    /// The most registers.
     pub const MOST: usize = 4;
-    /// It is done as a whole, or not at all.
+    /// For an instruction that completes as a whole or not at all.
     pub const NONE: Progress = Progress([None; Progress::MOST]);
 
-    /// By these registers, of which the first [`Progress::MOST`] count.
+    /// Takes the first [`Progress::MOST`] of these registers.
     pub fn by(regs: &[Reg]) -> Progress {
         let mut all = Progress::NONE;
         for (place, reg) in all.0.iter_mut().zip(regs) {
@@ -63,37 +63,37 @@ impl Progress {
         all
     }
 
-    /// These registers.
+    /// The registers.
     pub fn registers(&self) -> impl Iterator<Item = Reg> + '_ {
         self.0.iter().flatten().copied()
     }
 }
 
-/// Where an instruction may send execution.
+/// The control flow of an instruction: which address it may continue at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the next instruction only.
+    /// The next instruction only.
     Next,
-    /// To a fixed target, always.
+    /// A fixed target, always.
     Jump(u64),
-    /// To a fixed target or to the next instruction.
+    /// A fixed target, or the next instruction.
     Branch(u64),
-    /// Into a function at a fixed address, and back.
+    /// A function at a fixed address, then the next instruction.
     Call(u64),
-    /// To an address out of a register or memory.
+    /// An address from a register or memory.
     IndirectJump,
-    /// To such an address or to the next instruction.
+    /// An address from a register or memory, or the next instruction.
     IndirectBranch,
-    /// Into a function whose address comes out of a register or memory, and back.
+    /// A function whose address comes from a register or memory, then the next instruction.
     IndirectCall,
-    /// Back to the caller.
+    /// The caller.
     Return,
-    /// Into an exception handler or another privilege level: traps, system calls, returns from them.
+    /// An exception handler or another privilege level: traps, system calls, and returns from them.
     Trap,
 }
 
 impl Flow {
-    /// The fixed address that it may go to, where it has one.
+    /// The fixed target, if there is one.
     pub fn target(self) -> Option<u64> {
         match self {
             Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => Some(target),
@@ -102,11 +102,11 @@ impl Flow {
     }
 }
 
-/// Bytes that are no instruction.
+/// Bytes that do not decode to an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecodable {
-    /// Where they lie.
+    /// Their address.
     pub address: u64,
-    /// The bytes ended before the instruction did.
+    /// The bytes ended before the instruction did, so more bytes might decode.
     pub truncated: bool,
 }

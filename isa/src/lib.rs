@@ -1,12 +1,13 @@
-//! What each instruction is, whether it may be probed, and how it may run somewhere else.
+//! The ISA library: decodes an instruction, decides whether it may be probed, and makes the copy that runs at another
+//! address.
 //!
-//! Pure: no emulator, no engine, no I/O. One folder per ISA with the same rooms in each; [`arch::Isa`] is the table
-//! through which everyone else sees one.
+//! It contains no emulator, no probe engine and no I/O. Each ISA has a folder with the same file names. Other crates
+//! use an ISA through its table, [`arch::Isa`].
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-// Tests here and in `tests/` have one state of a CPU.
+// Unit tests use the CPU state of `tests/bench`, which names this crate from outside.
 #[cfg(test)]
 extern crate self as trapline_isa;
 

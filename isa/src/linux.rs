@@ -1,46 +1,47 @@
-//! What Linux 6.1 itself says or does on an ISA, and no manual of the hardware.
+//! Facts about Linux 6.1 on an ISA: behaviour of its kprobes, its system calls and its signals, which no hardware
+//! manual defines.
 
 use crate::entry::NamedEntry;
 use crate::plan::Errno;
 
-/// Linux's own facts about an ISA.
+/// Facts about Linux 6.1 on one ISA.
 #[derive(Debug)]
 pub struct Linux {
-    /// What is added to the probe's address in the pc that a pre-handler sees (1 on x86).
+    /// The pc that a pre-handler sees, minus the probed address: 1 on x86.
     pub pc_bias: u64,
-    /// The errno of an address that is not on an instruction boundary.
+    /// The errno for an address inside an instruction.
     pub boundary_errno: Errno,
-    /// It looks whether an address is on a boundary, where instructions have several lengths.
+    /// Linux checks that an address is an instruction boundary. Only ISAs with several instruction lengths need that.
     pub finds_boundaries: bool,
-    /// Ftrace carries probes on its sites; where it does not they are refused.
+    /// Linux's kprobes use ftrace at ftrace's call sites. False: it refuses probes there.
     pub ftrace_carries: bool,
-    /// What stands in front of a function's name where the name alone is that of its descriptor.
+    /// The prefix of a function's code symbol, on ISAs where the plain name is that of the descriptor (`.` on ppc64).
     pub code_prefix: &'static str,
-    /// Where a probe stands that names a function alone.
+    /// The place of a probe that names only a function.
     pub named_entry: NamedEntry,
-    /// Functions that switch stacks, where return probes are refused.
+    /// Functions that switch stacks. Linux refuses return probes there.
     pub no_return_probes: &'static [&'static str],
-    /// How programs' system calls come to the kernel's functions.
+    /// The functions that implement system calls.
     pub system_calls: SystemCalls,
-    /// The names of signals, by number.
+    /// Names of signals, by number.
     pub signals: &'static [&'static str],
-    /// Where the kernel keeps a program's registers while it works for it; `None`: nobody has looked.
+    /// The place of a program's registers while the kernel runs for it; `None` if that is not known here.
     pub program: Option<Program>,
 }
 
-/// Where a program's registers are kept: at the top of its task's kernel stack.
+/// The place of a program's saved registers (`pt_regs`), at the top of its task's kernel stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// So many bytes below the top.
+    /// Bytes from the start of the registers to the top of the stack.
     pub below_top: u16,
-    /// How far behind that the pc is.
+    /// Offset of the pc in them.
     pub pc: u16,
-    /// The same of the frame pointer, and its name, where programs have one that leads to the caller's and stands in
-    /// front of the return.
+    /// Offset of the frame pointer and its name, where programs have a chain of frame pointers with the return address
+    /// behind each.
     pub frame: Option<(u16, &'static str)>,
 }
 
-/// The names of signals as nearly all architectures number them.
+/// Names of signals by number, as most architectures have them.
 pub const SIGNALS: &[&str] = &[
     "",
     "SIGHUP",
@@ -76,34 +77,34 @@ pub const SIGNALS: &[&str] = &[
     "SIGSYS",
 ];
 
-/// How programs' system calls come to the kernel's functions.
+/// The functions that implement system calls, and their arguments.
 #[derive(Debug)]
 pub struct SystemCalls {
-    /// In front of a call's name is the name of its function.
+    /// The prefix that makes a system call's name the name of its function.
     pub prefix: &'static str,
-    /// Where the arguments lie in the registers that the function is given a pointer to; `None`: it is given the
+    /// Offsets of the arguments in the `pt_regs` that the function gets a pointer to; `None` if the function gets the
     /// arguments themselves.
     pub arguments: Option<[u16; 6]>,
-    /// Where the number of the call lies there.
+    /// Offset of the system call number in `pt_regs`.
     pub number: Option<u16>,
-    /// The function through which all calls go, where that may be probed.
+    /// The function that all system calls pass through, if it may be probed.
     pub dispatcher: Option<Dispatcher>,
 }
 
-/// A function through which all system calls go.
+/// A function that all system calls pass through.
 #[derive(Debug)]
 pub struct Dispatcher {
     /// Its name.
     pub name: &'static str,
-    /// Which of its arguments points to the saved registers.
+    /// Index of the argument that points to `pt_regs`.
     pub registers: u8,
-    /// Which is the call's number.
+    /// Index of the argument with the system call number.
     pub number: u8,
-    /// It returns what the call did.
+    /// Its result is the result of the system call.
     pub returns: bool,
 }
 
 impl SystemCalls {
-    /// Functions that are given the arguments as they are.
+    /// Functions named `sys_*` that get the arguments themselves.
     pub const PLAIN: SystemCalls = SystemCalls { prefix: "sys_", arguments: None, number: None, dispatcher: None };
 }

@@ -1,11 +1,11 @@
-//! Guest memory as an instruction sees it: through the guest's own page tables, each access may fault.
+//! Guest memory as an instruction accesses it: by virtual address, so each access may fault. Also byte order.
 
 /// An access that the guest's page tables do not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The first address that could not be reached.
+    /// The first address that could not be accessed.
     pub address: u64,
-    /// Whether it was to be written.
+    /// The access was a write.
     pub write: bool,
 }
 
@@ -15,17 +15,17 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// In which order the bytes of a number lie in memory.
+/// The byte order of numbers in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// The lowest byte first.
+    /// Little-endian.
     Little,
-    /// The highest byte first.
+    /// Big-endian.
     Big,
 }
 
 impl ByteOrder {
-    /// The number that these bytes are, at most 8.
+    /// The number in these bytes, at most 8.
     #[inline]
     pub fn number(self, bytes: &[u8]) -> u64 {
         let append = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
@@ -39,7 +39,7 @@ impl ByteOrder {
         }
     }
 
-    /// Writes the low end of a number over these bytes, at most 8.
+    /// Stores the low bytes of a number into these bytes, at most 8.
     #[inline]
     pub fn put(self, value: u64, into: &mut [u8]) {
         match (self, <&mut [u8; 8]>::try_from(&mut *into)) {
@@ -50,7 +50,7 @@ impl ByteOrder {
         }
     }
 
-    /// The instruction in 4 bytes; 0 for any other number of bytes.
+    /// The number in 4 bytes; 0 if there are not exactly 4. Used for instructions.
     pub fn word(self, bytes: &[u8]) -> u32 {
         let Ok(bytes) = bytes.try_into() else { return 0 };
         match self {
@@ -59,7 +59,7 @@ impl ByteOrder {
         }
     }
 
-    /// An instruction of 4 bytes as it stands in memory.
+    /// The 4 bytes of an instruction word in memory.
     pub const fn word_bytes(self, word: u32) -> [u8; 4] {
         match self {
             ByteOrder::Big => word.to_be_bytes(),
@@ -68,16 +68,16 @@ impl ByteOrder {
     }
 }
 
-/// Reads and writes with the rights of the code that is running.
+/// Guest memory, accessed with the rights of the running code.
 pub trait Memory {
-    /// In which order the code that is running finds the bytes of a number there.
+    /// The byte order of data for the running code.
     fn order(&self) -> ByteOrder;
-    /// Fills `into`, or changes nothing and says where it failed.
+    /// Fills `into`. On a fault, `into` is unchanged.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
-    /// Writes all of `bytes`, or nothing.
+    /// Writes all of `bytes`. On a fault, memory is unchanged.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// A number of `size` bytes, at most 8.
+    /// Reads a number of `size` bytes, at most 8.
     #[inline]
     fn read_number(&mut self, address: u64, size: usize) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
@@ -86,7 +86,7 @@ pub trait Memory {
         Ok(self.order().number(bytes))
     }
 
-    /// Writes the low `size` bytes of `value`, at most 8, as a number.
+    /// Writes the low `size` bytes of `value`, at most 8.
     #[inline]
     fn write_number(&mut self, address: u64, value: u64, size: usize) -> Result<(), Fault> {
         let mut bytes = [0; 8];
@@ -95,7 +95,7 @@ pub trait Memory {
         self.write(address, bytes)
     }
 
-    /// Writes such a number where another one is, which it gives back; a fault changes nothing.
+    /// Replaces a number and returns the old one. A fault changes nothing.
     #[inline]
     fn exchange_number(&mut self, address: u64, value: u64, size: usize) -> Result<u64, Fault> {
         let before = self.read_number(address, size)?;
@@ -108,7 +108,7 @@ pub trait Memory {
 mod tests {
     use super::*;
 
-    /// A number keeps its value on its way through memory, whatever its size; its bytes lie as the order says.
+    /// A number keeps its value through memory, in each size, and its bytes have the byte order asked for.
     #[test]
     fn numbers_lie_in_memory_in_their_order() {
         let value = 0x1122_3344_5566_7788_u64;

@@ -1,84 +1,83 @@
-//! The verdict on an instruction: how it runs when its probe is hit, or why it may not be probed.
+//! The decision about an instruction: how it runs when its probe is hit ([`Plan`]), or why it may not be probed
+//! ([`Refusal`], [`Rule`]).
 
 use crate::arch::Emulation;
 use crate::regs::Reg;
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-/// Whose decisions to make.
+/// Whose rules decide about a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// What is right: accepts what can be proved, refuses what Linux accepts but breaks.
+    /// Ours: accept what provably works, refuse what Linux accepts although it breaks the guest.
     #[default]
     Best,
-    /// What Linux 6.1 decides, its known defects included.
+    /// Those of Linux 6.1, with its known defects.
     Linux61,
 }
 
-/// How a probed instruction is executed.
+/// How a probed instruction is executed at a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Computed by the engine; the CPU never sees it (its copy in the slot raises the fault when the computation would
-    /// fault).
+    /// The engine emulates it. Its copy runs only if the emulation faults, so that the CPU raises the fault.
     Emulate(Emulation),
-    /// Its copy may be followed by a jump back: one trap a hit.
+    /// A jump back follows the copy: one trap per hit.
     Boost,
-    /// Its copy is followed by a second breakpoint.
+    /// A second breakpoint follows the copy: two traps per hit.
     Step,
 }
 
-/// What is left to do of an instruction that has been computed; the pc is where execution goes on.
+/// The step after an emulation. The pc is already where execution continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing is left to do.
+    /// Nothing.
     Onwards,
-    /// The copy in the slot runs first, which is that of the instruction in a delay slot; it begins as soon as all is
-    /// computed. Should it fault, nothing has happened, and a register that holds the way back for a callee already
-    /// gets its value again.
+    /// Run the copy in the slot, which is that of the instruction in the branch's delay slot, then continue at the pc.
+    /// If the copy faults, the branch has not happened: its change of the link register is undone.
     Copy {
-        /// That register, and what it held.
+        /// The link register and its old value.
         undo: Option<(Reg, u64)>,
     },
-    /// What stands at the pc runs there, in the delay slot of what was computed, and execution then goes on elsewhere.
+    /// Run the instruction at the pc, which is in the delay slot of the emulated branch, then continue elsewhere.
     Slot {
-        /// There.
+        /// The address to continue at.
         then: u64,
     },
 }
 
-/// What stands behind the copy of an instruction.
+/// The code behind the copy of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// A second breakpoint: the engine is told when the copy has run.
+    /// A second breakpoint, which tells the engine that the copy has run.
     Breakpoint,
-    /// A jump back to the instruction behind the original.
+    /// A jump to the instruction behind the original.
     JumpBack,
 }
 
-/// The bytes of a slot.
+/// A copy of an instruction, relocated, with its tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// The copy and its tail.
+    /// Buffer with the copy and its tail.
     pub bytes: [u8; 32],
-    /// How many of them count.
+    /// Bytes of the buffer that are used.
     pub len: usize,
-    /// How many belong to the displaced instruction.
+    /// Bytes of the displaced instruction, without the tail.
     pub displaced: usize,
 }
 
 impl Copy {
-    /// The bytes to write.
+    /// The used bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// A "no" to a person: the errno that Linux would give, and a sentence that says why and what to do instead.
+/// A refusal: the errno that Linux would give, and a sentence that says why and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// By name; numbers differ between guests.
+    /// The errno, by name: its number differs between guests.
     pub errno: Errno,
-    /// One sentence.
+    /// The sentence.
     pub why: Cow<'static, str>,
 }
 
@@ -88,20 +87,20 @@ impl Refusal {
         Refusal { errno, why: Cow::Borrowed(why) }
     }
 
-    /// A refusal whose sentence names what was asked for.
+    /// A refusal with a sentence made for this case.
     pub fn because(errno: Errno, why: String) -> Self {
         Refusal { errno, why: Cow::Owned(why) }
     }
 }
 
-/// A reason for which an ISA refuses instructions.
+/// A reason by which an ISA refuses instructions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What lists call it.
+    /// The name in lists.
     pub name: &'static str,
-    /// What Linux answers, or would answer.
+    /// The errno that Linux gives or would give.
     pub errno: Errno,
-    /// What a person is told.
+    /// The sentence for the user: the reason, a semicolon, what to do instead.
     pub why: &'static str,
 }
 
@@ -110,7 +109,7 @@ impl Rule {
         Rule { name, errno, why }
     }
 
-    /// The refusal that it gives.
+    /// The refusal by this rule.
     pub const fn refusal(&self) -> Refusal {
         Refusal::new(self.errno, self.why)
     }
@@ -136,7 +135,7 @@ macro_rules! errnos {
             pub const fn name(self) -> &'static str {
                 match self { $(Errno::$name => stringify!($name)),* }
             }
-            /// The errno of that name.
+            /// The errno with that name.
             pub fn from_name(name: &str) -> Option<Errno> {
                 match name { $(stringify!($name) => Some(Errno::$name),)* _ => None }
             }

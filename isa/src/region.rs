@@ -1,8 +1,8 @@
-//! The region of an optimised probe: the whole instructions that its jump overwrites, and the proof that nothing can
-//! come out in the middle of that jump. Written once for all ISAs; what an instruction does is the ISA's to say.
+//! Finds the region of an optimised probe: the whole instructions that its jump overwrites. Proves that no jump, fault
+//! fixup or kernel patch can enter or change the middle of the region. Shared by all ISAs.
 //!
-//! Pure: the guest is a [`Surroundings`]. Each reason is a [`Rule`] with a name, and a refusal says which instruction
-//! or site it is about.
+//! The guest's text is read through the trait [`Surroundings`]. Each reason against a jump is a [`Rule`] with a name;
+//! the refusal names the instruction or place that it is about.
 
 use crate::arch::Isa;
 use crate::detour::{self, Detour};
@@ -15,119 +15,119 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What is known about a guest's text besides its bytes.
+/// The guest's text, and the kernel's tables about it.
 pub trait Surroundings {
-    /// Fills a buffer with the text at an address, probes taken out.
+    /// Fills a buffer with the text at an address, without our probes.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
-    /// The instructions of a range, data taken for code, if they have been decoded already.
+    /// The decoded instructions of a range, data taken for code, if they are already known.
     fn decoded(&mut self, range: &Range<u64>) -> Option<Arc<Decoded>> {
         let _ = range;
         None
     }
-    /// Whether code stands there, and no data among it.
+    /// Whether the address is in code, not in data between code.
     fn is_code(&self, address: u64) -> bool {
         let _ = address;
         true
     }
-    /// The first instruction in a range that the exception table expects to fault.
+    /// The first instruction of a range that the exception table allows to fault.
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;
         None
     }
-    /// The first place in a range where the exception table lets execution go on after a fault.
+    /// The first address of a range to which the exception table sends execution after a fault.
     fn fixup(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;
         None
     }
-    /// The first place in a range that the kernel patches itself, and what it is.
+    /// The first place of a range that the kernel itself patches, and what it is.
     fn reserved(&self, range: Range<u64>) -> Option<(u64, &'static str)> {
         let _ = range;
         None
     }
-    /// Code through which indirect jumps are made.
+    /// The range of the thunks for indirect jumps (retpolines).
     fn indirect_thunks(&self) -> Range<u64> {
         0..0
     }
-    /// Other parts of the same function, split off by the compiler: they may jump into it.
+    /// Parts of the same function that the compiler placed elsewhere (`.cold`). They may jump back into it.
     fn other_parts(&self) -> &[Range<u64>] {
         &[]
     }
 }
 
-/// Reasons not to replace instructions by a jump.
+/// A reason not to replace instructions by a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
     /// The ISA has no detours.
     NoDetours,
     /// The function ends before the jump would.
     NoRoom,
-    /// An exception table entry.
+    /// The exception table lists an instruction.
     ExpectedFault,
-    /// A place where execution goes on after a fault lies under the jump.
+    /// Execution may continue under the jump after a fault.
     Fixup,
-    /// Bytes that are no instruction.
+    /// Some bytes cannot be decoded.
     Undecodable,
-    /// It may lead anywhere in the function.
+    /// An indirect jump may lead anywhere in the function.
     IndirectJump,
-    /// A jump into the middle of the new one.
+    /// A jump leads into the middle of the new one.
     JumpInto,
-    /// A call into it.
+    /// A call leads into the middle of the new jump.
     CallInto,
-    /// A jump or call into the middle of some instruction of the function.
+    /// A jump or call leads into the middle of an instruction of the function.
     JumpBetween,
-    /// The jump would stand in the delay slot of a branch.
+    /// The jump would be in the delay slot of a branch.
     DelaySlot,
-    /// An instruction that cannot run elsewhere among others.
+    /// An instruction cannot run in a detour.
     Unmovable,
-    /// The kernel patches this place.
+    /// The kernel patches an instruction of the region.
     Reserved,
-    /// More bytes than a detour holds.
+    /// The instructions are longer than a detour.
     TooLong,
-    /// No jump leads so far.
+    /// The detour is out of the jump's reach.
     OutOfReach,
 }
 
 impl Rule {
-    /// Every rule, in the order in which they are tried.
+    /// All rules, in the order in which they are checked.
     #[rustfmt::skip]
     pub const ALL: &'static [Rule] = &[
         Rule::NoDetours, Rule::NoRoom, Rule::ExpectedFault, Rule::Undecodable, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto,
         Rule::JumpBetween, Rule::DelaySlot, Rule::Fixup, Rule::Unmovable, Rule::TooLong, Rule::Reserved, Rule::OutOfReach,
     ];
 
-    /// Its name, the errno that Linux has for it inside, and the sentence about it.
+    /// The name of the rule, the errno that Linux uses internally, and the sentence for the user.
     #[rustfmt::skip]
     const fn facts(self) -> (&'static str, Errno, &'static str) {
         match self {
             Rule::NoDetours =>     ("no-detours",     Errno::EOPNOTSUPP, "this ISA's probes are not optimised"),
             Rule::NoRoom =>        ("no-room",        Errno::EILSEQ,     "the function ends before the jump would"),
-            Rule::ExpectedFault => ("expected-fault", Errno::EILSEQ,     "an instruction that is expected to fault is found by its address"),
-            Rule::Fixup =>         ("fixup",          Errno::EILSEQ,     "execution may go on in the middle of the jump after a fault"),
-            Rule::Undecodable =>   ("undecodable",    Errno::EILSEQ,     "bytes that are no instruction hide what is behind them"),
+            Rule::ExpectedFault => ("expected-fault", Errno::EILSEQ,     "the exception table refers to an instruction here by its address"),
+            Rule::Fixup =>         ("fixup",          Errno::EILSEQ,     "execution may continue in the middle of the jump after a fault"),
+            Rule::Undecodable =>   ("undecodable",    Errno::EILSEQ,     "some bytes cannot be decoded, so the code behind them is unknown"),
             Rule::IndirectJump =>  ("indirect-jump",  Errno::EILSEQ,     "an indirect jump may lead into the middle of the jump"),
-            Rule::JumpInto =>      ("jump-into",      Errno::EILSEQ,     "another jump leads into the middle of it"),
+            Rule::JumpInto =>      ("jump-into",      Errno::EILSEQ,     "another jump leads into the middle of the jump"),
             Rule::CallInto =>      ("call-into",      Errno::EILSEQ,     "a call leads into the middle of the jump"),
-            Rule::JumpBetween =>   ("jump-between",   Errno::EILSEQ,     "a jump into the middle of an instruction makes other instructions of the bytes"),
-            Rule::DelaySlot =>     ("delay-slot",     Errno::EINVAL,     "a jump in a delay slot does not lead where it says"),
-            Rule::Unmovable =>     ("unmovable",      Errno::EINVAL,     "an instruction in its place cannot run in a detour"),
-            Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions in its place are longer than a detour"),
-            Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction in its place"),
-            Rule::OutOfReach =>    ("out-of-reach",   Errno::ERANGE,     "no jump reaches the detour"),
+            Rule::JumpBetween =>   ("jump-between",   Errno::EILSEQ,     "a jump into the middle of an instruction means that the code was decoded wrongly"),
+            Rule::DelaySlot =>     ("delay-slot",     Errno::EINVAL,     "a jump in a delay slot does not lead to its target"),
+            Rule::Unmovable =>     ("unmovable",      Errno::EINVAL,     "an instruction that the jump would overwrite cannot run in a detour"),
+            Rule::TooLong =>       ("too-long",       Errno::EINVAL,     "the instructions that the jump would overwrite do not fit into a detour"),
+            Rule::Reserved =>      ("reserved",       Errno::EBUSY,      "the kernel itself patches an instruction that the jump would overwrite"),
+            Rule::OutOfReach =>    ("out-of-reach",   Errno::ERANGE,     "the detour is out of reach of a jump"),
         }
     }
 
-    /// What lists call it.
+    /// The name in lists.
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// The refusal that it gives.
+    /// The refusal by this rule.
     pub const fn refusal(self) -> Refusal {
         let (_, errno, why) = self.facts();
         Refusal::new(errno, why)
     }
 
-    /// The rule by which a refusal was given.
+    /// The rule that made a refusal.
     pub fn of(refusal: &Refusal) -> Option<Rule> {
         Rule::ALL.iter().copied().find(|rule| refusal.errno == rule.facts().1 && refusal.why.starts_with(rule.facts().2))
     }
@@ -138,21 +138,21 @@ impl Rule {
     }
 }
 
-/// The whole instructions that a jump overwrites at least in part.
+/// The whole instructions that a jump overwrites, at least in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    insns: [Insn; MOST],
+    insns: [Insn; MOST_INSNS],
     count: u8,
     bytes: [u8; detour::LONGEST],
     len: u8,
 }
 
-/// The most instructions under one jump: one for each of its bytes.
-const MOST: usize = detour::JUMP_MOST;
+/// The most instructions under one jump: one per byte.
+const MOST_INSNS: usize = detour::JUMP_MOST;
 
 impl Region {
     fn empty(address: u64) -> Region {
-        Region { insns: [Insn::new(address, &[], Flow::Next); MOST], count: 0, bytes: [0; detour::LONGEST], len: 0 }
+        Region { insns: [Insn::new(address, &[], Flow::Next); MOST_INSNS], count: 0, bytes: [0; detour::LONGEST], len: 0 }
     }
 
     fn push(&mut self, insn: Insn) -> Option<()> {
@@ -173,18 +173,18 @@ impl Region {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Where they begin.
+    /// The address of the first one.
     pub fn start(&self) -> u64 {
         self.insns[0].address
     }
 
-    /// The address behind them.
+    /// The address behind the last one.
     pub fn end(&self) -> u64 {
         self.start().wrapping_add(u64::from(self.len))
     }
 }
 
-/// The region of a probe at `address` in a function, if a jump may stand there.
+/// The region of a probe at `address` in `function`, or the refusal if no jump may stand there.
 pub fn region(
     isa: &'static Isa,
     policy: Policy,
@@ -195,7 +195,7 @@ pub fn region(
     region_by(isa, policy, function, address, around, &|_| true)
 }
 
-/// The same by those rules only that `applies` names: so that a test can show what each rule is good for.
+/// Like [`region`], with only those rules that `applies` accepts. Tests use it to show that each rule is necessary.
 #[doc(hidden)]
 pub fn region_by(
     isa: &'static Isa,
@@ -225,13 +225,13 @@ struct Question<'a> {
     table: &'static Detour,
     policy: Policy,
     address: u64,
-    /// One instruction is as long as the jump: no other one begins inside.
+    /// The probed instruction is at least as long as the jump, so no other instruction starts under it.
     covers_one: bool,
     applies: &'a dyn Fn(Rule) -> bool,
 }
 
-/// What a look through a function has met: where its instructions begin, where they lead (from, to), and how far it
-/// came.
+/// The result of a walk through the parts of a function: starts of instructions, jumps and calls as (from, to), and the
+/// ranges that were decoded.
 #[derive(Default)]
 struct Seen {
     starts: Vec<u64>,
@@ -240,7 +240,7 @@ struct Seen {
 }
 
 impl Question<'_> {
-    /// Where instructions begin as far apart as the jump is long there is no place inside of it to come to.
+    /// True on ISAs where no instruction can start under the jump, because of their alignment.
     fn replaces_one_instruction(&self) -> bool {
         self.isa.alignment >= self.table.jump_length
     }
@@ -269,13 +269,14 @@ impl Question<'_> {
         }
     }
 
-    /// Where nothing may come in: behind the jump's first byte. Linux 6.1 counts the byte behind the jump too.
+    /// Addresses under the jump that nothing may jump to: all but its first byte. Linux 6.1 also counts the byte behind
+    /// it.
     fn inside(&self) -> Range<u64> {
         let end = self.address.wrapping_add(self.table.jump_length);
         self.address.wrapping_add(1)..if self.policy == Policy::Linux61 { end.wrapping_add(1) } else { end }
     }
 
-    /// Does anything in this part of the function lead into the jump?
+    /// Fails if something in this part of the function jumps under the new jump, or may do so.
     fn look_through(&self, part: Range<u64>, around: &mut dyn Surroundings, seen: &mut Seen) -> Result<(), Refusal> {
         let (inside, thunks) = (self.inside(), around.indirect_thunks());
         let mut walked = part.start..part.start;
@@ -295,7 +296,7 @@ impl Question<'_> {
                 Flow::Jump(target) if thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Branch(target) if self.policy == Policy::Linux61 && thunks.contains(&target) => Rule::IndirectJump,
                 Flow::Jump(target) | Flow::Branch(target) if inside.contains(&target) => Rule::JumpInto,
-                // Linux 6.1 does not look at calls.
+                // Linux 6.1 ignores calls.
                 Flow::Call(target) if self.policy == Policy::Best && inside.contains(&target) => Rule::CallInto,
                 _ => continue,
             };
@@ -307,7 +308,7 @@ impl Question<'_> {
         Ok(())
     }
 
-    /// The instructions under the jump, each fit to run elsewhere.
+    /// Collects the instructions under the jump, and checks that each may run in a detour.
     fn region(&self, around: &mut dyn Surroundings) -> Result<Region, Refusal> {
         let mut region = Region::empty(self.address);
         while u64::from(region.len) < self.table.jump_length {
@@ -344,18 +345,18 @@ impl Question<'_> {
     }
 }
 
-/// Plain bytes with nothing around them, for tests and fuzzers.
+/// Bytes of text with given tables, for tests and fuzzers.
 #[derive(Clone, Debug, Default)]
 pub struct PlainText {
-    /// Where the bytes begin.
+    /// The address of the first byte.
     pub start: u64,
-    /// The bytes of the text.
+    /// The text.
     pub bytes: Vec<u8>,
-    /// Instructions that are expected to fault, and where execution goes on then.
+    /// Exception table: instructions that may fault, and where execution then continues.
     pub fixups: Vec<(u64, u64)>,
     /// Places that the kernel patches.
     pub patched: Vec<u64>,
-    /// Code through which indirect jumps are made.
+    /// The range of the thunks for indirect jumps.
     pub thunks: Range<u64>,
     /// Other parts of the function.
     pub parts: Vec<Range<u64>>,

@@ -1,4 +1,4 @@
-//! Signatures by the conventions of the ISAs, and of two made-up ones.
+//! Calls by the conventions of the real ISAs and of two made-up ones.
 
 use super::Home::{Register, Stack};
 use super::Type::{Signed, SignedWord, Unsigned, Word};
@@ -24,8 +24,8 @@ fn places(isa: &Isa, types: &[Type], count: usize) -> Vec<(Home, Option<Home>)> 
     (0..count).map(|number| argument(isa, types, number)).map(|value| (value.low, value.high)).collect()
 }
 
-/// JP-2: `f(u32, u64, u32)` and the like as compilers pass them: registers in pairs, what is passed over, the stack
-/// behind.
+/// JP-2: `f(u32, u64, u32)` and similar signatures as compilers pass them: register pairs, skipped registers, the
+/// stack.
 #[test]
 fn arguments_lie_where_the_convention_puts_them() {
     let (eax, edx, ecx) = (Register(abi::AX), Register(abi::DX), Register(abi::CX));
@@ -45,8 +45,7 @@ fn arguments_lie_where_the_convention_puts_them() {
     assert_eq!(places(&ARM, &[U64, U64, U32, U64], 4), high, "the stack has its gaps too");
 }
 
-/// JP-2: in big-endian code the upper half comes first; a save area and the places kept for registers lie in front of
-/// the stack's.
+/// JP-2: big-endian code has the high half first. On the stack, arguments start behind the caller's save area.
 #[test]
 fn a_big_endian_pair_has_its_upper_half_first() {
     static ABI: Abi = Abi { stack_arguments: 16, ..crate::arm::abi::BASE };
@@ -59,7 +58,7 @@ fn a_big_endian_pair_has_its_upper_half_first() {
     assert_eq!(pair.read(&big, |place| if place == reg(0) { 0x1122_3344 } else { 0x5566_7788 }), 0x1122_3344_5566_7788);
 }
 
-/// JP-2: a value is what its type says, whatever stands above it in its word; a sign goes up to the top.
+/// JP-2: only the bytes of the type count, and signed types are extended to 64 bits.
 #[test]
 fn a_value_is_cut_to_its_type() {
     #[rustfmt::skip]

@@ -1,21 +1,21 @@
-//! AAPCS as the kernel uses it, and the registers by number and name.
+//! The AAPCS as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// The stack pointer. It and the general registers around it are numbered as the hardware numbers them.
+/// The stack pointer. General registers have the hardware's numbers.
 pub const SP: Reg = Reg(13);
-/// The link register: a function's return address at its entry, with bit 0 set in Thumb code.
+/// The link register. At a function's entry it holds the return address, with bit 0 set in Thumb code.
 pub const LR: Reg = Reg(14);
-/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+/// The pc as a named register; equals [`crate::regs::Registers::pc`].
 pub const PC: Reg = Reg(15);
-/// Flags, the state of an IT block, masks, Thumb, mode.
+/// The CPSR: flags, IT state, interrupt masks, Thumb bit, mode.
 pub const CPSR: Reg = Reg(16);
-/// A field of Linux's register frame; no CPU has it.
+/// `ORIG_r0` of Linux's `pt_regs`; no CPU register.
 pub const ORIG_R0: Reg = Reg(17);
 
-/// The first vector register, of 8 bytes; the other 31 follow. Linux's register frame does not have them.
+/// The first of 32 vector registers of 8 bytes. Not in `pt_regs`.
 pub const D0: Reg = Reg(64);
 
 /// The general register of that number.
@@ -23,7 +23,7 @@ pub const fn r(number: u8) -> Reg {
     Reg(number & 15)
 }
 
-/// The kernel's calling convention.
+/// The calling convention of the kernel.
 pub static AAPCS: Abi = BASE;
 
 pub(crate) const BASE: Abi = Abi {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// DV-4: `%REG` names are those of the kernel's own table, in its order, each with a number of its own.
+    /// DV-4: `%REG` names are those of the kernel's own table, in its order, each with its own number.
     #[test]
     fn every_register_of_the_kernels_table_has_its_name() {
         let names: Vec<&str> = AAPCS.names.iter().map(|(name, _)| *name).collect();

@@ -1,16 +1,16 @@
-//! Bytes to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
-//! [`super::rules`].
+//! Decodes ARM instructions: length and control flow. Every word decodes; [`super::rules`] refuses those that no CPU
+//! has.
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};
 
-/// Decodes one A32 instruction out of `bytes`, which may be longer than it.
+/// Decodes one A32 instruction at the start of `bytes`, which may be longer than it.
 pub fn a32(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let bytes = bytes.get(..LENGTH).ok_or(Undecodable { address, truncated: true })?;
     Ok(Insn::new(address, bytes, flow(A32, address, word_of(Set::A32, bytes))))
 }
 
-/// Decodes one Thumb instruction. The bit of the address that says Thumb does not count.
+/// Decodes one Thumb instruction. Ignores the Thumb bit of the address.
 pub fn thumb(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let address = address & !1;
     let cut = Undecodable { address, truncated: true };
@@ -20,15 +20,15 @@ pub fn thumb(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     Ok(Insn::new(address, bytes, flow(rows, address, word_of(Set::Thumb, bytes))))
 }
 
-/// From this first halfword on there is a second one.
+/// First halfwords from this value on are followed by a second one.
 const WIDE: u32 = 0xe800;
 
-/// An instruction's value as the tables have it; 0 for what is none of ours.
+/// An instruction as a number, as the tables have it; 0 if its length is wrong for the set.
 pub fn word(set: Set, insn: &Insn) -> u32 {
     word_of(set, insn.bytes())
 }
 
-/// Of the two halfwords of T32 the first is the upper one.
+/// In T32 the first halfword is the upper one.
 fn word_of(set: Set, bytes: &[u8]) -> u32 {
     match (set, bytes) {
         (Set::A32, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
@@ -38,19 +38,19 @@ fn word_of(set: Set, bytes: &[u8]) -> u32 {
     }
 }
 
-/// Words with `word & mask == value` go there.
-struct Row {
+/// Instructions with `word & mask == value`, and their control flow.
+struct FlowRow {
     mask: u32,
     value: u32,
     flow: fn(address: u32, word: u32) -> Flow,
 }
 
-const fn row(mask: u32, value: u32, flow: fn(u32, u32) -> Flow) -> Row {
-    Row { mask, value, flow }
+const fn row(mask: u32, value: u32, flow: fn(u32, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, flow }
 }
 
 /// The first row that matches decides.
-fn flow(rows: &[Row], address: u64, word: u32) -> Flow {
+fn flow(rows: &[FlowRow], address: u64, word: u32) -> Flow {
     rows.iter().find(|row| word & row.mask == row.value).map_or(Flow::Next, |row| (row.flow)(address as u32, word))
 }
 
@@ -61,7 +61,7 @@ const INDIRECT: fn(u32, u32) -> Flow = |_, _| Flow::IndirectJump;
 const CALL_REGISTER: fn(u32, u32) -> Flow = |_, _| Flow::IndirectCall;
 
 #[rustfmt::skip]
-static A32: &[Row] = &[
+static A32: &[FlowRow] = &[
     //  mask         value
     row(0xfe00_0000, 0xfa00_0000, |at, word| Flow::Call(target_24(at, word) + u64::from(word >> 23 & 2))), // blx
     row(0xfe50_0000, 0xf810_0000, TRAP),                                          // rfe
@@ -95,7 +95,7 @@ static A32: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-static T16: &[Row] = &[
+static T16: &[FlowRow] = &[
     row(0xffff, 0x4770, RETURN),                                                  // bx lr
     row(0xff80, 0x4700, INDIRECT),                                                // bx
     row(0xff80, 0x4780, CALL_REGISTER),                                           // blx
@@ -110,7 +110,7 @@ static T16: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-static T32: &[Row] = &[
+static T32: &[FlowRow] = &[
     row(0xffd0_0000, 0xe810_0000, TRAP),                                          // rfedb
     row(0xffd0_0000, 0xe990_0000, TRAP),                                          // rfeia
     row(0xfe5f_8000, 0xe81d_8000, RETURN),                                        // ldm sp with pc
@@ -128,30 +128,30 @@ static T32: &[Row] = &[
     row(0xf800_d001, 0xf000_c000, |at, word| Flow::Call(ahead(at & !3, distance_24(word)))), // blx
 ];
 
-/// The target of A32's b, bl and blx.
+/// The target of A32 `b`, `bl` and `blx`.
 fn target_24(address: u32, word: u32) -> u64 {
     address.wrapping_add(Set::A32.bias()).wrapping_add(signed(word, 24) << 2).into()
 }
 
-/// So far from where Thumb code sees its pc.
+/// The target at this distance from the pc as Thumb code reads it.
 fn ahead(address: u32, distance: u32) -> u64 {
     address.wrapping_add(Set::Thumb.bias()).wrapping_add(distance).into()
 }
 
-/// The distance of T32's b on a condition.
+/// The displacement of T32's conditional `b`.
 fn distance_20(word: u32) -> u32 {
     let (sign, high, low) = (word >> 26 & 1, word >> 16 & 0x3f, word & 0x7ff);
     signed(sign << 19 | (word >> 11 & 1) << 18 | (word >> 13 & 1) << 17 | high << 11 | low, 20) << 1
 }
 
-/// The distance of T32's b, bl and blx.
+/// The displacement of T32's `b`, `bl` and `blx`.
 fn distance_24(word: u32) -> u32 {
     let (sign, high, low) = (word >> 26 & 1, word >> 16 & 0x3ff, word & 0x7ff);
     let like_sign = |bit: u32| (word >> bit & 1 ^ sign) ^ 1;
     signed(sign << 23 | like_sign(13) << 22 | like_sign(11) << 21 | high << 11 | low, 24) << 1
 }
 
-/// The low `bits` bits with copies of their sign above.
+/// Sign-extends the low `bits` bits.
 fn signed(word: u32, bits: u32) -> u32 {
     ((word << (32 - bits)) as i32 >> (32 - bits)) as u32
 }

@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: one `b` in place of one instruction, on its condition. None in Thumb code.
+//! The jump of an optimised probe on A32: one `b` that replaces one instruction and has its condition. Thumb has none.
 
 use super::decode::word;
 use super::{LENGTH, Set, rules};
@@ -10,10 +10,10 @@ use crate::plan::{Plan, Policy};
 const NOP: u32 = 0xe1a0_0000;
 /// `bx lr`.
 const BX_LR: u32 = 0xe12f_ff1e;
-/// The condition that always holds.
+/// The condition "always".
 pub const ALWAYS: u32 = 14;
 
-/// Within 32 MiB either way.
+/// The jump reaches 32 MiB in each direction.
 pub static DETOUR: Detour = Detour {
     in_linux: true,
     instructions_are_whole: false,
@@ -26,7 +26,7 @@ pub static DETOUR: Detour = Detour {
     faithful: None,
 };
 
-/// `b` from one place to another, if it leads so far. Addresses wrap.
+/// Encodes `b` from one address to another; `None` if it does not reach. Addresses wrap.
 pub(super) fn branch(condition: u32, from: u64, to: u64) -> Option<u32> {
     let distance = (to as u32).wrapping_sub(from as u32).wrapping_sub(Set::A32.bias()) as i32;
     let fits = distance & 3 == 0 && (-0x200_0000..0x200_0000).contains(&distance);
@@ -34,15 +34,15 @@ pub(super) fn branch(condition: u32, from: u64, to: u64) -> Option<u32> {
 }
 
 fn jump(insn: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
-    // What has no condition is always executed.
+    // Instructions without a condition field (15) always execute.
     let condition = (word(Set::A32, insn) >> 28).min(ALWAYS);
     let mut bytes = [0; JUMP_MOST];
     bytes[..LENGTH].copy_from_slice(&branch(condition, insn.address, to)?.to_le_bytes());
     Some(bytes)
 }
 
-/// What is right: what may be boosted. Linux computes the rest behind the jump too: all that it accepts needs less
-/// stack than there is.
+/// Under `Best`, instructions that may be boosted. Linux emulates the others in the detour too, and accepts every
+/// instruction that it can probe.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     match (rules::plan(Set::A32, insn, policy), policy) {
         (Ok(plan), Policy::Best) => insn.flow == Flow::Next && plan == Plan::Boost,

@@ -1,16 +1,14 @@
-//! Instructions that are computed, never executed: those that use the pc, and those that look at or change what probing
-//! needs.
+//! Emulates ARM instructions that use the pc, or that read or change the CPSR bits that probing needs.
 //!
-//! What is computed is what an ARMv7 CPU does. Memory is read and written before the first register changes, so a fault
-//! leaves all as it was. A branch to the other instruction set sets or clears the CPSR's T; the pc is always the
-//! address alone.
+//! The result is that of an ARMv7 CPU. All memory is accessed before the first register changes, so a fault leaves
+//! everything unchanged. A branch to the other instruction set changes the CPSR's T bit; the pc is the address without
+//! the Thumb bit.
 //!
-//! Most Thumb instructions that are computed say in other bits what some A32 instruction says: `9801`, which is
-//! `ldr r0, [sp, #4]`, says what `e59d0004` says. So `rules/thumb.rs` writes them down as that A32 word at
-//! registration, and what computes it ([`Computation::Alu`] and the three behind it) reads one notation only. The word
-//! is never executed; its condition is "always", for the IT block has been asked when the breakpoint trapped. Where the
-//! sets differ it is not in the word: how far ahead the pc is as an operand says [`Set`], and what is counted from an
-//! aligned pc is an address by then ([`Computation::Literal`]).
+//! Most emulated Thumb instructions have an A32 equivalent: `9801` is `ldr r0, [sp, #4]`, as is `e59d0004`. So
+//! `rules/thumb.rs` translates them to that A32 word at registration, and one emulator ([`Computation::Alu`] and the
+//! three variants behind it) serves both sets. The condition of that word is "always", because a breakpoint in an IT
+//! block traps only if the condition holds. Two differences are not in the word. [`Set`] gives the value of the pc as
+//! an operand. Addresses relative to an aligned pc are computed at registration ([`Computation::Literal`]).
 
 mod alu;
 mod transfer;
@@ -21,64 +19,63 @@ use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::regs::Registers;
 
-/// A computed instruction; registers by their numbers.
+/// An instruction, decoded for emulation. Registers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // registers, and what each row says
 pub enum Computation {
-    /// Does nothing that anyone could see.
+    /// No effect.
     Nothing,
-    /// Goes there on a condition; the address behind may stay in the link register, the target may be in the other
-    /// instruction set.
+    /// Branches to a fixed address, if the condition holds. May set the link register, and may change the instruction
+    /// set.
     Jump { condition: u8, links: bool, exchanges: bool, target: u32 },
-    /// Goes to where a register points, in the set that its bit 0 says; the address behind may stay in the link
+    /// `bx` or `blx`: branches to the address in a register, in the set that its bit 0 selects. May set the link
     /// register.
     Exchange { register: u8, links: bool },
-    /// Goes there if a register is zero, or if it is not.
+    /// `cbz` or `cbnz`.
     Compare { register: u8, if_not: bool, target: u32 },
-    /// Goes ahead by twice an entry of a table: halfwords or bytes.
+    /// `tbb` or `tbh`: branches forward by twice an entry of a table.
     Table { base: u8, index: u8, has_halfwords: bool },
-    /// Puts an address into a register.
+    /// `adr`: sets a register to a fixed address.
     Address { register: u8, value: u32 },
-    /// Puts the flags, masks and mode into a register.
+    /// `mrs` of the CPSR.
     ReadStatus(u8),
-    /// Masks what this has bits for in the CPSR.
+    /// `cpsid`: sets these mask bits of the CPSR.
     Mask(u32),
-    /// Unmasks what this has bits for in the CPSR.
+    /// `cpsie`: clears these mask bits of the CPSR.
     Unmask(u32),
-    /// Loads so many bytes into a register.
+    /// Loads so many bytes from a fixed address.
     Literal { register: u8, bytes: u8, is_signed: bool, from: u32 },
-    /// Loads two words.
+    /// `ldrd` from a fixed address.
     LoadPair { low: u8, high: u8, from: u32 },
-    /// Stores two words.
+    /// `strd` to a fixed address.
     StorePair { low: u8, high: u8, to: u32 },
-    /// Begins an IT block, in this state.
+    /// `it`: starts an IT block with this state.
     IfThen(u8),
-    /// This A32 data processing instruction.
+    /// An A32 data processing instruction.
     Alu(u32),
-    /// This A32 load or store of a word or byte.
+    /// An A32 load or store of a word or byte.
     Transfer(u32),
-    /// This A32 load or store of a halfword, a doubleword or something signed.
+    /// An A32 load or store of a halfword, a doubleword, or a signed value.
     Extra(u32),
-    /// This A32 load or store of many words.
+    /// An A32 load or store of several registers.
     Block(u32),
 }
 
-/// Thumb.
+/// The T bit of the CPSR: Thumb code.
 pub const THUMB: u32 = 1 << 5;
-/// A, I and F.
+/// The A, I and F bits: masked exceptions.
 pub const MASKS: u32 = 7 << 6;
-/// What a read of the CPSR shows: not Thumb, Jazelle, or the state of an IT block.
+/// The CPSR bits that `mrs` shows: all but T, J and the IT state.
 pub const SHOWN: u32 = 0xf8ff_03df;
-/// The condition that always holds.
+/// The condition "always".
 pub const ALWAYS: u8 = 14;
 
-/// Computes an instruction and sets the pc. On a fault nothing has changed.
+/// Emulates an instruction and sets the pc. A fault leaves everything unchanged.
 pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let mut cpu = Cpu { set, insn, regs, mem };
     let next = Target::Here(insn.next() as u32);
     let status = cpu.status();
-    // Every A32 instruction has a condition; of Thumb an IT block has it, in which the breakpoint traps only if it
-    // holds.
+    // A32 instructions have a condition. In Thumb the IT block has it, where the breakpoint traps only if it holds.
     let is_skipped = set == Set::A32 && !holds((decode::word(set, insn) >> 28) as u8, status);
     let target = match *what {
         _ if is_skipped => next,
@@ -152,10 +149,10 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
     Ok(())
 }
 
-/// Where execution goes on, and how the instruction set there is found.
+/// The address to continue at, and the instruction set there.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The set stays.
+    /// The same set.
     Here(u32),
     /// The other set.
     Other(u32),
@@ -163,7 +160,7 @@ enum Target {
     ByBit0(u32),
 }
 
-/// A stopped CPU with the instruction that it stands on.
+/// A stopped CPU and the instruction to emulate.
 struct Cpu<'a> {
     set: Set,
     insn: &'a Insn,
@@ -176,7 +173,7 @@ impl Cpu<'_> {
         self.regs.get(CPSR) as u32
     }
 
-    /// A register as an operand; the pc is ahead.
+    /// The value of a register as an operand; the pc is ahead of the instruction.
     fn get(&self, number: u8) -> u32 {
         match number & 15 {
             15 => (self.insn.address as u32).wrapping_add(self.set.bias()),
@@ -184,7 +181,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Sets a register that is not the pc; execution goes on at `next`.
+    /// Sets a register other than the pc; execution continues at `next`.
     fn put(&mut self, number: u8, value: u32, next: Target) -> Target {
         self.regs.set(r(number), value.into());
         next
@@ -194,7 +191,7 @@ impl Cpu<'_> {
         Target::Here(self.insn.next() as u32)
     }
 
-    /// Leaves the address behind, with the bit that says Thumb, in the link register.
+    /// Sets the link register to the next instruction, with the Thumb bit.
     fn link(&mut self) {
         let thumb = u64::from(self.set == Set::Thumb);
         self.regs.set(LR, self.insn.next() & 0xffff_ffff | thumb);
@@ -207,7 +204,7 @@ impl Cpu<'_> {
     fn go(&mut self, target: Target) {
         let (address, thumb) = match (target, self.set) {
             (Target::ByBit0(address), _) if address & 1 != 0 => (address & !1, true),
-            // No CPU says what bit 1 does; this one keeps it.
+            // Bit 1 of an A32 target is UNPREDICTABLE. Our CPU core keeps it.
             (Target::ByBit0(address), _) => (address, false),
             (Target::Here(address), Set::Thumb) | (Target::Other(address), Set::A32) => (address & !1, true),
             (Target::Here(address), Set::A32) | (Target::Other(address), Set::Thumb) => (address & !3, false),
@@ -225,14 +222,14 @@ impl Cpu<'_> {
         self.regs.set(CPSR, (kept | flags & 0xf000_0000).into());
     }
 
-    /// Bits 7 to 2 of the IT block's state lie in bits 15 to 10 of the CPSR, the others in bits 26 and 25.
+    /// Bits 7 to 2 of the IT state are in bits 15 to 10 of the CPSR, bits 1 and 0 in bits 26 and 25.
     fn set_if_then(&mut self, state: u8) {
         let state = u32::from(state);
         let kept = self.status() & !0x0600_fc00;
         self.regs.set(CPSR, (kept | (state & 3) << 25 | (state >> 2) << 10).into());
     }
 
-    /// One instruction of an IT block is done with.
+    /// Advances the IT state by one instruction.
     fn advance_if_then(&mut self) {
         let status = self.status();
         let state = (status >> 25 & 3 | status >> 8 & 0xfc) as u8;
@@ -242,7 +239,7 @@ impl Cpu<'_> {
     }
 }
 
-/// Whether a condition holds; what has none always does.
+/// Evaluates a condition; 14 and 15 always hold.
 pub fn holds(condition: u8, status: u32) -> bool {
     let is = |bit: u32| status >> bit & 1 != 0;
     let (negative, zero, carry, overflow) = (is(31), is(30), is(29), is(28));

@@ -1,6 +1,6 @@
-//! 32-bit ARM: A32 and Thumb (T16, T32), found in tables of (mask, value) rows, group by group.
+//! 32-bit ARM: A32 and Thumb (T16, T32). Tables of (mask, value) rows decode both.
 //!
-//! A kernel's code is A32 throughout or Thumb throughout, so each set has a table of its own: [`ARM`] and [`THUMB2`].
+//! A kernel is compiled to A32 or to Thumb throughout, so each has its own table: [`ARM`] and [`THUMB2`].
 
 pub mod abi;
 pub mod decode;
@@ -16,17 +16,17 @@ use crate::linux::{Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
-/// Which of the two an instruction belongs to.
+/// An instruction set of 32-bit ARM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Words of 4 bytes.
+    /// A32: words of 4 bytes.
     A32,
-    /// Halfwords, one or two an instruction.
+    /// Thumb: one or two halfwords per instruction.
     Thumb,
 }
 
 impl Set {
-    /// How far ahead of an instruction the pc is that it reads.
+    /// The value of the pc as an operand, minus the instruction's address.
     pub const fn bias(self) -> u32 {
         match self {
             Set::A32 => 8,
@@ -35,16 +35,16 @@ impl Set {
     }
 }
 
-/// Bytes of every A32 instruction, and of the longest Thumb one.
+/// Bytes in each A32 instruction, and in the longest Thumb instruction.
 pub const LENGTH: usize = 4;
 
-/// Kernels in A32 code.
+/// The table of kernels in A32 code.
 pub static ARM: Isa = A32;
 
-/// Kernels in Thumb code (CONFIG_THUMB2_KERNEL). Addresses are those of halfwords, without the bit that says Thumb.
+/// The table of kernels in Thumb code (CONFIG_THUMB2_KERNEL). Addresses do not have the Thumb bit.
 ///
-/// Linux counts no hit on a conditional branch that is not taken; its breakpoint has no condition, so one is counted
-/// here.
+/// A conditional branch that is not taken counts as a hit here, because the Thumb breakpoint has no condition. Linux
+/// does not count it.
 pub static THUMB2: Isa = Isa {
     arch: Arch::Thumb2,
     alignment: 2,

@@ -1,8 +1,9 @@
-//! Which ARM instructions may be probed, and how each accepted one runs.
+//! Decides which ARM instructions may be probed, and how each accepted one runs.
 //!
-//! A table for each instruction set, group by group, for both policies: the first row that matches decides. Where the
-//! two columns differ, Linux 6.1 refuses what can be copied or computed after all, or accepts what breaks. What Linux
-//! calls "emulated", by a copy with other registers, runs out of line unmodified here; what names the pc is computed.
+//! Each instruction set has a table of rows, group by group, with a column for each policy; the first row that matches
+//! decides. The columns differ where Linux 6.1 refuses an instruction that can be copied or emulated, or accepts one
+//! that breaks the guest. Linux "emulates" some instructions by a copy with other registers. Here those run as an
+//! unmodified copy, or are emulated if they name the pc.
 
 mod a32;
 mod stack;
@@ -63,14 +64,14 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &REGISTERS, &UNKNOWN, &UNDEFINED, &EXCEPTION, &RETURN, &EXCLUSIVE, &BETWEEN_EXCLUSIVES, &STATE, &TRAP_STATE, &COPROCESSOR, &BARRIER,
     &STATUS, &UNPRIVILEGED, &HINT, &WAIT, &DIVIDE, &LITERAL, &STACK, &slot::OUT_OF_REACH, &slot::NO_WAY_BACK,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
     let (verdict, names_pc) = verdict(set, insn, policy);
@@ -78,7 +79,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Refuse(rule) => return Err(rule.refusal()),
         Compute(computation) => Plan::Emulate(Emulation::Arm(computation(insn, word))),
         Either(computation) if names_pc => Plan::Emulate(Emulation::Arm(computation(insn, word))),
-        // No branch may stand behind a copy of Thumb code: it may be in an IT block.
+        // A copy of Thumb code may be in an IT block, where no branch may follow it.
         Slot | Either(_) if set == Set::A32 => Plan::Boost,
         Slot | Either(_) | Step => Plan::Step,
     };
@@ -88,7 +89,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// May it be probed where it stands?
+/// Refuses instructions between a load-exclusive and its store-exclusive.
 pub fn stands(
     isa: &'static Isa,
     insn: &Insn,
@@ -97,14 +98,14 @@ pub fn stands(
     around: &mut dyn Surroundings,
 ) -> Result<(), Refusal> {
     let kind = if isa.variable_length { exclusive_thumb } else { exclusive_a32 };
-    // Linux 6.1 does not look.
+    // Linux 6.1 does not check this.
     if policy == Policy::Best && between_exclusives(isa, kind, &function, insn.address, around) {
         return Err(BETWEEN_EXCLUSIVES.refusal());
     }
     Ok(())
 }
 
-/// What an A32 instruction does to the exclusive monitor.
+/// The effect of an A32 instruction on the exclusive monitor.
 fn exclusive_a32(insn: &Insn) -> Exclusive {
     let word = word(Set::A32, insn);
     match word {
@@ -114,12 +115,12 @@ fn exclusive_a32(insn: &Insn) -> Exclusive {
     }
 }
 
-/// What a Thumb instruction does to it.
+/// The effect of a Thumb instruction on the exclusive monitor.
 fn exclusive_thumb(insn: &Insn) -> Exclusive {
     let word = word(Set::Thumb, insn);
     let is = |mask: u32, value: u32| word & mask == value;
     match word {
-        // Those of words; of bytes, halfwords and two words, also acquiring and releasing.
+        // Words; then bytes, halfwords and doublewords, with and without acquire or release.
         _ if is(0xffe0_0000, 0xe840_0000) || is(0xffe0_00c0, 0xe8c0_0040) || is(0xffe0_00c0, 0xe8c0_00c0) => by_load_bit(word),
         0xf3bf_8f2f => Exclusive::Clear,
         _ => Exclusive::Neither,
@@ -130,7 +131,7 @@ fn by_load_bit(word: u32) -> Exclusive {
     if word >> 20 & 1 != 0 { Exclusive::Load } else { Exclusive::Store }
 }
 
-/// Whether a copy of it would mean something else elsewhere, and not merely lead elsewhere.
+/// Whether the instruction computes with the pc, so that an unmodified copy would have another result.
 pub fn reads_pc(set: Set, insn: &Insn) -> bool {
     use Computation::{
         Address, Alu, Block, Compare, Exchange, Extra, IfThen, Jump, Literal, LoadPair, Mask, Nothing, ReadStatus, StorePair,
@@ -149,8 +150,8 @@ pub fn reads_pc(set: Set, insn: &Insn) -> bool {
     }
 }
 
-/// Whether what it does in memory depends on where it stands; of what reads the pc and does not, a fault is the same
-/// anywhere.
+/// Whether the address of its memory access depends on the pc. If it does not, an unmodified copy raises the same
+/// fault.
 pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
     let Ok(Plan::Emulate(Emulation::Arm(what))) = plan(set, insn, Policy::Best) else { return false };
     let based_on_pc = |word: u32| word >> 16 & 15 == 15;
@@ -163,55 +164,55 @@ pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
     }
 }
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of a table.
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// Its copy runs elsewhere.
+    /// Its copy runs in a slot; boosted in A32 code.
     Slot,
-    /// Its copy is stepped: it ends a block of code, or what it does matters to the machine at once.
+    /// Its copy is stepped: it ends a translation block, or the machine must react to it at once.
     Step,
-    /// It is computed if it names the pc; if not, its copy runs.
+    /// It is emulated if it names the pc. Otherwise its copy runs.
     Either(fn(&Insn, u32) -> Computation),
     Compute(fn(&Insn, u32) -> Computation),
     Refuse(&'static Rule),
 }
 
-/// Words with `word & mask == value`.
-struct Row {
+/// Instructions with `word & mask == value`, and the decision about them.
+struct RuleRow {
     mask: u32,
     value: u32,
-    /// What may stand in bits 19 to 16, 15 to 12, 11 to 8 and 3 to 0: see [`Row::allows`].
+    /// Classes of the register fields in bits 19-16, 15-12, 11-8 and 3-0: see [`RuleRow::allows`].
     registers: &'static [u8; 4],
     linux: Verdict,
     best: Verdict,
 }
 
-/// The two policies agree.
-const fn both(mask: u32, value: u32, registers: &'static [u8; 4], verdict: Verdict) -> Row {
-    Row { mask, value, registers, linux: verdict, best: verdict }
+/// A row on which the policies agree.
+const fn both(mask: u32, value: u32, registers: &'static [u8; 4], verdict: Verdict) -> RuleRow {
+    RuleRow { mask, value, registers, linux: verdict, best: verdict }
 }
 
-const fn row(mask: u32, value: u32, registers: &'static [u8; 4], linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, registers, linux, best }
+const fn row(mask: u32, value: u32, registers: &'static [u8; 4], linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { mask, value, registers, linux, best }
 }
 
-/// Neither runs it.
-const fn refuse(mask: u32, value: u32, rule: &'static Rule) -> Row {
+/// A row that both policies refuse.
+const fn refuse(mask: u32, value: u32, rule: &'static Rule) -> RuleRow {
     both(mask, value, b"----", Refuse(rule))
 }
 
-/// Only `best` runs it, for any registers.
-const fn best(mask: u32, value: u32, rule: &'static Rule, verdict: Verdict) -> Row {
+/// A row that only `best` accepts, with any registers.
+const fn best(mask: u32, value: u32, rule: &'static Rule, verdict: Verdict) -> RuleRow {
     row(mask, value, b"----", Refuse(rule), verdict)
 }
 
-impl Row {
+impl RuleRow {
     fn fields(&self, word: u32) -> impl Iterator<Item = (u8, u32)> + use<> {
         self.registers.iter().copied().zip([16, 12, 8, 0]).map(move |(class, low)| (class, word >> low & 15))
     }
 
-    /// Classes of register fields: `-` no register, `a` any, `p` not the pc, `s` not the stack pointer, `x` neither,
-    /// `S` and `P` nothing else, `w` not the pc if it is written back, `=` the same register as in bits 19 to 16.
+    /// Checks the register fields. Classes: `-` not a register, `a` any, `p` not the pc, `s` not sp, `x` neither, `S`
+    /// only sp, `P` only the pc, `w` not the pc if the base is written back, `=` the same register as in bits 19-16.
     fn allows(&self, word: u32) -> bool {
         self.fields(word).all(|(class, number)| match class {
             b'p' => number != 15,
@@ -225,26 +226,26 @@ impl Row {
         })
     }
 
-    /// Whether a register that it names is the pc.
+    /// Whether one of its register fields is the pc.
     fn names_pc(&self, word: u32) -> bool {
         self.fields(word).any(|(class, number)| class != b'-' && number == 15)
     }
 }
 
-/// What a table says, and whether the pc is named.
+/// The decision of the table, and whether the instruction names the pc.
 fn verdict(set: Set, insn: &Insn, policy: Policy) -> (Verdict, bool) {
     let word = word(set, insn);
     let rows = match (set, insn.bytes().len()) {
         (Set::A32, _) => a32::TABLE,
         (Set::Thumb, 2) => thumb::T16,
-        // Coprocessors have one encoding in both sets.
+        // Coprocessor instructions have the same encoding in both sets.
         (Set::Thumb, _) if policy == Policy::Best && (0xec..=0xee).contains(&(word >> 24)) => a32::TABLE,
         (Set::Thumb, _) => thumb::T32,
     };
     look_up(rows, word, policy)
 }
 
-/// The rows for instructions of that length as (mask, value), for tests that go through them one by one.
+/// The (mask, value) pairs of all rows for instructions of this length, for tests.
 pub fn rows(set: Set, length: usize) -> impl Iterator<Item = (u32, u32)> {
     let rows = match (set, length) {
         (Set::A32, _) => a32::TABLE,
@@ -254,7 +255,7 @@ pub fn rows(set: Set, length: usize) -> impl Iterator<Item = (u32, u32)> {
     rows.iter().map(|row| (row.mask, row.value))
 }
 
-fn look_up(rows: &[Row], word: u32, policy: Policy) -> (Verdict, bool) {
+fn look_up(rows: &[RuleRow], word: u32, policy: Policy) -> (Verdict, bool) {
     match rows.iter().find(|row| word & row.mask == row.value) {
         None => (Refuse(&UNKNOWN), false),
         Some(row) => {

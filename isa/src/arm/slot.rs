@@ -1,24 +1,24 @@
-//! The breakpoints, and the copy that runs out of line with what stands behind it.
+//! The breakpoints of ARM, and the copy of an instruction that runs in the window.
 
 use super::decode::word;
 use super::{LENGTH, Set, detour, rules};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// A32: undefined for ever, whatever the condition.
+/// A32: an encoding that is permanently undefined, with any condition.
 pub const BREAKPOINT: u32 = 0xe7f0_01f8;
-/// T16: undefined for ever.
+/// T16: an encoding that is permanently undefined.
 pub const THUMB_BREAKPOINT: u16 = 0xde18;
-/// The same in place of a T32 instruction: its two halfwords.
+/// T32: an encoding that is permanently undefined, as two halfwords.
 const THUMB_WIDE_BREAKPOINT: [u8; LENGTH] = [0xf0, 0xf7, 0x18, 0xa0];
-/// BKPT: executed on no condition, also in an IT block.
+/// BKPT, which executes in an IT block whatever the condition.
 const BKPT: u16 = 0xbe00;
 /// `udf #0`.
 const UNDEFINED: u32 = 0xe7f0_00f0;
 /// `udf #0` of T16.
 const THUMB_UNDEFINED: u16 = 0xde00;
 
-/// The breakpoint on each condition.
+/// The breakpoint with each condition.
 static BREAKPOINTS: [[u8; LENGTH]; 15] = {
     let mut all = [[0; LENGTH]; 15];
     let mut condition = 0;
@@ -29,26 +29,26 @@ static BREAKPOINTS: [[u8; LENGTH]; 15] = {
     all
 };
 
-/// A breakpoint has the condition of the instruction under it, so that it traps only where that would do something.
+/// A breakpoint with the condition of the instruction, so that it traps only if the instruction would execute.
 pub fn breakpoint_over(insn: &Insn) -> &'static [u8] {
     let condition = (word(Set::A32, insn) >> 28) as usize;
-    // What has no condition is always executed.
+    // Instructions without a condition field (15) always execute.
     BREAKPOINTS.get(condition).unwrap_or(&BREAKPOINTS[14])
 }
 
-/// Of the size of the instruction under it.
+/// A breakpoint of the instruction's size.
 pub fn thumb_breakpoint_over(insn: &Insn) -> &'static [u8] {
     const NARROW: &[u8] = &THUMB_BREAKPOINT.to_le_bytes();
     if insn.bytes().len() == LENGTH { &THUMB_WIDE_BREAKPOINT } else { NARROW }
 }
 
-/// Whether a word traps as the breakpoint does: whatever is undefined, or is while a coprocessor is off.
+/// Whether this A32 word traps as the breakpoint does: it is undefined, or undefined while its coprocessor is off.
 pub fn is_breakpoint(bytes: &[u8]) -> bool {
     let word = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     TRAPS.iter().any(|(mask, value)| word & mask == *value)
 }
 
-/// The same of Thumb code.
+/// Like [`is_breakpoint`], for Thumb code.
 pub fn is_thumb_breakpoint(bytes: &[u8]) -> bool {
     let first = bytes.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes));
     // udf; bkpt; coprocessors; SIMD loads and stores; udf of T32.
@@ -56,7 +56,7 @@ pub fn is_thumb_breakpoint(bytes: &[u8]) -> bool {
     traps.iter().any(|(mask, value)| first & mask == *value)
 }
 
-/// Words with `word & mask == value` trap, or may.
+/// Words with `word & mask == value` trap, or may trap.
 #[rustfmt::skip]
 const TRAPS: &[(u32, u32)] = &[
     (0xfe00_0000, 0xf200_0000), // SIMD
@@ -68,18 +68,18 @@ const TRAPS: &[(u32, u32)] = &[
     (0x0f00_0000, 0x0e00_0000),
 ];
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would be more than 32 MiB away from it; the probe window must lie nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and runs here only when its computation faults, to fault itself: a store of the pc
-/// faults before it stores. If its address counts from the pc it would fault elsewhere or not at all, so then it is an
-/// undefined instruction: never a load of something else.
+/// An instruction that uses the pc is emulated. Its copy runs only if the emulation faults, to raise that fault. If the
+/// accessed address depends on the pc, the copy would access another address, so it is replaced by an undefined
+/// instruction.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };
@@ -99,8 +99,8 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
             copy.bytes[LENGTH..2 * LENGTH].copy_from_slice(&tail.to_le_bytes());
             copy.len = 2 * LENGTH;
         }
-        // A branch must not stand inside of an IT block, and any other trap may be skipped there. What ITSTATE is
-        // behind the copy is what it is behind the original, so that nothing has to be mended.
+        // No branch may be in an IT block, and traps other than BKPT may be skipped there. The copy advances the IT
+        // state as the original does, so nothing needs correction.
         Set::Thumb => {
             if tail == Tail::JumpBack {
                 return Err(NO_WAY_BACK.refusal());
@@ -117,7 +117,7 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
     Ok(copy)
 }
 
-/// Thumb copies are stepped.
+/// The refusal of a jump back: copies of Thumb code are stepped.
 pub static NO_WAY_BACK: Rule = Rule::new(
     "no-way-back",
     Errno::EINVAL,

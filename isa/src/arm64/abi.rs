@@ -1,40 +1,40 @@
-//! AAPCS64 as the kernel uses it, and the registers by number and name.
+//! The AAPCS64 as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// The first argument, and the result. The thirty general registers that follow are numbered as the hardware numbers
-/// them.
+/// The first argument and the result. Registers 0 to 30 have the hardware's numbers.
 pub const X0: Reg = Reg(0);
 /// The frame pointer.
 pub const FP: Reg = Reg(29);
-/// The link register: a function's return address at its entry.
+/// The link register. At a function's entry it holds the return address.
 pub const LR: Reg = Reg(30);
-/// The stack pointer in use; where instructions say 31 and mean it.
+/// The stack pointer in use; register 31 where an instruction means sp.
 pub const SP: Reg = Reg(31);
-/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+/// The pc as a named register; equals [`crate::regs::Registers::pc`].
 pub const PC: Reg = Reg(32);
-/// PSTATE as SPSR_EL1 would hold it: NZCV in bits 31 to 28, DAIF in bits 9 to 6.
+/// PSTATE in the layout of SPSR_EL1: NZCV in bits 31 to 28, DAIF in bits 9 to 6.
 pub const PSTATE: Reg = Reg(33);
-/// Whether the top byte of an address is a tag, which branches drop: bit 0 for those of the lower half, bit 1 for the
-/// upper.
+/// Whether the top byte of an address is a tag, which branches remove (TBI): bit 0 for the lower half of the address
+/// space, bit 1 for the upper half.
 pub const TAGS: Reg = Reg(34);
-/// The low half of v0. The low halves of v1 to v31 follow, then the high halves of all: [`vector`].
+/// The low half of v0. The low halves of v1 to v31 follow, then all high halves; see [`vector`].
 pub const V0: Reg = Reg(64);
 
-/// The general register of that number; 31 is no register but zero, see [`super::emulate`].
+/// The general register of that number. 31 is sp here; instructions where it means zero are handled in
+/// [`super::emulate`].
 pub const fn x(number: u8) -> Reg {
     Reg(number & 31)
 }
 
-/// The two halves of a vector register, the low one first.
+/// The two halves of a vector register, low half first.
 pub const fn vector(number: u8) -> [Reg; 2] {
     let low = V0.0 + (number & 31);
     [Reg(low), Reg(low + 32)]
 }
 
-/// The kernel's calling convention.
+/// The calling convention of the kernel.
 pub static AAPCS64: Abi = Abi {
     sp: SP,
     result: X0,
@@ -54,7 +54,7 @@ pub static AAPCS64: Abi = Abi {
         ("pc", PC), ("pstate", PSTATE),
     ],
     hidden: &[],
-    // The callee's stack arguments are its caller's to keep, and Linux copied none (JP-1).
+    // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
     stack_size: 16384,
 };
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!((AAPCS64.register("x30"), AAPCS64.register("lr")), (Some(LR), None));
     }
 
-    /// RP-1, JP-2: numbers that stand for two registers would mix them up.
+    /// RP-1, JP-2: no two registers share a number.
     #[test]
     fn every_register_has_a_number_of_its_own() {
         let vectors = (0..32).flat_map(vector);

@@ -1,16 +1,15 @@
-//! A word to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
-//! [`super::rules`].
+//! Decodes AArch64 instructions: control flow. Every word decodes; [`super::rules`] refuses those that no CPU has.
 
 use super::LENGTH;
 use crate::insn::{Flow, Insn, Undecodable};
 
-/// Decodes one instruction out of `bytes`, which may be longer than it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it.
 pub fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let bytes = bytes.get(..LENGTH).ok_or(Undecodable { address, truncated: true })?;
     Ok(Insn::new(address, bytes, flow(address, word_of(bytes))))
 }
 
-/// An instruction's word; 0, which is `udf`, for what is none of ours.
+/// The instruction as a number; 0, which is `udf`, if it does not have 4 bytes.
 pub fn word(insn: &Insn) -> u32 {
     word_of(insn.bytes())
 }
@@ -19,15 +18,15 @@ fn word_of(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
 }
 
-/// Words with `word & mask == value` go there.
-struct Row {
+/// Instructions with `word & mask == value`, and their control flow.
+struct FlowRow {
     mask: u32,
     value: u32,
     flow: fn(address: u64, word: u32) -> Flow,
 }
 
-const fn row(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, flow }
+const fn row(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, flow }
 }
 
 fn flow(address: u64, word: u32) -> Flow {
@@ -36,7 +35,7 @@ fn flow(address: u64, word: u32) -> Flow {
 
 /// The first row that matches decides.
 #[rustfmt::skip]
-static FLOWS: &[Row] = &[
+static FLOWS: &[FlowRow] = &[
     //  mask         value
     row(0xfc00_0000, 0x1400_0000, |at, word| Flow::Jump(target_26(at, word))),   // b
     row(0xfc00_0000, 0x9400_0000, |at, word| Flow::Call(target_26(at, word))),   // bl
@@ -55,22 +54,22 @@ static FLOWS: &[Row] = &[
     row(0xffff_0000, 0x0000_0000, |_, _| Flow::Trap),                            // udf
 ];
 
-/// The distance of b and bl.
+/// The target of `b` and `bl`.
 fn target_26(address: u64, word: u32) -> u64 {
     displaced(address, word, 0, 26, 2)
 }
 
-/// The distance of b.cond, cbz and literal loads.
+/// The target of `b.cond`, `cbz` and literal loads.
 pub(super) fn target_19(address: u64, word: u32) -> u64 {
     displaced(address, word, 5, 19, 2)
 }
 
-/// The distance of tbz.
+/// The target of `tbz`.
 fn target_14(address: u64, word: u32) -> u64 {
     displaced(address, word, 5, 14, 2)
 }
 
-/// What adr and adrp compute: the two low bits of the distance stand apart.
+/// The result of `adr` or `adrp`. The two low bits of the displacement are apart from the others.
 pub(super) fn address_of(address: u64, word: u32) -> u64 {
     let distance = signed(word, 5, 19) << 2 | i64::from(word >> 29 & 3);
     match word >> 31 {
@@ -94,7 +93,7 @@ mod tests {
 
     const HERE: u64 = 0xffff_8000_0801_0ff0;
 
-    /// KP-2: distances at both ends of their range, and all that leads away.
+    /// KP-2: displacements at both ends of their range, and every kind of control flow.
     #[test]
     fn an_instruction_leads_where_its_distance_says() {
         use Flow::*;
@@ -150,7 +149,7 @@ mod tests {
         }
     }
 
-    /// KP-2: the parts of a distance in adr and adrp.
+    /// KP-2: the parts of the displacement of `adr` and `adrp`.
     #[test]
     fn adr_and_adrp_compute_addresses_and_pages() {
         let page = HERE & !0xfff;

@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: one `b` in place of one instruction. Linux 6.1 has none on this ISA.
+//! The jump of an optimised probe: one `b` that replaces one instruction. Linux 6.1 has none on arm64.
 
 use super::slot::field;
 use super::{LENGTH, decode, rules};
@@ -9,10 +9,10 @@ use crate::plan::{Plan, Policy};
 /// `nop`.
 const NOP: u32 = 0xd503_201f;
 
-/// `ret`, by x30.
+/// `ret`, which uses x30.
 const RET: u32 = 0xd65f_03c0;
 
-/// Within 128 MiB either way.
+/// The jump reaches 128 MiB in each direction.
 pub static DETOUR: Detour = Detour {
     in_linux: false,
     instructions_are_whole: false,
@@ -25,7 +25,7 @@ pub static DETOUR: Detour = Detour {
     faithful: None,
 };
 
-/// `b` from one place to another, if it leads so far.
+/// Encodes `b` from one address to another; `None` if it does not reach.
 pub(super) fn branch(from: u64, to: u64) -> Option<u32> {
     let distance = to.wrapping_sub(from) as i64;
     let aligned = distance & 3 == 0;
@@ -38,7 +38,8 @@ fn jump(over: &Insn, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// What may be boosted, and adr and adrp, whose copies are refused if they cannot name the same place.
+/// Instructions that may be boosted, and `adr` and `adrp`. Copies of those two are refused if they cannot reach the
+/// address.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     let names_a_place = decode::word(insn) & 0x1f00_0000 == 0x1000_0000;
     insn.flow == Flow::Next && (names_a_place || matches!(rules::plan(insn, policy), Ok(Plan::Boost)))
@@ -62,7 +63,7 @@ mod tests {
         region(&ARM64, policy, function, START + 4 * at as u64, &mut text)
     }
 
-    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself
+    /// OP-3, OP-11: the jump replaces one instruction, so nothing can enter its middle; only the instruction itself
     /// matters.
     #[test]
     fn one_instruction_gives_way_if_it_can_run_elsewhere() {

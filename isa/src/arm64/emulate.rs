@@ -1,58 +1,57 @@
-//! Instructions that are computed, never executed: those that use the pc, and those that look at or change the
-//! interrupt masks.
+//! Emulates AArch64 instructions that use the pc, or that read or change the interrupt masks.
 //!
-//! What is computed is what the CPU does in a kernel at EL1. Register 31 of these instructions is zero: it reads as 0
-//! and writes are dropped. Memory is read before the first register changes, so a fault leaves all as it was. A target
-//! that cannot be executed faults where it is fetched.
+//! The result is what the CPU does in a kernel at EL1. In these instructions register 31 is the zero register. Memory
+//! is read before the first register changes, so a fault leaves everything unchanged. A target that cannot be executed
+//! faults when it is fetched.
 
 use super::abi::{LR, PSTATE, TAGS, vector, x};
 use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::regs::Registers;
 
-/// A computed instruction; registers by their numbers.
+/// An instruction, decoded for emulation. Registers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // registers, and what each row says
 pub enum Computation {
-    /// Goes to an address.
+    /// `b`.
     Jump(u64),
-    /// Leaves the address behind in the link register and goes to an address.
+    /// `bl`.
     Call(u64),
-    /// Goes there on a condition, numbered as in b.cond.
+    /// `b.cond`: condition as in the instruction.
     Branch { condition: u8, target: u64 },
-    /// Goes there if so many low bytes of a register are zero, or if they are not.
+    /// `cbz` and `cbnz`: branch if so many low bytes of a register are zero, or not zero.
     Compare { register: u8, bytes: u8, if_not: bool, target: u64 },
-    /// Goes there if a bit of a register is clear, or if it is set.
+    /// `tbz` and `tbnz`: branch if a bit of a register is clear, or set.
     Test { register: u8, bit: u8, if_set: bool, target: u64 },
-    /// Goes to where a register points: br and ret.
+    /// `br` and `ret`.
     JumpRegister(u8),
-    /// Leaves the address behind in the link register and goes to where a register pointed before.
+    /// `blr`.
     CallRegister(u8),
-    /// Puts an address into a register.
+    /// `adr` and `adrp`.
     Address { register: u8, value: u64 },
-    /// Loads so many bytes into a register, with zeros or copies of the sign above.
+    /// `ldr` and `ldrsw` of a literal: zero-extends or sign-extends so many bytes.
     Load { register: u8, bytes: u8, is_signed: bool, from: u64 },
-    /// Loads so many bytes into a vector register, with zeros above.
+    /// `ldr` of a literal into a vector register; zero-extends so many bytes.
     LoadVector { register: u8, bytes: u8, from: u64 },
-    /// Does nothing that anyone could see.
+    /// No effect.
     Nothing,
-    /// Masks what this has bits for, placed as in [`MASKS`].
+    /// `msr daifset`: sets these bits, placed as in [`MASKS`].
     Mask(u64),
-    /// Unmasks what this has bits for.
+    /// `msr daifclr`: clears these bits, placed as in [`MASKS`].
     Unmask(u64),
-    /// Puts the masks into a register.
+    /// `mrs` of DAIF.
     ReadMasks(u8),
-    /// Takes the masks out of a register.
+    /// `msr` of DAIF.
     WriteMasks(u8),
 }
 
-/// D, A, I and F in PSTATE and in the register DAIF.
+/// The D, A, I and F bits, in PSTATE and in the register DAIF.
 pub const MASKS: u64 = 0xf << 6;
 
-/// The register that is none.
+/// The zero register.
 const ZERO: u8 = 31;
 
-/// Computes an instruction and sets the pc. On a fault nothing has changed.
+/// Emulates an instruction and sets the pc. A fault leaves everything unchanged.
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let next = insn.next();
     let either = |taken: bool, target: u64| if taken { target } else { next };
@@ -125,7 +124,7 @@ fn read(regs: &dyn Registers, number: u8) -> u64 {
     if number == ZERO { 0 } else { regs.get(x(number)) }
 }
 
-/// Where a branch to a register's value leads: without a tag, if it has one.
+/// The target of a branch to a register's value, with the tag removed if there is one.
 fn target(regs: &dyn Registers, number: u8) -> u64 {
     let value = read(regs, number);
     let is_upper = value >> 55 & 1;
@@ -145,7 +144,7 @@ fn cut(value: u64, bytes: u8) -> u64 {
     if bytes >= 8 { value } else { value & ((1 << (8 * bytes)) - 1) }
 }
 
-/// The condition of b.cond: the odd ones are the negations of the even ones, but the last two both mean always.
+/// Evaluates a condition: odd conditions negate the even ones, but 14 and 15 both mean "always".
 fn holds(condition: u8, pstate: u64) -> bool {
     let is = |bit: u32| pstate >> bit & 1 != 0;
     let (negative, zero, carry, overflow) = (is(31), is(30), is(29), is(28));

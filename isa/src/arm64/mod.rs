@@ -1,4 +1,4 @@
-//! AArch64: 4-byte little-endian instructions, found in tables of (mask, value) rows, group by group.
+//! AArch64: little-endian instructions of 4 bytes. Tables of (mask, value) rows decode them.
 
 pub mod abi;
 pub mod decode;
@@ -14,10 +14,10 @@ use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
-/// Bytes of every instruction.
+/// Bytes in every instruction.
 pub const LENGTH: usize = 4;
 
-/// What is so of it, and what Linux makes of that.
+/// The table of AArch64.
 pub static ARM64: Isa = Isa {
     arch: Arch::Arm64,
     word: 8,

@@ -1,8 +1,8 @@
-//! Which AArch64 instructions may be probed, and how each accepted one runs.
+//! Decides which AArch64 instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies, group by group: the first row that matches decides, and a word that no row names may
-//! run anywhere. Where the two columns differ, Linux 6.1 refuses what can be computed or copied after all, or accepts
-//! what breaks.
+//! One table, group by group, with a column for each policy. The first row that matches decides; an instruction in no
+//! row may run anywhere. The columns differ where Linux 6.1 refuses an instruction that can be emulated or copied, or
+//! accepts one that breaks the guest.
 
 use super::decode::{address_of, target_19, word};
 use super::emulate::{Computation, MASKS};
@@ -52,14 +52,14 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &EXPECTED_FAULT, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &AUTHENTICATED, &RETURN, &BREAKPOINT, &EXCEPTION, &STATE, &MASKING, &TRAP_STATE, &HINT,
     &WAIT, &PREFETCH, &UNDEFINED, &UNKNOWN, &slot::OUT_OF_REACH,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
     let found = TABLE.iter().find(|row| word & row.mask == row.value);
@@ -75,7 +75,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of the table.
 #[derive(Clone, Copy)]
 enum Verdict {
     Compute(fn(&Insn, u32) -> Computation),
@@ -84,25 +84,25 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
-/// Words with `word & mask == value`.
-struct Row {
+/// Instructions with `word & mask == value`, and the decision about them.
+struct RuleRow {
     mask: u32,
     value: u32,
     linux: Verdict,
     best: Verdict,
 }
 
-const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, linux, best }
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { mask, value, linux, best }
 }
 
-/// The two policies agree.
-const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+/// A row on which the policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
 }
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[RuleRow] = &[
     //   mask         value                      Linux 6.1              best
     both(0xbf00_0000, 0x1800_0000,               Compute(load)),                                 // ldr (literal) of w and x
     both(0xff00_0000, 0x9800_0000,               Compute(load)),                                 // ldrsw (literal)
@@ -176,12 +176,12 @@ static TABLE: &[Row] = &[
     row (0x1c00_0000, 0x1400_0000,               Step,                  Refuse(&UNKNOWN)),       // any other branch or system instruction
 ];
 
-/// A write of a system register, named as the manual names it.
+/// `msr` of a system register, named by the fields of the manual.
 const fn msr(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     0xd500_0000 | op0 << 19 | op1 << 16 | crn << 12 | crm << 8 | op2 << 5
 }
 
-/// A read of one.
+/// `mrs` of a system register.
 const fn mrs(op0: u32, op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
     msr(op0, op1, crn, crm, op2) | 1 << 21
 }
@@ -190,7 +190,7 @@ const fn hint(number: u32) -> u32 {
     0xd503_201f | number << 5
 }
 
-/// The register in the low five bits.
+/// The register number in the low five bits.
 fn register(word: u32) -> u8 {
     word as u8 & 31
 }
@@ -227,7 +227,7 @@ fn address(insn: &Insn, word: u32) -> Computation {
     Computation::Address { register: register(word), value: address_of(insn.address, word) }
 }
 
-/// Bits 31 and 30: a word, a doubleword, or a word with its sign.
+/// Bits 31 and 30 select a word, a doubleword, or a sign-extended word.
 fn load(insn: &Insn, word: u32) -> Computation {
     let (is_signed, bytes) = match word >> 30 {
         0 => (false, 4),
@@ -245,7 +245,7 @@ fn nothing(_: &Insn, _: u32) -> Computation {
     Computation::Nothing
 }
 
-/// Which of D, A, I and F: bits 11 to 8.
+/// The mask bits (D, A, I, F) in bits 11 to 8.
 fn masks(word: u32) -> u64 {
     u64::from(word >> 8 & 15) << MASKS.trailing_zeros()
 }
@@ -266,7 +266,8 @@ fn write_masks(_: &Insn, word: u32) -> Computation {
     Computation::WriteMasks(register(word))
 }
 
-/// May it be probed where it stands?
+/// Refuses instructions between a load-exclusive and its store-exclusive. Linux 6.1 also refuses those that the
+/// exception table allows to fault.
 pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let at = insn.address;
     let refused = match policy {
@@ -278,23 +279,23 @@ pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dy
     Err(refused.refusal())
 }
 
-/// What an instruction does to the exclusive monitor.
+/// The effect of an instruction on the exclusive monitor.
 fn exclusive(insn: &Insn) -> Exclusive {
     let word = word(insn);
     let is = |mask: u32, value: u32| word & mask == value;
     let pair_or_casp = is(0x3fa0_0000, 0x0820_0000);
     if is(0x3f80_0000, 0x0800_0000) && !(pair_or_casp && word >> 31 == 0) {
-        // Bit 22: load.
+        // Bit 22 distinguishes loads from stores.
         return if word >> 22 & 1 != 0 { Exclusive::Load } else { Exclusive::Store };
     }
     if is(0xffff_f0ff, 0xd503_305f) { Exclusive::Clear } else { Exclusive::Neither }
 }
 
-/// Linux looks back at most so many instructions.
+/// The number of instructions that Linux's scan examines.
 const LINUX_LOOKS_BACK: u64 = 32;
 
-/// Linux 6.1's scan: backwards from the instruction before, not past the function's start; what comes first decides.
-/// Bit 23 is not looked at, so that ldar, stlr and cas take part.
+/// Linux 6.1's scan for exclusives: backwards from the previous instruction to the function's start. The first
+/// exclusive that it finds decides. It ignores bit 23, so it counts `ldar`, `stlr` and `cas` as exclusives too.
 fn linux_scan(address: u64, start: u64, around: &mut dyn Surroundings) -> bool {
     let mut at = address;
     for _ in 0..LINUX_LOOKS_BACK {

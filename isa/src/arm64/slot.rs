@@ -1,35 +1,35 @@
-//! The copy that runs out of line, and what stands behind it.
+//! The breakpoints of AArch64, and the copy of an instruction that runs in the window.
 
 use super::decode::{address_of, word};
 use super::{LENGTH, detour};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// `brk #4`: the probe.
+/// `brk #4`: the breakpoint of a probe.
 pub const PROBE: u32 = 0xd420_0080;
 /// `brk #6`: the end of a step.
 pub const STEP_END: u32 = 0xd420_00c0;
 /// `udf #0`.
 const UNDEFINED: u32 = 0;
 
-/// Any `brk`, whoever's it is.
+/// Whether this is a `brk`, ours or another.
 pub fn is_breakpoint(bytes: &[u8]) -> bool {
     let word = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     word & 0xffe0_001f == 0xd420_0000
 }
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would be more than 128 MiB away from it; the probe window must lie nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and not run here, but for two cases: in a detour among others, where it must mean what
-/// the original means, and when its computation faults. If the copy cannot mean that from here, then the first is
-/// refused, and in the second it is an undefined instruction: never a load of something else.
+/// An instruction that uses the pc is emulated. Its copy runs in two cases: in a detour, where it must do what the
+/// original does, and to raise a fault if the emulation faults. If the relocated copy does not reach its target, the
+/// first case is refused. In the second case the copy becomes an undefined instruction.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let behind = at.wrapping_add(LENGTH as u64);
     let moved = relocated(insn, at);
@@ -43,29 +43,29 @@ pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     Ok(copy)
 }
 
-/// How words with `word & mask == value` name a place.
-struct Row {
+/// Instructions with `word & mask == value`, and the encoding of their pc-relative displacement.
+struct RelativeRow {
     mask: u32,
     value: u32,
     names: Names,
 }
 
-/// Where a word holds a distance.
+/// The encoding of a pc-relative displacement.
 enum Names {
-    /// In so many bits from that bit on, counted in words.
+    /// `bits` bits from bit `low` on, in words.
     Words { low: u32, bits: u32 },
-    /// In two parts, counted in bytes.
+    /// Two parts, in bytes (`adr`).
     Address,
-    /// In two parts, counted in pages.
+    /// Two parts, in pages (`adrp`).
     Page,
 }
 
-const fn row(mask: u32, value: u32, names: Names) -> Row {
-    Row { mask, value, names }
+const fn row(mask: u32, value: u32, names: Names) -> RelativeRow {
+    RelativeRow { mask, value, names }
 }
 
 #[rustfmt::skip]
-static RELATIVE: &[Row] = &[
+static RELATIVE: &[RelativeRow] = &[
     //  mask         value
     row(0x7c00_0000, 0x1400_0000, Names::Words { low: 0, bits: 26 }), // b, bl
     row(0xff00_0000, 0x5400_0000, Names::Words { low: 5, bits: 19 }), // b.cond, bc.cond
@@ -76,7 +76,7 @@ static RELATIVE: &[Row] = &[
     row(0x9f00_0000, 0x9000_0000, Names::Page),                       // adrp
 ];
 
-/// The word that means at `at` what the original means; `None` if it names a place that is too far.
+/// The instruction, relocated to `at`; `None` if its target is out of reach from there.
 fn relocated(insn: &Insn, at: u64) -> Option<u32> {
     let word = word(insn);
     let Some(row) = RELATIVE.iter().find(|row| word & row.mask == row.value) else { return Some(word) };
@@ -86,7 +86,7 @@ fn relocated(insn: &Insn, at: u64) -> Option<u32> {
             let mask = (1 << bits) - 1;
             let old = i64::from(word << (32 - low - bits)) << 32 >> (64 - bits);
             let new = field(old.checked_add(moved_by >> 2)?, bits)?;
-            // Words are 4 bytes, so a distance that is no multiple of 4 cannot be held.
+            // A displacement in words cannot express a move that is not a multiple of 4.
             (moved_by & 3 == 0).then_some(word & !(mask << low) | new << low)
         }
         Names::Address => {
@@ -100,13 +100,13 @@ fn relocated(insn: &Insn, at: u64) -> Option<u32> {
     }
 }
 
-/// A signed number in so many bits, if it fits.
+/// A signed number in so many bits; `None` if it does not fit.
 pub(super) fn field(value: i64, bits: u32) -> Option<u32> {
     let fits = value >> (bits - 1) == 0 || value >> (bits - 1) == -1;
     fits.then_some(value as u32 & ((1 << bits) - 1))
 }
 
-/// adr or adrp with that distance.
+/// `adr` or `adrp` with this displacement.
 fn with_distance(word: u32, distance: u32) -> u32 {
     word & 0x9f00_001f | (distance & 3) << 29 | distance >> 2 << 5
 }
@@ -126,7 +126,7 @@ mod tests {
         Ok([word(0), word(4)])
     }
 
-    /// KP-1: all that names a place by its distance.
+    /// KP-1: every kind of pc-relative displacement.
     #[test]
     fn a_copy_names_the_place_that_the_original_names() {
         #[rustfmt::skip]
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(copied(0xd503_201f, TEXT - 0x7ff_fffc, Tail::JumpBack), Ok([0xd503_201f, 0x15ff_ffff]));
     }
 
-    /// KP-1: only what needs a way back, or names a place, cares how far away it is.
+    /// KP-1: only copies with a jump back or a pc-relative target have a limited reach.
     #[test]
     fn a_slot_out_of_reach_is_refused() {
         let refused = Err(OUT_OF_REACH.refusal());
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(copied(0xd503_201f, TEXT ^ 1 << 47, Tail::Breakpoint), Ok([0xd503_201f, STEP_END]));
     }
 
-    /// KP-2: whose a `brk` is must not matter where only its being one does.
+    /// KP-2: a `brk` of anyone is a breakpoint.
     #[test]
     fn every_brk_is_a_breakpoint_and_nothing_else() {
         let is = |word: u32| is_breakpoint(&word.to_le_bytes());

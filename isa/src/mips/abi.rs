@@ -1,26 +1,26 @@
-//! The two calling conventions as the kernel uses them, and the registers by number and name.
+//! The o32 and n64 calling conventions as Linux uses them, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// The stack pointer. It and the other general registers are numbered as the hardware numbers them.
+/// The stack pointer. General registers have the hardware's numbers.
 pub const SP: Reg = Reg(29);
-/// In the kernel the running task's `thread_info`.
+/// In the kernel: pointer to the running task's `thread_info`.
 pub const GP: Reg = Reg(28);
-/// The return address.
+/// The return address, at a function's entry.
 pub const RA: Reg = Reg(31);
-/// Whether interrupts are on, in which mode the CPU is, and which coprocessors may be used.
+/// Status: interrupt enable, CPU mode, usable coprocessors.
 pub const STATUS: Reg = Reg(32);
-/// The upper half of a product; a remainder.
+/// The high half of a product, or a remainder.
 pub const HI: Reg = Reg(33);
-/// The lower half of a product; a quotient.
+/// The low half of a product, or a quotient.
 pub const LO: Reg = Reg(34);
-/// The address of the last access that failed.
+/// The address of the last access that faulted.
 pub const BADVADDR: Reg = Reg(35);
-/// Why the last exception was raised, and whether it was in a delay slot.
+/// Cause: the reason for the last exception, and whether it was in a delay slot.
 pub const CAUSE: Reg = Reg(36);
-/// The pc under its name: where execution goes on after an exception. Reading it gives [`crate::regs::Registers::pc`].
+/// The exception program counter, used as the pc's name. Equals [`crate::regs::Registers::pc`].
 pub const EPC: Reg = Reg(37);
 
 /// The general register of that number.
@@ -28,8 +28,8 @@ pub const fn r(number: u8) -> Reg {
     Reg(number & 31)
 }
 
-/// 32 bits. Values of 64 have two registers, of which the first has an even number; the caller keeps room on the stack
-/// for the four arguments that come in registers, and the callee may use it.
+/// o32. A 64-bit argument uses a pair of registers with an even first number. The caller reserves stack space for the
+/// four arguments in registers, which the callee may use.
 pub static O32: Abi = Abi {
     second_result: Some(r(3)),
     arguments: &[r(4), r(5), r(6), r(7)],
@@ -39,7 +39,7 @@ pub static O32: Abi = Abi {
     ..N64_FACTS
 };
 
-/// 64 bits.
+/// n64.
 pub static N64: Abi = N64_FACTS;
 
 const N64_FACTS: Abi = Abi {
@@ -51,16 +51,16 @@ const N64_FACTS: Abi = Abi {
     aligned_pairs: false,
     return_address: ReturnAddress::In(RA),
     link_slot: None,
-    // The kernel is not position-independent: no function looks for its own address.
+    // The kernel is not position-independent, so functions do not need their own address.
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[],
-    // What Linux copied (MAX_JPROBES_STACK_SIZE).
+    // As in Linux (MAX_JPROBES_STACK_SIZE).
     jprobe_stack: 128,
     stack_size: 16384,
 };
 
-/// Those of the kernel's own table, in its order.
+/// The kernel's own names, in its order.
 #[rustfmt::skip]
 static NAMES: [(&str, Reg); 38] = [
     ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)), ("r8", r(8)),
@@ -89,8 +89,8 @@ mod tests {
         }
     }
 
-    /// DV-4: four registers and the stack behind their room in 32 bits, eight and the stack in 64; a pair begins with
-    /// an even one, and its upper half is where the byte order says.
+    /// DV-4: o32 passes four words in registers, n64 eight; then the stack. An o32 pair starts at an even register, and
+    /// the byte order decides which half is first.
     #[test]
     fn arguments_are_in_registers_and_then_on_the_stack() {
         let at = |set: Set, number| argument(set.isa(), &[], number).low;

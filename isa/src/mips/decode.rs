@@ -1,10 +1,10 @@
-//! Words to an instruction: where it may send execution, and whether what is behind it is in its delay slot. Every word
-//! is one; what no CPU has is refused by [`super::rules`].
+//! Decodes MIPS instructions: control flow and delay slots. Every word decodes; [`super::rules`] refuses those that no
+//! CPU has.
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};
 
-/// Decodes one instruction out of `bytes`, which may be longer than it. A branch has what is in its delay slot with it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it. A branch includes its delay slot.
 pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let cut = Undecodable { address, truncated: true };
     let own = bytes.get(..LENGTH).ok_or(cut)?;
@@ -20,24 +20,24 @@ pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>
     Ok(Insn::new(address, bytes, flow))
 }
 
-/// Whether what stands behind this word is in its delay slot.
+/// Whether the instruction behind this word is in its delay slot.
 pub fn has_delay_slot(word: u32) -> bool {
     row_of(word).is_some_and(|row| row.has_slot)
 }
 
-/// An instruction's own word.
+/// The instruction's word, without its delay slot.
 pub fn word(set: Set, insn: &Insn) -> u32 {
     set.word(insn.bytes().get(..LENGTH).unwrap_or_default())
 }
 
-/// What is in its delay slot, if it has one.
+/// The instruction in the delay slot, if there is one.
 pub fn slot_of(insn: &Insn) -> Option<Insn> {
     let slot = insn.bytes().get(LENGTH..).filter(|slot| !slot.is_empty())?;
     Some(Insn::new(insn.address.wrapping_add(LENGTH as u64), slot, Flow::Next))
 }
 
-/// Words with `word & mask == value` go there.
-struct Row {
+/// Instructions with `word & mask == value`, and their control flow.
+struct FlowRow {
     mask: u32,
     value: u32,
     has_slot: bool,
@@ -45,30 +45,30 @@ struct Row {
 }
 
 /// The first row that matches decides.
-fn row_of(word: u32) -> Option<&'static Row> {
+fn row_of(word: u32) -> Option<&'static FlowRow> {
     FLOWS.iter().find(|row| word & row.mask == row.value)
 }
 
 /// A row of instructions with a delay slot.
-const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, has_slot: true, flow }
+const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, has_slot: true, flow }
 }
 
 /// A row of instructions without one.
-const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, has_slot: false, flow }
+const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, has_slot: false, flow }
 }
 
 const TRAP: fn(u64, u32) -> Flow = |_, _| Flow::Trap;
 const BRANCH: fn(u64, u32) -> Flow = |at, word| Flow::Branch(near(at, word));
 const JUMP: fn(u64, u32) -> Flow = |at, word| Flow::Jump(near(at, word));
 const CALL: fn(u64, u32) -> Flow = |at, word| Flow::Call(near(at, word));
-/// Of one register and itself.
+/// `beq` of a register and itself is always taken.
 const COMPARE: fn(u64, u32) -> Flow =
     |at, word| if word >> 21 & 31 == word >> 16 & 31 { JUMP(at, word) } else { BRANCH(at, word) };
 
 #[rustfmt::skip]
-static FLOWS: &[Row] = &[
+static FLOWS: &[FlowRow] = &[
     //      mask         value
     delayed(0xffff_f83f, 0x03e0_0008, |_, _| Flow::Return),                    // jr ra
     delayed(0xffff_f83f, 0x03e0_0009, |_, _| Flow::Return),                    // the same as jalr zero,ra
@@ -113,15 +113,15 @@ static FLOWS: &[Row] = &[
     plain  (0xfe00_003f, 0x4200_001f, TRAP),                                   // deret
 ];
 
-/// The target of j and jal, which is in the 256 MiB in which the delay slot is.
+/// The target of `j` and `jal`, in the 256 MiB segment of the delay slot.
 fn far(address: u64, word: u32) -> u64 {
     address.wrapping_add(LENGTH as u64) & !(SEGMENT - 1) | u64::from(word & 0x03ff_ffff) << 2
 }
 
-/// How far j and jal reach: from one multiple of it to the next.
+/// The alignment and size of the segment that `j` and `jal` reach.
 pub const SEGMENT: u64 = 256 << 20;
 
-/// The target of a branch, counted from its delay slot.
+/// The target of a branch. The displacement counts from the delay slot.
 fn near(address: u64, word: u32) -> u64 {
     address.wrapping_add(LENGTH as u64).wrapping_add_signed(i64::from(word as u16 as i16) << 2)
 }
@@ -134,7 +134,7 @@ mod tests {
 
     const HERE: u64 = 0xffff_ffff_8010_0ff0;
 
-    /// KP-2, KP-5: both ends of each range, all that leads away, and what has a delay slot.
+    /// KP-2, KP-5: displacements at both ends of their range, every kind of control flow, and delay slots.
     #[test]
     fn an_instruction_leads_where_its_word_says() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// KP-2: the segment is that of the delay slot.
+    /// KP-2: the segment of a jump is that of its delay slot.
     #[test]
     fn a_jump_at_the_end_of_its_segment_leads_into_the_next() {
         for set in Set::ALL {

@@ -1,7 +1,8 @@
-//! The jump of an optimised probe: `j` and a `nop` in its delay slot, in place of two instructions. Linux has none on
-//! MIPS.
+//! The jump of an optimised probe on MIPS: `j` with a `nop` in its delay slot, which replaces two instructions. Linux
+//! has none on MIPS.
 //!
-//! Branches do not give way: they lead from where they stand, and a call would leave the detour as the return address.
+//! Branches are not replaced: they are relative to their own address, and a call in a detour would leave a return
+//! address in the detour.
 
 use super::decode::SEGMENT;
 use super::{LENGTH, Set, rules};
@@ -11,11 +12,11 @@ use crate::plan::{Plan, Policy};
 
 /// `nop`.
 pub const NOP: u32 = 0;
-/// `jr ra`, and a nop in its slot.
+/// `jr ra` with a `nop` in its delay slot.
 const RETURN_BIG: [u8; 2 * LENGTH] = [0x03, 0xe0, 0x00, 0x08, 0, 0, 0, 0];
 const RETURN_LITTLE: [u8; 2 * LENGTH] = [0x08, 0x00, 0xe0, 0x03, 0, 0, 0, 0];
 
-/// Within the 256 MiB in which the second of the two instructions is.
+/// The jump reaches the 256 MiB segment of its delay slot.
 pub static BIG_32: Detour = Detour {
     jump: |over, to| jump(Set::Big32, over, to),
     may_move: |insn, policy| may_move(Set::Big32, insn, policy),
@@ -23,14 +24,14 @@ pub static BIG_32: Detour = Detour {
     ..LITTLE
 };
 
-/// The same with the low byte first.
+/// Like [`BIG_32`], little-endian.
 pub static LITTLE_32: Detour = Detour {
     jump: |over, to| jump(Set::Little32, over, to),
     may_move: |insn, policy| may_move(Set::Little32, insn, policy),
     ..LITTLE
 };
 
-/// The same for 64 bits.
+/// Like [`BIG_32`], 64-bit.
 pub static BIG_64: Detour = Detour {
     jump: |over, to| jump(Set::Big64, over, to),
     may_move: |insn, policy| may_move(Set::Big64, insn, policy),
@@ -38,7 +39,7 @@ pub static BIG_64: Detour = Detour {
     ..LITTLE
 };
 
-/// The same for 64 bits with the low byte first.
+/// Like [`BIG_64`], little-endian.
 pub static LITTLE_64: Detour = LITTLE;
 
 const LITTLE: Detour = Detour {
@@ -53,7 +54,7 @@ const LITTLE: Detour = Detour {
     faithful: None,
 };
 
-/// `j` from one place to another, if they are in the same 256 MiB.
+/// Encodes `j` from one address to another; `None` if they are in different 256 MiB segments.
 pub(super) fn jump_word(set: Set, from: u64, to: u64) -> Option<u32> {
     let (slot, to) = (set.cut(from.wrapping_add(LENGTH as u64)), set.cut(to));
     let is_near = slot & !(SEGMENT - 1) == to & !(SEGMENT - 1);
@@ -94,7 +95,7 @@ mod tests {
     const ADD: u32 = 0x2442_0001;
     const RETURN: [u32; 2] = [0x03e0_0008, NOP];
 
-    /// OP-2, OP-3, OP-11: two instructions give way if both can run elsewhere and nothing comes to the second.
+    /// OP-2, OP-3, OP-11: two instructions are replaced if both can run elsewhere and nothing jumps to the second.
     #[test]
     fn two_instructions_give_way_if_nothing_comes_between_them() {
         #[rustfmt::skip]
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// OP-11: the jump and its reach, at both ends of the 256 MiB.
+    /// OP-11: the jump, and its reach at both ends of the segment.
     #[test]
     fn the_jump_reaches_all_of_the_256_mebibytes_of_its_slot() {
         for set in Set::ALL {

@@ -1,59 +1,57 @@
-//! Branches and jumps: computed, never executed. What is in the delay slot runs afterwards, out of line, unless the
-//! branch nullifies it.
+//! Emulates branches and jumps. The instruction in the delay slot then runs as a copy, unless the branch nullifies it.
 //!
-//! The return address is written before the slot runs, as the CPU writes it: the slot reads the new one, and should it
-//! fault, the new one is what the exception's handler finds. The branch can be done again all the same, so nothing is
-//! undone.
+//! The link register is written before the delay slot runs, as on the CPU. If the delay slot faults, the handler sees
+//! the new value. The branch can be repeated all the same, so nothing is undone.
 
 use super::Set;
 use crate::insn::Insn;
 use crate::plan::Then;
 use crate::regs::{Reg, Registers};
 
-/// A branch or jump.
+/// A branch or jump, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computation {
-    /// When it is taken.
+    /// The condition for taking the branch.
     pub condition: Condition,
-    /// Where it leads then.
+    /// The target, if it is taken.
     pub target: Target,
-    /// The register that gets the address behind the slot, taken or not.
+    /// The link register, if there is one. It is set whether the branch is taken or not.
     pub link: Option<Reg>,
-    /// What is in the slot runs only if the branch is taken.
+    /// A branch-likely: the delay slot runs only if the branch is taken.
     pub likely: bool,
-    /// What is in the slot does nothing.
+    /// The delay slot has a `nop`.
     pub empty_slot: bool,
 }
 
-/// When a branch is taken. Registers are compared as numbers with a sign, in all their bits.
+/// The condition of a branch. Registers are compared as signed numbers of full width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     Always,
     /// Two registers are equal.
     Equal(Reg, Reg),
-    /// They are not.
+    /// Two registers differ.
     Unequal(Reg, Reg),
-    /// One is not above 0.
+    /// A register is at most 0.
     NotAbove(Reg),
-    /// It is above 0.
+    /// A register is greater than 0.
     Above(Reg),
-    /// It is below 0.
+    /// A register is less than 0.
     Below(Reg),
-    /// It is not below 0.
+    /// A register is at least 0.
     NotBelow(Reg),
 }
 
-/// Where a branch leads.
+/// The target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To the address that stands in it, which its [`Flow`](crate::insn::Flow) names.
+    /// The fixed address in the instruction, as its [`Flow`](crate::insn::Flow) has it.
     Written,
-    /// Where a register points.
+    /// The address in a register.
     Register(Reg),
 }
 
-/// Computes a branch and sets the pc; says whether what is in the slot is to run. None of these can fault.
+/// Emulates a branch and sets the pc. Returns whether the delay slot must run. A branch cannot fault.
 pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Then {
     let next = set.cut(insn.next());
     let value = |reg: Reg| set.cut(regs.get(reg));

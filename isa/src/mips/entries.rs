@@ -1,8 +1,8 @@
-//! Code of Linux that no function calls: where exceptions enter the kernel, and where it leaves for what it has
-//! interrupted (arch/mips's genex.S, entry.S, scall32-o32.S, scall64-n64.S, tlbex.c). The register for a return
-//! address belongs to the interrupted there, and is saved for it: a return probe would send a program to the pad.
+//! Names of Linux code that is not called: exception entries, and returns to the interrupted code (arch/mips: genex.S,
+//! entry.S, scall32-o32.S, scall64-n64.S, tlbex.c). There the link register belongs to the interrupted code, which the
+//! kernel saves and restores. A return probe would make a program jump to the pad.
 
-/// By name, behind the functions that switch stacks.
+/// Functions that switch stacks, then code that is not called.
 #[rustfmt::skip]
 pub const NOT_CALLED: &[&str] = &[
     "resume", "__switch_to", "__switch_to_asm",
@@ -18,7 +18,7 @@ pub const NOT_CALLED: &[&str] = &[
     "bad_stack_a7", "illegal_syscall", "not_o32_scall", "trace_a_syscall", "o32_syscall_exit", "n32_syscall_exit",
     "n64_syscall_exit", "n32_syscall_trace_entry", "not_n32_scall",
     "handle_tlbl", "handle_tlbs", "handle_tlbm", "tlb_do_page_fault_0", "tlb_do_page_fault_1",
-    // Ends, where the next one begins.
+    // End labels, which are also the start of the next piece of code.
     "tlbmiss_handler_setup_pgd_end", "handle_tlbm_end", "handle_tlbs_end", "handle_tlbl_end",
     "except_vec0_generic", "except_vec1_generic", "except_vec2_generic", "except_vec3_generic", "except_vec3_r4000",
     "except_vec4", "except_vec_vi", "except_vec_vi_lui", "except_vec_vi_ori", "except_vec_vi_end", "except_vec_vi_handler",

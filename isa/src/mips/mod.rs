@@ -1,10 +1,9 @@
-//! MIPS, in 32 and 64 bits and both byte orders, releases 1 and 2: words of 4 bytes, found in tables of (mask, value)
-//! rows that are the same for all four. Code of microMIPS and MIPS16 is none of it: its addresses are odd, and so
-//! refused.
+//! MIPS, 32 and 64 bits, both byte orders, releases 1 and 2. The same tables of (mask, value) rows decode all four.
+//! microMIPS and MIPS16 code is not supported: its addresses are odd and therefore refused.
 //!
-//! A branch and the instruction in its delay slot are one instruction of 8 bytes here: that is how they run. The branch
-//! is computed, and the copy is that of the slot. What differs between the four is a [`Set`]; each has a table of its
-//! own.
+//! A branch and the instruction in its delay slot are one instruction of 8 bytes here, because that is how they run.
+//! The branch is emulated; the copy is that of the delay slot's instruction. A [`Set`] tells the four variants apart;
+//! each has its own table.
 
 pub mod abi;
 pub mod decode;
@@ -23,7 +22,7 @@ use crate::linux::{Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
-/// The names of signals as this architecture alone numbers them.
+/// Names of signals, by number. MIPS has numbers of its own.
 const SIGNALS: &[&str] = &[
     "",
     "SIGHUP",
@@ -59,32 +58,32 @@ const SIGNALS: &[&str] = &[
     "SIGXFSZ",
 ];
 
-/// Bytes of an instruction, and of what is in its delay slot.
+/// Bytes in an instruction without its delay slot.
 pub const LENGTH: usize = 4;
 
-/// How wide registers are, and in which order the bytes of a word stand.
+/// A variant of MIPS: width of registers and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// 32 bits, the high byte first.
+    /// 32-bit big-endian.
     Big32,
-    /// 32 bits, the low byte first.
+    /// 32-bit little-endian.
     Little32,
-    /// 64 bits, the high byte first.
+    /// 64-bit big-endian.
     Big64,
-    /// 64 bits, the low byte first.
+    /// 64-bit little-endian.
     Little64,
 }
 
 impl Set {
-    /// All four.
+    /// All four variants.
     pub const ALL: [Set; 4] = [Set::Big32, Set::Little32, Set::Big64, Set::Little64];
 
-    /// Whether there are doublewords.
+    /// Whether registers have 64 bits.
     pub const fn is_64(self) -> bool {
         matches!(self, Set::Big64 | Set::Little64)
     }
 
-    /// In which order bytes lie in memory.
+    /// The byte order of memory.
     pub const fn order(self) -> ByteOrder {
         match self {
             Set::Big32 | Set::Big64 => ByteOrder::Big,
@@ -92,27 +91,27 @@ impl Set {
         }
     }
 
-    /// The word in 4 bytes of memory; 0, which does nothing, for any other number of bytes.
+    /// The word in 4 bytes of memory; 0, which is `nop`, if there are not exactly 4.
     pub fn word(self, bytes: &[u8]) -> u32 {
         self.order().word(bytes)
     }
 
-    /// A word as it stands in memory.
+    /// The bytes of a word in memory.
     pub const fn bytes(self, word: u32) -> [u8; LENGTH] {
         self.order().word_bytes(word)
     }
 
-    /// An address as a register holds it.
+    /// An address, truncated to the width of registers.
     pub const fn cut(self, address: u64) -> u64 {
         if self.is_64() { address } else { address & 0xffff_ffff }
     }
 
-    /// The number in a register, with its sign.
+    /// A register's value as a signed number.
     pub const fn signed(self, value: u64) -> i64 {
         if self.is_64() { value as i64 } else { value as i32 as i64 }
     }
 
-    /// Its table.
+    /// The table of this variant.
     pub const fn isa(self) -> &'static Isa {
         match self {
             Set::Big32 => &MIPS,
@@ -123,16 +122,16 @@ impl Set {
     }
 }
 
-/// 32-bit big-endian kernels.
+/// The table of 32-bit big-endian kernels.
 pub static MIPS: Isa = isa::<Big32>();
-/// 32-bit little-endian kernels.
+/// The table of 32-bit little-endian kernels.
 pub static MIPSEL: Isa = isa::<Little32>();
-/// 64-bit big-endian kernels.
+/// The table of 64-bit big-endian kernels.
 pub static MIPS64: Isa = isa::<Big64>();
-/// 64-bit little-endian kernels.
+/// The table of 64-bit little-endian kernels.
 pub static MIPS64EL: Isa = isa::<Little64>();
 
-/// What the tables of the four are made of.
+/// The differences between the four tables.
 trait Variant {
     const SET: Set;
     const ARCH: Arch;
@@ -188,7 +187,7 @@ const fn isa<V: Variant>() -> Isa {
         breakpoint: V::BREAKPOINT,
         breakpoint_over: |_| V::BREAKPOINT,
         is_breakpoint: |bytes| slot::is_breakpoint(V::SET, bytes),
-        // The word in front of an address says whether it lies in a delay slot: no walk from the function's start is
+        // The previous word shows whether an address is in a delay slot, so no walk from the function's start is
         // needed.
         variable_length: false,
         entry: entry::at_symbol,

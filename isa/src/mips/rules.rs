@@ -1,8 +1,8 @@
-//! Which MIPS instructions may be probed, and how each accepted one runs.
+//! Decides which MIPS instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies and all four sets: the first row that matches decides, and a word that no row names may
-//! run anywhere: none but branches uses the pc. Where the two columns differ, Linux 6.1 accepts what its own trap or
-//! step breaks.
+//! One table for all four variants, with a column for each policy. The first row that matches decides; an instruction
+//! in no row may run anywhere, because only branches use the pc. The columns differ where Linux 6.1 accepts
+//! instructions that its trap or its step breaks.
 
 use super::abi::{RA, r};
 use super::decode::{has_delay_slot, slot_of, word};
@@ -52,14 +52,14 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &IN_DELAY_SLOT, &SLOT_APART, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
     &RELEASE_6, &slot::OUT_OF_REACH,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
     let found = row_of(word);
@@ -86,7 +86,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// What is in a delay slot runs behind the branch: it must be something that may be probed itself, and lead nowhere.
+/// The instruction in a delay slot runs as a copy, so it must be one that may be probed itself, and no branch.
 fn fits_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
     let word = word(set, slot);
     match row_of(word).map(|row| row.best) {
@@ -96,7 +96,7 @@ fn fits_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
     }
 }
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of the table.
 #[derive(Clone, Copy)]
 enum Verdict {
     Compute(fn(u32) -> Computation),
@@ -105,42 +105,42 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
-/// Words with `word & mask == value`.
-struct Row {
+/// Instructions with `word & mask == value`, and the decision about them.
+struct RuleRow {
     mask: u32,
     value: u32,
     linux: Verdict,
     best: Verdict,
 }
 
-fn row_of(word: u32) -> Option<&'static Row> {
+fn row_of(word: u32) -> Option<&'static RuleRow> {
     TABLE.iter().find(|row| word & row.mask == row.value)
 }
 
-const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, linux, best }
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { mask, value, linux, best }
 }
 
-/// The two policies agree.
-const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+/// A row on which the policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
 }
 
-/// The primary opcode.
+/// Mask of the primary opcode.
 const OP: u32 = 0xfc00_0000;
-/// And the function in the low bits.
+/// Mask of the primary opcode and the function field.
 const FUNCT: u32 = 0xfc00_003f;
-/// The same of a jump, and its hint.
+/// Mask of a register jump: opcode, function and hint.
 const HINTED: u32 = 0xfc00_07ff;
-/// The primary opcode, and the function in the place of the second register.
+/// Mask of the primary opcode and a function in the rt field.
 const RT: u32 = 0xfc1f_0000;
-/// The primary opcode, and the function in the place of the first one.
+/// Mask of the primary opcode and a function in the rs field.
 const RS: u32 = 0xffe0_0000;
-/// A move from or to a register of the system coprocessor: which, and its number and selection.
+/// Mask of a move from or to coprocessor 0: opcode, direction, register and selection.
 const COP0: u32 = 0xffe0_f807;
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[RuleRow] = &[
     //   mask         value        Linux 6.1              best
     both(OP,          0xc000_0000, Refuse(&EXCLUSIVE)),                             // ll
     both(OP,          0xe000_0000, Refuse(&EXCLUSIVE)),                             // sc
@@ -221,7 +221,7 @@ fn rt(word: u32) -> Reg {
     r((word >> 16 & 31) as u8)
 }
 
-/// Where it leads stands in it.
+/// A branch to the fixed target in the instruction.
 fn branch(condition: Condition) -> Computation {
     Computation { condition, target: Target::Written, link: None, likely: false, empty_slot: false }
 }
@@ -238,7 +238,7 @@ fn likely_and_linking(condition: Condition) -> Computation {
     Computation { link: Some(RA), ..likely(condition) }
 }
 
-/// Of a jump to a register the one that gets the return address is named; jr has none, and register 0 gets none.
+/// `jalr` names its link register; `jr` has none, and register 0 drops the value.
 fn jump_register(word: u32) -> Computation {
     let link = r((word >> 11 & 31) as u8);
     let link = (word & 1 != 0 && link != r(0)).then_some(link);
@@ -271,7 +271,7 @@ mod branches {
 use branches::*;
 
 impl Computation {
-    /// Whether a register says when it is taken, or where it leads.
+    /// Whether the condition or the target depends on this register.
     fn looks_at(&self, reg: Reg) -> bool {
         let decides = match self.condition {
             Condition::Always => false,
@@ -282,7 +282,8 @@ impl Computation {
     }
 }
 
-/// May it be probed where it stands?
+/// Refuses delay slots, instructions between a load-linked and its store-conditional, and branches whose delay slot may
+/// miss the TLB.
 pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     if in_delay_slot(set, insn.address, policy, around) {
         return Err(IN_DELAY_SLOT.refusal());
@@ -301,10 +302,10 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
     }
 }
 
-/// The smallest.
+/// The smallest page size.
 const PAGE: u64 = 4096;
 
-/// Whether the kernel sees what is there by its TLB: modules are, its own text is not.
+/// Whether the address is translated by the TLB. Modules are; the kernel's own text (KSEG0) is not.
 fn is_mapped(set: Set, address: u64) -> bool {
     let is_compatible = !set.is_64() || address >> 31 == u64::MAX >> 31;
     let is_direct = is_compatible && address & 0x4000_0000 == 0 && address & 0x8000_0000 != 0;
@@ -312,8 +313,8 @@ fn is_mapped(set: Set, address: u64) -> bool {
     !is_direct && !is_physical
 }
 
-/// Whether the word in front of it, whatever function that belongs to, has a delay slot. A function may begin there:
-/// the branch in front of it would run into the breakpoint.
+/// Whether the previous word is a branch, in whatever function. If a function begins in a delay slot, the branch in
+/// front of it would run into the breakpoint.
 fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surroundings) -> bool {
     let mut before = [0; LENGTH];
     if around.read(address.wrapping_sub(LENGTH as u64), &mut before).is_err() {
@@ -326,8 +327,8 @@ fn in_delay_slot(set: Set, address: u64, policy: Policy, around: &mut dyn Surrou
     }
 }
 
-/// Linux 6.1 takes every instruction of the floating-point unit for a branch, and does not know jalx nor branches on
-/// coprocessor 2.
+/// Linux 6.1 takes every floating-point instruction for a branch. It does not know `jalx`, nor branches on coprocessor
+/// 2.
 fn linux_sees_delay_slot(word: u32) -> bool {
     match word >> 26 {
         0x11 => true,
@@ -336,7 +337,7 @@ fn linux_sees_delay_slot(word: u32) -> bool {
     }
 }
 
-/// What an instruction, or what is in its delay slot, does to its CPU's link.
+/// The effect of an instruction, or of its delay slot, on the link bit of `ll` and `sc`.
 fn exclusive(set: Set, insn: &Insn) -> Exclusive {
     let of = |word: u32| match (word >> 26, word & 0x3f) {
         (0x30 | 0x34, _) | (0x1f, 0x36 | 0x37 | 0x2e) => Exclusive::Load,

@@ -1,28 +1,28 @@
-//! The copy that runs out of line, and what stands behind it.
+//! The breakpoint of MIPS, and the copy of an instruction that runs in the window.
 
 use super::decode::{slot_of, word};
 use super::{LENGTH, Set, detour};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// `break 515`, the code that Linux has for probes: the probe, and the end of a step.
+/// `break 515`, which Linux uses for probes. Serves as the breakpoint and as the end of a step.
 pub const BREAK: u32 = 515 << 6 | 0x0d;
 
-/// Any `break`, whoever's it is.
+/// Whether this is a `break`, ours or another.
 pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
     let word = bytes.get(..LENGTH).map(|bytes| set.word(bytes));
     word.is_some_and(|word| word & 0xfc00_003f == 0x0d)
 }
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would not lie in the same 256 MiB; the probe window must be in those of the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`. That of a branch, which is computed,
-/// is the copy of what is in its delay slot. None of these uses the pc, so each is the word itself.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`. For a branch, which is emulated,
+/// this is the copy of its delay slot. No copied instruction uses the pc, so the word is unchanged.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let runs = slot_of(insn).unwrap_or(*insn);
     let behind = at.wrapping_add(LENGTH as u64);
@@ -54,7 +54,7 @@ mod tests {
         Ok(copy.bytes().chunks(4).map(|word| set.word(word)).collect())
     }
 
-    /// KP-1: an instruction's copy is itself, a branch's what is in its slot.
+    /// KP-1: the copy of an instruction is the same word; the copy of a branch is its delay slot.
     #[test]
     fn a_copy_is_the_word_that_runs() {
         for set in Set::ALL {
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// KP-2: whose a break is must not matter where only its being one does.
+    /// KP-2: a `break` of anyone is a breakpoint.
     #[test]
     fn every_break_is_a_breakpoint_and_nothing_else() {
         for set in Set::ALL {

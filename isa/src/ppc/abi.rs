@@ -1,4 +1,4 @@
-//! The three calling conventions as the kernel uses them, and the registers by number and name.
+//! The calling conventions (SysV, ELFv1, ELFv2) as Linux uses them, and the numbers and names of registers.
 
 use super::Set;
 use crate::abi::{Abi, ReturnAddress};
@@ -6,34 +6,33 @@ use crate::entry::{Beginning, Pointers};
 use crate::plan::Policy;
 use crate::regs::Reg;
 
-/// The stack pointer. It and the other general registers are numbered as the hardware numbers them.
+/// The stack pointer. General registers have the hardware's numbers.
 pub const SP: Reg = Reg(1);
-/// The table of contents: a 64-bit function's own data. On 32 bits the running task.
+/// r2: the table of contents (TOC) in 64-bit code, the running task in 32-bit kernels.
 pub const TOC: Reg = Reg(2);
-/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+/// The pc as a named register; equals [`crate::regs::Registers::pc`].
 pub const NIP: Reg = Reg(32);
-/// The machine state.
+/// The machine state register.
 pub const MSR: Reg = Reg(33);
-/// The count register: of loops, and of indirect jumps.
+/// The count register, for loops and indirect jumps.
 pub const CTR: Reg = Reg(34);
-/// The link register: a function's return address at its entry.
+/// The link register. At a function's entry it holds the return address.
 pub const LR: Reg = Reg(35);
-/// Carry and overflow.
+/// XER: carry and overflow.
 pub const XER: Reg = Reg(36);
-/// The condition register: eight fields of four bits, field 0 the highest.
+/// The condition register: eight fields of four bits, field 0 highest.
 pub const CR: Reg = Reg(37);
-/// Where Linux keeps whether interrupts are masked for itself; on 32 bits the register MQ, which no CPU has any more.
+/// `softe` of `pt_regs`: Linux's soft interrupt mask. On 32 bits the slot is named after MQ, which no current CPU has.
 pub const SOFTE: Reg = Reg(38);
-/// The number of the exception, in Linux's frame only.
+/// The exception number, in `pt_regs` only.
 pub const TRAP: Reg = Reg(39);
-/// The address of the last access that failed.
+/// The address of the last access that faulted.
 pub const DAR: Reg = Reg(40);
-/// Why it did.
+/// The reason for that fault.
 pub const DSISR: Reg = Reg(41);
-/// The target of bctar. Linux's frame does not have it.
+/// The target of `bctar`. Not in `pt_regs`.
 pub const TAR: Reg = Reg(42);
-/// The first of 128 halves of the registers of vectors and floating point: of vs0 the first two, and so on. They have
-/// no names in Linux's frame.
+/// The first of 128 halves of vector and floating-point registers, two for each of vs0 to vs63. Not in `pt_regs`.
 pub const VECTORS: Reg = Reg(64);
 
 /// The general register of that number.
@@ -41,7 +40,7 @@ pub const fn r(number: u8) -> Reg {
     Reg(number & 31)
 }
 
-/// 32 bits. Values of 64 have two registers, of which the first has an odd number: that of a first argument.
+/// 32-bit SysV. A 64-bit argument uses a pair of registers with an odd first number.
 pub static SYSV: Abi = Abi {
     second_result: Some(r(4)),
     stack_arguments: 8,
@@ -53,11 +52,10 @@ pub static SYSV: Abi = Abi {
     ..ELF_V2_FACTS
 };
 
-/// 64 bits, the high byte first: eight doublewords above six of the caller's own are kept for arguments that came in
-/// registers.
+/// ELFv1. The caller's frame has six doublewords of its own, then eight reserved for arguments in registers.
 pub static ELF_V1: Abi = Abi { stack_arguments: 112, pointers: Pointers::Descriptor(&[TOC, r(11)]), ..ELF_V2_FACTS };
 
-/// 64 bits, the low byte first.
+/// ELFv2.
 pub static ELF_V2: Abi = ELF_V2_FACTS;
 
 const ELF_V2_FACTS: Abi = Abi {
@@ -69,11 +67,11 @@ const ELF_V2_FACTS: Abi = Abi {
     aligned_pairs: false,
     return_address: ReturnAddress::In(LR),
     link_slot: Some(16),
-    // A function finds its own address in r12 if it was called through a pointer.
+    // A function that is called through a pointer finds its own address in r12.
     pointers: Pointers::Code(Some(r(12))),
     names: &NAMES_64,
     hidden: &[],
-    // The callee's stack arguments are its caller's to keep, and Linux copied none (JP-1).
+    // Stack arguments belong to the caller, and Linux's jprobes saved none (JP-1).
     jprobe_stack: 0,
     stack_size: 16384,
 };
@@ -81,7 +79,7 @@ const ELF_V2_FACTS: Abi = Abi {
 static NAMES_64: [(&str, Reg); 42] = names("softe");
 static NAMES_32: [(&str, Reg); 42] = names("mq");
 
-/// Those of the kernel's own table, in its order.
+/// The kernel's own names, in its order.
 #[rustfmt::skip]
 const fn names(softe: &'static str) -> [(&'static str, Reg); 42] {
     [
@@ -94,14 +92,14 @@ const fn names(softe: &'static str) -> [(&'static str, Reg); 42] {
     ]
 }
 
-/// The most bytes behind its symbol at which Linux 6.1 takes a place for a function's entry: ftrace's call is there at
-/// the latest.
+/// The largest offset behind a function's symbol that Linux 6.1 accepts as its entry. ftrace's call is at most that
+/// far.
 const LINUX_ENTRY: u64 = 16;
 
-/// The entry of an ELFv2 function. It may begin with two instructions that make its table of contents out of r12 or of
-/// a constant: calls through pointers come to the first, all others behind the second, to its local entry. A probe at
-/// either stands at the local one, which both come to, and where the return address is still in the link register:
-/// `mflr` may follow at once. (Linux 6.1 leaves a probe where its address says; a name is [`named_entry`]'s.)
+/// The entry of an ELFv2 function. It may begin with two instructions that compute the TOC from r12 or a constant.
+/// Calls through pointers enter there, at the global entry; all other calls enter behind them, at the local entry. A
+/// probe at either stands at the local entry, which both kinds of calls pass, and where the return address is still in
+/// the link register. Linux 6.1 leaves a probe at the address that was given; for names see [`named_entry`].
 pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Option<u64> {
     let entry = behind_toc(beginning);
     match policy {
@@ -110,13 +108,13 @@ pub fn local_entry(beginning: &Beginning<'_>, asked: u64, policy: Policy) -> Opt
     }
 }
 
-/// Where Linux 6.1 puts a probe that names an ELFv2 function alone: where ftrace's call is, else at the local entry.
+/// The place of a probe that names an ELFv2 function in Linux 6.1: ftrace's call if there is one, else the local entry.
 pub fn named_entry(beginning: &Beginning<'_>) -> u64 {
     let ftrace = (0..=LINUX_ENTRY).step_by(super::LENGTH).find(|offset| (beginning.is_ftrace)(*offset));
     ftrace.unwrap_or_else(|| behind_toc(beginning))
 }
 
-/// How many bytes the two instructions have that make a table of contents, if a function begins with them.
+/// Bytes of the two instructions that compute the TOC; 0 if the function does not begin with them.
 fn behind_toc(beginning: &Beginning<'_>) -> u64 {
     let word = |from: usize| Set::Little64.word(beginning.bytes.get(from..from + 4).unwrap_or_default());
     let makes_toc = matches!(word(0) >> 16, 0x3c4c | 0x3c40) && word(4) >> 16 == 0x3842;
@@ -141,7 +139,7 @@ mod tests {
         }
     }
 
-    /// KP-4, RP-1: a function's two entries.
+    /// KP-4, RP-1: the global and the local entry of a function.
     #[test]
     fn a_function_is_entered_behind_what_makes_its_table_of_contents() {
         #[rustfmt::skip]
@@ -167,8 +165,7 @@ mod tests {
         assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(plain), [None, None], "their functions have one entry");
     }
 
-    /// KP-4: under Linux's rules a name alone means the place of ftrace's call, or the local entry; an address or an
-    /// offset is taken as it is.
+    /// KP-4: in Linux, a name means ftrace's call or the local entry. Addresses and offsets are used as given.
     #[test]
     fn linux_puts_a_named_probe_where_ftrace_calls_or_at_the_local_entry() {
         let toc = [0x3c4c_0101, 0x3842_2660, 0x7c08_02a6, 0x6000_0000];
@@ -186,14 +183,14 @@ mod tests {
             assert_eq!(named(&crate::ppc::PPC64LE), expected, "{ftrace:?}");
             assert_eq!([&crate::ppc::PPC, &crate::ppc::PPC64].map(named), [0, 0], "their functions have one entry");
         }
-        // Ftrace keeps all registers, and so carries probes, in kernels of 32 bits and in those of ELFv2.
+        // Linux can use ftrace on 32-bit and ELFv2 kernels, where ftrace saves all registers.
         let carries = |isa: &Isa| isa.linux.ftrace_carries;
         let kernels = [&crate::ppc::PPC, &crate::ppc::PPC64, &crate::ppc::PPC64LE];
         assert_eq!(kernels.map(carries), [true, false, true]);
     }
 
-    /// DV-4: the first argument that has no register is behind the frame's head, and in ELFv1 behind the room of those
-    /// that have one.
+    /// DV-4: stack arguments start behind the frame's header, and in ELFv1 also behind the space reserved for register
+    /// arguments.
     #[test]
     fn arguments_on_the_stack_are_behind_the_frames_head() {
         use crate::call::{Home, Type, argument};

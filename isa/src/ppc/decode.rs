@@ -1,10 +1,10 @@
-//! Words to an instruction: where it may send execution. Every word is one; what no CPU has is refused by
-//! [`super::rules`].
+//! Decodes PowerPC instructions: length and control flow. Every word decodes; [`super::rules`] refuses those that no
+//! CPU has.
 
 use super::{LENGTH, Set};
 use crate::insn::{Flow, Insn, Undecodable};
 
-/// Decodes one instruction out of `bytes`, which may be longer than it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it.
 pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let cut = Undecodable { address, truncated: true };
     let first = bytes.get(..LENGTH).ok_or(cut)?;
@@ -13,30 +13,30 @@ pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>
     Ok(Insn::new(address, bytes, flow(set, address, word)))
 }
 
-/// Whether a word is the first of a prefixed instruction, which has 8 bytes.
+/// Whether a word is the prefix of a prefixed instruction, which has 8 bytes.
 pub fn is_prefix(set: Set, word: u32) -> bool {
     set.is_64() && word >> 26 == 1
 }
 
-/// An instruction's word, the first one of two.
+/// The instruction's word; the prefix, if it has one.
 pub fn word(set: Set, insn: &Insn) -> u32 {
     set.word(insn.bytes().get(..LENGTH).unwrap_or_default())
 }
 
-/// Words with `word & mask == value` go there.
-struct Row {
+/// Instructions with `word & mask == value`, and their control flow.
+struct FlowRow {
     mask: u32,
     value: u32,
     flow: fn(address: u64, word: u32) -> Flow,
 }
 
-const fn row(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, flow }
+const fn row(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, flow }
 }
 
 /// The first row that matches decides.
 fn flow(set: Set, address: u64, word: u32) -> Flow {
-    // By the register that 32-bit CPUs have not: there it is an exception.
+    // Branches to TAR, which 32-bit CPUs do not have: there they are illegal instructions.
     const BY_TARGET_REGISTER: u32 = 0x4c00_0460;
     if !set.is_64() && word & 0xfc00_07fe == BY_TARGET_REGISTER {
         return Flow::Next;
@@ -56,10 +56,9 @@ const INDIRECT_JUMP: fn(u64, u32) -> Flow = |_, _| Flow::IndirectJump;
 const INDIRECT_BRANCH: fn(u64, u32) -> Flow = |_, _| Flow::IndirectBranch;
 const INDIRECT_CALL: fn(u64, u32) -> Flow = |_, _| Flow::IndirectCall;
 
-/// Of a branch's condition the bits 0x14 are set if it is always taken; its lowest bit says that it leaves a return
-/// address.
+/// In the BO field, bits 0x14 mean "always". The lowest bit of the word sets the link register.
 #[rustfmt::skip]
-static FLOWS: &[Row] = &[
+static FLOWS: &[FlowRow] = &[
     //  mask         value
     row(0xfc00_0001, 0x4800_0000, |at, word| Flow::Jump(far(at, word))),    // b, ba
     row(0xfc00_0001, 0x4800_0001, |at, word| Flow::Call(far(at, word))),    // bl, bla
@@ -92,22 +91,22 @@ static FLOWS: &[Row] = &[
     row(0xfc00_0000, 0x0000_0000, TRAP),                                    // attn, and what no CPU has
 ];
 
-/// The target of b and bl.
+/// The target of `b` and `bl`.
 fn far(address: u64, word: u32) -> u64 {
     target(address, word, signed(word & 0x03ff_fffc, 26))
 }
 
-/// The target of bc.
+/// The target of `bc`.
 fn near(address: u64, word: u32) -> u64 {
     target(address, word, signed(word & 0xfffc, 16))
 }
 
-/// Bit 1 says that it is no distance but an address.
+/// Bit 1 (AA) makes the value an absolute address.
 fn target(address: u64, word: u32, value: i64) -> u64 {
     if word & 2 != 0 { value as u64 } else { address.wrapping_add_signed(value) }
 }
 
-/// A number in the low `bits` bits with its sign.
+/// Sign-extends the low `bits` bits.
 pub(super) fn signed(value: u32, bits: u32) -> i64 {
     i64::from(value) << (64 - bits) >> (64 - bits)
 }
@@ -125,7 +124,7 @@ mod tests {
         insn.flow
     }
 
-    /// KP-2: distances at both ends of their range, addresses, and all that leads away.
+    /// KP-2: displacements at both ends of their range, absolute addresses, and every kind of control flow.
     #[test]
     fn an_instruction_leads_where_its_distance_says() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
@@ -190,7 +189,7 @@ mod tests {
         }
     }
 
-    /// KP-2: what a CPU has not leads nowhere: it raises an exception.
+    /// KP-2: an instruction that the CPU does not have raises an exception, so it has no target.
     #[test]
     fn no_target_register_on_32_bits() {
         for word in [0x4e80_0460, 0x4d82_0460, 0x4e80_0461] {
@@ -198,7 +197,7 @@ mod tests {
         }
     }
 
-    /// KP-2: an address of 32 bits has no more, whatever is added to it.
+    /// KP-2: targets of 32-bit branches wrap.
     #[test]
     fn addresses_of_32_bits_wrap() {
         assert_eq!(flow_of(Set::Big32, 0xffff_fff8, 0x4800_0010), Jump(8));
@@ -206,7 +205,7 @@ mod tests {
         assert_eq!(flow_of(Set::Big32, HERE & 0xffff_fffc, 0x4bff_ffff), Call(0xffff_fffc));
     }
 
-    /// KP-5: a prefix takes the word behind it along, where there are prefixes.
+    /// KP-5: a prefix and its suffix are one instruction on 64-bit CPUs.
     #[test]
     fn a_prefixed_instruction_has_two_words() {
         for set in [Set::Little64, Set::Big64] {

@@ -1,8 +1,8 @@
-//! The jump of an optimised probe: one `b` in place of one instruction.
+//! The jump of an optimised probe: one `b` that replaces one instruction.
 //!
-//! What is displaced runs in the detour, so that loads and stores may be displaced too. A `bl` may not: it would leave
-//! the detour as the return address. (Linux 6.1 computes it; but between a probe's being disabled and its jump's being
-//! taken away, with a stale pc.)
+//! The displaced instruction runs in the detour, so it may be a load or a store. It may not be `bl`, which would leave
+//! a return address in the detour. (Linux 6.1 emulates it. Between the probe's being disabled and its jump's removal,
+//! Linux does that with a stale pc.)
 
 use super::slot::field;
 use super::{LENGTH, Set, linux, rules};
@@ -15,7 +15,7 @@ const NOP: u32 = 0x6000_0000;
 /// `blr`.
 const BLR: u32 = 0x4e80_0020;
 
-/// Within 32 MiB either way.
+/// The jump reaches 32 MiB in each direction.
 pub static BIG_32: Detour = Detour {
     jump: |over, to| jump(Set::Big32, over, to),
     may_move: |insn, policy| may_move(Set::Big32, insn, policy),
@@ -24,7 +24,7 @@ pub static BIG_32: Detour = Detour {
     ..LITTLE
 };
 
-/// The same for 64 bits.
+/// Like [`BIG_32`], 64-bit.
 pub static BIG_64: Detour = Detour {
     jump: |over, to| jump(Set::Big64, over, to),
     may_move: |insn, policy| may_move(Set::Big64, insn, policy),
@@ -33,7 +33,7 @@ pub static BIG_64: Detour = Detour {
     ..LITTLE
 };
 
-/// The same with the low byte first.
+/// Like [`BIG_64`], little-endian.
 pub static LITTLE_64: Detour = LITTLE;
 
 const LITTLE: Detour = Detour {
@@ -48,7 +48,7 @@ const LITTLE: Detour = Detour {
     faithful: None,
 };
 
-/// `b` from one place to another, if it leads so far.
+/// Encodes `b` from one address to another; `None` if it does not reach.
 pub(super) fn branch(set: Set, from: u64, to: u64) -> Option<u32> {
     let distance = set.distance(from, to);
     field(distance, 26).filter(|distance| distance & 3 == 0).map(|distance| HERE | distance)
@@ -80,7 +80,7 @@ mod tests {
 
     const START: u64 = 0xc000_0000_0001_0000;
 
-    /// What it is, the text, which of its words, and the rules that forbid it.
+    /// Description, text, number of the probed word, and the refusing rules of `best` and of Linux 6.1.
     type Case = (&'static str, &'static [u32], usize, Option<Rule>, Option<Rule>);
 
     fn answer(set: Set, policy: Policy, words: &[u32], at: usize) -> Result<Region, Refusal> {
@@ -90,7 +90,7 @@ mod tests {
         region(set.isa(), policy, function, START + 4 * at as u64, &mut text)
     }
 
-    /// OP-3, OP-11: one instruction gives way, so nothing can come out inside of the jump; only what it does itself
+    /// OP-3, OP-11: the jump replaces one instruction, so nothing can enter its middle; only the instruction itself
     /// matters.
     #[test]
     fn one_instruction_gives_way_if_it_can_run_elsewhere() {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// OP-3: which instructions Linux 6.1 computes out of registers depends on how wide those are.
+    /// OP-3: Linux 6.1 emulates doubleword instructions only on 64-bit CPUs.
     #[test]
     fn linux_does_not_compute_doublewords_on_32_bits() {
         let optimises = |set: Set, word: u32| linux::optimises(set, &Insn::new(START, &set.bytes(word), Flow::Next));

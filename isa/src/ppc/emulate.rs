@@ -1,7 +1,7 @@
-//! Instructions that are computed, never executed: branches, and those that make an address out of the pc.
+//! Emulates PowerPC instructions that use the pc: branches and `addpcis`.
 //!
-//! A kernel of 64 bits runs with all 64 of them in use, so no target is cut there. None of these touches memory, so
-//! none can fault here; a target that cannot be executed faults where it is fetched.
+//! 64-bit kernels run in 64-bit mode, so targets are truncated only on 32-bit CPUs. No emulation accesses memory, so
+//! none can fault; a target that cannot be executed faults when it is fetched.
 
 use super::Set;
 use super::abi::{CR, CTR, LR};
@@ -9,39 +9,38 @@ use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::regs::{Reg, Registers};
 
-/// A computed instruction.
+/// An instruction, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computation {
-    /// Goes to an address.
+    /// Branches to a fixed address.
     Branch(Condition, u64),
-    /// Goes to where a register points, before the return address is left in the link register.
+    /// Branches to the address in a register, read before the link register changes.
     BranchRegister(Condition, Reg),
-    /// Puts an address into a general register.
+    /// `addpcis`: sets a register to a fixed address.
     Address(Reg, u64),
 }
 
-/// When a branch is taken, and whether it leaves a return address.
+/// The condition of a branch, and whether it sets the link register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The field BO.
+    /// The BO field.
     pub when: u8,
-    /// The bit of the condition register that it may ask for.
+    /// The BI field: the bit of the condition register that is tested.
     pub bit: u8,
-    /// The address behind stays in the link register, taken or not.
+    /// The link register gets the next address, whether the branch is taken or not.
     pub links: bool,
 }
 
-/// The condition of a branch that is always taken.
+/// The BO field of a branch that is always taken.
 pub const ALWAYS: u8 = 20;
 
-/// Bits of a condition: whatever the condition register says; if its bit is set; without counting; if the count is
-/// zero.
+/// Bits of BO: ignore the condition register; the tested bit must be set; do not count; branch if the count is 0.
 const WHATEVER_CR: u8 = 16;
 const IF_SET: u8 = 8;
 const UNCOUNTED: u8 = 4;
 const IF_ZERO: u8 = 2;
 
-/// Computes an instruction and sets the pc.
+/// Emulates an instruction and sets the pc.
 pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registers, _: &mut dyn Memory) -> Result<(), Fault> {
     let next = set.cut(insn.next());
     let (condition, target) = match *what {
@@ -61,7 +60,7 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
     Ok(())
 }
 
-/// Counts if the condition wants it, and says whether it holds.
+/// Updates CTR if the condition counts, and returns whether to branch.
 fn is_taken(set: Set, Condition { when, bit, .. }: Condition, regs: &mut dyn Registers) -> bool {
     let wants = |what: u8| when & what != 0;
     let count_agrees = wants(UNCOUNTED) || {

@@ -1,41 +1,41 @@
-//! Which instructions Linux 6.1 replaces by a jump: for conformance, not for use.
+//! The PowerPC instructions that Linux 6.1 replaces by a jump. Used by [`Policy::Linux61`](crate::plan::Policy).
 //!
-//! Its detours compute the displaced instruction, so these are the ones that it can compute out of registers alone
-//! (analyse_instr gives 1 for them), but for conditional branches. Loads and stores are not among them, and neither are
-//! forms that set the overflow bit.
+//! Linux's detours emulate the displaced instruction. So these are the instructions that Linux can emulate from
+//! registers alone (`analyse_instr` returns 1), except conditional branches. Loads, stores and instructions that set
+//! the overflow bit are not among them.
 
 use super::decode::word;
 use super::rules::{mfspr, mtspr, x};
 use super::{LENGTH, Set};
 use crate::insn::Insn;
 
-/// Whether Linux 6.1 on a CPU of the ISA 3.0 puts a jump there.
+/// Whether Linux 6.1, on a CPU with ISA 3.0, replaces the instruction by a jump.
 pub fn optimises(set: Set, insn: &Insn) -> bool {
     let word = word(set, insn);
-    let matches = |row: &Row| word & row.mask == row.value && (set.is_64() || !row.only_64);
+    let matches = |row: &JumpRow| word & row.mask == row.value && (set.is_64() || !row.only_64);
     insn.length() == LENGTH as u64 && TABLE.iter().any(matches)
 }
 
-struct Row {
+struct JumpRow {
     mask: u32,
     value: u32,
     only_64: bool,
 }
 
-const fn row(mask: u32, value: u32) -> Row {
-    Row { mask, value, only_64: false }
+const fn row(mask: u32, value: u32) -> JumpRow {
+    JumpRow { mask, value, only_64: false }
 }
 
-const fn only_64(mask: u32, value: u32) -> Row {
-    Row { mask, value, only_64: true }
+const fn only_64(mask: u32, value: u32) -> JumpRow {
+    JumpRow { mask, value, only_64: true }
 }
 
-/// All of a word but its operands.
+/// Mask of primary and extended opcode.
 const X: u32 = 0xfc00_07fe;
 const SPR: u32 = 0xfc1f_fffe;
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[JumpRow] = &[
     //      mask         value
     row    (0xfc00_0000, 0x4800_0000), // b, bl, ba, bla
     row    (X,           x(19, 0)),    // mcrf

@@ -1,7 +1,6 @@
-//! PowerPC, in 32 and 64 bits and both byte orders: words of 4 bytes, found in tables of (mask, value) rows that are
-//! the same for all three.
+//! PowerPC, 32 and 64 bits, both byte orders. The same tables of (mask, value) rows decode all three variants.
 //!
-//! What differs between the three is a [`Set`]; each has a table of its own: [`PPC`], [`PPC64`] and [`PPC64LE`].
+//! A [`Set`] tells the variants apart; each has its own table: [`PPC`], [`PPC64`] and [`PPC64LE`].
 
 pub mod abi;
 pub mod decode;
@@ -20,27 +19,27 @@ use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
-/// Bytes of an instruction, and of each half of a prefixed one.
+/// Bytes in an instruction, and in each half of a prefixed one.
 pub const LENGTH: usize = 4;
 
-/// How wide registers are, and in which order the bytes of a word stand.
+/// A variant of PowerPC: width of registers and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// 32 bits, the high byte first.
+    /// 32-bit big-endian.
     Big32,
-    /// 64 bits, the high byte first; function pointers lead to descriptors (ELFv1).
+    /// 64-bit big-endian. Function pointers lead to descriptors (ELFv1).
     Big64,
-    /// 64 bits, the low byte first; functions have a global and a local entry (ELFv2).
+    /// 64-bit little-endian. Functions have a global and a local entry (ELFv2).
     Little64,
 }
 
 impl Set {
-    /// Whether there are doublewords, and prefixed instructions.
+    /// Whether registers have 64 bits. Only then are there prefixed instructions.
     pub const fn is_64(self) -> bool {
         !matches!(self, Set::Big32)
     }
 
-    /// In which order bytes lie in memory.
+    /// The byte order of memory.
     pub const fn order(self) -> ByteOrder {
         match self {
             Set::Big32 | Set::Big64 => ByteOrder::Big,
@@ -48,28 +47,28 @@ impl Set {
         }
     }
 
-    /// The word in 4 bytes of memory; 0, which is no instruction, for any other number of bytes.
+    /// The word in 4 bytes of memory; 0, which is no instruction, if there are not exactly 4.
     pub fn word(self, bytes: &[u8]) -> u32 {
         self.order().word(bytes)
     }
 
-    /// A word as it stands in memory.
+    /// The bytes of a word in memory.
     pub const fn bytes(self, word: u32) -> [u8; LENGTH] {
         self.order().word_bytes(word)
     }
 
-    /// An address as a register holds it.
+    /// An address, truncated to the width of registers.
     pub const fn cut(self, address: u64) -> u64 {
         if self.is_64() { address } else { address & 0xffff_ffff }
     }
 
-    /// How far it is from one address to another; those of 32 bits wrap around.
+    /// The displacement from one address to another. 32-bit addresses wrap.
     pub const fn distance(self, from: u64, to: u64) -> i64 {
         let distance = to.wrapping_sub(from) as i64;
         if self.is_64() { distance } else { distance as i32 as i64 }
     }
 
-    /// Its table.
+    /// The table of this variant.
     pub const fn isa(self) -> &'static Isa {
         match self {
             Set::Big32 => &PPC,
@@ -79,14 +78,14 @@ impl Set {
     }
 }
 
-/// 32-bit kernels.
+/// The table of 32-bit kernels.
 pub static PPC: Isa = isa::<Big32>();
-/// 64-bit big-endian kernels.
+/// The table of 64-bit big-endian kernels.
 pub static PPC64: Isa = isa::<Big64>();
-/// 64-bit little-endian kernels.
+/// The table of 64-bit little-endian kernels.
 pub static PPC64LE: Isa = isa::<Little64>();
 
-/// What the tables of the three are made of.
+/// The differences between the three tables.
 trait Variant {
     const SET: Set;
     const ARCH: Arch;
@@ -144,7 +143,7 @@ const fn isa<V: Variant>() -> Isa {
             pc_bias: 0,
             boundary_errno: Errno::EINVAL,
             finds_boundaries: false,
-            // Without a call of ftrace's that keeps all registers it carries none: ELFv1 kernels have not got one.
+            // Linux needs an ftrace call that saves all registers for this. ELFv1 kernels do not have one.
             ftrace_carries: !matches!(V::SET, Set::Big64),
             code_prefix: if matches!(V::SET, Set::Big64) { "." } else { "" },
             named_entry: if matches!(V::SET, Set::Little64) { abi::named_entry } else { entry::named_at_symbol },
@@ -153,8 +152,8 @@ const fn isa<V: Variant>() -> Isa {
             signals: SIGNALS,
             program: None,
         },
-        // With a dot in front it is the code and not its descriptor. The last ones count calls for the compiler: they
-        // return by another register, to a caller that has already read the link register.
+        // A name with a dot is that of the code, not of the descriptor. `_mcount` counts calls for the compiler: it
+        // returns by another register, to a caller that has already read the link register.
         switches_stacks: &["__switch_to", "_switch", ".__switch_to", "._switch", "_mcount", "mcount", "._mcount"],
         abi: V::ABI,
         decode: |address, bytes| decode::decode(V::SET, address, bytes),

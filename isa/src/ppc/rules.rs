@@ -1,8 +1,8 @@
-//! Which PowerPC instructions may be probed, and how each accepted one runs.
+//! Decides which PowerPC instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies and all three sets: the first row that matches decides, and a word that no row names may
-//! run anywhere. Where the two columns differ, Linux 6.1 accepts what a trap breaks, or what it steps with a second
-//! trap that is not needed.
+//! One table for all three variants, with a column for each policy. The first row that matches decides; an instruction
+//! in no row may run anywhere. The columns differ where Linux 6.1 accepts an instruction that a trap breaks, or steps
+//! one that needs no second trap.
 
 use super::abi::{CTR, LR, TAR, r};
 use super::decode::{is_prefix, signed, word};
@@ -45,18 +45,18 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &SECOND_WORD, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &TRAP, &EXCEPTION, &RETURN, &WAIT, &STATE, &TRAP_STATE, &INVALID, &UNDEFINED,
     &slot::OUT_OF_REACH,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(set, insn);
     let is_prefixed = insn.length() > LENGTH as u64;
-    let is_it = |row: &&Row| word & row.mask == row.value && (set.is_64() || !row.only_64);
+    let is_it = |row: &&RuleRow| word & row.mask == row.value && (set.is_64() || !row.only_64);
     let found = TABLE.iter().find(is_it).filter(|_| !is_prefixed);
     let verdict = match policy {
         Policy::Best => found.map_or(Boost, |row| row.best),
@@ -70,7 +70,7 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of the table.
 #[derive(Clone, Copy)]
 enum Verdict {
     Compute(fn(&Insn, u32) -> Computation),
@@ -79,13 +79,13 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
-/// What the rows of the table match: a mask and a value each.
+/// The (mask, value) pairs of all rows, for tests.
 pub fn rows() -> impl Iterator<Item = (u32, u32)> {
     TABLE.iter().map(|row| (row.mask, row.value))
 }
 
-/// Words with `word & mask == value`.
-struct Row {
+/// Instructions with `word & mask == value`, and the decision about them.
+struct RuleRow {
     mask: u32,
     value: u32,
     linux: Verdict,
@@ -93,27 +93,27 @@ struct Row {
     only_64: bool,
 }
 
-const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, linux, best, only_64: false }
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { mask, value, linux, best, only_64: false }
 }
 
-/// The two policies agree.
-const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+/// A row on which the policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
 }
 
-/// And 32-bit CPUs have no such instruction: they raise an exception, wherever it runs.
-const fn only_64(mask: u32, value: u32, verdict: Verdict) -> Row {
-    Row { only_64: true, ..both(mask, value, verdict) }
+/// A row for 64-bit CPUs. 32-bit CPUs raise an exception for this instruction, wherever it runs.
+const fn only_64(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
+    RuleRow { only_64: true, ..both(mask, value, verdict) }
 }
 
-/// All of a word but its operands: the primary opcode and the ten bits of the extended one.
+/// Mask of primary and extended opcode.
 const X: u32 = 0xfc00_07fe;
-/// And the number of a special register.
+/// Mask of primary and extended opcode and the number of a special purpose register.
 const SPR: u32 = 0xfc1f_fffe;
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[RuleRow] = &[
     //   mask         value                      Linux 6.1              best
     both(0xfc00_0000, 0x0800_0000,               Refuse(&TRAP)),                                 // tdi
     both(0xfc00_0000, 0x0c00_0000,               Refuse(&TRAP)),                                 // twi
@@ -198,28 +198,27 @@ static TABLE: &[Row] = &[
     row (0xfc00_0000, 0x0400_0000,               Step,                  Refuse(&UNDEFINED)),     // a prefix where there are none
 ];
 
-/// An instruction of that primary and that extended opcode.
+/// The instruction word with these opcodes.
 pub(super) const fn x(primary: u32, extended: u32) -> u32 {
     primary << 26 | extended << 1
 }
 
-/// A read of a special register; its number stands there with its halves exchanged.
+/// `mfspr`. The two halves of the register number are exchanged in the word.
 pub(super) const fn mfspr(number: u32) -> u32 {
     x(31, 339) | (number & 31) << 16 | number >> 5 << 11
 }
 
-/// A write of one.
+/// `mtspr`.
 pub(super) const fn mtspr(number: u32) -> u32 {
     x(31, 467) | (number & 31) << 16 | number >> 5 << 11
 }
 
-/// The condition of any branch, the bit of the condition register that it looks at, and whether it leaves a return
-/// address.
+/// The condition of a branch, from the fields BO, BI and LK.
 fn condition(word: u32) -> Condition {
     Condition { when: (word >> 21) as u8 & 31, bit: (word >> 16) as u8 & 31, links: word & 1 != 0 }
 }
 
-/// Where it goes stands in it. b is a bc that is always taken.
+/// A branch to the fixed target in the instruction. `b` is a `bc` that is always taken.
 fn branch(insn: &Insn, word: u32) -> Computation {
     let found = condition(word);
     let found = if word >> 26 == 18 { Condition { when: emulate::ALWAYS, bit: 0, ..found } } else { found };
@@ -238,7 +237,7 @@ fn branch_tar(_: &Insn, word: u32) -> Computation {
     Computation::BranchRegister(condition(word), TAR)
 }
 
-/// The number in an addpcis stands in three pieces.
+/// The immediate of `addpcis`, which has three parts.
 pub(super) fn pages(word: u32) -> i64 {
     signed((word >> 6 & 0x3ff) << 6 | (word >> 16 & 31) << 1 | word & 1, 16)
 }
@@ -248,7 +247,7 @@ fn address(insn: &Insn, word: u32) -> Computation {
     Computation::Address(r((word >> 21) as u8 & 31), value)
 }
 
-/// May it be probed where it stands?
+/// Refuses suffixes of prefixed instructions, and instructions between a load-and-reserve and its store-conditional.
 pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     if is_second_word(set, insn.address, policy, &function, around) {
         return Err(SECOND_WORD.refusal());
@@ -264,7 +263,7 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
     }
 }
 
-/// No prefixed instruction crosses a page, which has at least so many bytes; Linux looks no further.
+/// The smallest page size. No prefixed instruction crosses a page boundary, and Linux does not look beyond one.
 const PAGE: u64 = 4096;
 
 fn is_second_word(set: Set, address: u64, policy: Policy, function: &Range<u64>, around: &mut dyn Surroundings) -> bool {
@@ -277,7 +276,7 @@ fn is_second_word(set: Set, address: u64, policy: Policy, function: &Range<u64>,
     may_be && around.read(at, &mut before).is_ok() && is_prefix(set, set.word(&before))
 }
 
-/// What an instruction does to its CPU's reservation.
+/// The effect of an instruction on the CPU's reservation.
 fn exclusive(set: Set, insn: &Insn) -> Exclusive {
     let word = word(set, insn);
     match (word >> 26, word >> 1 & 0x3ff) {

@@ -1,4 +1,4 @@
-//! The copy that runs out of line, and what stands behind it.
+//! The breakpoint of PowerPC, and the copy of an instruction that runs in the window.
 
 use super::decode::word;
 use super::rules::pages;
@@ -6,30 +6,29 @@ use super::{LENGTH, Set, detour};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// `trap`: the probe, and the end of a step.
+/// `trap`: the breakpoint, and the end of a step.
 pub const TRAP: u32 = 0x7fe0_0008;
-/// No instruction of any CPU.
+/// An illegal instruction on every CPU.
 const UNDEFINED: u32 = 0;
 
-/// Any instruction that traps, always or on a condition, whoever's it is.
+/// Whether this is a trap instruction, conditional or not, ours or another.
 pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
     let word = set.word(bytes.get(..LENGTH).unwrap_or_default());
     // tw, td; twi, tdi.
     matches!(word & 0xfc00_07fe, 0x7c00_0008 | 0x7c00_0088) || matches!(word >> 26, 2 | 3)
 }
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would be more than 32 MiB away from it; the probe window must lie nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
-/// What uses the pc is computed and not run here, but for two cases: in a detour, where it must mean what the original
-/// means, and prefixed loads and stores. If the copy cannot mean that from here, it is refused or an undefined
-/// instruction: never something else.
+/// An instruction that uses the pc is emulated. Its copy runs only in a detour, and if it is a prefixed load or store.
+/// If the relocated copy does not reach its target, it is refused, or becomes an illegal instruction if it never runs.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let behind = at.wrapping_add(insn.length());
@@ -46,22 +45,22 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
     Ok(copy)
 }
 
-/// How words with `word & mask == value` name a place.
-struct Row {
+/// Instructions with `word & mask == value`, and a function that changes their pc-relative displacement.
+struct RelativeRow {
     mask: u32,
     value: u32,
     names: fn(words: [u32; 2], moved_by: i64) -> Option<[u32; 2]>,
 }
 
-const fn row(mask: u32, value: u32, names: fn([u32; 2], i64) -> Option<[u32; 2]>) -> Row {
-    Row { mask, value, names }
+const fn row(mask: u32, value: u32, names: fn([u32; 2], i64) -> Option<[u32; 2]>) -> RelativeRow {
+    RelativeRow { mask, value, names }
 }
 
 /// `addpcis`.
 const ADDPCIS: u32 = 0x4c00_0004;
 
 #[rustfmt::skip]
-static RELATIVE: &[Row] = &[
+static RELATIVE: &[RelativeRow] = &[
     //  mask         value
     row(0xfc00_0002, 0x4800_0000, |[word, rest], by| Some([displaced(word, 26, by)?, rest])), // b, bl
     row(0xfc00_0002, 0x4000_0000, |[word, rest], by| Some([displaced(word, 16, by)?, rest])), // bc, bcl
@@ -70,16 +69,16 @@ static RELATIVE: &[Row] = &[
     row(0xff10_0000, 0x0610_0000, prefixed),                                                  // MLS with R: paddi, plwz, pstw..
 ];
 
-/// The words that mean at `at` what the original's mean; `None` if they name a place that is too far. The second one is
-/// one of a prefixed instruction only.
+/// The instruction, relocated to `at`; `None` if its target is out of reach from there. The second word belongs to
+/// prefixed instructions.
 fn relocated(set: Set, insn: &Insn, at: u64) -> Option<[u32; 2]> {
     let words = [word(set, insn), set.word(insn.bytes().get(LENGTH..).unwrap_or_default())];
-    let is_it = |row: &&Row| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);
+    let is_it = |row: &&RelativeRow| words[0] & row.mask == row.value && (words[0] >> 26 != 1 || insn.bytes().len() > LENGTH);
     let Some(row) = RELATIVE.iter().find(is_it).filter(|row| set.is_64() || row.value != ADDPCIS) else { return Some(words) };
     (row.names)(words, set.distance(at, insn.address))
 }
 
-/// A branch's distance, whose two low bits are not its.
+/// Changes the displacement of a branch; its two low bits are flags.
 fn displaced(word: u32, bits: u32, moved_by: i64) -> Option<u32> {
     let mask = (1 << bits) - 4;
     let old = i64::from(word & mask) << (64 - bits) >> (64 - bits);
@@ -87,13 +86,13 @@ fn displaced(word: u32, bits: u32, moved_by: i64) -> Option<u32> {
     (new & 3 == 0).then_some(word & !mask | new)
 }
 
-/// The number of an addpcis counts 64 KiB.
+/// Changes the immediate of `addpcis`, which counts 64 KiB.
 fn with_pages(word: u32, moved_by: i64) -> Option<u32> {
     let new = field(pages(word).checked_add(moved_by >> 16)?, 16)?;
     (moved_by & 0xffff == 0).then_some(word & !0x001f_ffc1 | (new >> 6) << 6 | (new >> 1 & 31) << 16 | new & 1)
 }
 
-/// 34 bits in two pieces.
+/// Changes the displacement of a prefixed instruction: 34 bits in two parts.
 fn prefixed([prefix, suffix]: [u32; 2], moved_by: i64) -> Option<[u32; 2]> {
     let old = (i64::from(prefix & 0x3_ffff) << 16 | i64::from(suffix & 0xffff)) << 30 >> 30;
     let new = old.checked_add(moved_by)?;
@@ -101,7 +100,7 @@ fn prefixed([prefix, suffix]: [u32; 2], moved_by: i64) -> Option<[u32; 2]> {
     fits.then_some([prefix & !0x3_ffff | (new >> 16) as u32 & 0x3_ffff, suffix & !0xffff | new as u32 & 0xffff])
 }
 
-/// A signed number in so many bits, if it fits.
+/// A signed number in so many bits; `None` if it does not fit.
 pub(super) fn field(value: i64, bits: u32) -> Option<u32> {
     let fits = value >> (bits - 1) == 0 || value >> (bits - 1) == -1;
     fits.then_some(value as u32 & ((1 << bits) - 1))
@@ -122,7 +121,7 @@ mod tests {
         Ok(copy.bytes().chunks(4).map(|word| set.word(word)).collect())
     }
 
-    /// KP-1: all that names a place by its distance names the same place from elsewhere.
+    /// KP-1: a relocated copy has the target of the original, for every kind of pc-relative displacement.
     #[test]
     fn a_copy_names_the_place_that_the_original_names() {
         #[rustfmt::skip]
@@ -154,7 +153,7 @@ mod tests {
         }
     }
 
-    /// KP-1: and where addresses have 32 bits, distances wrap around their end.
+    /// KP-1: 32-bit addresses wrap.
     #[test]
     fn a_copy_across_the_end_of_32_bits_names_the_same_place() {
         let copy = copied(Set::Big32, &[0x4800_0010], 0xffff_fff0, 0x10, Tail::Breakpoint);
@@ -175,7 +174,7 @@ mod tests {
         assert_eq!(back(&[0x0600_0000, 0x3860_0010], TEXT + 0x100), Ok([0x0600_0000, 0x3860_0010, 0x4bff_ff00].to_vec()));
     }
 
-    /// KP-1: only what needs a way back cares how far away it is.
+    /// KP-1: only copies with a jump back have a limited reach.
     #[test]
     fn a_slot_out_of_reach_is_refused() {
         #[rustfmt::skip]
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(far, Ok([0x6000_0000, TRAP].to_vec()));
     }
 
-    /// KP-2: whose a trap is must not matter where only its being one does.
+    /// KP-2: a trap instruction of anyone is a breakpoint.
     #[test]
     fn every_trap_is_a_breakpoint_and_nothing_else() {
         for set in [Set::Big32, Set::Big64, Set::Little64] {

@@ -1,24 +1,24 @@
-//! The calling convention as the kernel uses it, and the registers by number and name.
+//! The calling convention as Linux uses it, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::Pointers;
 use crate::regs::Reg;
 
-/// A function's return address, at its entry.
+/// The link register. At a function's entry it holds the return address.
 pub const LINK: Reg = r(14);
 /// The stack pointer.
 pub const SP: Reg = r(15);
-/// The mask of the PSW without the condition code: what is allowed, how addresses are translated, and whose code it is.
+/// The PSW mask without the condition code: interrupt masks, address translation, problem state.
 pub const MASK: Reg = Reg(16);
-/// The condition code: 0 to 3.
+/// The condition code, 0 to 3.
 pub const CC: Reg = Reg(17);
 
-/// The general register of that number; the hardware's numbers are ours.
+/// The general register of that number. Numbers are the hardware's.
 pub const fn r(number: u8) -> Reg {
     Reg(number & 15)
 }
 
-/// Above the stack pointer that a function finds are 160 bytes of its caller's in which it may keep registers.
+/// The ELF ABI. The caller reserves 160 bytes above the stack pointer, where the callee saves registers.
 pub static ELF: Abi = Abi {
     sp: SP,
     result: r(2),
@@ -27,17 +27,17 @@ pub static ELF: Abi = Abi {
     stack_arguments: 160,
     aligned_pairs: false,
     return_address: ReturnAddress::In(LINK),
-    // Linux packs its frames: the registers lie right below the chain.
+    // Linux is compiled with packed stack frames: the saved registers end right below the back chain.
     link_slot: Some(136),
     pointers: Pointers::Code(None),
     names: &NAMES,
     hidden: &[("cc", CC)],
-    // MAX_STACK_SIZE of Linux's last jprobes.
+    // As in Linux's last jprobes (MAX_STACK_SIZE).
     jprobe_stack: 64,
     stack_size: 16384,
 };
 
-/// Those of the kernel's own table, in its order.
+/// The kernel's own names, in its order.
 #[rustfmt::skip]
 static NAMES: [(&str, Reg); 16] = [
     ("r0", r(0)), ("r1", r(1)), ("r2", r(2)), ("r3", r(3)), ("r4", r(4)), ("r5", r(5)), ("r6", r(6)), ("r7", r(7)),
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(ELF.names.len(), 16);
     }
 
-    /// DV-4: five arguments have registers, and the sixth is above the caller's 160 bytes.
+    /// DV-4: five arguments are in registers; the sixth is above the caller's 160 bytes.
     #[test]
     fn the_sixth_argument_is_on_the_stack() {
         let of = |number| argument(&S390X, &[], number).low;

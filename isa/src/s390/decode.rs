@@ -1,13 +1,14 @@
-//! Bytes to an instruction: its length, and where it may send execution.
+//! Decodes s390x instructions: length and control flow.
 
 use super::abi::r;
 use super::fields::{halfword, place, r1, r2, word};
 use super::opcodes::{code, length};
 use crate::insn::{Flow, Insn, Progress, Undecodable};
 
-/// Decodes one instruction out of `bytes`, which may be longer than it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it.
 ///
-/// Nothing begins with a byte of zero but breakpoints, of which nobody knows how long an instruction they hide.
+/// Only breakpoints begin with a zero byte. The length of the instruction under a breakpoint is unknown, so they do not
+/// decode.
 pub fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let cut = Undecodable { address, truncated: true };
     let first = *bytes.first().ok_or(cut)?;
@@ -18,14 +19,14 @@ pub fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     }
 }
 
-/// Instructions of this operation code go there.
-struct Row {
+/// Instructions with an operation code, and their control flow.
+struct FlowRow {
     code: u16,
     flow: fn(address: u64, bytes: &[u8]) -> Flow,
 }
 
-const fn row(code: u16, flow: fn(u64, &[u8]) -> Flow) -> Row {
-    Row { code, flow }
+const fn row(code: u16, flow: fn(u64, &[u8]) -> Flow) -> FlowRow {
+    FlowRow { code, flow }
 }
 
 fn flow(address: u64, bytes: &[u8]) -> Flow {
@@ -39,10 +40,9 @@ const INDIRECT_BRANCH: fn(u64, &[u8]) -> Flow = |_, _| Flow::IndirectBranch;
 const INDIRECT_CALL: fn(u64, &[u8]) -> Flow = |_, _| Flow::IndirectCall;
 const NEAR_BRANCH: fn(u64, &[u8]) -> Flow = |at, bytes| Flow::Branch(near(at, bytes));
 
-/// All others go on with the next instruction. In the order of their codes: each is looked up once for each instruction
-/// of its function that somebody wants to probe.
+/// Sorted by operation code for binary search. Codes that are missing continue with the next instruction.
 #[rustfmt::skip]
-static FLOWS: &[Row] = &[
+static FLOWS: &[FlowRow] = &[
     row(0x0101, TRAP),                                                        // pr
     row(0x01ff, TRAP),                                                        // trap2
     row(0x0500, |_, bytes| link_by_register(bytes)),                          // balr
@@ -52,7 +52,7 @@ static FLOWS: &[Row] = &[
     row(0x0b00, |_, bytes| if r2(bytes) == 0 { Flow::Next } else { Flow::IndirectJump }), // bsm
     row(0x0c00, |_, bytes| link_by_register(bytes)),                          // bassm
     row(0x0d00, |_, bytes| link_by_register(bytes)),                          // basr
-    // What it executes is nowhere to be seen, and may be a branch.
+    // The executed instruction is not known here, and may be a branch.
     row(0x4400, INDIRECT_BRANCH),                                             // ex
     row(0x4500, INDIRECT_CALL),                                               // bal
     row(0x4600, INDIRECT_BRANCH),                                             // bct
@@ -80,7 +80,7 @@ static FLOWS: &[Row] = &[
     row(0xb99e, TRAP),                                                        // pti
     row(0xc004, |at, bytes| conditional(bytes, Flow::Jump(far(at, bytes)), Flow::Branch(far(at, bytes)))), // brcl
     row(0xc005, |at, bytes| Flow::Call(far(at, bytes))),                      // brasl
-    // The instruction there is executed, and execution goes on behind this one, unless it branches.
+    // Executes the instruction at its target, then continues behind itself, unless that instruction branches.
     row(0xc600, |at, bytes| Flow::Branch(far(at, bytes))),                    // exrl
     row(0xcc06, |at, bytes| Flow::Branch(far(at, bytes))),                    // brcth
     row(0xe346, INDIRECT_BRANCH),                                             // bctg
@@ -110,17 +110,17 @@ static FLOWS: &[Row] = &[
     row(0xecff, INDIRECT_BRANCH),                                             // clib
 ];
 
-/// The place 16 bits away.
+/// The target of a 16-bit displacement.
 pub fn near(address: u64, bytes: &[u8]) -> u64 {
     place(address, halfword(bytes))
 }
 
-/// The place 32 bits away.
+/// The target of a 32-bit displacement.
 pub fn far(address: u64, bytes: &[u8]) -> u64 {
     place(address, word(bytes))
 }
 
-/// A mask of all condition codes is always met, one of none never.
+/// A mask of all condition codes always branches, an empty mask never does.
 fn conditional(bytes: &[u8], always: Flow, maybe: Flow) -> Flow {
     match r1(bytes) {
         0 => Flow::Next,
@@ -129,7 +129,7 @@ fn conditional(bytes: &[u8], always: Flow, maybe: Flow) -> Flow {
     }
 }
 
-/// Register 0 is no place to go to. A jump to r14 is a return.
+/// Register 0 means no branch. A jump to r14 is a return.
 fn by_register(bytes: &[u8]) -> Flow {
     match r2(bytes) {
         0 => Flow::Next,
@@ -146,8 +146,8 @@ fn count_by_register(bytes: &[u8]) -> Flow {
     if r2(bytes) == 0 { Flow::Next } else { Flow::IndirectBranch }
 }
 
-/// The registers that tell how far an instruction has come that an interrupt can stop: the others that move much end by
-/// themselves, with a condition code that says so.
+/// The registers of an instruction that an interrupt can suspend. Other long instructions end early by themselves, with
+/// a condition code that says so.
 pub fn progress(insn: &Insn) -> Progress {
     let bytes = insn.bytes();
     let pair = |first: u8| [r(first), r(first | 1)];
@@ -157,7 +157,7 @@ pub fn progress(insn: &Insn) -> Progress {
             let ([to, to_length], [from, from_length]) = (pair(r1(bytes)), pair(r2(bytes)));
             Progress::by(&[to, to_length, from, from_length])
         }
-        // pfmf: the second register, in the fourth byte
+        // pfmf: R2, in the fourth byte
         0xb9af => Progress::by(&[r(bytes.get(3).map_or(0, |regs| regs & 15))]),
         _ => Progress::NONE,
     }

@@ -1,7 +1,7 @@
-//! The jump of an optimised probe: `jg`, 6 bytes, in place of one to three instructions; over the 6 bytes that do
-//! nothing at a function's entry it fits exactly.
+//! The jump of an optimised probe: `jg`, 6 bytes, which replaces one to three instructions. It has the size of the
+//! 6-byte no-op at function entries.
 //!
-//! Linux has none on this ISA.
+//! Linux has none on s390x.
 
 use super::LONGEST;
 use super::rules;
@@ -16,7 +16,7 @@ const RETURN: [u8; 2] = [0x07, 0xfe];
 /// `brcl 15`: always.
 const JUMP: [u8; 2] = [0xc0, 0xf4];
 
-/// Within 4 GiB either way.
+/// The jump reaches 4 GiB in each direction.
 pub static DETOUR: Detour = Detour {
     in_linux: false,
     instructions_are_whole: true,
@@ -33,13 +33,13 @@ pub static DETOUR: Detour = Detour {
     faithful: None,
 };
 
-/// How many halfwords it is from one place to another, if 32 bits hold the number.
+/// The displacement in halfwords; `None` if it does not fit into 32 bits.
 pub(super) fn halfwords(from: u64, to: u64) -> Option<i32> {
     let distance = to.wrapping_sub(from) as i64;
     i32::try_from(distance >> 1).ok().filter(|_| distance & 1 == 0)
 }
 
-/// `jg` from one place to another, if it leads so far.
+/// Encodes `jg` from one address to another; `None` if it does not reach.
 pub(super) fn jump(from: u64, to: u64) -> Option<[u8; LONGEST]> {
     let mut bytes = [0; LONGEST];
     bytes[..2].copy_from_slice(&JUMP);
@@ -47,7 +47,7 @@ pub(super) fn jump(from: u64, to: u64) -> Option<[u8; LONGEST]> {
     Some(bytes)
 }
 
-/// A return on a condition leads to the caller or on.
+/// A conditional return leads to the caller or to the next instruction, never into the function.
 fn flow(insn: &Insn, _: Policy) -> Flow {
     match (insn.flow, insn.bytes()) {
         (Flow::IndirectBranch, [0x07, registers]) if registers & 15 == 14 => Flow::Next,
@@ -55,7 +55,7 @@ fn flow(insn: &Insn, _: Policy) -> Flow {
     }
 }
 
-/// `larl` is computed where it is probed, and means the same in a detour.
+/// A probed `larl` is emulated, but its relocated copy in a detour works too.
 fn may_move(insn: &Insn, policy: Policy) -> bool {
     let may_run = || matches!(rules::plan(insn, policy), Ok(Plan::Boost)) || rules::is_address(insn);
     insn.flow == Flow::Next && may_run()

@@ -1,7 +1,7 @@
-//! Instructions that are computed, never executed: branches, and `larl`.
+//! Emulates s390x branches and `larl`.
 //!
-//! None of these touches memory, so none can fault here; a target that cannot be executed faults where it is fetched.
-//! Where a target is made out of registers it is so before any of them changes.
+//! No emulation accesses memory, so none can fault; a target that cannot be executed faults when it is fetched. A
+//! target from registers is computed before any register changes.
 
 use super::abi::CC;
 use crate::insn::Insn;
@@ -9,88 +9,89 @@ use crate::mem::{Fault, Memory};
 use crate::regs::{Reg, Registers};
 use core::cmp::Ordering;
 
-/// A computed instruction.
+/// An instruction, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computation {
-    /// Goes there, if its condition holds.
+    /// Branches to the target, if the condition holds.
     Branch(Condition, Target),
-    /// Puts an address into a register.
+    /// `larl`: sets a register to a fixed address.
     Address(Reg, u64),
 }
 
-/// When a branch is taken, and what it does besides.
+/// The condition of a branch, and its effect on registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// If the bit of the condition code is set in this mask.
+    /// The condition code's bit is set in this mask.
     Code(u8),
-    /// Always; the address behind stays in the register.
+    /// Always; the register gets the next address.
     Links(Reg),
-    /// Takes 1 from the register; if that is not zero then.
+    /// Decrements the register; branches if the result is not 0.
     Counts(Reg, Width),
-    /// Adds a step to a sum; if that is higher than the limit, as this was before, or if it is not.
+    /// Adds the step to the sum; branches if the sum is higher than the limit, or not higher. The limit is read first.
     Steps {
-        /// What is added to.
+        /// The register that is increased.
         sum: Reg,
-        /// What is added.
+        /// The increment.
         step: Reg,
-        /// What the sum is compared with.
+        /// The limit.
         limit: Reg,
-        /// How wide these are.
+        /// The width of the three.
         width: Width,
-        /// It is to be higher.
+        /// Branch if the sum is higher than the limit; otherwise if it is not higher.
         higher: bool,
     },
-    /// If the bit of what comes out of a comparison is set in the mask.
+    /// Compares two values; branches if the bit of the outcome is set in the mask.
     Compares {
-        /// What is compared.
+        /// The first operand.
         first: Reg,
-        /// With what.
+        /// The second operand.
         second: Second,
-        /// How wide these are.
+        /// The width of both.
         width: Width,
-        /// They have signs.
+        /// The comparison is signed.
         signed: bool,
-        /// Of the outcomes.
+        /// The outcomes that branch.
         mask: u8,
     },
 }
 
-/// The part of a register that counts.
+/// The part of a register that an instruction uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// The lower half; the upper one is left alone.
+    /// The low half. The high half is unchanged.
     Low,
-    /// The upper half; the lower one is left alone.
+    /// The high half. The low half is unchanged.
     High,
-    /// All of it.
+    /// All 64 bits.
     Whole,
 }
 
-/// What a register is compared with.
+/// The second operand of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
-    /// Another one.
+    /// A register.
     Register(Reg),
-    /// A number of 8 bits, whose sign goes up where there are signs.
+    /// An 8-bit immediate, sign-extended if the comparison is signed.
     Number(u8),
 }
 
-/// Where a branch goes.
+/// The target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To the address that stands in it, which its [`Flow`](crate::insn::Flow) names; behind it, where none does.
+    /// The fixed address in the instruction, as its [`Flow`](crate::insn::Flow) has it; without one, the next
+    /// instruction.
     Written,
-    /// To what these hold, as far as there are any, and so many bytes on.
+    /// The sum of base register, index register and displacement.
     Made(Option<Reg>, Option<Reg>, i32),
 }
 
-/// Bits of a mask: the first of a condition code, and the outcomes of a comparison.
+/// Bits of a mask: that of condition code 0, and those of the outcomes of a comparison.
 const FIRST: u8 = 8;
 const EQUAL: u8 = 8;
 const LOW: u8 = 4;
 const HIGH: u8 = 2;
 
-/// Computes an instruction and sets the pc.
+/// Emulates an instruction and sets the pc.
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers, _: &mut dyn Memory) -> Result<(), Fault> {
     let to = match *what {
         Computation::Branch(condition, target) => {
@@ -154,7 +155,7 @@ const fn outcome(order: Ordering) -> u8 {
     }
 }
 
-/// The part of a register that counts, as a number without a sign.
+/// The used part of a register's value, unsigned.
 fn part(value: u64, width: Width) -> u64 {
     match width {
         Width::Low => value & 0xffff_ffff,
@@ -170,7 +171,7 @@ fn signed(value: u64, width: Width) -> i64 {
     }
 }
 
-/// Adds to the part of a register that counts; what it is then.
+/// Adds to the used part of a register, and returns the result.
 fn add(regs: &mut dyn Registers, reg: Reg, value: u64, width: Width) -> u64 {
     let before = regs.get(reg);
     let sum = part(before, width).wrapping_add(value);

@@ -1,7 +1,6 @@
-//! z/Architecture (s390x): instructions of 2, 4 and 6 bytes, the high byte first, known by an operation code of one or
-//! two bytes.
+//! z/Architecture (s390x): big-endian instructions of 2, 4 and 6 bytes with an operation code of one or two bytes.
 //!
-//! Kernels run in 64-bit mode, and what is computed here is what that mode does.
+//! Kernels run in 64-bit addressing mode, and instructions are emulated as in that mode.
 
 pub mod abi;
 pub mod decode;
@@ -18,10 +17,10 @@ use crate::linux::{Linux, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
-/// Bytes of the longest instruction.
+/// Bytes in the longest instruction.
 pub const LONGEST: usize = 6;
 
-/// What is so of it, and what Linux makes of that.
+/// The table of s390x.
 pub static S390X: Isa = Isa {
     arch: Arch::S390x,
     word: 8,
@@ -47,7 +46,7 @@ pub static S390X: Isa = Isa {
         no_return_probes: &[],
         system_calls: SystemCalls {
             prefix: "__s390x_sys_",
-            // The first one is kept apart, for its register is also that of the result.
+            // The first argument is saved separately (`orig_gpr2`), because r2 is also the result register.
             arguments: Some([152, 48, 56, 64, 72, 80]),
             number: None,
             dispatcher: None,

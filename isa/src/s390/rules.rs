@@ -1,8 +1,8 @@
-//! Which instructions may be probed, and how each accepted one runs.
+//! Decides which s390x instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies: the first row of an operation code decides, and one that no row names may run anywhere.
-//! Where the two columns differ, Linux 6.1 accepts what a trap or a step breaks, refuses what can be done, or traps a
-//! second time where that is not needed. What it would step and then put right, the branches, is computed under both.
+//! One table with a column for each policy; an operation code that is not in it may run anywhere. The columns differ
+//! where Linux 6.1 accepts an instruction that a trap or step breaks, refuses one that works, or needs a second trap
+//! for nothing. Branches, which Linux steps and then corrects, are emulated under both policies.
 
 use super::abi::r;
 use super::emulate::{Computation, Condition, Second, Target, Width};
@@ -50,14 +50,14 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &UNDEFINED, &EXECUTE, &EXECUTED, &LINKAGE, &TRANSACTION, &STATE, &READS_MASK, &EXCEPTION, &TRAP, &RETURN, &HYPERVISOR, &THROUGH_MEMORY,
     &slot::OUT_OF_REACH,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let code = code(insn.bytes());
     if !is_known(code) {
@@ -69,7 +69,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Policy::Linux61 => found.map_or(Step, |row| row.linux),
     };
     match verdict {
-        // A branch that is never taken runs anywhere.
+        // A branch that is never taken is a no-op, which may run anywhere.
         Compute(_) if insn.flow == Flow::Next && is_conditional(code) => {
             Ok(if policy == Policy::Best { Plan::Boost } else { Plan::Step })
         }
@@ -80,12 +80,12 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// Whether all that it may do is to branch.
+/// Whether the instruction is a plain conditional branch, with no other effect.
 fn is_conditional(code: u16) -> bool {
     matches!(code, 0x0700 | 0x4700 | 0xa704 | 0xc004)
 }
 
-/// Whether it makes an address and nothing else.
+/// Whether the instruction is `larl`, which only computes an address.
 pub(super) fn is_address(insn: &Insn) -> bool {
     code(insn.bytes()) == LARL
 }
@@ -93,7 +93,7 @@ pub(super) fn is_address(insn: &Insn) -> bool {
 const LARL: u16 = 0xc000;
 const EXRL: u16 = 0xc600;
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of the table.
 #[derive(Clone, Copy)]
 enum Verdict {
     Compute(fn(&Insn, &[u8]) -> Computation),
@@ -102,24 +102,24 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
-/// Instructions of one operation code.
-struct Row {
+/// Instructions with an operation code, and the decision about them.
+struct RuleRow {
     code: u16,
     linux: Verdict,
     best: Verdict,
 }
 
-const fn row(code: u16, linux: Verdict, best: Verdict) -> Row {
-    Row { code, linux, best }
+const fn row(code: u16, linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { code, linux, best }
 }
 
-/// The two policies agree.
-const fn both(code: u16, verdict: Verdict) -> Row {
+/// A row on which the policies agree.
+const fn both(code: u16, verdict: Verdict) -> RuleRow {
     row(code, verdict, verdict)
 }
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[RuleRow] = &[
     //   code    Linux 6.1             best
     both(0x0101, Refuse(&LINKAGE)),                           // pr
     row (0x0107, Step,                 Refuse(&STATE)),       // sckpf
@@ -242,7 +242,7 @@ static TABLE: &[Row] = &[
     both(0xecff, Compute(|insn, bytes| compare_number(Width::Low, false, insn, bytes))),          // clib
 ];
 
-/// Where it goes: what stands in it, or what its registers make of what stands in it.
+/// The target of a branch: fixed, or a sum of registers and a displacement.
 fn target(insn: &Insn, bytes: &[u8]) -> Target {
     match (insn.flow.target(), code(bytes) >> 8) {
         (Some(_), _) => Target::Written,
@@ -253,12 +253,12 @@ fn target(insn: &Insn, bytes: &[u8]) -> Target {
     }
 }
 
-/// Register 0 adds nothing.
+/// A base or index register; number 0 means none.
 fn part(register: u8) -> Option<Reg> {
     (register != 0).then_some(r(register))
 }
 
-/// To what a register holds; register 0: it goes on behind itself.
+/// The target in a register. With register 0 execution continues behind the instruction.
 fn target_by(register: u8) -> Target {
     part(register).map_or(Target::Written, |register| Target::Made(Some(register), None, 0))
 }
@@ -295,25 +295,25 @@ fn count_by_register(_: &Insn, bytes: &[u8]) -> Computation {
     Computation::Branch(Condition::Counts(r(r1(bytes)), Width::Low), target_by(r2(bytes)))
 }
 
-/// Its registers stand in the fourth byte.
+/// Its registers are in the fourth byte.
 fn count_wide_by_register(_: &Insn, bytes: &[u8]) -> Computation {
     let registers = byte(bytes, 3);
     Computation::Branch(Condition::Counts(r(registers >> 4), Width::Whole), target_by(registers & 15))
 }
 
-/// The limit is in the step's register, or, where the number of that is even, in the one behind it.
+/// The limit is in the step's register if that is odd, otherwise in the next one.
 fn step(higher: bool, width: Width, insn: &Insn, bytes: &[u8]) -> Computation {
     let (sum, step, limit) = (r(r1(bytes)), r(r2(bytes)), r(r2(bytes) | 1));
     Computation::Branch(Condition::Steps { sum, step, limit, width, higher }, target(insn, bytes))
 }
 
-/// The mask stands in the fifth byte.
+/// The mask is in the fifth byte.
 fn compare(width: Width, signed: bool, insn: &Insn, bytes: &[u8]) -> Computation {
     let (first, second, mask) = (r(r1(bytes)), Second::Register(r(r2(bytes))), byte(bytes, 4) >> 4);
     Computation::Branch(Condition::Compares { first, second, width, signed, mask }, target(insn, bytes))
 }
 
-/// The mask stands where a second register would, and the number in the fifth byte.
+/// The mask is in the R2 field, the immediate in the fifth byte.
 fn compare_number(width: Width, signed: bool, insn: &Insn, bytes: &[u8]) -> Computation {
     let (first, second, mask) = (r(r1(bytes)), Second::Number(byte(bytes, 4)), r2(bytes));
     Computation::Branch(Condition::Compares { first, second, width, signed, mask }, target(insn, bytes))
@@ -323,15 +323,15 @@ fn address(insn: &Insn, bytes: &[u8]) -> Computation {
     Computation::Address(r(r1(bytes)), decode::far(insn.address, bytes))
 }
 
-/// May it be probed where it stands? Not where another instruction of its function executes it. Linux 6.1 does not
-/// look.
+/// Refuses instructions that another instruction of the function executes (`exrl`), or whose address one loads
+/// (`larl`). Linux 6.1 does not check this.
 pub fn stands(insn: &Insn, policy: Policy, function: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     if policy == Policy::Linux61 {
         return Ok(());
     }
     let start = function.start;
     let names_it = |other: &Insn| {
-        // The address of its first instruction is that of the function.
+        // `larl` of the function's first instruction takes the function's address.
         let names = match code(other.bytes()) {
             EXRL => true,
             LARL => insn.address != start,

@@ -1,4 +1,4 @@
-//! The copy that runs out of line, and what stands behind it.
+//! The breakpoint of s390x, and the copy of an instruction that runs in the window.
 
 use super::LONGEST;
 use super::detour;
@@ -7,20 +7,20 @@ use super::opcodes::code;
 use crate::insn::{Flow, Insn};
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// The halfword that Linux uses: no operation code, and the probe, and the end of a step.
+/// The halfword that Linux uses: an invalid operation code. Serves as the breakpoint and as the end of a step.
 pub const PROBE: [u8; 2] = [0x00, 0x02];
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would be more than 4 GiB away from what it names; the probe window must lie nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 ///
-/// Branches and `larl` are computed and not run here, but in detours `larl` is. If the copy of what is computed cannot
-/// mean that from here, there is no instruction in it, never another one.
+/// Branches and `larl` are emulated; only a copy of `larl` in a detour runs. If the copy of an emulated instruction
+/// does not reach its target, its bytes are zero, which is an invalid operation code.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };
@@ -42,12 +42,12 @@ pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     Ok(copy)
 }
 
-/// Its bytes as they mean at `at` what they mean where they stand; `None` if they name a place that is too far.
+/// The instruction, relocated to `at`; `None` if its target is out of reach from there.
 fn moved(insn: &Insn, at: u64) -> Option<[u8; LONGEST]> {
     let mut bytes = [0; LONGEST];
     bytes.get_mut(..insn.bytes().len())?.copy_from_slice(insn.bytes());
     let code = code(insn.bytes());
-    // A branch that is never taken leads nowhere, however far: functions begin with one.
+    // A branch that is never taken needs no target. Functions begin with one.
     let is_nop = matches!(code, 0xa704 | 0xc004) && insn.flow == Flow::Next;
     if is_nop {
         return Some(bytes);
@@ -62,7 +62,8 @@ fn moved(insn: &Insn, at: u64) -> Option<[u8; LONGEST]> {
     Some(bytes)
 }
 
-/// What names a place 32 bits away: branches, `larl`, and the loads, stores, comparisons and hints of data there.
+/// Instructions with a 32-bit relative displacement: branches, `larl`, and relative loads, stores, comparisons and
+/// prefetches.
 #[rustfmt::skip]
 pub const FAR: &[u16] = &[
     0xc000, // larl
@@ -94,7 +95,7 @@ pub const FAR: &[u16] = &[
     0xcc06, // brcth
 ];
 
-/// What branches 16 bits away.
+/// Branches with a 16-bit relative displacement.
 #[rustfmt::skip]
 const NEAR: &[u16] = &[
     0x8400, // brxh
@@ -115,7 +116,7 @@ const NEAR: &[u16] = &[
     0xec7f, // clij
 ];
 
-/// What is computed of all that names a place.
+/// The pc-relative instructions that are emulated.
 #[rustfmt::skip]
 const COMPUTED: &[u16] = &[
     0x8400, 0x8500, 0xa704, 0xa705, 0xa706, 0xa707, 0xc000, 0xc004, 0xc005, 0xcc06,

@@ -1,11 +1,11 @@
-//! Words to an instruction: where it may send execution, and whether what is behind it is in its delay slot. Every word
-//! is one; what no CPU has is refused by [`super::rules`], or raises its exception where it runs.
+//! Decodes SPARC instructions: control flow and delay slots. Every word decodes. Words that are no instruction are
+//! refused by [`super::rules`], or raise their exception where they run.
 
 use super::LENGTH;
 use crate::insn::{Flow, Insn, Undecodable};
 use crate::mem::ByteOrder;
 
-/// Decodes one instruction out of `bytes`, which may be longer than it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it.
 pub fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let own = bytes.get(..LENGTH).ok_or(Undecodable { address, truncated: true })?;
     let word = ByteOrder::Big.word(own);
@@ -13,29 +13,30 @@ pub fn decode(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     Ok(Insn::new(address, own, flow))
 }
 
-/// An instruction's word.
+/// The instruction as a number.
 pub fn word(insn: &Insn) -> u32 {
     ByteOrder::Big.word(insn.bytes())
 }
 
-/// Whether what stands behind this word is in its delay slot, at least when the branch is taken. One that is always
-/// taken, or never, and annuls its slot has none.
+/// Whether the instruction behind this word is in its delay slot, at least if the branch is taken. An unconditional
+/// branch with the annul bit has no delay slot.
 pub fn has_delay_slot(word: u32) -> bool {
     row_of(word).is_some_and(|row| row.has_slot) && !(annuls(word) && is_unconditional(word))
 }
 
-/// Whether the slot of such a branch runs only if it is taken: never, if it always is.
+/// Whether the annul bit is set: the slot runs only if a conditional branch is taken, and never after an unconditional
+/// one.
 pub fn annuls(word: u32) -> bool {
     word >> 30 == 0 && word >> 29 & 1 != 0
 }
 
-/// Always or never: but for branches on a register, whose place of a condition is another.
+/// Whether a branch is taken always or never. Branches on a register have their condition elsewhere.
 fn is_unconditional(word: u32) -> bool {
     word & BRANCH_ON_REGISTER.0 != BRANCH_ON_REGISTER.1 && word >> 25 & 7 == 0
 }
 
-/// Words with `word & mask == value` go there.
-struct Row {
+/// Instructions with `word & mask == value`, and their control flow.
+struct FlowRow {
     mask: u32,
     value: u32,
     has_slot: bool,
@@ -43,33 +44,33 @@ struct Row {
 }
 
 /// The first row that matches decides.
-fn row_of(word: u32) -> Option<&'static Row> {
+fn row_of(word: u32) -> Option<&'static FlowRow> {
     FLOWS.iter().find(|row| word & row.mask == row.value)
 }
 
-const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, has_slot: true, flow }
+const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, has_slot: true, flow }
 }
 
-const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> Row {
-    Row { mask, value, has_slot: false, flow }
+const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
+    FlowRow { mask, value, has_slot: false, flow }
 }
 
-/// The two opcodes of what has no three registers.
+/// Mask of op and op2.
 pub(super) const OP2: u32 = 0xc1c0_0000;
-/// The same and the condition.
+/// Mask of op, op2 and the condition.
 pub(super) const OP2_COND: u32 = 0xdfc0_0000;
-/// The same and the bit that annuls.
+/// Mask of op, op2, the condition and the annul bit.
 pub(super) const OP2_COND_A: u32 = 0xffc0_0000;
-/// Of branches on the condition codes of 32 bits or of 64: the bit that stands for neither is 0.
+/// Mask of op, op2 and the low bit of cc, which is 0 for icc and xcc.
 pub(super) const OP2_CC: u32 = 0xc1d0_0000;
-/// The two opcodes of everything else.
+/// Mask of op and op3.
 pub(super) const OP3: u32 = 0xc1f8_0000;
-/// The same and the place of the result.
+/// Mask of op, op3 and rd.
 pub(super) const OP3_RD: u32 = 0xfff8_0000;
-/// The same without that, and the first operand's register.
+/// Mask of op, op3 and rs1.
 pub(super) const OP3_RS1: u32 = 0xc1ff_c000;
-/// What is common to all branches on a register.
+/// Mask and value of all branches on a register.
 const BRANCH_ON_REGISTER: (u32, u32) = (0xd1c0_0000, 0x00c0_0000);
 
 const TRAP: fn(u64, u32) -> Flow = |_, _| Flow::Trap;
@@ -79,11 +80,11 @@ const NEAR_19: fn(u64, u32) -> Flow = |at, word| Flow::Branch(near(at, word, 19)
 const ALWAYS_22: fn(u64, u32) -> Flow = |at, word| Flow::Jump(near(at, word, 22));
 const ALWAYS_19: fn(u64, u32) -> Flow = |at, word| Flow::Jump(near(at, word, 19));
 const ON_REGISTER: fn(u64, u32) -> Flow = |at, word| Flow::Branch(near(at, word >> 6 & 0xc000 | word & 0x3fff, 16));
-/// Over what stands in its slot.
+/// Skips the delay slot.
 const OVER: fn(u64, u32) -> Flow = |at, _| Flow::Jump(at.wrapping_add(2 * LENGTH as u64));
 
 #[rustfmt::skip]
-static FLOWS: &[Row] = &[
+static FLOWS: &[FlowRow] = &[
     //      mask         value
     delayed(OP2_COND_A, 0x2080_0000, OVER),                                        // bn,a
     plain  (OP2_COND,   0x0080_0000, NEXT),                                        // bn
@@ -121,7 +122,7 @@ static FLOWS: &[Row] = &[
     plain  (OP3_RD,     0x83f0_0000, TRAP),                                        // retry
 ];
 
-/// The target of a branch whose distance, in words, is in the lowest bits.
+/// The target of a branch; the low `bits` bits are the displacement in words.
 fn near(address: u64, word: u32, bits: u32) -> u64 {
     let unused = 32 - bits;
     address.wrapping_add_signed(i64::from((word << unused) as i32 >> unused) << 2)
@@ -134,7 +135,7 @@ mod tests {
 
     const HERE: u64 = 0x0040_1ff0;
 
-    /// KP-2, KP-5: both ends of each range, all that leads away, and what has a delay slot.
+    /// KP-2, KP-5: displacements at both ends of their range, every kind of control flow, and delay slots.
     #[test]
     fn an_instruction_leads_where_its_word_says() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);

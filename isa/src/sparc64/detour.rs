@@ -1,7 +1,7 @@
-//! The jump of an optimised probe: `ba,a` in place of one instruction. Linux has none on SPARC.
+//! The jump of an optimised probe: `ba,a`, which replaces one instruction. Linux has none on SPARC.
 //!
-//! Branches do not give way, for they lead from where they stand; nor does what opens or leaves a window, for its
-//! exception comes before its hit and not behind the jump; nor what is in a delay slot, where a jump would be a branch.
+//! Some instructions are not replaced. Branches are relative to their own address. `save` and `restore` may raise a
+//! spill or fill exception, which must come before the hit. In a delay slot a jump would be a branch in a delay slot.
 
 use super::slot::{BREAKPOINT, breakpoint_over};
 use super::{LENGTH, rules};
@@ -12,7 +12,7 @@ use crate::plan::{Plan, Policy};
 /// `nop`
 const NOP: u32 = 0x0100_0000;
 
-/// Within 8 MiB.
+/// The jump reaches 8 MiB in each direction.
 pub static DETOUR: Detour = Detour {
     in_linux: false,
     instructions_are_whole: true,
@@ -30,7 +30,7 @@ pub static DETOUR: Detour = Detour {
     faithful: None,
 };
 
-/// `ba,a` from one place to another, if that is not too far.
+/// Encodes `ba,a` from one address to another; `None` if it does not reach.
 pub(super) fn jump_word(from: u64, to: u64) -> Option<u32> {
     const REACH: i64 = 8 << 20;
     let distance = to.wrapping_sub(from) as i64;
@@ -62,7 +62,7 @@ mod tests {
         region(&SPARC64, policy, function, START + 4 * at as u64, &mut text)
     }
 
-    /// OP-2, OP-3, OP-11: an instruction gives way if it can run elsewhere and is in no delay slot.
+    /// OP-2, OP-3, OP-11: an instruction is replaced if it can run elsewhere and is in no delay slot.
     #[test]
     fn an_instruction_gives_way_if_it_can_run_elsewhere() {
         #[rustfmt::skip]

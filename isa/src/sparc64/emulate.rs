@@ -1,5 +1,5 @@
-//! Branches, returns from traps, and what reads the pc: computed, never executed. What is in a branch's delay slot runs
-//! where it stands, and behind it the CPU goes where the branch leads.
+//! Emulates branches, returns from traps, and `rd %pc`. The instruction in a branch's delay slot runs in place; behind
+//! it the CPU continues where the branch leads.
 
 use super::LENGTH;
 use super::abi::{CANRESTORE, CANSAVE, CCR, CWP, FPRS, FSR, NPC, TL, TNPC, TPC, TRAPPED, TSTATE, WINDOWS, r};
@@ -8,73 +8,74 @@ use crate::mem::Fault;
 use crate::plan::Then;
 use crate::regs::{Reg, Registers};
 
-/// What is computed.
+/// An instruction, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computation {
     /// A branch or jump.
     Branch(Branch),
-    /// A register gets the address of the instruction.
+    /// `rd %pc`.
     ReadPc(Reg),
-    /// Any other instruction that stands in a delay slot: its copy runs, and execution goes on where the CPU already
-    /// knows.
+    /// Another instruction, in a delay slot: its copy runs, and execution continues at npc.
     InSlot,
-    /// A register gets its address, and it stands in a delay slot.
+    /// `rd %pc` in a delay slot.
     ReadPcInSlot(Reg),
-    /// The innermost trap is over, and what raised it is left behind.
+    /// `done`: ends the innermost trap and skips the instruction that raised it.
     Done,
-    /// It is over, and what raised it comes again, in its delay slot if it is in one.
+    /// `retry`: ends the innermost trap and repeats the instruction that raised it, in its delay slot if it is in one.
     Retry,
 }
 
-/// A branch or jump.
+/// A branch or jump, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// When it is taken.
+    /// The condition for taking it.
     pub condition: Condition,
-    /// Where it leads then.
+    /// The target, if it is taken.
     pub target: Target,
-    /// The register that gets its own address.
+    /// The register that gets the branch's own address.
     pub link: Option<Reg>,
-    /// Its slot runs only if it is taken, and not even then if it always is.
+    /// The annul bit: the delay slot runs only if a conditional branch is taken, and never after an unconditional one.
     pub annuls: bool,
-    /// It goes back to the caller's window of registers.
+    /// `return`: restores the caller's register window.
     pub restores: bool,
 }
 
-/// When a branch is taken.
+/// The condition of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     Always,
     /// Never.
     Never,
-    /// By the condition codes: which of the 16 conditions, and so many bits up in the register.
+    /// One of the 16 conditions on condition codes, which start at this bit of CCR.
     Codes(u8, u8),
-    /// By a condition of the floating-point unit, so many bits up in its register; what it must be, a bit for each of
-    /// equal, less, greater and unordered.
+    /// Floating-point condition: the outcomes that branch (bits for equal, less, greater, unordered), and the position
+    /// of the condition code in FSR.
     Float(u8, u8),
-    /// By a register, as a number with a sign: which of the 8 conditions.
+    /// One of the 8 conditions on a register's signed value.
     Register(u8, Reg),
 }
 
-/// Where a branch leads.
+/// The target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// To the address that stands in it, which its [`Flow`](crate::insn::Flow) names.
+    /// The fixed address in the instruction, as its [`Flow`](crate::insn::Flow) has it.
     Written,
-    /// To the sum of two registers.
+    /// The sum of two registers.
     Sum(Reg, Reg),
-    /// So far from where a register points.
+    /// The sum of a register and an immediate.
     Off(Reg, i16),
 }
 
-/// The floating-point unit is on: in the CPU's state as TSTATE has it, and in FPRS.
+/// The floating-point unit is enabled only if both bits are set: PEF in TSTATE's copy of PSTATE, and FEF in FPRS.
 const TSTATE_PEF: u64 = 0x10 << 8;
 const FPRS_FEF: u64 = 4;
 
-/// Computes an instruction and sets the pc. A fault changes nothing, and is raised by the copy: a floating-point unit that
-/// is off, a caller's window that is not in the CPU, a place to go to that is no multiple of 4. If the instruction may be
-/// in a delay slot, or the CPU may have changed a register before it raises it, the copy runs as one in a slot does.
+/// Emulates an instruction and sets the pc.
+///
+/// A fault changes nothing, and the copy raises the exception: the floating-point unit is disabled, the caller's window
+/// needs a fill, or the target is not aligned. If the instruction may be in a delay slot, or if the CPU may have
+/// changed a register before the exception, the copy runs as one in a slot does.
 pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Result<Then, Fault> {
     match what {
         Computation::Branch(branch) => return emulate_branch(branch, insn, regs),
@@ -93,7 +94,7 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
         Computation::Done | Computation::Retry => {
             let (level, [from, next]) = (regs.get(TL), [TPC, TNPC].map(|reg| regs.get(reg)));
             let Some(outer) = level.checked_sub(1) else { return Ok(in_copy(regs, None)) };
-            // Of this level, so it comes before the level.
+            // TSTATE belongs to the trap level, so it is read before the level changes.
             let state = regs.get(TRAPPED);
             regs.set(TSTATE, state);
             regs.set(TL, outer);
@@ -158,15 +159,15 @@ fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Resul
     Ok(Then::Slot { then: leads_to })
 }
 
-/// What the copy does, or raises, and then where the CPU already knows; if it raises something, a register may have to be
-/// put right.
+/// Lets the copy run, or raise its exception, and continues at npc. `undo` is a register to restore if the copy raises
+/// one.
 fn in_copy(regs: &mut dyn Registers, undo: Option<(Reg, u64)>) -> Then {
     let to = regs.get(NPC);
     regs.set_pc(to);
     Then::Copy { undo }
 }
 
-/// Whether a condition holds with these codes: negative, zero, overflow, carry, from the highest bit to the lowest.
+/// Evaluates a condition. The codes are negative, zero, overflow and carry, from the highest bit down.
 fn holds(condition: u8, codes: u8) -> bool {
     let [negative, zero, overflow, carry] = [8, 4, 2, 1].map(|bit| codes & bit != 0);
     let holds = match condition & 7 {
@@ -182,7 +183,7 @@ fn holds(condition: u8, codes: u8) -> bool {
     holds != (condition & 8 != 0)
 }
 
-/// %g0 stays 0.
+/// Sets a register; %g0 stays 0.
 fn set(regs: &mut dyn Registers, reg: Reg, value: u64) {
     if reg != r(0) {
         regs.set(reg, value);

@@ -1,12 +1,13 @@
-//! SPARC V9, 64 bits, the high byte first: words of 4 bytes, found in tables of (mask, value) rows.
+//! SPARC V9, 64 bits, big-endian: words of 4 bytes. Tables of (mask, value) rows decode them.
 //!
-//! A CPU has two places at which it runs: the pc, and the one behind it, npc. A branch changes npc, so that the
-//! instruction behind it, in its delay slot, still runs. Here the two are two instructions, as the manual has them: a
-//! branch is computed and says where execution goes on behind its slot, which runs where it stands; and what stands in
-//! a slot can be probed by itself, for the CPU knows at the hit where the branch has led it.
+//! The CPU has two program counters: pc, and npc for the instruction after it. A branch changes npc, so the instruction
+//! in its delay slot still runs. Here branch and delay slot are two instructions, as in the manual. A branch is
+//! emulated and says where execution continues behind its slot, which runs in place. The instruction in a slot can be
+//! probed by itself, because at the hit npc tells where the branch leads.
 //!
-//! Each function has a window of registers, and `save` and `restore` raise an exception when the next one is not in the
-//! CPU. A breakpoint over one of these says so ([`slot::BREAK_SAVE`]), for that exception comes before the hit.
+//! Each function has a register window. `save` and `restore` raise a spill or fill exception if the next window is not
+//! in the CPU. This exception must come before the hit, so a breakpoint over such an instruction has a number of its
+//! own ([`slot::BREAK_SAVE`]).
 
 pub mod abi;
 pub mod decode;
@@ -22,10 +23,10 @@ use crate::linux::{Linux, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::Errno;
 
-/// Bytes of every instruction.
+/// Bytes in every instruction.
 pub const LENGTH: usize = 4;
 
-/// The names of signals as this architecture alone numbers them.
+/// Names of signals, by number. SPARC has numbers of its own.
 const SIGNALS: &[&str] = &[
     "",
     "SIGHUP",
@@ -61,7 +62,7 @@ const SIGNALS: &[&str] = &[
     "SIGUSR2",
 ];
 
-/// 64-bit kernels.
+/// The table of 64-bit SPARC.
 pub static SPARC64: Isa = Isa {
     arch: Arch::Sparc64,
     order: ByteOrder::Big,

@@ -1,7 +1,7 @@
-//! Which SPARC instructions may be probed, and how each accepted one runs.
+//! Decides which SPARC instructions may be probed, and how each accepted one runs.
 //!
-//! One table for both policies: the first row that matches decides, and a word that no row names may run anywhere. Linux
-//! 6.1 refuses nothing but addresses that are no multiple of 4; where the two columns differ, what it accepts its own
+//! One table with a column for each policy. The first row that matches decides; an instruction in no row may run
+//! anywhere. Linux 6.1 refuses only unaligned addresses. The columns differ where it accepts an instruction that its
 //! trap or step breaks.
 
 use super::abi::{o, r};
@@ -32,10 +32,10 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 pub static RULES: &[&Rule] = &[&COUPLE, &BREAKPOINT, &EXCEPTION, &ILLEGAL, &slot::OUT_OF_REACH];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let word = word(insn);
     let found = row_of(word);
@@ -51,7 +51,7 @@ pub fn plan(insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     }
 }
 
-/// How an instruction runs, or why it may not be probed.
+/// The decision in one column of the table.
 #[derive(Clone, Copy)]
 enum Verdict {
     Compute(fn(u32) -> Computation),
@@ -60,32 +60,32 @@ enum Verdict {
     Refuse(&'static Rule),
 }
 
-/// Words with `word & mask == value`.
-struct Row {
+/// Instructions with `word & mask == value`, and the decision about them.
+struct RuleRow {
     mask: u32,
     value: u32,
     linux: Verdict,
     best: Verdict,
 }
 
-fn row_of(word: u32) -> Option<&'static Row> {
+fn row_of(word: u32) -> Option<&'static RuleRow> {
     TABLE.iter().find(|row| word & row.mask == row.value)
 }
 
-const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> Row {
-    Row { mask, value, linux, best }
+const fn row(mask: u32, value: u32, linux: Verdict, best: Verdict) -> RuleRow {
+    RuleRow { mask, value, linux, best }
 }
 
-/// The two policies agree.
-const fn both(mask: u32, value: u32, verdict: Verdict) -> Row {
+/// A row on which the policies agree.
+const fn both(mask: u32, value: u32, verdict: Verdict) -> RuleRow {
     row(mask, value, verdict, verdict)
 }
 
-/// A trap that is always taken, by its number: without a register, and with all but that number given.
+/// Mask of a trap that is always taken, with its number.
 const TRAP_ALWAYS: u32 = 0xffff_ffff;
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[RuleRow] = &[
     //   mask         value        Linux 6.1              best
     row (TRAP_ALWAYS, 0x91d0_2070, Step,                  Refuse(&BREAKPOINT)), // ta 0x70: a probe's
     row (TRAP_ALWAYS, 0x91d0_2071, Step,                  Refuse(&BREAKPOINT)), // ta 0x71: the end of a step
@@ -128,7 +128,7 @@ fn rs1(word: u32) -> Reg {
     r((word >> 14 & 31) as u8)
 }
 
-/// Where a jump leads whose operands are two registers, or one and a number of 13 bits.
+/// The target of a jump: the sum of two registers, or of one and a 13-bit immediate.
 fn sum(word: u32) -> Target {
     match word >> 13 & 1 {
         0 => Target::Sum(rs1(word), r((word & 31) as u8)),
@@ -136,7 +136,7 @@ fn sum(word: u32) -> Target {
     }
 }
 
-/// Where it leads stands in it.
+/// A branch to the fixed target in the instruction.
 fn branch(condition: Condition, word: u32) -> Computation {
     Computation::Branch(Branch { condition, target: Target::Written, link: None, annuls: annuls(word), restores: false })
 }
@@ -145,7 +145,7 @@ fn jump(target: Target, link: Option<Reg>, restores: bool) -> Computation {
     Computation::Branch(Branch { condition: Condition::Always, target, link, annuls: false, restores })
 }
 
-/// The four bits that say when a branch is taken.
+/// The condition field.
 fn condition(word: u32) -> u8 {
     (word >> 25 & 15) as u8
 }
@@ -160,12 +160,12 @@ fn by_codes(word: u32, up: u8) -> Computation {
 }
 
 fn by_float(word: u32, up: u8) -> Computation {
-    /// Equal, less, greater, unordered, from the lowest bit up, for each condition.
+    /// For each condition, the outcomes that branch: bits for equal, less, greater and unordered, from bit 0 up.
     const SETS: [u8; 16] = [0, 14, 6, 10, 2, 12, 4, 8, 15, 1, 9, 5, 13, 3, 11, 7];
     branch(Condition::Float(SETS[usize::from(condition(word))], up), word)
 }
 
-/// A branch that is never taken, and whose slot may be annulled all the same.
+/// A branch that is never taken. Its annul bit still counts.
 fn never(word: u32) -> Computation {
     branch(Condition::Never, word)
 }
@@ -214,7 +214,7 @@ fn read_pc(word: u32) -> Computation {
     Computation::ReadPc(rd(word))
 }
 
-/// May it be probed where it stands?
+/// Refuses a branch in the delay slot of another branch.
 pub fn stands(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surroundings) -> Result<(), Refusal> {
     let is_branch = matches!(plan(insn, Policy::Best), Ok(Plan::Emulate(Emulation::Sparc64(Computation::Branch(_)))));
     match policy {
@@ -223,18 +223,18 @@ pub fn stands(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surro
     }
 }
 
-/// What is computed of an instruction in a delay slot; `None`: it stands in none.
+/// The emulation of an instruction in a delay slot; `None` if it is in none.
 pub fn in_delay_slot(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation> {
     let what = match plan(insn, Policy::Best) {
         Ok(Plan::Emulate(Emulation::Sparc64(Computation::ReadPc(to)))) => Computation::ReadPcInSlot(to),
-        // Refused as one of a couple, but by Linux, which knows no couples.
+        // A branch in a delay slot. `Best` refuses it; Linux 6.1 does not check.
         Ok(Plan::Emulate(_)) => return None,
         _ => Computation::InSlot,
     };
     follows_branch(insn.address, around).then_some(Emulation::Sparc64(what))
 }
 
-/// Whether the word in front of it, whatever function that belongs to, has a delay slot.
+/// Whether the previous word, in whatever function, is a branch with a delay slot.
 fn follows_branch(address: u64, around: &mut dyn Surroundings) -> bool {
     let mut before = [0; LENGTH];
     let found = around.read(address.wrapping_sub(LENGTH as u64), &mut before);

@@ -1,4 +1,4 @@
-//! The copy that runs out of line, and what stands behind it; the breakpoints.
+//! The breakpoints of SPARC, and the copy of an instruction that runs in the window.
 
 use super::decode::word;
 use super::{LENGTH, detour};
@@ -6,20 +6,20 @@ use crate::insn::Insn;
 use crate::mem::ByteOrder;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 
-/// `ta 0x70`, which Linux has for probes.
+/// `ta 0x70`, Linux's breakpoint for probes.
 pub const BREAK: u32 = ta(0x70);
-/// `ta 0x71`, which it has for the end of a step.
+/// `ta 0x71`, Linux's end of a step.
 pub const STEP_END: u32 = ta(0x71);
-/// `ta 1`, which has always been the breakpoint of programs and of whoever debugs them.
+/// `ta 1`, the breakpoint of debuggers.
 pub const OLD_BREAK: u32 = ta(1);
-/// Over `save`: where no window is free, its exception comes before the hit.
+/// The breakpoint over `save`: a spill exception, if one is due, comes before the hit.
 pub const BREAK_SAVE: u32 = ta(0x78);
-/// The same over `restore` and `return`, where the caller's window is not in the CPU.
+/// The breakpoint over `restore` and `return`: a fill exception, if one is due, comes before the hit.
 pub const BREAK_RESTORE: u32 = ta(0x79);
-/// The same over `flushw`, where other windows are still in it.
+/// The breakpoint over `flushw`: a spill exception, if one is due, comes before the hit.
 pub const BREAK_FLUSH: u32 = ta(0x7a);
 
-/// `ta` of a number.
+/// Encodes `ta` with a number.
 const fn ta(number: u32) -> u32 {
     0x91d0_2000 | number
 }
@@ -27,7 +27,7 @@ const fn ta(number: u32) -> u32 {
 /// The breakpoint that always traps.
 pub const BREAKPOINT: &[u8] = &BREAK.to_be_bytes();
 
-/// What is written over a probed instruction.
+/// The breakpoint that replaces an instruction.
 pub fn breakpoint_over(insn: &Insn) -> &'static [u8] {
     const SAVE: &[u8] = &BREAK_SAVE.to_be_bytes();
     const RESTORE: &[u8] = &BREAK_RESTORE.to_be_bytes();
@@ -40,21 +40,21 @@ pub fn breakpoint_over(insn: &Insn) -> &'static [u8] {
     }
 }
 
-/// Any of them.
+/// Whether this is one of the breakpoints.
 pub fn is_breakpoint(bytes: &[u8]) -> bool {
     let word = bytes.get(..LENGTH).map(|bytes| ByteOrder::Big.word(bytes));
     word.is_some_and(|word| matches!(word, BREAK | STEP_END | OLD_BREAK | BREAK_SAVE | BREAK_RESTORE | BREAK_FLUSH))
 }
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would lie more than 8 MiB away; the probe window must be nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`. Whatever uses the pc is computed, so
-/// each is the word itself.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`. Instructions that use the pc are
+/// emulated, so the word is unchanged.
 pub fn copy(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let behind = at.wrapping_add(LENGTH as u64);
     let tail = match tail {
@@ -82,7 +82,7 @@ mod tests {
         Ok(copy.bytes().chunks(4).map(|word| ByteOrder::Big.word(word)).collect())
     }
 
-    /// KP-1: a copy is the word itself, and behind it the end of the step or the way back.
+    /// KP-1: a copy is the same word, followed by the end of the step or the jump back.
     #[test]
     fn a_copy_is_the_word_and_its_tail() {
         let add = 0x9002_2001;
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(copied(add, TEXT + 0x80_0004, Tail::Breakpoint), Ok([add, STEP_END].to_vec()), "a step needs no way back");
     }
 
-    /// KP-1, KP-2: what opens or leaves a window has a breakpoint of its own, and all of them are breakpoints.
+    /// KP-1, KP-2: instructions that change the register window have breakpoints of their own, and all are breakpoints.
     #[test]
     fn the_breakpoint_says_whether_a_window_is_wanted() {
         let over = |word: u32| breakpoint_over(&decode(TEXT, &word.to_be_bytes()).expect("a whole word"));

@@ -1,4 +1,4 @@
-//! The kernel's calling conventions, and the registers by number and name.
+//! The calling conventions of x86 kernels, and the numbers and names of registers.
 
 use crate::abi::{Abi, ReturnAddress};
 use crate::entry::{Beginning, Pointers};
@@ -6,23 +6,23 @@ use crate::insn::{Insn, Progress};
 use crate::plan::Policy;
 use crate::regs::Reg;
 
-/// The accumulator. This and the fifteen that follow are numbered as the hardware numbers them.
+/// The accumulator. Registers 0 to 15 have the hardware's numbers.
 pub const AX: Reg = Reg(0);
 /// The counter.
 pub const CX: Reg = Reg(1);
 /// The third argument of 64-bit code, the second of 32-bit code.
 pub const DX: Reg = Reg(2);
-/// Kept over calls.
+/// Callee-saved.
 pub const BX: Reg = Reg(3);
 /// The stack pointer.
 pub const SP: Reg = Reg(4);
-/// The frame pointer, or one more register kept over calls.
+/// The frame pointer, or a callee-saved register.
 pub const BP: Reg = Reg(5);
 /// The source of string instructions.
 pub const SI: Reg = Reg(6);
 /// The destination of string instructions.
 pub const DI: Reg = Reg(7);
-/// 64-bit only, like the seven that follow.
+/// 64-bit only, as R9 to R15.
 pub const R8: Reg = Reg(8);
 /// 64-bit only.
 pub const R9: Reg = Reg(9);
@@ -40,7 +40,7 @@ pub const R14: Reg = Reg(14);
 pub const R15: Reg = Reg(15);
 /// EFLAGS or RFLAGS.
 pub const FLAGS: Reg = Reg(16);
-/// The pc under its name; reading it gives [`crate::regs::Registers::pc`].
+/// The pc as a named register; equals [`crate::regs::Registers::pc`].
 pub const IP: Reg = Reg(17);
 /// The selector of the code segment.
 pub const CS: Reg = Reg(18);
@@ -54,16 +54,16 @@ pub const ES: Reg = Reg(21);
 pub const FS: Reg = Reg(22);
 /// The selector of gs.
 pub const GS: Reg = Reg(23);
-/// A field of Linux's register frame; no CPU has it.
+/// `orig_ax` of Linux's `pt_regs`; no CPU register.
 pub const ORIG_AX: Reg = Reg(24);
-/// Where the fs segment begins.
+/// The base address of the fs segment.
 pub const FS_BASE: Reg = Reg(25);
-/// Where the gs segment begins.
+/// The base address of the gs segment.
 pub const GS_BASE: Reg = Reg(26);
-/// Where the last instruction of the x87 stood; Linux's register frame does not have it.
+/// The x87's last instruction pointer (FIP). Not in `pt_regs`.
 pub const X87_IP: Reg = Reg(27);
 
-/// 64-bit kernels.
+/// The convention of 64-bit kernels.
 pub static X86_64: Abi = Abi {
     sp: SP,
     result: AX,
@@ -85,7 +85,7 @@ pub static X86_64: Abi = Abi {
     stack_size: 16384,
 };
 
-/// 32-bit kernels, which are compiled to pass three arguments in registers.
+/// The convention of 32-bit kernels, which are compiled with `-mregparm=3`.
 pub static I386: Abi = Abi {
     sp: SP,
     result: AX,
@@ -108,23 +108,23 @@ pub static I386: Abi = Abi {
 
 const JPROBE_STACK: usize = 64;
 
-/// How far a repeated string instruction has come.
+/// The registers of a repeated string instruction.
 pub fn progress(_: &Insn) -> Progress {
     Progress::by(&[CX, SI, DI])
 }
 
-/// `endbr64`, or what it is overwritten with, in front of a function's true entry.
+/// Skips `endbr64`, or the no-op that replaced it, at a function's start.
 pub fn entry_64(beginning: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
     behind_landing_pad(beginning.bytes, asked, [0xf3, 0x0f, 0x1e, 0xfa])
 }
 
-/// `endbr32`, or what it is overwritten with, in front of a function's true entry.
+/// Skips `endbr32`, or the no-op that replaced it, at a function's start.
 pub fn entry_32(beginning: &Beginning<'_>, asked: u64, _: Policy) -> Option<u64> {
     behind_landing_pad(beginning.bytes, asked, [0xf3, 0x0f, 0x1e, 0xfb])
 }
 
 fn behind_landing_pad(first: &[u8], asked: u64, endbr: [u8; 4]) -> Option<u64> {
-    /// What the kernel writes over one that nobody jumps to.
+    /// The no-op that the kernel writes over an `endbr` that is not a branch target.
     const POISONED: [u8; 4] = [0x66, 0x0f, 0x1f, 0x00];
     let entry = if first.starts_with(&endbr) || first.starts_with(&POISONED) { 4 } else { 0 };
     (asked == 0 || asked == entry).then_some(entry)
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// RP-1: the true entry behind a landing pad.
+    /// RP-1: a return probe at a function with a landing pad stands behind the pad.
     #[test]
     fn an_entry_may_be_hidden_behind_a_landing_pad() {
         #[rustfmt::skip]

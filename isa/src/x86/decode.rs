@@ -1,19 +1,21 @@
-//! Bytes to an instruction, by iced-x86; and past bytes that no CPU executes but that Linux's walk steps over.
+//! Decodes instructions with iced-x86. Also gives a length to bytes that no CPU executes but Linux's decoder steps
+//! over.
 //!
-//! A walk from a function's start must end where Linux's ends. So bytes that have the shape of an instruction in the
-//! one- and two-byte opcode maps are one, with [`Flow::Trap`]; [`super::rules`] refuses to probe them. Known
-//! differences to Linux 6.1's decoder (`lib/insn.c`), none of which compilers or the kernel's assembly give rise to:
-//! - a fifth distinct legacy prefix ends an instruction there, and so does any prefix behind a REX;
-//! - unknown opcodes in the three-byte maps are two or three bytes long there, and no instruction here;
-//! - XOP instructions are `pop` with something behind it there;
-//! - `mov` of control registers with a ModRM that does not name a register has a displacement there.
+//! A walk from a function's start must find the boundaries that Linux finds. So bytes with the shape of an instruction
+//! in the one-byte and two-byte opcode maps decode to an instruction with [`Flow::Trap`], which [`super::rules`]
+//! refuses to probe. These differences from Linux 6.1's decoder (`lib/insn.c`) are known; no compiler and no kernel
+//! assembly produces such bytes:
+//! - A fifth distinct legacy prefix ends an instruction in Linux, and so does a prefix after REX.
+//! - An unknown opcode of the three-byte maps has two or three bytes in Linux. Here it is undecodable.
+//! - Linux takes XOP instructions for `pop` followed by other bytes.
+//! - Linux reads a displacement in a `mov` of a control register whose ModRM names memory.
 
 use super::Mode;
 use super::shape::{MARKERS, Shape};
 use crate::insn::{Flow, Insn, LONGEST, Undecodable};
 use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction};
 
-/// Decodes one instruction out of `bytes`, which may be longer than it.
+/// Decodes one instruction at the start of `bytes`, which may be longer than it.
 pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     if MARKERS.iter().any(|marker| bytes.starts_with(marker)) {
@@ -23,8 +25,8 @@ pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodabl
     if error == DecoderError::None {
         return Ok(Insn::new(address, &bytes[..instruction.len()], flow(&instruction)));
     }
-    // iced-x86 wants one more byte for some that it does not know; so its saying that bytes are missing is not the last
-    // word.
+    // iced-x86 may ask for one more byte of an instruction that it does not know, so "bytes missing" can also mean
+    // unknown.
     let cut = undecodable(address, bytes);
     let shape = Shape::of(mode, bytes).map_err(|_| cut)?;
     let invalid = Undecodable { truncated: cut.truncated && error == DecoderError::NoMoreBytes, ..cut };
@@ -32,7 +34,7 @@ pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodabl
     Ok(Insn::new(address, bytes.get(..length).ok_or(cut)?, Flow::Trap))
 }
 
-/// What iced-x86 makes of an instruction; `None` for one that no CPU executes.
+/// iced-x86's view of an instruction; `None` if no CPU executes it.
 pub fn known(mode: Mode, insn: &Insn) -> Option<Instruction> {
     let (instruction, error) = iced(mode, insn.address, insn.bytes());
     (error == DecoderError::None).then_some(instruction)
@@ -44,7 +46,7 @@ fn iced(mode: Mode, address: u64, bytes: &[u8]) -> (Instruction, DecoderError) {
     (instruction, decoder.last_error())
 }
 
-/// The mark and what it stands before are one instruction, as for Linux.
+/// Decodes a hypervisor's marker and the instruction behind it as one instruction, as Linux does.
 fn decode_marked(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let mark = MARKERS[0].len();
     let inner = decode(mode, address.wrapping_add(mark as u64), &bytes[mark..]);
@@ -52,7 +54,7 @@ fn decode_marked(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, Undecod
     Ok(Insn::new(address, &bytes[..mark + inner.bytes().len()], Flow::Trap))
 }
 
-/// More bytes would help only where there were fewer than the longest instruction has.
+/// The error for these bytes. More bytes could help only if there were fewer than the longest instruction has.
 fn undecodable(address: u64, bytes: &[u8]) -> Undecodable {
     Undecodable { address, truncated: bytes.len() < LONGEST }
 }

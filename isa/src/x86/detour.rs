@@ -1,4 +1,4 @@
-//! The jump of an optimised probe: how long it is, how far it reaches, and what may stand under it.
+//! The jump of an optimised probe on x86: its length, its reach, and which instructions it may overwrite.
 
 use super::shape::{Map, Shape};
 use super::{Mode, faithful, linux, rules};
@@ -13,7 +13,7 @@ pub const JUMP_LENGTH: usize = 5;
 /// `nop`.
 const NOP: &[u8] = &[0x90];
 
-/// 64-bit: within 2 GiB either way.
+/// 64-bit: the jump reaches 2 GiB in each direction.
 pub static BITS_64: Detour = Detour {
     in_linux: true,
     instructions_are_whole: false,
@@ -26,7 +26,7 @@ pub static BITS_64: Detour = Detour {
     faithful: Some(&faithful::BITS_64),
 };
 
-/// 32-bit: addresses wrap, so everything is in reach.
+/// 32-bit: addresses wrap, so the jump reaches every address.
 pub static BITS_32: Detour = Detour {
     return_pad: &[0xff, 0x64, 0x24, 0xfc], // jmp *-4(%esp)
     jump: |over, to| jump(Mode::Bits32, over.address, to),
@@ -44,8 +44,8 @@ fn jump(mode: Mode, from: u64, to: u64) -> Option<[u8; JUMP_MOST]> {
     Some(bytes)
 }
 
-/// What a jump or call that ends at `from` has in it to lead to `to`. 32-bit addresses wrap, so every one is in reach
-/// of every other.
+/// The displacement of a jump or call that ends at `from` and leads to `to`. 32-bit addresses wrap, so every target is
+/// in reach.
 pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     let distance = to.wrapping_sub(from) as i64;
     match mode {
@@ -54,7 +54,7 @@ pub(super) fn distance(mode: Mode, from: u64, to: u64) -> Option<i32> {
     }
 }
 
-/// What is right: only what may be boosted, so that the detour is one straight line. Linux's way stands in `linux.rs`.
+/// Under `Best`, only instructions that may be boosted and do not branch. Linux's rule is in `linux.rs`.
 fn may_move(mode: Mode, insn: &Insn, policy: Policy) -> bool {
     match policy {
         Policy::Best => insn.flow == Flow::Next && matches!(rules::plan(mode, insn, policy), Ok(Plan::Boost)),
@@ -69,7 +69,7 @@ fn flow(mode: Mode, insn: &Insn, policy: Policy) -> Flow {
     }
 }
 
-/// Linux looks at the first opcode byte only, also at a vector instruction's.
+/// Linux 6.1 judges by the first opcode byte alone, even in vector instructions.
 fn linux_flow(mode: Mode, insn: &Insn) -> Flow {
     let Ok(shape) = Shape::of(mode, insn.bytes()) else { return Flow::Next };
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];

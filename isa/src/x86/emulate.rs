@@ -1,9 +1,9 @@
-//! Instructions that are computed, never executed: branches, and those that look at or change the flags that probing
-//! needs.
+//! Emulates x86 instructions that never run as a copy: branches, calls, returns, and those that read or change the
+//! flags that probing needs.
 //!
-//! What is computed is what the CPU does, at privilege level 0 and with flat segments (fs and gs excepted), not what
-//! Linux 6.1's emulation does where the two differ. Everything is read and written before the first register changes,
-//! so a fault leaves all as it was. A target that is not canonical faults where it is fetched.
+//! The result is what the CPU does at privilege level 0 with flat segments (except fs and gs), also where Linux 6.1's
+//! emulation differs. All memory is accessed before the first register changes, so a fault leaves everything unchanged.
+//! A non-canonical target faults when it is fetched.
 
 use super::Mode;
 use super::abi::{CX, FLAGS, FS_BASE, GS_BASE, SP};
@@ -11,54 +11,54 @@ use crate::insn::Insn;
 use crate::mem::{Fault, Memory};
 use crate::regs::{Reg, Registers};
 
-/// A computed instruction.
+/// An instruction, decoded for emulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computation {
-    /// Goes to an address.
+    /// `jmp` to a fixed address.
     Jump(u64),
-    /// Goes there on a condition, numbered as in the opcodes.
+    /// `jcc`: condition as in the opcode, and target.
     Branch(u8, u64),
-    /// Pushes the address behind and goes there.
+    /// `call` of a fixed address.
     Call(u64),
-    /// Goes to where a register points.
+    /// `jmp` to the address in a register.
     JumpRegister(Reg),
-    /// Pushes the address behind and goes to where a register pointed before.
+    /// `call` of the address in a register, read before the push.
     CallRegister(Reg),
-    /// Goes to where a word of memory points.
+    /// `jmp` to the address in a word of memory.
     JumpMemory(Operand),
-    /// Pushes the address behind and goes to where a word of memory pointed before.
+    /// `call` of the address in a word of memory, read before the push.
     CallMemory(Operand),
-    /// Pops the pc and so many bytes more.
+    /// `ret` that pops so many bytes after the return address.
     Return(u16),
-    /// Counts, and goes to `target` or not.
+    /// `loop`, `loope`, `loopne` or `jcxz`.
     Loop {
-        /// What must be so beside the count.
+        /// The condition besides the counter.
         kind: LoopKind,
-        /// Bytes of the counter.
+        /// Bytes of the counter register that count.
         counter: u8,
-        /// Where to.
+        /// The target.
         target: u64,
     },
-    /// Pushes so many low bytes of the flags.
+    /// `pushf` of so many bytes.
     PushFlags(u8),
-    /// Pops so many low bytes of the flags.
+    /// `popf` of so many bytes.
     PopFlags(u8),
-    /// Switches interrupts off.
+    /// `cli`.
     ClearInterrupts,
-    /// Switches interrupts on. That they stay off for one more instruction is for the machine to see to.
+    /// `sti`. The machine delays interrupts by one more instruction.
     SetInterrupts,
 }
 
-/// Instructions that go somewhere by a counter, in the order of their opcodes.
+/// The branches by a counter, in the order of their opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopKind {
-    /// `loopne`: not at 0, if the last result was not zero.
+    /// `loopne`: counts down; jumps if the counter is not 0 and ZF is clear.
     WhileNotZero,
-    /// `loope`: not at 0, if the last result was zero.
+    /// `loope`: counts down; jumps if the counter is not 0 and ZF is set.
     WhileZero,
-    /// `loop`: not at 0.
+    /// `loop`: counts down; jumps if the counter is not 0.
     Always,
-    /// `jcxz`: at 0, and nothing is counted.
+    /// `jcxz`: jumps if the counter is 0; does not count.
     IfCounterIsZero,
 }
 
@@ -71,33 +71,33 @@ const OVERFLOW: u64 = 1 << 11;
 const RESUME: u64 = 1 << 16;
 const VIRTUAL_8086: u64 = 1 << 17;
 
-/// What `popf` changes at privilege level 0: CF PF AF ZF SF TF IF DF OF IOPL NT AC ID. It clears RF and leaves VM, VIF
-/// and VIP alone.
+/// The flags that `popf` changes at privilege level 0: CF PF AF ZF SF TF IF DF OF IOPL NT AC ID. It clears RF and
+/// leaves VM, VIF and VIP unchanged.
 const POPPED: u64 = 0x0024_7fd5;
-/// What `pushf` can show: not RF, not VM, and nothing above the flags.
+/// The flags that `pushf` stores: without RF and VM.
 const PUSHED: u64 = 0x00ff_ffff & !(RESUME | VIRTUAL_8086);
 
-/// An operand in memory.
+/// A memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The base register.
     pub base: Option<Reg>,
     /// The index register.
     pub index: Option<Reg>,
-    /// By what power of two the index is multiplied.
+    /// The index is shifted left by this.
     pub scale: u8,
-    /// The bytes that the sum is cut to: 2, 4 or 8.
+    /// Bytes of the effective address: 2, 4 or 8.
     pub width: u8,
-    /// The segment whose base is added.
+    /// The segment whose base address is added.
     pub segment: Segment,
-    /// What else is added.
+    /// The displacement.
     pub displacement: u64,
 }
 
-/// Segments that may not start at 0.
+/// A segment, by whether its base may be other than 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Any other one.
+    /// cs, ds, es or ss: base 0.
     Flat,
     /// The fs segment.
     Fs,
@@ -118,7 +118,7 @@ impl Operand {
     }
 }
 
-/// Computes an instruction and sets the pc. On a fault nothing has changed.
+/// Emulates an instruction and sets the pc. A fault leaves everything unchanged.
 pub fn emulate(mode: Mode, what: &Computation, insn: &Insn, regs: &mut dyn Registers, mem: &mut dyn Memory) -> Result<(), Fault> {
     let next = insn.next() & mode.mask();
     let pc = match *what {
@@ -193,7 +193,7 @@ fn pop(mode: Mode, size: usize, more: u64, regs: &mut dyn Registers, mem: &mut d
     Ok(value)
 }
 
-/// The condition of `jcc`, numbered as in the opcode: the odd ones are the negations of the even ones.
+/// Evaluates a condition, numbered as in the opcode: odd conditions negate the even ones.
 fn holds(condition: u8, flags: u64) -> bool {
     let is = |flag: u64| flags & flag != 0;
     let less = is(SIGN) != is(OVERFLOW);
@@ -210,7 +210,7 @@ fn holds(condition: u8, flags: u64) -> bool {
     even != (condition & 1 != 0)
 }
 
-/// Counts, where the instruction does, and says whether to jump.
+/// Updates the counter and returns whether to jump.
 fn count(mode: Mode, kind: LoopKind, size: u8, regs: &mut dyn Registers) -> bool {
     let size = usize::from(size);
     let whole = regs.get(CX);
@@ -219,7 +219,7 @@ fn count(mode: Mode, kind: LoopKind, size: u8, regs: &mut dyn Registers) -> bool
         return counter == 0;
     }
     let counter = cut(counter.wrapping_sub(1), size);
-    // As with any register: a 32-bit result clears the upper half, a 16-bit one keeps what is above.
+    // As for any register write: 32 bits clear the upper half, 16 bits keep it.
     let kept = if size == 2 { whole & !0xffff } else { 0 };
     regs.set(CX, (kept | counter) & mode.mask());
     let zero = regs.get(FLAGS) & ZERO != 0;
@@ -406,8 +406,7 @@ mod tests {
         }
     }
 
-    /// KP-2: the counter is decremented before it is tested (Linux 6.1 has it the other way round), in the width of an
-    /// address.
+    /// KP-2: the counter is decremented before the test (Linux 6.1 tests first), with the width of an address.
     #[test]
     fn loops_count_down_and_then_look() {
         const LOOPNE: u8 = 0xe0;
@@ -515,7 +514,7 @@ mod tests {
         assert_eq!((sti.get(FLAGS), sti.pc), (2 | INTERRUPTS, HERE + 1));
     }
 
-    /// KP-9: the copy in the slot is run then, and must find everything as it was.
+    /// KP-9: the copy then runs and raises the fault, so the state must be unchanged.
     #[test]
     fn a_fault_changes_nothing() {
         #[rustfmt::skip]
@@ -539,7 +538,7 @@ mod tests {
         }
     }
 
-    /// KP-2: what another ISA has decoded is left to the CPU.
+    /// KP-2: an `Emulation` of another ISA is left to the CPU.
     #[test]
     fn what_is_another_isas_is_not_computed() {
         let insn = (X86_64.decode)(HERE, &[0x90]).expect("nop");

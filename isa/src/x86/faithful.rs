@@ -1,8 +1,8 @@
-//! The faithful detour: registers on the stack as a breakpoint's trap leaves them (`struct pt_regs`), and back.
+//! Faithful detours on x86: code that saves the registers on the guest's stack in the layout of `struct pt_regs`, and
+//! code that restores them.
 //!
-//! The frame is Linux's, word by word; the code is our own. It changes no flag before they are saved, and the
-//! arguments' registers only when the frame stands: so a stack without room for it can be found out by the fault, and
-//! all be taken back.
+//! The code is our own; only the layout is Linux's. It changes no flag before the flags are saved, and no argument
+//! register before the frame is complete. So a fault for lack of stack can be undone.
 
 use super::Mode;
 use super::abi::*;
@@ -10,11 +10,11 @@ use super::detour::distance;
 use crate::detour::{CALL_MOST, Faithful, Fate, Word};
 use crate::regs::Reg;
 
-/// `call rel32`, and its length.
+/// The opcode of `call rel32`.
 const CALL: u8 = 0xe8;
 const CALL_LENGTH: usize = 5;
 
-/// 64-bit: 21 words.
+/// 64-bit: a frame of 21 words.
 pub static BITS_64: Faithful = Faithful {
     #[rustfmt::skip]
     save: &[
@@ -49,7 +49,7 @@ pub static BITS_64: Faithful = Faithful {
     ],
 };
 
-/// 32-bit: 17 words.
+/// 32-bit: a frame of 17 words.
 pub static BITS_32: Faithful = Faithful {
     #[rustfmt::skip]
     save: &[

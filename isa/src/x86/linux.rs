@@ -1,7 +1,7 @@
-//! What Linux 6.1 decides about an x86 instruction, its defects included: for conformance, not for use.
+//! Decisions of Linux 6.1 about x86 instructions, with their defects. Used by [`Policy::Linux61`](crate::plan::Policy).
 //!
-//! Linux looks at the first opcode byte and ModRM. It does not see that a vector instruction's opcode is not a legacy
-//! one's , and neither do these rows: `vpor` is taken for a jump.
+//! Linux judges by the first opcode byte and ModRM. It does not know that vector instructions have opcodes of their
+//! own, so it takes `vpor` for a jump. These tables do the same.
 
 use super::Mode;
 use super::emulate::Computation;
@@ -12,19 +12,19 @@ use crate::insn::{Insn, LONGEST};
 use crate::plan::{Plan, Rule};
 use core::ops::RangeInclusive;
 
-/// The first row that matches refuses.
-struct Row {
+/// A shape of instruction that Linux refuses. The first row that matches decides.
+struct RefusalRow {
     matches: fn(&Shape) -> bool,
     rule: &'static Rule,
 }
 
-const fn row(matches: fn(&Shape) -> bool, rule: &'static Rule) -> Row {
-    Row { matches, rule }
+const fn row(matches: fn(&Shape) -> bool, rule: &'static Rule) -> RefusalRow {
+    RefusalRow { matches, rule }
 }
 
-/// What can_probe and __copy_instruction refuse, in the order in which they look.
+/// The refusals of `can_probe` and `__copy_instruction`, in the order of their checks.
 #[rustfmt::skip]
-static REFUSED: &[Row] = &[
+static REFUSED: &[RefusalRow] = &[
     row(|s| s.marker,                                                                      &MARKER),
     row(|s| s.first_opcode() == 0xcc,                                                      &BREAKPOINT),
     row(|s| s.first_opcode() == 0x1f,                                                      &MASKING), // meant: 17, `pop %ss`
@@ -54,15 +54,15 @@ pub(super) fn verdict(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     Ok(if may_boost(&shape) && insn.bytes().len() <= LONGEST_BOOSTED { Plan::Boost } else { Plan::Step })
 }
 
-/// A slot of 15 bytes less the jump back.
+/// Linux's slots have 15 bytes, and the jump back takes 5.
 const LONGEST_BOOSTED: usize = 10;
 
-/// Far returns are emulated as near ones: what the code segment is loaded with stays on the stack.
+/// Linux emulates far returns as near ones, so the code segment's selector stays on the stack.
 fn far_return(shape: &Shape) -> Option<Computation> {
     matches!(shape.first_opcode(), 0xca | 0xcb).then_some(Computation::Return(0))
 }
 
-/// can_boost, exception table apart.
+/// `can_boost`, without its look at the exception table.
 fn may_boost(shape: &Shape) -> bool {
     match shape.map {
         Map::Two => bit(&BOOSTED_0F, shape.opcode),
@@ -75,7 +75,7 @@ fn may_boost(shape: &Shape) -> bool {
     }
 }
 
-/// Whether it may stand in the region of an optimised probe: what may be copied (the first rows above) and boosted.
+/// Whether Linux allows an instruction in the region of an optimised probe: one that can be copied and boosted.
 pub(super) fn may_move(mode: Mode, insn: &Insn) -> bool {
     const COPYING: [&Rule; 3] = [&MARKER, &BREAKPOINT, &MASKING];
     let Ok(shape) = Shape::of(mode, insn.bytes()) else { return false };
@@ -89,7 +89,7 @@ const NOT_BOOSTED: &[RangeInclusive<u8>] = &[
     0xe0..=0xe3, 0xe8..=0xe9, 0xeb..=0xeb, 0xf0..=0xf4, 0xf6..=0xf7, 0xfe..=0xff,
 ];
 
-/// A bit for each second opcode byte, from the highest of sixteen down.
+/// One bit for each opcode of the two-byte map; the highest bit of each number is the lowest opcode.
 #[rustfmt::skip]
 const BOOSTED_0F: [u16; 16] = [
     //0123_4567_89ab_cdef
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// OP-3: twobyte_is_boostable, as a list.
+    /// OP-3: the bitmap has the opcodes of Linux's `twobyte_is_boostable`, given here as a list.
     #[test]
     fn the_boosted_two_byte_opcodes_are_those_of_the_list() {
         const LIST: &str = "02 03 06 08 09 1F 20-23 31 40-4F 60-6B 6E 6F 74-77 7E 7F 90-9F A0 A1 A3 A4 A5 A8 A9 AB AC AD AF \

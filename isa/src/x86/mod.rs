@@ -1,4 +1,5 @@
-//! i386 and x86_64: the same rooms for both, and the two tables through which the house sees them.
+//! i386 and x86_64. Both use the code in this folder; a [`Mode`] tells them apart. [`I386`] and [`X86_64`] are their
+//! tables.
 
 pub mod abi;
 pub mod decode;
@@ -16,7 +17,7 @@ use crate::linux::{Dispatcher, Linux, Program, SIGNALS, SystemCalls};
 use crate::mem::ByteOrder;
 use crate::plan::{Errno, Then};
 
-/// Which of the two an instruction belongs to.
+/// The word size that an instruction is decoded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// 32-bit protected mode.
@@ -26,7 +27,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Bits in a word, as decoders want it.
+    /// Bits in a word.
     pub const fn bits(self) -> u32 {
         match self {
             Mode::Bits32 => 32,
@@ -39,16 +40,16 @@ impl Mode {
         self.bits() as usize / 8
     }
 
-    /// What addresses and words are cut to.
+    /// The bits of a register or address that this mode has.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
 }
 
-/// 64-bit x86.
+/// The table of 64-bit x86.
 pub static X86_64: Isa = LONG;
 
-/// 32-bit x86: the same but for the word.
+/// The table of 32-bit x86.
 pub static I386: Isa = Isa {
     arch: Arch::I386,
     word: Mode::Bits32.word(),
@@ -70,14 +71,15 @@ pub static I386: Isa = Isa {
             number: Some(44),
             dispatcher: None,
         },
-        // Behind 8 bytes; 16 where the kernel has the mode of 16 bits, as no stock one has.
+        // `pt_regs` ends 8 bytes below the top of the stack; 16 in kernels with vm86 mode, which stock kernels do not
+        // have.
         program: Some(Program { below_top: 76, pc: 48, frame: Some((20, "bp")) }),
         ..LONG.linux
     },
     ..LONG
 };
 
-/// What is so of 64-bit x86, and what Linux makes of that.
+/// The facts of 64-bit x86, on which both tables are built.
 const LONG: Isa = Isa {
     arch: Arch::X86_64,
     word: Mode::Bits64.word(),

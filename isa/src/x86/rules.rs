@@ -1,8 +1,8 @@
-//! Which x86 instructions may be probed, and how each accepted one runs.
+//! Decides which x86 instructions may be probed, and how each accepted one runs.
 //!
-//! Rows are tried from the top; what no row names has a copy that may run anywhere. This file is what is right; what
-//! Linux 6.1 decides stands in `linux.rs`. A vector instruction (VEX, EVEX, XOP) is never taken for the legacy one with
-//! its opcode.
+//! The first row that matches refuses; an instruction in no row may run anywhere. This file has the rules of `Best`.
+//! Those of Linux 6.1 are in `linux.rs`. Here a vector instruction (VEX, EVEX, XOP) is never taken for the legacy
+//! instruction with the same opcode.
 
 use super::abi::X87_IP;
 use super::emulate::{Computation, LoopKind, Operand, Segment};
@@ -50,14 +50,14 @@ mod reasons {
 }
 pub(super) use reasons::*;
 
-/// Every reason there is.
+/// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
     &MARKER, &BREAKPOINT, &MASKING, &super::slot::OUT_OF_REACH, &FAR, &RETURN, &HYPERVISOR, &THROUGH_MEMORY, &TOO_LONG,
     &SOFTWARE_INTERRUPT, &HALT, &TRANSACTION, &UNDEFINED, &UNKNOWN, &NARROW,
 ];
 
-/// May it be probed, and how would it run?
+/// Decides whether an instruction may be probed, and how it runs.
 pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     let verdict = match policy {
         Policy::Best => best(mode, insn),
@@ -66,19 +66,19 @@ pub fn plan(mode: Mode, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
     verdict.map_err(Rule::refusal)
 }
 
-/// Instructions with these mnemonics are refused, if `only` says so.
-struct Row {
+/// Instructions with these mnemonics are refused if `only` is true for them.
+struct RefusalRow {
     mnemonics: &'static [Mnemonic],
     only: fn(&Instruction) -> bool,
     rule: &'static Rule,
 }
 
-const fn row(mnemonics: &'static [Mnemonic], only: fn(&Instruction) -> bool, rule: &'static Rule) -> Row {
-    Row { mnemonics, only, rule }
+const fn row(mnemonics: &'static [Mnemonic], only: fn(&Instruction) -> bool, rule: &'static Rule) -> RefusalRow {
+    RefusalRow { mnemonics, only, rule }
 }
 
 #[rustfmt::skip]
-static REFUSED: &[Row] = {
+static REFUSED: &[RefusalRow] = {
     use Mnemonic::*;
     &[
         row(&[Int3],                                                                ALWAYS,   &BREAKPOINT),
@@ -104,20 +104,20 @@ const IS_FAR: fn(&Instruction) -> bool = |instruction| {
     far.iter().any(|is| is(instruction))
 };
 
-/// Those that a machine may answer by the address at which they run: they are stepped, so that the engine is told when
-/// they have run.
+/// Instructions whose result the machine may provide, by the address at which they run. They are stepped, so that the
+/// engine knows when they have run.
 const ANSWERED: &[Mnemonic] = {
     use Mnemonic::*;
     &[Rdtsc, Rdtscp, Rdpmc, Cpuid, Rdrand, Rdseed, Rdpid, Xgetbv, Xabort, Xend]
 };
 
-/// What of the x87 does not change its note of where its last instruction stood.
+/// x87 instructions that leave the last instruction pointer (FIP) unchanged.
 const NOT_NOTED: &[Mnemonic] = {
     use Mnemonic::*;
     &[Fldenv, Fldcw, Fnstenv, Fnstcw, Frstor, Fnsave, Fnstsw, Fnclex, Fninit]
 };
 
-/// The x87 notes where each of its instructions stands that computes something.
+/// All other x87 instructions store their address in FIP.
 pub fn notes_place(mode: Mode, insn: &Insn) -> Option<Reg> {
     let shape = Shape::of(mode, insn.bytes()).ok()?;
     let of_x87 = shape.map == Map::One && matches!(shape.opcode, 0xd8..=0xdf);
@@ -131,7 +131,7 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
         return Err(&MARKER);
     }
     let known = decode::known(mode, insn).ok_or(&UNKNOWN)?;
-    let is = |row: &&Row| row.mnemonics.contains(&known.mnemonic()) && (row.only)(&known);
+    let is = |row: &&RefusalRow| row.mnemonics.contains(&known.mnemonic()) && (row.only)(&known);
     if let Some(row) = REFUSED.iter().find(is) {
         return Err(row.rule);
     }
@@ -146,15 +146,15 @@ fn best(mode: Mode, insn: &Insn) -> Result<Plan, &'static Rule> {
     if insn.flow != Flow::Next {
         return Err(&SOFTWARE_INTERRUPT);
     }
-    // A repeated string instruction can be interrupted half-way: only a step tells the engine that it has ended.
+    // An interrupt can suspend a repeated string instruction. Only a step tells the engine that it has completed.
     let repeated = known.is_string_instruction() && (known.has_rep_prefix() || known.has_repne_prefix());
-    // What notes its own place is told the right one when it has run.
+    // The engine corrects FIP after the copy has run.
     let noted = notes_place(mode, insn).is_some();
     let steps = repeated || noted || known.is_privileged() || ANSWERED.contains(&known.mnemonic());
     Ok(if steps { Plan::Step } else { Plan::Boost })
 }
 
-/// What is computed instead of an instruction that Linux emulates too: by its first opcode byte.
+/// The emulation of an instruction that Linux emulates too, found by its first opcode byte.
 pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Computation> {
     let immediate = &insn.bytes()[shape.immediate.min(insn.bytes().len())..];
     let target = insn.next().wrapping_add_signed(sign_extended(immediate)) & mode.mask();
@@ -193,14 +193,14 @@ pub(super) fn computation(mode: Mode, insn: &Insn, shape: &Shape) -> Option<Comp
     })
 }
 
-/// Calls and jumps through memory, which Linux 6.1 refuses.
+/// The emulation of calls and jumps through memory, which Linux 6.1 refuses.
 fn through_memory(shape: &Shape, known: &Instruction) -> Option<Computation> {
     let through: fn(Operand) -> Computation = match (shape.first_opcode(), shape.reg()) {
         (0xff, 2) => Computation::CallMemory,
         (0xff, 4) => Computation::JumpMemory,
         _ => return None,
     };
-    // A distance from the next instruction has become the address itself.
+    // iced-x86 has already added the pc to a pc-relative displacement.
     let number = |register: Register| match register {
         Register::None | Register::RIP | Register::EIP => None,
         register => Some(Reg(register.number() as u8)),
@@ -242,7 +242,7 @@ mod tests {
     use crate::insn::LONGEST;
     use crate::x86::X86_64;
 
-    /// What became of an instruction: how it runs, or the rule that refuses it.
+    /// The plan for an instruction, or the name of the rule that refuses it.
     fn answer(mode: Mode, bytes: &[u8], policy: Policy) -> &'static str {
         let insn = decode::decode(mode, 0x1000, bytes).unwrap_or_else(|error| panic!("{bytes:x?}: {error:?}"));
         assert_eq!(insn.bytes(), bytes, "its length");
@@ -316,7 +316,7 @@ mod tests {
         ]);
     }
 
-    /// KP-2: what is computed.
+    /// KP-2: emulated instructions.
     #[test]
     fn branches_and_what_touches_the_interrupt_flag_are_computed() {
         #[rustfmt::skip]
@@ -339,8 +339,7 @@ mod tests {
         }
     }
 
-    /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; and why `best` never looks at a
-    /// vector instruction's opcode byte alone.
+    /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; `best` does not.
     #[test]
     fn a_vector_instruction_is_not_taken_for_the_legacy_one_with_its_opcode() {
         #[rustfmt::skip]
@@ -361,7 +360,7 @@ mod tests {
         ]);
     }
 
-    /// KP-2: the rest runs as a copy, with one trap a hit where that will do.
+    /// KP-2: all others run as a copy, boosted if possible.
     #[test]
     fn the_rest_is_boosted_or_stepped() {
         #[rustfmt::skip]
@@ -400,7 +399,7 @@ mod tests {
         check(&[("15 bytes", Bits64, &longest, "boost", "too-long")]);
     }
 
-    /// KP-1: a refusal can be told by its sentence, and each says what to do instead.
+    /// KP-1: a refusal can be identified by its sentence, and each sentence says what to do instead.
     #[test]
     fn no_two_rules_have_the_same_name_or_sentence() {
         for (index, rule) in RULES.iter().enumerate() {

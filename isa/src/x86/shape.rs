@@ -1,34 +1,34 @@
-//! The outer form of an instruction: prefixes, opcode, ModRM, and where its displacement and immediate lie.
+//! The layout of an instruction's bytes: prefixes, opcode, ModRM, and the offsets of displacement and immediate.
 //!
-//! The rules are about these bytes, and Linux looks at nothing else. Linux walks over bytes of the
-//! right shape that no CPU executes (`lea` of a register, reserved opcodes); so must a walk that is to agree with it,
-//! and for that the lengths of such bytes are known here too.
+//! The probing rules are about these bytes, and Linux looks at nothing else. Linux also steps over bytes that no CPU
+//! executes (`lea` of a register, reserved opcodes) if they have the layout of an instruction, so lengths of those are
+//! computed here too.
 
 use super::Mode;
 use crate::insn::LONGEST;
 
-/// An instruction seen as prefixes, opcode, operands.
+/// An instruction, split into prefixes, opcode and operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The mark of an instruction that a hypervisor is asked to emulate stands before it.
+    /// The marker of Xen or KVM that asks the hypervisor to emulate the instruction precedes it.
     pub marker: bool,
-    /// Which legacy prefixes it has.
+    /// Its legacy prefixes.
     pub prefixes: Prefixes,
-    /// The REX prefix, 0 without.
+    /// Its REX prefix; 0 if there is none.
     pub rex: u8,
-    /// Which opcode map the opcode is in.
+    /// The map of its opcode.
     pub map: Map,
     /// The last byte of the opcode.
     pub opcode: u8,
-    /// The ModRM byte, where there is one.
+    /// Its ModRM byte, if it has one.
     pub modrm: Option<u8>,
-    /// Where the displacement starts, with its size in bytes.
+    /// Offset and size of the displacement, in bytes.
     pub displacement: (usize, usize),
-    /// Where the immediate starts: the end of everything else.
+    /// Offset of the immediate, which is last.
     pub immediate: usize,
 }
 
-/// Opcode maps.
+/// An opcode map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Map {
     /// `xx`
@@ -39,7 +39,7 @@ pub enum Map {
     Three38,
     /// `0F 3A xx`
     Three3A,
-    /// Behind a VEX, EVEX or XOP prefix, whose map has this number.
+    /// VEX, EVEX or XOP, with this map number.
     Vector(u8),
 }
 
@@ -50,7 +50,7 @@ pub struct Prefixes(u16);
 impl Prefixes {
     const ALL: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
 
-    /// Whether that prefix byte is there.
+    /// Whether this prefix byte is in the set.
     pub fn has(self, prefix: u8) -> bool {
         Prefixes::ALL.iter().position(|known| *known == prefix).is_some_and(|bit| self.0 & 1 << bit != 0)
     }
@@ -62,15 +62,15 @@ impl Prefixes {
     }
 }
 
-/// What Xen and KVM write in front of an instruction that they are to emulate.
+/// The bytes that Xen and KVM put in front of an instruction that they are to emulate.
 pub const MARKERS: [[u8; 5]; 2] = [[0x0f, 0x0b, 0x78, 0x65, 0x6e], [0x0f, 0x0b, 0x6b, 0x76, 0x6d]];
 
-/// The bytes end before the shape does.
+/// The error for bytes that end before the instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated;
 
 impl Shape {
-    /// The shape at the start of `bytes`.
+    /// Splits the instruction at the start of `bytes`.
     pub fn of(mode: Mode, bytes: &[u8]) -> Result<Shape, Truncated> {
         let mut at = 0;
         let marker = MARKERS.iter().any(|marker| bytes.starts_with(marker));
@@ -80,7 +80,7 @@ impl Shape {
         let (mut prefixes, mut rex) = (Prefixes::default(), 0);
         loop {
             let next = byte(bytes, at)?;
-            // A REX that does not stand directly before the opcode counts for nothing.
+            // A REX prefix that is not directly in front of the opcode is ignored.
             let is_rex = mode == Mode::Bits64 && next & 0xf0 == 0x40;
             if !is_rex && !prefixes.add(next) {
                 break;
@@ -101,8 +101,8 @@ impl Shape {
         Ok(Shape { marker, prefixes, rex, map, opcode, modrm, displacement, immediate: at })
     }
 
-    /// The byte by which Linux 6.1 knows the instruction: the first one behind the prefixes, and the only one of a
-    /// vector instruction, which it therefore takes for a legacy one.
+    /// The byte by which Linux 6.1 identifies the instruction: the first opcode byte. For vector instructions this is
+    /// their only one, so Linux takes them for legacy instructions.
     pub fn first_opcode(&self) -> u8 {
         match self.map {
             Map::One | Map::Vector(_) => self.opcode,
@@ -110,23 +110,23 @@ impl Shape {
         }
     }
 
-    /// The middle field of ModRM; 0 without ModRM.
+    /// The reg field of ModRM; 0 without ModRM.
     pub fn reg(&self) -> u8 {
         self.modrm.unwrap_or(0) >> 3 & 7
     }
 
-    /// Whether ModRM names a register and not memory.
+    /// Whether ModRM names a register, not memory.
     pub fn is_register(&self) -> bool {
         self.modrm.is_some_and(|modrm| modrm >= 0xc0)
     }
 
-    /// Whether its memory operand is named by a distance from the next instruction.
+    /// Whether its memory operand is relative to the next instruction.
     pub fn is_ip_relative(&self, mode: Mode) -> bool {
         mode == Mode::Bits64 && self.modrm.is_some_and(|modrm| modrm & 0xc7 == 0x05) && self.displacement.1 == 4
     }
 
-    /// The length of an instruction of this shape by the legacy opcode maps, known or unknown to a CPU; `None` in maps
-    /// where Linux goes on over nothing unknown either.
+    /// The length by the legacy opcode maps, whether a CPU knows the instruction or not. `None` in the other maps,
+    /// where Linux does not step over unknown instructions either.
     pub fn legacy_length(&self, mode: Mode) -> Option<usize> {
         let operand16 = self.prefixes.has(0x66) && self.rex & 8 == 0;
         let word = if operand16 { 2 } else { 4 };
@@ -159,7 +159,7 @@ impl Shape {
     }
 }
 
-/// Bytes in an address as the instruction computes it.
+/// Bytes of an effective address.
 pub fn address_size(mode: Mode, prefixes: Prefixes) -> usize {
     match (mode, prefixes.has(0x67)) {
         (Mode::Bits64, false) => 8,
@@ -172,7 +172,7 @@ fn byte(bytes: &[u8], at: usize) -> Result<u8, Truncated> {
     if at >= LONGEST { Err(Truncated) } else { bytes.get(at).copied().ok_or(Truncated) }
 }
 
-/// The map, and where the opcode's last byte lies.
+/// The opcode map, and the offset of the opcode's last byte.
 fn map_at(mode: Mode, bytes: &[u8], at: usize) -> Result<(Map, usize), Truncated> {
     let vector = |bytes: &[u8]| Ok(mode == Mode::Bits64 || byte(bytes, at + 1)? >= 0xc0);
     match byte(bytes, at)? {
@@ -184,7 +184,7 @@ fn map_at(mode: Mode, bytes: &[u8], at: usize) -> Result<(Map, usize), Truncated
         0xc5 if vector(bytes)? => Ok((Map::Vector(1), at + 2)),
         0xc4 if vector(bytes)? => Ok((Map::Vector(byte(bytes, at + 1)? & 0x1f), at + 3)),
         0x62 if vector(bytes)? => Ok((Map::Vector(byte(bytes, at + 1)? & 0x07), at + 4)),
-        // XOP: the map numbers below 8 are those of `pop`.
+        // XOP. Map numbers below 8 are `pop`.
         0x8f if byte(bytes, at + 1)? & 0x1f >= 8 => Ok((Map::Vector(bytes[at + 1] & 0x1f), at + 3)),
         _ => Ok((Map::One, at)),
     }
@@ -207,7 +207,7 @@ fn has_modrm(map: Map, opcode: u8) -> bool {
     }
 }
 
-/// `mov` to and from control, debug and test registers: the mode field of ModRM is ignored.
+/// `mov` of control, debug and test registers, which ignore the mode field of ModRM.
 fn is_control_move(map: Map, opcode: u8) -> bool {
     map == Map::Two && matches!(opcode, 0x20..=0x23)
 }

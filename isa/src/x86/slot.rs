@@ -1,4 +1,4 @@
-//! The copy that runs out of line: distances rewritten, and the way back behind it.
+//! Relocation on x86: the copy of an instruction that runs in the window, and the breakpoint or jump behind it.
 
 use super::Mode;
 use super::detour::{self, JUMP, JUMP_LENGTH};
@@ -9,14 +9,14 @@ use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
 /// The breakpoint.
 pub const INT3: u8 = 0xcc;
 
-/// The one refusal that depends on where the copy would lie.
+/// The only refusal that depends on the place of the copy.
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
     "the copy of this instruction would be more than 2 GiB away from what the instruction refers to; the probe window must lie nearer to the probed text",
 );
 
-/// The copy that runs at `at` instead of at its own address, followed by `tail`.
+/// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
 pub fn copy(mode: Mode, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let displaced = insn.bytes().len();
     let mut copy = Copy { bytes: [0; 32], len: displaced, displaced };
@@ -40,7 +40,7 @@ pub fn copy(mode: Mode, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusa
     Ok(copy)
 }
 
-/// Makes the copy refer to what the original referred to.
+/// Adjusts the displacement, so that the copy accesses what the original accesses.
 fn relocate(mode: Mode, insn: &Insn, shape: &Shape, at: u64, bytes: &mut [u8]) -> Result<(), Refusal> {
     let old_end = insn.next();
     let new_end = at.wrapping_add(insn.length());
@@ -48,13 +48,13 @@ fn relocate(mode: Mode, insn: &Insn, shape: &Shape, at: u64, bytes: &mut [u8]) -
     if shape.is_ip_relative(mode) {
         let field = shape.displacement.0..shape.displacement.0 + 4;
         let target = target_of(&bytes[field.clone()]);
-        // With a 67 prefix the sum is cut to 32 bits, so that any distance can be bridged.
+        // An address-size prefix (67) truncates the sum to 32 bits, so any distance fits.
         let narrow = if shape.prefixes.has(0x67) { Mode::Bits32 } else { mode };
         let new = distance(narrow, new_end, target)?;
         bytes[field].copy_from_slice(&new);
     }
-    // A branch is computed and never runs in a slot, unless to raise the fault of its push: even then it must not go
-    // astray. One with a short displacement pushes nothing; it is made to lead to the tail.
+    // Branches are emulated. The copy of a call runs only to raise the fault of its push, so it needs the right target.
+    // Branches with short displacements push nothing: they lead to the tail.
     let field = shape.immediate..insn.bytes().len();
     match (is_branch(shape), field.len()) {
         (true, 4) => {
@@ -68,7 +68,7 @@ fn relocate(mode: Mode, insn: &Insn, shape: &Shape, at: u64, bytes: &mut [u8]) -
     Ok(())
 }
 
-/// Whether the immediate is the distance to a branch's target.
+/// Whether the immediate is the displacement of a branch.
 fn is_branch(shape: &Shape) -> bool {
     match shape.map {
         Map::One => matches!(shape.opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xe8 | 0xe9 | 0xeb),
@@ -81,7 +81,7 @@ fn signed(bytes: &[u8]) -> i32 {
     bytes.try_into().map_or(0, i32::from_le_bytes)
 }
 
-/// The distance as it stands in an instruction.
+/// The displacement, encoded.
 fn distance(mode: Mode, from: u64, to: u64) -> Result<[u8; 4], Refusal> {
     detour::distance(mode, from, to).map(i32::to_le_bytes).ok_or(OUT_OF_REACH.refusal())
 }
@@ -103,7 +103,7 @@ mod tests {
         copy(mode, &insn, at, tail)
     }
 
-    /// KP-1: what a copy must have mended, by its bytes.
+    /// KP-1: the bytes of a relocated copy.
     #[test]
     fn a_copy_refers_to_what_the_original_refers_to() {
         #[rustfmt::skip]

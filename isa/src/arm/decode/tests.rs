@@ -3,7 +3,7 @@ use Flow::*;
 
 const HERE: u64 = 0xc030_0ff2;
 
-/// KP-2: distances at both ends of their range.
+/// KP-2: displacements at both ends of their range.
 #[test]
 fn a_branch_leads_where_its_distance_says() {
     let here = HERE & !3;

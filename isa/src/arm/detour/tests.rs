@@ -14,7 +14,7 @@ fn answer(policy: Policy, words: &[u32], at: usize) -> Result<Region, Refusal> {
     region(&ARM, policy, function, START + 4 * at as u64, &mut text)
 }
 
-/// OP-3, OP-11: Linux optimises all that it accepts; what is not one straight line goes on by its breakpoint here.
+/// OP-3, OP-11: Linux optimises everything that it accepts. `best` leaves branches to the breakpoint.
 #[test]
 fn one_instruction_gives_way() {
     const OK: Option<Rule> = None;
@@ -41,7 +41,7 @@ fn one_instruction_gives_way() {
     }
 }
 
-/// OP-11: the detour does nothing, then the instruction, then goes back; the jump has the instruction's condition.
+/// OP-11: a detour is a no-op, the instruction and a jump back. The jump to it has the instruction's condition.
 #[test]
 fn a_detour_of_a_conditional_instruction_is_come_to_on_its_condition() {
     const AT: u64 = START - 0x100_0000;

@@ -1,4 +1,4 @@
-//! Data processing with the pc as an operand or as the result.
+//! Emulates A32 data processing instructions with the pc as an operand or as the destination.
 
 use super::{Cpu, Target};
 use crate::arm::Set;
@@ -8,7 +8,7 @@ const CARRY: u32 = 1 << 29;
 const OVERFLOW: u32 = 1 << 28;
 
 impl Cpu<'_> {
-    /// The A32 instruction in `word`: an immediate, or a register shifted by an immediate.
+    /// `word` has an immediate operand, or a register shifted by an immediate.
     pub(super) fn alu(&mut self, word: u32) -> Target {
         let status = self.status();
         let carry_in = status & CARRY != 0;
@@ -47,7 +47,7 @@ impl Cpu<'_> {
     }
 }
 
-/// The sum with its carry and overflow.
+/// The sum, with its carry and overflow flags.
 fn add(first: u32, second: u32, carry: bool) -> (u32, u32) {
     let wide = u64::from(first) + u64::from(second) + u64::from(carry);
     let sum = wide as u32;
@@ -56,14 +56,14 @@ fn add(first: u32, second: u32, carry: bool) -> (u32, u32) {
     (sum, carried | overflown)
 }
 
-/// Eight bits, rotated; the carry is the top bit if they were.
+/// An immediate of 8 bits, rotated. If it was rotated, the carry is its top bit.
 fn immediate(word: u32, carry: bool) -> (u32, bool) {
     let rotation = word >> 7 & 30;
     let value = (word & 0xff).rotate_right(rotation);
     (value, if rotation == 0 { carry } else { value >> 31 != 0 })
 }
 
-/// A register shifted as bits 11 to 5 say, and the bit shifted out last.
+/// A register shifted as bits 11 to 5 say, and the last bit that was shifted out.
 pub(super) fn shifted(value: u32, word: u32, carry: bool) -> (u32, bool) {
     let amount = word >> 7 & 31;
     let bit = |number: u32| value >> number & 1 != 0;

@@ -34,7 +34,7 @@ impl Registers for Toy {
     }
 }
 
-/// 256 bytes around the text, 256 bytes of data; nothing else.
+/// 256 bytes around the text and 256 bytes of data. All other addresses fault.
 #[derive(Clone, Debug, PartialEq)]
 struct Ram {
     text: Vec<u8>,
@@ -69,7 +69,7 @@ impl Memory for Ram {
     }
 }
 
-/// Registers 0 to 12 hold 16 times their number, sp and lr point to data; every word of memory holds its address and 3.
+/// Registers 0 to 12 hold 16 times their number; sp and lr point to data; each word of memory holds its address plus 3.
 fn start(flags: u32) -> (Toy, Ram) {
     let mut regs = core::array::from_fn(|number| number as u32 * 16);
     (regs[13], regs[14], regs[15], regs[16]) = (DATA + 0x80, DATA + 0x40, 0, flags | 0x13);
@@ -85,7 +85,7 @@ fn run(isa: &Isa, policy: Policy, bytes: &[u8], flags: u32) -> (Toy, Ram, Result
     (toy, ram, done.map(|_| ()))
 }
 
-/// What is different behind an instruction: registers by number, 16 for the CPSR; the pc; words of memory.
+/// The expected changes: registers by number (16 is the CPSR), the pc, words of memory.
 struct After(&'static [(usize, u32)], u32, &'static [(u32, u32)]);
 
 fn check(isa: &Isa, what: &str, bytes: &[u8], flags: u32, after: &After) {
@@ -102,7 +102,7 @@ fn check(isa: &Isa, what: &str, bytes: &[u8], flags: u32, after: &After) {
     }
 }
 
-/// KP-2: the pc as an operand is 8 ahead; loads and ALU writes of the pc may lead to Thumb code.
+/// KP-2: the pc as an operand is 8 ahead. Loads and ALU results in the pc may switch to Thumb.
 #[test]
 fn a32_with_the_pc_is_computed() {
     const NEXT: u32 = TEXT + 4;
@@ -156,7 +156,7 @@ fn a32_with_the_pc_is_computed() {
     }
 }
 
-/// KP-2: the pc as an operand is 4 ahead, for addresses a multiple of 4; moves to the pc stay in Thumb code.
+/// KP-2: the pc as an operand is 4 ahead, aligned to 4 for addresses. Moves to the pc stay in Thumb.
 #[test]
 fn thumb_with_the_pc_is_computed() {
     const T: u32 = THUMB;
@@ -207,7 +207,7 @@ fn thumb_with_the_pc_is_computed() {
     }
 }
 
-/// KP-2: what only `best` computes: the masks, in both sets.
+/// KP-2: `cpsie i` and `cpsid i` in both sets, which only `best` emulates.
 #[test]
 fn interrupt_masks_are_set_and_cleared() {
     #[rustfmt::skip]
@@ -224,7 +224,7 @@ fn interrupt_masks_are_set_and_cleared() {
     }
 }
 
-/// KP-2: what no CPU says is left to the CPU: the base of a load of many in the list, and written back.
+/// KP-2: a load of several registers that includes a written-back base is UNPREDICTABLE, so the CPU runs it.
 #[test]
 fn a_base_that_is_loaded_and_written_back_is_left_to_the_cpu() {
     for (what, isa, bytes) in
@@ -234,7 +234,7 @@ fn a_base_that_is_loaded_and_written_back_is_left_to_the_cpu() {
     }
 }
 
-/// KP-2: all conditions on all flags, by the manual's words for them.
+/// KP-2: all conditions with all flags, compared with the manual's definitions.
 #[test]
 fn a_condition_holds_as_the_manual_says() {
     for flags in 0..16_u32 {
@@ -255,7 +255,7 @@ fn a_condition_holds_as_the_manual_says() {
     }
 }
 
-/// KP-2: the CPU raises the fault itself then.
+/// KP-2: the CPU then runs the copy, which raises the fault.
 #[test]
 fn a_fault_changes_nothing() {
     let words = [0xe59f_1ffc_u32, 0xe58f_1ffc, 0xe591_f000, 0xe8b2_8010, 0xe922_8010, 0xe1cf_2fdc, 0xe1cf_2ffc, 0xe72d_f08e];

@@ -1,4 +1,4 @@
-//! Loads and stores with the pc as the base, or as what is loaded or stored.
+//! Emulates A32 loads and stores with the pc as the base or as the data.
 
 use super::{CPSR, Cpu, Target, alu};
 use crate::arm::Set;
@@ -31,7 +31,7 @@ impl Cpu<'_> {
         Ok(if number == 15 { Target::ByBit0(loaded) } else { self.put(number, loaded, next) })
     }
 
-    /// A halfword, two words, or something signed. The offset is an immediate or a register.
+    /// A halfword, a doubleword, or a signed value. The offset is an immediate or a register.
     pub(super) fn extra(&mut self, word: u32) -> Result<Target, Fault> {
         let offset = match word >> 22 & 1 {
             1 => word >> 4 & 0xf0 | word & 15,
@@ -65,7 +65,7 @@ impl Cpu<'_> {
         Ok(next)
     }
 
-    /// Many words: the lowest register at the lowest address.
+    /// Several registers. The lowest register is at the lowest address.
     pub(super) fn block(&mut self, word: u32) -> Result<Target, Fault> {
         const MOST: usize = 64;
         let (list, base) = (word & 0xffff, (word >> 16) as u8 & 15);
@@ -75,7 +75,7 @@ impl Cpu<'_> {
         let new = if word & UP != 0 { old.wrapping_add(size) } else { old.wrapping_sub(size) };
         let lowest = if word & UP != 0 { old } else { new };
         let start = if (word & PRE != 0) == (word & UP != 0) { lowest.wrapping_add(4) } else { lowest };
-        // No CPU says what is then in the base: the CPU itself is asked.
+        // The base's value is then UNPREDICTABLE: the fault makes the CPU run the copy.
         if word & WRITE_BACK != 0 && word & LOAD != 0 && list >> base & 1 != 0 {
             return Err(Fault { address: start.into(), write: false });
         }
@@ -103,10 +103,10 @@ impl Cpu<'_> {
         Ok(next)
     }
 
-    /// The address of a transfer, and what becomes of its base.
+    /// The address of an access, and the new value of its base register.
     fn place(&self, word: u32, offset: u32) -> Accessed {
         let base = (word >> 16) as u8 & 15;
-        // Thumb counts from a multiple of 4.
+        // Thumb aligns the pc to 4 bytes when it is a base.
         let old = if base == 15 && self.set == Set::Thumb { self.get(base) & !3 } else { self.get(base) };
         let new = if word & UP != 0 { old.wrapping_add(offset) } else { old.wrapping_sub(offset) };
         let is_pre = word & PRE != 0;

@@ -1,10 +1,10 @@
-//! A32, group by group; the last row of a group refuses what no other row of the group names.
+//! The A32 table of rules, group by group as in the manual. The last row of a group refuses the rest of the group.
 
 use super::*;
 use crate::arm::emulate;
 
 #[rustfmt::skip]
-pub(super) static TABLE: &[Row] = &[
+pub(super) static TABLE: &[RuleRow] = &[
     //     mask         value        registers  Linux 6.1     best
     // 3.2: what has no condition
     both  (0xff30_f000, 0xf510_f000, b"----", Compute(nothing)),                  // pld, pldw
@@ -182,7 +182,7 @@ fn jump(insn: &Insn, word: u32) -> Computation {
     Computation::Jump { condition: emulate::ALWAYS, links, exchanges, target: target(insn) }
 }
 
-/// Where it goes; a 32-bit address.
+/// The target of a branch, a 32-bit address.
 pub(super) fn target(insn: &Insn) -> u32 {
     insn.flow.target().unwrap_or(insn.address) as u32
 }

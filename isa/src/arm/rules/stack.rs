@@ -1,25 +1,26 @@
-//! Linux's frame lies below the stack pointer, with 64 bytes between: what may store into it is refused.
+//! Linux 6.1 saves its registers 64 bytes below the stack pointer of a probed instruction. It refuses instructions that
+//! may store farther down, because they would overwrite that frame.
 
 use crate::arm::Set;
 
-/// The bytes that Linux leaves free.
+/// The bytes that Linux leaves free below the stack pointer.
 const MOST: u32 = 64;
 
-/// Words with `word & mask == value` need that much of the stack; `None`: nobody knows how much.
-struct Row {
+/// Instructions with `word & mask == value` need this much stack; `None` if the amount is not known.
+struct StackRow {
     mask: u32,
     value: u32,
     cost: fn(u32) -> Option<u32>,
 }
 
-const fn row(mask: u32, value: u32, cost: fn(u32) -> Option<u32>) -> Row {
-    Row { mask, value, cost }
+const fn row(mask: u32, value: u32, cost: fn(u32) -> Option<u32>) -> StackRow {
+    StackRow { mask, value, cost }
 }
 
 const UNKNOWN: fn(u32) -> Option<u32> = |_| None;
 
 #[rustfmt::skip]
-static A32: &[Row] = &[
+static A32: &[StackRow] = &[
     row(0x0e10_001f, 0x0600_000d, UNKNOWN),                                  // str, strb of [, sp]
     row(0x0e1f_0010, 0x060d_0000, UNKNOWN),                                  // str, strb of [sp, register]
     row(0x0e50_00bf, 0x0000_00bd, UNKNOWN),                                  // strh, strd
@@ -33,12 +34,12 @@ static A32: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-static T16: &[Row] = &[
+static T16: &[StackRow] = &[
     row(0xfe00, 0xb400, |word| Some(4 * (word & 0x1ff).count_ones())),       // push
 ];
 
 #[rustfmt::skip]
-static T32: &[Row] = &[
+static T32: &[StackRow] = &[
     row(0xffdf_0000, 0xe90d_0000, |word| Some(4 * (word & 0xffff).count_ones())), // stmdb
     row(0xff9f_0fc0, 0xf80d_0000, UNKNOWN),                                  // str of [sp, register]
     row(0xff90_0fcf, 0xf800_000d, UNKNOWN),                                  // str of [, sp]
@@ -46,7 +47,7 @@ static T32: &[Row] = &[
     row(0xffdf_0000, 0xe94d_0000, |word| Some(4 * (word & 0xff))),           // strd of [sp, #-]
 ];
 
-/// Whether it may reach into Linux's frame.
+/// Whether the instruction may overwrite Linux's frame.
 pub(super) fn is_too_deep(set: Set, length: usize, word: u32) -> bool {
     let rows = match (set, length) {
         (Set::A32, _) => A32,

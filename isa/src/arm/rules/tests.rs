@@ -1,4 +1,5 @@
-//! A row or more for each row of the rules: what the words are is for capstone to say.
+//! At least one case for each row of the rules. capstone confirms that each word is the instruction that the case
+//! names.
 
 use super::*;
 use crate::arm::decode;
@@ -13,8 +14,7 @@ const EMULATE: &str = "emulate";
 const BOOST: &str = "boost";
 const STEP: &str = "step";
 
-/// What it is called, its word, what Linux 6.1 makes of it, what `best` makes of it: how it runs, or the rule by which
-/// it is refused.
+/// Assembly text, word, and the answers of Linux 6.1 and of `best`: a plan, or the name of the refusing rule.
 type Case = (&'static str, u32, &'static str, &'static str);
 
 fn insn(set: Set, bytes: &[u8]) -> Insn {
@@ -410,7 +410,7 @@ fn every_row_of_t32_decides_as_the_specification_says() {
     check(Set::Thumb, ArchMode::Thumb, cases, |word| word.rotate_right(16).to_le_bytes().to_vec());
 }
 
-/// KP-1: a copy that would mean something else elsewhere is never made of an instruction that is not computed.
+/// KP-1: an instruction that computes with the pc is emulated, never copied.
 #[test]
 fn what_is_copied_names_no_place_relative_to_itself() {
     for word in [0xe59f_2004_u32, 0xe58f_2004, 0xe08f_f101, 0xe1cf_20d8, 0xea04_2301, 0xe92d_dff0, 0xe584_f004] {
@@ -421,7 +421,7 @@ fn what_is_copied_names_no_place_relative_to_itself() {
     }
 }
 
-/// KP-3: nothing is probed between a load-exclusive and its store; Linux 6.1 does not look.
+/// KP-3: `best` refuses probes between a load-exclusive and its store. Linux 6.1 does not.
 #[test]
 fn the_middle_of_an_exclusive_loop_is_no_place_for_a_probe() {
     use crate::arm::{ARM, THUMB2};

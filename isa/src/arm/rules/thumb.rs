@@ -1,12 +1,11 @@
-//! Thumb, first the 16-bit, then the 32-bit groups; the last row of a group refuses what no other row of the group
-//! names.
+//! The Thumb tables of rules: 16-bit, then 32-bit. The last row of a group refuses the rest of the group.
 
 use super::a32::{nothing, target};
 use super::*;
 use crate::arm::emulate::ALWAYS;
 
 #[rustfmt::skip]
-pub(super) static T16: &[Row] = &[
+pub(super) static T16: &[RuleRow] = &[
     //     mask    value   registers  Linux 6.1     best
     both  (0xc000, 0x0000, b"----", Slot),                                        // shifts, add, sub, mov, cmp of low registers
     both  (0xfc00, 0x4000, b"----", Slot),                                        // other operations of these
@@ -50,7 +49,7 @@ pub(super) static T16: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-pub(super) static T32: &[Row] = &[
+pub(super) static T32: &[RuleRow] = &[
     //     mask         value        registers  Linux 6.1     best
     // A: many registers
     refuse(0xfe4f_0000, 0xe80f_0000, &REGISTERS),
@@ -192,7 +191,7 @@ pub(super) static T32: &[Row] = &[
     refuse(0xfc00_0000, 0xfc00_0000, &UNKNOWN),
 ];
 
-/// What Thumb code takes for the pc when it looks for literals.
+/// The pc as literal loads use it: aligned down to 4.
 fn aligned(insn: &Insn) -> u32 {
     (insn.address as u32).wrapping_add(Set::Thumb.bias()) & !3
 }
@@ -209,7 +208,7 @@ fn jump_32(insn: &Insn, word: u32) -> Computation {
     jump_on(insn, (word >> 22) as u8 & 15, false, false)
 }
 
-/// Those without a condition: b of both sizes, bl, blx.
+/// Branches without a condition: `b` (16 and 32 bits), `bl`, `blx`.
 fn jump(insn: &Insn, word: u32) -> Computation {
     let is_wide = insn.bytes().len() == crate::arm::LENGTH;
     jump_on(insn, ALWAYS, is_wide && word >> 14 & 1 != 0, is_wide && word >> 12 & 1 == 0)
@@ -236,7 +235,7 @@ fn read_status(_: &Insn, word: u32) -> Computation {
     Computation::ReadStatus((word >> 8) as u8 & 15)
 }
 
-/// add, cmp and mov of high registers.
+/// `add`, `cmp` and `mov` of high registers.
 fn high(_: &Insn, word: u32) -> Computation {
     let (second, first) = (word >> 3 & 15, word >> 4 & 8 | word & 7);
     let operation = match word >> 8 & 3 {
@@ -260,7 +259,7 @@ fn on_stack(_: &Insn, word: u32) -> Computation {
     Computation::Transfer(0xe58d_0000 | (word >> 11 & 1) << 20 | (word >> 8 & 7) << 12 | (word & 0xff) << 2)
 }
 
-/// The immediate is shifted left by 2, which is rotated right by 30.
+/// In A32 an immediate shifted left by 2 is one rotated right by 30.
 fn stack_address(_: &Insn, word: u32) -> Computation {
     Computation::Alu(0xe28d_0f00 | (word >> 8 & 7) << 12 | word & 0xff)
 }
@@ -274,7 +273,7 @@ fn pop(_: &Insn, word: u32) -> Computation {
     Computation::Block(0xe8bd_8000 | word & 0xff)
 }
 
-/// Both sets have the same bits for it.
+/// T32 and A32 have the same bits for this instruction.
 fn block(_: &Insn, word: u32) -> Computation {
     Computation::Block(0xe800_0000 | word & 0x01bf_ffff)
 }
@@ -290,7 +289,7 @@ fn table(_: &Insn, word: u32) -> Computation {
     Computation::Table { base: (word >> 16) as u8 & 15, index: word as u8 & 15, has_halfwords: word >> 4 & 1 != 0 }
 }
 
-/// The immediate is in three parts.
+/// The immediate has three parts.
 fn address_32(insn: &Insn, word: u32) -> Computation {
     let offset = (word >> 26 & 1) << 11 | (word >> 12 & 7) << 8 | word & 0xff;
     let value = if word >> 23 & 1 == 0 { aligned(insn).wrapping_add(offset) } else { aligned(insn).wrapping_sub(offset) };
@@ -308,7 +307,7 @@ fn literal_part(insn: &Insn, word: u32) -> Computation {
     Computation::Literal { register: (word >> 12) as u8 & 15, bytes: size as u8, is_signed, from }
 }
 
-/// An offset of 8 bits, before or after, with or without write-back.
+/// An offset of 8 bits, before or after the access, with or without write-back.
 fn transfer_8(_: &Insn, word: u32) -> Computation {
     let (is_pre, is_up, is_written_back) = (word >> 10 & 1, word >> 9 & 1, word >> 8 & word >> 10 & 1);
     Computation::Transfer(0xe400_0000 | is_pre << 24 | is_up << 23 | is_written_back << 21 | word & 0x001f_f0ff)
@@ -318,7 +317,7 @@ fn transfer_12(_: &Insn, word: u32) -> Computation {
     Computation::Transfer(0xe580_0000 | word & 0x001f_ffff)
 }
 
-/// A register, shifted left by 0 to 3.
+/// The offset is a register shifted left by 0 to 3.
 fn transfer_register(_: &Insn, word: u32) -> Computation {
     Computation::Transfer(0xe780_0000 | word & 0x001f_f00f | (word >> 4 & 3) << 7)
 }

@@ -11,7 +11,7 @@ fn insn(isa: &Isa, bytes: &[u8]) -> Insn {
     (isa.decode)(TEXT, bytes).expect("a whole instruction")
 }
 
-/// KP-1: a false condition is no hit.
+/// KP-1: an instruction whose condition is false causes no hit.
 #[test]
 fn a_breakpoint_has_the_condition_of_the_instruction_under_it() {
     #[rustfmt::skip]
@@ -32,7 +32,7 @@ fn a_breakpoint_has_the_condition_of_the_instruction_under_it() {
     assert!((THUMB2.is_breakpoint)(wide) && (THUMB2.is_breakpoint)(&[0x18, 0xde]) && !(THUMB2.is_breakpoint)(&[0x01, 0x20]));
 }
 
-/// KP-1: the copy and what stands behind it.
+/// KP-1: the copy and its tail.
 #[test]
 fn a_copy_is_the_instruction_itself_unless_it_reads_the_pc() {
     #[rustfmt::skip]
@@ -61,7 +61,7 @@ fn a_copy_is_the_instruction_itself_unless_it_reads_the_pc() {
     }
 }
 
-/// KP-1: in an IT block all that traps but BKPT may be skipped, and nothing may branch.
+/// KP-1: in an IT block, traps other than BKPT may be skipped, and no branch is allowed.
 #[test]
 fn a_copy_of_thumb_code_ends_in_a_trap_that_no_condition_skips() {
     #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Values before and after, worked out by hand from the architecture's manual.
+//! Registers before and after, worked out by hand from the Arm Architecture Reference Manual.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -13,16 +13,16 @@ use crate::testing::Toy;
 use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_8000_0801_0ff0;
-/// What stands behind the instruction: literals for it to load.
+/// The literals behind the instruction.
 const LITERALS: [u8; 16] = [0xfe, 0xff, 0xff, 0x8f, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xff];
 const N: u64 = 1 << 31;
 const Z: u64 = 1 << 30;
 const C: u64 = 1 << 29;
 const V: u64 = 1 << 28;
-/// EL1 with a stack of its own.
+/// PSTATE: EL1 with its own stack pointer.
 const EL1H: u64 = 5;
 
-/// The literals, 8 bytes behind the instruction; nothing else can be reached.
+/// Memory with the literals, 8 bytes behind the instruction. All other addresses fault.
 struct Text;
 
 impl Memory for Text {
@@ -40,7 +40,7 @@ impl Memory for Text {
     }
 }
 
-/// Every register holds something of its own.
+/// A CPU with a different value in each register.
 fn toy() -> Toy<128> {
     let mut regs = [0; 128];
     for (number, value) in regs.iter_mut().enumerate() {
@@ -107,7 +107,7 @@ fn branches_go_where_the_cpu_would() {
     }
 }
 
-/// KP-2: the manual's table of conditions, for all sixteen flags.
+/// KP-2: the manual's table of conditions, with all 16 combinations of flags.
 #[test]
 fn conditions_hold_as_the_manual_says() {
     #[rustfmt::skip]
@@ -134,7 +134,7 @@ fn conditions_hold_as_the_manual_says() {
     }
 }
 
-/// KP-2: addresses and literals; register 31 is dropped.
+/// KP-2: addresses and literals; writes to register 31 are dropped.
 #[test]
 fn literals_and_addresses_arrive_as_on_the_cpu() {
     const X7: Reg = x(7);
@@ -185,7 +185,7 @@ fn masks_are_changed_and_nothing_else() {
     }
 }
 
-/// KP-2: a literal that is not there: the CPU is left to raise the fault.
+/// KP-2: a literal that cannot be read. The CPU then runs the copy, which raises the fault.
 #[test]
 fn a_fault_changes_nothing() {
     let literals: Vec<u32> = Vec::from([0x1800_0007, 0x5800_00c7, 0x9800_00c7, 0x5c00_00c7, 0x9c00_0067]);

@@ -1,4 +1,4 @@
-//! The rules, row by row, for both policies; and what stands between exclusives.
+//! The rules, row by row, for both policies; and code with exclusive loads and stores.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_8000_0801_0000;
 
-/// What became of an instruction: how it runs, or the rule that refuses it.
+/// The plan for an instruction, or the name of the rule that refuses it.
 fn answer(word: u32, policy: Policy) -> &'static str {
     let insn = decode(HERE, &word.to_le_bytes()).expect("a whole word");
     match plan(&insn, policy) {
@@ -27,7 +27,7 @@ fn check(cases: &[(&str, u32, &str, &str)]) {
     }
 }
 
-/// KP-1, KP-2: what uses the pc.
+/// KP-1, KP-2: instructions that use the pc.
 #[test]
 fn what_uses_the_pc_is_computed_or_refused() {
     #[rustfmt::skip]
@@ -153,7 +153,7 @@ fn system_instructions_run_where_they_are_exact() {
     ]);
 }
 
-/// KP-1: those that Linux 6.1 steps, and those that it does not.
+/// KP-1: hints that Linux 6.1 accepts, and hints that it refuses.
 #[test]
 fn hints_run_elsewhere_unless_they_wait() {
     #[rustfmt::skip]
@@ -210,7 +210,7 @@ fn exclusives_are_refused_and_atomics_are_not() {
     ]);
 }
 
-/// KP-1: a refusal can be told by its sentence, and each says what to do instead.
+/// KP-1: a refusal can be identified by its sentence, and each sentence says what to do instead.
 #[test]
 fn no_two_rules_have_the_same_name_or_sentence() {
     for (index, rule) in RULES.iter().enumerate() {
@@ -220,7 +220,7 @@ fn no_two_rules_have_the_same_name_or_sentence() {
     }
 }
 
-/// KP-1: a row that is never reached would be a mistake.
+/// KP-1: every row is reached by some instruction.
 #[test]
 fn every_row_of_the_table_decides_something() {
     for (number, row) in TABLE.iter().enumerate() {
@@ -240,9 +240,9 @@ const CAS: u32 = 0xc8a0_7c41;
 const CLREX: u32 = 0xd503_3f5f;
 const NOP: u32 = 0xd503_201f;
 const RET: u32 = 0xd65f_03c0;
-/// `cbnz w2, .-8`, the end of a loop.
+/// `cbnz w2, .-8`: the end of the loop.
 const AGAIN: u32 = 0x35ff_ffc2;
-/// `cbnz x0, .+12`, out of it.
+/// `cbnz x0, .+12`: leaves the loop.
 const OUT: u32 = 0xb500_0060;
 
 fn refused(words: &[u32], at: usize, faults: &[usize], policy: Policy) -> Option<&'static str> {
@@ -256,7 +256,7 @@ fn refused(words: &[u32], at: usize, faults: &[usize], policy: Policy) -> Option
     Some(ARM64.rule_of(&refusal).expect("every refusal is a named rule").name)
 }
 
-/// KP-1: Linux's scan and the true rule.
+/// KP-1: Linux's scan, and the real rule.
 #[test]
 fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
     const INSIDE: Option<&str> = Some("between-exclusives");
@@ -292,8 +292,8 @@ fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
     }
 }
 
-/// KP-1, KP-9: a copy's fault is put back to the original's address, so that the table has it; Linux refuses all the
-/// same.
+/// KP-1, KP-9: a fault in a copy is reported at the original's address, so the exception table finds it. Linux refuses
+/// such instructions nevertheless.
 #[test]
 fn what_is_expected_to_fault_is_linuxs_to_refuse() {
     let words = [0xf840_0820, 0xf840_0820, RET];

@@ -1,4 +1,4 @@
-//! Values before and after, worked out by hand from the architecture's books.
+//! Registers before and after, worked out by hand from the MIPS manuals.
 
 use super::super::abi::RA;
 use super::super::decode::decode;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 const HERE: u64 = 0xffff_ffff_8010_0ff0;
 
-/// What a branch does: where it leads, whether the slot runs, and which register got which value.
+/// Runs a branch: the new pc, whether the delay slot runs, and the registers that changed.
 fn does(set: Set, word: u32, slot: u32, values: [u64; 2]) -> (u64, Then, Vec<(u8, u64)>) {
     let bytes = [set.bytes(word), set.bytes(slot)].concat();
     let insn = decode(set, set.cut(HERE), &bytes).expect("whole words");
@@ -34,8 +34,8 @@ const SUM: u32 = 0x2442_0001;
 const RUNS: Then = Then::Copy { undo: None };
 const MINUS: u64 = u64::MAX;
 
-/// KP-2: each condition taken and not, by full-width signed values; a likely branch nullifies its slot where it is not
-/// taken.
+/// KP-2: each condition taken and not taken, with signed values of full width. A branch-likely that is not taken
+/// nullifies its delay slot.
 #[test]
 fn branches_lead_where_their_registers_say() {
     #[rustfmt::skip]
@@ -94,7 +94,7 @@ fn branches_lead_where_their_registers_say() {
     }
 }
 
-/// KP-2: 64 bits are compared where there are 64, and 32 where there are not.
+/// KP-2: 64-bit variants compare 64 bits, 32-bit variants 32.
 #[test]
 fn conditions_look_at_whole_registers() {
     for set in Set::ALL {
@@ -106,7 +106,7 @@ fn conditions_look_at_whole_registers() {
     }
 }
 
-/// KP-2, RP-1: jumps, and the register that gets the return address.
+/// KP-2, RP-1: jumps and their link register.
 #[test]
 fn jumps_lead_to_their_target_or_their_register() {
     for set in Set::ALL {
@@ -122,7 +122,7 @@ fn jumps_lead_to_their_target_or_their_register() {
     }
 }
 
-/// KP-2: what another ISA has decoded is left to the CPU, and changes nothing.
+/// KP-2: an `Emulation` of another ISA is left to the CPU and changes nothing.
 #[test]
 fn an_unknown_computation_changes_nothing() {
     for set in Set::ALL {

@@ -1,4 +1,4 @@
-//! A case for each row of the table, for both policies.
+//! At least one case for each row of the table, for both policies.
 
 use super::super::decode::decode;
 use super::*;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 const HERE: u64 = 0xffff_ffff_8010_0ff0;
 const SUM: u32 = 0x2442_0001;
 
-/// What a plan is called in the tables below.
+/// The plan for an instruction, or the name of the rule that refuses it.
 fn answer(set: Set, words: [u32; 2], policy: Policy) -> &'static str {
     let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();
     let insn = decode(set, set.cut(HERE), &bytes).expect("whole words");
@@ -20,7 +20,7 @@ fn answer(set: Set, words: [u32; 2], policy: Policy) -> &'static str {
     }
 }
 
-/// KP-1, KP-2: what each row says, under both policies, in all four sets.
+/// KP-1, KP-2: each row, under both policies, in all four variants.
 #[test]
 fn each_row_of_the_table_decides() {
     #[rustfmt::skip]
@@ -120,7 +120,7 @@ fn each_row_of_the_table_decides() {
     }
 }
 
-/// KP-1, KP-2: a branch is refused for what is in its slot, too. Linux 6.1 does not look at that.
+/// KP-1, KP-2: a branch is refused if its delay slot may not be probed. Linux 6.1 does not check that.
 #[test]
 fn a_branch_is_refused_for_what_is_in_its_slot() {
     #[rustfmt::skip]
@@ -147,7 +147,7 @@ fn a_branch_is_refused_for_what_is_in_its_slot() {
     }
 }
 
-/// KP-5, BY-4: what a TLB shows may be there up to the end of a page only; out of line nobody would ask for the rest.
+/// KP-5, BY-4: a delay slot in the next page may miss the TLB. Out of line, nobody would refill it.
 #[test]
 fn a_branch_whose_slot_is_in_the_next_page_of_a_module_is_refused() {
     let (branch, other) = ([0x1000_0004, 0x2442_0001], [0x2442_0001, 0x2442_0001]);
@@ -189,7 +189,8 @@ fn standing(set: Set, words: &[u32], at: usize, function: Range<usize>, policy: 
     }
 }
 
-/// KP-5: what is behind a branch is part of it, whatever function it is counted to. Linux 6.1 takes more for branches.
+/// KP-5: a delay slot belongs to its branch, in whatever function it is. Linux 6.1 takes more instructions for
+/// branches.
 #[test]
 fn a_delay_slot_is_refused() {
     const NO: &str = "delay-slot";
@@ -218,8 +219,8 @@ fn a_delay_slot_is_refused() {
     }
 }
 
-/// KP-1: a trap between a load-linked and its store would make the store fail for ever. Linux 6.1 does not look. A
-/// delay slot is looked into.
+/// KP-1: a trap between a load-linked and its store-conditional makes the store fail for ever. Delay slots count too.
+/// Linux 6.1 does not check this.
 #[test]
 fn nothing_is_probed_between_a_load_linked_and_its_store() {
     #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Values before and after, worked out by hand from the architecture's books.
+//! Registers before and after, worked out by hand from the Power ISA.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -11,7 +11,7 @@ use crate::testing::{NoMemory, Toy};
 
 const HERE: u64 = 0xc000_0000_0101_0ff0;
 
-/// Every register holds something of its own; the condition register has its first and its last bit.
+/// A CPU with a different value in each register; the first and the last bit of the condition register are set.
 fn toy(set: Set) -> Toy<64> {
     let mut regs = [0; 64];
     for (number, value) in regs.iter_mut().enumerate() {
@@ -21,7 +21,7 @@ fn toy(set: Set) -> Toy<64> {
     Toy { regs, pc: set.cut(HERE) }
 }
 
-/// Where it goes with these registers changed, and that nothing but the others has.
+/// Runs a branch with these registers changed. Returns the new pc, and checks that no other register changed.
 fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> u64 {
     let mut cpu = toy(set);
     before.iter().for_each(|(reg, value)| cpu.set(*reg, *value));
@@ -35,7 +35,7 @@ fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u
     cpu.pc
 }
 
-/// KP-2: branches by distance, by registers, with and without a return address.
+/// KP-2: branches to fixed addresses and to registers, with and without a link.
 #[test]
 fn branches_go_where_the_cpu_would() {
     let target = 0xc000_0000_0200_0000;
@@ -86,7 +86,7 @@ fn branches_go_where_the_cpu_would() {
     }
 }
 
-/// KP-2: registers of 32 bits count and point within those.
+/// KP-2: 32-bit registers wrap at 32 bits.
 #[test]
 fn branches_of_32_bits_stay_within_them() {
     let here = Set::Big32.cut(HERE);
@@ -103,7 +103,7 @@ fn branches_of_32_bits_stay_within_them() {
     }
 }
 
-/// KP-2: every condition with every state of what it looks at.
+/// KP-2: every BO field with every state of the counter and of the tested bit.
 #[test]
 fn every_condition_is_the_architectures() {
     for condition in 0..32_u32 {

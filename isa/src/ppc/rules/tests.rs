@@ -1,4 +1,4 @@
-//! A case for each row of the table, for both policies.
+//! At least one case for each row of the table, for both policies.
 
 use super::super::decode::decode;
 use super::*;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 const HERE: u64 = 0xc000_0000_0101_0ff0;
 const SETS: [Set; 3] = [Set::Big32, Set::Big64, Set::Little64];
 
-/// What a plan is called in the tables below.
+/// The plan for an instruction, or the name of the rule that refuses it.
 fn answer(set: Set, words: &[u32], policy: Policy) -> &'static str {
     let bytes: Vec<u8> = words.iter().flat_map(|word| set.bytes(*word)).collect();
     let insn = decode(set, set.cut(HERE), &bytes).expect("whole words");
@@ -20,7 +20,7 @@ fn answer(set: Set, words: &[u32], policy: Policy) -> &'static str {
     }
 }
 
-/// KP-1, KP-2: what each row says, under both policies, in all three sets.
+/// KP-1, KP-2: each row, under both policies, in all three variants.
 #[test]
 fn each_row_of_the_table_decides() {
     #[rustfmt::skip]
@@ -132,7 +132,7 @@ fn each_row_of_the_table_decides() {
     }
 }
 
-/// KP-2: what CPUs of 64 bits alone have is computed for them; one of 32 bits raises its exception, wherever it runs.
+/// KP-2: 64-bit instructions are emulated on 64-bit CPUs. A 32-bit CPU raises its exception wherever they run.
 #[test]
 fn what_only_64_bits_have_is_computed_there_alone() {
     for (what, word) in [("bctar", 0x4e80_0460), ("bctarl", 0x4e80_0461), ("addpcis r3,1", 0x4c60_0005)] {
@@ -143,7 +143,7 @@ fn what_only_64_bits_have_is_computed_there_alone() {
     }
 }
 
-/// KP-1: both words run together; the first alone is nothing, where registers have 32 bits.
+/// KP-1: prefix and suffix run together. On 32-bit CPUs the prefix alone is illegal.
 #[test]
 fn a_prefixed_instruction_runs_anywhere() {
     for words in [[0x0600_0000, 0x3860_0010], [0x0410_0000, 0xe460_0010], [0x0500_0000, 0x8006_0000]] {
@@ -165,7 +165,7 @@ fn standing(set: Set, words: &[u32], at: usize, start: u64, policy: Policy) -> &
     }
 }
 
-/// KP-5: the word behind a prefix is no instruction of its own, except where a page begins.
+/// KP-5: the word behind a prefix is not an instruction of its own, except at the start of a page.
 #[test]
 fn the_second_word_of_a_prefixed_instruction_is_refused() {
     const TEXT: &[u32] = &[0x6000_0000, 0x0600_0000, 0x3860_0010, 0x6000_0000];
@@ -181,7 +181,8 @@ fn the_second_word_of_a_prefixed_instruction_is_refused() {
     assert_eq!(standing(Set::Little64, &TEXT[2..], 0, 0xc000_0000_0001_0008, Policy::Best), "ok", "its function begins here");
 }
 
-/// KP-1: a trap between a load-and-reserve and its store would make the store fail for ever. Linux 6.1 does not look.
+/// KP-1: a trap between a load-and-reserve and its store-conditional makes the store fail for ever. Linux 6.1 does not
+/// check.
 #[test]
 fn nothing_is_probed_between_a_load_and_reserve_and_its_store() {
     #[rustfmt::skip]

@@ -1,17 +1,17 @@
-//! A case for each row of the table, and the ends of each distance.
+//! At least one case for each row of the table, and the ends of each displacement.
 
 use super::*;
 use Flow::*;
 
 const HERE: u64 = 0x10_0ff0;
 
-/// Rows are looked up by their order.
+/// Rows are found by binary search.
 #[test]
 fn the_rows_are_in_the_order_of_their_codes() {
     assert!(FLOWS.is_sorted_by(|one, other| one.code < other.code));
 }
 
-/// KP-2: where everything leads that leads anywhere.
+/// KP-2: the control flow of every kind of instruction.
 #[test]
 fn an_instruction_leads_where_it_says() {
     let at = |distance: i64| HERE.wrapping_add_signed(distance);
@@ -114,7 +114,7 @@ fn an_instruction_leads_where_it_says() {
     assert_eq!(rows.difference(&tried).count(), 0, "rows without a case: {:04x?}", rows.difference(&tried));
 }
 
-/// KP-5: what is cut off, and what begins with zero: nobody knows how long that is.
+/// KP-5: truncated bytes, and a zero byte, which starts a breakpoint of unknown length.
 #[test]
 fn part_of_an_instruction_is_none_and_neither_is_a_breakpoint() {
     for (whole, bytes) in [(2, [0x07, 0xfe, 0, 0, 0, 0]), (4, [0xa7, 0xf4, 0, 0, 0, 0]), (6, [0xc0, 0xf4, 0, 0, 0, 0])] {
@@ -132,7 +132,7 @@ fn part_of_an_instruction_is_none_and_neither_is_a_breakpoint() {
     }
 }
 
-/// KP-2: the registers by which one execution of a long instruction is told from another.
+/// KP-2: the registers that identify one execution of a suspended instruction.
 #[test]
 fn a_long_instruction_names_its_registers() {
     let of = |bytes: &[u8]| progress(&decode(HERE, bytes).expect("an instruction")).registers().collect::<alloc::vec::Vec<_>>();

@@ -1,4 +1,4 @@
-//! Where the jump may stand, how far it leads, and what the detour holds.
+//! The jump: where it may be written, its reach, and the content of the detour.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -26,7 +26,7 @@ fn answer(policy: Policy, pieces: &[&[u8]], at: usize) -> Result<Region, Refusal
     region(&S390X, policy, function, address, &mut text)
 }
 
-/// OP-2, OP-3, OP-11: six bytes give way, if all of them can run elsewhere and nothing comes into their middle.
+/// OP-2, OP-3, OP-11: six bytes are replaced if all their instructions can run elsewhere and nothing jumps into them.
 #[test]
 fn the_jump_stands_where_its_instructions_can_run_elsewhere() {
     const OK: Result<u64, Rule> = Ok(6);

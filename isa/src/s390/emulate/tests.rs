@@ -1,4 +1,4 @@
-//! Values before and after, worked out by hand from the Principles of Operation.
+//! Registers before and after, worked out by hand from the Principles of Operation.
 
 #![allow(clippy::type_complexity)] // tables of cases
 
@@ -14,7 +14,7 @@ use crate::testing::{NoMemory, Toy};
 
 const HERE: u64 = 0x10_0ff0;
 
-/// Where it goes with these registers before it, and that nothing but what stands behind has changed.
+/// Runs a branch with these registers. Returns the new pc, and checks that only the expected registers changed.
 fn goes(what: &str, bytes: &[u8], before: &[(Reg, u64)], after: &[(Reg, u64)]) -> u64 {
     let mut cpu = Toy::<18> { regs: core::array::from_fn(|number| 0x1111_0000_0000_0000 | number as u64), pc: HERE };
     before.iter().for_each(|(reg, value)| cpu.set(*reg, *value));
@@ -55,7 +55,7 @@ fn a_branch_on_condition_goes_by_the_bit_of_the_code() {
     assert_eq!(goes("bc without registers", &[0x47, 0xf0, 0x0f, 0xff], &[], &[]), 0xfff);
 }
 
-/// KP-2: the address behind, whatever the target is; the target is made first.
+/// KP-2: the link register gets the next address. The target is computed before it changes.
 #[test]
 fn a_call_leaves_the_address_behind() {
     #[rustfmt::skip]
@@ -74,7 +74,7 @@ fn a_call_leaves_the_address_behind() {
     }
 }
 
-/// KP-2: 32 bits leave the other half alone; register 0 is no target, but the count goes on.
+/// KP-2: a 32-bit count leaves the other half unchanged. With register 0 as target it counts and does not branch.
 #[test]
 fn a_count_goes_on_until_it_is_zero() {
     const NEAR: u64 = HERE + 8;
@@ -102,7 +102,7 @@ fn a_count_goes_on_until_it_is_zero() {
     assert_eq!(goes("bctr of its own target", &[0x06, 0x11], &[(R1, 9)], &[(R1, 8)]), 9);
 }
 
-/// KP-2: the sum is compared as a number with a sign; an odd register is both the step and the limit.
+/// KP-2: the sum is compared as a signed number. An odd register is both step and limit.
 #[test]
 fn an_index_goes_on_while_it_is_below_its_limit() {
     const NEAR: u64 = HERE + 8;
@@ -134,11 +134,11 @@ fn an_index_goes_on_while_it_is_below_its_limit() {
     assert_eq!(same, ONE + 9);
 }
 
-/// KP-2: every form of compare and branch, with each outcome, at each mask.
+/// KP-2: every form of compare-and-branch, with each outcome and each mask.
 #[test]
 fn a_comparison_goes_by_its_outcome() {
     const MINUS: u64 = 0xffff_ffff_ffff_fffb;
-    /// First, second, how 64 bits compare with a sign, without one, and 32 bits with and without.
+    /// First, second; outcome of the 64-bit comparison, signed and unsigned; then of the 32-bit comparison.
     type Values = (u64, u64, [u8; 4]);
     const VALUES: &[Values] = &[
         (5, 5, [EQUAL; 4]),
@@ -160,7 +160,7 @@ fn a_comparison_goes_by_its_outcome() {
                 let what = alloc::format!("{number}: {first:#x} with {second:#x}, mask {mask}");
                 assert_eq!(goes(&what, &relative, &registers, &[]), if taken { HERE + 8 } else { next }, "{what}");
                 assert_eq!(goes(&what, &absolute, &registers, &[]), if taken { ONE + 10 } else { next }, "{what}");
-                // The number is 8 bits, with a sign where there are signs.
+                // The immediate has 8 bits, sign-extended in signed comparisons.
                 let is_signed = number & 1 == 0;
                 if *second == 5 || is_signed {
                     let relative = [0xec, 0x10 | mask, 0, 4, *second as u8, [0x7c, 0x7d, 0x7e, 0x7f][number]];
@@ -181,7 +181,7 @@ fn larl_names_the_same_place_wherever_it_is_computed() {
     assert_eq!(goes("larl %r1,.-2", &[0xc0, 0x10, 0xff, 0xff, 0xff, 0xff], &[], &[(R1, HERE - 2)]), HERE + 6);
 }
 
-/// KP-9: what another ISA has decoded is left to the CPU.
+/// KP-9: an `Emulation` of another ISA is left to the CPU.
 #[test]
 fn an_unknown_computation_changes_nothing() {
     let insn = decode(HERE, &[0x18, 0x12]).expect("an instruction");

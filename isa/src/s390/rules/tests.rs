@@ -1,4 +1,4 @@
-//! A case for each row of the table, for both policies.
+//! At least one case for each row of the table, for both policies.
 
 use super::super::decode::decode;
 use super::*;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 const HERE: u64 = 0x10_0ff0;
 
-/// What a plan is called in the tables below.
+/// The plan for an instruction, or the name of the rule that refuses it.
 fn answer(bytes: &[u8], policy: Policy) -> &'static str {
     let insn = decode(HERE, bytes).expect("an instruction");
     match plan(&insn, policy) {
@@ -19,7 +19,7 @@ fn answer(bytes: &[u8], policy: Policy) -> &'static str {
     }
 }
 
-/// KP-1, KP-2: what each row says, under both policies.
+/// KP-1, KP-2: each row, under both policies.
 #[test]
 fn each_row_of_the_table_decides() {
     #[rustfmt::skip]
@@ -174,7 +174,7 @@ fn each_row_of_the_table_decides() {
     assert_eq!(rows.len(), TABLE.len(), "a code has two rows");
 }
 
-/// KP-1: whatever may leave its place is computed or refused, never left to a copy.
+/// KP-1: every instruction with control flow of its own is emulated or refused, never copied.
 #[test]
 fn what_branches_is_computed_or_refused() {
     for first in 1..=255_u8 {
@@ -191,7 +191,7 @@ fn what_branches_is_computed_or_refused() {
     }
 }
 
-/// A function that executes and names its own instructions, and what each of them is told.
+/// A function with `exrl` and `larl` of its own instructions, and the answer for each instruction.
 #[rustfmt::skip]
 const FUNCTION: &[(&[u8], &str)] = &[
     (&[0xc0, 0x10, 0x00, 0x00, 0x00, 0x00], "ok"),       // +0:  larl %r1,.
@@ -204,8 +204,7 @@ const FUNCTION: &[(&[u8], &str)] = &[
     (&[0x07, 0x07],                         "ok"),       // +34: nopr
 ];
 
-/// KP-1: a breakpoint at what is executed from afar would trap at the instruction that executes it. Linux 6.1 does not
-/// look.
+/// KP-1: a breakpoint on an executed instruction would trap at the `exrl`. Linux 6.1 does not check this.
 #[test]
 fn what_another_instruction_executes_is_refused() {
     let bytes: Vec<u8> = FUNCTION.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect();

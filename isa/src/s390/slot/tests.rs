@@ -1,4 +1,4 @@
-//! Copies, far and near, and their ways back.
+//! Copies with near and far targets, and their jumps back.
 
 use super::super::decode::decode;
 use super::*;
@@ -12,8 +12,7 @@ fn copied(bytes: &[u8], at: u64, tail: Tail) -> Result<Vec<u8>, Refusal> {
     Ok(copy.bytes().to_vec())
 }
 
-/// KP-1: all that names a place by its distance names the same place from elsewhere: a case for each row of both
-/// tables.
+/// KP-1: a relocated copy has the target of the original. At least one case for each row of both tables.
 #[test]
 fn a_copy_names_the_place_that_the_original_names() {
     for code in FAR {
@@ -39,7 +38,7 @@ fn a_copy_names_the_place_that_the_original_names() {
     }
 }
 
-/// KP-1: what names no place is copied as it is, and so is a branch that is never taken, however far away.
+/// KP-1: instructions without a pc-relative target are copied unchanged, as are branches that are never taken.
 #[test]
 fn what_names_no_place_is_the_same_everywhere() {
     #[rustfmt::skip]
@@ -58,7 +57,7 @@ fn what_names_no_place_is_the_same_everywhere() {
     }
 }
 
-/// KP-1: the way back leads behind the original, up to 4 GiB away.
+/// KP-1: the jump back leads behind the original, up to 4 GiB away.
 #[test]
 fn the_way_back_leads_behind_the_original() {
     let back = |bytes: &[u8], at| copied(bytes, at, Tail::JumpBack);

@@ -1,4 +1,4 @@
-//! Values before and after, worked out by hand from the architecture's book.
+//! Registers before and after, worked out by hand from the SPARC V9 manual.
 
 use super::super::abi::{self, o};
 use super::super::decode::decode;
@@ -11,7 +11,7 @@ use crate::testing::{NoMemory, Toy};
 use alloc::vec::Vec;
 
 const HERE: u64 = 0x0040_1ff0;
-/// What the toy CPU already knows of where execution goes on.
+/// The npc of the toy CPU.
 const KNOWN: u64 = 0x0050_0000;
 
 fn cpu(set: &[(Reg, u64)]) -> Toy<64> {
@@ -25,10 +25,10 @@ fn cpu(set: &[(Reg, u64)]) -> Toy<64> {
     Toy { regs, pc: HERE }
 }
 
-/// Where something leads, what then, and which registers have which values.
+/// The new pc, the next step, and the changed registers.
 type Done = (u64, Then, Vec<(u8, u64)>);
 
-/// What is computed of a word.
+/// Runs the emulation of a word.
 fn does(what: &Computation, word: u32, set: &[(Reg, u64)]) -> Result<Done, Fault> {
     let insn = decode(HERE, &word.to_be_bytes()).expect("a whole word");
     let before = cpu(set);
@@ -46,7 +46,7 @@ fn computed(word: u32) -> Computation {
     }
 }
 
-/// What a branch does whose target is 16 bytes off: the slot runs and execution goes on there, or what else.
+/// The outcome of a branch with a target 16 bytes ahead, in words.
 fn goes(word: u32, set: &[(Reg, u64)]) -> &'static str {
     let (pc, then, changed) = does(&computed(word), word, set).expect("it does not fault");
     assert_eq!(changed, [], "{word:08x}");
@@ -59,7 +59,7 @@ fn goes(word: u32, set: &[(Reg, u64)]) -> &'static str {
     }
 }
 
-/// KP-2: each condition of the codes, with every value of the codes, of 32 bits and of 64.
+/// KP-2: each condition with every value of the codes, for icc and xcc.
 #[test]
 fn branches_on_codes_are_taken_when_the_manual_says() {
     for codes in 0..16_u64 {
@@ -71,7 +71,7 @@ fn branches_on_codes_are_taken_when_the_manual_says() {
         ];
         for (condition, holds) in (0..).zip(holds) {
             let cond: u32 = condition << 25;
-            // Both sets of codes; the other one is the opposite.
+            // Both sets of codes, with opposite values.
             let low = [(CCR, codes | (!codes & 15) << 4)];
             let high = [(CCR, codes << 4 | !codes & 15)];
             let plain = if holds { "taken" } else { "not" };
@@ -88,7 +88,7 @@ fn branches_on_codes_are_taken_when_the_manual_says() {
     }
 }
 
-/// KP-2: a register is looked at as a number with a sign.
+/// KP-2: a register's value is a signed number.
 #[test]
 fn branches_on_registers_are_taken_when_the_manual_says() {
     #[rustfmt::skip]
@@ -110,7 +110,8 @@ fn branches_on_registers_are_taken_when_the_manual_says() {
     }
 }
 
-/// KP-2, KP-9: the conditions of the floating-point unit, of all four sets of them; if it is off, the copy raises that.
+/// KP-2, KP-9: floating-point conditions on all four sets of codes. With the unit disabled, the copy raises the
+/// exception.
 #[test]
 fn branches_on_the_floating_point_unit_are_taken_when_the_manual_says() {
     // Equal, less, greater, unordered.
@@ -154,7 +155,7 @@ fn branches_on_the_floating_point_unit_are_taken_when_the_manual_says() {
     }
 }
 
-/// KP-2, RP-1: jumps, the register that gets the jump's own address, and the window that `return` goes back to.
+/// KP-2, RP-1: jumps, the register that gets the jump's own address, and the window that `return` restores.
 #[test]
 fn jumps_lead_to_their_sum_and_leave_their_address() {
     let to = 0x0060_0000;
@@ -178,8 +179,8 @@ fn jumps_lead_to_their_sum_and_leave_their_address() {
     assert!(of(0x81cf_e008, &[(r(31), to + 1)]).is_err(), "no place for an instruction");
 }
 
-/// KP-2: the end of a trap gives back the state that the trap has saved, of its own level, and leads behind what raised it
-/// or to it, with its delay slot; where no trap is being handled the copy raises that.
+/// KP-2: `done` and `retry` restore the state of their trap level and continue behind or at the trapped instruction.
+/// Outside of a trap the copy raises the exception.
 #[test]
 fn the_end_of_a_trap_restores_what_it_saved() {
     const DONE: u32 = 0x81f0_0000;
@@ -195,7 +196,7 @@ fn the_end_of_a_trap_restores_what_it_saved() {
     }
 }
 
-/// KP-2: what reads the pc gets its own address, and what is in a slot goes on where the CPU already knows.
+/// KP-2: `rd %pc` reads its own address, and an instruction in a delay slot continues at npc.
 #[test]
 fn what_reads_the_pc_and_what_is_in_a_slot() {
     let word = 0x9341_4000;
@@ -207,7 +208,7 @@ fn what_reads_the_pc_and_what_is_in_a_slot() {
     assert_eq!(both, Ok((KNOWN, Then::Onwards, [(o(1).0, HERE)].to_vec())));
 }
 
-/// KP-2: what another ISA has decoded is left to the CPU, and changes nothing.
+/// KP-2: an `Emulation` of another ISA is left to the CPU and changes nothing.
 #[test]
 fn an_unknown_computation_changes_nothing() {
     let insn = decode(HERE, &[0; 4]).expect("a word");

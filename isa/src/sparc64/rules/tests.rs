@@ -1,4 +1,4 @@
-//! A case for each row of the table, for both policies.
+//! At least one case for each row of the table, for both policies.
 
 use super::super::SPARC64;
 use super::super::decode::decode;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 const HERE: u64 = 0x0040_1000;
 const SUM: u32 = 0x9002_2001;
 
-/// What a plan is called in the tables below.
+/// The plan for an instruction, or the name of the rule that refuses it.
 fn answer(word: u32, policy: Policy) -> &'static str {
     let insn = decode(HERE, &word.to_be_bytes()).expect("a whole word");
     match plan(&insn, policy) {
@@ -20,7 +20,7 @@ fn answer(word: u32, policy: Policy) -> &'static str {
     }
 }
 
-/// KP-1, KP-2: what each row says, under both policies.
+/// KP-1, KP-2: each row, under both policies.
 #[test]
 fn each_row_of_the_table_decides() {
     #[rustfmt::skip]
@@ -89,18 +89,19 @@ fn each_row_of_the_table_decides() {
     }
 }
 
-/// How the second of two words runs behind the first, or which rule refuses it there.
+/// The emulation of the second of two words, or the rule that refuses it.
 fn behind(first: u32, second: u32, policy: Policy) -> Result<Option<Emulation>, &'static str> {
     let bytes: Vec<u8> = [first, second].iter().flat_map(|word| word.to_be_bytes()).collect();
     let insn = decode(HERE + 4, &bytes[4..]).expect("a whole word");
     let mut text = PlainText { start: HERE, bytes, ..PlainText::default() };
-    // A function that begins there is none the less behind what is in front of it.
+    // A function may start in a delay slot.
     let rule = |refusal: Refusal| SPARC64.rule_of(&refusal).expect("every refusal has a rule").name;
     stands(&insn, policy, HERE + 4..HERE + 8, &mut text).map_err(rule)?;
     Ok(in_delay_slot(&insn, &mut text))
 }
 
-/// KP-2, KP-5: what is in a delay slot is probed there, and goes on where the branch leads; but no branch is.
+/// KP-2, KP-5: an instruction in a delay slot can be probed and continues where the branch leads. A branch there
+/// cannot.
 #[test]
 fn a_delay_slot_is_probed_where_the_branch_leads() {
     let in_slot = Ok(Some(Emulation::Sparc64(Computation::InSlot)));

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 const START: u64 = 0xffff_ffff_8100_0000;
-/// A distance that no function here spans.
+/// A displacement that stays outside of every function here.
 const THUNKS: u64 = 0x1000;
 
 #[derive(Clone, Copy)]
@@ -30,17 +30,17 @@ fn answer(isa: &'static Isa, policy: Policy, bytes: &[u8], at: u64, around: Arou
         Around::Faults(from, to) => text.fixups.push((start + from, start + to)),
         Around::Patched(at) => text.patched.push(start + at),
         Around::OtherPart => {
-            // The last two bytes are the part that was split off.
+            // The last two bytes are a part that the compiler has split off.
             end -= 2;
             text.parts.push(end..end + 2);
         }
     }
-    // What a walk reads behind the function.
+    // Padding that a walk may read behind the function.
     text.bytes.extend([0x90; 16]);
     region(isa, policy, start..end, start + at, &mut text).map_err(|refusal| Rule::of(&refusal).expect("a rule with a name"))
 }
 
-/// OP-2, OP-3: rule by rule, as Linux 6.1 decides and as is right.
+/// OP-2, OP-3: one case for each rule, under both policies.
 #[test]
 fn each_rule_has_its_case() {
     use Around::*;
@@ -89,7 +89,7 @@ fn each_rule_has_its_case() {
     ];
     for (what, bytes, at, around, linux, best) in cases {
         for isa in [&X86_64, &I386] {
-            // 48 is a prefix in one mode and an instruction in the other.
+            // 48 is a prefix in 64-bit mode and an instruction in 32-bit mode.
             if isa.word == 4 && bytes.contains(&0x48) {
                 continue;
             }
@@ -101,7 +101,7 @@ fn each_rule_has_its_case() {
     }
 }
 
-/// OP-3: whole instructions, as few as the jump needs.
+/// OP-3: a region has whole instructions, and no more than the jump needs.
 #[test]
 fn a_region_is_made_of_whole_instructions() {
     #[rustfmt::skip]
@@ -118,7 +118,7 @@ fn a_region_is_made_of_whole_instructions() {
     }
 }
 
-/// OP-4: a lean detour is a nop, the displaced instructions as they must be there, and the way back.
+/// OP-4: a lean detour is a no-op, the relocated instructions, and the jump back.
 #[test]
 fn a_lean_detour_runs_the_displaced_instructions_and_goes_back() {
     // push %rbp; mov 0x100(%rip),%rax

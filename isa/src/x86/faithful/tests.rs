@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 const START: u64 = 0xffff_ffff_8100_0000;
-/// push; mov; push; and a load that stands elsewhere in the detour.
+/// push; mov; push; and a pc-relative load, which must be relocated.
 const TEXT: [u8; 11] = [0x55, 0x89, 0xe5, 0x53, 0x8b, 0x05, 0, 1, 0, 0, 0xc3];
 const BOTH: [(&Isa, Mode, &Faithful); 2] = [(&X86_64, Mode::Bits64, &BITS_64), (&I386, Mode::Bits32, &BITS_32)];
 
@@ -29,20 +29,20 @@ fn a_detour(isa: &'static Isa, mode: Mode) -> Code {
     faithful(isa, isa.detour.expect("x86 has jumps"), &a_region(isa, start), at, trampoline).expect("all in reach")
 }
 
-/// What a register or a word of the stack holds.
+/// The content of a register or a stack word, as a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// What the register held at first.
+    /// The value that the register had at the start.
     Was(Reg),
-    /// What a handler has put in its word.
+    /// The value that a handler has written into its word.
     Set(Reg),
-    /// The stack pointer, when it had moved so far.
+    /// The stack pointer, minus so many bytes.
     Stack(i64),
     Number(u64),
     Open,
 }
 
-/// A CPU of which only moves, pushes and pops are known.
+/// An interpreter for moves, pushes and pops.
 struct Moves {
     mode: Mode,
     sp: i64,
@@ -130,11 +130,11 @@ fn decoded(mode: Mode, bytes: &[u8], at: u64) -> Vec<Instruction> {
     Decoder::with_ip(mode.bits(), bytes, at, DecoderOptions::NONE).into_iter().collect()
 }
 
-/// OP-4: each word of the frame holds what Linux's has there, the call gets the probe and the frame, and what handlers
-/// leave in the frame comes back, flags and stack pointer included.
+/// OP-4: the frame has the layout of `pt_regs`; the call gets the probed address and the frame; the handlers' changes
+/// of the frame are restored, flags and stack pointer included.
 #[test]
 fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
-    // `struct pt_regs` of either width, from its end.
+    // `struct pt_regs` of both widths, from its end.
     let orders = [
         "ss sp flags cs ip orig_ax di si dx cx ax r8 r9 r10 r11 bx bp r12 r13 r14 r15",
         "ss sp flags cs ip orig_ax gs fs es ds ax bp di si dx cx bx",
@@ -178,7 +178,7 @@ fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
     }
 }
 
-/// OP-4: behind it stand the displaced instructions and the way back, as in the lean form, mended for where they are.
+/// OP-4: the relocated instructions and the jump back are those of the lean form.
 #[test]
 fn the_displaced_instructions_are_those_of_the_lean_form() {
     for (isa, mode, table) in BOTH {
@@ -191,7 +191,7 @@ fn the_displaced_instructions_are_those_of_the_lean_form() {
     }
 }
 
-/// OP-4: a region that one form has room for has room in the other, and a trampoline that no call reaches is told.
+/// OP-4: both forms hold the same regions, and an unreachable trampoline is refused.
 #[test]
 fn both_forms_have_room_for_the_same() {
     for (isa, mode, table) in BOTH {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every file that a comment or a document names is there: by its whole path, or by the end of one.
+# Checks that every file named in a comment or a document exists, by its whole path or by the end of it.
 #
-# Only our own kinds of files are looked at (.md, .rs, .sh): a header of Linux's is not here. `<arch>` stands for any name.
+# Looks only at our own kinds of files (.md, .rs, .sh), because files of Linux are not here. `<arch>` stands for any name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Names of files that exist only in examples and tests.
+# File names that appear only in examples and tests.
 examples='^(x|a|b|lib|main|mod|tests|foo|build|work|rustup)\.(rs|sh|md)$'
 
 nowhere=$(git grep -InoE '[$A-Za-z0-9_<>/.-]*[A-Za-z0-9_>]\.(md|rs|sh)\b' -- '*.rs' '*.md' '*.sh' '*.toml' Makefile |
@@ -35,8 +35,8 @@ nowhere=$(git grep -InoE '[$A-Za-z0-9_<>/.-]*[A-Za-z0-9_>]\.(md|rs|sh)\b' -- '*.
             print $1 ":" $2 ": " $3
         }')
 if [[ -n $nowhere ]]; then
-    echo "check-references: these files are named, and are not there:" >&2
+    echo "check-references: these files are named but do not exist:" >&2
     echo "$nowhere" >&2
     exit 1
 fi
-echo "all files that are named are there"
+echo "all files that are named exist"

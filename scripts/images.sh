@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings the stock kernels that tests run on, where they are not on this computer yet.
+# Downloads the stock kernels that tests run on, unless they are on this computer.
 #
 #   scripts/images.sh NAME... [-- NAME...]     NAME: as `trapline images` lists them
 #
@@ -33,7 +33,7 @@ if [[ ${#optional[@]} -gt 0 ]]; then
     echo "not to be had now: ${optional[*]}; the tests on them are skipped, and counted" >&2
 fi
 if [[ ${#missing[@]} -gt 0 ]]; then
-    echo "without ${missing[*]} a green run would not mean that stock kernels ran. Bring them another way (a folder in TRAPLINE_IMAGES), or run" >&2
-    echo "what needs none: make test" >&2
+    echo "these kernels are missing: ${missing[*]}. Tests on them cannot run. Provide them in a folder named by TRAPLINE_IMAGES, or run" >&2
+    echo "the tests that need none: make test" >&2
     exit 1
 fi

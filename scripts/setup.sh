@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes sure that everything a Makefile target needs is there; quick and silent when it is.
+# Checks that everything a Makefile target needs is installed. Prints nothing if it is.
 #
 #   scripts/setup.sh NEED...     NEED: build, test, opinions, licences, fuzz, budget, machines
 #
-# On Debian and its kin, as root or with sudo, what is missing is installed by apt-get; elsewhere, or with NO_INSTALL=1, it is named
-# together with the command that installs it, and the exit status is 1. Cargo's own tools come from crates.io.
+# On Debian and Ubuntu, as root or with sudo, missing packages are installed by apt-get. Elsewhere, or with NO_INSTALL=1, the script
+# lists them with the command that installs them, and exits with status 1. Subcommands of cargo come from crates.io.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The versions that are installed when there is none; any that is there already will do.
+# The versions to install. Any version that is already installed is accepted.
 readonly NEXTEST=0.9.143 DENY=0.20.2 FUZZ=0.13.2
 
-missing=()  # what, for people
-packages=() # the Debian packages that bring it
+missing=()  # descriptions for the user
+packages=() # the Debian packages that provide them
 
-# lack WHAT PACKAGE...
+# lack DESCRIPTION PACKAGE...: records that something is missing.
 lack() {
     missing+=("$1")
     shift
@@ -23,7 +23,7 @@ lack() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Where bindgen looks for it: in LIBCLANG_PATH alone when that is set, else in the usual folders.
+# Searches libclang as bindgen does: in LIBCLANG_PATH if it is set, else in the usual folders.
 have_libclang() {
     local places=(/usr/lib/llvm-*/lib /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/lib64/llvm*/lib /usr/local/lib) place
     [[ -z ${LIBCLANG_PATH:-} ]] || places=("$LIBCLANG_PATH")
@@ -34,7 +34,7 @@ have_libclang() {
     return 1
 }
 
-# libclang alone does not bring stddef.h and its like, which bindgen reads.
+# bindgen also needs the compiler headers, such as stddef.h, which are not part of libclang.
 have_clang_headers() {
     compgen -G '/usr/lib*/llvm*/lib*/clang/*/include/stddef.h' >/dev/null ||
         compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
@@ -63,22 +63,22 @@ look_for_budget_tools() {
     have valgrind || lack "valgrind (callgrind counts the instructions)" valgrind
 }
 
-# The rivals of the kernels that benches/src/bin/machine/contest.rs lists.
+# The emulators that benches/src/bin/machine/contest.rs compares with.
 look_for_rivals() {
-    have qemu-system-x86_64 && have qemu-system-i386 || lack "qemu-system-x86_64 and qemu-system-i386 (what they take is measured beside)" qemu-system-x86
-    have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the same)" qemu-system-arm
+    have qemu-system-x86_64 && have qemu-system-i386 || lack "qemu-system-x86_64 and qemu-system-i386 (the benchmarks compare with them)" qemu-system-x86
+    have qemu-system-aarch64 && have qemu-system-arm || lack "qemu-system-aarch64 and qemu-system-arm (the benchmarks compare with them)" qemu-system-arm
 }
 
-# What tests compare with where it is there (tests/tests/user_mode).
+# The emulator that tests/tests/user_mode compares with, if it is installed.
 look_for_other_emulators() {
-    have qemu-sparc64-static || lack "qemu-sparc64-static (what programs of SPARC do is compared with it)" qemu-user-static
+    have qemu-sparc64-static || lack "qemu-sparc64-static (tests of SPARC programs compare with it)" qemu-user-static
 }
 
 look_for_fuzz_tools() {
     have c++ || lack "c++, the C++ compiler (libFuzzer)" g++
 }
 
-# as_root: how to become root here, or failure.
+# as_root: prints the command that becomes root; fails if there is none.
 as_root() {
     if [[ $(id -u) -eq 0 ]]; then
         echo ""
@@ -90,7 +90,7 @@ as_root() {
 }
 
 say_what_is_missing() {
-    echo "trapline cannot be built yet. Missing:"
+    echo "These are missing, and trapline needs them:"
     printf '  - %s\n' "${missing[@]}"
     echo "$1"
     echo "    $2"
@@ -100,12 +100,12 @@ install_what_is_missing() {
     [[ ${#missing[@]} -eq 0 ]] && return
     local command="apt-get install -y --no-install-recommends ${packages[*]}" root
     if ! have apt-get; then
-        say_what_is_missing "This is no Debian-like system, so install what brings it here. On Debian it would be:" "$command" >&2
+        say_what_is_missing "This is no Debian-like system (there is no apt-get). Install the corresponding packages. On Debian the command is:" "$command" >&2
         exit 1
     fi
     if [[ -n ${NO_INSTALL:-} ]] || ! root=$(as_root); then
-        local why="Not root and no sudo without a password here. Install it with:"
-        [[ -n ${NO_INSTALL:-} ]] && why="NO_INSTALL is set, so nothing was installed. Install it with:"
+        local why="Not root, and sudo needs a password or is not installed. Run:"
+        [[ -n ${NO_INSTALL:-} ]] && why="NO_INSTALL is set, so nothing was installed. Run:"
         say_what_is_missing "$why" "sudo $command" >&2
         exit 1
     fi
@@ -118,12 +118,12 @@ install_what_is_missing() {
     packages=()
     look_for_all
     if [[ ${#missing[@]} -ne 0 ]]; then
-        say_what_is_missing "apt-get said that it installed what brings these, yet they are not found. What was installed:" "$command" >&2
+        say_what_is_missing "apt-get installed the packages, but these are still not found. The command was:" "$command" >&2
         exit 1
     fi
 }
 
-# Not apt's: Debian's Rust is too old.
+# Rust does not come from apt, because Debian's version is too old.
 require_rust() {
     local wanted found
     wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -138,7 +138,7 @@ require_rust() {
     fi
 }
 
-# cargo_tool NAME VERSION [FLAG]...: a subcommand of cargo, compiled when there is none.
+# cargo_tool NAME VERSION [FLAG]...: compiles a subcommand of cargo if it is not installed.
 cargo_tool() {
     local name=$1 version=$2
     shift 2
@@ -147,8 +147,8 @@ cargo_tool() {
         echo "$name is missing, and NO_INSTALL is set. Install it with: cargo install $name --version $version --locked $*" >&2
         exit 1
     fi
-    echo "setup: compiling $name $version, once (some minutes)"
-    # --debug: these tools mostly wait for others, and unoptimised they are there in half the time.
+    echo "setup: compiling $name $version once; this takes some minutes"
+    # --debug halves the compile time; these tools mostly wait for other programs.
     cargo install "$name" --version "$version" --locked --debug "$@"
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests what setup.sh says to a person whose machine lacks something: it runs in a PATH that holds only what a case puts there.
+# Tests the messages of setup.sh on computers where something is missing. Each case runs it with a PATH of its own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,7 +7,7 @@ room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 failed=0
 
-# machine TOOL...: a PATH with the shell's own tools and these; NAME=OUTPUT is a stand-in that prints OUTPUT.
+# machine TOOL...: makes a PATH with these tools and those that the script uses; NAME=OUTPUT is a fake tool that prints OUTPUT.
 machine() {
     local tool
     rm -rf "${room:?}/bin"
@@ -22,7 +22,7 @@ machine() {
     done
 }
 
-# expect CASE STATUS TEXT...: setup.sh ends with that status and says each text.
+# expect CASE STATUS TEXT...: setup.sh must exit with this status and print each text.
 expect() {
     local name=$1 wanted=$2 said status=0 text
     shift 2
@@ -49,14 +49,14 @@ machine gcc= make id=1000
 expect "no cmake and no libclang, on a system without apt-get" 1 "  - cmake" "  - libclang" "no Debian-like system" "cmake pkg-config libclang-dev"
 
 machine gcc= make id=1000 apt-get=never
-expect "the same, on Debian, as a user without sudo" 1 "Not root" "sudo apt-get install -y --no-install-recommends cmake pkg-config libclang-dev"
+expect "no cmake and no libclang, on Debian, as a user without sudo" 1 "Not root" "sudo apt-get install -y --no-install-recommends cmake pkg-config libclang-dev"
 
 machine make cmake= id=1000 apt-get=never
 expect "no C compiler" 1 "  - gcc" "  - pkg-config" "gcc libc6-dev pkg-config"
 
 settings+=(NO_INSTALL=1)
 machine gcc= make id=0 apt-get=never
-expect "root who wants nothing installed" 1 "NO_INSTALL is set" "cmake pkg-config libclang-dev"
+expect "root with NO_INSTALL" 1 "NO_INSTALL is set" "cmake pkg-config libclang-dev"
 
 touch "$room/libclang.so"
 settings=(LIBCLANG_PATH="$room")
@@ -67,7 +67,7 @@ machine gcc= make cmake= pkg-config= id=0 cargo= "rustc=rustc 1.60.0 (old)"
 expect "an old Rust" 1 "this is 1.60" "rustup update"
 
 machine gcc= make cmake= pkg-config= id=0 cargo= "rustc=rustc 1.999.0 (new)"
-expect "everything is there" 0
+expect "nothing is missing" 0
 
 settings+=(NO_INSTALL=1)
 needs=(licences)
@@ -77,13 +77,13 @@ needs=(fuzz)
 expect "no C++ compiler" 1 "  - c++" "g++"
 
 needs=(opinions)
-expect "no emulator of programs" 1 "  - qemu-sparc64-static" "qemu-user-static"
+expect "no qemu-user" 1 "  - qemu-sparc64-static" "qemu-user-static"
 
 needs=(machines)
 expect "no QEMU" 1 "  - qemu-system-x86_64" "  - qemu-system-aarch64" "qemu-system-x86 qemu-system-arm"
 
 needs=(tset)
-expect "a need that there is not" 2 "unknown need 'tset'"
+expect "an unknown need" 2 "unknown need 'tset'"
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the scripts of Debian's package `bpftrace`, unmodified, on stock kernels, and prints the table of docs/scripts.md: on which guests
-# each runs, and a line of what it printed on the first, or what keeps it from running.
+# Runs the unmodified scripts of Debian's package `bpftrace` on stock kernels, and prints the table of docs/scripts.md: the guests on which
+# each script runs, and a line of its output on the first guest, or the reason why it does not run.
 #
-#   scripts/tools.sh [--write] [FOLDER]     FOLDER: where the .bt files are; otherwise the package is fetched by apt-get and unpacked
-#   --write                                 puts the table into docs/scripts.md
+#   scripts/tools.sh [--write] [FOLDER]     FOLDER: the folder with the .bt files; without it, apt-get downloads the package
+#   --write                                 updates the table in docs/scripts.md
 #
-# Images are looked for where tests look for them; a guest whose image is not there is left out. What each run said stays in target/tools.
+# Images are searched as tests do; guests without an image are skipped. The output of each run stays in target/tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +25,7 @@ if [[ ! -d $tools ]]; then
     dpkg-deb -x "$out"/bpftrace_*.deb "$out/package"
 fi
 
-# What the guest does meanwhile: busybox's tools are all that it has.
+# The guest's workload. Its userland is busybox only.
 cat >"$out/work.sh" <<'WORK'
 ls / /bin > /dev/null
 for i in 1 2 3; do
@@ -46,7 +46,7 @@ for guest in "${guests[@]}"; do
     "$trapline" trace "debian/$guest" -l kprobe:vfs_read >/dev/null 2>&1 && here+=("$guest") || echo "debian/$guest is not on this computer" >&2
 done
 
-# Each script on each guest, some at a time.
+# Runs a script on a guest.
 one() {
     local tool guest said=$out/$2.$1
     tool=$2 guest=$1
@@ -63,12 +63,12 @@ for file in "$tools"/*.bt; do
     names+=("$(basename "$file" .bt)")
 done
 for guest in "${here[@]}"; do
-    # The first run boots the guest and keeps its snapshot; the others begin with that.
+    # The first run boots the guest and stores a snapshot, which the others use.
     one "$guest" "${names[0]}"
     printf '%s\n' "${names[@]:1}" | xargs -P "${JOBS:-2}" -I {} bash -c 'one "$0" "$1"' "$guest" {}
 done
 
-# The first line with a number that is no heading.
+# Prints the first line with a number that is not a heading.
 telling() {
     grep -v -e 'Ctrl-C' -e '^Attach' -e '^$' "$1" | grep -m 1 '[0-9]' | sed 's/[[:space:]]*$//; s/|/\\|/g' | cut -c 1-100 || true
 }
@@ -86,7 +86,7 @@ telling() {
             else
                 row+=' - |'
                 why=$(sed -n 's/^error: //p' "$said.err" | head -n 1 | sed 's/|/\\|/g' | cut -c 1-120)
-                # What several guests say is said once.
+                # A reason that several guests have is shown once.
                 [[ $refusals == *"$why"* ]] || refusals+="${refusals:+; }$why"
             fi
         done

@@ -1,8 +1,7 @@
-//! Guest kernels: the tiny kernel, ready to boot, and the way to build it again; stock kernels, pulled from their
-//! distribution.
+//! Guest kernels: the built-in tiny kernel and its build, and stock kernels of Debian.
 //!
-//! Names are `family/variant`: `tiny/x86_64` is embedded, `debian/amd64` or `debian/amd64@6.1.0-56` is pulled into a
-//! cache.
+//! A kernel has a name `family/variant`. `tiny/x86_64` is embedded in the program ([`Builtin`]). `debian/amd64` or
+//! `debian/amd64@6.1.0-56` is downloaded into the user's cache by a [`Puller`]. [`tally`] counts tests on stock kernels.
 
 mod pull;
 mod rebuild;
@@ -15,28 +14,28 @@ pub use stock::{Local, Stock, Wanted, busybox, cache_folder, command_line, folde
 /// A kernel that is part of the program.
 #[derive(Debug)]
 pub struct Builtin {
-    /// As on the command line, such as `tiny/x86_64`.
+    /// The name on the command line, such as `tiny/x86_64`.
     pub name: &'static str,
-    /// One line for people.
+    /// A one-line description for lists.
     pub description: &'static str,
     /// The ELF file.
     pub bytes: &'static [u8],
-    /// The compiler and the linker that it is built by. Kernels of the same ones stand together.
+    /// The compiler and the linker that build it. Kernels with the same tools must be adjacent in the table.
     pub tools: [&'static str; 2],
-    /// The command line that it boots with unless told otherwise.
+    /// The default kernel command line.
     pub command_line: &'static str,
-    /// Lines of kprobe_events that show something on this kernel.
+    /// Demo probes, as lines of kprobe_events.
     pub demo: &'static str,
 }
 
-/// Structures hold pointers, so that what is in them lies elsewhere where these are longer.
+/// Offsets in structures depend on the size of pointers, so there are two sets of demo probes.
 const DEMO_32: &str = include_str!("../tiny/demo-32.events");
 const DEMO_64: &str = include_str!("../tiny/demo-64.events");
 
 static BUILTINS: &[Builtin] = &[
     Builtin {
         name: "tiny/x86_64",
-        description: "the tiny kernel for x86_64: 17 tasks, three of them programs, about 2 million instructions",
+        description: "the tiny kernel for x86_64: 17 tasks, three of them user programs, about 2 million instructions",
         bytes: include_bytes!("../tiny/prebuilt/tiny-x86_64.elf"),
         tools: ["gcc", "ld"],
         command_line: "",
@@ -44,7 +43,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/i386",
-        description: "the tiny kernel for i386: the same sources, paging in 32 bits, INT 0x80",
+        description: "the tiny kernel for i386: 32-bit paging, system calls by INT 0x80",
         bytes: include_bytes!("../tiny/prebuilt/tiny-i386.elf"),
         tools: ["gcc", "ld"],
         command_line: "",
@@ -52,7 +51,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/arm64",
-        description: "the tiny kernel for arm64: the same sources, four levels of page tables, SVC",
+        description: "the tiny kernel for arm64: four levels of page tables, system calls by SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm64.elf"),
         tools: ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-ld"],
         command_line: "",
@@ -60,7 +59,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/arm",
-        description: "the tiny kernel for 32-bit ARM in A32 code: the same sources, sections and small pages, SVC",
+        description: "the tiny kernel for 32-bit ARM in A32 code: sections and small pages, system calls by SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-arm.elf"),
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
@@ -68,7 +67,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/thumb2",
-        description: "the tiny kernel for 32-bit ARM in Thumb code: as tiny/arm, in instructions of two and four bytes",
+        description: "the tiny kernel for 32-bit ARM in Thumb code: instructions of two and four bytes",
         bytes: include_bytes!("../tiny/prebuilt/tiny-thumb2.elf"),
         tools: ["arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-ld"],
         command_line: "",
@@ -76,7 +75,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/ppc64le",
-        description: "the tiny kernel for 64-bit PowerPC, the low byte first: the same sources, radix trees, two entries to a function, SC",
+        description: "the tiny kernel for 64-bit little-endian PowerPC: radix page tables, functions with two entries (ELFv2), SC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64le.elf"),
         tools: ["powerpc64le-linux-gnu-gcc", "powerpc64le-linux-gnu-ld"],
         command_line: "",
@@ -84,7 +83,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/ppc64",
-        description: "the same with the high byte first, and functions that pointers lead to by descriptors",
+        description: "the tiny kernel for 64-bit big-endian PowerPC: radix page tables, function descriptors (ELFv1), SC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc64.elf"),
         tools: ["powerpc64-linux-gnu-gcc", "powerpc64-linux-gnu-ld"],
         command_line: "",
@@ -92,7 +91,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/ppc",
-        description: "the tiny kernel for 32-bit PowerPC: the same sources, block registers and a hashed page table, SC",
+        description: "the tiny kernel for 32-bit PowerPC: block address translation and a hashed page table, SC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-ppc.elf"),
         tools: ["powerpc-linux-gnu-gcc", "powerpc-linux-gnu-ld"],
         command_line: "",
@@ -100,7 +99,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/mips",
-        description: "the tiny kernel for 32-bit MIPS, the high byte first: the same sources, delay slots, a TLB filled by software, SYSCALL",
+        description: "the tiny kernel for 32-bit big-endian MIPS: delay slots, software TLB refill, SYSCALL",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips.elf"),
         tools: ["mips-linux-gnu-gcc", "mips-linux-gnu-ld"],
         command_line: "",
@@ -108,7 +107,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/mipsel",
-        description: "the same with the low byte first",
+        description: "the tiny kernel for 32-bit little-endian MIPS: as tiny/mips",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mipsel.elf"),
         tools: ["mipsel-linux-gnu-gcc", "mipsel-linux-gnu-ld"],
         command_line: "",
@@ -116,7 +115,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/mips64",
-        description: "the tiny kernel for 64-bit MIPS, the high byte first: as tiny/mips, eight arguments in registers",
+        description: "the tiny kernel for 64-bit big-endian MIPS: as tiny/mips, eight arguments in registers",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips64.elf"),
         tools: ["mips64-linux-gnuabi64-gcc", "mips64-linux-gnuabi64-ld"],
         command_line: "",
@@ -124,7 +123,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/mips64el",
-        description: "the same with the low byte first",
+        description: "the tiny kernel for 64-bit little-endian MIPS: as tiny/mips64",
         bytes: include_bytes!("../tiny/prebuilt/tiny-mips64el.elf"),
         tools: ["mips64el-linux-gnuabi64-gcc", "mips64el-linux-gnuabi64-ld"],
         command_line: "",
@@ -132,7 +131,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/s390x",
-        description: "the tiny kernel for z/Architecture: the same sources, PSWs that are exchanged, two address spaces, EXECUTE, SVC",
+        description: "the tiny kernel for z/Architecture: PSW swaps, home and primary address space, EXECUTE, SVC",
         bytes: include_bytes!("../tiny/prebuilt/tiny-s390x.elf"),
         tools: ["s390x-linux-gnu-gcc", "s390x-linux-gnu-ld"],
         command_line: "",
@@ -140,7 +139,7 @@ static BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: "tiny/sparc64",
-        description: "the tiny kernel for SPARC V9: the same sources, windows of registers, delay slots, TLBs filled by software, TA",
+        description: "the tiny kernel for SPARC V9: register windows, delay slots, software TLB refill, system calls by TA",
         bytes: include_bytes!("../tiny/prebuilt/tiny-sparc64.elf"),
         tools: ["sparc64-linux-gnu-gcc", "sparc64-linux-gnu-ld"],
         command_line: "",
@@ -148,12 +147,12 @@ static BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// All of them, the default first.
+/// All built-in kernels, the default first.
 pub fn builtins() -> &'static [Builtin] {
     BUILTINS
 }
 
-/// The one of that name.
+/// The built-in kernel with that name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
 }

@@ -1,10 +1,8 @@
-//! Pulling a stock kernel from its distribution by the system's apt, as an ordinary user.
+//! Downloads a stock kernel from its distribution with the system's apt, as an ordinary user.
 //!
-//! apt gets a configuration, a state and a cache of its own, so that the computer's own are neither read (its proxy
-//! apart) nor changed. apt checks signatures and checksums. A kernel appears in the cache by one rename, when all of it
-//! is there.
-//!
-//! A second pull waits for the apt of the first.
+//! apt gets its own configuration, state and cache. The computer's are not changed, and only the proxy is read from them.
+//! apt checks signatures and checksums. A kernel appears in the cache by one rename, when it is complete. A second pull
+//! waits for the apt of the first.
 
 mod apt;
 
@@ -14,21 +12,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The archive of Debian 12; another one may be named in `TRAPLINE_DEBIAN_MIRROR`.
+/// The default archive. The environment variable `TRAPLINE_DEBIAN_MIRROR` names another one.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// How a pull goes on.
+/// Progress of a pull.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// A new step begins.
     Step(String),
-    /// So much of the step is done.
+    /// The percentage of the step that is done.
     Percent(f32),
-    /// Something that people should know, and no error.
+    /// A warning for the user.
     Note(String),
 }
 
-/// What a pull did.
+/// The result of a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The kernel.
@@ -37,7 +35,7 @@ pub struct Pulled {
     pub was_there: bool,
 }
 
-/// Why there is no kernel.
+/// The reason why a pull failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
     /// A tool is not installed.
@@ -45,7 +43,7 @@ pub enum PullError {
     NoTool {
         /// Its name.
         tool: String,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The archive cannot be reached.
@@ -53,11 +51,11 @@ pub enum PullError {
     NoNetwork {
         /// The archive.
         mirror: String,
-        /// apt's own words.
+        /// apt's output.
         said: String,
     },
-    /// A tool was told to end.
-    #[error("`{tool}` was told to end before it had fetched everything")]
+    /// A tool was terminated.
+    #[error("`{tool}` was terminated before the download was complete")]
     Interrupted {
         /// Its name.
         tool: String,
@@ -65,39 +63,39 @@ pub enum PullError {
     /// The archive's signature cannot be checked.
     #[error("the archive's signature cannot be checked; apt says:\n{said}")]
     NoKey {
-        /// apt's own words.
+        /// apt's output.
         said: String,
     },
-    /// The archive does not have it.
+    /// The archive does not have this version.
     #[error("the archive has no {wanted}; it has {there}")]
     NoSuchVersion {
-        /// What was asked for.
+        /// The version that was asked for.
         wanted: String,
-        /// The versions that could be had.
+        /// The versions in the archive.
         there: String,
     },
-    /// Something that is neither a release's name nor part of one.
+    /// The text is not a version.
     #[error("`{0}` is no version: it should look like 6.1.0-56")]
     NotAVersion(String),
-    /// No distribution has it.
+    /// No distribution has this kernel.
     #[error("`{}` is in no archive: there is no such kernel among Debian's", .0.name)]
     NotPacked(&'static Stock),
     /// A tool failed.
     #[error("{doing} failed; {tool} says:\n{said}")]
     Failed {
-        /// What it was to do.
+        /// The task of the tool.
         doing: String,
         /// Its name.
         tool: String,
-        /// Its own words.
+        /// Its output.
         said: String,
     },
-    /// A package without the file that makes it useful.
+    /// A package lacks the expected file.
     #[error("the package {package} has no {file}")]
     Incomplete {
         /// The name of the package.
         package: String,
-        /// What is missing.
+        /// The missing file.
         file: String,
     },
     /// The cache cannot be written.
@@ -105,60 +103,60 @@ pub enum PullError {
     Cache {
         /// The folder of the cache.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
 }
 
 impl PullError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn advice(&self) -> String {
         match self {
             PullError::NoTool { .. } => {
                 "kernels are pulled with apt-get, apt-cache and dpkg-deb (Debian, Ubuntu); elsewhere unpack a linux-image package \
-                 yourself: `trapline check path/to/vmlinuz` takes the file, TRAPLINE_IMAGES a folder of such"
+                 yourself, and pass the file (`trapline check path/to/vmlinuz`) or its folder (TRAPLINE_IMAGES)"
             }
             PullError::NoNetwork { .. } => {
-                "check the network and the proxy (http_proxy), or name a nearer archive in TRAPLINE_DEBIAN_MIRROR; what has been \
-                 fetched is kept"
+                "check the network and the proxy (http_proxy), or set TRAPLINE_DEBIAN_MIRROR to another archive; what was \
+                 downloaded is kept"
             }
-            PullError::Interrupted { .. } => "the next pull goes on where this one has ended",
+            PullError::Interrupted { .. } => "run the pull again: it continues the download",
             PullError::NoKey { .. } => "install Debian's keys: apt-get install debian-archive-keyring",
             PullError::NoSuchVersion { .. } => "old versions leave the archive; leave out @VERSION for the newest",
             PullError::NotPacked(stock) => {
                 let script = stock.built_by();
-                return format!("{script} in trapline's sources builds it from Debian's packages; its folder goes into TRAPLINE_IMAGES");
+                return format!("run {script} from trapline's sources to build it from Debian's packages, then add its folder to TRAPLINE_IMAGES");
             }
             PullError::NotAVersion(_) => "as in debian/amd64@6.1.0-56, debian/amd64@6.12.95+deb12 or debian/i386@6.1.0-50-686-pae; leave out @VERSION for the newest",
-            PullError::Failed { .. } | PullError::Incomplete { .. } => "try it again; nothing half-made is left behind",
-            PullError::Cache { .. } => "XDG_CACHE_HOME may name another place for caches",
+            PullError::Failed { .. } | PullError::Incomplete { .. } => "run the pull again; no incomplete kernel is left behind",
+            PullError::Cache { .. } => "set XDG_CACHE_HOME to use another folder",
         }
         .to_string()
     }
 }
 
-/// The tools and places of a pull.
+/// Downloads kernels; holds the folders and tools to use.
 #[derive(Clone, Debug)]
 pub struct Puller {
-    /// Where kernels go.
+    /// The folder for kernels.
     pub cache: PathBuf,
     /// The archive.
     pub mirror: String,
-    /// A folder with apt-get, apt-cache, apt-config and dpkg-deb; otherwise they are looked for in `PATH`.
+    /// A folder with apt-get, apt-cache, apt-config and dpkg-deb; `None` means `PATH`.
     pub tools: Option<PathBuf>,
-    /// Keeps the kernel's modules too.
+    /// Whether to keep the kernel's modules too.
     pub modules: bool,
 }
 
 impl Puller {
-    /// Into this cache, with the system's tools, from the archive that the environment names.
+    /// A puller for this cache, with the system's tools and the archive named in the environment.
     pub fn new(cache: PathBuf) -> Puller {
         let named = std::env::var("TRAPLINE_DEBIAN_MIRROR").ok().filter(|mirror| !mirror.is_empty());
         let mirror = named.unwrap_or_else(|| MIRROR.to_string()).trim_end_matches('/').to_string();
         Puller { cache, mirror, tools: None, modules: false }
     }
 
-    /// Brings a kernel and its busybox into the cache, unless they are there.
+    /// Downloads a kernel and its busybox into the cache, unless they are there.
     pub fn pull(&self, wanted: &Wanted, report: &mut dyn FnMut(Progress)) -> Result<Pulled, PullError> {
         if let Some(version) = wanted.version.as_deref().filter(|version| !is_version(version)) {
             return Err(PullError::NotAVersion(version.to_string()));
@@ -188,7 +186,7 @@ impl Puller {
             apt.fetch(&release, &fetched, report).and_then(|()| apt.unpack(wanted.stock, &release, &fetched, &work, report));
         let removed = if work.exists() { fs::remove_dir_all(&work) } else { Ok(()) };
         if !matches!(result, Err(PullError::NoNetwork { .. } | PullError::Interrupted { .. })) {
-            // Done with, or not what it should be. It may lie in the other folder, which is gone.
+            // Complete or unusable. It may be in the work folder, which is already removed.
             let _ = fs::remove_dir_all(&fetched);
         }
         result?;
@@ -201,8 +199,8 @@ impl Puller {
         PullError::Cache { folder: self.cache.clone(), cause }
     }
 
-    /// Where packages are fetched to: a folder that outlives an interruption, in which apt finds what it has, unless
-    /// another pull is at it.
+    /// The download folder of a release. It survives an interrupted pull, so that apt can continue. If another pull
+    /// uses it, a folder of this pull's own.
     fn fetch_folder(&self, release: &str, work: &Path) -> PathBuf {
         let folder = self.cache.join(format!("{FETCH}{release}"));
         let (owner, me) = (folder.join(OWNER), std::process::id().to_string());
@@ -211,22 +209,22 @@ impl Puller {
         if !is_taken && mine().is_ok() { folder } else { work.join("fetched") }
     }
 
-    /// What pulls that were interrupted have left, apart from what has been fetched.
+    /// Removes the work folders of interrupted pulls. Downloads stay.
     fn remove_leftovers(&self) {
         for entry in fs::read_dir(&self.cache).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| name.strip_prefix(LEFTOVER));
             if owner.is_some_and(|owner| !is_running(owner)) {
-                // Whatever stays is in nobody's way, and the next pull tries again.
+                // If it fails, the folder does no harm, and the next pull tries again.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 }
 
-/// Folders of pulls that have not ended: this and the process.
+/// Prefix of work folders; the number of the process follows.
 const LEFTOVER: &str = ".pull-";
-/// Folders in which packages are fetched: this and the release. The process that fetches stands in a file there.
+/// Prefix of download folders; the release follows. A file in it has the number of the process that uses it.
 const FETCH: &str = ".fetch-";
 const OWNER: &str = "owner";
 

@@ -1,4 +1,5 @@
-//! Building the tiny kernels from their sources again, and with which tools the committed files were built.
+//! Rebuilds the tiny kernels from source. Also knows the tools that built the committed files, because only the same
+//! compiler and linker give the same bytes.
 
 use crate::{Builtin, builtins};
 use std::io;
@@ -8,30 +9,30 @@ use std::process::Command;
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tiny");
 const RECORD: &str = include_str!("../tiny/COMPILER");
 
-/// The tools that decide the bytes of the result.
+/// The versions of the tools that determine the bytes of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tools {
     /// First line of the compiler's `--version`.
     pub compiler: String,
-    /// First line of the linker's.
+    /// First line of the linker's `--version`.
     pub linker: String,
 }
 
 /// A kernel that was built.
 #[derive(Clone, Debug)]
 pub struct Rebuilt {
-    /// Name of the built-in kernel.
+    /// The name of the built-in kernel.
     pub name: &'static str,
-    /// The file that was built for it.
+    /// The file that was built.
     pub file: PathBuf,
     /// The tools that were used.
     pub tools: Tools,
-    /// Those that built the committed file (images/tiny/COMPILER).
+    /// The tools that built the committed file (images/tiny/COMPILER).
     pub recorded: Tools,
 }
 
 impl Rebuilt {
-    /// Whether the result must be the committed file, byte for byte.
+    /// Whether the tools are the same, so that the result must equal the committed file.
     pub fn by_the_recorded_tools(&self) -> bool {
         self.tools == self.recorded
     }
@@ -45,13 +46,13 @@ pub enum RebuildError {
     NoTool {
         /// Its name.
         tool: &'static str,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The script failed; this is what it wrote.
     #[error("build.sh failed ({status}). It said:\n{output}")]
     Failed {
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
         /// Its standard error.
         output: String,

@@ -1,7 +1,8 @@
-//! Stock kernels by name, `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`,
-//! and where they lie on this computer. Two, `linux/ppc` and `linux/mips`, are of no distribution: scripts build them.
+//! The catalogue of stock kernels, and the search for them on this computer.
 //!
-//! Folders listed in `TRAPLINE_IMAGES` are searched first, then the cache that `pull` fills; both have the same layout:
+//! A name is `debian/amd64`, `debian/amd64@6.1.0-56`, `debian/i386-pae` or `debian/i386@6.1.0-50-686-pae`. No distribution
+//! has `linux/ppc` and `linux/mips`; scripts in `images/` build them. Folders in `TRAPLINE_IMAGES` are searched first,
+//! then the cache that [`Puller`](crate::Puller) fills. Both have the layout
 //! `<release>/vmlinuz-<release>[.xz]` and `busybox/busybox-<architecture>`.
 
 use std::env;
@@ -9,65 +10,64 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A kernel that is pulled from its distribution.
+/// A stock kernel: an unmodified kernel of a distribution.
 #[derive(Debug)]
 pub struct Stock {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line for people.
+    /// A one-line description for lists.
     pub description: &'static str,
-    /// What the distribution calls the architecture.
+    /// The architecture in the distribution's words.
     pub architecture: &'static str,
-    /// The package that depends on the newest kernel; empty: there is none.
+    /// The package that depends on the newest kernel; empty if there is none.
     pub newest: &'static str,
-    /// How names of its releases end: `6.1.0-56-amd64`.
+    /// The end of its release names: `amd64` in `6.1.0-56-amd64`.
     pub flavour: &'static str,
-    /// The command line that it boots with unless told otherwise.
+    /// The default kernel command line.
     pub command_line: &'static str,
 }
 
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=k nokaslr";
-/// The tests of the ciphers are most of these kernels' boot.
+/// Self-tests of the ciphers would take most of the boot time.
 const ARM_COMMAND_LINE: &str = "earlycon=pl011,mmio32,0x9000000 console=ttyAMA0 panic=-1 cryptomgr.notests=1";
 
-/// Of an architecture the first is the one that is meant where nothing else is said.
+/// The first kernel of an architecture is its default.
 #[rustfmt::skip]
 static STOCKS: [Stock; 18] = [
-    // name                     architecture    flavour             the package that depends on the newest      for
-    // people
+    // name                     architecture    flavour             newest                      description
     stock("debian/amd64",       "amd64",        "amd64",            "linux-image-amd64",        "Debian 12's kernel for x86_64, with busybox"),
     stock("debian/i386",        "i386",         "686",              "linux-image-686",          "Debian 12's kernel for i386 (686, without PAE), with busybox"),
     stock("debian/arm64",       "arm64",        "arm64",            "linux-image-arm64",        "Debian 12's kernel for arm64, with busybox"),
     stock("debian/armhf",       "armhf",        "armmp",            "linux-image-armmp",        "Debian 12's kernel for 32-bit ARM (armmp, A32), with busybox"),
     stock("debian/ppc64el",    "ppc64el",      "powerpc64le",      "linux-image-powerpc64le",  "Debian 12's kernel for 64-bit PowerPC (ppc64el), with busybox"),
     stock("debian/s390x",       "s390x",        "s390x",            "linux-image-s390x",        "Debian 12's kernel for z/Architecture (s390x), with busybox"),
-    stock("debian/mipsel",      "mipsel",       "4kc-malta",        "linux-image-4kc-malta",    "Debian 12's kernel for 32-bit MIPS, the low byte first (4kc-malta), with busybox"),
-    stock("debian/mips64el",    "mips64el",     "5kc-malta",        "linux-image-5kc-malta",    "Debian 12's kernel for 64-bit MIPS, the low byte first (5kc-malta), with busybox"),
-    stock("debian/amd64-cloud", "amd64",        "cloud-amd64",      "linux-image-cloud-amd64",  "the same for x86_64 in clouds: fewer drivers"),
-    stock("debian/amd64-rt",    "amd64",        "rt-amd64",         "linux-image-rt-amd64",     "the same for x86_64, PREEMPT_RT"),
-    stock("debian/i386-pae",    "i386",         "686-pae",          "linux-image-686-pae",      "the same for i386 with PAE and NX"),
-    stock("debian/i386-rt",     "i386",         "rt-686-pae",       "linux-image-rt-686-pae",   "the same for i386 with PAE and NX, PREEMPT_RT"),
-    stock("debian/arm64-cloud", "arm64",        "cloud-arm64",      "linux-image-cloud-arm64",  "the same for arm64 in clouds: fewer drivers"),
-    stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "the same for arm64, PREEMPT_RT"),
-    stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "the same for 32-bit ARM with the long format of page tables"),
-    stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "the same for 32-bit ARM, PREEMPT_RT"),
-    stock("linux/mips",         "mips",         "small-malta",      NO_PACKAGE,                 "a small Linux for 32-bit MIPS, the high byte first, which nobody packs: images/linux-mips/build.sh builds it, with busybox"),
-    stock("linux/ppc",          "powerpc",      "powerpc",          NO_PACKAGE,                 "Linux for 32-bit PowerPC, which nobody packs: images/linux-ppc/build.sh builds it, with busybox"),
+    stock("debian/mipsel",      "mipsel",       "4kc-malta",        "linux-image-4kc-malta",    "Debian 12's kernel for 32-bit little-endian MIPS (4kc-malta), with busybox"),
+    stock("debian/mips64el",    "mips64el",     "5kc-malta",        "linux-image-5kc-malta",    "Debian 12's kernel for 64-bit little-endian MIPS (5kc-malta), with busybox"),
+    stock("debian/amd64-cloud", "amd64",        "cloud-amd64",      "linux-image-cloud-amd64",  "Debian 12's kernel for x86_64 in clouds: fewer drivers"),
+    stock("debian/amd64-rt",    "amd64",        "rt-amd64",         "linux-image-rt-amd64",     "Debian 12's kernel for x86_64 with PREEMPT_RT"),
+    stock("debian/i386-pae",    "i386",         "686-pae",          "linux-image-686-pae",      "Debian 12's kernel for i386 with PAE and NX"),
+    stock("debian/i386-rt",     "i386",         "rt-686-pae",       "linux-image-rt-686-pae",   "Debian 12's kernel for i386 with PAE, NX and PREEMPT_RT"),
+    stock("debian/arm64-cloud", "arm64",        "cloud-arm64",      "linux-image-cloud-arm64",  "Debian 12's kernel for arm64 in clouds: fewer drivers"),
+    stock("debian/arm64-rt",    "arm64",        "rt-arm64",         "linux-image-rt-arm64",     "Debian 12's kernel for arm64 with PREEMPT_RT"),
+    stock("debian/armhf-lpae",  "armhf",        "armmp-lpae",       "linux-image-armmp-lpae",   "Debian 12's kernel for 32-bit ARM with LPAE page tables"),
+    stock("debian/armhf-rt",    "armhf",        "rt-armmp",         "linux-image-rt-armmp",     "Debian 12's kernel for 32-bit ARM with PREEMPT_RT"),
+    stock("linux/mips",         "mips",         "small-malta",      NO_PACKAGE,                 "a small Linux for 32-bit big-endian MIPS, in no distribution: images/linux-mips/build.sh builds it, with busybox"),
+    stock("linux/ppc",          "powerpc",      "powerpc",          NO_PACKAGE,                 "a small Linux for 32-bit PowerPC, in no distribution: images/linux-ppc/build.sh builds it, with busybox"),
 ];
 
-/// Instead of a package: there is none, and the kernel is built here.
+/// Marks a kernel without a package, which a script builds.
 pub(crate) const NO_PACKAGE: &str = "";
 
-/// The firmware's console.
+/// hvc0 is OPAL's console.
 const POWERPC_COMMAND_LINE: &str = "console=hvc0 panic=-1 cryptomgr.notests=1";
 
-/// The service processor's console.
+/// ttysclp0 is the service processor's console.
 const Z_COMMAND_LINE: &str = "console=ttysclp0 panic=-1 nokaslr cryptomgr.notests=1";
 
-/// A Wii with a serial port.
+/// The Wii has no serial port, but our board does.
 const WII_COMMAND_LINE: &str = "console=ttyS0 panic=-1";
 
-/// A kernel that is moved by chance is nowhere where it is linked.
+/// `nokaslr`: a randomized kernel would not be at its link address.
 const MIPS_COMMAND_LINE: &str = "console=ttyS0 panic=-1 nokaslr cryptomgr.notests=1";
 
 const fn stock(
@@ -80,7 +80,7 @@ const fn stock(
     Stock { name, description, architecture, newest, flavour, command_line: command_line(architecture) }
 }
 
-/// What a stock kernel of an architecture, in the distribution's words, boots with unless told otherwise.
+/// The default command line of a stock kernel, by the distribution's name of the architecture.
 pub const fn command_line(architecture: &str) -> &'static str {
     match architecture.as_bytes() {
         b"arm64" | b"armhf" => ARM_COMMAND_LINE,
@@ -92,23 +92,23 @@ pub const fn command_line(architecture: &str) -> &'static str {
     }
 }
 
-/// All of them.
+/// The whole catalogue.
 pub fn stocks() -> &'static [Stock] {
     &STOCKS
 }
 
-/// A stock kernel, and perhaps which version of it.
+/// A stock kernel that was asked for, perhaps with a version.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Which kernel.
+    /// The kernel.
     pub stock: &'static Stock,
-    /// `6.1.0-56`; otherwise the newest.
+    /// The version, such as `6.1.0-56`; `None` means the newest.
     pub version: Option<String>,
 }
 
 impl Wanted {
-    /// What a name stands for; `None` if it is no stock kernel's. The version may be written with a flavour, which may
-    /// be that of another kernel of the architecture.
+    /// Parses a name; `None` if it is not that of a stock kernel. The version may include a flavour, even that of another
+    /// kernel of the same architecture.
     pub fn parse(name: &str) -> Option<Wanted> {
         let (name, version) = match name.split_once('@') {
             Some((name, version)) => (name, Some(version)),
@@ -121,7 +121,7 @@ impl Wanted {
         Some(Wanted { stock, version: Some(version.to_string()) })
     }
 
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(&self) -> String {
         match &self.version {
             Some(version) => format!("{}@{version}", self.stock.name),
@@ -131,12 +131,12 @@ impl Wanted {
 }
 
 impl Stock {
-    /// Whether a distribution has it.
+    /// Whether a distribution has a package of it.
     pub fn is_packed(&self) -> bool {
         self.newest != NO_PACKAGE
     }
 
-    /// The script in trapline's sources that builds one which no distribution has.
+    /// The script in trapline's sources that builds a kernel without a package.
     pub fn built_by(&self) -> String {
         format!("images/{}/build.sh", self.name.replace('/', "-"))
     }
@@ -153,22 +153,21 @@ impl Stock {
     }
 }
 
-/// Digits, dots and dashes, and what backports have in their names: nothing that could lead out of a folder or be taken
-/// for an option.
+/// Whether a text may be a version: digits, dots, dashes and the mark of backports. So it cannot be a path or an option.
 pub(crate) fn is_version(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
         && text.replacen(BACKPORT, "", 1).bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'))
 }
 
-/// `6.12.95+deb12`, `6.5.0-0.deb12.4`
+/// The mark of backports, as in `6.12.95+deb12` and `6.5.0-0.deb12.4`.
 const BACKPORT: &str = "deb12";
 
-/// Whether a version is one that Debian 12 has got from a later Debian.
+/// Whether a version is a backport from a later Debian.
 pub(crate) fn is_backport(version: &str) -> bool {
     version.contains(BACKPORT)
 }
 
-/// By number, part by part.
+/// The sort key of a version: its numbers.
 pub(crate) fn order(version: &str) -> Vec<u64> {
     version.split(['.', '-', '+']).map(|part| part.trim_start_matches("deb").parse().unwrap_or(0)).collect()
 }
@@ -180,23 +179,23 @@ pub struct Local {
     pub version: String,
     /// The file to boot.
     pub kernel: PathBuf,
-    /// The program that its initramfs is made of, if it is there too.
+    /// The busybox for its initramfs, if it is there.
     pub busybox: Option<PathBuf>,
-    /// The folder in which it was found.
+    /// The images folder in which it was found.
     pub folder: PathBuf,
 }
 
-/// The folder beside a kernel with its modules, as in its package.
+/// Name of the folder with the modules, beside the kernel. Its layout is that of the package.
 pub(crate) const MODULES: &str = "modules";
 
 impl Local {
-    /// The folder with its modules, if they are there.
+    /// The folder with its modules, if there is one.
     pub fn modules(&self) -> Option<PathBuf> {
         let folder = self.kernel.parent()?.join(MODULES);
         folder.is_dir().then_some(folder)
     }
 
-    /// The file of a module of that name, in which `-` and `_` are one letter to the kernel.
+    /// The file of a module, by name; `-` and `_` are equal, as in the kernel.
     pub fn module(&self, name: &str) -> Option<PathBuf> {
         let name = name.replace('-', "_");
         let mut folders = vec![self.modules()?];
@@ -216,22 +215,21 @@ impl Local {
     }
 }
 
-/// Where `pull` puts kernels: `trapline/images` in the user's cache (`XDG_CACHE_HOME`, or `.cache` in the home).
+/// The cache of pulled kernels: `trapline/images` in `XDG_CACHE_HOME` or in `~/.cache`. `None` if neither is set.
 pub fn cache_folder() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
     Some(cache.join("trapline/images"))
 }
 
-/// The folders that are searched, in that order.
+/// The folders to search, in order.
 pub fn folders() -> Vec<PathBuf> {
     let listed = env::var_os("TRAPLINE_IMAGES");
     let listed = listed.iter().flat_map(env::split_paths).filter(|path| !path.as_os_str().is_empty());
     listed.chain(cache_folder()).collect()
 }
 
-/// The kernel that is wanted: in the first folder that has it, the newest version there that is no backport unless one
-/// was named.
+/// Finds a kernel: in the first folder that has it, the version asked for, or else the newest that is no backport.
 pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
     let is_it = |local: &Local| match &wanted.version {
         Some(version) => *version == local.version,
@@ -240,10 +238,10 @@ pub fn locate(wanted: &Wanted, folders: &[PathBuf]) -> Option<Local> {
     folders.iter().find_map(|folder| versions(wanted.stock, folder).into_iter().rev().find(is_it))
 }
 
-/// What packages call a kernel's file; the second is one that no decompressor is in front of, as PowerPC's.
+/// Names of kernel files in packages. Architectures without a decompressor, such as PowerPC, have a `vmlinux`.
 pub(crate) const FILES: [&str; 2] = ["vmlinuz", "vmlinux"];
 
-/// All versions in a folder, the newest last.
+/// All versions of a kernel in a folder, the newest last.
 pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<Local> = entries
@@ -260,18 +258,18 @@ pub fn versions(stock: &Stock, folder: &Path) -> Vec<Local> {
     found
 }
 
-/// Where the program for the initramfs of an architecture's kernels lies in a folder of images.
+/// The path of an architecture's busybox in an images folder.
 pub fn busybox(architecture: &str, folder: &Path) -> PathBuf {
     folder.join("busybox").join(format!("busybox-{architecture}"))
 }
 
-/// Takes a kernel, or all its versions, out of the cache. Says which versions went.
+/// Removes a version of a kernel, or all versions, from the cache. Returns the removed versions.
 pub fn remove(wanted: &Wanted, cache: &Path) -> io::Result<Vec<String>> {
     let all = versions(wanted.stock, cache);
     let (goes, stays): (Vec<Local>, Vec<Local>) =
         all.into_iter().partition(|local| wanted.version.as_ref().is_none_or(|version| *version == local.version));
     for local in &goes {
-        // Renamed first: a removal that is interrupted leaves no kernel with a part missing.
+        // Rename first, so that an interrupted removal leaves no incomplete kernel.
         let folder = cache.join(wanted.stock.release(&local.version));
         let going = cache.join(format!(".going-{}-{}", std::process::id(), local.version));
         fs::rename(&folder, &going)?;

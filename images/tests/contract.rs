@@ -1,4 +1,4 @@
-//! The built-in kernels keep the contract with the machine (images/tiny/README.md), as far as the file shows it.
+//! The built-in kernels keep the contract with the board `bare` (images/tiny/README.md), as far as the ELF file shows it.
 
 use goblin::elf::{Elf, ProgramHeader, Sym, program_header, section_header::SHN_ABS};
 use trapline_images::{Builtin, builtins};
@@ -32,9 +32,9 @@ const SYMBOLS: &[&str] = &[
     "bench_target",
 ];
 
-/// RAM starts at a multiple of this on every board.
+/// The start of RAM is a multiple of this on every board.
 const RAM_STARTS: u64 = 1 << 30;
-/// CPUs have the first instructions of their exceptions below, where their addresses are fixed.
+/// Exception vectors at fixed addresses are below this.
 const VECTORS: u64 = 0x1_8000;
 
 fn elf(builtin: &Builtin) -> Elf<'_> {
@@ -46,7 +46,7 @@ fn symbol(elf: &Elf, name: &str) -> Option<Sym> {
 }
 
 #[test]
-fn every_symbol_that_the_machine_looks_for_is_there() {
+fn every_symbol_that_the_machine_needs_exists() {
     for builtin in builtins() {
         let elf = elf(builtin);
         for name in SYMBOLS {
@@ -68,7 +68,7 @@ fn functions_have_a_size_and_keep_their_names() {
         for function in functions {
             let name = elf.strtab.get_at(function.st_name).unwrap_or_default();
             assert!(function.st_size > 0, "{}: {name} has no size", builtin.name);
-            // Where pointers lead to descriptors, the code of a function has its name behind a dot.
+            // With function descriptors (ELFv1) the symbol of the code has a leading dot.
             let name = name.strip_prefix('.').unwrap_or(name);
             assert!(!name.contains('.'), "{}: {name} is a compiler's clone", builtin.name);
         }
@@ -82,7 +82,7 @@ fn the_file_is_small_and_loads_where_the_board_has_memory() {
         let loads: Vec<_> = elf.program_headers.iter().filter(|header| header.p_type == program_header::PT_LOAD).collect();
         let end = |load: &ProgramHeader| load.p_paddr % RAM_STARTS + load.p_memsz;
         let is_vectors = |load: &ProgramHeader| end(load) <= VECTORS && load.p_flags & program_header::PF_X != 0;
-        // How large vectors are, and where they lie, is the ISA's to say.
+        // The ISA determines size and address of the vectors.
         let vectors = loads.iter().filter(|load| is_vectors(load)).map(|load| load.p_filesz + load.p_align).sum::<u64>();
         assert!(builtin.bytes.len() as u64 - vectors < 100_000, "{name}: {} bytes", builtin.bytes.len());
         assert!(loads.iter().any(|load| (load.p_paddr..load.p_paddr + load.p_filesz).contains(&elf.entry)), "{name}: entry");

@@ -1,11 +1,11 @@
-//! The committed kernels are what the sources give.
+//! The committed kernels equal a build of the sources.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trapline_harness as harness;
 use trapline_images::{Rebuilt, find, rebuild};
 
-/// A folder of this test's own that goes with it.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -32,7 +32,7 @@ fn the_committed_kernels_are_what_the_sources_give(toolchain: [&'static str; 2])
         let committed = find(name).unwrap_or_else(|| panic!("{name} is not built in")).bytes;
         assert!(built.starts_with(b"\x7fELF"), "{name}: not an ELF file");
         if kernel.by_the_recorded_tools() {
-            assert!(built == committed, "{name}: images/tiny/prebuilt is not what the sources give; run images/tiny/update.sh");
+            assert!(built == committed, "{name}: images/tiny/prebuilt is not up to date; run images/tiny/update.sh");
         } else {
             println!("{name}: built by {:?}, committed by {:?}: bytes not compared", kernel.tools, kernel.recorded);
         }

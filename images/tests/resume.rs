@@ -1,5 +1,5 @@
-//! A pull that ends inside a package goes on inside it: the computer's own apt against an archive on this computer,
-//! which counts what it is asked for.
+//! An interrupted pull continues inside a package. The test runs the computer's apt against a local archive, which logs
+//! the requests.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use trapline_images::{PullError, Puller, Wanted};
 
 const RELEASE: &str = "6.1.0-56-amd64";
 const KERNEL_BYTES: usize = 3 << 20;
-/// The bytes after which the first pull is ended.
+/// Bytes after which the first pull is terminated.
 const SENT_BEFORE_THE_END: usize = 1 << 20;
 const MODIFIED: &str = "Fri, 20 Nov 2026 10:00:00 GMT";
 
@@ -22,7 +22,7 @@ fn shell(folder: &Path, script: &str) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// An archive of a kernel that needs something, and of busybox.
+/// Builds an archive with a kernel that has a dependency, and busybox.
 fn archive(folder: &Path) {
     let noise: Vec<u8> = (0..KERNEL_BYTES as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     fs::create_dir_all(folder.join("kernel/boot")).expect("a folder");
@@ -54,11 +54,11 @@ printf 'Origin: x\nSuite: bookworm\nCodename: bookworm\nArchitectures: amd64\nCo
     );
 }
 
-/// What was asked for: path, and from which byte on.
+/// The requests: path and first byte.
 type Asked = Arc<Mutex<Vec<(String, usize)>>>;
 
-/// Serves the folder. The first time that the kernel is fetched the process in the file `pid`, and all that it has
-/// started, is told to end when a part was sent.
+/// Serves the folder by HTTP. At the first download of the kernel it sends a part, then terminates the process group in the
+/// file `pid`.
 fn serve(folder: PathBuf, asked: Asked) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
@@ -66,7 +66,7 @@ fn serve(folder: PathBuf, asked: Asked) -> u16 {
         for stream in listener.incoming().flatten() {
             let (folder, asked) = (folder.clone(), Arc::clone(&asked));
             std::thread::spawn(move || {
-                // Requests come before the last one is answered.
+                // apt sends requests before the last one is answered (pipelining).
                 let mut requests = BufReader::new(&stream).lines().map_while(Result::ok);
                 while answer(&mut requests, &stream, &folder, &asked) {}
             });
@@ -75,7 +75,7 @@ fn serve(folder: PathBuf, asked: Asked) -> u16 {
     port
 }
 
-/// Answers one request; false: there are no more.
+/// Answers one request; returns false when there are no more.
 fn answer(requests: &mut impl Iterator<Item = String>, mut stream: &TcpStream, folder: &Path, asked: &Asked) -> bool {
     let head: Vec<String> = requests.by_ref().take_while(|line| !line.is_empty()).collect();
     let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)).map(str::to_string) else { return false };
@@ -104,7 +104,7 @@ fn answer(requests: &mut impl Iterator<Item = String>, mut stream: &TcpStream, f
         return stream.write_all(rest).is_ok();
     }
     let _ = stream.write_all(&rest[..SENT_BEFORE_THE_END]);
-    // It is to have written that down.
+    // apt needs time to write this part.
     let partial = || {
         let found = Command::new("find").arg(folder).args(["-path", "*/partial/*.deb", "-size", "+900k"]).output();
         found.is_ok_and(|found| !found.stdout.is_empty())
@@ -124,7 +124,7 @@ fn a_pull_that_ends_inside_a_package_goes_on_inside_it() {
     let port = serve(folder.clone(), Arc::clone(&asked));
     for tool in ["apt-get", "apt-cache", "apt-config", "dpkg-deb"] {
         let file = folder.join("tools").join(tool);
-        // The archive has no signature; and whoever is told to end is told so with all that it has started.
+        // The archive is unsigned. `setsid` makes a process group that can be terminated as a whole.
         let how = match tool {
             "apt-get" => format!(
                 "exec setsid -w sh -c 'echo $$ > {}/pid; exec apt-get -o Acquire::AllowInsecureRepositories=true -o APT::Get::AllowUnauthenticated=true \"$@\"' sh",

@@ -1,11 +1,11 @@
-//! Stock kernels: where they are found, and what a pull does, with tools that only play at being apt.
+//! The search for stock kernels, and pulls with fake apt tools.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use trapline_images::{Progress, PullError, Puller, Wanted, locate, remove, versions};
 
-/// A folder of its own for each test, gone at its end.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,7 +34,7 @@ fn wanted(name: &str) -> Wanted {
 }
 
 #[test]
-fn names_may_carry_a_version() {
+fn names_may_include_a_version() {
     #[rustfmt::skip]
     let cases = [
         // name                             kernel                  version
@@ -67,7 +67,7 @@ fn names_may_carry_a_version() {
 }
 
 #[test]
-fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
+fn the_newest_kernel_of_the_first_folder_is_found() {
     let (first, second) = (Folder::new("first"), Folder::new("second"));
     first.file("6.1.0-9-amd64/vmlinuz-6.1.0-9-amd64");
     first.file("6.1.0-10-amd64/vmlinuz-6.1.0-10-amd64.xz");
@@ -107,9 +107,9 @@ fn the_first_folder_with_the_kernel_counts_and_in_it_the_newest() {
     }
 }
 
-/// What no distribution has is not asked for there: the refusal says what builds it.
+/// A kernel that no distribution has is not pulled; the error names the script that builds it.
 #[test]
-fn what_is_built_is_not_pulled() {
+fn a_kernel_without_a_package_is_not_pulled() {
     let folder = Folder::new("built");
     folder.file("6.1.192-small-malta/vmlinux-6.1.192-small-malta");
     let puller = Puller { cache: folder.0.clone(), mirror: String::new(), tools: Some(folder.0.clone()), modules: false };
@@ -120,7 +120,7 @@ fn what_is_built_is_not_pulled() {
     assert_eq!(found.version, "6.1.192");
 }
 
-/// Tools of these names, each a line of shell.
+/// Fake tools with these names, each a line of shell.
 fn tools(folder: &Folder, download: &str) -> PathBuf {
     let update = r#"mkdir -p "${APT_CONFIG%/*}/state/lists" && : > "${APT_CONFIG%/*}/state/lists/x_Packages""#;
     #[rustfmt::skip]
@@ -155,7 +155,7 @@ fn visible(cache: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_pull_brings_the_newest_kernel_and_busybox_once() {
+fn a_pull_downloads_the_newest_kernel_and_busybox_once() {
     let folder = Folder::new("pull");
     let puller = puller(&folder, tools(&folder, BOTH));
     let mut seen = Vec::new();
@@ -177,9 +177,9 @@ fn a_pull_brings_the_newest_kernel_and_busybox_once() {
     assert!(!puller.cache.join("busybox/busybox-amd64").exists());
 }
 
-/// Packages for PowerPC have the kernel's own file, with nothing that unpacks it.
+/// Packages for PowerPC have an uncompressed vmlinux.
 #[test]
-fn a_pull_brings_a_kernel_that_is_not_packed() {
+fn a_pull_accepts_an_uncompressed_kernel() {
     let folder = Folder::new("not-packed");
     let tools = tools(&folder, BOTH);
     let script = tools.join("dpkg-deb");
@@ -190,7 +190,7 @@ fn a_pull_brings_a_kernel_that_is_not_packed() {
 }
 
 #[test]
-fn a_pull_that_fails_leaves_nothing_half_made_and_says_why() {
+fn a_failed_pull_leaves_nothing_and_gives_the_reason() {
     #[rustfmt::skip]
     let cases = [
         // what                     name                        how the download goes                                   
@@ -218,16 +218,16 @@ fn a_pull_that_fails_leaves_nothing_half_made_and_says_why() {
 }
 
 #[test]
-fn a_computer_without_apt_is_told_what_else_can_be_done() {
+fn without_apt_the_error_names_the_alternatives() {
     let folder = Folder::new("no-apt");
     let error = puller(&folder, folder.0.join("nowhere")).pull(&wanted("debian/i386"), &mut |_| ()).unwrap_err();
     assert!(matches!(&error, PullError::NoTool { tool, .. } if tool == "apt-config"), "{error}");
     assert!(error.advice().contains("TRAPLINE_IMAGES"), "{}", error.advice());
 }
 
-/// What has been fetched when the network goes away, or the pull is killed, is where apt goes on the next time.
+/// After a lost network or a killed pull, the next pull continues the download.
 #[test]
-fn an_interrupted_download_goes_on() {
+fn an_interrupted_download_continues() {
     const HALF: &str =
         "[ -f linux-image.deb ] && echo 'begun anew' >&2; printf half > linux-image.deb; echo 'Connection failed' >&2; exit 100";
     const REST: &str = "grep -q half linux-image.deb || { echo 'nothing to go on with' >&2; exit 1; }; : > busybox.deb";
@@ -245,9 +245,9 @@ fn an_interrupted_download_goes_on() {
     assert_eq!(visible(&puller.cache), ["6.1.0-56-amd64", "busybox"]);
 }
 
-/// Two pulls at once do not write to one file.
+/// Two concurrent pulls use different download folders.
 #[test]
-fn a_download_that_another_pull_is_at_is_left_alone() {
+fn concurrent_pulls_use_different_folders() {
     let folder = Folder::new("at-once");
     let puller = puller(&folder, tools(&folder, BOTH));
     let others = puller.cache.join(".fetch-6.1.0-56-amd64");
@@ -259,7 +259,7 @@ fn a_download_that_another_pull_is_at_is_left_alone() {
 }
 
 #[test]
-fn modules_are_kept_when_they_are_wanted() {
+fn modules_are_kept_on_request() {
     let folder = Folder::new("modules");
     let mut puller = puller(&folder, tools(&folder, BOTH));
     let without = puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().local;
@@ -273,9 +273,9 @@ fn modules_are_kept_when_they_are_wanted() {
     assert!(puller.pull(&wanted("debian/amd64"), &mut |_| ()).unwrap().was_there);
 }
 
-/// What no distribution has is built, and found where it was built to.
+/// A kernel without a package is found in the folder where a script has built it.
 #[test]
-fn a_kernel_that_nobody_packs_is_not_pulled_but_found() {
+fn a_built_kernel_is_found() {
     let folder = Folder::new("not-packed");
     let puller = Puller { cache: folder.0.clone(), mirror: "http://nowhere.invalid".into(), tools: None, modules: false };
     let error = puller.pull(&wanted("linux/ppc"), &mut |_| ()).unwrap_err();

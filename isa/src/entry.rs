@@ -94,7 +94,7 @@ mod tests {
     /// KP-4, JP-2: Thumb's bit is no part of the address; a register can receive the function's own address; a
     /// descriptor gives an address and registers.
     #[test]
-    fn a_pointer_leads_to_code_in_its_isas_way() {
+    fn a_function_pointer_is_followed_by_the_rules_of_its_isa() {
         static OWN: Abi = Abi { pointers: Pointers::Code(Some(abi::r(12))), ..abi::BASE };
         static BY_DESCRIPTOR: Abi = Abi { pointers: Pointers::Descriptor(&[abi::r(2), abi::r(11)]), ..abi::BASE };
         let own = Isa { abi: &OWN, ..A32 };

@@ -285,7 +285,7 @@ mod tests {
 
     /// KP-5
     #[test]
-    fn a_walk_steps_from_instruction_to_instruction_over_what_is_never_executed() {
+    fn a_walk_steps_over_bytes_that_no_cpu_executes() {
         let starts: Vec<u64> = walk(&X86_64, START, START + FUNCTION.len() as u64, read)
             .map(|insn| insn.expect("all of it can be stepped over").address - START)
             .collect();
@@ -307,7 +307,7 @@ mod tests {
 
     /// KP-5: a decoded range gives the same boundaries as a walk.
     #[test]
-    fn a_function_that_was_decoded_once_has_the_same_boundaries() {
+    fn a_decoded_range_has_the_boundaries_of_a_walk() {
         let (length, longest) = (FUNCTION.len() as u64 - 2, X86_64.longest);
         // `None`: the text as it is. `Some`: with an undecodable byte at that offset.
         for broken in [None, Some(17)] {
@@ -342,7 +342,7 @@ mod tests {
     /// KP-5: in Thumb code, a `tbh` table has a halfword that looks like the first half of an instruction. It must
     /// shift no boundary.
     #[test]
-    fn data_among_the_code_is_stepped_over() {
+    fn a_walk_skips_data_between_instructions() {
         #[rustfmt::skip]
         const CODE: &[u8] = &[
             0xdf, 0xe8, 0x10, 0xf0, // +0   tbh [pc, r0, lsl #1]

@@ -110,7 +110,7 @@ mod tests {
 
     /// A number keeps its value through memory, in each size, and its bytes have the byte order asked for.
     #[test]
-    fn numbers_lie_in_memory_in_their_order() {
+    fn numbers_have_the_byte_order_asked_for() {
         let value = 0x1122_3344_5566_7788_u64;
         for size in 0..=8 {
             let low = value.to_le_bytes();

@@ -1,4 +1,4 @@
-//! AArch64 tables and copies, held against random words, against capstone, and against themselves.
+//! Compares decoding, emulation and relocation of AArch64 with capstone, on random words.
 
 mod bench;
 
@@ -19,7 +19,7 @@ const HERE: u64 = 0xffff_8000_0801_0ff0;
 const NEAR: u64 = HERE + 0x7f0;
 const FAR: u64 = HERE - 0x400_0000;
 
-/// Random words are seldom branches; half of these have the class of branches and system instructions, or name a place.
+/// Random words. Half of them are branches, system instructions or pc-relative, which are rare otherwise.
 fn words() -> impl Strategy<Value = u32> {
     const STARTS: &[(u32, u32)] = &[
         (0xfc00_0000, 0x1400_0000),
@@ -45,7 +45,7 @@ fn insn(word: u32, address: u64) -> Insn {
     (ARM64.decode)(address, &word.to_le_bytes()).expect("a whole word")
 }
 
-/// What capstone makes of a word: its name, its groups, its last immediate.
+/// capstone's view of a word: mnemonic, groups, and last immediate operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Opinion {
     name: String,
@@ -66,7 +66,7 @@ fn opinion(word: u32, address: u64) -> Option<Opinion> {
         let jumps = detail.groups().iter().any(|group| {
             [InsnGroupType::CS_GRP_JUMP, InsnGroupType::CS_GRP_CALL, InsnGroupType::CS_GRP_RET].contains(&u32::from(group.0))
         });
-        // Out of the text: the binding's list of operands is not safe to look at.
+        // Parsed from the text, because the binding's operand list is not memory-safe here.
         let operands = first.op_str().unwrap_or_default();
         let hexadecimal = operands.rsplit_once("#0x").map(|(_, number)| number);
         let decimal = operands.rsplit_once('#').map(|(_, number)| number);
@@ -81,9 +81,9 @@ fn opinion(word: u32, address: u64) -> Option<Opinion> {
 proptest! {
     #![proptest_config(bench::config("tests/arm64_second_opinion.regressions"))]
 
-    /// KP-2: where a word leads is where capstone says that it leads.
+    /// KP-2: the decoded target is capstone's.
     #[test]
-    fn words_lead_where_capstone_says(word in words()) {
+    fn targets_are_capstones(word in words()) {
         let (insn, Some(second)) = (insn(word, HERE), opinion(word, HERE)) else { return Ok(()) };
         match insn.flow {
             Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
@@ -101,9 +101,9 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere: same name, same operands, the same place named.
+    /// KP-1: capstone sees the same mnemonic, operands and target in the copy.
     #[test]
-    fn a_copy_means_what_the_original_means(word in words(), near in any::<bool>(), back in any::<bool>()) {
+    fn capstone_sees_the_same_instruction_in_a_copy(word in words(), near in any::<bool>(), back in any::<bool>()) {
         let (at, tail) = (if near { NEAR } else { FAR }, if back { Tail::JumpBack } else { Tail::Breakpoint });
         let original = insn(word, HERE);
         let names_a_place = original.flow.target().is_some() || word & 0x1f00_0000 == 0x1000_0000 || word & 0x3b00_0000 == 0x1800_0000;
@@ -114,7 +114,7 @@ proptest! {
         let word_at = |from: usize| u32::from_le_bytes(copy.bytes()[from..from + LENGTH].try_into().expect("a word"));
         prop_assert_eq!((copy.displaced, copy.bytes().len()), (LENGTH, 2 * LENGTH));
         let moved = insn(word_at(0), at);
-        // Instead of what is too far away there is an undefined instruction.
+        // A copy that cannot reach its target is an undefined instruction.
         if !(names_a_place && word_at(0) == 0) {
             prop_assert_eq!(moved.flow, original.flow, "{:08x} {:08x}", word, word_at(0));
             prop_assert_eq!(opinion(word_at(0), at), opinion(word, HERE), "{:08x} {:08x}", word, word_at(0));
@@ -129,9 +129,9 @@ proptest! {
         }
     }
 
-    /// KP-2: what is computed goes, loads from or makes what capstone says.
+    /// KP-2: emulated branches, loads and addresses are those that capstone prints.
     #[test]
-    fn computed_places_are_capstones(word in words()) {
+    fn emulated_targets_are_capstones(word in words()) {
         let original = insn(word, HERE);
         let (Ok(Plan::Emulate(what)), Some(second)) = ((ARM64.plan)(&original, Policy::Best), opinion(word, HERE)) else { return Ok(()) };
         let Emulation::Arm64(what) = what else { panic!("{what:?} is another ISA's") };
@@ -158,10 +158,10 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the word is, nothing panics; what is refused is refused by name, what leads away is not copied,
-    /// what is computed changes nothing when it faults.
+    /// KP-1: nothing panics. Refusals have a rule; instructions with control flow are not copied; a fault of an
+    /// emulation changes nothing.
     #[test]
-    fn any_word_is_planned_computed_and_copied(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
+    fn any_word_is_handled_without_a_panic(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let address = address & !3;
         let original = insn(word, address);
         for policy in [Policy::Best, Policy::Linux61] {
@@ -184,9 +184,9 @@ proptest! {
     }
 }
 
-/// KP-1: the two would not agree on anything if one of them knew nothing.
+/// KP-1: the tests above compare only words that both know, so those must be many.
 #[test]
-fn capstone_knows_much_of_what_is_computed_or_copied() {
+fn capstone_knows_enough_instructions_to_compare() {
     let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
     let known = words.filter(|word| opinion(*word, HERE).is_some()).count();
     assert!(known > 20_000, "{known} of 60,000");

@@ -1,4 +1,4 @@
-//! ARM tables, copies and computations, held against random words, against capstone, and against themselves.
+//! Compares decoding, emulation and relocation of ARM with capstone, on random words.
 
 mod bench;
 
@@ -17,7 +17,7 @@ use trapline_isa::plan::{Plan, Policy, Tail};
 const HERE: u64 = 0xc030_0ff0;
 const SLOT: u64 = 0xbf60_0040;
 
-/// Half of these have no condition that could be false, as most code has none.
+/// Random words. Half of them have the condition "always", as most code has.
 fn words() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), any::<u32>().prop_map(|word| word | 0xe000_0000)]
 }
@@ -26,7 +26,7 @@ fn insn(isa: &Isa, word: u32) -> Insn {
     (isa.decode)(HERE, &word.to_le_bytes()).expect("four bytes are enough")
 }
 
-/// What capstone makes of an instruction.
+/// capstone's view of an instruction.
 #[derive(Clone, Debug)]
 struct Opinion {
     name: String,
@@ -58,7 +58,7 @@ fn opinion(isa: &Isa, word: u32) -> Option<Opinion> {
     })
 }
 
-/// Memory that is there at even thousands only, and holds its address.
+/// Memory in every second block of 4 KiB, in which each byte holds the low byte of its address.
 struct Patches;
 
 impl Memory for Patches {
@@ -75,7 +75,7 @@ impl Memory for Patches {
     }
 }
 
-/// What may be copied as it is, by what is right; Linux copies a few words that mean nothing for certain.
+/// Whether the instruction is copied unmodified under `best`. Linux also copies a few UNPREDICTABLE words.
 fn is_copied(isa: &Isa, insn: &Insn) -> bool {
     matches!((isa.plan)(insn, Policy::Best), Ok(Plan::Boost | Plan::Step))
 }
@@ -83,10 +83,9 @@ fn is_copied(isa: &Isa, insn: &Insn) -> bool {
 proptest! {
     #![proptest_config(bench::config("tests/arm_second_opinion.regressions"))]
 
-    /// KP-1, KP-2: no word makes anything panic; what is computed gives 32-bit values, and changes nothing when it
-    /// faults.
+    /// KP-1, KP-2: nothing panics. Emulations give 32-bit values, and a fault changes nothing.
     #[test]
-    fn every_word_has_an_answer(word in words(), thumb in any::<bool>(), regs in any::<[u32; 32]>()) {
+    fn any_word_is_handled_without_a_panic(word in words(), thumb in any::<bool>(), regs in any::<[u32; 32]>()) {
         let isa = if thumb { &THUMB2 } else { &ARM };
         let insn = insn(isa, word);
         prop_assert!(insn.length() == 4 || thumb && insn.length() == 2);
@@ -114,9 +113,9 @@ proptest! {
         }
     }
 
-    /// KP-1: what runs elsewhere is an instruction that does not speak of the pc, and of the right length.
+    /// KP-1: a copied instruction does not use the pc and has the right length.
     #[test]
-    fn what_is_copied_is_known_to_capstone_and_does_not_name_the_pc(word in words(), thumb in any::<bool>()) {
+    fn capstone_knows_copied_instructions_and_sees_no_pc(word in words(), thumb in any::<bool>()) {
         let isa = if thumb { &THUMB2 } else { &ARM };
         let insn = insn(isa, word);
         if is_copied(isa, &insn) && let Some(opinion) = opinion(isa, word) {
@@ -127,9 +126,9 @@ proptest! {
         }
     }
 
-    /// KP-2: where a word leads is where capstone says that it leads.
+    /// KP-2: the decoded target is capstone's.
     #[test]
-    fn branches_lead_where_capstone_says(word in words(), thumb in any::<bool>()) {
+    fn targets_are_capstones(word in words(), thumb in any::<bool>()) {
         let isa = if thumb { &THUMB2 } else { &ARM };
         let insn = insn(isa, word);
         let (Some(target), Some(opinion)) = (insn.flow.target(), opinion(isa, word)) else { return Ok(()) };
@@ -138,9 +137,9 @@ proptest! {
     }
 }
 
-/// KP-1: a table that accepts or refuses next to nothing would pass the other tests.
+/// KP-1: a table that accepts or refuses almost nothing would pass the other tests.
 #[test]
-fn the_tables_accept_much_and_refuse_much() {
+fn the_tables_accept_and_refuse_enough_to_compare() {
     let mut state = 1_u32;
     let mut count = [[0; 2]; 2];
     for _ in 0..20_000 {

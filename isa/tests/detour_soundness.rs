@@ -1,8 +1,8 @@
-//! Soundness by brute force: where the checker says that a jump may stand, a function does the same with the jump in
-//! place, from every place at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (x86). Where the checker allows a jump, the function must behave
+//! the same with the jump, from every address at which it can be entered or resumed.
 //!
-//! Generated functions: loops, a switch, a call, an instruction that faults and is mended, bytes that are no
-//! instruction, a place that the kernel patches. Each rule of the checker is then left out in turn, and must be missed.
+//! The functions have loops, a switch, a call, a fault with a fixup, undecodable bytes, and a place that the kernel
+//! patches. A second test leaves out each rule of the checker in turn, and expects a difference.
 
 mod soundness;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use soundness::{CALLEE, Function, START, first_difference};
 use trapline_isa::region::{PlainText, Rule};
 
-/// What a generated function is made of; targets are numbers of pieces, cut to how many there are.
+/// A piece of a generated function. Targets are numbers of pieces, modulo their count.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Nop,
@@ -19,20 +19,20 @@ enum Piece {
     /// `mov` of an immediate.
     Mov(u8, u8),
     Jump(u8),
-    /// A jump to the byte behind the start of another piece.
+    /// A jump into another piece, one byte behind its start.
     Between(u8),
-    /// `jnz` after `dec` of a register.
+    /// `dec` of a register, then `jnz`.
     Loop(u8),
     Call,
-    /// A call into the function itself; the callee's return comes back.
+    /// A call into the function itself, which returns.
     CallInto(u8),
     /// `mov $target, %eax; jmp *%rax`
     Switch(u8),
-    /// `ud2`, and where the exception table leads.
+    /// `ud2`, and the target of its exception table entry.
     Faulty(u8),
-    /// Bytes over which a jump leads.
+    /// Data bytes behind a jump.
     Data,
-    /// Five bytes that the kernel changes between a nop and `inc`s.
+    /// Five bytes that the kernel patches: a no-op or five `inc`s.
     Patched,
     Return,
 }
@@ -42,7 +42,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     prop_oneof![
         4 => Just(Nop),
         6 => (0..4u8).prop_map(Inc),
-        // 5 is `add $imm32, %eax`, for those who come in the middle.
+        // 5 is `add $imm32, %eax`, which an entry in the middle sees.
         3 => (0..4u8, prop_oneof![Just(5), any::<u8>()]).prop_map(|(register, value)| Mov(register, value)),
         3 => any::<u8>().prop_map(Jump),
         1 => any::<u8>().prop_map(Between),
@@ -99,7 +99,7 @@ fn assemble(pieces: &[Piece]) -> Function {
                 text.fixups.push((*at, target(to)));
                 vec![0x0f, 0x0b]
             }
-            // Behind the jump: an opcode that no CPU has.
+            // Behind the jump: an invalid opcode.
             Piece::Data => vec![0xeb, 0x03, 0x0f, 0x3a, 0xff],
             Piece::Patched => {
                 text.patched.push(*at);
@@ -116,19 +116,18 @@ fn assemble(pieces: &[Piece]) -> Function {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// OP-2, OP-3: what the checker allows cannot be seen by the function.
+    /// OP-2, OP-3: the function behaves the same with an allowed jump.
     #[test]
-    fn an_allowed_jump_changes_nothing(pieces in prop::collection::vec(piece(), 1..14)) {
+    fn an_allowed_jump_does_not_change_the_function(pieces in prop::collection::vec(piece(), 1..14)) {
         let function = assemble(&pieces);
         let found = first_difference(&function, &|_| true, &mut 0);
         prop_assert!(found.is_none(), "{pieces:?}: {}", found.unwrap_or_default());
     }
 }
 
-/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle: without it the test above
-/// would fail.
+/// OP-2: the checker allows enough jumps, and without any one of its rules the test above would fail.
 #[test]
-fn a_checker_without_one_of_its_rules_is_caught() {
+fn each_rule_of_the_checker_is_necessary() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));

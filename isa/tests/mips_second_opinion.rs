@@ -1,4 +1,4 @@
-//! MIPS tables and copies, held against random words, against capstone, and against themselves, in all four sets.
+//! Compares decoding, emulation and relocation of MIPS with capstone, on random words, in all four variants.
 
 mod bench;
 
@@ -14,7 +14,7 @@ use trapline_isa::plan::{Plan, Policy, Tail, Then};
 const HERE: u64 = 0xffff_ffff_8010_0ff0;
 const WINDOW: u64 = 0xffff_ffff_8f00_0040;
 
-/// Random words are seldom branches; half of these have the opcode of branches, traps or system instructions.
+/// Random words. Half of them are branches, traps or system instructions, which are rare otherwise.
 fn words() -> impl Strategy<Value = u32> {
     const STARTS: &[(u32, u32)] = &[
         (0xfc00_003f, 0x0000_0008),
@@ -46,7 +46,7 @@ fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
     (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
 }
 
-/// Capstone's opinion of a word, if it knows it.
+/// capstone's view of a word, if it knows it.
 fn opinion(set: Set, word: u32) -> Option<Opinion> {
     let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
     let mode = if set.is_64() { Mode::Mips64 } else { Mode::Mips32 };
@@ -55,23 +55,23 @@ fn opinion(set: Set, word: u32) -> Option<Opinion> {
     Some(Opinion { target: found.target.map(|target| set.cut(target)), ..found })
 }
 
-/// Capstone's names of all that has a delay slot.
+/// capstone's mnemonics of instructions with a delay slot.
 const BRANCHES: &[&str] = &[
     "b", "bal", "beq", "beql", "beqz", "beqzl", "bgez", "bgezal", "bgezall", "bgezl", "bgtz", "bgtzl", "blez", "blezl", "bltz",
     "bltzal", "bltzall", "bltzl", "bne", "bnel", "bnez", "bnezl", "bc1f", "bc1fl", "bc1t", "bc1tl", "j", "jal", "jr", "jalr",
     "jr.hb", "jalr.hb", "jalx", "bposge32", "bc1any2f", "bc1any2t", "bc1any4f", "bc1any4t", "bz.b", "bz.h", "bz.w", "bz.d",
     "bz.v", "bnz.b", "bnz.h", "bnz.w", "bnz.d", "bnz.v", "bc2f", "bc2t", "bc2fl", "bc2tl",
 ];
-/// What leads into an exception handler, always, or comes back.
+/// Mnemonics that always raise an exception, or return from one.
 const TRAPS: &[&str] = &["syscall", "break", "sdbbp", "eret", "deret"];
 
 proptest! {
     #![proptest_config(bench::config("tests/mips_second_opinion.regressions"))]
 
-    /// KP-2, KP-5: what leads elsewhere, where to, and what has a delay slot, is what capstone says. What it does not
-    /// know (release 6, in this mode) is not compared.
+    /// KP-2, KP-5: control flow, target and delay slot are capstone's. Words unknown to it (release 6) are not
+    /// compared.
     #[test]
-    fn words_lead_where_capstone_says(word in words(), set in sets()) {
+    fn targets_are_capstones(word in words(), set in sets()) {
         let (insn, Some(second)) = (insn(set, [word, 0], HERE), opinion(set, word)) else { return Ok(()) };
         let is_branch = BRANCHES.contains(&&*second.name);
         prop_assert_eq!(insn.bytes().len() == 2 * LENGTH, is_branch, "{:08x} {:?}", word, second);
@@ -86,10 +86,9 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere, or what is in a branch's slot; behind it is a breakpoint or the
-    /// way back.
+    /// KP-1: a copy is the same word, or the branch's delay slot, followed by a breakpoint or the jump back.
     #[test]
-    fn a_copy_is_what_runs_behind_or_in_the_slot(word in words(), rest in any::<u32>(), set in sets(), back in any::<bool>()) {
+    fn a_copy_is_the_instruction_or_its_delay_slot(word in words(), rest in any::<u32>(), set in sets(), back in any::<bool>()) {
         let (at, tail) = (set.cut(WINDOW), if back { Tail::JumpBack } else { Tail::Breakpoint });
         let original = insn(set, [word, rest], HERE);
         let copy = (set.isa().copy)(&original, at, tail).expect("in the same 256 MiB");
@@ -106,10 +105,10 @@ proptest! {
         }
     }
 
-    /// KP-1, KP-2: whatever the words are, nothing panics; what is refused is refused by name, what leads away is
-    /// computed and goes where it is decoded to go, and what is in its slot runs or is nullified.
+    /// KP-1, KP-2: nothing panics. Refusals have a rule; branches are emulated and go to their decoded target; their
+    /// delay slot runs or is nullified.
     #[test]
-    fn any_word_is_planned_computed_and_copied(
+    fn any_word_is_handled_without_a_panic(
         word in words(), rest in words(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),
     ) {
         let original = insn(set, [word, rest], address & !3);
@@ -141,9 +140,9 @@ proptest! {
     }
 }
 
-/// KP-1: the two would not agree on anything if one of them knew nothing.
+/// KP-1: the tests above compare only words that both know, so those must be many.
 #[test]
-fn capstone_knows_much_of_what_is_computed_or_copied() {
+fn capstone_knows_enough_instructions_to_compare() {
     let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
     let known = words.filter(|word| opinion(Set::Little64, *word).is_some()).count();
     assert!(known > 20_000, "{known} of 60,000");

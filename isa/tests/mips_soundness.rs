@@ -1,8 +1,9 @@
-//! Soundness by brute force on MIPS: where the checker says that a jump may stand, a function does the same with the
-//! jump in place, from every place at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (MIPS). Where the checker allows a jump, the function must behave
+//! the same with the jump, from every address at which it can be entered or resumed.
 //!
-//! Generated functions: branches, likely ones, calls, each with something in its delay slot; branches into slots and
-//! behind them. A small interpreter runs them; what an instruction does to registers is made up, where it leads is real.
+//! The functions have branches, branches-likely and calls with filled delay slots, and branches into and behind delay
+//! slots. A small interpreter runs them. Control flow is real; the effect of an instruction on registers is a made-up
+//! hash.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -20,11 +21,11 @@ const START: u64 = 0x8040_0000;
 const CALLEE: u64 = START + 0x800;
 const DETOUR: u64 = START + 0xc00;
 const BYTES: usize = 0x1000;
-/// So much work is compared.
+/// Instructions that are executed before a run is cut off.
 const STEPS: usize = 24;
 
-/// What a generated function is made of: words, and which piece they lead to, cut to how many there are; what is in a
-/// slot is a number for `addiu`, 0 being nothing.
+/// A piece of a generated function: words and a target piece, modulo their count. The content of a delay slot is the
+/// immediate of an `addiu`; 0 means `nop`.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Nop,
@@ -42,7 +43,7 @@ enum Piece {
     Between(u8, u8),
     /// `bltzal v0`
     Link(u8, u8),
-    /// `jal` of the next function, and of a piece.
+    /// `jal` of the next function or of a piece.
     Call(u8),
     CallInto(u8, u8),
     /// `jr t9`
@@ -85,7 +86,7 @@ fn sum(number: u8) -> u32 {
     if number == 0 { 0 } else { 0x2442_0000 | u32::from(number) }
 }
 
-/// A function's text, with the next one behind it.
+/// The text of a function, followed by the next function.
 struct Function {
     text: PlainText,
     end: u64,
@@ -132,16 +133,16 @@ fn assemble(pieces: &[Piece]) -> Function {
     Function { text: PlainText { start: START, bytes, ..PlainText::default() }, end }
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     registers: [u32; 3],
     returns: Vec<u64>,
-    /// The place of the original at which it came to an end, or nothing: it returned, or was cut off.
+    /// The address in the original text where the run ended by an exception. `None`: it returned or was cut off.
     died: Option<u64>,
 }
 
-/// What a word does to the registers. True: it does something.
+/// Applies the effect of a word to the registers. Returns whether it has one.
 fn works(word: u32, registers: &mut [u32; 3]) -> bool {
     let hash = word.to_le_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     if word != 0 {
@@ -165,7 +166,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
         let (word, next) = (decode::word(SET, &insn), insn.next());
         let registers = &mut outcome.registers;
         let odd = registers.iter().fold(0, |all: u32, one| all.rotate_left(3) ^ one).count_ones() & 1 == 1;
-        // A likely branch that is not taken has nothing in its slot.
+        // A branch-likely that is not taken nullifies its delay slot.
         let (is_likely, is_branch) = (word >> 26 == 0x15, matches!(insn.flow, Flow::Branch(_)));
         let slot = decode::slot_of(&insn).filter(|_| !(is_likely && is_branch && !odd));
         if let Some(slot) = slot {
@@ -192,7 +193,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
                     next
                 }
             }
-            // The table holds places of this function at which instructions begin.
+            // The jump table holds starts of instructions of this function.
             Flow::IndirectJump => {
                 work += 1;
                 places[registers[1] as usize % places.len()]
@@ -210,7 +211,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
     outcome
 }
 
-/// Tries every place that the checker allows by the rules that apply.
+/// Tries every address where the checker, with the rules that `applies` accepts, allows a jump.
 fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, judged: &mut usize) -> Option<String> {
     let mut around = function.text.clone();
     let whole = START..function.end;
@@ -233,7 +234,7 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, judged:
         probed.bytes[detour..detour + code.bytes().len()].copy_from_slice(code.bytes());
         let lead = DETOUR + table.lead.len() as u64;
         let back = |pc: u64| if (lead..DETOUR + 32).contains(&pc) { address + (pc - lead) } else { pc };
-        // A task may stand on every instruction, and on what is in a slot: the CPU has begun with the branch again.
+        // A task may be interrupted at every instruction. In a delay slot the CPU repeats the branch.
         let resumed: BTreeSet<u64> = begins.iter().copied().filter(|place| *place <= address || *place >= address + 8).collect();
         let mut plain = function.text.clone();
         for from in resumed.into_iter().chain([function.end]) {
@@ -250,17 +251,17 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, judged:
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// OP-2, OP-3: what the checker allows cannot be seen by the function.
+    /// OP-2, OP-3: the function behaves the same with an allowed jump.
     #[test]
-    fn an_allowed_jump_changes_nothing(pieces in prop::collection::vec(piece(), 1..14)) {
+    fn an_allowed_jump_does_not_change_the_function(pieces in prop::collection::vec(piece(), 1..14)) {
         let found = first_difference(&assemble(&pieces), &|_| true, &mut 0);
         prop_assert!(found.is_none(), "{pieces:?}: {}", found.unwrap_or_default());
     }
 }
 
-/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle here.
+/// OP-2: the checker allows enough jumps, and without any one of its rules the test above would fail.
 #[test]
-fn a_checker_without_one_of_its_rules_is_caught() {
+fn each_rule_of_the_checker_is_necessary() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -273,7 +274,7 @@ fn a_checker_without_one_of_its_rules_is_caught() {
         assert_eq!(first_difference(function, &|_| true, &mut judged), None);
     }
     assert!(judged > 2000, "only {judged} places were allowed at all");
-    // A branch into a delay slot is refused as one between instructions is elsewhere; here it does no harm.
+    // `JumpBetween` refuses a branch into a delay slot, which is harmless here.
     let rules = [Rule::NoRoom, Rule::IndirectJump, Rule::JumpInto, Rule::CallInto, Rule::Unmovable];
     for dropped in rules {
         let caught = functions.iter().any(|function| first_difference(function, &|rule| rule != dropped, &mut 0).is_some());

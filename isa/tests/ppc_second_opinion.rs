@@ -1,4 +1,4 @@
-//! PowerPC tables and copies, held against random words, against capstone, and against themselves, in both byte orders.
+//! Compares decoding, emulation and relocation of PowerPC with capstone, on random words, in all three variants.
 
 mod bench;
 
@@ -17,7 +17,7 @@ const HERE: u64 = 0xc000_0000_0101_0ff0;
 const NEAR: u64 = HERE + 0x7f0;
 const FAR: u64 = HERE - 0x140_0000;
 
-/// Random words are seldom branches; half of these have the opcode of branches, traps or system instructions.
+/// Random words. Half of them are branches, traps or system instructions, which are rare otherwise.
 fn words() -> impl Strategy<Value = u32> {
     const STARTS: &[(u32, u32)] = &[
         (0xfc00_0000, 0x4800_0000),
@@ -46,13 +46,13 @@ fn insn(set: Set, words: [u32; 2], address: u64) -> Insn {
     (set.isa().decode)(set.cut(address), &words.map(|word| set.bytes(word)).concat()).expect("whole words")
 }
 
-/// Capstone's opinion of a word, if it knows it.
+/// capstone's view of a word, if it knows it.
 fn opinion(set: Set, word: u32, address: u64) -> Option<Opinion> {
     let endian = if set.order() == ByteOrder::Big { Endian::Big } else { Endian::Little };
     let mode = if set.is_64() { Mode::Mode64 } else { Mode::Mode32 };
     let capstone = Capstone::new_raw(Arch::PPC, mode, std::iter::empty(), Some(endian)).expect("capstone knows PowerPC");
     let found = bench::opinion(&capstone, &set.bytes(word), set.cut(address))?;
-    // Of a bc whose hint is one that the architecture reserves it prints the name alone.
+    // capstone prints no operands of a `bc` with a reserved hint.
     let is_whole = word >> 26 != 16 || found.target.is_some() || !found.operands.is_empty();
     is_whole.then(|| Opinion { target: found.target.map(|target| set.cut(target)), ..found })
 }
@@ -60,9 +60,9 @@ fn opinion(set: Set, word: u32, address: u64) -> Option<Opinion> {
 proptest! {
     #![proptest_config(bench::config("tests/ppc_second_opinion.regressions"))]
 
-    /// KP-2: where a word leads is where capstone says that it leads.
+    /// KP-2: the decoded target is capstone's.
     #[test]
-    fn words_lead_where_capstone_says(word in words(), set in sets()) {
+    fn targets_are_capstones(word in words(), set in sets()) {
         let (insn, Some(second)) = (insn(set, [word, 0], HERE), opinion(set, word, HERE)) else { return Ok(()) };
         let is_branch = second.name.starts_with('b') && !NO_BRANCHES.iter().any(|no| second.name.starts_with(no));
         match insn.flow {
@@ -81,9 +81,9 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere: same name, same operands, the same place named.
+    /// KP-1: capstone sees the same mnemonic, operands and target in the copy.
     #[test]
-    fn a_copy_means_what_the_original_means(word in words(), rest in any::<u32>(), set in sets(), near in any::<bool>(), back in any::<bool>()) {
+    fn capstone_sees_the_same_instruction_in_a_copy(word in words(), rest in any::<u32>(), set in sets(), near in any::<bool>(), back in any::<bool>()) {
         let (at, tail) = (set.cut(if near { NEAR } else { FAR }), if back { Tail::JumpBack } else { Tail::Breakpoint });
         let original = insn(set, [word, rest], HERE);
         let length = original.bytes().len();
@@ -97,7 +97,7 @@ proptest! {
         let word_at = |from: usize| set.word(&copy.bytes()[from..from + LENGTH]);
         prop_assert_eq!((copy.displaced, copy.bytes().len()), (length, length + LENGTH));
         let moved = insn(set, [word_at(0), word_at(LENGTH)], at);
-        // Instead of what is too far away there is no instruction.
+        // A copy that cannot reach its target is an illegal instruction.
         if names_a_place && word_at(0) != 0 {
             prop_assert_eq!(moved.flow, original.flow, "{:08x} {:08x}", word, word_at(0));
             if original.flow.target().is_some() {
@@ -124,9 +124,9 @@ proptest! {
         }
     }
 
-    /// KP-2: a computed branch that is taken goes where capstone says.
+    /// KP-2: an emulated branch that is taken goes to capstone's target.
     #[test]
-    fn computed_places_are_capstones(word in words(), set in sets()) {
+    fn emulated_targets_are_capstones(word in words(), set in sets()) {
         let original = insn(set, [word, 0], HERE);
         let (Ok(Plan::Emulate(what)), Some(second)) = ((set.isa().plan)(&original, Policy::Best), opinion(set, word, HERE)) else { return Ok(()) };
         if let Emulation::Ppc(Computation::Branch(_, target)) = what {
@@ -134,10 +134,10 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the words are, nothing panics; what is refused is refused by name, what leads away is not copied,
-    /// what is computed either says where it goes or changes nothing.
+    /// KP-1: nothing panics. Refusals have a rule; instructions with control flow are not copied; an emulation sets the
+    /// pc, or changes nothing.
     #[test]
-    fn any_word_is_planned_computed_and_copied(
+    fn any_word_is_handled_without_a_panic(
         word in words(), rest in any::<u32>(), set in sets(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>(),
     ) {
         let original = insn(set, [word, rest], address & !3);
@@ -161,20 +161,20 @@ proptest! {
     }
 }
 
-/// Names that begin with a b all the same.
+/// Mnemonics that begin with b but are no branches.
 const NO_BRANCHES: &[&str] = &["bpermd", "brinc", "bcd"];
-/// What capstone calls that which leads into an exception handler, or comes back.
+/// capstone's mnemonics of instructions that raise an exception or return from one.
 const TRAPS: &[&str] = &[
     "trap", "td", "tdi", "tdu", "tdui", "tw", "twi", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb",
     "hrfid", "attn",
 ];
-/// Those among them that are never passed by.
+/// Those that always do.
 const ALWAYS_TRAP: &[&str] =
     &["trap", "tdu", "tdui", "twu", "twui", "sc", "rfid", "rfi", "rfci", "rfdi", "rfmci", "rfebb", "hrfid", "attn"];
 
-/// KP-1: the two would not agree on anything if one of them knew nothing.
+/// KP-1: the tests above compare only words that both know, so those must be many.
 #[test]
-fn capstone_knows_much_of_what_is_computed_or_copied() {
+fn capstone_knows_enough_instructions_to_compare() {
     let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
     let known = words.filter(|word| opinion(Set::Little64, *word, HERE).is_some()).count();
     assert!(known > 20_000, "{known} of 60,000");

@@ -1,4 +1,4 @@
-//! z/Architecture's tables and copies, held against random bytes, against capstone, and against themselves.
+//! Compares decoding, emulation and relocation of s390x with capstone, on random bytes.
 
 mod bench;
 
@@ -16,13 +16,13 @@ const HERE: u64 = 0x4_0010_0ff0;
 const NEAR: u64 = HERE + 0x17f0;
 const FAR: u64 = HERE + 0x4140_0000;
 
-/// The first bytes of branches and of what names places, and one for each other format.
+/// First bytes of branches and pc-relative instructions, and one for each other format.
 const STARTS: &[u8] = &[
     0x05, 0x06, 0x07, 0x0a, 0x0d, 0x44, 0x45, 0x46, 0x47, 0x4d, 0x82, 0x84, 0x85, 0x86, 0x87, 0xa7, 0xb2, 0xb9, 0xc0, 0xc4, 0xc6,
     0xcc, 0xe3, 0xe5, 0xeb, 0xec, 0xed,
 ];
 
-/// Random bytes are seldom branches; two of three of these begin as some do.
+/// Random bytes. Two thirds of them start like branches or pc-relative instructions, which are rare otherwise.
 fn texts() -> impl Strategy<Value = [u8; 6]> {
     let shaped = |bytes: [u8; 6], first: u8| [first, bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]];
     const LAST: &[u8] = &[
@@ -45,21 +45,21 @@ fn insn(bytes: &[u8], address: u64) -> Option<Insn> {
     (S390X.decode)(address, bytes).ok()
 }
 
-/// What capstone calls branches; hints about those to come stand behind.
+/// capstone's mnemonics of branches; the last ones are branch prediction hints.
 const BRANCHES: &[&str] = &[
     "b", "j", "cgrj", "cgij", "crj", "cij", "clgrj", "clgij", "clrj", "clij", "cgrb", "cgib", "crb", "cib", "clgrb", "clgib",
     "clrb", "clib",
 ];
 const HINTS: &[&str] = &["bprp", "bpp"];
-/// What leads into an exception handler, or loads the PSW.
+/// Mnemonics that raise an exception or load the PSW.
 const TRAPS: &[&str] = &["pr", "trap2", "trap4", "svc", "lpsw", "lpswe", "mc", "pc", "pt", "pti", "bakr", "bsg", "bsa", "rp"];
 
 proptest! {
     #![proptest_config(bench::config("tests/s390_second_opinion.regressions"))]
 
-    /// KP-2, KP-5: lengths are capstone's, and what is an instruction for it is one here; branches lead where it says.
+    /// KP-2, KP-5: lengths and targets are capstone's, and what it decodes is decoded here.
     #[test]
-    fn bytes_are_what_capstone_says(bytes in texts()) {
+    fn lengths_and_targets_are_capstones(bytes in texts()) {
         let Some(second) = bench::opinion(&capstone(), &bytes, HERE) else { return Ok(()) };
         let Some(insn) = insn(&bytes, HERE) else {
             prop_assert_eq!(bytes[0], 0, "{:02x?} {:?}", bytes, second);
@@ -79,9 +79,9 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere: same name, same operands, the same place named.
+    /// KP-1: capstone sees the same mnemonic, operands and target in the copy.
     #[test]
-    fn a_copy_means_what_the_original_means(bytes in texts(), near in any::<bool>(), back in any::<bool>()) {
+    fn capstone_sees_the_same_instruction_in_a_copy(bytes in texts(), near in any::<bool>(), back in any::<bool>()) {
         let (at, tail) = (if near { NEAR } else { FAR }, if back { Tail::JumpBack } else { Tail::Breakpoint });
         let Some(original) = insn(&bytes, HERE) else { return Ok(()) };
         let length = original.bytes().len();
@@ -91,7 +91,7 @@ proptest! {
             return Ok(());
         };
         prop_assert_eq!((copy.displaced, copy.bytes().len()), (length, length + if back { 6 } else { 2 }));
-        // Instead of what is too far away there is no instruction.
+        // A copy that cannot reach its target is an invalid operation code.
         let Some(moved) = insn(copy.bytes(), at) else {
             prop_assert!(original.flow.target().is_some() || bytes[0] == 0xc0, "{:02x?}", bytes);
             prop_assert!(!back && copy.bytes()[..length].iter().all(|byte| *byte == 0));
@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(moved.flow, original.flow, "{:02x?} became {:02x?}", bytes, copy.bytes());
         let capstone = capstone();
         let (before, after) = (bench::opinion(&capstone, original.bytes(), HERE), bench::opinion(&capstone, &copy.bytes()[..length], at));
-        // Neither a branch that is never taken nor a hint about one to come names a place that matters.
+        // The target of a branch that is never taken, or of a branch hint, may differ.
         let is_nop = matches!(opcodes::code(&bytes), 0xc004 | 0xa704) && original.flow == Flow::Next;
         let is_hint = before.as_ref().is_some_and(|before| HINTS.contains(&&*before.name));
         prop_assert!(is_nop || is_hint || before == after, "{:02x?}: {:?} became {:?}", bytes, before, after);
@@ -113,10 +113,10 @@ proptest! {
         }
     }
 
-    /// KP-1: whatever the bytes are, nothing panics; what is refused is refused by name, what leads away is not copied,
-    /// what is computed goes to its target or on, and changes what it may.
+    /// KP-1: nothing panics. Refusals have a rule; instructions with control flow are not copied; an emulation goes to
+    /// its target or the next instruction.
     #[test]
-    fn any_bytes_are_planned_computed_and_copied(bytes in texts(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
+    fn any_bytes_are_handled_without_a_panic(bytes in texts(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let Some(original) = insn(&bytes, address & !1) else { return Ok(()) };
         for policy in [Policy::Best, Policy::Linux61] {
             match (S390X.plan)(&original, policy) {
@@ -140,10 +140,9 @@ proptest! {
     }
 }
 
-/// KP-1, KP-2: every operation code that capstone knows is known here. What it does not know is younger than it, or the
-/// hypervisor's.
+/// KP-1, KP-2: every operation code that capstone knows is known here. The others are newer, or for hypervisors.
 #[test]
-fn capstone_knows_most_of_the_codes() {
+fn operation_codes_of_capstone_are_known() {
     let capstone = capstone();
     let (mut known, mut agreed) = (0, 0);
     for first in 1..=255_u8 {

@@ -1,9 +1,9 @@
-//! Soundness by brute force on z/Architecture: where the checker says that a jump may stand, a function does the same
-//! with the jump in place, from every place at which it can be entered or resumed.
+//! Tests the checker of jumps on generated functions (s390x). Where the checker allows a jump, the function must behave
+//! the same with the jump, from every address at which it can be entered or resumed.
 //!
-//! Generated functions of 2, 4 and 6 bytes: branches, counts, comparisons, calls, `exrl` of their own instructions,
-//! constants that are no code. A small interpreter runs them; what an instruction does to registers is made up, where
-//! it leads is real.
+//! The functions have instructions of 2, 4 and 6 bytes: branches, counts, comparisons, calls, `exrl` of their own
+//! instructions, and data. A small interpreter runs them. Control flow is real; the effect of an instruction on
+//! registers is a made-up hash.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -19,30 +19,30 @@ const START: u64 = 0x40_0000;
 const CALLEE: u64 = START + 0x800;
 const DETOUR: u64 = START + 0xc00;
 const BYTES: usize = 0x1000;
-/// So much work is compared.
+/// Instructions that are executed before a run is cut off.
 const STEPS: usize = 24;
 
-/// What a generated function is made of; targets are numbers of pieces, cut to how many there are.
+/// A piece of a generated function. Targets are numbers of pieces, modulo their count.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Nop,
-    /// `lr`, 2 bytes of any registers.
+    /// `lr` of any registers, 2 bytes.
     Two(u8),
     /// `ahi`
     Four(u8),
     /// `afi`
     Six(u8),
-    /// `larl` of a place of its own.
+    /// `larl` of a piece.
     Address(u8),
     /// `j`
     Jump(u8),
-    /// `j` of the second halfword of another piece.
+    /// `j` to the second halfword of another piece.
     Between(u8),
     /// `brct`
     Count(u8),
     /// `cij`
     Compare(u8),
-    /// `brasl` of the next function, and of a piece.
+    /// `brasl` of the next function or of a piece.
     Call,
     CallInto(u8),
     /// `exrl`
@@ -51,7 +51,7 @@ enum Piece {
     ReturnIf,
     /// `br %r1`
     Switch,
-    /// Bytes over which a jump leads.
+    /// Data bytes behind a jump.
     Data,
     Return,
 }
@@ -89,7 +89,7 @@ impl Piece {
     }
 }
 
-/// A function's text, with the next one behind it.
+/// The text of a function, followed by the next function.
 struct Function {
     text: PlainText,
     end: u64,
@@ -135,16 +135,16 @@ fn assemble(pieces: &[Piece]) -> Function {
     Function { text: PlainText { start: START, bytes, ..PlainText::default() }, end, starts }
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     registers: [u32; 3],
     returns: Vec<u64>,
-    /// The place of the original at which it came to an end, or nothing: it returned, or was cut off.
+    /// The address in the original text where the run ended by an exception. `None`: it returned or was cut off.
     died: Option<u64>,
 }
 
-/// A number for what an instruction is: its bytes, and the address that it names relative to itself.
+/// A hash of the instruction: its bytes and its pc-relative address.
 fn meaning(insn: &Insn) -> u32 {
     let mut bytes = insn.bytes().to_vec();
     if code(&bytes) == 0xc000 {
@@ -168,7 +168,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
             break;
         };
         let next = insn.next();
-        // What `exrl` executes is taken from where it stands; the `exrl` of an `exrl` is none.
+        // `exrl` executes the instruction at its target in place; `exrl` of an `exrl` is invalid.
         if let (0xc600, Some(target)) = (code(insn.bytes()), insn.flow.target()) {
             match decode_at(&S390X, target, read) {
                 Ok(executed) if code(executed.bytes()) != 0xc600 => insn = executed,
@@ -200,7 +200,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
                 stack.push(next);
                 target
             }
-            // The table holds places of this function at which instructions begin.
+            // The jump table holds starts of instructions of this function.
             Flow::IndirectJump => places[registers[1] as usize % places.len()],
             Flow::Return => match stack.pop() {
                 Some(to) => to,
@@ -223,7 +223,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
     outcome
 }
 
-/// Tries every place that the checker allows by the rules that apply, and where a probe may stand at all.
+/// Tries every address where a probe may stand and the checker, with the rules that `applies` accepts, allows a jump.
 fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: bool, judged: &mut usize) -> Option<String> {
     let mut around = function.text.clone();
     let whole = START..function.end;
@@ -250,7 +250,7 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: 
         let back = |pc: u64| if (lead..DETOUR + 32).contains(&pc) { address + (pc - lead) } else { pc };
         let places: BTreeSet<u64> = insns.iter().map(|insn| insn.address).chain(function.starts.iter().copied()).collect();
         let resumed = places.into_iter().filter(|place| *place <= address || *place >= address + 6);
-        // Nobody is resumed among data or between instructions.
+        // No task is resumed in data or inside an instruction.
         let resumed = resumed.filter(|place| insns.iter().any(|insn| insn.address == *place)).chain([function.end]);
         let mut plain = function.text.clone();
         for from in resumed.collect::<Vec<_>>() {
@@ -267,19 +267,19 @@ fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, looks: 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// OP-2, OP-3: what the checker allows cannot be seen by the function.
+    /// OP-2, OP-3: the function behaves the same with an allowed jump.
     #[test]
-    fn an_allowed_jump_changes_nothing(pieces in prop::collection::vec(piece(), 1..14)) {
+    fn an_allowed_jump_does_not_change_the_function(pieces in prop::collection::vec(piece(), 1..14)) {
         let function = assemble(&pieces);
         let found = first_difference(&function, &|_| true, true, &mut 0);
         prop_assert!(found.is_none(), "{pieces:?}: {}", found.unwrap_or_default());
     }
 }
 
-/// OP-2: the checker is not sound by refusing everything, and none of its rules is idle here, the look for what `exrl`
-/// executes included.
+/// OP-2: the checker allows enough jumps, and without any one of its rules, or the check for `exrl`, the test above
+/// would fail.
 #[test]
-fn a_checker_without_one_of_its_rules_is_caught() {
+fn each_rule_of_the_checker_is_necessary() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));

@@ -1,4 +1,4 @@
-//! SPARC's tables and copies, held against random words, against capstone, and against themselves.
+//! Compares decoding, emulation and relocation of SPARC with capstone, on random words.
 
 mod bench;
 
@@ -14,7 +14,7 @@ use trapline_isa::sparc64::{SPARC64, abi, decode, slot};
 const HERE: u64 = 0x0040_1000;
 const WINDOW: u64 = 0x0060_0040;
 
-/// Half of these have the opcode of branches, traps or what is done to windows.
+/// Random words. Half of them are branches, traps or window instructions, which are rare otherwise.
 fn words() -> impl Strategy<Value = u32> {
     const STARTS: &[(u32, u32)] = &[
         (0xc000_0000, 0x0000_0000),
@@ -39,13 +39,13 @@ fn insn(word: u32, address: u64) -> Insn {
     (SPARC64.decode)(address, &word.to_be_bytes()).expect("a whole word")
 }
 
-/// Capstone's opinion of a word, if it knows it.
+/// capstone's view of a word, if it knows it.
 fn opinion(word: u32) -> Option<Opinion> {
     let capstone = Capstone::new_raw(Arch::SPARC, Mode::V9, std::iter::empty::<ExtraMode>(), Some(Endian::Big));
     bench::opinion(&capstone.expect("capstone knows SPARC"), &word.to_be_bytes(), HERE)
 }
 
-/// Whether it is a branch by capstone's name of it: what begins with b, br, fb, or leads by registers.
+/// Whether capstone's mnemonic is that of a branch: it begins with b, br or fb, or names a register jump.
 fn is_branch(name: &str) -> bool {
     let first = name.split(',').next().unwrap_or_default();
     let others = ["call", "jmp", "jmpl", "ret", "retl", "rett", "return"];
@@ -55,13 +55,13 @@ fn is_branch(name: &str) -> bool {
 proptest! {
     #![proptest_config(bench::config("tests/sparc64_second_opinion.regressions"))]
 
-    /// KP-2, KP-5: what leads elsewhere, and where to, is what capstone says. What it does not know is not compared.
+    /// KP-2, KP-5: control flow and target are capstone's. Words unknown to it are not compared.
     #[test]
-    fn words_lead_where_capstone_says(word in words()) {
+    fn targets_are_capstones(word in words()) {
         let (insn, Some(second)) = (insn(word, HERE), opinion(word)) else { return Ok(()) };
         let leads = is_branch(&second.name);
         match insn.flow {
-            // Never taken, over their slot.
+            // Never taken, and skips its delay slot.
             Flow::Jump(target) if target == HERE + 8 && decode::annuls(word) && word >> 25 & 15 == 0 => prop_assert!(leads),
             Flow::Jump(target) | Flow::Branch(target) | Flow::Call(target) => {
                 prop_assert!(leads, "{:08x} {:?}", word, second);
@@ -77,9 +77,9 @@ proptest! {
         }
     }
 
-    /// KP-1: a copy is the same instruction elsewhere; behind it is a breakpoint or the way back.
+    /// KP-1: a copy is the same word, followed by a breakpoint or the jump back.
     #[test]
-    fn a_copy_is_what_runs(word in words(), back in any::<bool>()) {
+    fn a_copy_is_the_same_word(word in words(), back in any::<bool>()) {
         let original = insn(word, HERE);
         let copy = (SPARC64.copy)(&original, WINDOW, if back { Tail::JumpBack } else { Tail::Breakpoint }).expect("in reach");
         let word_at = |from: usize| ByteOrder::Big.word(&copy.bytes()[from..from + 4]);
@@ -93,10 +93,9 @@ proptest! {
         }
     }
 
-    /// KP-1, KP-2: whatever the words are, nothing panics; what is refused is refused by name, what leads away is
-    /// computed and goes where it is decoded to go.
+    /// KP-1, KP-2: nothing panics. Refusals have a rule; branches are emulated and go to their decoded target.
     #[test]
-    fn any_word_is_planned_computed_and_copied(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
+    fn any_word_is_handled_without_a_panic(word in words(), address in any::<u64>(), at in any::<u64>(), seed in any::<u64>()) {
         let original = insn(word, address & !3);
         for policy in [Policy::Best, Policy::Linux61] {
             match (SPARC64.plan)(&original, policy) {
@@ -111,7 +110,7 @@ proptest! {
                         continue;
                     };
                     if original.flow == Flow::Trap {
-                        // The end of a trap, which restores what that has saved: those tests hold it, too.
+                        // `done` and `retry` restore the trap's state; the emulator's unit tests check that.
                         continue;
                     }
                     let (next, behind) = (original.next(), original.next().wrapping_add(4));
@@ -121,7 +120,7 @@ proptest! {
                             then
                         }
                         Then::Onwards => cpu.pc,
-                        // It faults where it stands, as the emulation's own tests say.
+                        // A fault at the instruction's own address; the emulator's unit tests check that.
                         Then::Copy { .. } => continue,
                     };
                     let reads_pc = original.flow == Flow::Next && leads_to == next;
@@ -145,9 +144,9 @@ proptest! {
     }
 }
 
-/// KP-1: the two would not agree on anything if one of them knew nothing.
+/// KP-1: the tests above compare only words that both know, so those must be many.
 #[test]
-fn capstone_knows_much_of_what_is_computed_or_copied() {
+fn capstone_knows_enough_instructions_to_compare() {
     let words = (0..60_000_u32).map(|number| number.wrapping_mul(0x9e37_79b1));
     let known = words.filter(|word| opinion(*word).is_some()).count();
     assert!(known > 20_000, "{known} of 60,000");

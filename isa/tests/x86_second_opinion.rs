@@ -1,4 +1,4 @@
-//! x86 decoding and copying, held against random bytes, against capstone, and against themselves.
+//! Compares decoding, emulation and relocation of x86 with capstone, on random bytes.
 
 use capstone::Capstone;
 use capstone::arch::BuildsCapstone;
@@ -17,7 +17,7 @@ use trapline_isa::x86::{I386, Mode, X86_64, decode};
 const HERE: u64 = 0x4000_1000;
 const SLOT: u64 = 0x4100_0020;
 
-/// Random bytes are seldom interesting; these begin like instructions do.
+/// Random bytes that begin like an instruction.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     const PREFIXES: &[u8] = &[0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
     let prefixes = prop::collection::vec(prop::sample::select(PREFIXES), 0..3);
@@ -30,7 +30,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         1 => (1..4u8, any::<u8>(), any::<u8>()).prop_map(|(map, form, op)| vec![0xc4, 0xe0 | map, form, op]),
         1 => (1..4u8, any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(map, p1, p2, op)| vec![0x62, 0xf0 | map, p1 | 4, p2 | 8, op]),
     ];
-    // Half of the ModRM bytes name what lies at a distance from the next instruction.
+    // Half of the ModRM bytes are pc-relative.
     let modrm = prop_oneof![any::<u8>(), (0..8u8).prop_map(|reg| reg << 3 | 5)];
     let rest = prop::collection::vec(any::<u8>(), 14);
     (prefixes, rex, opcode, modrm, rest).prop_map(|(prefixes, rex, opcode, modrm, rest)| {
@@ -63,7 +63,7 @@ fn known(mode: Mode, bytes: &[u8]) -> Option<(Insn, Instruction)> {
     Some((insn, instruction))
 }
 
-/// Where capstone finds another length, and why we do not follow it.
+/// Instructions for which capstone finds another length, and the reason why ours is right.
 fn excepted(mode: Mode, shape: &Shape) -> Option<&'static str> {
     let narrow = shape.prefixes.has(0x66);
     match (shape.map, shape.opcode) {
@@ -88,7 +88,7 @@ proptest! {
 
     /// KP-5
     #[test]
-    fn lengths_are_those_that_capstone_finds(mode in modes(), bytes in bytes()) {
+    fn lengths_are_capstones(mode in modes(), bytes in bytes()) {
         let Some((insn, instruction)) = known(mode, &bytes) else { return Ok(()) };
         let shape = Shape::of(mode, &bytes).expect("it was decoded");
         let capstone = capstone(mode);
@@ -98,8 +98,7 @@ proptest! {
         }
     }
 
-    /// KP-5: our own look at the bytes finds the fields where the decoder finds them, and the length where a table has
-    /// it.
+    /// KP-5: `Shape` finds the fields that the decoder finds, and the length if its table has the opcode.
     #[test]
     fn shapes_agree_with_the_decoder(mode in modes(), bytes in bytes()) {
         let Some((insn, _)) = known(mode, &bytes) else { return Ok(()) };
@@ -114,21 +113,21 @@ proptest! {
             prop_assert_eq!(shape.immediate, fields.immediate_offset(), "{:x?}", bytes);
         }
         prop_assert_eq!(shape.is_ip_relative(mode), instruction.is_ip_rel_memory_operand(), "{:x?}", bytes);
-        // The table is Linux's, which does not know AMD's extrq and insertq.
+        // The table is Linux's, which lacks AMD's `extrq` and `insertq`.
         let is_sse4a = shape.map == Map::Two && shape.opcode == 0x78;
         if let (Some(length), false) = (shape.legacy_length(mode), is_sse4a) {
             prop_assert_eq!(length, insn.bytes().len(), "{:x?}", bytes);
         }
     }
 
-    /// KP-1: with either tail, and for what both policies accept.
+    /// KP-1: with both tails, for what either policy accepts.
     #[test]
-    fn a_copy_is_the_same_instruction_elsewhere(mode in modes(), bytes in bytes()) {
+    fn the_decoder_sees_the_same_instruction_in_a_copy(mode in modes(), bytes in bytes()) {
         let Some((insn, original)) = known(mode, &bytes) else { return Ok(()) };
         let isa = isa(mode);
         let accepted = [Policy::Best, Policy::Linux61].iter().any(|policy| (isa.plan)(&insn, *policy).is_ok());
         for tail in [Tail::Breakpoint, Tail::JumpBack] {
-            // Only what names a place 2 GiB away cannot be copied this far.
+            // Only pc-relative instructions cannot be copied 2 GiB away.
             let Ok(copy) = (isa.copy)(&insn, SLOT, tail) else {
                 prop_assert!(mode == Mode::Bits64);
                 continue;
@@ -138,7 +137,7 @@ proptest! {
             let behind = SLOT + copy.displaced as u64;
             let to_the_tail = insn.flow.target().is_some() && elsewhere.near_branch_target() == behind;
             let sixteen_bits = insn.flow.target().is_some() && insn.bytes().contains(&0x66);
-            // Linux 6.1 accepts xbegin and copies it as it is.
+            // Linux 6.1 accepts `xbegin` and copies it unmodified.
             let is_xbegin = original.mnemonic() == iced_x86::Mnemonic::Xbegin;
             if accepted && !to_the_tail && !sixteen_bits && !is_xbegin {
                 prop_assert_eq!(elsewhere, original, "{:x?} {:x?}", bytes, copy.bytes());
@@ -151,9 +150,9 @@ proptest! {
         }
     }
 
-    /// KP-2: what is computed goes where the decoder says that the instruction goes.
+    /// KP-2: an emulated branch goes to the decoder's target.
     #[test]
-    fn computed_targets_are_decoded_targets(mode in modes(), bytes in bytes()) {
+    fn emulated_targets_are_the_decoders(mode in modes(), bytes in bytes()) {
         let Some((insn, instruction)) = known(mode, &bytes) else { return Ok(()) };
         let Ok(plan) = (isa(mode).plan)(&insn, Policy::Best) else { return Ok(()) };
         match (plan, insn.flow) {
@@ -176,9 +175,9 @@ proptest! {
         }
     }
 
-    /// KP-5: whatever the bytes are, nothing panics, and what is decoded is made of the bytes that were given.
+    /// KP-5: nothing panics, and a decoded instruction has the bytes that were given.
     #[test]
-    fn any_bytes_are_decoded_or_refused(mode in modes(), bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+    fn any_bytes_are_decoded_without_a_panic(mode in modes(), bytes in prop::collection::vec(any::<u8>(), 0..24)) {
         let isa = isa(mode);
         match (isa.decode)(HERE, &bytes) {
             Ok(insn) => {
@@ -193,9 +192,9 @@ proptest! {
     }
 }
 
-/// KP-5: the two decoders would not agree on anything if one of them knew nothing.
+/// KP-5: the tests above compare only bytes that both decode, so those must be many.
 #[test]
-fn capstone_knows_nearly_all_that_is_decoded() {
+fn capstone_decodes_enough_instructions_to_compare() {
     let mut runner = TestRunner::deterministic();
     let mut counts = [0, 0];
     for mode in [Mode::Bits32, Mode::Bits64] {

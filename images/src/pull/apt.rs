@@ -1,8 +1,7 @@
-//! The system's apt with a configuration of its own, and the other tools of a pull.
+//! Runs the system's apt with a configuration of its own, and unpacks packages.
 //!
-//! Packages are fetched by an installation that ends with the download, everything that they depend on provided by a
-//! made-up record, because `apt-get download` begins each file anew: so a pull that was interrupted goes on inside the
-//! package.
+//! `apt-get download` always starts a file again. So packages are fetched by `apt-get install --download-only`, which can
+//! continue an interrupted download. A made-up status record provides everything that the packages depend on.
 
 use super::{Progress, PullError, Puller};
 use crate::stock::{self, Stock, Wanted};
@@ -15,7 +14,7 @@ use std::process::{Command, Stdio};
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const SUITE: &str = "bookworm";
 
-/// apt with a configuration of its own.
+/// The system's apt tools, with a configuration of their own.
 pub(super) struct Apt<'a> {
     puller: &'a Puller,
     configuration: PathBuf,
@@ -50,7 +49,7 @@ impl<'a> Apt<'a> {
         command
     }
 
-    /// What the computer's own configuration says of proxies.
+    /// The proxy lines of the computer's own apt configuration.
     fn proxy(&self) -> Result<String, PullError> {
         let said = run(self.tool("apt-config").arg("dump"), "apt-config", "reading apt's configuration")?;
         let wanted = |line: &&str| {
@@ -59,14 +58,14 @@ impl<'a> Apt<'a> {
         Ok(said.lines().filter(wanted).map(|line| format!("{line}\n")).collect())
     }
 
-    /// Fetches the lists of packages.
+    /// Downloads the package lists.
     pub(super) fn update(&self, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         report(Progress::Step("lists of packages".into()));
         let mut command = self.tool("apt-get");
         command.env("APT_CONFIG", &self.configuration).args(["-q=2", "update"]);
         match followed(&mut command, "apt-get", report)? {
             Ok(()) => Ok(()),
-            // Lists from last time, or of the other suites, may do.
+            // The lists of an earlier update, or of the other suites, may be sufficient.
             Err(said) if self.has_lists() => {
                 report(Progress::Note(format!("not all lists could be refreshed, a newer kernel may be missed:\n{said}")));
                 Ok(())
@@ -101,7 +100,7 @@ impl<'a> Apt<'a> {
         )
     }
 
-    /// The version that was asked for, if the archive has it, or its newest.
+    /// The version asked for, if the archive has it; without one, the newest.
     pub(super) fn version(&self, wanted: &Wanted) -> Result<String, PullError> {
         let stock = wanted.stock;
         let names = self.cache(&["pkgnames", PACKAGE])?;
@@ -126,12 +125,11 @@ impl<'a> Apt<'a> {
         }
     }
 
-    /// Fetches both packages, as far as they are not there. `apt-get download` would begin each anew; only an
-    /// installation goes on inside a package, so this is one that ends with the download. What the packages need is
-    /// said to be there: nothing else is wanted.
+    /// Downloads both packages, or the parts of them that are missing. Their dependencies count as installed, so nothing
+    /// else is fetched.
     ///
-    /// apt asks for the rest of a file as of the file's time, which its method sets to the server's when it is told to
-    /// end or the connection breaks, and cannot when it is killed outright: then that package begins anew.
+    /// apt continues a file only if its modification time is the server's. apt's method sets that time when it is
+    /// terminated or loses the connection, but not when it is killed; then the package starts again.
     pub(super) fn fetch(&self, release: &str, into: &Path, report: &mut dyn FnMut(Progress)) -> Result<(), PullError> {
         let image = format!("{PACKAGE}{release}");
         report(Progress::Step(format!("{image} and {BUSYBOX}")));
@@ -149,7 +147,7 @@ impl<'a> Apt<'a> {
         followed(&mut command, "apt-get", report)?.map_err(|said| self.classified("fetching the packages", said))
     }
 
-    /// Puts what is wanted of the packages into the cache.
+    /// Unpacks the kernel, its modules and busybox into the cache.
     pub(super) fn unpack(
         &self,
         stock: &Stock,
@@ -177,7 +175,7 @@ impl<'a> Apt<'a> {
         let [usual, _] = &files;
         let kernel = files.iter().find(|file| tree.join("boot").join(file).is_file()).unwrap_or(usual);
         take(&tree.join("boot").join(kernel), &ready.join(kernel), &image)?;
-        // Useful to have; not every package has one.
+        // Optional: not every package has a config.
         let _ = fs::rename(tree.join("boot").join(format!("config-{release}")), ready.join("config"));
         if self.puller.modules {
             take(&tree.join("lib/modules").join(release).join("kernel"), &ready.join(stock::MODULES), &image)?;
@@ -197,8 +195,8 @@ impl<'a> Apt<'a> {
 const PACKAGE: &str = "linux-image-";
 const BUSYBOX: &str = "busybox-static";
 
-/// The record of an installed package that provides whatever these records depend on: the first of each choice, in the
-/// version that is asked for.
+/// A status record of an installed package that provides all dependencies of these records: the first alternative of each,
+/// in the required version.
 fn provided(records: &str) -> String {
     let lines = records.lines().filter_map(|line| line.strip_prefix("Depends:").or(line.strip_prefix("Pre-Depends:")));
     let needs = lines.flat_map(|line| line.split(',')).filter_map(|need| need.split('|').next());
@@ -216,7 +214,7 @@ fn provided(records: &str) -> String {
     )
 }
 
-/// Moves a file out of a package.
+/// Moves a file out of an unpacked package; fails if it is missing.
 fn take(from: &Path, to: &Path, package: &str) -> Result<(), PullError> {
     fs::rename(from, to).map_err(|_| PullError::Incomplete {
         package: package.to_string(),
@@ -237,7 +235,7 @@ fn sources(mirror: &str, architecture: &str, has_keyring: bool, backport: bool) 
     .concat()
 }
 
-/// Everything that apt reads or writes lies in `home`; nothing of the computer's own configuration is in force.
+/// The apt configuration: all files are in `home`, and the computer's own configuration is ignored.
 fn configuration(home: &Path, architecture: &str) -> String {
     let quoted = |name: &str| home.join(name).display().to_string().replace('"', "%22");
     format!(
@@ -267,10 +265,10 @@ DPkg::Lock::Timeout "{LOCK_SECONDS}";
     )
 }
 
-/// How long a pull waits for the apt of another one, which may have been left behind by its own.
+/// Seconds that a pull waits for the lock of another apt, which may outlive its pull.
 const LOCK_SECONDS: u32 = 600;
 
-/// Runs a tool to its end; what it printed.
+/// Runs a tool and returns its output.
 fn run(command: &mut Command, tool: &str, doing: &str) -> Result<String, PullError> {
     let output = command.output().map_err(|cause| PullError::NoTool { tool: tool.to_string(), cause })?;
     match output.status.success() {
@@ -283,14 +281,14 @@ fn run(command: &mut Command, tool: &str, doing: &str) -> Result<String, PullErr
     }
 }
 
-/// Runs a tool and passes on how far it is; its complaints if it fails.
+/// Runs a tool and reports its progress. Returns the end of its error output if it fails.
 fn followed(command: &mut Command, tool: &str, report: &mut dyn FnMut(Progress)) -> Result<Result<(), String>, PullError> {
     let no_tool = |cause| PullError::NoTool { tool: tool.to_string(), cause };
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(no_tool)?;
     let complaints = child.stderr.take().map(|mut from| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            let _ = from.read_to_end(&mut bytes); // whatever came is shown
+            let _ = from.read_to_end(&mut bytes); // a read error ends the text
             String::from_utf8_lossy(&bytes).into_owned()
         })
     });
@@ -307,12 +305,12 @@ fn followed(command: &mut Command, tool: &str, report: &mut dyn FnMut(Progress))
     Ok(if status.success() { Ok(()) } else { Err(shortened(&said)) })
 }
 
-/// `dlstatus:2:11.0388:Retrieving file 2 of 2`
+/// The percentage in a line such as `dlstatus:2:11.0388:Retrieving file 2 of 2`.
 fn percent(line: &str) -> Option<f32> {
     line.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse().ok()
 }
 
-/// The last lines, which say what it was in the end.
+/// The last lines of a tool's output, indented.
 fn shortened(said: &str) -> String {
     const LINES: usize = 6;
     let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -324,7 +322,7 @@ mod tests {
     use super::provided;
 
     #[test]
-    fn what_packages_need_is_provided() {
+    fn dependencies_of_packages_are_provided() {
         #[rustfmt::skip]
         let cases = [
             ("",                                                                        None),

@@ -1,4 +1,4 @@
-/* 32-bit ARM, in A32 or in T32 code: registers as an exception saves them, the per-CPU area behind TPIDRPRW, page-table words. */
+/* 32-bit ARM, in A32 or in T32 code: saved registers (pt_regs), the per-CPU area behind TPIDRPRW, page-table words. */
 #pragma once
 
 #define WORD 4
@@ -16,7 +16,7 @@
 #define FLAG_F 0x40
 #define FLAG_T 0x20
 
-/* Instructions that the kernel and its programs have on purpose. */
+/* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
 #ifdef __thumb__
 #define ARCHITECTURE "thumb2"
 #define TRAP_BYTES 2
@@ -67,7 +67,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return (regs->flags & 0x1f) == MODE_USER; }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !(regs->flags & FLAG_I); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran. */
+/* The stack frame that __switch_to_asm restores for a new task. */
 struct first_frame {
 	unsigned long function, argument, r6[6], unused, ip;
 };
@@ -94,7 +94,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -145,7 +145,7 @@ static inline void flush_page(unsigned long address)
 {
 	asm volatile("dsb\n\tmcr p15, 0, %0, c8, c7, 1\n\tdsb\n\tisb" ::"r"(address & PTE_ADDRESS) : "memory");
 }
-/* Puts page tables in force, which are looked up in cached memory. */
+/* Loads the page-table base; walks use cached memory. */
 static inline void load_pgd(unsigned long value)
 {
 	asm volatile("mcr p15, 0, %0, c2, c0, 0\n\tisb\n\tmcr p15, 0, %1, c8, c7, 0\n\tdsb\n\tisb" ::"r"(value | 0x4a), "r"(0) : "memory");
@@ -175,7 +175,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+r"(to), "+r"(from) : "r"(end) : "r4", "r5", "r6", "r8", "memory", "cc");
 }
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -190,7 +190,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

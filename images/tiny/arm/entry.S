@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -124,7 +124,7 @@ function ret_from_fork
 	cmp r4, #0
 	beq 1f
 	mov r0, r5
-	blx r4 /* comes back only when the thread has become a program */
+	blx r4 /* returns only if the thread became a program */
 1:	mov r4, sp
 	b return_from_exception
 end ret_from_fork
@@ -136,12 +136,12 @@ function __switch_to_asm /* r0: previous task, r1: next */
 	ldr r2, [r1, #TASK_SP]
 	mov sp, r2
 	pop {r4-r12, lr}
-	mcr p15, 0, r1, c13, c0, 3 /* the task changes together with its return address */
+	mcr p15, 0, r1, c13, c0, 3 /* `current` changes together with the return address */
 	b __switch_to
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* r0: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* r0: a count above 0; returns the sum of 1..count */
 	mov r1, #0
 1:	adds r1, r1, r0
 	subs r0, r0, #1

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (A32 code, supervisor mode, MMU off) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (A32 code, supervisor mode, MMU off) to C at kernel addresses. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -20,7 +20,7 @@
 	.arm
 	.globl _head
 	.type _head, %function
-_head: /* addresses are physical until the jump */
+_head: /* runs at physical addresses until the jump */
 	ldr r0, =PORTS_PHYSICAL + PORT_CPU_NUMBER
 	ldr r4, [r0]
 	ldr r0, =swapper_pg_dir - LOAD_OFFSET
@@ -65,7 +65,7 @@ _head: /* addresses are physical until the jump */
 	ldr r1, =start_kernel
 	bx r1
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	ldr r1, =secondary_may_start
 1:	ldr r0, [r1]
 	cmp r0, #0
@@ -76,7 +76,7 @@ _head: /* addresses are physical until the jump */
 	.ltorg
 	.size _head, . - _head
 
-/* Page tables. Everything in RAM is mapped once, at KERNEL_BASE; rights are set later (mark_rodata_ro). */
+/* Page tables. All RAM is mapped once, at KERNEL_BASE; mark_rodata_ro sets the access rights later. */
 #define TABLE 1
 #define SECTION 0x40e /* cached memory that the kernel may read and write */
 #define SECTION_RUNS_NOT 0x41e
@@ -90,8 +90,8 @@ _head: /* addresses are physical until the jump */
 	.size swapper_pg_dir, 16384
 swapper_pg_dir:
 	.fill 0x400, 4, 0
-	.long RAM_START + SECTION, RAM_START + 0x100000 + SECTION /* identity, taken out when all CPUs have left it */
-	.fill 0xc00 - 0x402, 4, 0 /* with the machine's entries in front of the kernel */
+	.long RAM_START + SECTION, RAM_START + 0x100000 + SECTION /* identity map, removed when no CPU uses it any more */
+	.fill 0xc00 - 0x402, 4, 0 /* includes the machine's entries in front of the kernel */
 	.long level2_kernel_pgt - LOAD_OFFSET + TABLE, level2_kernel_pgt - LOAD_OFFSET + 1024 + TABLE
 	.set .Lphysical, RAM_START + 0x200000
 	.rept 14

@@ -1,4 +1,4 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses, and are
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only, and is
  * the same in A32 and T32 code. */
 #include "arch.h"
 
@@ -13,7 +13,7 @@
 	.text
 	.globl instruction_zoo
 	.type instruction_zoo, %function
-instruction_zoo: /* r0: a number; gives another */
+instruction_zoo: /* r0: a number; returns another */
 	push {r4-r11, lr}
 	sub sp, sp, #36
 	mov r4, r0

@@ -1,4 +1,4 @@
-/* arm64: registers as an exception saves them, the per-CPU area behind tpidr_el1, page-table words. */
+/* arm64: saved registers (pt_regs), the per-CPU area behind tpidr_el1, page-table words. */
 #pragma once
 
 #define WORD 8
@@ -30,7 +30,7 @@ static inline unsigned long local_irq_save(void)
 }
 static inline void local_irq_restore(unsigned long flags) { asm volatile("msr daif, %0" ::"r"(flags) : "memory"); }
 
-/* Instructions that the kernel and its programs have on purpose. */
+/* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
 #define BREAKPOINT "brk #4"
 #define UNDEFINED "udf #0"
 #define CODE_STATE ""
@@ -51,7 +51,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !(regs->flags & 0xf); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !(regs->flags & FLAGS_I); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran. */
+/* The stack frame that __switch_to_asm restores for a new task. */
 struct first_frame {
 	unsigned long function, argument, r21[9], ip;
 };
@@ -78,7 +78,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -129,7 +129,7 @@ static inline void flush_page(unsigned long address)
 {
 	asm volatile("dsb ishst\n\ttlbi vaae1is, %0\n\tdsb ish\n\tisb" ::"r"(address >> 12) : "memory");
 }
-/* Puts page tables in force for programs. */
+/* Loads the page-table base of user space. */
 static inline void load_pgd(unsigned long value)
 {
 	asm volatile("msr ttbr0_el1, %0\n\tisb\n\ttlbi vmalle1is\n\tdsb ish\n\tisb" ::"r"(value) : "memory");
@@ -165,7 +165,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+r"(to), "+r"(from), "=&r"(one), "=&r"(other) : "r"(end) : "memory", "cc");
 }
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -179,7 +179,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

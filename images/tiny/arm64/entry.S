@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -139,7 +139,7 @@ function ret_from_fork
 	bl schedule_tail
 	cbz x19, 1f
 	mov x0, x20
-	blr x19 /* comes back only when the thread has become a program */
+	blr x19 /* returns only if the thread became a program */
 1:	b return_from_exception
 end ret_from_fork
 
@@ -161,12 +161,12 @@ function __switch_to_asm /* x0: previous task, x1: next */
 	ldp x27, x28, [sp, #64]
 	ldp x29, x30, [sp, #80]
 	ldp x19, x20, [sp], #96
-	msr sp_el0, x1 /* the task changes together with its return address */
+	msr sp_el0, x1 /* `current` changes together with the return address */
 	b __switch_to
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* x0: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* x0: a count above 0; returns the sum of 1..count */
 	mov x1, xzr
 1:	add x1, x1, x0
 	subs x0, x0, #1

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (EL1, MMU off) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (EL1, MMU off) to C at kernel addresses. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -21,7 +21,7 @@
 	.section .head.text, "ax"
 	.globl _head
 	.type _head, @function
-_head: /* addresses are physical until the jump */
+_head: /* runs at physical addresses until the jump */
 	ldr x0, =MAIR
 	msr mair_el1, x0
 	ldr x0, =TCR
@@ -62,7 +62,7 @@ _head: /* addresses are physical until the jump */
 	ldr x1, =start_kernel
 	br x1
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	ldr x1, =secondary_may_start
 1:	ldr w0, [x1]
 	cbz w0, 1b
@@ -72,7 +72,7 @@ _head: /* addresses are physical until the jump */
 	.ltorg
 	.size _head, . - _head
 
-/* Page tables. Everything in RAM is mapped once, at KERNEL_BASE; rights are set later (mark_rodata_ro). */
+/* Page tables. All RAM is mapped once, at KERNEL_BASE; mark_rodata_ro sets the access rights later. */
 #define TABLE 3
 #define PAGE 0x703
 #define BLOCK 0x701

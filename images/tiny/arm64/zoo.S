@@ -1,10 +1,10 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses. */
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only. */
 #include "arch.h"
 
 	.text
 	.globl instruction_zoo
 	.type instruction_zoo, @function
-instruction_zoo: /* w0: a number; gives another */
+instruction_zoo: /* w0: a number; returns another */
 	stp x29, x30, [sp, #-64]!
 	mov x29, sp
 	stp x19, x20, [sp, #16]
@@ -133,7 +133,7 @@ zoo_helper: /* returns by another register */
 	ret x11
 	.size zoo_helper, . - zoo_helper
 
-	/* In reach of the instructions that load from where they stand; data between the code would be probed too. */
+	/* Near the literal loads that use it. Data inside the function would be probed too. */
 	.section .rodata
 	.balign 8
 zoo_long:

@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, INT 0x80, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, INT 0x80, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -91,7 +91,7 @@ function ret_from_fork
 	testl %ebx, %ebx
 	jz 1f
 	movl %esi, %eax
-	call *%ebx /* comes back only when the thread has become a program */
+	call *%ebx /* returns only if the thread became a program */
 1:	jmp .Lreturn_from_exception
 end ret_from_fork
 
@@ -111,7 +111,7 @@ function __switch_to_asm /* eax: previous task, edx: next */
 end __switch_to_asm
 
 /* A loop that jumps back into the first bytes of its function: no jump fits over its entry. */
-function loop_into_head /* eax: a count above 0; gives the sum of 1..count */
+function loop_into_head /* eax: a count above 0; returns the sum of 1..count */
 	xorl %ecx, %ecx
 1:	addl %eax, %ecx
 	decl %eax

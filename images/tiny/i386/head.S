@@ -1,4 +1,4 @@
-/* From the machine's hand-over (protected mode, no paging) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (protected mode, no paging) to C at kernel addresses. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -10,7 +10,7 @@
 	.section .head.text, "ax"
 	.globl startup_32
 	.type startup_32, @function
-startup_32: /* edi: number of this CPU, esi: boot info; addresses are physical until the jump */
+startup_32: /* edi: number of this CPU, esi: boot info; runs at physical addresses until the jump */
 	mov %cr4, %eax
 	or $0x10, %eax /* 4 MiB pages */
 	mov %eax, %cr4
@@ -56,7 +56,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; addresses are physical u
 	mov %esi, %eax
 	jmp start_kernel
 
-.Lsecondary: /* until the first CPU has made the interrupt table */
+.Lsecondary: /* spins until the first CPU has made the interrupt table */
 	pause
 	cmpl $0, secondary_may_start
 	je .Lsecondary
@@ -64,7 +64,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; addresses are physical u
 	jmp start_secondary
 	.size startup_32, . - startup_32
 
-/* Page tables. Everything in RAM is mapped once, at KERNEL_BASE + physical; rights are set later (mark_rodata_ro). */
+/* Page tables. All RAM is mapped once, at KERNEL_BASE + physical; mark_rodata_ro sets the access rights later. */
 #define TABLE 0x063 /* present, writable, accessed, dirty */
 
 	.section .data..page_tables, "aw"
@@ -73,7 +73,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; addresses are physical u
 	.type swapper_pg_dir, @object
 	.size swapper_pg_dir, 4096
 swapper_pg_dir:
-	.long 0x000000e3 /* identity, taken out when all CPUs have left it */
+	.long 0x000000e3 /* identity map, removed when no CPU uses it any more */
 	.fill 767, 4, 0
 	.long level1_kernel_pgt - KERNEL_BASE + TABLE
 	.long 0x004000e3, 0x008000e3, 0x00c000e3

@@ -1,4 +1,4 @@
-/* The board `bare`, tables of addresses, and where programs live: the same on every architecture. */
+/* The board `bare`, the tables of addresses, and the user address range: common to all architectures. */
 #pragma once
 
 #define PORT_CONSOLE 0xe9
@@ -24,7 +24,7 @@ struct boot_info {
 	u32 magic, version, ram_bytes, cpus, command_line;
 };
 
-/* A row of the exception table: a fault at `insn` goes on at `fixup`. As in Linux both are relative to themselves with a third word behind
+/* An exception table entry: a fault at `insn` continues at `fixup`. As in Linux both are relative to themselves with a third word behind
    them, which PowerPC has not, but on 32-bit ARM, MIPS and SPARC, where they are addresses; so too in the bug table. */
 #ifdef __mips64
 struct exception_table_entry {
@@ -66,7 +66,7 @@ struct exception_table_entry {
 	".pushsection __ex_table, \"a\"\n\t.balign 4\n\t" TABLE_WORD TABLE_SITE(#insn) "\n\t" TABLE_WORD TABLE_SITE(#fixup) "\n\t" TABLE_TYPE \
 	".popsection\n\t"
 
-/* A row of the bug table: the ud2 at this address is on purpose. */
+/* A bug table entry: the ud2 at this address is deliberate. */
 struct bug_entry {
 	s32 insn, file;
 	u16 line, flags;

@@ -1,11 +1,11 @@
-/* What the kernel asks of its CPU and board: the list to fill in for another architecture. */
+/* The interface to CPU and board; each architecture implements it. */
 #pragma once
 
 #include "types.h"
 
 void trap_init(void);
 void cpu_init(int cpu);
-void safe_halt(void); /* interrupts on and wait for one, as one step */
+void safe_halt(void); /* enables interrupts and waits for one, atomically */
 void console_write(const char *text);
 void timer_start(u32 nanoseconds);
 void send_reschedule(int cpu);

@@ -1,9 +1,9 @@
-/* Tasks come and go: do_fork, do_exit, wait, and how a kernel thread becomes a program. */
+/* Creation and end of tasks: do_fork, do_exit, wait, and execve from a kernel thread. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"
 
-/* The idle tasks stand first; a free place has TASK_FREE. */
+/* The idle tasks come first; free slots have state TASK_FREE. */
 struct task tasks[MAX_TASKS] = { [MAX_CPUS ... MAX_TASKS - 1] = { .state = TASK_FREE } };
 static struct spinlock tasks_lock;
 static int next_pid = 1;
@@ -81,7 +81,7 @@ noinline long do_fork(unsigned long clone_flags, unsigned long stack_start, stru
 	return pid;
 }
 
-/* The kernel's own page tables, now; the task's old ones may go. */
+/* Switches to the kernel's page tables and frees the task's. */
 static noinline void leave_mm(void)
 {
 	struct mm *mm = current->mm;
@@ -120,7 +120,7 @@ static noinline struct task *find_child(int *children)
 	return dead;
 }
 
-/* Waits for any child; its exit code goes to `status`. Gives its pid, or -ECHILD. */
+/* Waits for any child and stores its exit code in `status`. Returns its pid, or -ECHILD. */
 noinline long do_wait(int __user *status)
 {
 	struct task *child;
@@ -140,7 +140,7 @@ noinline long do_wait(int __user *status)
 	return pid;
 }
 
-/* The calling kernel thread turns into the program; it starts when the thread's function returns. */
+/* Turns the calling kernel thread into a program, which starts when the thread's function returns. */
 noinline int do_execve(const char *path, unsigned long arg)
 {
 	struct inode *inode = path_lookup(path);

@@ -1,4 +1,4 @@
-/* A file system in constants: a few texts, devices, a pipe, the programs. Calls go sys_, vfs_, then the file's own operation. */
+/* A read-only file system: a few texts, devices, a pipe, programs. Calls go from sys_ to vfs_ to the file's operation. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"
@@ -70,7 +70,7 @@ static ssize console_dev_write(struct file *file, const char __user *buf, usize 
 	return count;
 }
 
-/* The pipe moves whole records of 32 bits. Readers sleep in pipe_read while others come in. */
+/* The pipe transfers 32-bit records. Several readers may sleep in pipe_read. */
 static struct {
 	struct spinlock lock;
 	u32 records[PIPE_RECORDS];
@@ -189,7 +189,7 @@ static noinline int may_open(struct inode *inode, int flags)
 	return inode->mode & wanted ? 0 : -EACCES;
 }
 
-/* Gives NULL with the reason in *error. */
+/* Returns NULL on failure, with the reason in *error. */
 static noinline struct file *do_filp_open(const char *name, int flags, int *error)
 {
 	struct inode *inode = path_lookup(name);
@@ -225,7 +225,7 @@ noinline void filp_close(struct file *file)
 		pipe_writers_change(-1);
 }
 
-/* ---- reading and writing: the operation is the last thing that happens, a jump and no call ---- */
+/* ---- reading and writing: the operation is a tail call ---- */
 
 noinline ssize vfs_read(struct file *file, char __user *buf, usize count, u32 *pos)
 {

@@ -1,4 +1,4 @@
-/* Spin locks. All of them are taken with interrupts off, so that holding one also means not being preempted. */
+/* Spin locks. They disable interrupts, so the holder is not preempted. */
 #pragma once
 
 #include "arch.h"

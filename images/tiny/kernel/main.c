@@ -1,4 +1,4 @@
-/* The boot, the command line, the first task and the checksum. */
+/* Boot, command line, the first task, and the checksum of all results. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"
@@ -23,7 +23,7 @@ void report(enum result kind, u64 value)
 	spin_unlock_irqrestore(&results_lock, flags);
 }
 
-/* ---- the boot: gone after free_initmem ---- */
+/* ---- boot code, freed by free_initmem ---- */
 
 static __initdata char command_line[MAX_COMMAND_LINE];
 
@@ -87,7 +87,7 @@ __init void start_kernel(unsigned long boot_info)
 	rest_init();
 }
 
-/* ---- what stays ---- */
+/* ---- code that stays ---- */
 
 void start_secondary(unsigned long cpu)
 {

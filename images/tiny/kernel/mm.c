@@ -1,4 +1,4 @@
-/* Pages and programs' memory: an allocator of one and two pages, mappings made on demand, copies for fork. */
+/* Memory: an allocator of one and two pages, demand paging, copies for fork. */
 #include "lock.h"
 #include "tiny.h"
 
@@ -56,7 +56,7 @@ static noinline void map_page(struct mm *mm, unsigned long address, void *page, 
 	flush_page(address);
 }
 
-/* A program's memory: text shared with the image, its own copy of the data, the rest on demand. */
+/* A program's memory: text shared with the image, a private copy of the data, the rest on demand. */
 struct mm *mm_create(void)
 {
 	struct mm *mm = alloc_pages(0);
@@ -100,7 +100,7 @@ void mm_destroy(struct mm *mm)
 	free_pages(mm, 0);
 }
 
-/* 1: the access may be tried again. */
+/* Returns 1 if the access may be retried. */
 int handle_mm_fault(struct mm *mm, unsigned long address)
 {
 	int heap = address >= USER_HEAP && address < USER_HEAP_END;

@@ -1,4 +1,4 @@
-/* Packets: sent by tasks, received in the timer interrupt. What they add up to does not depend on when they come. */
+/* Packets: sent by tasks, received in the timer interrupt. Their sum does not depend on the order of arrival. */
 #include "lock.h"
 #include "tiny.h"
 
@@ -66,7 +66,7 @@ static noinline u32 csum_partial(const u8 *data, u32 len)
 
 static noinline u32 tcp_urgent(struct sk_buff *skb) { return csum_partial(skb->data, skb->len) << 3; }
 
-/* What a segment is worth: a dense switch, so that the compiler makes a jump table. */
+/* The value of a segment. A dense switch, so that the compiler makes a jump table. */
 static noinline u32 tcp_rcv_state_process(struct sk_buff *skb)
 {
 	switch (skb->flags) {
@@ -93,7 +93,7 @@ static noinline u32 tcp_rcv_state_process(struct sk_buff *skb)
 	return 0;
 }
 
-/* Runs in interrupts, on whichever CPU ticks. */
+/* Runs in the timer interrupt of any CPU. */
 noinline int tcp_v4_rcv(struct sk_buff *skb)
 {
 	unsigned long flags;
@@ -139,7 +139,7 @@ noinline long sys_sendto(u32 seq, const void __user *data, usize len)
 	return dev_queue_xmit(skb);
 }
 
-/* All that was sent has arrived: its sum is the network's result. */
+/* Waits until all packets have arrived; their sum is the result. */
 noinline void net_drain(void)
 {
 	wait_event(&buffer_freed, !*(volatile int *)&outstanding);

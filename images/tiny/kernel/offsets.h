@@ -1,4 +1,4 @@
-/* Places that assembly, the symbol table and C must agree on; tiny.h checks them against the C structures. */
+/* Offsets shared by assembly, symbol table and C; tiny.h checks them against the C structures. */
 #pragma once
 
 #ifndef KERNEL_STACK_SIZE

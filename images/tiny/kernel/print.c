@@ -1,4 +1,4 @@
-/* The console: one line at a time, each with its time. Virtual time does not see probes, so neither do these lines. */
+/* The console: each line has its time. Virtual time does not count probes, so lines do not differ. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"

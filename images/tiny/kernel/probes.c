@@ -1,9 +1,9 @@
-/* The guest's own side of probing: what its traps counted, a jprobe handler in guest code, text that must not be probed. */
+/* The guest's side of probing: counters of its traps, jprobe handlers in guest code, text that must not be probed. */
 #include "tiny.h"
 
 u32 breakpoints_seen, bugs_repaired, jprobes_seen;
 
-/* The end of a guest jprobe handler. The breakpoint belongs to whoever planted the jprobe; with none it is only counted. */
+/* The end of a guest jprobe handler. The probe engine takes the breakpoint; without a jprobe it is only counted. */
 asm(".pushsection .kprobes.text, \"ax\"\n"
     CODE_STATE ".globl jprobe_return, jprobe_return_end\n"
     ".type jprobe_return, STT_FUNC\n"
@@ -12,7 +12,7 @@ asm(".pushsection .kprobes.text, \"ax\"\n"
     ".size jprobe_return, . - jprobe_return\n"
     ".popsection");
 
-/* Handlers for guest jprobes: the arguments of do_fork and vfs_read. They touch nothing that the checksum sees. */
+/* Handlers for guest jprobes on do_fork and vfs_read. They do not change the checksum. */
 __used noinline long jprobe_do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs,
 				    unsigned long stack_size, int __user *parent_tidptr, int __user *child_tidptr)
 {
@@ -28,7 +28,7 @@ __used noinline ssize jprobe_vfs_read(struct file *file, char __user *buf, usize
 	return 0;
 }
 
-/* Ordinary text that asks not to be probed, by name. */
+/* A function that is blacklisted by name. */
 noinline u32 count_blacklisted_calls(u32 n)
 {
 	barrier();

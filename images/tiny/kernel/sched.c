@@ -3,7 +3,7 @@
 #include "lock.h"
 #include "tiny.h"
 
-static struct spinlock sched_lock; /* also held across the switch of stacks; the next task lets go */
+static struct spinlock sched_lock; /* also held across the context switch; the next task releases it */
 static struct task *queue_first, *queue_last;
 static int cpus_online;
 u32 context_switches;
@@ -34,7 +34,7 @@ void sched_init(int cpu, struct task *idle)
 	cpus_online = cpu + 1;
 }
 
-/* Somebody has work again: let a CPU that idles look at the queue. */
+/* Makes an idle CPU look at the run queue. */
 static noinline void kick_idle_cpu(void)
 {
 	int here = this_cpu()->number;
@@ -71,7 +71,7 @@ static noinline void switch_mm(struct percpu *area, struct task *next)
 	load_pgd(pgd);
 }
 
-/* With sched_lock held and interrupts off; so it is again when the task comes back. */
+/* Call with sched_lock held and interrupts off; both hold again when it returns. */
 static noinline void __schedule(int preempted)
 {
 	struct percpu *area = this_cpu();
@@ -101,7 +101,7 @@ void schedule(void)
 	spin_unlock_irqrestore(&sched_lock, flags);
 }
 
-/* The task goes on later, whatever state it was about to take. */
+/* Preempts the task; it stays runnable, whatever state it was about to set. */
 void preempt_schedule_irq(void)
 {
 	unsigned long flags = spin_lock_irqsave(&sched_lock);
@@ -109,7 +109,7 @@ void preempt_schedule_irq(void)
 	spin_unlock_irqrestore(&sched_lock, flags);
 }
 
-/* The first C of a new task. */
+/* The first C function of a new task. */
 void schedule_tail(struct task *prev)
 {
 	(void)prev;
@@ -181,7 +181,7 @@ void schedule_timeout(u64 nanoseconds)
 	spin_unlock_irqrestore(&sched_lock, flags);
 }
 
-/* Every timer interrupt: the time slice is over, and the first CPU looks for sleepers. */
+/* Called at each timer interrupt: ends the time slice; CPU 0 also wakes sleepers. */
 void scheduler_tick(void)
 {
 	current->need_resched = 1;
@@ -195,7 +195,7 @@ void scheduler_tick(void)
 	spin_unlock_irqrestore(&sched_lock, flags);
 }
 
-/* An exiting task's last function; its stack is free once another task has let go of the lock. */
+/* The last function of an exiting task. Its stack is free when another task has released the lock. */
 void do_task_dead(void)
 {
 	local_irq_disable();

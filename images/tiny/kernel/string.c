@@ -1,4 +1,4 @@
-/* The string functions that the compiler or the kernel calls. Plain loops: the fancy ones are in arch.h. */
+/* String functions for the compiler and the kernel, as plain loops. Faster ones are in arch.h. */
 #include "tiny.h"
 
 void *memcpy(void *to, const void *from, usize n)

@@ -1,4 +1,4 @@
-/* System calls: the table and those that belong to no other file. */
+/* The system call table, and system calls without a file of their own. */
 #include "syscall_numbers.h"
 #include "tiny.h"
 

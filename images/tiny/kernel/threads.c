@@ -1,4 +1,4 @@
-/* The kernel's own tasks. Each reports sums only, so that the result does not depend on who ran when. */
+/* Kernel threads. Each reports only sums, so the result does not depend on scheduling. */
 #include "lock.h"
 #include "tiny.h"
 #include "work.h"
@@ -80,7 +80,7 @@ static int interpreter(void *arg)
 	do_exit(0);
 }
 
-/* Accesses that fault in the kernel and are repaired, traps that the kernel makes for itself. */
+/* Accesses that fault in the kernel and have a fixup; traps that the kernel raises itself. */
 static noinline u64 fault_round(u32 i)
 {
 	static const unsigned long nowhere[] = { 0, 0x1000, NOWHERE, KERNEL_BASE - 0x5000 };
@@ -94,7 +94,7 @@ static noinline u64 fault_round(u32 i)
 	return sum;
 }
 
-/* The operand keeps the breakpoint away from the function's first byte, so that the function may be probed. */
+/* The operand keeps the breakpoint off the function's first byte, so that the function can be probed. */
 static noinline u32 trap_round(u32 i)
 {
 	u32 value = i * 5 + 1;
@@ -125,7 +125,7 @@ static noinline void leave(u64 sum, int for_good)
 		do_exit(3);
 }
 
-/* The task exits inside it: with `for_good`, none of its calls ever returns. */
+/* The task exits inside this function if `for_good` is set, so its calls never return. */
 static noinline u32 exit_inside(u32 depth, u64 sum, int for_good)
 {
 	if (!depth) {
@@ -145,7 +145,7 @@ static int exiter(void *arg)
 	do_exit(0);
 }
 
-/* Sleeps while its brothers enter the same function. */
+/* Sleeps while other tasks enter the same function. */
 static noinline u32 doze(u32 n)
 {
 	schedule_timeout(3000 + n * 1000);

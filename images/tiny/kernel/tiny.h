@@ -1,11 +1,11 @@
-/* The structures of the tiny kernel and the functions that its files offer each other. */
+/* The structures of the tiny kernel, and the functions that its files share. */
 #pragma once
 
 #include "arch.h"
 #include "offsets.h"
 #include "types.h"
 
-/* An address of the kernel's half at which there is nothing. */
+/* An unmapped kernel address. */
 #ifndef NOWHERE
 #define NOWHERE (KERNEL_BASE + 0x3000000)
 #endif
@@ -85,7 +85,7 @@ struct pt_regs *task_pt_regs(struct task *task);
 
 /* ---- memory: mm.c, uaccess.c ---- */
 
-/* The page that an entry of a table leads to. */
+/* The page that a page-table entry maps. */
 #ifndef pte_page
 #define pte_page(pte) __va((pte) & PTE_ADDRESS)
 #endif

@@ -1,15 +1,15 @@
-/* The layout of the kernel in memory. Run through the preprocessor; each p_paddr is the address less LOAD_OFFSET. */
+/* The linker script, run through the preprocessor. Each p_paddr is the virtual address minus LOAD_OFFSET. */
 #define __ASSEMBLER__
 #include "arch.h"
 
 #ifndef PHYSICAL
 #define PHYSICAL(address) ((address) - LOAD_OFFSET)
 #endif
-/* How far from all else the constants are seen. */
+/* Offset at which constants are mapped, from all other sections. */
 #ifndef CONSTANTS_OFFSET
 #define CONSTANTS_OFFSET 0
 #endif
-/* What is not alike in its rights begins at a multiple of this. */
+/* Alignment of sections with different access rights. */
 #ifndef LINK_PAGE
 #define LINK_PAGE 4096
 #endif
@@ -29,7 +29,7 @@ PHDRS
 	init_text PT_LOAD FLAGS(5);
 	init_data PT_LOAD FLAGS(6);
 #ifdef VECTORS
-	tables PT_LOAD FLAGS(6); /* of their own: they are aligned to more than pages of the file */
+	tables PT_LOAD FLAGS(6); /* a segment of their own, because their alignment is larger than a page */
 #endif
 }
 SECTIONS
@@ -80,7 +80,7 @@ SECTIONS
 		__stop_kprobe_blacklist = .;
 	} :rodata
 
-	/* The user programs: linked where they run, loaded behind the kernel's constants. */
+	/* The user programs: linked at user addresses, loaded behind the kernel's constants. */
 	. = ALIGN(LINK_PAGE);
 	__user_text_image = .;
 	.user.text 0x400000 : AT(PHYSICAL(__user_text_image)) {

@@ -15,14 +15,14 @@ typedef long ssize;
 #define __used __attribute__((__used__))
 #define __noreturn __attribute__((__noreturn__))
 
-/* Code and data that are gone once the boot is over. */
+/* Code and data that are freed after the boot. */
 #define __init __attribute__((section(".init.text"), __noinline__))
 #define __initdata __attribute__((section(".init.data")))
-/* Code that a probe's own trap depends on, as a kernel with kprobes marks it. */
+/* Code that the probe's trap needs; marked as in a kernel with kprobes. */
 #define __kprobes __attribute__((section(".kprobes.text"), __noinline__))
-/* Code that no instrumentation may enter: it runs where a trap would be lost. */
+/* Code that must not be instrumented, because a trap there would be lost. */
 #define noinstr __attribute__((section(".noinstr.text"), __noinline__))
-/* The other way to forbid probes: one function of ordinary text, by name. */
+/* Forbids probes on one function of ordinary text. */
 #define NOKPROBE_SYMBOL(function)                                                                                      \
 	static unsigned long __used __attribute__((section("_kprobe_blacklist")))                                      \
 	_kbl_addr_##function = (unsigned long)function

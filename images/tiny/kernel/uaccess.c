@@ -1,7 +1,7 @@
-/* Memory that may not be there: copies that survive a fault through the exception table. */
+/* Access to memory that may be unmapped: copies with an exception table entry. */
 #include "tiny.h"
 
-/* Kernel threads pass kernel buffers to the same functions; only programs are held to their own half. */
+/* Only programs are limited to user addresses: kernel threads pass kernel buffers to these functions. */
 static inline int access_ok(const void __user *at, usize n)
 {
 	unsigned long address = (unsigned long)at;
@@ -36,7 +36,7 @@ noinline long strncpy_from_user(char *to, const char __user *from, long n)
 	return n;
 }
 
-/* For kernel addresses of doubtful origin. */
+/* For kernel addresses that may be invalid. */
 noinline long probe_kernel_write(void *to, const void *from, usize n)
 {
 	return copy_until_fault(to, from, n) ? -EFAULT : 0;

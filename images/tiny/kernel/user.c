@@ -1,4 +1,4 @@
-/* The programs: code and data of this file are linked at user addresses and run in user mode. */
+/* The user programs. This file is linked at user addresses and runs in user mode. */
 #include "syscall_numbers.h"
 #include "tiny.h"
 
@@ -20,7 +20,7 @@ static void report_sum(enum result kind, u64 sum) { user_syscall(NR_report, kind
 
 static long open(const char *name, int flags) { return user_syscall(NR_open, (long)name, flags, 0); }
 
-/* Opens that succeed and each way to fail, reads in small pieces. */
+/* Opens that succeed and that fail in each way; short reads. */
 static noinline u64 files_round(u64 sum)
 {
 	static const char *const names[] = {
@@ -63,7 +63,7 @@ void user_files(unsigned long rounds)
 	exit(0);
 }
 
-/* A loop long enough to be interrupted in user mode. */
+/* A loop that is long enough for a timer interrupt in user mode. */
 static noinline u64 compute(u32 turns)
 {
 	u64 sum = turns;
@@ -81,10 +81,10 @@ static noinline void child(u32 which)
 		heap[page * 1024 + which] = which + page;
 	switch (which % 4) {
 	case 0:
-		*nowhere = 1; /* dies of it */
+		*nowhere = 1; /* ends the program */
 		break;
 	case 1:
-		asm volatile(UNDEFINED); /* of this too */
+		asm volatile(UNDEFINED); /* ends the program too */
 		break;
 	case 2:
 		asm volatile(BREAKPOINT);

@@ -1,4 +1,4 @@
-/* Functions made to be probed: recursion, tail calls, stack arguments, a jump table, a sort through a function pointer. */
+/* Functions for tests to probe: recursion, tail calls, stack arguments, a jump table, a sort with a function pointer. */
 #include "work.h"
 #include "tiny.h"
 
@@ -53,7 +53,7 @@ noinline u32 hand_over(u32 value, u32 depth)
 static noinline u32 hand_over_odd(u32 value, u32 depth) { return hand_over(value * 3 + 1, depth - 1); }
 static noinline u32 hand_over_even(u32 value, u32 depth) { return hand_over((value >> 1) ^ depth, depth - 1); }
 
-/* ---- a machine in a switch ---- */
+/* ---- a bytecode interpreter with a switch ---- */
 
 enum { OP_PUSH, OP_DUP, OP_SWAP, OP_ADD, OP_MUL, OP_XOR, OP_ROTATE, OP_STEP, OP_LOOP, OP_OVER, OP_NOT, OP_END };
 
@@ -98,7 +98,7 @@ noinline u32 run_bytecode(u32 seed, u32 rounds)
 		case OP_STEP:
 			top[0]--;
 			break;
-		case OP_LOOP: /* the count lies under the value */
+		case OP_LOOP: /* the count is below the value on the stack */
 			if (top[-1])
 				pc = program;
 			break;
@@ -156,7 +156,7 @@ noinline u64 sort_numbers(u32 seed)
 	return hash;
 }
 
-/* ---- the benchmark: an empty function that begins as functions of a tracing kernel do ---- */
+/* ---- the benchmark: an empty function with a tracing prologue ---- */
 
 noinline void bench_target(long a, long b, long c)
 {

@@ -1,4 +1,4 @@
-/* Functions made to be probed: each has a shape that a probe engine must get right. */
+/* Functions for tests to probe; each has a property that is difficult for a probe engine. */
 #pragma once
 
 #include "types.h"

@@ -1,4 +1,4 @@
-/* MIPS in 32 and 64 bits and both byte orders: registers as an exception saves them, the per-CPU area behind gp, entries of the TLB. */
+/* MIPS in 32 and 64 bits and both byte orders: saved registers (pt_regs), the per-CPU area behind gp, entries of the TLB. */
 #pragma once
 
 #ifdef __mips64
@@ -30,7 +30,7 @@
 #define MAPPED_BASE (SIGN + 0xc0000000)
 #define CONSTANTS_OFFSET 0x40000000
 #define PORTS (SIGN + 0xa9000000)
-/* Nothing is mapped there. */
+/* An unmapped address. */
 #define NOWHERE (MAPPED_BASE + 0x3000000)
 
 /* pt_regs, by the numbers of the registers, then these. */
@@ -102,7 +102,7 @@ static inline void local_irq_restore(unsigned long flags)
 #define WRITE_WORD "mtc0"
 #endif
 
-/* Instructions that the kernel and its programs have on purpose; the second is none of any CPU. */
+/* Instructions that kernel and programs execute on purpose; the second is invalid on every CPU. */
 #define BREAKPOINT "break 1"
 #define UNDEFINED ".word 0x7000003e"
 #define CODE_STATE ""
@@ -129,7 +129,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !!(regs->flags & STATUS_USER); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !!(regs->flags & STATUS_IE); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran, and the head of the frame in which that begins. */
+/* The stack frame that __switch_to_asm restores for a new task, with the frame header of its first function. */
 struct first_frame {
 	unsigned long function, argument, s2[6], fp, ip;
 #if FRAME_HEAD
@@ -159,7 +159,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -233,7 +233,7 @@ static inline void empty_entry(unsigned long index)
 	asm volatile("tlbwi\n\tehb" ::: "memory");
 }
 
-/* Of this CPU: a program is on one at a time, and comes to another one under another number. */
+/* Flushes this CPU only: a program runs on one CPU at a time, and gets a new ASID on another. */
 static inline void flush_page(unsigned long address)
 {
 	unsigned long flags = local_irq_save(), space = read_system(ENTRY_HI) & ASID, index;
@@ -249,7 +249,7 @@ static inline void flush_page(unsigned long address)
 
 void flush_all_pages(void);
 
-/* The address space in force, which the caller has noted, gets a number that none had since all entries were emptied. */
+/* Gives the current address space an ASID that was not used since the last full TLB flush. */
 static inline void load_pgd(unsigned long value)
 {
 	unsigned long space = (read_system(ENTRY_HI) + 1) & ASID;
@@ -293,7 +293,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+r"(to), "+r"(from), "=&r"(word) : "r"(end), "i"(WORD) : "memory");
 }
 
-/* Copies until done or until a fault, which may be in a delay slot; says how many bytes are left. */
+/* Copies until done or until a fault, which may be in a delay slot. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -314,7 +314,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

@@ -1,4 +1,4 @@
-/* What the assembly files share: functions, and the instructions on words of either width. */
+/* Macros for the assembly files: functions, and instructions for both word widths. */
 #pragma once
 
 #ifdef __mips64

@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: the TLB's refill, exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: TLB refill, exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 #include "asm.h"
@@ -23,7 +23,7 @@ vectors:
 	mfc0 $26, $12
 	.size vectors, . - vectors
 
-	/* For the test that takes the vectors away: every exception raises another one. */
+	/* For the test that removes the vectors: every exception raises another one. */
 	.balign 4096
 	.globl no_vectors
 	.type no_vectors, @object
@@ -135,7 +135,7 @@ function return_from_exception
 	mtlo $8
 	mthi $9
 	andi $26, $26, STATUS_USER
-	bnezl $26, 1f /* in the kernel it is the CPU's, which may be another one now */
+	bnezl $26, 1f /* in the kernel it belongs to the CPU, and the task may have migrated */
 	REG_L $28, R(28)($29)
 1:	.irp number, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,30,31
 	REG_L $\number, R(\number)($29)
@@ -151,13 +151,13 @@ function ret_from_fork
 	move $4, $2
 	beqz $16, 1f
 	nop
-	jalr $16 /* comes back only when the thread has become a program */
+	jalr $16 /* returns only if the thread became a program */
 	move $4, $17
 1:	b return_from_exception
 	nop
 end ret_from_fork
 
-/* Empties all entries of this CPU's TLB. */
+/* Flushes this CPU's TLB. */
 function flush_all_pages
 	mfc0 $8, $16, 1
 	ext $8, $8, 25, 6 /* the number of the last */
@@ -198,11 +198,11 @@ function __switch_to_asm /* a0: previous task, a1: next */
 	REG_L $31, 9 * WORD($29)
 	ADDIU $29, $29, SAVED
 	j __switch_to
-	REG_S $5, 0($28) /* the task changes together with its return address */
+	REG_S $5, 0($28) /* `current` changes together with the return address */
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* a0: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* a0: a count above 0; returns the sum of 1..count */
 	move $2, $0
 1:	ADDU $2, $2, $4
 	ADDIU $4, $4, -1

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (kernel mode, at the kernel's own addresses) to C. */
+/* Boot code: from the machine's entry (kernel mode, at kernel addresses) to C. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -34,7 +34,7 @@ function _head /* a0: which CPU this is */
 	j start_kernel
 	ori $4, $0, BOOT_INFO
 
-.Lsecondary: /* until the first CPU is ready; the address is loaded in part behind the branch */
+.Lsecondary: /* spins until the first CPU is ready; the address is loaded in part behind the branch */
 	load $8, secondary_may_start
 1:	lw $9, 0($8)
 	beqz $9, 1b

@@ -1,4 +1,4 @@
-/* Programs' tables, of which this CPU knows nothing: the refill of the TLB goes by them. The kernel's own text and data are seen without. */
+/* Programs' page tables, for the software TLB refill. Kernel text and data need no TLB entries. */
 #include "board.h"
 #include "tiny.h"
 
@@ -17,10 +17,10 @@ void arch_mm_tables(struct mm *mm)
 
 void arch_free_mm_tables(struct mm *mm) { free_pages(mm->user_ptes, 0); }
 
-/* They always were; text is seen where no entry can keep anybody from writing. */
+/* Constants are read-only from the start. Text is in a mapping without access rights. */
 void mark_rodata_ro(void) {}
 
-/* The init section becomes ordinary free memory: text that was there is gone for good. */
+/* Frees the init section; its text is overwritten. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

@@ -1,4 +1,4 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses, and are the
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only, and is the
  * same in both widths and both byte orders. */
 #include "arch.h"
 #include "asm.h"
@@ -6,7 +6,7 @@
 #define FRAME (12 * WORD)
 
 	.text
-function instruction_zoo /* a0: a number; gives another */
+function instruction_zoo /* a0: a number; returns another */
 	ADDIU $29, $29, -FRAME
 	REG_S $31, FRAME - WORD($29)
 	REG_S $17, FRAME - 2 * WORD($29)
@@ -78,9 +78,9 @@ function instruction_zoo /* a0: a number; gives another */
 	sync
 	ehb
 	pref 0, 0($29)
-	rdhwr $10, $0 /* the number of the CPU; nothing is made of it */
+	rdhwr $10, $0 /* the number of the CPU; the result is not used */
 	b 1f
-	mfc0 $10, $9 /* nor of the time */
+	mfc0 $10, $9 /* the time; the result is not used */
 1:
 #ifdef __mips64
 	/* of 64 bits, with the same results as below */

@@ -1,4 +1,4 @@
-/* What machines without ports have in common: the board `bare` in memory, traps, rights of pages. Included by each arch.h. */
+/* Common to architectures without I/O ports: the memory-mapped board `bare`, traps, page rights. Included by arch.h. */
 #pragma once
 
 #include "types.h"
@@ -11,7 +11,7 @@ static inline void outb(u8 value, u16 port) { *(volatile u8 *)(PORTS + port) = v
 static inline void outl(u32 value, u16 port) { *(volatile u32 *)(PORTS + port) = value; }
 static inline u32 inl(u16 port) { return *(volatile u32 *)(PORTS + port); }
 
-/* Virtual time in nanoseconds. Reading the lower half keeps the upper one, so nothing may come between. */
+/* Virtual time in nanoseconds. Reading the low half latches the high half, so the two reads must not be split. */
 static inline u64 clock_ns(void)
 {
 	unsigned long flags = local_irq_save();
@@ -20,16 +20,16 @@ static inline u64 clock_ns(void)
 	return (u64)high << 32 | low;
 }
 
-/* The place is an undefined instruction on purpose. */
+/* Marks a deliberate undefined instruction. */
 #define WARN_HERE()                                                                                                    \
 	asm volatile("1: " UNDEFINED "\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long " TABLE_SITE("1b") "\n\t.long 0\n\t" \
 		     ".short %c0, 1\n\t.popsection" ::"i"(__LINE__))
 
-/* Rights of a page. */
+/* Access rights of a page. */
 #define PAGE_WRITE 1UL
 #define PAGE_NX 2UL
 
-/* Waits for an interrupt, also for one that is not let in. */
+/* Waits for an interrupt, masked or not. */
 #ifndef WAIT
 #define WAIT "wfi"
 #endif
@@ -37,26 +37,26 @@ static inline u64 clock_ns(void)
 #define WAIT_FOR_INTERRUPT() asm volatile(WAIT ::: "memory")
 #endif
 
-/* What a function may write in front of the stack pointer that it is entered with. */
+/* The space above its entry stack pointer that a function may write. */
 #ifndef FRAME_HEAD
 #define FRAME_HEAD 0
 #endif
 
-/* Where the function begins that a pointer leads to. */
+/* The first instruction of a function, from a function pointer. */
 #ifndef CODE_ADDRESS
 #define CODE_ADDRESS(function) ((unsigned long)(function))
 #endif
 
-/* What else stands in the frames of a task that never ran, and its stack pointer. */
+/* Initializes the rest of a new task's frames, and its stack pointer. */
 #ifndef FIRST_FRAME
 #define FIRST_FRAME(frame) ((void)(frame))
 #define STACK_POINTER(frame) ((unsigned long)(frame))
 #endif
 
-/* The instruction that has raised an exception. */
+/* The address of the instruction that raised the exception. */
 #ifndef FAULTING_IP
 #define FAULTING_IP(regs) ((regs)->ip)
 #endif
 
-/* Traps, after entry.S has saved the registers. */
+/* Trap handlers, called when entry.S has saved the registers. */
 enum trap { TRAP_BREAKPOINT, TRAP_UNDEFINED, TRAP_PAGE_FAULT, TRAP_SYSTEM_CALL, TRAP_UNEXPECTED };

@@ -1,4 +1,4 @@
-/* The per-CPU areas, the switch to a task, and what the rest of the kernel asks of the board `bare`. */
+/* Per-CPU areas, the context switch, and the interface to the board `bare`. */
 #include "board.h"
 #include "tiny.h"
 
@@ -27,7 +27,7 @@ void cpu_init(int cpu)
 	load_pgd(kernel_pgd());
 }
 
-/* The second half of a switch, on the new task's stack and as that task. */
+/* The second half of a context switch: runs as the new task, on its stack. */
 struct task *__switch_to(struct task *prev, struct task *next)
 {
 	struct percpu *area = this_cpu();
@@ -37,7 +37,7 @@ struct task *__switch_to(struct task *prev, struct task *next)
 	return prev;
 }
 
-/* An interrupt ends the wait although it is not taken before the end of it. */
+/* An interrupt ends the wait even while it is masked. */
 noinstr void safe_halt(void)
 {
 	WAIT_FOR_INTERRUPT();
@@ -61,7 +61,7 @@ noinstr void power_off(int status)
 		WAIT_FOR_INTERRUPT();
 }
 
-/* For tests of the machine: no exception can be delivered any more. */
+/* For tests of the machine: makes exceptions undeliverable. */
 noinstr void triple_fault(void)
 {
 	forget_vectors();

@@ -1,4 +1,4 @@
-/* Exceptions and interrupts after entry.S has saved the registers: what the tiny kernel makes of each. */
+/* C handlers of exceptions and interrupts, called when entry.S has saved the registers. */
 #include "tiny.h"
 
 void do_trap(struct pt_regs *regs, unsigned long why, unsigned long address);
@@ -35,7 +35,7 @@ static noinline int is_bug_address(unsigned long ip)
 	return 0;
 }
 
-/* An exception that nobody repairs: a program dies of it, the kernel stops. */
+/* An exception without a fixup: kills a program, and stops the kernel. */
 static noinline void die(const char *what, struct pt_regs *regs, unsigned long why, int signal)
 {
 	if (user_mode(regs)) {
@@ -46,7 +46,7 @@ static noinline void die(const char *what, struct pt_regs *regs, unsigned long w
 	panic(what);
 }
 
-/* In .kprobes.text: a kernel with kprobes of its own would ask them here. */
+/* In .kprobes.text, where a kernel with kprobes would call them. */
 static __kprobes void do_int3(struct pt_regs *regs)
 {
 	__sync_fetch_and_add(&breakpoints_seen, 1);
@@ -115,7 +115,7 @@ void do_interrupt(struct pt_regs *regs)
 	outl(0, PORT_END_OF_INTERRUPT);
 }
 
-/* The last C before the registers come back; interrupts are off. Kernel code is preempted here, programs too. */
+/* The last C code before registers are restored, with interrupts off. Preempts kernel code and programs. */
 void prepare_return(struct pt_regs *regs)
 {
 	while (current->need_resched && (user_mode(regs) || interrupts_were_on(regs)))

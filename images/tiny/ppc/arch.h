@@ -1,4 +1,4 @@
-/* 32-bit PowerPC with a hashed page table: registers as an exception saves them, the per-CPU area behind r2, entries of the table. */
+/* 32-bit PowerPC with a hashed page table: saved registers (pt_regs), the per-CPU area behind r2, entries of the table. */
 #pragma once
 
 #define WORD 4
@@ -11,7 +11,7 @@
 /* Constants are seen through the table, which alone can keep anybody from writing them: in the next 256 MiB. */
 #define CONSTANTS_OFFSET 0x10000000
 #define PORTS 0xc9000000
-/* Nothing is mapped there. */
+/* An unmapped address. */
 #define NOWHERE 0xd3000000
 /* Exceptions come to these addresses, by their numbers, untranslated. */
 #define VECTORS 0
@@ -31,7 +31,7 @@
 
 /* The table has 1024 groups of 8 entries. */
 #define HASH_BYTES 0x10000
-/* Numbers of address spaces: the kernel's, and one in which nothing is. */
+/* Numbers of address spaces: the kernel's, and an empty one. */
 #define KERNEL_SPACE 1
 #define NO_SPACE 2
 /* Of a segment: programs' accesses go by the keys of programs. */
@@ -40,7 +40,7 @@
 /* A page in our own tables: as the second word of an entry, and one of its spare bits: it is there. */
 #define PTE_THERE 0x200
 #define PTE_USED 0x180
-/* Both may read and write; both may read. */
+/* Kernel and user may read and write; both may read. */
 #define PTE_ALL 2
 #define PTE_READ 3
 
@@ -67,7 +67,7 @@ static inline unsigned long local_irq_save(void)
 }
 static inline void local_irq_restore(unsigned long flags) { set_interrupts(flags); }
 
-/* Instructions that the kernel and its programs have on purpose. */
+/* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
 #define BREAKPOINT "trap"
 #define UNDEFINED ".long 0"
 #define CODE_STATE ""
@@ -90,7 +90,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !!(regs->flags & MSR_PR); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !!(regs->flags & MSR_EE); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran, and the head of the frame in which that begins. */
+/* The stack frame that __switch_to_asm restores for a new task, with the frame header of its first function. */
 struct first_frame {
 	unsigned long head[2], function, argument, r16[16], cr, rest[3], chain, ip, unused[2];
 };
@@ -109,7 +109,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* One instruction, so that no interrupt can come between. */
+/* One instruction, so that an interrupt cannot split it. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -118,7 +118,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -154,9 +154,9 @@ static inline u32 exchange(volatile u32 *place, u32 value)
 	return old;
 }
 
-/* Takes the page out of the hashed table, in the address space in force. */
+/* Removes the page from the hashed table, for the current address space. */
 void flush_page(unsigned long address);
-/* Puts page tables in force for programs: these have the number of their address space behind their entries. */
+/* Loads a program's segments; the number of its address space is behind its page-table entries. */
 #define PTE_SPACE 1023
 static inline void load_pgd(unsigned long value)
 {
@@ -171,7 +171,7 @@ static inline pte_t user_pte(unsigned long physical, unsigned long rights)
 	return physical | PTE_THERE | PTE_USED | (rights & PAGE_WRITE ? PTE_ALL : PTE_READ);
 }
 
-/* Vectors that hold no instructions. */
+/* Points the vectors at memory without instructions. */
 static inline void forget_vectors(void)
 {
 	volatile u32 *vectors = __va(VECTORS);
@@ -192,7 +192,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+b"(at), "+b"(source), "=&r"(word) : "r"(PAGE_SIZE / 4) : "memory", "ctr");
 }
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -209,7 +209,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

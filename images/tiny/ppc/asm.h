@@ -1,4 +1,4 @@
-/* What the assembly files of 32-bit PowerPC share. */
+/* Macros for the assembly files of 32-bit PowerPC. */
 #pragma once
 
 	.macro function name

@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 #include "asm.h"
@@ -12,7 +12,7 @@
 #define XER FRAME_HEAD + 144
 #define CCR FRAME_HEAD + 148
 
-/* Where registers are until there is a stack. */
+/* Scratch space for registers until there is a stack. */
 #define SAVED_R10 PERCPU_SCRATCH
 #define SAVED_R11 PERCPU_SCRATCH + 4
 #define SAVED_R12 PERCPU_SCRATCH + 8
@@ -127,14 +127,14 @@ function return_from_exception
 	isync
 	addi r3, r1, FRAME_HEAD
 	bl prepare_return
-	stwcx. r0, 0, r1 /* whatever was reserved is no more */
+	stwcx. r0, 0, r1 /* clears the reservation */
 	lwz r3, IP(r1)
 	mtsrr0 r3
 	lwz r3, FLAGS(r1)
 	mtsrr1 r3
 	andi. r3, r3, MSR_PR
 	beq 1f
-	lwz r2, R(2)(r1) /* in the kernel it is the CPU's, which may be another one now */
+	lwz r2, R(2)(r1) /* in the kernel it belongs to the CPU, and the task may have migrated */
 1:	lwz r3, CTR(r1)
 	mtctr r3
 	lwz r3, LINK(r1)
@@ -157,7 +157,7 @@ function ret_from_fork
 	beq 1f
 	mr r3, r15
 	mtctr r14
-	bctrl /* comes back only when the thread has become a program */
+	bctrl /* returns only if the thread became a program */
 1:	b return_from_exception
 end ret_from_fork
 
@@ -179,12 +179,12 @@ function __switch_to_asm /* r3: previous task, r4: next */
 	addi r1, r1, SWITCH_FRAME
 	lwz r0, 4(r1)
 	mtlr r0
-	stw r4, PERCPU_CURRENT(r2) /* the task changes together with its return address */
+	stw r4, PERCPU_CURRENT(r2) /* `current` changes together with the return address */
 	b __switch_to
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* r3: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* r3: a count above 0; returns the sum of 1..count */
 	li r4, 0
 1:	add r4, r4, r3
 	addic. r3, r3, -1

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (untranslated) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (translation off) to C at kernel addresses. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -69,7 +69,7 @@ _head: /* r4: which CPU this is */
 	li r3, BOOT_INFO
 	bl start_kernel
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	load r4, secondary_may_start
 1:	lwz r3, 0(r4)
 	cmpwi r3, 0

@@ -16,18 +16,18 @@ struct hashed {
 };
 extern struct hashed hash_table[GROUPS][GROUP_ENTRIES];
 
-/* Of the first word: it is valid. */
+/* First word: valid bit. */
 #define HASHED 0x80000000
 
 static pte_t no_program[1024] __attribute__((aligned(4096))) = { [PTE_SPACE] = NO_SPACE };
 static struct spinlock hash_lock;
-/* Whose turn it is to go from a group that is full. */
+/* The entry to replace next when a group is full. */
 static u32 next_to_go;
 static u32 last_space = NO_SPACE;
 
 unsigned long kernel_pgd(void) { return __pa(no_program); }
 
-/* A number of an address space is never given again. */
+/* Numbers of address spaces are never reused. */
 void arch_mm_tables(struct mm *mm)
 {
 	mm->user_ptes = alloc_pages(0);
@@ -101,7 +101,7 @@ static inline pte_t page_of(unsigned long address)
 	return 0;
 }
 
-/* Whether the page was only not in the table; what forbids an access is a fault. */
+/* Returns whether the page was only missing from the hashed table. A forbidden access is a fault. */
 static inline int was_missed(struct pt_regs *regs, unsigned long why)
 {
 	u32 reason = regs->flags;
@@ -123,10 +123,10 @@ void do_fault_or_trap(struct pt_regs *regs, unsigned long why, unsigned long add
 	do_trap(regs, why, address);
 }
 
-/* They always were; text is seen where no entry can keep anybody from writing. */
+/* Constants are read-only from the start. Text is in a mapping without access rights. */
 void mark_rodata_ro(void) {}
 
-/* The init section becomes ordinary free memory: text that was there is gone for good. */
+/* Frees the init section; its text is overwritten. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

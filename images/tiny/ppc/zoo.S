@@ -1,10 +1,10 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses. */
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only. */
 #include "arch.h"
 #include "asm.h"
 
 	.text
 	.balign 16
-function instruction_zoo /* r3: a number; gives another */
+function instruction_zoo /* r3: a number; returns another */
 	mflr r0
 	stw r0, 4(r1)
 	stwu r1, -112(r1)
@@ -121,7 +121,7 @@ function instruction_zoo /* r3: a number; gives another */
 3:	addi r31, r31, 3
 	bdnzt 28, 3b
 	bcl 20, 31, 4f
-4:	mflr r6 /* the get-pc idiom; nothing is made of it */
+4:	mflr r6 /* the get-pc idiom; the result is not used */
 	andi. r7, r31, 1
 	crclr 26
 	beqlr- cr6 /* never */

@@ -1,4 +1,4 @@
-/* 64-bit PowerPC, in either byte order: registers as an exception saves them, the per-CPU area behind r13, page-table words. */
+/* 64-bit PowerPC, in either byte order: saved registers (pt_regs), the per-CPU area behind r13, page-table words. */
 #pragma once
 
 #define WORD 8
@@ -52,7 +52,7 @@
 #define PTE_RUNS 1
 #define PTE_DEVICE 0x20
 
-/* The number of an address space in which nothing is. */
+/* The number of an empty address space. */
 #define NO_SPACE 1
 
 #define PERCPU_TOC PERCPU_USER_SP
@@ -79,7 +79,7 @@ static inline unsigned long local_irq_save(void)
 }
 static inline void local_irq_restore(unsigned long flags) { set_interrupts(flags); }
 
-/* Instructions that the kernel and its programs have on purpose. */
+/* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
 #define BREAKPOINT "trap"
 #define UNDEFINED ".long 0"
 #define CODE_STATE ""
@@ -89,7 +89,7 @@ static inline void local_irq_restore(unsigned long flags) { set_interrupts(flags
 #define WAIT "wait"
 
 #if _CALL_ELF == 1
-/* A pointer to a function leads to its descriptor. */
+/* A function pointer is the address of a descriptor. */
 #define CODE_ADDRESS(function) (*(const unsigned long *)(function))
 #define FUNCTION_LABEL(name) ".pushsection .opd, \"aw\"\n" #name ": .quad ." #name ", .TOC.@tocbase, 0\n.popsection\n." #name ":\n"
 #endif
@@ -108,7 +108,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !!(regs->flags & MSR_PR); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !!(regs->flags & MSR_EE); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran, and the head of the frame in which that begins. */
+/* The stack frame that __switch_to_asm restores for a new task, with the frame header of its first function. */
 struct first_frame {
 	unsigned long head[4], function, argument, r16[16];
 	unsigned long chain, cr, ip, rest[11];
@@ -137,7 +137,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -182,7 +182,7 @@ static inline u32 exchange(volatile u32 *place, u32 value)
 	return old;
 }
 
-/* Of the address space whose number is in force; the kernel's own has the number 0. */
+/* Flushes the current address space; the kernel's number is 0. */
 static inline void flush_page(unsigned long address)
 {
 	unsigned long space = 0;
@@ -193,7 +193,7 @@ static inline void flush_page(unsigned long address)
 		     ::"r"(address & ~(PAGE_SIZE - 1)), "r"(space << 32) : "memory");
 }
 
-/* Words of the tables have their highest byte first, whatever else has. */
+/* Words in the tables are big-endian, in both byte orders of the kernel. */
 static inline pte_t table_word(unsigned long value) { return MSR_ORDER ? __builtin_bswap64(value) : value; }
 #define PAGE_PRESENT table_word(1UL << 63)
 #define pte_page(pte) __va(table_word(pte) & PTE_ADDRESS)
@@ -211,7 +211,7 @@ static inline void forget_vectors(void)
 	flush_page(KERNEL_BASE + VECTORS);
 }
 
-/* Programs' address spaces have numbers: the place of their first table in a row of them, and two more. */
+/* The number of a program's address space is the index of its first table, plus 2. */
 #define TABLE_ENTRIES 8192
 #define FIRST_SPACE 2
 extern pte_t program_tables[][TABLE_ENTRIES];
@@ -219,7 +219,7 @@ static inline unsigned long space_of(unsigned long pgd)
 {
 	return pgd ? (pgd - __pa(program_tables)) / sizeof(program_tables[0]) + FIRST_SPACE : NO_SPACE;
 }
-/* Puts page tables in force for programs. */
+/* Loads the page-table base of user space. */
 static inline void load_pgd(unsigned long value)
 {
 	asm volatile("isync\n\tmtspr %1, %0\n\tisync" ::"r"(space_of(value)), "i"(SPR_PID) : "memory");
@@ -237,7 +237,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+b"(at), "+b"(source), "=&r"(word) : "r"(PAGE_SIZE / 8) : "memory", "ctr");
 }
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -254,7 +254,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

@@ -1,4 +1,4 @@
-/* What the assembly files of 64-bit PowerPC share: functions in either ABI, constants of 64 bits. */
+/* Macros for the assembly files of 64-bit PowerPC: functions of both ABIs, 64-bit constants. */
 #pragma once
 
 	/* A function's symbol is its descriptor's, or its code's. */

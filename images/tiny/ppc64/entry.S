@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 #include "asm.h"
@@ -12,7 +12,7 @@
 #define XER FRAME_HEAD + 288
 #define CCR FRAME_HEAD + 296
 
-/* Where registers are until there is a stack. */
+/* Scratch space for registers until there is a stack. */
 #define SAVED_R12 PERCPU_SCRATCH
 #define SAVED_R11 PERCPU_SCRATCH + 8
 #define SAVED_R13 PERCPU_SCRATCH + 16
@@ -129,14 +129,14 @@ function return_from_exception
 	addi r3, r1, FRAME_HEAD
 	bl CODE(prepare_return)
 	nop
-	stdcx. r0, 0, r1 /* whatever was reserved is no more */
+	stdcx. r0, 0, r1 /* clears the reservation */
 	ld r3, IP(r1)
 	mtsrr0 r3
 	ld r3, FLAGS(r1)
 	mtsrr1 r3
 	andi. r3, r3, MSR_PR
 	beq 1f
-	ld r13, R(13)(r1) /* in the kernel it is the CPU's, which may be another one now */
+	ld r13, R(13)(r1) /* in the kernel it belongs to the CPU, and the task may have migrated */
 1:	ld r3, CTR(r1)
 	mtctr r3
 	ld r3, LINK(r1)
@@ -160,7 +160,7 @@ function ret_from_fork
 	beq 1f
 	mr r3, r15
 	mr r12, r14
-	call_r12 /* comes back only when the thread has become a program */
+	call_r12 /* returns only if the thread became a program */
 1:	b CODE(return_from_exception)
 end ret_from_fork
 
@@ -186,12 +186,12 @@ function __switch_to_asm /* r3: previous task, r4: next */
 	mtcr r0
 	ld r0, 16(r1)
 	mtlr r0
-	std r4, PERCPU_CURRENT(r13) /* the task changes together with its return address */
+	std r4, PERCPU_CURRENT(r13) /* `current` changes together with the return address */
 	b CODE(__switch_to)
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* r3: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* r3: a count above 0; returns the sum of 1..count */
 	li r4, 0
 1:	add r4, r4, r3
 	addic. r3, r3, -1

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (the hypervisor's state, untranslated) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (hypervisor state, translation off) to C at kernel addresses. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -20,7 +20,7 @@
 	load \register, \symbol - LOAD_OFFSET
 	.endm
 
-	/* Puts a word into a table, at r8, which goes on. */
+	/* Stores a word into the table at r8, and advances r8. */
 	.macro entry register
 #ifdef __LITTLE_ENDIAN__
 	stdbrx \register, 0, r8
@@ -126,7 +126,7 @@ _head: /* r4: which CPU this is */
 	bl CODE(start_kernel)
 	nop
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	load r4, secondary_may_start
 3:	lwz r3, 0(r4)
 	cmpwi r3, 0

@@ -45,7 +45,7 @@ void arch_mm_tables(struct mm *mm)
 	process_table[2 * space_of(__pa(mm->pgd))] = table_word(__pa(mm->pgd) | TREE_OF_52_BITS);
 }
 
-/* All translations of that address space go, too: its number is going to be another program's. */
+/* Also flushes the address space, because its number will be reused. */
 void arch_free_mm_tables(struct mm *mm)
 {
 	pte_t *pud = next_table(mm->pgd[0]);

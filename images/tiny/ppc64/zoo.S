@@ -1,8 +1,8 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses. */
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only. */
 #include "arch.h"
 #include "asm.h"
 
-/* Where parts of a doubleword lie, by what they are worth. */
+/* Offsets of the parts of a doubleword, by significance. */
 #ifdef __LITTLE_ENDIAN__
 #define LOWEST_HALF 0
 #define SECOND_BYTE 1
@@ -13,7 +13,7 @@
 
 	.text
 	.balign 16
-function instruction_zoo /* r3: a number; gives another */
+function instruction_zoo /* r3: a number; returns another */
 #if _CALL_ELF == 2
 	addis r2, r12, .TOC. - instruction_zoo@ha
 	addi r2, r2, .TOC. - instruction_zoo@l
@@ -71,7 +71,7 @@ function instruction_zoo /* r3: a number; gives another */
 	mtxer r12
 	andis. r12, r12, 0x2000
 	add r31, r31, r12
-	addpcis r3, 0 /* reads the pc; nothing is made of it */
+	addpcis r3, 0 /* reads the pc; the result is not used */
 	nand r4, r31, r5
 	bpermd r6, r4, r31
 	cmpb r7, r4, r31
@@ -102,7 +102,7 @@ function instruction_zoo /* r3: a number; gives another */
 	addi r9, r1, 48
 	lhau r10, 8 + LOWEST_HALF(r9)
 	add r31, r31, r10
-#ifndef __LITTLE_ENDIAN__ /* there these two are not allowed */
+#ifndef __LITTLE_ENDIAN__ /* these two are not allowed in little-endian mode */
 	stmw r30, 64(r1)
 	mr r8, r30
 	mr r9, r31
@@ -135,7 +135,7 @@ function instruction_zoo /* r3: a number; gives another */
 3:	addi r31, r31, 3
 	bdnzt 28, 3b
 	bcl 20, 31, 4f
-4:	mflr r6 /* the get-pc idiom; nothing is made of it */
+4:	mflr r6 /* the get-pc idiom; the result is not used */
 	andi. r7, r31, 1
 	crclr 26
 	beqlr- cr6 /* never */

@@ -1,4 +1,4 @@
-/* z/Architecture: registers as an exception saves them, the CPU's own page at the bottom of memory, page-table words. */
+/* z/Architecture: saved registers (pt_regs), the CPU's own page at the bottom of memory, page-table words. */
 #pragma once
 
 #define WORD 8
@@ -81,7 +81,7 @@ static inline void local_irq_enable(void)
 	asm volatile("stosm %0, 1" : "=Q"(mask)::"memory");
 }
 
-/* Instructions that the kernel and its programs have on purpose. Linux probes with the first. */
+/* Instructions that kernel and programs execute on purpose. The first is Linux's probe breakpoint. */
 #define BREAKPOINT ".short 0x0002"
 #define UNDEFINED ".short 0x0001"
 #define CODE_STATE ""
@@ -108,7 +108,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !!(regs->flags & PSW_PROBLEM); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !!(regs->flags & PSW_LETS_IN); }
 
-/* What __switch_to_asm takes off the stack of a task that never ran. */
+/* The stack frame that __switch_to_asm restores for a new task. */
 struct first_frame {
 	unsigned long head[6], function, argument, r8[6], ip, rest[5];
 };
@@ -135,7 +135,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -198,7 +198,7 @@ static inline pte_t user_pte(unsigned long physical, unsigned long rights)
 }
 static inline pte_t kernel_pte(unsigned long physical, unsigned long rights) { return user_pte(physical, rights); }
 
-/* Every new PSW leads to where there is no code. */
+/* Points every new PSW at memory without code. */
 static inline void forget_vectors(void)
 {
 	unsigned long *psw = __va(0x1a0);
@@ -229,7 +229,7 @@ static inline void copy_page(void *to, const void *from)
 	asm volatile("mvcl %0, %2" : "+d"(there), "+d"(bytes), "+d"(here), "+d"(as_many)::"memory", "cc");
 }
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	register unsigned long there asm("r2") = (unsigned long)to, bytes asm("r3") = n;
@@ -241,7 +241,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return bytes;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	long byte;

@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -91,7 +91,7 @@ function ret_from_fork
 	brasl %r14, schedule_tail
 	cgije %r6, 0, 1f
 	lgr %r2, %r7
-	basr %r14, %r6 /* comes back only when the thread has become a program */
+	basr %r14, %r6 /* returns only if the thread became a program */
 1:	jg return_from_exception
 end ret_from_fork
 
@@ -107,13 +107,13 @@ function __switch_to_asm /* r2: previous task, r3: next */
 	stmg %r6, %r14, 48(%r15)
 	stg %r15, TASK_SP(%r2)
 	lg %r15, TASK_SP(%r3)
-	stgrl %r3, lowcore_current /* the task changes together with its return address */
+	stgrl %r3, lowcore_current /* `current` changes together with the return address */
 	lmg %r6, %r14, 48(%r15)
 	jg __switch_to
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* r2: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* r2: a count above 0; returns the sum of 1..count */
 	lghi %r1, 0
 1:	algr %r1, %r2
 	brctg %r2, 1b

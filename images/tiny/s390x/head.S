@@ -1,4 +1,4 @@
-/* From the machine's hand-over (64-bit mode, untranslated) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (64-bit mode, translation off) to C at kernel addresses. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -129,7 +129,7 @@ _head: /* r2: which CPU this is, r3: the boot information */
 	lghi %r2, BOOT_INFO
 	brasl %r14, start_kernel
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	lrl %r1, secondary_may_start
 	cije %r1, 0, .Lsecondary
 	lgr %r2, %r12

@@ -1,11 +1,11 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses. */
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only. */
 #include "arch.h"
 
 	.text
 	.balign 16
 	.globl instruction_zoo
 	.type instruction_zoo, @function
-instruction_zoo: /* r2: a number; gives another */
+instruction_zoo: /* r2: a number; returns another */
 	stmg %r6, %r15, 72(%r15)
 	lgr %r14, %r15
 	aghi %r15, -208
@@ -72,7 +72,7 @@ instruction_zoo: /* r2: a number; gives another */
 	srl %r4, 28
 	alr %r12, %r4
 	xgr %r4, %r4
-	epsw %r3, %r4 /* reads the state; nothing is made of it */
+	epsw %r3, %r4 /* reads the PSW; the result is not used */
 
 	/* constants by distance, with an index, in pieces, the other way round */
 	lrl %r3, zoo_word
@@ -209,7 +209,7 @@ instruction_zoo: /* r2: a number; gives another */
 	lhi %r7, 1
 10:	ahi %r12, 13
 	brxh %r5, %r6, 10b
-	bras %r6, 11f /* the get-pc idiom; nothing is made of it */
+	bras %r6, 11f /* the get-pc idiom; the result is not used */
 11:	basr %r6, 0
 	tmll %r12, 1
 	jne 12f

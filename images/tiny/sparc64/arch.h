@@ -1,4 +1,4 @@
-/* SPARC V9: registers as an exception saves them, the per-CPU area behind %g6, entries of the TLB. */
+/* SPARC V9: saved registers (pt_regs), the per-CPU area behind %g6, entries of the TLB. */
 #pragma once
 
 #define WORD 8
@@ -17,7 +17,7 @@
 #define PORTS 0xf0000000ul
 #endif
 #define PORTS_PHYSICAL 0x09000000
-/* Nothing is mapped there. */
+/* An unmapped address. */
 #ifndef __ASSEMBLER__
 #define NOWHERE 0xa0000000ul
 #endif
@@ -83,7 +83,7 @@
 #define FLAGS_INTERRUPTS_ON PSTATE_IE
 #define FLAGS_KERNEL (TSTATE_PRIV | TSTATE_IE)
 #define FLAGS_USER(ip) TSTATE_IE
-/* A program begins with room for a window. */
+/* A program starts with stack space for one register window. */
 #define FRAME_HEAD (BIAS + FRAME)
 
 static inline unsigned long local_irq_save(void)
@@ -99,7 +99,7 @@ static inline void local_irq_restore(unsigned long flags)
 	asm volatile("wrpr %0, %1, %%pstate" ::"r"(flags & PSTATE_IE), "i"(PSTATE_KERNEL) : "memory");
 }
 
-/* Instructions that the kernel and its programs have on purpose; the second is none of any CPU. */
+/* Instructions that kernel and programs execute on purpose; the second is invalid on every CPU. */
 #define BREAKPOINT "ta 1"
 #define UNDEFINED ".word 0"
 #define CODE_STATE ""
@@ -107,7 +107,7 @@ static inline void local_irq_restore(unsigned long flags)
 /* As a function that is not traced begins: the call of the tracer is gone. */
 #define TRACER_NOP "nop"
 #define TRAP_BYTES 4
-/* This CPU knows no sleep: the board lets it have one. */
+/* SPARC has no sleep instruction; a port of the board provides it. */
 #define WAIT_FOR_INTERRUPT() outl(0, PORT_SLEEP)
 #define FIRST_FRAME(frame) ((frame)->fp = (unsigned long)&(frame)->function - BIAS, (frame)->ip -= 8)
 #define STACK_POINTER(frame) ((unsigned long)(frame) - BIAS)
@@ -145,7 +145,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* One instruction, so that no interrupt can come between. */
+/* One instruction, so that an interrupt cannot split it. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -154,7 +154,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;
@@ -236,7 +236,7 @@ static inline void copy_page(void *to, const void *from)
 		     : "+r"(to), "+r"(from), "=&r"(word) : "r"(end) : "memory", "cc");
 }
 
-/* Copies until done or until a fault, which may be in a delay slot; says how many bytes are left. */
+/* Copies until done or until a fault, which may be in a delay slot. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	u32 byte;
@@ -255,7 +255,7 @@ static inline usize copy_until_fault(void *to, const void *from, usize n)
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;

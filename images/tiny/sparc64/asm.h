@@ -1,4 +1,4 @@
-/* What the assembly files share. */
+/* Macros for the assembly files. */
 #pragma once
 
 	.register %g2, #scratch

@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: misses of the TLBs, windows, exceptions, interrupts, the switch of stacks, first steps of a task. */
+/* Entry and exit: TLB misses, window traps, exceptions, interrupts, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 #include "asm.h"
@@ -7,7 +7,7 @@
 #define INTERRUPT 0x4e
 #define SYSTEM_CALL 0x16d
 
-	/* A window goes to its stack and comes back, with the address of the stack in it. */
+	/* Spill and fill of a window, at the stack pointer that it holds. */
 	.macro spill
 	.irp number, 0,1,2,3,4,5,6,7
 	stx %l\number, [%sp + BIAS + 8 * \number]
@@ -59,7 +59,7 @@ vectors:
 	.balign 32
 	.size vectors, . - vectors
 
-	/* For the test that takes the vectors away: every exception raises another one. */
+	/* For the test that removes the vectors: every exception raises another one. */
 	.balign 32768
 	.globl no_vectors
 	.type no_vectors, @object
@@ -81,7 +81,7 @@ no_vectors:
 	 ldx [%g6 + PERCPU_NEXT_ENTRY], %g4
 	.endm
 
-	/* Nobody calls these, so nobody must take the first of them for a function that returns. */
+	/* These are not called, so the first must not look like a function that returns. */
 	.text
 function tlb_misses
 	.word 0
@@ -241,7 +241,7 @@ function ret_from_fork
 	 nop
 	brz,pn %l0, 1f
 	 nop
-	jmpl %l0, %o7 /* comes back only when the thread has become a program */
+	jmpl %l0, %o7 /* returns only if the thread became a program */
 	 mov %l1, %o0
 1:	ba return_from_exception
 	 nop
@@ -257,13 +257,13 @@ function __switch_to_asm /* o0: previous task, o1: next */
 	ldx [%i1 + TASK_SP], %sp
 	ldx [%sp + BIAS + 64 + 48], %fp
 	ldx [%sp + BIAS + 64 + 56], %i7
-	stx %i1, [%g6 + PERCPU_CURRENT] /* the task changes together with its return address */
+	stx %i1, [%g6 + PERCPU_CURRENT] /* `current` changes together with the return address */
 	ba __switch_to
 	 restore
 end __switch_to_asm
 
-/* A loop that jumps back into the first bytes of its function. */
-function loop_into_head /* o0: a count above 0; gives the sum of 1..count */
+/* A loop that jumps back into the first bytes of its function, for tests of jumps. */
+function loop_into_head /* o0: a count above 0; returns the sum of 1..count */
 	clr %o1
 1:	add %o1, %o0, %o1
 	subcc %o0, 1, %o0

@@ -1,4 +1,4 @@
-/* From the machine's hand-over (the kernel's privilege, MMU off) to C. */
+/* Boot code: from the machine's entry (privileged, MMU off) to C. */
 #include "arch.h"
 #include "bare.h"
 #include "offsets.h"
@@ -76,7 +76,7 @@ function _head /* o0: which CPU this is */
 	jmpl %g2, %o7
 	 set BOOT_INFO, %o0
 
-.Lsecondary: /* until the first CPU is ready */
+.Lsecondary: /* spins until the first CPU is ready */
 	setx secondary_may_start, %g3, %g2
 1:	lduw [%g2], %g3
 	brz,a,pt %g3, 1b

@@ -1,4 +1,4 @@
-/* Programs' tables, of which the CPU knows nothing: the handlers of misses go by them. The kernel's own text and data stay in the TLB. */
+/* Programs' page tables, for the software TLB miss handlers. Kernel text and data have locked TLB entries. */
 #include "board.h"
 #include "tiny.h"
 
@@ -29,7 +29,7 @@ static inline unsigned long primary_context(void)
 	return context;
 }
 
-/* Of this CPU: a program is on one at a time, and comes to another one under another number. */
+/* Flushes this CPU only: a program runs on one CPU at a time, and gets a new ASID on another. */
 void flush_page(unsigned long address)
 {
 	store_alternate(address & -PAGE_SIZE, 0, ASI_DATA_DEMAP);
@@ -45,7 +45,7 @@ static noinline void flush_programs(void)
 	}
 }
 
-/* The address space gets a number that none had since all programs' entries were emptied. */
+/* Gives the address space a number that was not used since the last flush of user entries. */
 void load_pgd(unsigned long physical)
 {
 	register unsigned long table asm("o0") = (unsigned long)__va(physical), before asm("o1");
@@ -67,10 +67,10 @@ void load_pgd(unsigned long physical)
 		this_cpu()->next_entry = FIRST_ENTRY;
 }
 
-/* They always were; text is seen where no entry can keep anybody from writing. */
+/* Constants are read-only from the start. Text is in a mapping without access rights. */
 void mark_rodata_ro(void) {}
 
-/* The init section becomes ordinary free memory: text that was there is gone for good. */
+/* Frees the init section; its text is overwritten. */
 void free_initmem(void)
 {
 	memset(__init_begin, 0xcc, __init_end - __init_begin);

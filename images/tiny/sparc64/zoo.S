@@ -1,9 +1,9 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on the argument only, never on addresses. */
+/* A collection of less common instructions, so that tests can probe each one. The result depends on the argument only. */
 #include "arch.h"
 #include "asm.h"
 
 	.text
-function instruction_zoo /* o0: a number; gives another */
+function instruction_zoo /* o0: a number; returns another */
 	save %sp, -(FRAME + 64), %sp
 	srl %i0, 0, %l0
 
@@ -56,7 +56,7 @@ function instruction_zoo /* o0: a number; gives another */
 	rdpr %pil, %l5
 	rdpr %cwp, %l5
 	rdpr %canrestore, %l5
-	rdpr %tick, %l5 /* nothing is made of the time */
+	rdpr %tick, %l5 /* the result is not used */
 	membar #StoreLoad
 	prefetch [%sp + BIAS], #n_reads
 	cmp %g0, %g0

@@ -1,4 +1,4 @@
-/* What i386 and x86_64 have in common: ports, flags, traps. Included by each arch.h. */
+/* Common to i386 and x86_64: ports, flags, traps. Included by arch.h. */
 #pragma once
 
 #include "types.h"
@@ -32,7 +32,7 @@ static inline u32 exchange(volatile u32 *place, u32 value)
 	return value;
 }
 
-/* Virtual time in nanoseconds: the board's time-stamp counter is that clock. */
+/* Virtual time in nanoseconds, which the time-stamp counter shows. */
 static inline u64 clock_ns(void)
 {
 	u32 low, high;
@@ -46,11 +46,11 @@ static inline unsigned long read_cr2(void)
 	asm volatile("mov %%cr2, %0" : "=r"(value));
 	return value;
 }
-/* Puts page tables in force. */
+/* Loads the page-table base. */
 static inline void load_pgd(unsigned long value) { asm volatile("mov %0, %%cr3" ::"r"(value) : "memory"); }
 static inline void flush_page(unsigned long address) { asm volatile("invlpg (%0)" ::"r"(address) : "memory"); }
 
-/* String instructions on purpose: interrupts may come between their iterations. */
+/* Uses string instructions, which interrupts can suspend between iterations. */
 static inline void clear_page(void *page)
 {
 	unsigned long words = PAGE_SIZE / sizeof(long);
@@ -66,14 +66,14 @@ static inline void copy_page(void *to, const void *from)
 	asm volatile("1: ud2\n\t.pushsection __bug_table, \"a\"\n\t.balign 4\n\t.long 1b - .\n\t.long 0\n\t"           \
 		     ".word %c0, 1\n\t.popsection" ::"i"(__LINE__))
 
-/* Copies until done or until a fault; says how many bytes are left. */
+/* Copies until done or until a fault. Returns the number of bytes left. */
 static inline usize copy_until_fault(void *to, const void *from, usize n)
 {
 	asm volatile("1: rep movsb\n2:\n\t" EX_TABLE(1b, 2b) : "+c"(n), "+D"(to), "+S"(from)::"memory");
 	return n;
 }
 
-/* One byte, or -1 where nothing can be read. */
+/* One byte, or -1 if the address cannot be read. */
 static inline int load_byte(const char *from)
 {
 	int byte;
@@ -92,7 +92,7 @@ static inline int load_byte(const char *from)
 #define PAGE_COMMON (PAGE_PRESENT | PAGE_ACCESSED | PAGE_DIRTY)
 #define user_pte(physical, rights) ((physical) | PAGE_COMMON | PAGE_USER | (rights))
 
-/* Instructions that the kernel and its programs have on purpose. */
+/* Instructions that kernel and programs execute on purpose: breakpoints, invalid opcodes. */
 #define BREAKPOINT "int3"
 #define UNDEFINED "ud2"
 #define CODE_STATE ""

@@ -1,4 +1,4 @@
-/* One CPU's tables (GDT, TSS, IDT), and what the rest of the kernel asks of the board `bare`. */
+/* One CPU's tables (GDT, TSS, IDT), and the interface to the board `bare`. */
 #include "board.h"
 #include "tiny.h"
 
@@ -6,7 +6,7 @@ extern char boot_stacks[];
 
 #ifdef __x86_64__
 
-/* Null, 32-bit code, code, data, 32-bit user code, user data, user code: where SYSCALL and SYSRET expect them. */
+/* Null, 32-bit code, code, data, 32-bit user code, user data, user code: the order that SYSCALL and SYSRET need. */
 #define GDT_FIXED                                                                                                      \
 	0, 0x00cf9b000000ffff, 0x00af9b000000ffff, 0x00cf93000000ffff, 0x00cffb000000ffff, 0x00cff3000000ffff,         \
 		0x00affb000000ffff
@@ -117,7 +117,7 @@ static void load_idt(void *table, u16 limit)
 	asm volatile("lidt %0" ::"m"(pointer));
 }
 
-/* This CPU's task state, system-call entry and interrupt table. */
+/* Loads this CPU's TSS, system call entry and interrupt table. */
 void cpu_init(int cpu)
 {
 	struct percpu *area = &percpu_areas[cpu];
@@ -141,7 +141,7 @@ void cpu_init(int cpu)
 	load_idt(idt, sizeof(idt) - 1);
 }
 
-/* The second half of a switch, on the new task's stack: never return-probed, it comes back in another task. */
+/* The second half of a context switch, on the new task's stack. No return probes: it returns in another task. */
 struct task *__switch_to(struct task *prev, struct task *next)
 {
 	struct percpu *area = this_cpu();
@@ -175,7 +175,7 @@ noinstr void power_off(int status)
 		asm volatile("cli\n\thlt");
 }
 
-/* For tests of the machine: no exception can be delivered any more. */
+/* For tests of the machine: makes exceptions undeliverable. */
 noinstr void triple_fault(void)
 {
 	load_idt(NULL, 0);

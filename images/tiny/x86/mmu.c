@@ -1,4 +1,4 @@
-/* Page tables: rights of the kernel's own pages, and the tables above a program's one table of pages. */
+/* Page tables: access rights of kernel pages, and the levels above a program's page table. */
 #include "board.h"
 #include "tiny.h"
 
@@ -23,7 +23,7 @@ static noinline void set_kernel_rights(const char *from, const char *to, unsigne
 	}
 }
 
-/* Text is read and run, constants are read, data is not run. The boot's identity map goes. */
+/* Text: read and execute; constants: read; data: no execute. Removes the identity map of the boot. */
 void mark_rodata_ro(void)
 {
 	set_kernel_rights(__va(0), _stext, PAGE_WRITE | PAGE_NX);
@@ -37,7 +37,7 @@ void mark_rodata_ro(void)
 	load_pgd(kernel_pgd());
 }
 
-/* The init section becomes ordinary free memory: text that was there is gone for good. */
+/* Frees the init section; its text is overwritten. */
 void free_initmem(void)
 {
 	set_kernel_rights(__init_begin, __init_end, PAGE_WRITE | PAGE_NX);

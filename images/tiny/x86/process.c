@@ -1,11 +1,11 @@
-/* A new task's first stack, and the way from the kernel into a program. */
+/* The first stack of a new task, and the entry into user mode. */
 #include "tiny.h"
 
 void ret_from_fork(void);
 
 struct pt_regs *task_pt_regs(struct task *task) { return (struct pt_regs *)(task->stack + KERNEL_STACK_SIZE) - 1; }
 
-/* What __switch_to_asm takes off the stack of a task that never ran. */
+/* The stack frame that __switch_to_asm restores for a new task. */
 struct first_frame {
 #ifdef __x86_64__
 	unsigned long r15, r14, r13, argument, function, bp, ip;
@@ -14,7 +14,7 @@ struct first_frame {
 #endif
 };
 
-/* A kernel thread's registers come from kernel_thread, a program's from its system call. */
+/* kernel_thread supplies a thread's registers; a program's come from its system call. */
 void copy_thread(struct task *child, struct pt_regs *regs, unsigned long stack_start)
 {
 	struct pt_regs *child_regs = task_pt_regs(child);
@@ -46,7 +46,7 @@ int kernel_thread(int (*fn)(void *), void *arg)
 	return do_fork(CLONE_VM | SIGCHLD, 0, &regs, 0, NULL, NULL);
 }
 
-/* The registers with which the calling kernel thread will leave the kernel. */
+/* Sets the registers with which the calling kernel thread will enter user mode. */
 void start_thread(unsigned long ip, unsigned long sp, unsigned long arg)
 {
 	struct pt_regs *regs = task_pt_regs(current);

@@ -1,4 +1,4 @@
-/* Exceptions and interrupts after entry.S has saved the registers: what the tiny kernel makes of each. */
+/* C handlers of exceptions and interrupts, called when entry.S has saved the registers. */
 #include "tiny.h"
 
 void do_int3(struct pt_regs *regs, unsigned long error);
@@ -41,7 +41,7 @@ static noinline int is_bug_address(unsigned long ip)
 	return 0;
 }
 
-/* An exception that nobody repairs: a program dies of it, the kernel stops. */
+/* An exception without a fixup: kills a program, and stops the kernel. */
 static noinline void die(const char *what, struct pt_regs *regs, unsigned long error, int signal)
 {
 	if (user_mode(regs)) {
@@ -52,7 +52,7 @@ static noinline void die(const char *what, struct pt_regs *regs, unsigned long e
 	panic(what);
 }
 
-/* In .kprobes.text: a kernel with kprobes of its own would ask them here. */
+/* In .kprobes.text, where a kernel with kprobes would call them. */
 __kprobes void do_int3(struct pt_regs *regs, unsigned long error)
 {
 	(void)regs, (void)error;
@@ -120,7 +120,7 @@ void do_reschedule_interrupt(struct pt_regs *regs, unsigned long error)
 	outl(0, PORT_END_OF_INTERRUPT);
 }
 
-/* The last C before the registers come back; interrupts are off. Kernel code is preempted here, programs too. */
+/* The last C code before registers are restored, with interrupts off. Preempts kernel code and programs. */
 void prepare_return(struct pt_regs *regs)
 {
 	while (current->need_resched && (user_mode(regs) || regs->flags & X86_EFLAGS_IF))

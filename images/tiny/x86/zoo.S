@@ -1,4 +1,4 @@
-/* Rarer instructions in one place, for probes on every one of them. Results depend on defined flags and registers only, and are the
+/* A collection of less common instructions, so that tests can probe each one. The result depends on defined flags and registers only, and is the
  * same in 32 and 64 bits. */
 #include "arch.h"
 

@@ -1,4 +1,4 @@
-/* x86_64: registers as an exception saves them, the per-CPU area behind gs, page-table words. */
+/* x86_64: saved registers (pt_regs), the per-CPU area behind gs, page-table words. */
 #pragma once
 
 #define WORD 8
@@ -51,7 +51,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* The task may move to another CPU at any time when interrupts are on; `current` is right all the same. */
+/* With interrupts on, the task may migrate at any time; `current` is still right. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -60,7 +60,7 @@ static inline struct task *get_current(void)
 }
 #define current get_current()
 
-/* Only with interrupts off. */
+/* Call with interrupts off. */
 static inline struct percpu *this_cpu(void)
 {
 	struct percpu *area;

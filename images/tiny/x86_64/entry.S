@@ -1,4 +1,4 @@
-/* The ways into the kernel and out of it: exceptions, interrupts, SYSCALL, the switch of stacks, first steps of a task. */
+/* Entry and exit: exceptions, interrupts, SYSCALL, the context switch, a task's first instructions. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -131,7 +131,7 @@ function ret_from_fork
 	test %rbx, %rbx
 	jz 1f
 	mov %r12, %rdi
-	call *%rbx /* comes back only when the thread has become a program */
+	call *%rbx /* returns only if the thread became a program */
 1:	jmp .Lreturn_from_exception
 end ret_from_fork
 
@@ -155,7 +155,7 @@ function __switch_to_asm /* rdi: previous task, rsi: next */
 end __switch_to_asm
 
 /* A loop that jumps back into the first bytes of its function: no jump fits over its entry. */
-function loop_into_head /* rdi: a count above 0; gives the sum of 1..count */
+function loop_into_head /* rdi: a count above 0; returns the sum of 1..count */
 	xorl %eax, %eax
 1:	addq %rdi, %rax
 	decq %rdi

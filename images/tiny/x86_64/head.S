@@ -1,4 +1,4 @@
-/* From the machine's hand-over (long mode, identity map) to C at the kernel's own addresses. */
+/* Boot code: from the machine's entry (long mode, identity map) to C at kernel addresses. */
 #include "arch.h"
 #include "offsets.h"
 
@@ -13,7 +13,7 @@
 	.section .head.text, "ax"
 	.globl startup_64
 	.type startup_64, @function
-startup_64: /* rdi: number of this CPU, rsi: boot info; addresses are physical until the jump */
+startup_64: /* rdi: number of this CPU, rsi: boot info; runs at physical addresses until the jump */
 	mov %edi, %ebx
 	mov %rsi, %rbp
 	mov $MSR_EFER, %ecx
@@ -66,7 +66,7 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; addresses are physical u
 	xor %ebp, %ebp
 	jmp start_kernel
 
-.Lsecondary: /* until the first CPU has made the interrupt table */
+.Lsecondary: /* spins until the first CPU has made the interrupt table */
 	pause
 	cmpl $0, secondary_may_start(%rip)
 	je .Lsecondary
@@ -75,7 +75,7 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; addresses are physical u
 	jmp start_secondary
 	.size startup_64, . - startup_64
 
-/* Page tables. Everything in RAM is mapped once, at KERNEL_BASE + physical; rights are set later (mark_rodata_ro). */
+/* Page tables. All RAM is mapped once, at KERNEL_BASE + physical; mark_rodata_ro sets the access rights later. */
 #define TABLE 0x063 /* present, writable, accessed, dirty */
 
 	.section .data..page_tables, "aw"
@@ -88,7 +88,7 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; addresses are physical u
 	.endm
 
 page_table init_top_pgt
-	.quad level3_ident_pgt - KERNEL_BASE + TABLE /* taken out when all CPUs have left it */
+	.quad level3_ident_pgt - KERNEL_BASE + TABLE /* removed when no CPU uses it any more */
 	.fill 510, 8, 0
 	.quad level3_kernel_pgt - KERNEL_BASE + TABLE
 page_table level3_ident_pgt

@@ -95,7 +95,7 @@ mod tests {
 
     /// KP-2: displacements at both ends of their range, and every kind of control flow.
     #[test]
-    fn an_instruction_leads_where_its_distance_says() {
+    fn instructions_decode_to_their_target() {
         use Flow::*;
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
         #[rustfmt::skip]
@@ -143,7 +143,7 @@ mod tests {
 
     /// KP-5
     #[test]
-    fn part_of_a_word_is_no_instruction() {
+    fn truncated_bytes_do_not_decode() {
         for length in 0..LENGTH {
             assert_eq!(decode(HERE, &[0x1f; LENGTH][..length]), Err(Undecodable { address: HERE, truncated: true }));
         }

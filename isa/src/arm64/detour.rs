@@ -66,7 +66,7 @@ mod tests {
     /// OP-3, OP-11: the jump replaces one instruction, so nothing can enter its middle; only the instruction itself
     /// matters.
     #[test]
-    fn one_instruction_gives_way_if_it_can_run_elsewhere() {
+    fn one_instruction_is_replaced_if_it_can_run_elsewhere() {
         const OK: Option<Rule> = None;
         #[rustfmt::skip]
         let cases: &[(&str, &[u32], usize, Option<Rule>)] = &[
@@ -94,7 +94,7 @@ mod tests {
 
     /// OP-4
     #[test]
-    fn a_lean_detour_runs_the_instruction_and_goes_back() {
+    fn a_lean_detour_runs_the_instruction_and_jumps_back() {
         let at = START + 0x10_0000;
         let code = |words: &[u32]| {
             let region = answer(Policy::Best, words, 1).expect("a jump may stand there");

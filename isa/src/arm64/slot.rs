@@ -128,7 +128,7 @@ mod tests {
 
     /// KP-1: every kind of pc-relative displacement.
     #[test]
-    fn a_copy_names_the_place_that_the_original_names() {
+    fn a_copy_has_the_target_of_the_original() {
         #[rustfmt::skip]
         let cases: &[(&str, u32, u64, u32)] = &[
             // what                                       original     moved to           copy
@@ -161,7 +161,7 @@ mod tests {
 
     /// KP-1
     #[test]
-    fn the_way_back_leads_behind_the_original() {
+    fn the_jump_back_leads_behind_the_original() {
         assert_eq!(copied(0xd503_201f, TEXT + 0x100, Tail::JumpBack), Ok([0xd503_201f, 0x17ff_ffc0]));
         assert_eq!(copied(0xd503_201f, TEXT + 0x800_0000, Tail::JumpBack), Ok([0xd503_201f, 0x1600_0000]));
         assert_eq!(copied(0xd503_201f, TEXT - 0x7ff_fffc, Tail::JumpBack), Ok([0xd503_201f, 0x15ff_ffff]));

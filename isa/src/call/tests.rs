@@ -27,7 +27,7 @@ fn places(isa: &Isa, types: &[Type], count: usize) -> Vec<(Home, Option<Home>)> 
 /// JP-2: `f(u32, u64, u32)` and similar signatures as compilers pass them: register pairs, skipped registers, the
 /// stack.
 #[test]
-fn arguments_lie_where_the_convention_puts_them() {
+fn arguments_are_where_the_convention_puts_them() {
     let (eax, edx, ecx) = (Register(abi::AX), Register(abi::DX), Register(abi::CX));
     let reg = |number| Register(r(number));
     assert_eq!(places(&X86_64, &[], 8)[5..], [one(Register(abi::R9)), one(Stack(8)), one(Stack(16))]);
@@ -47,7 +47,7 @@ fn arguments_lie_where_the_convention_puts_them() {
 
 /// JP-2: big-endian code has the high half first. On the stack, arguments start behind the caller's save area.
 #[test]
-fn a_big_endian_pair_has_its_upper_half_first() {
+fn a_big_endian_pair_has_its_high_half_first() {
     static ABI: Abi = Abi { stack_arguments: 16, ..crate::arm::abi::BASE };
     let big = Isa { order: ByteOrder::Big, abi: &ABI, ..crate::arm::A32 };
     let reg = |number| Register(r(number));
@@ -60,7 +60,7 @@ fn a_big_endian_pair_has_its_upper_half_first() {
 
 /// JP-2: only the bytes of the type count, and signed types are extended to 64 bits.
 #[test]
-fn a_value_is_cut_to_its_type() {
+fn values_are_truncated_and_extended_to_their_type() {
     #[rustfmt::skip]
     let cases = [
         // type        word  found                  value

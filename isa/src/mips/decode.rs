@@ -136,7 +136,7 @@ mod tests {
 
     /// KP-2, KP-5: displacements at both ends of their range, every kind of control flow, and delay slots.
     #[test]
-    fn an_instruction_leads_where_its_word_says() {
+    fn instructions_decode_to_their_target() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
         #[rustfmt::skip]
         let cases: &[(&str, u32, usize, Flow)] = &[
@@ -214,7 +214,7 @@ mod tests {
 
     /// KP-2: the segment of a jump is that of its delay slot.
     #[test]
-    fn a_jump_at_the_end_of_its_segment_leads_into_the_next() {
+    fn a_jump_uses_the_segment_of_its_delay_slot() {
         for set in Set::ALL {
             let bytes = [set.bytes(0x0800_0000), set.bytes(0)].concat();
             let insn = decode(set, set.cut(0xffff_ffff_8fff_fffc), &bytes).expect("whole words");
@@ -224,7 +224,7 @@ mod tests {
 
     /// KP-5
     #[test]
-    fn what_is_cut_off_is_no_instruction() {
+    fn truncated_bytes_do_not_decode() {
         let branch = Set::Big32.bytes(0x1000_ffff);
         let whole: Vec<u8> = [branch, [0; 4]].concat();
         for length in 0..8 {

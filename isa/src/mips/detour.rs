@@ -97,7 +97,7 @@ mod tests {
 
     /// OP-2, OP-3, OP-11: two instructions are replaced if both can run elsewhere and nothing jumps to the second.
     #[test]
-    fn two_instructions_give_way_if_nothing_comes_between_them() {
+    fn two_instructions_are_replaced_if_nothing_jumps_between_them() {
         #[rustfmt::skip]
         let cases: &[(&str, &[u32], usize, Option<Rule>)] = &[
             ("a move and a sum",              &[NOP, MOVE, ADD, RETURN[0], RETURN[1]],      1, None),
@@ -128,7 +128,7 @@ mod tests {
 
     /// OP-4
     #[test]
-    fn a_lean_detour_runs_both_instructions_and_goes_back() {
+    fn a_lean_detour_runs_both_instructions_and_jumps_back() {
         for set in Set::ALL {
             let region = answer(set, Policy::Best, &[NOP, NOP, NOP, MOVE, ADD, NOP], 3).expect("a jump may stand there");
             let table = set.isa().detour.expect("there are detours");
@@ -142,7 +142,7 @@ mod tests {
 
     /// OP-11: the jump, and its reach at both ends of the segment.
     #[test]
-    fn the_jump_reaches_all_of_the_256_mebibytes_of_its_slot() {
+    fn the_jump_reaches_the_segment_of_its_delay_slot() {
         for set in Set::ALL {
             let at = |address: u64| Insn::new(set.cut(address), &[0; LENGTH], Flow::Next);
             #[rustfmt::skip]

@@ -56,7 +56,7 @@ mod tests {
 
     /// KP-1: the copy of an instruction is the same word; the copy of a branch is its delay slot.
     #[test]
-    fn a_copy_is_the_word_that_runs() {
+    fn a_copy_is_the_instruction_or_its_delay_slot() {
         for set in Set::ALL {
             let step = |words: &[u32]| copied(set, words, WINDOW, Tail::Breakpoint);
             assert_eq!(step(&[0x27bd_ffe0]), Ok([0x27bd_ffe0, BREAK].to_vec()), "addiu sp,sp,-32");
@@ -66,7 +66,7 @@ mod tests {
 
     /// KP-1
     #[test]
-    fn the_way_back_leads_behind_the_original() {
+    fn the_jump_back_leads_behind_the_original() {
         for set in Set::ALL {
             let back = |at| copied(set, &[0x27bd_ffe0], at, Tail::JumpBack);
             assert_eq!(back(WINDOW), Ok([0x27bd_ffe0, 0x0804_03fd, 0].to_vec()));

@@ -141,7 +141,7 @@ mod tests {
 
     /// KP-4, RP-1: the global and the local entry of a function.
     #[test]
-    fn a_function_is_entered_behind_what_makes_its_table_of_contents() {
+    fn the_local_entry_is_behind_the_toc_instructions() {
         #[rustfmt::skip]
         let cases: &[(&str, [u32; 2], u64)] = &[
             ("addis r2,r12; addi r2,r2",  [0x3c4c_0101, 0x3842_2660], 8),
@@ -167,7 +167,7 @@ mod tests {
 
     /// KP-4: in Linux, a name means ftrace's call or the local entry. Addresses and offsets are used as given.
     #[test]
-    fn linux_puts_a_named_probe_where_ftrace_calls_or_at_the_local_entry() {
+    fn linux_places_named_probes_at_ftrace_or_the_local_entry() {
         let toc = [0x3c4c_0101, 0x3842_2660, 0x7c08_02a6, 0x6000_0000];
         let plain = [0x7c08_02a6, 0x6000_0000, 0xf801_0010, 0x6000_0000];
         for (words, ftrace, expected) in [
@@ -192,7 +192,7 @@ mod tests {
     /// DV-4: stack arguments start behind the frame's header, and in ELFv1 also behind the space reserved for register
     /// arguments.
     #[test]
-    fn arguments_on_the_stack_are_behind_the_frames_head() {
+    fn stack_arguments_are_behind_the_frame_header() {
         use crate::call::{Home, Type, argument};
         let ninth = |set: Set| argument(set.isa(), &[], 8).low;
         assert_eq!([Set::Big32, Set::Big64, Set::Little64].map(ninth), [8, 112, 96].map(Home::Stack));

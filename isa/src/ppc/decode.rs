@@ -126,7 +126,7 @@ mod tests {
 
     /// KP-2: displacements at both ends of their range, absolute addresses, and every kind of control flow.
     #[test]
-    fn an_instruction_leads_where_its_distance_says() {
+    fn instructions_decode_to_their_target() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
         #[rustfmt::skip]
         let cases: &[(&str, u32, Flow)] = &[
@@ -191,7 +191,7 @@ mod tests {
 
     /// KP-2: an instruction that the CPU does not have raises an exception, so it has no target.
     #[test]
-    fn no_target_register_on_32_bits() {
+    fn branches_to_tar_need_64_bits() {
         for word in [0x4e80_0460, 0x4d82_0460, 0x4e80_0461] {
             assert_eq!(flow_of(Set::Big32, HERE & 0xffff_fffc, word), Next, "{word:08x}");
         }
@@ -220,7 +220,7 @@ mod tests {
 
     /// KP-5
     #[test]
-    fn part_of_a_word_is_no_instruction() {
+    fn truncated_bytes_do_not_decode() {
         for set in [Set::Big32, Set::Big64, Set::Little64] {
             for length in 0..LENGTH {
                 assert_eq!(decode(set, HERE, &[0x60; LENGTH][..length]), Err(Undecodable { address: HERE, truncated: true }));

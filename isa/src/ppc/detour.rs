@@ -93,7 +93,7 @@ mod tests {
     /// OP-3, OP-11: the jump replaces one instruction, so nothing can enter its middle; only the instruction itself
     /// matters.
     #[test]
-    fn one_instruction_gives_way_if_it_can_run_elsewhere() {
+    fn one_instruction_is_replaced_if_it_can_run_elsewhere() {
         const OK: Option<Rule> = None;
         const NO: Option<Rule> = Some(Rule::Unmovable);
         #[rustfmt::skip]
@@ -134,7 +134,7 @@ mod tests {
 
     /// OP-4
     #[test]
-    fn a_lean_detour_runs_the_instruction_and_goes_back() {
+    fn a_lean_detour_runs_the_instruction_and_jumps_back() {
         let at = START + 0x10_0000;
         for set in [Set::Little64, Set::Big64] {
             let code = |policy, words: &[u32]| {
@@ -168,7 +168,7 @@ mod tests {
 
     /// OP-3: Linux 6.1 emulates doubleword instructions only on 64-bit CPUs.
     #[test]
-    fn linux_does_not_compute_doublewords_on_32_bits() {
+    fn linux_emulates_doublewords_only_on_64_bits() {
         let optimises = |set: Set, word: u32| linux::optimises(set, &Insn::new(START, &set.bytes(word), Flow::Next));
         for (what, word) in [("extsw", 0x7c63_07b4), ("rldicl", 0x7863_0020), ("mulld", 0x7c63_21d2), ("maddld", 0x1063_2133)] {
             assert_eq!([Set::Little64, Set::Big64, Set::Big32].map(|set| optimises(set, word)), [true, true, false], "{what}");

@@ -123,7 +123,7 @@ mod tests {
 
     /// KP-1: a relocated copy has the target of the original, for every kind of pc-relative displacement.
     #[test]
-    fn a_copy_names_the_place_that_the_original_names() {
+    fn a_copy_has_the_target_of_the_original() {
         #[rustfmt::skip]
         let cases: &[(&str, &[u32], u64, &[u32])] = &[
             // what                                       original                    moved to           copy
@@ -155,7 +155,7 @@ mod tests {
 
     /// KP-1: 32-bit addresses wrap.
     #[test]
-    fn a_copy_across_the_end_of_32_bits_names_the_same_place() {
+    fn relocation_wraps_at_32_bits() {
         let copy = copied(Set::Big32, &[0x4800_0010], 0xffff_fff0, 0x10, Tail::Breakpoint);
         assert_eq!(copy, Ok([0x4bff_fff0, TRAP].to_vec()));
         let prefix = copied(Set::Big32, &[0x0610_0000], 0x1000, 0x2000, Tail::Breakpoint);
@@ -166,7 +166,7 @@ mod tests {
 
     /// KP-1
     #[test]
-    fn the_way_back_leads_behind_the_original() {
+    fn the_jump_back_leads_behind_the_original() {
         let back = |words: &[u32], at| copied(Set::Little64, words, TEXT, at, Tail::JumpBack);
         assert_eq!(back(&[0x6000_0000], TEXT + 0x100), Ok([0x6000_0000, 0x4bff_ff00].to_vec()));
         assert_eq!(back(&[0x6000_0000], TEXT + 0x200_0000), Ok([0x6000_0000, 0x4a00_0000].to_vec()));

@@ -1,8 +1,8 @@
-//! Operation codes: where they stand, and which there are on any machine up to the z16.
+//! Operation codes of s390x: where an instruction has its code, and which codes exist on machines up to the z16.
 
 use super::fields::byte;
 
-/// How many bytes an instruction has, by its first one.
+/// The length of an instruction, by its first byte.
 pub const fn length(first: u8) -> usize {
     match first >> 6 {
         0 => 2,
@@ -11,10 +11,10 @@ pub const fn length(first: u8) -> usize {
     }
 }
 
-/// Where the rest of an operation code stands.
+/// The place of the second part of an operation code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Nowhere: it is one byte.
+    /// None: the code is the first byte.
     None,
     /// In the second byte.
     Second,
@@ -33,7 +33,7 @@ const fn rest(first: u8) -> Rest {
     }
 }
 
-/// The operation code: the first byte, and the rest of it or 0 in the low byte.
+/// The operation code: the first byte, then its second part or 0.
 pub fn code(bytes: &[u8]) -> u16 {
     let first = byte(bytes, 0);
     let rest = match rest(first) {
@@ -45,7 +45,7 @@ pub fn code(bytes: &[u8]) -> u16 {
     u16::from(first) << 8 | u16::from(rest)
 }
 
-/// Whether any machine has an instruction of that code.
+/// Whether some machine has an instruction with this code.
 pub fn is_known(code: u16) -> bool {
     let [first, second] = code.to_be_bytes();
     match rest(first) {
@@ -54,7 +54,7 @@ pub fn is_known(code: u16) -> bool {
     }
 }
 
-/// A bit for each byte, sixteen in a row from the highest bit down; rows behind the last one are empty.
+/// Tests one bit of a 256-bit bitmap: 16 bits per row, highest bit first. Missing rows are zero.
 fn bit(rows: &[u16], byte: u8) -> bool {
     rows.get(usize::from(byte >> 4)).is_some_and(|row| row & 0x8000 >> (byte & 15) != 0)
 }
@@ -80,7 +80,7 @@ const ONE_BYTE: [u16; 16] = [
     0b1111000011111100,
 ];
 
-/// The rest of those of two bytes, by the first byte.
+/// The second parts that exist, as bitmaps, by first byte.
 #[rustfmt::skip]
 const TWO_BYTES: &[(u8, &[u16])] = &[
     (0x01, &[0x693e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0001]),
@@ -108,18 +108,18 @@ const TWO_BYTES: &[(u8, &[u16])] = &[
 mod tests {
     use super::*;
 
-    /// KP-5: the length stands in two bits, and nothing else.
+    /// KP-5: the two highest bits of the first byte give the length.
     #[test]
-    fn the_length_stands_in_the_first_two_bits() {
+    fn the_first_two_bits_give_the_length() {
         for first in 0..=255 {
             let expected = [2, 4, 4, 6][usize::from(first) / 64];
             assert_eq!(length(first), expected, "{first:02x}");
         }
     }
 
-    /// KP-2: where the rest of an operation code stands, format by format.
+    /// KP-2: the second part of an operation code, format by format.
     #[test]
-    fn a_code_is_found_in_its_format() {
+    fn operation_codes_are_read_by_format() {
         #[rustfmt::skip]
         let cases: &[(&str, &[u8], u16)] = &[
             ("br %r14",                  &[0x07, 0xfe],                         0x0700),
@@ -141,9 +141,9 @@ mod tests {
         }
     }
 
-    /// KP-2: what is none on any machine, the first and the last of each format among it.
+    /// KP-2: unassigned codes, among them the first and the last of each format.
     #[test]
-    fn codes_that_no_machine_has_are_not_known() {
+    fn unassigned_operation_codes_are_unknown() {
         let known = [
             0x0700, 0x0101, 0x01ff, 0x4400, 0x8000, 0xad00, 0xb2b2, 0xb904, 0xb9fd, 0xc000, 0xc600, 0xe304, 0xe706, 0xebd0,
             0xedaf,

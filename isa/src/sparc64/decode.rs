@@ -137,7 +137,7 @@ mod tests {
 
     /// KP-2, KP-5: displacements at both ends of their range, every kind of control flow, and delay slots.
     #[test]
-    fn an_instruction_leads_where_its_word_says() {
+    fn instructions_decode_to_their_target() {
         let at = |distance: i64| HERE.wrapping_add_signed(distance);
         #[rustfmt::skip]
         let cases: &[(&str, u32, bool, Flow)] = &[
@@ -203,7 +203,7 @@ mod tests {
 
     /// KP-5
     #[test]
-    fn what_is_cut_off_is_no_instruction() {
+    fn truncated_bytes_do_not_decode() {
         let word = 0x0100_0000_u32.to_be_bytes();
         for length in 0..4 {
             assert_eq!(decode(HERE, &word[..length]), Err(Undecodable { address: HERE, truncated: true }), "{length}");

@@ -64,7 +64,7 @@ mod tests {
 
     /// OP-2, OP-3, OP-11: an instruction is replaced if it can run elsewhere and is in no delay slot.
     #[test]
-    fn an_instruction_gives_way_if_it_can_run_elsewhere() {
+    fn one_instruction_is_replaced_if_it_can_run_elsewhere() {
         #[rustfmt::skip]
         let cases: &[(&str, &[u32], usize, Option<Rule>)] = &[
             ("a sum",                          &[NOP, ADD, NOP],                1, None),
@@ -93,7 +93,7 @@ mod tests {
 
     /// OP-4
     #[test]
-    fn a_lean_detour_runs_the_instruction_and_goes_back() {
+    fn a_lean_detour_runs_the_instruction_and_jumps_back() {
         let region = answer(Policy::Best, &[NOP, ADD, NOP], 1).expect("a jump may stand there");
         let code = lean(&SPARC64, &DETOUR, &region, START + 0x1000).expect("in reach");
         let words: Vec<u32> = code.bytes().chunks(4).map(|word| ByteOrder::Big.word(word)).collect();

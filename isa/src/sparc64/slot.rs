@@ -95,7 +95,7 @@ mod tests {
 
     /// KP-1, KP-2: instructions that change the register window have breakpoints of their own, and all are breakpoints.
     #[test]
-    fn the_breakpoint_says_whether_a_window_is_wanted() {
+    fn window_instructions_have_their_own_breakpoints() {
         let over = |word: u32| breakpoint_over(&decode(TEXT, &word.to_be_bytes()).expect("a whole word"));
         #[rustfmt::skip]
         let cases = [

@@ -153,7 +153,7 @@ mod tests {
 
     /// RP-1: a return probe at a function with a landing pad stands behind the pad.
     #[test]
-    fn an_entry_may_be_hidden_behind_a_landing_pad() {
+    fn entries_are_behind_landing_pads() {
         #[rustfmt::skip]
         let cases: [(&str, &[u8], u64, u64); 6] = [
             // what the function starts with  its bytes                        64  32

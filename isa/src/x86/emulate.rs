@@ -408,7 +408,7 @@ mod tests {
 
     /// KP-2: the counter is decremented before the test (Linux 6.1 tests first), with the width of an address.
     #[test]
-    fn loops_count_down_and_then_look() {
+    fn loops_decrement_before_they_test() {
         const LOOPNE: u8 = 0xe0;
         const LOOPE: u8 = 0xe1;
         const PLAIN: u8 = 0xe2;
@@ -480,7 +480,7 @@ mod tests {
 
     /// KP-2
     #[test]
-    fn the_flags_are_pushed_popped_and_changed_as_at_privilege_level_0() {
+    fn flag_instructions_behave_as_at_privilege_level_0() {
         const ALL: u64 = 0x003f_7fd7; // every flag there is, and the bit that is always set
         let pushed = |mode, bytes: &[u8], size: usize| {
             let toy = ran(mode, bytes, Toy::new().with(FLAGS, ALL));
@@ -540,7 +540,7 @@ mod tests {
 
     /// KP-2: an `Emulation` of another ISA is left to the CPU.
     #[test]
-    fn what_is_another_isas_is_not_computed() {
+    fn an_emulation_of_another_isa_changes_nothing() {
         let insn = (X86_64.decode)(HERE, &[0x90]).expect("nop");
         let mut toy = Toy::new();
         let mut memory = toy.memory;

@@ -122,7 +122,7 @@ mod tests {
 
     /// OP-3: the bitmap has the opcodes of Linux's `twobyte_is_boostable`, given here as a list.
     #[test]
-    fn the_boosted_two_byte_opcodes_are_those_of_the_list() {
+    fn the_bitmap_of_boosted_opcodes_matches_linux() {
         const LIST: &str = "02 03 06 08 09 1F 20-23 31 40-4F 60-6B 6E 6F 74-77 7E 7F 90-9F A0 A1 A3 A4 A5 A8 A9 AB AC AD AF \
             B0-B7 BB-BF C0 C1 C8-CF D1 D2 D3 D5 D8 D9 DB DC DD DF E1 E2 E5 E8 E9 EB EC ED EF F1 F2 F3 F5 F8 F9 FA FC FD FE";
         let number = |text: &str| u8::from_str_radix(text, 16).expect("a byte");

@@ -263,7 +263,7 @@ mod tests {
 
     /// KP-1: the rules, row by row.
     #[test]
-    fn what_cannot_run_elsewhere_is_refused_by_a_named_rule() {
+    fn instructions_that_cannot_run_elsewhere_are_refused_by_a_rule() {
         #[rustfmt::skip]
         check(&[
             // what                         mode    bytes                                       best                 
@@ -318,7 +318,7 @@ mod tests {
 
     /// KP-2: emulated instructions.
     #[test]
-    fn branches_and_what_touches_the_interrupt_flag_are_computed() {
+    fn branches_and_interrupt_flag_instructions_are_emulated() {
         #[rustfmt::skip]
         let both: &[(&str, Mode, &[u8])] = &[
             ("cli",            Bits64, &[0xfa]),                   ("sti",             Bits32, &[0xfb]),
@@ -341,7 +341,7 @@ mod tests {
 
     /// KP-2: Linux 6.1 takes a vector instruction for the legacy one with its opcode; `best` does not.
     #[test]
-    fn a_vector_instruction_is_not_taken_for_the_legacy_one_with_its_opcode() {
+    fn vector_instructions_are_not_taken_for_legacy_ones() {
         #[rustfmt::skip]
         check(&[
             // what                        mode    bytes                                       best     Linux 6.1

@@ -105,7 +105,7 @@ mod tests {
 
     /// KP-1: the bytes of a relocated copy.
     #[test]
-    fn a_copy_refers_to_what_the_original_refers_to() {
+    fn a_copy_has_the_target_of_the_original() {
         #[rustfmt::skip]
         let cases: &[(&str, Mode, u64, u64, &[u8], &[u8])] = &[
             // what                           from  to           original                                         copy
@@ -131,7 +131,7 @@ mod tests {
 
     /// KP-1
     #[test]
-    fn the_way_back_leads_behind_the_original() {
+    fn the_jump_back_leads_behind_the_original() {
         let back = copied(Bits64, TEXT, &[0x55], SLOT, Tail::JumpBack).expect("in reach");
         assert_eq!(back.bytes(), [0x55, 0xe9, 0xfb, 0xff, 0xff, 0xe0]);
         let around = copied(Bits32, 0xffff_ffff, &[0x90], 0x20, Tail::JumpBack).expect("32-bit addresses wrap");

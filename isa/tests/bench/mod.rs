@@ -1,4 +1,4 @@
-//! What the ISAs' tables are held against: random words, and what capstone says of them.
+//! Helpers for the comparisons with capstone: random words, and capstone's view of an instruction.
 
 #![allow(dead_code)] // each test has its own part of it
 
@@ -8,30 +8,30 @@ use capstone::Capstone;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// Very many cases; what has failed once is kept in this file.
+/// Runs very many cases; failed cases are stored in this file.
 pub fn config(regressions: &'static str) -> ProptestConfig {
     let regressions = FileFailurePersistence::Direct(regressions);
     ProptestConfig { cases: 20_000, failure_persistence: Some(Box::new(regressions)), ..ProptestConfig::default() }
 }
 
-/// Random words are seldom branches; half of these are like one of `starts`, masks and values, and random in the rest.
+/// Random words. Half of them match one of `starts` (mask, value), which would be rare otherwise.
 pub fn words(starts: &'static [(u32, u32)]) -> impl Strategy<Value = u32> {
     let shaped = (prop::sample::select(starts), any::<u32>()).prop_map(|((mask, value), rest)| value | rest & !mask);
     prop_oneof![any::<u32>(), shaped]
 }
 
-/// What capstone makes of some bytes.
+/// capstone's view of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
     pub name: String,
-    /// Without the last one, if that is a number: it is written in more than one way.
+    /// The operands without the last one if that is a number, which capstone prints in several forms.
     pub operands: String,
-    /// The number at the end.
+    /// The last operand, if it is a number.
     pub target: Option<u64>,
     pub length: usize,
 }
 
-/// Its opinion, if it knows them.
+/// capstone's view of these bytes, if it decodes them.
 pub fn opinion(capstone: &Capstone, bytes: &[u8], address: u64) -> Option<Opinion> {
     let found = capstone.disasm_count(bytes, address, 1).expect("capstone runs");
     let first = found.iter().next()?;

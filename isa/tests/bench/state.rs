@@ -1,10 +1,9 @@
-//! A CPU for tests: registers that hold anything, and memory that nothing may touch. Tests inside of the crate have it,
-//! too.
+//! A CPU state for tests: registers with any values, and memory that always faults. The crate's unit tests use it too.
 
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
-/// So many registers, and a pc.
+/// A CPU with `N` registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toy<const REGISTERS: usize> {
     pub regs: [u64; REGISTERS],
@@ -26,7 +25,7 @@ impl<const REGISTERS: usize> Registers for Toy<REGISTERS> {
     }
 }
 
-/// Every access faults.
+/// Memory on which every access faults.
 pub struct NoMemory(pub ByteOrder);
 
 impl Memory for NoMemory {

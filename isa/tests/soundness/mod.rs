@@ -1,9 +1,8 @@
-//! The brute force behind `detour_soundness` and the fuzz target `safety_checker`: a function is run from every place
-//! at which it can be entered or resumed, without and with the jump.
+//! The brute-force comparison behind `detour_soundness` and the fuzz target `safety_checker`: runs a function from
+//! every address at which it can be entered or resumed, without and with the jump.
 //!
-//! A small interpreter: what an instruction does to registers is made up (a hash of its bytes, and of the address where
-//! it names one relative to itself), where it leads is real. What is made up is the same in the detour, if it is the
-//! same instruction there.
+//! A small interpreter runs the text. Control flow is real. The effect of an instruction on registers is a made-up hash
+//! of its bytes and of its pc-relative address, so a correctly relocated copy has the same effect.
 
 use iced_x86::{Decoder, DecoderOptions};
 use std::collections::BTreeSet;
@@ -17,30 +16,31 @@ use trapline_isa::x86::X86_64;
 
 pub const ISA: &Isa = &X86_64;
 pub const START: u64 = 0x40_0000;
-/// The next function, and the place where everything ends.
+/// The start of the next function, and the address at which a run ends.
 pub const CALLEE: u64 = START + 0x800;
 const DETOUR: u64 = START + 0xc00;
 const TEXT_BYTES: usize = 0x1000;
-/// So much work is compared.
+/// Instructions that are executed before a run is cut off.
 const STEPS: usize = 24;
-/// Enough to do that work, for the longest function does some in each turn or none at all.
+/// A limit on steps that is high enough for that, because every loop of the longest function executes some instruction
+/// or none at all.
 const INSTRUCTIONS: usize = STEPS * 80;
 
-/// A function, and what is around it.
+/// A function and its surroundings.
 pub struct Function {
     pub text: PlainText,
     pub end: u64,
-    /// Where an interrupted task may stand.
+    /// Addresses at which a task may be interrupted.
     pub boundaries: Vec<u64>,
-    /// Where the function is entered: its start, and the next function's.
+    /// Addresses at which the function is entered: its own start and the next function's.
     entries: Vec<u64>,
 }
 
 impl Function {
-    /// Out of its bytes, which begin at [`START`] and are fewer than 0x700; `text` tells of fix-ups and sites.
+    /// Takes at most 0x700 bytes at [`START`]; `text` also has the exception table and the patched places.
     pub fn new(mut text: PlainText) -> Function {
         let end = START + text.bytes.len() as u64;
-        // The next function begins at once: two `inc`s and a return. Behind it are breakpoints, as in a kernel.
+        // The next function follows at once: two `inc`s and a return, then breakpoints, as in a kernel.
         text.bytes.extend([0xff, 0xc3, 0xff, 0xc2, 0xc3]);
         text.bytes.resize(TEXT_BYTES, 0xcc);
         let callee = (CALLEE - START) as usize;
@@ -52,7 +52,7 @@ impl Function {
     }
 }
 
-/// What a run leaves behind: registers, where it was after each step outside the jump and the detour, what it pushed.
+/// The result of a run: registers, the addresses after each step outside of the jump and the detour, and pushed values.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     registers: [u32; 4],
@@ -63,9 +63,9 @@ struct Outcome {
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Returned,
-    /// An exception at this place, of the original text.
+    /// An exception at this address of the original text.
     Died(u64),
-    /// Cut off after so many pieces of work.
+    /// Cut off after this many executed instructions.
     Steps,
 }
 
@@ -74,7 +74,7 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
     let mut outcome = Outcome { registers: [7, 3, 0, 0], pushed: Vec::new(), end: End::Steps };
     let (mut pc, mut zero, mut work, mut stack) = (from, false, 0, Vec::new());
     for _ in 0..INSTRUCTIONS {
-        // Both runs are cut where they have done the same work: instructions that change something.
+        // Both runs are cut off after the same number of instructions with an effect.
         if work >= STEPS {
             break;
         }
@@ -83,7 +83,7 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
             break;
         };
         let (next, at) = (insn.next(), back(pc));
-        // The table is asked for the place as the guest knows it.
+        // The exception table is searched by the address that the guest knows.
         let fixup = text.fixups.iter().find(|(from, _)| *from == at).map(|(_, to)| *to);
         if let Some(to) = fixup {
             (pc, work) = (to, work + 1);
@@ -110,7 +110,7 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
                 stack.push(next);
                 pc = CALLEE;
             }
-            // x86 has none on a condition.
+            // x86 has no conditional indirect jump.
             Flow::IndirectJump | Flow::IndirectBranch => pc = u64::from(registers[0]),
             Flow::Return => match stack.pop() {
                 Some(to) => pc = to,
@@ -125,11 +125,11 @@ fn execute(text: &mut PlainText, from: u64, back: &dyn Fn(u64) -> u64) -> Outcom
             }
         }
     }
-    // A loop of jumps and nops alone does no work for ever; so it does in both.
+    // A loop of jumps and no-ops has no effect in either run, so the limit on steps ends both.
     outcome
 }
 
-/// What the instruction does to the registers; the result, if it is one that sets flags.
+/// Applies the made-up effect to the registers. Returns the result if the instruction sets flags.
 fn compute(insn: &Insn, registers: &mut [u32; 4]) -> Option<u32> {
     match *insn.bytes() {
         [0x90] | [0x0f, 0x1f, ..] => None,
@@ -155,7 +155,7 @@ fn compute(insn: &Insn, registers: &mut [u32; 4]) -> Option<u32> {
     }
 }
 
-/// A number for what the instruction is: its bytes, and the address that it names relative to itself.
+/// A hash of the instruction: its bytes and its pc-relative address.
 fn meaning(insn: &Insn) -> u32 {
     let mut bytes = insn.bytes().to_vec();
     let mut decoder = Decoder::with_ip(64, insn.bytes(), insn.address, DecoderOptions::NONE);
@@ -169,7 +169,7 @@ fn meaning(insn: &Insn) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Whether a branch is taken: as the real one for `jz` and `jnz`, else made up.
+/// Whether a branch is taken: really for `jz` and `jnz`, otherwise made up.
 fn is_taken(insn: &Insn, zero: bool, registers: &[u32; 4]) -> bool {
     match *insn.bytes() {
         [0x74, _] => zero,
@@ -179,12 +179,13 @@ fn is_taken(insn: &Insn, zero: bool, registers: &[u32; 4]) -> bool {
     }
 }
 
-/// Tries every place that the checker allows by the rules that apply. Gives the first way in which the jump is seen.
+/// Tries every address where the checker, with the rules that `applies` accepts, allows a jump. Returns the first
+/// difference.
 pub fn first_difference(function: &Function, applies: &dyn Fn(Rule) -> bool, judged: &mut usize) -> Option<String> {
     function.boundaries.iter().find_map(|address| difference(function, *address, applies, judged))
 }
 
-/// The same for a jump at one place.
+/// Like [`first_difference`], for a jump at one address.
 pub fn difference(function: &Function, address: u64, applies: &dyn Fn(Rule) -> bool, judged: &mut usize) -> Option<String> {
     let table = ISA.detour.expect("x86 has detours");
     let mut around = function.text.clone();
@@ -202,7 +203,7 @@ pub fn difference(function: &Function, address: u64, applies: &dyn Fn(Rule) -> b
         Some(into) if pc < DETOUR + 32 => address + into,
         _ => pc,
     };
-    // The worker waits for tasks that stand under the jump; everybody else may come at any time.
+    // The optimizer waits for tasks inside the region; a task anywhere else may arrive at any time.
     let places: BTreeSet<u64> = function.boundaries.iter().chain(&function.entries).copied().collect();
     let resumed = |place: u64| function.entries.contains(&place) || place <= address || place >= address + table.jump_length;
     for patched in [false, true] {

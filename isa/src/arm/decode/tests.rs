@@ -5,7 +5,7 @@ const HERE: u64 = 0xc030_0ff2;
 
 /// KP-2: displacements at both ends of their range.
 #[test]
-fn a_branch_leads_where_its_distance_says() {
+fn branches_decode_to_their_target() {
     let here = HERE & !3;
     #[rustfmt::skip]
     let a32: &[(&str, u32, Flow)] = &[
@@ -44,7 +44,7 @@ fn a_branch_leads_where_its_distance_says() {
 
 /// KP-5
 #[test]
-fn part_of_an_instruction_is_none() {
+fn truncated_bytes_do_not_decode() {
     for length in 0..LENGTH {
         assert!(a32(HERE, &[0; LENGTH][..length]).is_err_and(|cut| cut.truncated));
         let wide = [0x00, 0xf0, 0x00, 0xf8];

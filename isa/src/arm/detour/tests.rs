@@ -16,7 +16,7 @@ fn answer(policy: Policy, words: &[u32], at: usize) -> Result<Region, Refusal> {
 
 /// OP-3, OP-11: Linux optimises everything that it accepts. `best` leaves branches to the breakpoint.
 #[test]
-fn one_instruction_gives_way() {
+fn one_instruction_is_replaced_by_a_jump() {
     const OK: Option<Rule> = None;
     #[rustfmt::skip]
     let cases: &[(&str, u32, Option<Rule>, Option<Rule>)] = &[
@@ -43,7 +43,7 @@ fn one_instruction_gives_way() {
 
 /// OP-11: a detour is a no-op, the instruction and a jump back. The jump to it has the instruction's condition.
 #[test]
-fn a_detour_of_a_conditional_instruction_is_come_to_on_its_condition() {
+fn the_jump_has_the_condition_of_the_instruction() {
     const AT: u64 = START - 0x100_0000;
     let region = answer(Policy::Best, &[0x1280_0001, 0xe12f_ff1e], 0).expect("it can move");
     let code = lean(&ARM, &DETOUR, &region, AT).expect("in reach");

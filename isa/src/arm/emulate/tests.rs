@@ -104,7 +104,7 @@ fn check(isa: &Isa, what: &str, bytes: &[u8], flags: u32, after: &After) {
 
 /// KP-2: the pc as an operand is 8 ahead. Loads and ALU results in the pc may switch to Thumb.
 #[test]
-fn a32_with_the_pc_is_computed() {
+fn a32_instructions_with_the_pc_are_emulated() {
     const NEXT: u32 = TEXT + 4;
     const THUMB_SVC: u32 = THUMB | 0x13;
     const FROM_R2: u32 = 32_u32.wrapping_sub(TEXT + 8);
@@ -158,7 +158,7 @@ fn a32_with_the_pc_is_computed() {
 
 /// KP-2: the pc as an operand is 4 ahead, aligned to 4 for addresses. Moves to the pc stay in Thumb.
 #[test]
-fn thumb_with_the_pc_is_computed() {
+fn thumb_instructions_with_the_pc_are_emulated() {
     const T: u32 = THUMB;
     const SVC: u32 = THUMB | 0x13;
     #[rustfmt::skip]
@@ -226,7 +226,7 @@ fn interrupt_masks_are_set_and_cleared() {
 
 /// KP-2: a load of several registers that includes a written-back base is UNPREDICTABLE, so the CPU runs it.
 #[test]
-fn a_base_that_is_loaded_and_written_back_is_left_to_the_cpu() {
+fn a_load_of_a_written_back_base_runs_on_the_cpu() {
     for (what, isa, bytes) in
         [("ldmda lr!, {lr, pc}", &ARM, 0xe83e_c000_u32.to_le_bytes()), ("ldmia r3!, {r3, pc}", &THUMB2, [0xb3, 0xe8, 0x08, 0x80])]
     {
@@ -236,7 +236,7 @@ fn a_base_that_is_loaded_and_written_back_is_left_to_the_cpu() {
 
 /// KP-2: all conditions with all flags, compared with the manual's definitions.
 #[test]
-fn a_condition_holds_as_the_manual_says() {
+fn conditions_are_evaluated_as_in_the_manual() {
     for flags in 0..16_u32 {
         let status = flags << 28;
         let (n, z, c, v) = (status & N != 0, status & Z != 0, status & C != 0, status & V != 0);

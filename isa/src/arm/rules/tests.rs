@@ -52,7 +52,7 @@ fn check(set: Set, mode: ArchMode, cases: &[Case], bytes: fn(u32) -> Vec<u8>) {
 
 /// KP-1, KP-2, KP-5: A32.
 #[test]
-fn every_row_of_a32_decides_as_the_specification_says() {
+fn every_row_of_a32_gives_the_specified_answer() {
     #[rustfmt::skip]
     let cases: &[Case] = &[
         ("pld [r4, #8]",                        0xf5d4_f008, EMULATE,             EMULATE),
@@ -232,7 +232,7 @@ fn every_row_of_a32_decides_as_the_specification_says() {
 
 /// KP-1, KP-2, KP-5: 16-bit Thumb.
 #[test]
-fn every_row_of_t16_decides_as_the_specification_says() {
+fn every_row_of_t16_gives_the_specified_answer() {
     #[rustfmt::skip]
     let cases: &[Case] = &[
         ("movs r2, r1",                         0x000a, STEP,                STEP),
@@ -283,7 +283,7 @@ fn every_row_of_t16_decides_as_the_specification_says() {
 
 /// KP-1, KP-2, KP-5: 32-bit Thumb.
 #[test]
-fn every_row_of_t32_decides_as_the_specification_says() {
+fn every_row_of_t32_gives_the_specified_answer() {
     #[rustfmt::skip]
     let cases: &[Case] = &[
         ("stm.w pc, {r1, r2}",                  0xe88f_0006, "registers",         "registers"),
@@ -412,7 +412,7 @@ fn every_row_of_t32_decides_as_the_specification_says() {
 
 /// KP-1: an instruction that computes with the pc is emulated, never copied.
 #[test]
-fn what_is_copied_names_no_place_relative_to_itself() {
+fn copied_instructions_are_not_pc_relative() {
     for word in [0xe59f_2004_u32, 0xe58f_2004, 0xe08f_f101, 0xe1cf_20d8, 0xea04_2301, 0xe92d_dff0, 0xe584_f004] {
         assert!(reads_pc(Set::A32, &insn(Set::A32, &word.to_le_bytes())), "{word:#x}");
     }
@@ -423,7 +423,7 @@ fn what_is_copied_names_no_place_relative_to_itself() {
 
 /// KP-3: `best` refuses probes between a load-exclusive and its store. Linux 6.1 does not.
 #[test]
-fn the_middle_of_an_exclusive_loop_is_no_place_for_a_probe() {
+fn probes_inside_an_exclusive_loop_are_refused() {
     use crate::arm::{ARM, THUMB2};
     use crate::region::PlainText;
     // ldrex r0, [r3]; add r0, r0, #1; strex r1, r0, [r3]; teq r1, #0; bne to the start; bx lr

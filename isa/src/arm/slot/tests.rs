@@ -34,7 +34,7 @@ fn a_breakpoint_has_the_condition_of_the_instruction_under_it() {
 
 /// KP-1: the copy and its tail.
 #[test]
-fn a_copy_is_the_instruction_itself_unless_it_reads_the_pc() {
+fn only_copies_that_use_the_pc_are_changed() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, u64, Tail, Option<[u32; 2]>)] = &[
         ("addne, stepped",         0x1280_0001, SLOT,                Tail::Breakpoint, Some([0x1280_0001, BREAKPOINT])),

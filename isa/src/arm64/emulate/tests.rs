@@ -71,7 +71,7 @@ fn goes(what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u64)]) -> i
 
 /// KP-2: branches.
 #[test]
-fn branches_go_where_the_cpu_would() {
+fn branches_go_to_the_architectures_target() {
     const X5: Reg = x(5);
     let target = HERE + 0x1000;
     let tagged = target ^ 0xa5 << 56;
@@ -109,7 +109,7 @@ fn branches_go_where_the_cpu_would() {
 
 /// KP-2: the manual's table of conditions, with all 16 combinations of flags.
 #[test]
-fn conditions_hold_as_the_manual_says() {
+fn conditions_are_evaluated_as_in_the_manual() {
     #[rustfmt::skip]
     let conditions: [(&str, fn(bool, bool, bool, bool) -> bool); 16] = [
         ("eq", |_, z, _, _| z),              ("ne", |_, z, _, _| !z),
@@ -136,7 +136,7 @@ fn conditions_hold_as_the_manual_says() {
 
 /// KP-2: addresses and literals; writes to register 31 are dropped.
 #[test]
-fn literals_and_addresses_arrive_as_on_the_cpu() {
+fn literal_loads_and_adr_give_the_architectures_values() {
     const X7: Reg = x(7);
     let page = HERE & !0xfff;
     let [low, high] = vector(7);
@@ -166,7 +166,7 @@ fn literals_and_addresses_arrive_as_on_the_cpu() {
 
 /// KP-2: the interrupt masks.
 #[test]
-fn masks_are_changed_and_nothing_else() {
+fn mask_instructions_change_only_the_masks() {
     const X3: Reg = x(3);
     let all = EL1H | N | C | MASKS;
     #[rustfmt::skip]

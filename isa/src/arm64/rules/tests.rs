@@ -29,7 +29,7 @@ fn check(cases: &[(&str, u32, &str, &str)]) {
 
 /// KP-1, KP-2: instructions that use the pc.
 #[test]
-fn what_uses_the_pc_is_computed_or_refused() {
+fn instructions_that_use_the_pc_are_emulated_or_refused() {
     #[rustfmt::skip]
     check(&[
         // what                      word         Linux 6.1               best
@@ -73,7 +73,7 @@ fn what_uses_the_pc_is_computed_or_refused() {
 
 /// KP-1
 #[test]
-fn what_raises_an_exception_is_refused() {
+fn instructions_that_raise_an_exception_are_refused() {
     #[rustfmt::skip]
     check(&[
         // what                   word         Linux 6.1             best
@@ -93,7 +93,7 @@ fn what_raises_an_exception_is_refused() {
 
 /// KP-1, KP-2
 #[test]
-fn system_instructions_run_where_they_are_exact() {
+fn system_instructions_are_copied_or_refused() {
     #[rustfmt::skip]
     check(&[
         // what                    word         Linux 6.1          best
@@ -222,7 +222,7 @@ fn no_two_rules_have_the_same_name_or_sentence() {
 
 /// KP-1: every row is reached by some instruction.
 #[test]
-fn every_row_of_the_table_decides_something() {
+fn every_row_of_the_table_is_reached() {
     for (number, row) in TABLE.iter().enumerate() {
         assert_eq!(row.value & !row.mask, 0, "row {number}: {:08x}", row.value);
         let free = !row.mask;
@@ -258,7 +258,7 @@ fn refused(words: &[u32], at: usize, faults: &[usize], policy: Policy) -> Option
 
 /// KP-1: Linux's scan, and the real rule.
 #[test]
-fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
+fn probes_inside_an_exclusive_loop_are_refused() {
     const INSIDE: Option<&str> = Some("between-exclusives");
     const FREE: Option<&str> = None;
     let apart = |count: usize| -> Vec<u32> {
@@ -295,7 +295,7 @@ fn nothing_is_probed_between_a_load_exclusive_and_its_store() {
 /// KP-1, KP-9: a fault in a copy is reported at the original's address, so the exception table finds it. Linux refuses
 /// such instructions nevertheless.
 #[test]
-fn what_is_expected_to_fault_is_linuxs_to_refuse() {
+fn only_linux_refuses_instructions_that_may_fault() {
     let words = [0xf840_0820, 0xf840_0820, RET];
     for (at, linux) in [(0, None), (1, Some("expected-fault")), (2, None)] {
         assert_eq!(refused(&words, at, &[1], Policy::Linux61), linux, "+{at}");

@@ -37,7 +37,7 @@ const MINUS: u64 = u64::MAX;
 /// KP-2: each condition taken and not taken, with signed values of full width. A branch-likely that is not taken
 /// nullifies its delay slot.
 #[test]
-fn branches_lead_where_their_registers_say() {
+fn branches_are_taken_by_their_condition() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, [u64; 2], bool)] = &[
         // what                word         v0, v1      taken
@@ -96,7 +96,7 @@ fn branches_lead_where_their_registers_say() {
 
 /// KP-2: 64-bit variants compare 64 bits, 32-bit variants 32.
 #[test]
-fn conditions_look_at_whole_registers() {
+fn conditions_compare_whole_registers() {
     for set in Set::ALL {
         let is_taken = |word, values| does(set, word, SUM, values).0 == set.cut(HERE + 0x44);
         let wide = set.is_64();
@@ -124,7 +124,7 @@ fn jumps_lead_to_their_target_or_their_register() {
 
 /// KP-2: an `Emulation` of another ISA is left to the CPU and changes nothing.
 #[test]
-fn an_unknown_computation_changes_nothing() {
+fn an_emulation_of_another_isa_changes_nothing() {
     for set in Set::ALL {
         let insn = decode(set, set.cut(HERE), &[0; 4]).expect("a word");
         let mut cpu = Toy { regs: [7; 64], pc: set.cut(HERE) };

@@ -22,7 +22,7 @@ fn answer(set: Set, words: [u32; 2], policy: Policy) -> &'static str {
 
 /// KP-1, KP-2: each row, under both policies, in all four variants.
 #[test]
-fn each_row_of_the_table_decides() {
+fn every_row_of_the_table_gives_its_answer() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, &str, &str)] = &[
         // what                     word         Linux 6.1             best
@@ -122,7 +122,7 @@ fn each_row_of_the_table_decides() {
 
 /// KP-1, KP-2: a branch is refused if its delay slot may not be probed. Linux 6.1 does not check that.
 #[test]
-fn a_branch_is_refused_for_what_is_in_its_slot() {
+fn a_branch_is_refused_if_its_delay_slot_is() {
     #[rustfmt::skip]
     let cases = [
         ("a sum",          SUM,         "compute"),
@@ -149,7 +149,7 @@ fn a_branch_is_refused_for_what_is_in_its_slot() {
 
 /// KP-5, BY-4: a delay slot in the next page may miss the TLB. Out of line, nobody would refill it.
 #[test]
-fn a_branch_whose_slot_is_in_the_next_page_of_a_module_is_refused() {
+fn a_branch_with_its_delay_slot_in_another_page_is_refused() {
     let (branch, other) = ([0x1000_0004, 0x2442_0001], [0x2442_0001, 0x2442_0001]);
     #[rustfmt::skip]
     let cases = [
@@ -222,7 +222,7 @@ fn a_delay_slot_is_refused() {
 /// KP-1: a trap between a load-linked and its store-conditional makes the store fail for ever. Delay slots count too.
 /// Linux 6.1 does not check this.
 #[test]
-fn nothing_is_probed_between_a_load_linked_and_its_store() {
+fn probes_between_load_linked_and_store_conditional_are_refused() {
     #[rustfmt::skip]
     const LOOP: &[(u32, &str, &str)] = &[
         (SUM,         "ok",                 "ok"),         // in front of the loop

@@ -37,7 +37,7 @@ fn goes(set: Set, what: &str, word: u32, before: &[(Reg, u64)], after: &[(Reg, u
 
 /// KP-2: branches to fixed addresses and to registers, with and without a link.
 #[test]
-fn branches_go_where_the_cpu_would() {
+fn branches_go_to_the_architectures_target() {
     let target = 0xc000_0000_0200_0000;
     let link = (LR, HERE + 4);
     #[rustfmt::skip]
@@ -88,7 +88,7 @@ fn branches_go_where_the_cpu_would() {
 
 /// KP-2: 32-bit registers wrap at 32 bits.
 #[test]
-fn branches_of_32_bits_stay_within_them() {
+fn branches_of_32_bits_wrap() {
     let here = Set::Big32.cut(HERE);
     #[rustfmt::skip]
     let cases: &[(&str, u32, &[(Reg, u64)], &[(Reg, u64)], u64)] = &[
@@ -105,7 +105,7 @@ fn branches_of_32_bits_stay_within_them() {
 
 /// KP-2: every BO field with every state of the counter and of the tested bit.
 #[test]
-fn every_condition_is_the_architectures() {
+fn every_bo_field_is_evaluated_as_in_the_manual() {
     for condition in 0..32_u32 {
         for (count, is_set) in [(1, false), (1, true), (2, false), (2, true)] {
             let counts = condition & 4 == 0;

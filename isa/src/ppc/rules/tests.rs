@@ -22,7 +22,7 @@ fn answer(set: Set, words: &[u32], policy: Policy) -> &'static str {
 
 /// KP-1, KP-2: each row, under both policies, in all three variants.
 #[test]
-fn each_row_of_the_table_decides() {
+fn every_row_of_the_table_gives_its_answer() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, &str, &str)] = &[
         // what                        word         Linux 6.1             best
@@ -134,7 +134,7 @@ fn each_row_of_the_table_decides() {
 
 /// KP-2: 64-bit instructions are emulated on 64-bit CPUs. A 32-bit CPU raises its exception wherever they run.
 #[test]
-fn what_only_64_bits_have_is_computed_there_alone() {
+fn instructions_of_64_bits_are_emulated_only_there() {
     for (what, word) in [("bctar", 0x4e80_0460), ("bctarl", 0x4e80_0461), ("addpcis r3,1", 0x4c60_0005)] {
         for (policy, narrow) in [(Policy::Linux61, "step"), (Policy::Best, "boost")] {
             let answers = SETS.map(|set| answer(set, &[word], policy));
@@ -184,7 +184,7 @@ fn the_second_word_of_a_prefixed_instruction_is_refused() {
 /// KP-1: a trap between a load-and-reserve and its store-conditional makes the store fail for ever. Linux 6.1 does not
 /// check.
 #[test]
-fn nothing_is_probed_between_a_load_and_reserve_and_its_store() {
+fn probes_between_load_and_reserve_and_store_are_refused() {
     #[rustfmt::skip]
     const LOOP: &[(u32, &str)] = &[
         (0x7c69_1b78, "ok"),                 // mr r9,r3

@@ -7,13 +7,13 @@ const HERE: u64 = 0x10_0ff0;
 
 /// Rows are found by binary search.
 #[test]
-fn the_rows_are_in_the_order_of_their_codes() {
+fn the_table_is_sorted_by_operation_code() {
     assert!(FLOWS.is_sorted_by(|one, other| one.code < other.code));
 }
 
 /// KP-2: the control flow of every kind of instruction.
 #[test]
-fn an_instruction_leads_where_it_says() {
+fn instructions_decode_to_their_target() {
     let at = |distance: i64| HERE.wrapping_add_signed(distance);
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], Flow)] = &[
@@ -116,7 +116,7 @@ fn an_instruction_leads_where_it_says() {
 
 /// KP-5: truncated bytes, and a zero byte, which starts a breakpoint of unknown length.
 #[test]
-fn part_of_an_instruction_is_none_and_neither_is_a_breakpoint() {
+fn truncated_bytes_and_breakpoints_do_not_decode() {
     for (whole, bytes) in [(2, [0x07, 0xfe, 0, 0, 0, 0]), (4, [0xa7, 0xf4, 0, 0, 0, 0]), (6, [0xc0, 0xf4, 0, 0, 0, 0])] {
         for length in 0..whole {
             assert_eq!(
@@ -134,7 +134,7 @@ fn part_of_an_instruction_is_none_and_neither_is_a_breakpoint() {
 
 /// KP-2: the registers that identify one execution of a suspended instruction.
 #[test]
-fn a_long_instruction_names_its_registers() {
+fn suspended_instructions_name_their_progress_registers() {
     let of = |bytes: &[u8]| progress(&decode(HERE, bytes).expect("an instruction")).registers().collect::<alloc::vec::Vec<_>>();
     assert_eq!(of(&[0x0e, 0x24]), [2, 3, 4, 5].map(r), "mvcl %r2,%r4");
     assert_eq!(of(&[0x0f, 0x8a]), [8, 9, 10, 11].map(r), "clcl %r8,%r10");

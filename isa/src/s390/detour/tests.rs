@@ -28,7 +28,7 @@ fn answer(policy: Policy, pieces: &[&[u8]], at: usize) -> Result<Region, Refusal
 
 /// OP-2, OP-3, OP-11: six bytes are replaced if all their instructions can run elsewhere and nothing jumps into them.
 #[test]
-fn the_jump_stands_where_its_instructions_can_run_elsewhere() {
+fn instructions_are_replaced_if_all_can_run_elsewhere() {
     const OK: Result<u64, Rule> = Ok(6);
     #[rustfmt::skip]
     let cases: &[(&str, &[&[u8]], usize, Result<u64, Rule>)] = &[
@@ -68,7 +68,7 @@ fn the_jump_stands_where_its_instructions_can_run_elsewhere() {
 
 /// OP-4
 #[test]
-fn a_lean_detour_runs_the_instructions_and_goes_back() {
+fn a_lean_detour_runs_the_instructions_and_jumps_back() {
     let at = START + 0x10_0000;
     let code = |pieces: &[&[u8]]| {
         let region = answer(Policy::Best, pieces, 1).expect("a jump may stand there");

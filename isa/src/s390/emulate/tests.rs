@@ -35,7 +35,7 @@ const ONE: u64 = 0x1111_0000_0000_0001;
 
 /// KP-2: each mask with each condition code.
 #[test]
-fn a_branch_on_condition_goes_by_the_bit_of_the_code() {
+fn a_conditional_branch_tests_the_bit_of_the_condition_code() {
     for mask in 1..=15_u8 {
         for cc in 0..4_u64 {
             let is_taken = mask & 8 >> cc != 0;
@@ -57,7 +57,7 @@ fn a_branch_on_condition_goes_by_the_bit_of_the_code() {
 
 /// KP-2: the link register gets the next address. The target is computed before it changes.
 #[test]
-fn a_call_leaves_the_address_behind() {
+fn a_call_links_to_the_next_instruction() {
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], u64)] = &[
         ("balr %r14,%r1",        &[0x05, 0xe1],                         ONE),
@@ -76,7 +76,7 @@ fn a_call_leaves_the_address_behind() {
 
 /// KP-2: a 32-bit count leaves the other half unchanged. With register 0 as target it counts and does not branch.
 #[test]
-fn a_count_goes_on_until_it_is_zero() {
+fn a_count_branches_until_it_is_zero() {
     const NEAR: u64 = HERE + 8;
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], u64, u64, Option<u64>)] = &[
@@ -104,7 +104,7 @@ fn a_count_goes_on_until_it_is_zero() {
 
 /// KP-2: the sum is compared as a signed number. An odd register is both step and limit.
 #[test]
-fn an_index_goes_on_while_it_is_below_its_limit() {
+fn an_index_branch_compares_with_its_limit() {
     const NEAR: u64 = HERE + 8;
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], [u64; 3], u64, bool)] = &[
@@ -136,7 +136,7 @@ fn an_index_goes_on_while_it_is_below_its_limit() {
 
 /// KP-2: every form of compare-and-branch, with each outcome and each mask.
 #[test]
-fn a_comparison_goes_by_its_outcome() {
+fn compare_and_branch_tests_the_bit_of_the_outcome() {
     const MINUS: u64 = 0xffff_ffff_ffff_fffb;
     /// First, second; outcome of the 64-bit comparison, signed and unsigned; then of the 32-bit comparison.
     type Values = (u64, u64, [u8; 4]);
@@ -177,13 +177,13 @@ fn a_comparison_goes_by_its_outcome() {
 
 /// KP-2
 #[test]
-fn larl_names_the_same_place_wherever_it_is_computed() {
+fn larl_gives_the_address_of_the_original() {
     assert_eq!(goes("larl %r1,.-2", &[0xc0, 0x10, 0xff, 0xff, 0xff, 0xff], &[], &[(R1, HERE - 2)]), HERE + 6);
 }
 
 /// KP-9: an `Emulation` of another ISA is left to the CPU.
 #[test]
-fn an_unknown_computation_changes_nothing() {
+fn an_emulation_of_another_isa_changes_nothing() {
     let insn = decode(HERE, &[0x18, 0x12]).expect("an instruction");
     let mut cpu = Toy { regs: [7; 18], pc: HERE };
     assert!((super::super::S390X.emulate)(&Emulation::AsWritten, &insn, &mut cpu, &mut NoMemory(ByteOrder::Big)).is_err());

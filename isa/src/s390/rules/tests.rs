@@ -21,7 +21,7 @@ fn answer(bytes: &[u8], policy: Policy) -> &'static str {
 
 /// KP-1, KP-2: each row, under both policies.
 #[test]
-fn each_row_of_the_table_decides() {
+fn every_row_of_the_table_gives_its_answer() {
     #[rustfmt::skip]
     let cases: &[(&str, &[u8], &str, &str)] = &[
         // what                     bytes                                  Linux 6.1          best
@@ -176,7 +176,7 @@ fn each_row_of_the_table_decides() {
 
 /// KP-1: every instruction with control flow of its own is emulated or refused, never copied.
 #[test]
-fn what_branches_is_computed_or_refused() {
+fn branches_are_emulated_or_refused() {
     for first in 1..=255_u8 {
         for rest in 0..=255_u8 {
             let bytes = [first, 0xf3, 0x20, 0x00, 0x80, rest];
@@ -206,7 +206,7 @@ const FUNCTION: &[(&[u8], &str)] = &[
 
 /// KP-1: a breakpoint on an executed instruction would trap at the `exrl`. Linux 6.1 does not check this.
 #[test]
-fn what_another_instruction_executes_is_refused() {
+fn targets_of_execute_instructions_are_refused() {
     let bytes: Vec<u8> = FUNCTION.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect();
     let function = HERE..HERE + bytes.len() as u64;
     let mut at = 0;

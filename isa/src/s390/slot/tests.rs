@@ -14,7 +14,7 @@ fn copied(bytes: &[u8], at: u64, tail: Tail) -> Result<Vec<u8>, Refusal> {
 
 /// KP-1: a relocated copy has the target of the original. At least one case for each row of both tables.
 #[test]
-fn a_copy_names_the_place_that_the_original_names() {
+fn a_copy_has_the_target_of_the_original() {
     for code in FAR {
         let [first, rest] = code.to_be_bytes();
         let original = [first, 0x10 | rest, 0x00, 0x00, 0x10, 0x00];
@@ -40,7 +40,7 @@ fn a_copy_names_the_place_that_the_original_names() {
 
 /// KP-1: instructions without a pc-relative target are copied unchanged, as are branches that are never taken.
 #[test]
-fn what_names_no_place_is_the_same_everywhere() {
+fn copies_without_a_target_are_unchanged() {
     #[rustfmt::skip]
     let cases: &[(&str, &[u8])] = &[
         ("lr %r1,%r2",              &[0x18, 0x12]),
@@ -59,7 +59,7 @@ fn what_names_no_place_is_the_same_everywhere() {
 
 /// KP-1: the jump back leads behind the original, up to 4 GiB away.
 #[test]
-fn the_way_back_leads_behind_the_original() {
+fn the_jump_back_leads_behind_the_original() {
     let back = |bytes: &[u8], at| copied(bytes, at, Tail::JumpBack);
     assert_eq!(back(&[0x18, 0x12], TEXT + 0x100), Ok([0x18, 0x12, 0xc0, 0xf4, 0xff, 0xff, 0xff, 0x80].to_vec()));
     let lg = [0xe3, 0x10, 0x20, 0x08, 0x00, 0x04];

@@ -61,7 +61,7 @@ fn goes(word: u32, set: &[(Reg, u64)]) -> &'static str {
 
 /// KP-2: each condition with every value of the codes, for icc and xcc.
 #[test]
-fn branches_on_codes_are_taken_when_the_manual_says() {
+fn branches_on_condition_codes_follow_the_manual() {
     for codes in 0..16_u64 {
         let [n, z, v, c] = [8, 4, 2, 1].map(|bit| codes & bit != 0);
         #[rustfmt::skip]
@@ -90,7 +90,7 @@ fn branches_on_codes_are_taken_when_the_manual_says() {
 
 /// KP-2: a register's value is a signed number.
 #[test]
-fn branches_on_registers_are_taken_when_the_manual_says() {
+fn branches_on_registers_follow_the_manual() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, [bool; 4])] = &[
         // what            word         of -1, 0, 1, 1 << 40
@@ -113,7 +113,7 @@ fn branches_on_registers_are_taken_when_the_manual_says() {
 /// KP-2, KP-9: floating-point conditions on all four sets of codes. With the unit disabled, the copy raises the
 /// exception.
 #[test]
-fn branches_on_the_floating_point_unit_are_taken_when_the_manual_says() {
+fn floating_point_branches_follow_the_manual() {
     // Equal, less, greater, unordered.
     #[rustfmt::skip]
     let cases: &[(&str, u32, [bool; 4])] = &[
@@ -157,7 +157,7 @@ fn branches_on_the_floating_point_unit_are_taken_when_the_manual_says() {
 
 /// KP-2, RP-1: jumps, the register that gets the jump's own address, and the window that `return` restores.
 #[test]
-fn jumps_lead_to_their_sum_and_leave_their_address() {
+fn jumps_go_to_their_sum_and_link_their_own_address() {
     let to = 0x0060_0000;
     let slot = |then| Then::Slot { then };
     let of = |word, set: &[(Reg, u64)]| does(&computed(word), word, set);
@@ -182,7 +182,7 @@ fn jumps_lead_to_their_sum_and_leave_their_address() {
 /// KP-2: `done` and `retry` restore the state of their trap level and continue behind or at the trapped instruction.
 /// Outside of a trap the copy raises the exception.
 #[test]
-fn the_end_of_a_trap_restores_what_it_saved() {
+fn done_and_retry_restore_the_saved_state() {
     const DONE: u32 = 0x81f0_0000;
     const RETRY: u32 = 0x83f0_0000;
     let (from, next, state) = (0x0060_0000, 0x0060_4000, 0x99_8000_1604);
@@ -198,7 +198,7 @@ fn the_end_of_a_trap_restores_what_it_saved() {
 
 /// KP-2: `rd %pc` reads its own address, and an instruction in a delay slot continues at npc.
 #[test]
-fn what_reads_the_pc_and_what_is_in_a_slot() {
+fn rd_pc_and_delay_slots_are_emulated() {
     let word = 0x9341_4000;
     assert_eq!(does(&computed(word), word, &[]), Ok((HERE + 4, Then::Onwards, [(o(1).0, HERE)].to_vec())), "rd %pc,%o1");
     assert_eq!(does(&computed(0x8141_4000), word, &[]), Ok((HERE + 4, Then::Onwards, Vec::new())), "rd %pc,%g0");
@@ -210,7 +210,7 @@ fn what_reads_the_pc_and_what_is_in_a_slot() {
 
 /// KP-2: an `Emulation` of another ISA is left to the CPU and changes nothing.
 #[test]
-fn an_unknown_computation_changes_nothing() {
+fn an_emulation_of_another_isa_changes_nothing() {
     let insn = decode(HERE, &[0; 4]).expect("a word");
     let mut toy = cpu(&[]);
     let before = toy.clone();

@@ -22,7 +22,7 @@ fn answer(word: u32, policy: Policy) -> &'static str {
 
 /// KP-1, KP-2: each row, under both policies.
 #[test]
-fn each_row_of_the_table_decides() {
+fn every_row_of_the_table_gives_its_answer() {
     #[rustfmt::skip]
     let cases: &[(&str, u32, &str, &str)] = &[
         // what              word         Linux 6.1  best
@@ -103,7 +103,7 @@ fn behind(first: u32, second: u32, policy: Policy) -> Result<Option<Emulation>, 
 /// KP-2, KP-5: an instruction in a delay slot can be probed and continues where the branch leads. A branch there
 /// cannot.
 #[test]
-fn a_delay_slot_is_probed_where_the_branch_leads() {
+fn a_probed_delay_slot_continues_at_the_branchs_target() {
     let in_slot = Ok(Some(Emulation::Sparc64(Computation::InSlot)));
     #[rustfmt::skip]
     let cases = [

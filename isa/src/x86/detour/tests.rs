@@ -120,7 +120,7 @@ fn a_region_is_made_of_whole_instructions() {
 
 /// OP-4: a lean detour is a no-op, the relocated instructions, and the jump back.
 #[test]
-fn a_lean_detour_runs_the_displaced_instructions_and_goes_back() {
+fn a_lean_detour_runs_the_instructions_and_jumps_back() {
     // push %rbp; mov 0x100(%rip),%rax
     let text = [0x55, 0x48, 0x8b, 0x05, 0, 1, 0, 0, 0xc3];
     let region = answer(&X86_64, Policy::Best, &text, 0, Around::Nothing).expect("a jump may stand there");

@@ -133,7 +133,7 @@ fn decoded(mode: Mode, bytes: &[u8], at: u64) -> Vec<Instruction> {
 /// OP-4: the frame has the layout of `pt_regs`; the call gets the probed address and the frame; the handlers' changes
 /// of the frame are restored, flags and stack pointer included.
 #[test]
-fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
+fn the_frame_is_pt_regs_and_handlers_changes_are_restored() {
     // `struct pt_regs` of both widths, from its end.
     let orders = [
         "ss sp flags cs ip orig_ax di si dx cx ax r8 r9 r10 r11 bx bp r12 r13 r14 r15",
@@ -180,7 +180,7 @@ fn the_frame_is_a_traps_and_comes_back_as_handlers_leave_it() {
 
 /// OP-4: the relocated instructions and the jump back are those of the lean form.
 #[test]
-fn the_displaced_instructions_are_those_of_the_lean_form() {
+fn both_forms_run_the_same_displaced_instructions() {
     for (isa, mode, table) in BOTH {
         let (start, at, _) = place(mode);
         let detour = isa.detour.expect("x86 has jumps");
@@ -193,7 +193,7 @@ fn the_displaced_instructions_are_those_of_the_lean_form() {
 
 /// OP-4: both forms hold the same regions, and an unreachable trampoline is refused.
 #[test]
-fn both_forms_have_room_for_the_same() {
+fn both_forms_hold_the_same_regions() {
     for (isa, mode, table) in BOTH {
         let detour = isa.detour.expect("x86 has jumps");
         let (lead, most) = detour.room(Form::Faithful).expect("x86 has it");

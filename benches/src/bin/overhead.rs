@@ -15,57 +15,58 @@ const ROUNDS: u32 = 15;
 const HEAD: &str = "\
 # What a hit costs
 
-Written by `cargo run -p trapline-benches --bin overhead` (part of `make bench`); `trapline bench --table` prints the same tables, `--json` the figures.
+This file is written by `cargo run -p trapline-benches --bin overhead` (part of `make bench`). `trapline bench --table` prints the same tables,
+`--json` the figures.
 
-The tiny kernel calls an empty function for ever; each mechanism is put on it in turn, for the same virtual time, with empty handlers. What
-the loop takes without a probe is taken off. Letters as in the Kprobes document: k kprobe (breakpoint, step, both handlers), b boosted, o
-optimised, j jprobe, r return probe, rb and ro with such an entry, kr and jr two at once. Beside ours stand the document's figures, on the
-hardware of its day. Compare ratios, and rows of one table; the times are those of the computer that this was run on.
+The tiny kernel calls an empty function in a loop. Each mechanism probes that function in turn, for the same virtual time, with empty handlers. The
+time of the loop without a probe is subtracted. The letters are those of Linux's kprobes document: k kprobe (breakpoint, step, both handlers), b
+boosted, o optimised, j jprobe, r return probe, rb and ro return probes with such an entry, kr and jr two probes at once. The document's figures, for
+hardware of its time, are shown beside ours. Compare ratios, and rows of one table: the times depend on the computer.
 
-Handlers of other kinds (reading 1 and 16 registers, counting into a map, an event with two arguments) under every mechanism, and one of 1 to 100,000
-armed probes, are timed by criterion beside hooks and traps of the bare CPU core: `make bench` leaves its report in `target/criterion/report/index.html`.
+criterion times other handlers (reading 1 and 16 registers, counting in a map, an event with two arguments) with every mechanism, and one of 1 to
+100,000 armed probes, beside hooks and traps of the bare CPU core. `make bench` writes its report to `target/criterion/report/index.html`.
 
-Host instructions per hit, which repeat exactly, are held by `make budget` (`benches/budgets.tsv`), and so are those of a guest without a probe: per
-instruction of short blocks and of loads and stores, per system call, per switch of address spaces.
+`make budget` limits the host instructions per hit (`benches/budgets.tsv`), and those of a guest without probes: per instruction of short blocks and
+of loads and stores, per system call, per address space switch.
 ";
 
 const WHY: &str = "\
 ## Why it is not more
 
-- One comparison tells a block of the guest's own from those in the probe window (`emu/src/machine/gate.rs`); what is done
-  with the latter is a function that is exchanged when anything special begins (`emu/src/machine/blocks.rs`). A hit of a
-  detour asks for none of that.
-- A detour names its point, so its hit looks nothing up; where one probe stands and nothing is special the engine has that
-  probe at hand (`Points::lone` in `probes/src/point.rs`, the short ways in `probes/src/hit.rs`).
-- A piece of the window is remembered in the form in which the clock takes a detour; everything else is a detour whose end
-  no block comes to (`emu/src/probed/window.rs`).
-- A followed return takes no trap where the ISA has an instruction for it (`Detour::return_pad`): the pad is the start of a
-  block like a detour's. The task whose call was followed last is not hashed (`probes/src/instances.rs`).
-- A word of guest memory is found where the core itself finds it, in its cache of translations (`emu/src/unicorn/live.rs`);
-  the page tables are walked only where that has it not.
-- The window is shown to the core only where it has not fetched from it since the page tables were exchanged
-  (`emu/src/machine/fetched.rs`).
-- A hit takes no lock, allocates nothing and hashes once: `probes/tests/alloc.rs` counts over every kind of hit.
-- A point has 144 bytes with its one probe in it, what few points have lies in a box (`probes/src/point.rs`); with the
-  probe's own object it is under 300 bytes (`emu/tests/arming_memory.rs`).
+- One comparison separates the guest's own blocks from those in the probe window (`emu/src/machine/gate.rs`). Window
+  blocks go to a function pointer that is replaced when a special state begins (`emu/src/machine/blocks.rs`), so a hit
+  does not test for such states.
+- A detour holds the number of its point, so its hit needs no lookup. If one probe stands there and no special state is
+  active, the engine has that probe at hand (`Points::lone` in `probes/src/point.rs`, fast paths in `probes/src/hit.rs`).
+- Each unit of the window is stored in the form in which the clock reads detours. Other uses have an end address that no
+  block reaches (`emu/src/probed/window.rs`).
+- A followed return takes no trap if the ISA has an instruction for the pad (`Detour::return_pad`): the pad is then the
+  start of a block, like a detour. The most recent task is found without hashing (`probes/src/instances.rs`).
+- Guest memory is read through the core's TLB (`emu/src/unicorn/live.rs`); page tables are walked only on a TLB miss.
+- The window's page-table entry is written only if the core has not fetched from that page since the last change of
+  address space (`emu/src/machine/fetched.rs`).
+- A hit takes no lock, allocates nothing and looks up at most one hash: `probes/tests/alloc.rs` counts allocations for
+  every kind of hit.
+- A point with one probe has 144 bytes; rare data is in a separate allocation (`probes/src/point.rs`). With the probe's
+  own object it is less than 300 bytes (`emu/tests/arming_memory.rs`).
 
 ";
 
 const ARMING: &str = "\
 ## Arming
 
-On guests of many functions of one block each (`cargo run -p trapline-benches --bin arming`; with `--check` it fails over the goals): time of
-a CPU for each probe, by the clock on the wall in brackets, and the host memory that each takes, its object, its point and all tables, beside
-the guest's own. Goals for 100,000 in one batch: 10 us each, 300 bytes. Whoever optimises looks through the guest's memory once for all, which is
-what a single probe pays for. 32-bit ARM stops at 80,000: the probe window lies within a branch's reach of the kernel, and has 8 MiB there.
+The guests have many functions of one block each (`cargo run -p trapline-benches --bin arming`; with `--check` it fails if a goal is missed). The
+table shows CPU time per probe, wall-clock time in brackets, and host memory per probe: its object, its point and all tables, without the guest's
+memory. The goals for 100,000 probes in one batch are 10 us and 300 bytes each. The optimizer scans the guest's memory once per batch, which makes a
+single probe expensive. 32-bit ARM stops at 80,000: the window must be in branch reach of the kernel and has 8 MiB there.
 
 ";
 
 const RECORDS: &str = "
 ## Records
 
-What a record of an event with two arguments takes from the ring to the text, beside its hit (`cargo run -p trapline-benches --bin overhead records`;
-medians). Host instructions are in `benches/budgets.tsv`.
+The time of one record of an event with two arguments, from the ring buffer to text, in addition to its hit (`cargo run -p trapline-benches --bin
+overhead records`; medians). Host instructions are in `benches/budgets.tsv`.
 
 ";
 
@@ -75,35 +76,35 @@ const RECORDED: u64 = 20_000;
 const MACHINES: &str = "\
 ## Whole machines
 
-Written by `cargo run -p trapline-benches --bin machine -- --write`. Each stock kernel that is on the computer boots to busybox, runs a script of
-one line and powers off; QEMU (`-accel tcg`) gets the same kernel, initial file system and command line. They take turns, each a process
-of its own, and the median of their user times stands here, loading, symbols and (x86, s390x under QEMU) unpacking of the kernel included. Armed probes stand in
-functions that such a boot hardly runs. Guest seconds are virtual: sleep costs none of the host's. Instructions are bytes of code executed,
-divided by the mean length of instructions at a look each guest millisecond.
+Written by `cargo run -p trapline-benches --bin machine -- --write`. Each stock kernel on the computer boots to busybox, runs a script of one line
+and powers off. QEMU (`-accel tcg`) runs the same kernel, initial file system and command line. The two alternate, each in its own process. The table
+shows medians of user time, with loading, symbols and (on x86, and s390x under QEMU) decompression of the kernel. Armed probes are in functions that
+the boot rarely runs. Guest seconds are virtual: sleep costs no host time. Instructions are executed bytes divided by the mean instruction length,
+which is sampled each guest millisecond.
 
 ";
 
 const WORKS: &str = "
-What users run in such a guest, by the same program: user seconds of each work alone, between two lines of the guest's console. A round boots
-each contestant once, and it does all works one behind the other. While something is changed, `cargo run -p trapline-benches --bin machine -- --only amd64
---work syscalls,pipe` measures just that, and with `--beside PROGRAM` (the same program of another build) what has become of it.
+Workloads in such a guest, measured by the same program: user seconds of each workload alone, between two lines on the guest's console. In each round
+each contestant boots once and runs all workloads in sequence. During development, `cargo run -p trapline-benches --bin machine -- --only amd64
+--work syscalls,pipe` measures some of them, and `--beside PROGRAM` compares with another build of the program.
 
 ";
 
 const TIME: &str = "
-What exact virtual time costs, in host instructions: the callback of blocks that do not count themselves (the window, what is due) and all, for each guest
-nanosecond of the tiny kernel's loop of short blocks, counted by callgrind and written by `cargo run -p trapline-benches --bin virtual_time -- --write`.
-A block that counts itself has about eight instructions for it at its start (`emu/src/unicorn/translator/loop.c`).
+The cost of exact virtual time, in host instructions per guest nanosecond of the tiny kernel's loop of short blocks: in total, and in the callback of
+blocks that do not count themselves (in the window, or when something is due). Counted by callgrind, and written by `cargo run -p trapline-benches
+--bin virtual_time -- --write`. A block that counts itself starts with about eight instructions for that (`emu/src/unicorn/translator/loop.c`).
 
 ";
 
 const GUESTS_OWN: &str = "
 ## The same kernel's own kprobes, under QEMU
 
-For scale, what a hit of the guest's own kprobes costs when the Debian kernel 6.1 for amd64 runs under QEMU's TCG. In the lab it was 1.0 us for a
-plain kprobe, 0.14 us for an optimised one, 0.43 us for a return probe on an ftrace site. This, with the handler of a kprobe event whose
-records are switched off, is measured in three rounds (user time of QEMU between lines of the console, less that of the same reads without a probe; medians) and written by
-`cargo run -p trapline-benches --bin guest_kprobes -- --write`, which needs qemu-system-x86_64:
+For comparison: the cost of a hit of the guest's own kprobes, when Debian's kernel 6.1 for amd64 runs under QEMU's TCG. An early measurement gave
+1.0 us for a plain kprobe, 0.14 us for an optimised one, and 0.43 us for a return probe on an ftrace site. The table is measured with the handler of a
+kprobe event whose records are disabled, in three rounds: QEMU's user time between lines on the console, minus that of the same reads without a probe;
+medians. It is written by `cargo run -p trapline-benches --bin guest_kprobes -- --write`, which needs qemu-system-x86_64:
 
 ";
 

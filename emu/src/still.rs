@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
-use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
+use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, WindowUse};
 
 /// How far behind the text the imaginary window lies at most: nearer where jumps do not reach as far from all of it.
 const WINDOW_DISTANCE: u64 = 16 << 20;
@@ -169,7 +169,7 @@ impl Guest for StillGuest<'_> {
     }
 
     /// Nothing ever runs there.
-    fn window_write(&mut self, _at: u64, _bytes: &[u8], _stands_for: Window) {}
+    fn window_write(&mut self, _at: u64, _bytes: &[u8], _stands_for: WindowUse) {}
 
     fn any_cpu_inside(&self, _range: Range<u64>) -> bool {
         false

@@ -16,7 +16,7 @@ use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::{self, Definition, Line};
+use trapline_probes::events::parse::{self, Definition, EventCommand};
 use trapline_probes::events::places::Places;
 use trapline_probes::events::set::EventSet;
 use trapline_probes::events::{json, trace};
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     for line in parse::script(text) {
         seen += line.text.len();
         assert!(text.is_char_boundary(line.offset), "a line that begins inside a character");
-        if let Ok(Some(Line::Add(definition))) = parse::line(&line.text) {
+        if let Ok(Some(EventCommand::Add(definition))) = parse::line(&line.text) {
             reads_back(&definition);
         }
         match events.apply(&mut engine, &mut guest, &line.text) {
@@ -78,7 +78,7 @@ fn points_into(error: &EventError, line: &str) {
 fn reads_back(definition: &Definition) {
     let text = definition.to_string();
     match parse::line(&text) {
-        Ok(Some(Line::Add(again))) => assert_eq!(&again, definition, "{text:?}"),
+        Ok(Some(EventCommand::Add(again))) => assert_eq!(&again, definition, "{text:?}"),
         other => panic!("{text:?} reads back as {other:?}"),
     }
 }

@@ -1,79 +1,82 @@
-//! What a handler sees: the stopped CPU, the probe, the function's arguments, guest memory.
+//! The view that a handler has of a hit: the stopped CPU, the probe, the function's arguments and the guest's memory.
+//! User handlers, the event layer and scripts all work through [`Hit`] (or [`ReturnHit`] for return probes). A hit
+//! borrows the CPU and the engine's [`Scene`], so it lives only while the handler runs.
 
 use crate::guest::Cpu;
 use crate::instances::Instances;
 use crate::probe::Kprobe;
 use crate::records::{EventId, Header, Payload, Ring};
 use crate::script::attach::Scripts;
-use crate::tracepoint::Record;
+use crate::tracepoint::TracepointRecord;
 use core::ops::{Deref, DerefMut};
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::arch::Isa;
 use trapline_isa::call::{self, Home, Type};
 use trapline_isa::mem::Fault;
 
-/// The trap number that a fault handler is given when a handler's own access to the guest failed: a page fault, as x86
-/// and s390 number it.
+/// The trap number that a fault handler gets when a handler's own access to guest memory failed. It is 14, the
+/// page-fault number of x86, on every ISA.
 pub const PAGE_FAULT: u32 = 14;
 
-/// Where in a hit a handler runs.
+/// The point of a hit at which a handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the instruction; the pc is the probe's address.
+    /// Before the probed instruction. The pc is the probe's address.
     Before,
-    /// After it; the pc is where execution goes on.
+    /// After the probed instruction. The pc is the address where execution continues.
     After,
-    /// At a function's return; the pc is the address it returns to.
+    /// At a function's return. The pc is the return address.
     Return,
 }
 
 /// A fault that a fault handler may deal with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultInfo {
-    /// The architecture's number of the exception.
+    /// The exception number, as the architecture counts it.
     pub trapnr: u32,
-    /// The access, if it was one of a handler's own; what the probed instruction did is in the CPU's registers.
+    /// The failed access, if a handler made it. `None`: the probed instruction faulted, and the CPU's registers
+    /// describe the access.
     pub access: Option<Fault>,
 }
 
-/// One line of a backtrace.
+/// One frame of a backtrace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Where on the stack the address was found; 0 for a register.
+    /// The stack address where the return address was found. 0 means that it was in a register.
     pub slot: u64,
-    /// What is there: where a return probe waits for the return, the return pad.
+    /// The value found there. For a call that a return probe follows this is the return pad's address.
     pub raw: u64,
-    /// The true address.
+    /// The true return address.
     pub address: u64,
 }
 
-/// A hit, as its handlers see it. What they do to registers and memory counts when the guest goes on.
+/// A hit, as its handlers see it. Changes to registers and memory take effect when the guest continues.
 pub struct Hit<'a> {
     cpu: &'a mut dyn Cpu,
     probe: &'a Kprobe,
     scene: &'a mut Scene,
     address: u64,
-    moment: Moment,
+    stage: Stage,
     in_fault_handler: bool,
 }
 
-/// What all handlers get at, whatever has been hit.
+/// The state that every handler can reach, whichever probe was hit.
 pub(crate) struct Scene {
     pub isa: &'static Isa,
-    /// The calls that return probes follow.
+    /// The calls that return probes follow at present.
     pub instances: Instances,
     pub records: Ring,
     pub scripts: Scripts,
-    /// The record that the guest's own code has made at a tracepoint's hit.
-    pub record: Record,
+    /// The record that the guest's own code wrote at a tracepoint hit.
+    pub record: TracepointRecord,
 }
 
-/// Phases, and how the probe was come to.
+/// A [`Phase`], plus how the CPU reached the probe: by its breakpoint or by its jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// By a breakpoint.
+pub(crate) enum Stage {
+    /// The CPU took the breakpoint.
     Before,
-    /// By a jump.
+    /// The CPU took the jump of an optimised probe.
     BehindJump,
     After,
     Return,
@@ -81,13 +84,13 @@ pub(crate) enum Moment {
 
 impl<'a> Hit<'a> {
     #[inline]
-    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, address: u64, scene: &'a mut Scene, moment: Moment) -> Self {
-        Hit { cpu, probe, scene, address, moment, in_fault_handler: false }
+    pub(crate) fn new(cpu: &'a mut dyn Cpu, probe: &'a Kprobe, address: u64, scene: &'a mut Scene, stage: Stage) -> Self {
+        Hit { cpu, probe, scene, address, stage, in_fault_handler: false }
     }
 
-    /// The stack pointer is not the handlers' to change: behind a jump, and at a return.
+    /// Whether handlers must not change the stack pointer. True in a detour and at a return.
     fn keeps_stack(&self) -> bool {
-        matches!(self.moment, Moment::BehindJump | Moment::Return)
+        matches!(self.stage, Stage::BehindJump | Stage::Return)
     }
 
     /// The probe whose handler this is.
@@ -100,53 +103,56 @@ impl<'a> Hit<'a> {
         self.address
     }
 
-    /// Where in the hit the handler runs.
+    /// The phase of the hit: before or after the instruction, or at a return.
     pub fn phase(&self) -> Phase {
-        match self.moment {
-            Moment::Before | Moment::BehindJump => Phase::Before,
-            Moment::After => Phase::After,
-            Moment::Return => Phase::Return,
+        match self.stage {
+            Stage::Before | Stage::BehindJump => Phase::Before,
+            Stage::After => Phase::After,
+            Stage::Return => Phase::Return,
         }
     }
 
-    /// What Linux gives a post-handler as its third argument, and it is always 0.
+    /// The third argument of Linux's post-handlers. Linux always passes 0.
     pub fn flags(&self) -> u64 {
         0
     }
 
-    /// The ISA's table.
+    /// The ISA's table of functions and constants.
     pub fn isa(&self) -> &'static Isa {
         self.scene.isa
     }
 
-    /// The CPU itself, for those who read registers and memory by [`trapline_isa::abi::Abi`].
+    /// The CPU itself, for code that reads registers and memory through [`trapline_isa::abi::Abi`].
     pub fn machine(&mut self) -> &mut dyn Cpu {
         self.cpu
     }
 
-    /// The pc: the probe's address before the instruction, behind it where execution goes on; the same on every ISA.
+    /// The pc. Before the instruction it is the probe's address, afterwards the address where execution continues, on
+    /// every ISA.
     pub fn pc(&self) -> u64 {
         self.cpu.pc()
     }
 
-    /// The pc as Linux's handlers see it on this ISA (x86: one more, before the instruction).
+    /// The pc as Linux's handlers see it on this ISA. On x86 it is one higher before the instruction.
     pub fn linux_pc(&self) -> u64 {
         let bias = if self.phase() == Phase::Before { self.scene.isa.linux.pc_bias } else { 0 };
         self.cpu.pc().wrapping_add(bias)
     }
 
-    /// Where to go on; counts from a pre-handler that returns `Redirected`, and from a post-handler.
+    /// Sets the address where the guest continues. It takes effect from a pre-handler that returns `Redirected`, and
+    /// from a post-handler.
     pub fn set_pc(&mut self, pc: u64) {
         self.cpu.set_pc(pc);
     }
 
-    /// The register of that name (`di`, as the event syntax has it without the `%`).
+    /// The register of that name, written as in the event syntax without the `%` (`di`). `None` if the ISA has no such
+    /// register.
     pub fn reg(&self, name: &str) -> Option<u64> {
         self.scene.isa.abi.register(name).map(|reg| self.cpu.get(reg))
     }
 
-    /// Sets the register of that name; false if there is none. The stack pointer stays as it is in handlers of
-    /// optimised probes and of returns.
+    /// Sets the register of that name. Returns false if there is none. Handlers of optimised probes and of returns
+    /// cannot change the stack pointer: the write is ignored.
     pub fn set_reg(&mut self, name: &str, value: u64) -> bool {
         let reg = self.scene.isa.abi.register(name);
         let stays = self.keeps_stack() && reg == Some(self.scene.isa.abi.sp);
@@ -161,19 +167,19 @@ impl<'a> Hit<'a> {
         self.cpu.get(self.scene.isa.abi.sp)
     }
 
-    /// A function's argument, counted from 0, at its entry, where it and those in front of it are words. 0 for one on a
-    /// stack that cannot be read.
+    /// Argument number `index` (from 0) of the function, read at its entry, if it and all arguments before it are one
+    /// word each. Returns 0 for an argument on a stack that cannot be read.
     #[inline]
     pub fn arg(&mut self, index: usize) -> u64 {
         let isa = self.scene.isa;
         match isa.abi.arguments.get(index) {
-            // Each word in front of it has a register of its own.
+            // All arguments are words, so this one has a register of its own.
             Some(register) => Type::Word.cut(self.cpu.get(*register), isa.word),
             None => self.typed_arg(&[], index),
         }
     }
 
-    /// The same of a function whose arguments have these types; where there are more, they are words.
+    /// Like [`Hit::arg`], for a function whose arguments have these types. Arguments beyond `types` are words.
     pub fn typed_arg(&mut self, types: &[Type], index: usize) -> u64 {
         let isa = self.scene.isa;
         call::argument(isa, types, index).read(isa, |place| match place {
@@ -182,7 +188,7 @@ impl<'a> Hit<'a> {
         })
     }
 
-    /// A function's result of this type, at its return.
+    /// The function's result, read as a value of this type, at its return.
     pub fn typed_return_value(&self, kind: Type) -> u64 {
         let isa = self.scene.isa;
         call::result(isa, kind).read(isa, |place| match place {
@@ -191,18 +197,18 @@ impl<'a> Hit<'a> {
         })
     }
 
-    /// A function's result, at its return.
+    /// The function's result in the first result register, at its return.
     pub fn return_value(&self) -> u64 {
         self.cpu.get(self.scene.isa.abi.result)
     }
 
-    /// Changes a function's result, at its return.
+    /// Replaces the function's result, at its return.
     pub fn set_return_value(&mut self, value: u64) {
         self.cpu.set(self.scene.isa.abi.result, value);
     }
 
-    /// Reads guest memory. On a fault the probe's fault handler is asked; if it says handled, the access is tried once
-    /// more.
+    /// Reads guest memory. On a fault the probe's fault handler runs. If it returns "handled", the access is retried
+    /// once.
     pub fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         match self.cpu.read(address, into) {
             Err(fault) if self.handled(fault) => self.cpu.read(address, into),
@@ -210,7 +216,7 @@ impl<'a> Hit<'a> {
         }
     }
 
-    /// Writes guest memory, faults as with [`Hit::read`].
+    /// Writes guest memory. Faults are treated as by [`Hit::read`].
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         match self.cpu.write(address, bytes) {
             Err(fault) if self.handled(fault) => self.cpu.write(address, bytes),
@@ -226,7 +232,7 @@ impl<'a> Hit<'a> {
         Ok(self.scene.isa.order.number(&bytes[..size]))
     }
 
-    /// Reads a string up to its 0 or as much of it as fits; gives its length without the 0.
+    /// Reads a string up to its terminating 0, or as much of it as fits. Returns its length without the 0.
     pub fn read_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Fault> {
         for (index, byte) in into.iter_mut().enumerate() {
             self.read(address.wrapping_add(index as u64), core::slice::from_mut(byte))?;
@@ -237,12 +243,12 @@ impl<'a> Hit<'a> {
         Ok(into.len())
     }
 
-    /// A key of the running task.
+    /// A key that identifies the running task.
     pub fn task(&mut self) -> u64 {
         self.cpu.task()
     }
 
-    /// The running task's number.
+    /// The running task's pid.
     pub fn pid(&mut self) -> u32 {
         self.cpu.pid()
     }
@@ -262,23 +268,24 @@ impl<'a> Hit<'a> {
         self.cpu.now()
     }
 
-    /// The record of a tracepoint's hit.
-    pub(crate) fn record(&self) -> &Record {
+    /// The record that belongs to a tracepoint hit.
+    pub(crate) fn record(&self) -> &TracepointRecord {
         &self.scene.record
     }
 
-    /// The scripts that run.
+    /// The scripts that are loaded.
     #[inline]
     pub(crate) fn scripts(&mut self) -> &mut Scripts {
         &mut self.scene.scripts
     }
 
-    /// Leaves a record of this hit, whose payload `fill` writes. False: the ring was full; the drop is counted.
+    /// Writes a record of this hit to the ring. `fill` writes its payload. Returns false if the ring was full; the drop
+    /// is counted.
     pub fn emit(&mut self, event: EventId, fill: impl FnOnce(&mut dyn Cpu, &mut Payload<'_>)) -> bool {
         let header = Header {
             event,
             cpu: self.cpu.number() as u16,
-            flags: self.cpu.moment(),
+            flags: self.cpu.trace_flags(),
             pid: self.cpu.pid(),
             comm: self.cpu.comm(),
             time: self.cpu.now(),
@@ -289,7 +296,8 @@ impl<'a> Hit<'a> {
         self.scene.records.push(&header, |payload| fill(cpu, payload))
     }
 
-    /// Who called the function, at its entry; the true address, also where a return probe has put the return pad.
+    /// The caller of the function, read at its entry. This is the true address even where a return probe has put the
+    /// return pad's address.
     pub fn caller(&mut self) -> Option<u64> {
         let (slot, raw) = match self.scene.isa.abi.return_address {
             ReturnAddress::OnStack => (self.sp(), self.read_word(self.sp()).ok()?),
@@ -298,10 +306,11 @@ impl<'a> Hit<'a> {
         Some(self.resolve(slot, raw, &mut 0))
     }
 
-    /// The addresses on the stack that `is_text` knows as code, innermost first, the pc in front; hijacked returns are
-    /// resolved.
+    /// A backtrace by scanning the stack: every word that `is_text` accepts as a code address, innermost first, after
+    /// the pc. Return-pad addresses are replaced by the true ones.
     ///
-    /// Without unwind tables some may be left over from earlier calls. Gives how many of `into` were filled.
+    /// Without unwind tables some frames may be stale values of earlier calls. Returns the number of entries written to
+    /// `into`.
     pub fn backtrace(&mut self, into: &mut [Frame], is_text: impl Fn(u64) -> bool) -> usize {
         let (pc, word) = (self.pc(), self.scene.isa.word as u64);
         let mut found = 0;
@@ -341,7 +350,8 @@ impl<'a> Hit<'a> {
         self.scene.instances.is_pad(address)
     }
 
-    /// The true address behind one found at `slot`, where it is the return pad; `pads` counts those seen so far.
+    /// Replaces the return pad's address, found at `slot`, by the true return address. Other addresses are returned
+    /// unchanged. `pads` counts the pads met so far in this backtrace.
     pub(crate) fn resolve(&mut self, slot: u64, raw: u64, pads: &mut usize) -> u64 {
         if !self.is_pad(raw) {
             return raw;
@@ -353,7 +363,7 @@ impl<'a> Hit<'a> {
         real.unwrap_or(raw)
     }
 
-    /// A probe's fault handler is asked about its handlers' own accesses, and each is counted as a miss.
+    /// Runs the probe's fault handler for a failed access of one of its handlers. Each such fault counts as a miss.
     fn handled(&mut self, fault: Fault) -> bool {
         let Some(handler) = self.probe.fault_handler().filter(|_| !self.in_fault_handler) else { return false };
         self.probe.count_missed();
@@ -363,7 +373,7 @@ impl<'a> Hit<'a> {
         handled
     }
 
-    /// Asks about a fault of the probed instruction itself.
+    /// Runs the fault handler for a fault of the probed instruction itself.
     pub(crate) fn ask_about(&mut self, trapnr: u32) -> bool {
         let Some(handler) = self.probe.fault_handler() else { return false };
         self.in_fault_handler = true;
@@ -371,7 +381,7 @@ impl<'a> Hit<'a> {
     }
 }
 
-/// One followed call of a function, at its entry or its return: all of [`Hit`], and what belongs to this call alone.
+/// A followed call, at its entry or its return: a [`Hit`], plus this call's private data and return address.
 pub struct ReturnHit<'a> {
     hit: Hit<'a>,
     data: &'a mut [u8],
@@ -384,12 +394,12 @@ impl<'a> ReturnHit<'a> {
         ReturnHit { hit, data, ret_addr }
     }
 
-    /// The address that the function returns to.
+    /// The true return address of the call.
     pub fn ret_addr(&self) -> u64 {
         self.ret_addr
     }
 
-    /// The call's private bytes: the same in both handlers. Left as the last call that used them left them.
+    /// The call's private bytes, shared by its entry handler and return handler. They are not cleared between calls.
     pub fn data(&mut self) -> &mut [u8] {
         self.data
     }

@@ -1,4 +1,5 @@
-//! Numbers of 64 bits that one writes and anybody reads, also where CPUs have no atomic access to so many.
+//! 64-bit counters with one writer and many readers. Targets without 64-bit atomics use a seqlock over two 32-bit
+//! halves.
 
 #[cfg(target_has_atomic = "64")]
 pub(crate) use core::sync::atomic::AtomicU64 as Counter;
@@ -9,7 +10,7 @@ pub(crate) use halves::Counter;
 mod halves {
     use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-    /// Two halves, and how often they have been written: it is odd while they are.
+    /// A seqlock: `version` is odd while the writer changes the halves.
     #[derive(Debug, Default)]
     pub(crate) struct Counter {
         version: AtomicU32,
@@ -23,7 +24,7 @@ mod halves {
             Counter { version: AtomicU32::new(0), low, high }
         }
 
-        /// The value that was last written, never halves of two.
+        /// The last value written. Retries while a write is in progress, so it never mixes two values.
         pub fn load(&self, _: Ordering) -> u64 {
             loop {
                 let before = self.version.load(Ordering::Acquire);
@@ -36,7 +37,7 @@ mod halves {
             }
         }
 
-        /// By the one writer.
+        /// Stores a value. Only one thread may write.
         pub fn store(&self, value: u64, _: Ordering) {
             let version = self.version.load(Ordering::Relaxed);
             self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -54,15 +55,15 @@ mod tests {
     use alloc::sync::Arc;
     use core::sync::atomic::Ordering::Relaxed;
 
-    /// BY-6: a reader beside the writer sees no half of a number.
+    /// BY-6: a concurrent reader never sees a half-written number.
     #[test]
-    fn a_number_in_halves_is_read_whole() {
+    fn a_reader_never_sees_half_of_a_number() {
         let counter = Arc::new(Counter::new(u64::MAX));
         assert_eq!((counter.load(Relaxed), Counter::default().load(Relaxed)), (u64::MAX, 0));
         let written = Arc::clone(&counter);
         let writer = std::thread::spawn(move || {
             for number in 0..200_000u64 {
-                // Both halves are the same.
+                // Each number has equal halves, so a torn read shows.
                 written.store(number << 32 | number, Relaxed);
             }
         });

@@ -1,5 +1,6 @@
-//! What was decoded last: all of one function is looked at for each of its instructions that is to be probed, and most
-//! who ask about one of these ask about the next one too.
+//! Cache of the last few decoded functions. Registration decodes a whole function for each probed instruction in it.
+//! Callers usually ask for the next instruction of the same function, so [`KEPT`] entries are enough. An entry is valid
+//! only if the text is unchanged, which every lookup checks.
 
 use crate::engine::Engine;
 use crate::guest::Guest;
@@ -10,31 +11,33 @@ use core::cell::RefCell;
 use core::ops::Range;
 use trapline_isa::function::Decoded;
 
-/// Longer stretches are decoded one by one each time: hardly a function is so long, and what is remembered takes some
-/// fifty bytes for each instruction.
+/// Longer ranges are not cached but decoded instruction by instruction. Few functions are that long, and a cached
+/// instruction costs about fifty bytes.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// A function as its boundaries are counted, as jumps in it are looked for, and the part that was split off it.
+/// Three entries: a function decoded for its boundaries, the same decoded for jumps into it, and its split-off `.cold`
+/// part.
 const KEPT: usize = 3;
 
-/// So many bytes are compared at a time.
+/// Chunk size of the comparison with the current text, in bytes.
 const PIECE: usize = 512;
 
-/// How data among the code is met.
+/// Treatment of data that lies among the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// It is stepped over.
+    /// The decoder steps over it.
     SteppedOver,
-    /// It is taken for code.
+    /// The decoder treats it as code.
     Decoded,
 }
 
-/// Functions as they are without what stands in them of ours.
+/// The cached functions, most recent first, decoded from the original text without our breakpoints and jumps.
 #[derive(Default)]
 pub(crate) struct Last(RefCell<VecDeque<(Data, Arc<Decoded>)>>);
 
 impl Engine {
-    /// The instructions of a range, as the text is now; `None` where they had better be decoded one by one.
+    /// The instructions of a range, as the text is now. `None` if the range is too long or unreadable; the caller then
+    /// decodes one instruction at a time.
     pub(crate) fn decoded(&self, guest: &dyn Guest, range: &Range<u64>, data: Data) -> Option<Arc<Decoded>> {
         let length = range.end.checked_sub(range.start).filter(|length| *length <= MOST_BYTES)?;
         let is_asked = |known: &&(Data, Arc<Decoded>)| known.0 == data && known.1.range() == range;

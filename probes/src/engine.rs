@@ -1,4 +1,5 @@
-//! The engine: what it owns, and what it has to say.
+//! [`Engine`], the owner of all probe state of one guest, with its settings and counters. The other modules of this
+//! crate add methods to it: registration, hits, optimisation, return probes and views.
 
 use crate::context::Scene;
 use crate::decoded::Last;
@@ -13,34 +14,34 @@ use crate::point::Points;
 use crate::records::Ring;
 use crate::retprobe::Returns;
 use crate::script::attach::Scripts;
-use crate::tracepoint::{Record, Watched};
+use crate::tracepoint::{TracepointRecord, Watched};
 use crate::withdraw::Withdrawn;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::Policy;
 
-/// All probes of one guest. Changes go through `&mut dyn Guest`, hits come in by [`Engine::breakpoint`],
+/// All probes of one guest. Registration goes through `&mut dyn Guest`. Hits enter at [`Engine::breakpoint`],
 /// [`Engine::fault`] and [`Engine::interrupted`], which take no lock and allocate nothing.
 pub struct Engine {
     pub(crate) isa: &'static Isa,
     pub(crate) policy: Policy,
-    /// Copies may end in a jump back.
+    /// Whether a copy may end in a jump back to the guest's code.
     pub(crate) boosting: bool,
     pub(crate) points: Points,
     pub(crate) returns: Returns,
     pub(crate) cpus: Vec<CpuState>,
     pub(crate) paused: Paused,
-    /// What the user has added to the guest's blacklist.
+    /// The user's additions to the guest's blacklist.
     pub(crate) blacklist: Vec<Blacklisted>,
-    /// debugfs `enabled` is 0.
+    /// True while debugfs `enabled` is 0.
     pub(crate) all_disarmed: bool,
-    /// The guest reads or changes this part of its text just now: nothing of ours stands in it.
+    /// The parts of the text that the guest is reading or changing now. No breakpoint or jump of ours stands there.
     pub(crate) withdrawn: Withdrawn,
-    /// Slots that wait for CPUs to leave them.
+    /// Slots of removed probes that a CPU may still be executing.
     pub(crate) dirty: Vec<Dirty>,
-    /// The breakpoint that ends jprobe handlers in guests without `jprobe_return`.
+    /// The address of the breakpoint that ends jprobe handlers in guests without `jprobe_return`.
     pub(crate) stub: Option<u64>,
-    /// Tracepoints that are watched, or were.
+    /// Every tracepoint that is or was watched. An index into this list is never reused.
     pub(crate) tracepoints: Vec<Watched>,
     pub(crate) optimizer: Optimizer,
     pub(crate) log: Log,
@@ -49,36 +50,37 @@ pub struct Engine {
     pub(crate) last: Last,
 }
 
-/// The records ring's size, if nobody asks for another.
+/// Default size of the record ring.
 const RECORD_BYTES: usize = 1 << 20;
 
-/// What happened to the engine as a whole.
+/// Counters of the engine as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Hits on a point, each counted once however many probes share it.
+    /// Hits of a point. Several probes at one point count once.
     pub hits: u64,
-    /// Hits while another probe was being processed on that CPU.
+    /// Hits that happened while another probe was being processed on the same CPU.
     pub reentered: u64,
-    /// Faults of displaced instructions, handed back to the address where they belong.
+    /// Faults raised by displaced instructions and handed back at the original address.
     pub faults: u64,
-    /// Repeated instructions that went on after an interrupt without a second hit.
+    /// Repeated instructions that continued after an interrupt without a second hit.
     pub continued: u64,
-    /// Repeated instructions that were interrupted while too many others were: their rest counts as another hit.
+    /// Interrupted repeated instructions that were evicted because too many were pending. Each counts as another hit
+    /// when it continues.
     pub forgotten: u64,
     /// Returns to the pad that matched no followed call.
     pub mismatched_returns: u64,
-    /// Followed calls that were left without a return.
+    /// Followed calls that ended without a return, for example by a longjmp.
     pub left_behind: u64,
-    /// Log lines for which there was no room.
+    /// Log messages dropped because the log was full.
     pub lost_lines: u64,
-    /// How often an optimisation had to wait because a task stood, or seemed to stand, under the jump.
+    /// How often an optimisation was postponed because a task stood, or seemed to stand, under the jump.
     pub postponed: u64,
-    /// How often probes were taken out of the text, for the guest was about to read or change it.
+    /// How often probes were taken out of the text because the guest was about to read or change it.
     pub withdrawals: u64,
 }
 
 impl Engine {
-    /// An engine without probes for a guest with so many CPUs.
+    /// Creates an engine without probes, for a guest with `cpus` CPUs.
     pub fn new(isa: &'static Isa, cpus: usize) -> Engine {
         Engine {
             isa,
@@ -101,20 +103,20 @@ impl Engine {
                 instances: Instances::new(isa),
                 records: Ring::with_capacity(RECORD_BYTES),
                 scripts: Scripts::default(),
-                record: Record::none(),
+                record: TracepointRecord::none(),
             },
             counts: Counts::default(),
             last: Last::default(),
         }
     }
 
-    /// Decides as `policy` says.
+    /// Selects the policy: Linux's decisions, or the best that is possible.
     pub fn with_policy(mut self, policy: Policy) -> Engine {
         self.policy = policy;
         self
     }
 
-    /// Holds that many bytes of records at a time.
+    /// Sets the size of the record ring, in bytes.
     pub fn with_record_bytes(mut self, bytes: usize) -> Engine {
         self.scene.records = Ring::with_capacity(bytes);
         self
@@ -125,13 +127,13 @@ impl Engine {
         &mut self.scene.records
     }
 
-    /// Whether points that are made from now on may have copies that end in a jump back; without, every copy ends in a
-    /// second breakpoint.
+    /// Whether points made from now on may be boosted, that is, have copies that end in a jump back. Otherwise every
+    /// copy ends in a second breakpoint.
     pub fn set_boosting(&mut self, allowed: bool) {
         self.boosting = allowed;
     }
 
-    /// Whose decisions it makes.
+    /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.policy
     }
@@ -146,12 +148,12 @@ impl Engine {
         self.points.at(address).is_some()
     }
 
-    /// Its ISA.
+    /// The ISA of the guest.
     pub fn isa(&self) -> &'static Isa {
         self.isa
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         Counts {
             mismatched_returns: self.returns.mismatches,

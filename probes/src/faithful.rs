@@ -1,5 +1,6 @@
-//! The frame of a faithful detour: the registers as the guest's own code has laid them on its stack, and the CPU as
-//! handlers see it by them.
+//! Hits of faithful detours. A faithful detour is guest code that saves the registers in a frame on the guest's stack
+//! and calls a trampoline, as Linux's optprobe template does. [`Framed`] is the CPU that handlers then see: its
+//! registers are read from and written to that frame.
 
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
@@ -11,14 +12,14 @@ use trapline_isa::regs::{Reg, Registers};
 
 const WORD_MOST: usize = 8;
 
-/// A CPU whose registers are those of a frame. Its pc is its own: it has been put to the probed address.
+/// A CPU whose registers are those of a frame. The pc is the CPU's own, and has been set to the probed address.
 struct Framed<'a, C> {
     cpu: &'a mut C,
     isa: &'static Isa,
     layout: &'static [Word],
     at: u64,
     words: [u64; FRAME_MOST],
-    /// The first word that the host had to mend.
+    /// Index of the first word that the host had to fill in or correct.
     first_mended: usize,
     changed: bool,
 }
@@ -28,7 +29,8 @@ impl Engine {
         self.isa.detour?.faithful
     }
 
-    /// A CPU has come to the start of a faithful detour by the jump of an optimised probe.
+    /// Called when the jump of an optimised probe has brought a CPU to the start of a faithful detour. Remembers the
+    /// stack pointer.
     #[inline(never)]
     pub fn saving(&mut self, cpu: &mut impl Cpu) {
         let sp = cpu.get(self.isa.abi.sp);
@@ -37,17 +39,16 @@ impl Engine {
         }
     }
 
-    /// A CPU has come to the trampoline, called by a faithful detour with the probed address and that of its frame: the
-    /// handlers run on the registers in the frame. The address is that of a probe, or this is nobody's call and nothing
-    /// happens.
-    #[inline(never)] // The lean form's way stays short.
+    /// Called when a faithful detour has called the trampoline, with the probed address and the frame's address as
+    /// arguments. Runs the handlers on the registers in the frame. Does nothing if no probe has that address.
+    #[inline(never)] // Out of line, so that the lean detour's path stays short.
     pub fn called(&mut self, cpu: &mut impl Cpu) {
         let (Some(table), [probed, at, ..]) = (self.faithful(), self.isa.abi.arguments) else { return };
         let (probed, at) = (cpu.get(*probed), cpu.get(*at));
         let Some(point) = self.points.at(probed) else { return };
         cpu.set_pc(probed);
         if let Some(mut framed) = Framed::read(cpu, self.isa, table, at) {
-            // Handlers find it whole, should they look.
+            // Complete the frame in guest memory, because a handler may read it there.
             framed.write(framed.first_mended);
             self.jumped_in(&mut framed, point);
             if framed.changed {
@@ -56,8 +57,8 @@ impl Engine {
         }
     }
 
-    /// The stack has no room for the frame of a faithful detour, which the code without a probe does not need: the
-    /// handlers run on live registers, and the displaced instructions then, as in a lean detour.
+    /// Handles a fault of a faithful detour's pushes: the stack has no room for the frame, which the unprobed code
+    /// would not need. The handlers run on the live registers, then the displaced instructions, as in a lean detour.
     pub(crate) fn frame_found_no_room(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
         let (point, slot) = self.slot_around(pc).filter(|(_, slot)| slot.form == Form::Faithful && pc >= slot.detour())?;
         let (table, address) = (self.faithful()?, self.points.get(point)?.address());
@@ -66,7 +67,8 @@ impl Engine {
             return None;
         }
         if into >= table.save.len() {
-            // The frame stands, and it is the call that has found no room: its arguments are in registers already.
+            // The frame is complete, and only the call found no room. Its arguments overwrote registers, so reload them
+            // from the frame.
             let at = cpu.get(self.isa.abi.sp);
             Framed::read(cpu, self.isa, table, at)?.make_live();
         }
@@ -79,7 +81,7 @@ impl Engine {
 }
 
 impl<'a, C: Cpu> Framed<'a, C> {
-    /// The frame at an address, with what the guest's code has left open.
+    /// Reads the frame at an address and fills in the words that the guest code does not save.
     fn read(cpu: &'a mut C, isa: &'static Isa, table: &Faithful, at: u64) -> Option<Framed<'a, C>> {
         let layout = table.frame;
         let mut bytes = [0; FRAME_MOST * WORD_MOST];
@@ -98,7 +100,7 @@ impl<'a, C: Cpu> Framed<'a, C> {
         Some(Framed { cpu, isa, layout, at, words, first_mended, changed: false })
     }
 
-    /// Puts it back, from that word on.
+    /// Writes the frame back to guest memory, from word `first` on.
     fn write(&mut self, first: usize) {
         let word = self.isa.word;
         let mut bytes = [0; FRAME_MOST * WORD_MOST];
@@ -106,11 +108,11 @@ impl<'a, C: Cpu> Framed<'a, C> {
         for (value, bytes) in words.iter().zip(bytes.chunks_exact_mut(word)) {
             self.isa.order.put(*value, bytes);
         }
-        // The guest has written there just now: it can only fail where a handler has changed the page tables.
+        // The guest has just written there. The write fails only if a handler has changed the page tables.
         let _ = self.cpu.write(self.at.wrapping_add((first * word) as u64), &bytes[..words.len() * word]);
     }
 
-    /// The CPU gets the registers of the frame.
+    /// Loads the CPU's registers from the frame.
     fn make_live(&mut self) {
         for (word, value) in self.layout.iter().zip(self.words).filter(|(word, _)| word.kind == Fate::Restored) {
             self.cpu.set(word.reg, value);
@@ -182,8 +184,8 @@ impl<C: Cpu> Cpu for Framed<'_, C> {
     fn interrupts_off(&self) -> bool {
         self.cpu.interrupts_off()
     }
-    fn moment(&mut self) -> Flags {
-        self.cpu.moment()
+    fn trace_flags(&mut self) -> Flags {
+        self.cpu.trace_flags()
     }
     fn stopped_in_delay_slot(&mut self, then: u64) {
         self.cpu.stopped_in_delay_slot(then);

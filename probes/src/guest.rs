@@ -1,4 +1,6 @@
-//! What the engine asks of the world outside: a guest whose text can be patched, and a CPU that has just trapped.
+//! The interfaces that the engine needs from outside. [`Guest`] is a stopped kernel whose symbols can be looked up and
+//! whose text can be patched. [`Cpu`] is a CPU that has just trapped. The emulator implements both, and so does the toy
+//! in `toy/`, which the tests use. The engine answers a trap with an [`Answer`].
 
 use crate::records::Flags;
 use alloc::string::String;
@@ -7,160 +9,162 @@ use trapline_isa::arch::Isa;
 use trapline_isa::mem::{Fault, Memory};
 use trapline_isa::regs::Registers;
 
-/// A kernel in memory, seen while nothing in it runs. Registration and the views work through this.
+/// A kernel in memory, seen while none of its CPUs runs. Registration and the debugfs views use this.
 pub trait Guest {
-    /// The table of the ISA that it runs.
+    /// The table of the guest's ISA.
     fn isa(&self) -> &'static Isa;
-    /// How many CPUs it may have.
+    /// The number of CPUs the guest may have.
     fn cpus(&self) -> usize;
 
-    /// The symbol of that name; with `module`, only in that module.
+    /// The symbol of that name. `module:name` restricts the search to that module.
     fn symbol(&self, name: &str) -> Option<Symbol>;
-    /// How many symbols have that name (events refuse ambiguous ones).
+    /// The number of symbols with that name. Events refuse ambiguous names.
     fn symbols_named(&self, name: &str) -> usize;
-    /// The symbol whose extent covers an address.
+    /// The symbol whose range contains an address.
     fn symbol_at(&self, address: u64) -> Option<Symbol>;
-    /// Up to a few names like this one, for the message about a name that no symbol has.
+    /// A few similar symbol names, for the message about an unknown name.
     fn similar_names(&self, name: &str) -> alloc::vec::Vec<String>;
-    /// What kind of executable memory an address lies in; `None` for data and for text that has been freed.
+    /// The kind of executable memory at an address. `None` for data and for text that has been freed.
     fn text_kind(&self, address: u64) -> Option<Text>;
-    /// A place that the kernel itself patches or depends on, at exactly this address.
+    /// The site at exactly this address that the kernel itself patches or depends on, if there is one.
     fn site_at(&self, address: u64) -> Option<Site>;
-    /// Whether the kernel's own tracer has a site in a function; `None`: it has none anywhere, or nobody knows where.
+    /// Whether ftrace has a site in this function. `None` if the kernel has no ftrace sites or they are unknown.
     fn is_traced(&self, function: Range<u64>) -> Option<bool> {
         let _ = function;
         None
     }
-    /// What the kernel says must not be probed, in the order of its own list.
+    /// The kernel's kprobe blacklist, in its own order.
     fn blacklist(&self) -> &[Blacklisted];
 
-    /// The first instruction in a range that the kernel's exception table lists.
+    /// The first instruction in a range that has an entry in the kernel's exception table.
     fn expected_fault(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;
         None
     }
-    /// The first place in a range where that table lets execution go on after a fault.
+    /// The first fixup address of the exception table that lies in a range.
     fn fixup(&self, range: Range<u64>) -> Option<u64> {
         let _ = range;
         None
     }
-    /// The code through which the kernel makes its indirect jumps.
+    /// The range of the kernel's indirect-branch thunks (retpolines).
     fn indirect_thunks(&self) -> Range<u64> {
         0..0
     }
 
-    /// Reads text as it is now, our own breakpoints included.
+    /// Reads the text as it is now, our breakpoints and jumps included.
     fn read_text(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
-    /// Changes text, whatever its protection and whichever page tables are in force, and drops what was translated from
-    /// it.
+    /// Changes text regardless of page protection and of the active page tables, and drops the code translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// Takes `len` bytes (a multiple of [`WINDOW_UNIT`], aligned to it) of executable memory that the guest does not
-    /// know of. A guest with windows in several places takes those nearest to `near`; whether that is near enough for a
-    /// branch the ISA says, when it is asked for one. `None`: no window has room.
+    /// Takes `len` bytes of executable memory that the guest does not know of. `len` is a multiple of [`WINDOW_UNIT`],
+    /// and so is the address. A guest with several windows uses the one nearest to `near`; the ISA checks later whether
+    /// a branch reaches it. `None` if no window has room.
     fn window_take(&mut self, near: u64, len: usize) -> Option<u64>;
-    /// Gives them back. The caller has made sure that no CPU is inside.
+    /// Gives window memory back. The caller has made sure that no CPU is inside.
     fn window_give(&mut self, at: u64, len: usize);
-    /// Writes code there and says what it stands for, so that time and interrupts are those of the original.
-    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: Window);
-    /// Where these two pcs would fight for one entry of the CPU core's jump cache, false otherwise.
+    /// Writes code to the window and states its use, so that the machine can count time and take interrupts as in the
+    /// original code.
+    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: WindowUse);
+    /// Whether these two pcs use the same entry of the CPU core's jump cache.
     fn pcs_collide(&self, one: u64, other: u64) -> bool {
         let _ = (one, other);
         false
     }
 
-    /// Whether any CPU's pc, or the pc saved by an interrupt or exception that will return, lies in this range.
+    /// Whether any CPU's pc, or a pc that an interrupt or exception has saved, lies in this range.
     fn any_cpu_inside(&self, range: Range<u64>) -> bool;
-    /// For each range, whether a word of the guest's memory is an address in it: the pc that an interrupted task will
-    /// come back to may be one.
+    /// For each range, whether any word of guest memory is an address in it. Such a word may be the saved pc of an
+    /// interrupted task.
     fn remembers_addresses(&self, ranges: &[Range<u64>]) -> alloc::vec::Vec<bool> {
         ranges.iter().map(|_| false).collect()
     }
-    /// Lets the guest run until no CPU is inside this range, a bounded time. False: one still is.
+    /// Runs the guest for a bounded time until no CPU is inside this range. Returns false if one still is.
     fn drain(&mut self, range: Range<u64>) -> bool {
         !self.any_cpu_inside(range)
     }
 }
 
-/// The grain of the probe window.
+/// The allocation granularity of the probe window, in bytes.
 pub const WINDOW_UNIT: usize = 32;
 
-/// What a piece of the probe window stands for.
+/// The use of a piece of the probe window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// The first `displaced` bytes run the instruction at `origin`; what is behind them is the way back.
+pub enum WindowUse {
+    /// A copy of an instruction. The first `displaced` bytes run the instruction at `origin`, and the way back follows.
     Copy {
         /// The probed address.
         origin: u64,
         /// Length of the displaced instruction.
         displaced: u8,
-        /// Bytes of the instruction in front of what runs here: of a branch that is computed, in whose delay slot this
-        /// is.
+        /// Bytes of the instruction that precede the copied part. Nonzero for a computed branch, of which only the
+        /// delay slot runs here.
         in_front: u8,
     },
-    /// The detour of an optimised probe: `lead` bytes that do nothing, the `displaced` bytes of the instructions from
-    /// `origin` on, and the way back. It is come to by a jump of `jump` bytes at `origin`; a CPU at its start is an
-    /// [`crate::Engine::jumped_in`] one.
+    /// The detour of an optimised probe: `lead` bytes without effect, then `displaced` bytes of the instructions from
+    /// `origin` on, then the way back. A jump of `jump` bytes at `origin` leads here. A CPU at its start must be passed
+    /// to [`crate::Engine::jumped_in`].
     Detour {
         /// The probed address.
         origin: u64,
         /// Length of the displaced instructions.
         displaced: u8,
-        /// Length of what stands in front of them.
+        /// Number of bytes in front of the displaced instructions.
         lead: u8,
-        /// Length of the jump.
+        /// Length of the jump at `origin`.
         jump: u8,
-        /// What [`crate::Engine::jumped_in`] is to be given.
+        /// The point number to pass to [`crate::Engine::jumped_in`].
         point: u32,
     },
-    /// A faithful detour, over several units: in `lead` bytes it saves the registers, calls the trampoline and takes
-    /// them back; then as [`Window::Detour`]. A CPU at its start is an [`crate::Engine::saving`] one.
+    /// A faithful detour, several units long. Its `lead` bytes save the registers, call the trampoline and restore the
+    /// registers. The rest is like [`WindowUse::Detour`]. A CPU at its start must be passed to
+    /// [`crate::Engine::saving`].
     Faithful {
         /// The probed address.
         origin: u64,
         /// Length of the displaced instructions.
         displaced: u8,
-        /// Length of what stands in front of them.
+        /// Number of bytes in front of the displaced instructions.
         lead: u8,
-        /// Length of the jump.
+        /// Length of the jump at `origin`.
         jump: u8,
     },
-    /// What faithful detours call: counts no time, takes no interrupt. A CPU at its start is an
-    /// [`crate::Engine::called`] one.
+    /// The function that faithful detours call. It counts no time and takes no interrupt. A CPU at its start must be
+    /// passed to [`crate::Engine::called`].
     Trampoline,
-    /// The place where hijacked functions return to: counts no time, takes no interrupt. First `jump` bytes that lead
-    /// on to the true address; a CPU at their start is an [`crate::Engine::returned_to_pad`] one. Then a breakpoint.
+    /// The return pad, to which followed calls return. It counts no time and takes no interrupt. It begins with `jump`
+    /// bytes that jump to the true address; a CPU there must be passed to [`crate::Engine::returned_to_pad`]. A
+    /// breakpoint follows.
     ReturnPad {
-        /// Length of what leads on; 0: there is the breakpoint alone.
+        /// Length of that jump. 0: the pad is a breakpoint alone.
         jump: u8,
     },
-    /// The breakpoint by which a jprobe handler ends.
+    /// The breakpoint that ends a jprobe handler.
     JprobeReturn,
 }
 
-/// A named extent of the kernel.
+/// A kernel symbol with its address range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// As in kallsyms.
+    /// The name, as in kallsyms.
     pub name: String,
     /// Its first address.
     pub start: u64,
-    /// Bytes to the next symbol.
+    /// Size in bytes, up to the next symbol.
     pub size: u64,
-    /// The module it is in, if any.
+    /// The module it belongs to, if any.
     pub module: Option<String>,
 }
 
 /// Kinds of executable memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// Stays as long as the kernel runs.
+    /// Text that stays as long as the kernel runs.
     Core,
-    /// Freed when the boot is done.
+    /// Init text, freed after boot.
     Init,
 }
 
-/// Places that are not free to be patched.
+/// Code locations that must not simply be patched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// An ftrace call site.
@@ -171,35 +175,35 @@ pub enum Site {
     StaticCall,
     /// The trapping instruction of BUG() or WARN().
     Bug,
-    /// A LOCK prefix that is patched with the number of CPUs.
+    /// A LOCK prefix that the kernel patches on one CPU (`.smp_locks`).
     SmpLock,
     /// A page shared with user space, such as the vsyscall page.
     Gate,
-    /// Data among the code, which the code reads.
+    /// Data among the code.
     Data,
 }
 
-/// One entry of a blacklist.
+/// One blacklist entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blacklisted {
-    /// The addresses.
+    /// The blacklisted addresses.
     pub range: Range<u64>,
-    /// The function's name, for the view.
+    /// The function's name, for the debugfs view.
     pub name: String,
-    /// Listed in the guest's own view; ranges that are only tested for are not.
+    /// Whether the guest's debugfs view lists it. Some ranges are only tested for.
     pub listed: bool,
 }
 
-/// A CPU that has just trapped, stopped between two instructions. Memory is read and written with the rights of the
-/// kernel code that ran.
+/// A CPU that has just trapped, stopped between two instructions. Memory accesses have the rights of the kernel code
+/// that ran.
 pub trait Cpu: Registers + Memory {
-    /// Its number, below [`Guest::cpus`].
+    /// The CPU's number, below [`Guest::cpus`].
     fn number(&self) -> usize;
-    /// A key of the task that runs on it; the same until that task exits.
+    /// A key of the running task. It stays the same until the task exits.
     fn task(&mut self) -> u64;
-    /// The task's number as `ps` shows it; 0 where the machine cannot tell.
+    /// The task's pid, as `ps` shows it. 0 if the machine cannot tell.
     fn pid(&mut self) -> u32;
-    /// The number of the process that it is a thread of.
+    /// The pid of the task's process (the thread group id).
     fn process(&mut self) -> u32 {
         self.pid()
     }
@@ -207,67 +211,66 @@ pub trait Cpu: Registers + Memory {
     fn comm(&mut self) -> [u8; 16];
     /// Virtual time in nanoseconds.
     fn now(&self) -> u64;
-    /// Whether an interrupt could be taken here, as the original code had it, and whether code runs in an interrupt
-    /// handler: for the trace's `d...` column.
+    /// Whether the original code would run here with interrupts off. The trace shows it as `d`.
     fn interrupts_off(&self) -> bool;
-    /// What the kernel knows of the moment: whether interrupts are off, and, where the machine can tell, what else
-    /// ftrace shows.
-    fn moment(&mut self) -> Flags {
+    /// The flags that ftrace shows for a record: interrupts off and, where the machine can tell, need-resched,
+    /// interrupt context and preemption depth.
+    fn trace_flags(&mut self) -> Flags {
         Flags::NONE.with_if(self.interrupts_off(), Flags::INTERRUPTS_OFF)
     }
-    /// Whether the guest steps its own code, and a trap of its own comes behind the next instruction.
+    /// Whether the guest single-steps this code, so that its own trap follows the next instruction.
     fn is_stepped(&self) -> bool {
         false
     }
-    /// The exception that has stopped it is that of the instruction in the delay slot of the branch at the pc, or of the
-    /// one at the pc, which is in a delay slot; behind it execution goes on there.
+    /// Tells the CPU that its exception was raised in a delay slot, either by the instruction at the pc or by the one
+    /// after the branch at the pc. `then` is the address where execution continues after the slot.
     fn stopped_in_delay_slot(&mut self, then: u64) {
         let _ = then;
     }
-    /// Changes kernel text, whatever its protection, and drops what was translated from it.
+    /// Changes kernel text regardless of page protection, and drops the code translated from it.
     fn patch_text(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         let _ = bytes;
         Err(Fault { address, write: true })
     }
-    /// A word of the kernel's stacks, also where the CPU still holds in a register what belongs there.
+    /// A word of the kernel's stack. On SPARC it may still be in a register window.
     fn stack_word(&mut self, address: u64, size: usize) -> Option<u64> {
         self.read_number(address, size).ok()
     }
-    /// Reads user memory of the running task.
+    /// Reads user-space memory of the running task.
     fn read_user(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         self.read(address, into)
     }
-    /// Where the kernel counts, in 4 bytes, what keeps this CPU from being preempted; `None` where that is not known.
+    /// The address of the 4-byte counter that keeps this CPU from being preempted (`preempt_count`). `None` if unknown.
     fn preemptions(&mut self) -> Option<u64> {
         None
     }
-    /// Asks whoever runs the machine to look at the engine at the next place where a run may be ended.
+    /// Asks the machine to call the engine at the next place where it can stop the CPUs.
     fn look_soon(&mut self) {}
 }
 
-/// What the engine made of a trap. Registers and pc have been set in the [`Cpu`].
+/// The engine's answer to a trap. Registers and pc have been set in the [`Cpu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// None of ours: the guest gets its exception, as the original code would have raised it (pc mended if it was in
-    /// the window).
+    /// The trap is not ours. The machine delivers it to the guest, as the original code would have raised it. If the pc
+    /// was in the window it has been set to the original address.
     NotOurs,
-    /// Ours. Execution goes on at the pc.
+    /// The trap was ours. Execution continues at the pc.
     Resume(Resume),
 }
 
-/// How a claimed trap counts for the machine's clock.
+/// The way a claimed trap counts for the machine's clock and interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
-    /// Bytes of the guest's own code that were executed by the engine itself (an emulated instruction's length).
+    /// Bytes of guest code that the engine itself executed: the length of a computed instruction.
     pub counted: u8,
-    /// What is at the pc is in a delay slot: behind it execution goes on there.
+    /// `Some` if the instruction at the pc is in a delay slot: the address where execution continues after it.
     pub behind_slot: Option<u64>,
-    /// The new pc continues the line of code: no interrupt is to be taken there that the unprobed guest would not take.
+    /// The new pc is reached by falling through. No interrupt may be taken there that the unprobed guest would not
+    /// take.
     pub falls_through: bool,
-    /// The guest steps its own code, and the engine itself has executed the instruction: the trap behind it is the
-    /// machine's to raise.
+    /// The guest single-steps its own code, and the engine has executed the instruction. The machine must raise the
+    /// trap that follows it.
     pub stepped: bool,
-    /// A guest-code handler runs now: no time passes and no interrupt is taken on this CPU until an answer says
-    /// otherwise.
+    /// A handler in guest code runs. No time passes and no interrupt is taken on this CPU until an answer clears this.
     pub frozen: bool,
 }

@@ -1,50 +1,49 @@
-//! What happens on a hit: a state machine for each CPU.
+//! The hit path: a state machine for each CPU that runs the handlers and the probed instruction.
 //!
-//! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> onwards. A hit while another probe is
-//! being processed on that CPU runs no handlers; its instruction is executed all the same. Nothing here locks or
+//! breakpoint -> pre-handlers -> the instruction, by its plan -> post-handlers -> continue. A hit while another probe
+//! is being processed on the same CPU runs no handlers, but its instruction is still executed. Nothing here locks or
 //! allocates.
 //!
-//! What a CPU is in the middle of is a stack of [`Level`]s: a hit pushes one, the second breakpoint (or whatever else
-//! ends the instruction) pops it.
+//! Each CPU has a stack of [`Level`]s, one per probe being processed. A hit pushes a level. The second breakpoint, or
+//! whatever else ends the instruction, pops it.
 //!
 //! ```text
-//! nothing --hit--> Active --its copy runs--> Stepping --behind it--> nothing
+//! nothing --hit--> Active --its copy runs--> Stepping --copy done--> nothing
 //!                    |                          |
-//!                    +---another is hit---------+--> Reentered on top of it --behind its copy--> as before
+//!                    +-----another hit----------+--> Reentered above it --copy done--> as before
 //! ```
 //!
-//! Three functions end in `_simply`. Each is the short way of its namesake for what nearly all hits are: one enabled
-//! probe, the CPU in the middle of nothing, nothing to be done behind the instruction. It asks whether this is such a
-//! hit before it does anything; if not, its namesake is called, which knows all cases. They differ in the number of
-//! questions, never in what they do: a new case is a matter for the long ones, and one more reason for the short ones
-//! to say no.
+//! Three functions end in `_simply`. Each is the fast path of its namesake for almost all hits: one enabled probe, an
+//! idle CPU, no post-handler. It first tests for this case and otherwise returns without having changed anything; the
+//! caller then uses the namesake. Fast and slow path must behave alike. Handle a new case in the slow path, and make
+//! the fast path refuse it.
 
 mod computed;
 
-use crate::context::{Hit, Moment, Scene};
+use crate::context::{Hit, Scene, Stage};
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu, Resume};
 use crate::jprobe::{Saved, Started};
 use crate::jump::Jump;
-use crate::log::Line;
+use crate::log::Message;
 use crate::members::{Action, Member};
 use crate::paused::Execution;
 use crate::point::Point;
 use crate::probe::Flow;
 use crate::slots::unit_of;
-use crate::tracepoint::{Detour, start_next};
+use crate::tracepoint::{TracepointRun, start_next};
 use alloc::boxed::Box;
 use trapline_isa::arch::Isa;
 use trapline_isa::plan::{Plan, Then};
 use trapline_isa::regs::Reg;
 
-/// Linux has room for one probe inside another; two more cost nothing.
+/// Linux allows one probe inside another. Two more levels cost nothing.
 const DEPTH: usize = 4;
 
-/// Where the processing of a probe stands.
+/// The state of a probe that is being processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
-    /// HIT_ACTIVE: pre-handlers, a jprobe's guest handler among them.
+    /// HIT_ACTIVE: the pre-handlers run, or a jprobe's handler in guest code.
     Active,
     /// HIT_SS: the copy runs.
     Stepping,
@@ -57,34 +56,34 @@ enum Status {
 struct Level {
     point: u32,
     status: Status,
-    /// The breakpoint behind the copy that runs; 0 while none does.
+    /// The address of the breakpoint behind the running copy, or 0 if no copy runs.
     end: u64,
-    /// The copy is that of an instruction in a delay slot: what the branch in front of it has done stands in
-    /// [`CpuState::branches`].
+    /// The copy is that of an instruction in a delay slot. [`CpuState::branches`] holds the result of the computed
+    /// branch in front of it.
     delayed: bool,
 }
 
-/// A branch that has been computed, while the instruction in its delay slot runs.
+/// A computed branch whose delay slot is still to run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Branch {
-    /// Where it leads.
+    /// The branch target.
     to: u64,
-    /// What a register held before.
+    /// The register that the branch changed, and its old value.
     undo: Option<(Reg, u64)>,
 }
 
-/// What one CPU is doing.
+/// The processing state of one CPU.
 pub(crate) struct CpuState {
     levels: [Level; DEPTH],
     depth: usize,
-    /// One for each level that is a delayed one.
+    /// The computed branch of each level that is a delayed one.
     branches: [Branch; DEPTH],
-    /// What a jprobe's guest handler must not change.
+    /// The registers and stack that a jprobe's guest handler must not change.
     pub mirror: Saved,
-    /// The stack pointer when it last began to save registers in a faithful detour.
+    /// The stack pointer when the CPU last entered a faithful detour.
     pub saving_at: u64,
-    /// Its way through the code of a tracepoint, once there is one that is watched.
-    pub detour: Option<Box<Detour>>,
+    /// The state of a run through a tracepoint's own code. Allocated when the first tracepoint is watched.
+    pub tracepoint_run: Option<Box<TracepointRun>>,
 }
 
 impl CpuState {
@@ -96,7 +95,7 @@ impl CpuState {
             branches: [Branch::default(); DEPTH],
             mirror: Saved::new(isa),
             saving_at: 0,
-            detour: None,
+            tracepoint_run: None,
         }
     }
 
@@ -120,38 +119,38 @@ impl CpuState {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// The branch of the topmost level.
+    /// The computed branch of the topmost level.
     fn branch(&mut self) -> Option<&mut Branch> {
         self.branches.get_mut(self.depth.checked_sub(1)?)
     }
 
-    /// Whether it runs the code of a tracepoint.
+    /// Whether the CPU runs the code of a tracepoint.
     #[inline]
-    fn is_on_detour(&self) -> bool {
-        self.detour.as_ref().is_some_and(|detour| detour.is_running())
+    fn runs_tracepoint(&self) -> bool {
+        self.tracepoint_run.as_ref().is_some_and(|run| run.is_running())
     }
 
-    /// Code of the guest's that ran inside a hit has ended: what was begun inside it and did not end there never will.
-    /// Gives the point.
+    /// Ends guest code that ran inside a hit. Levels that were pushed inside it and not popped are dropped. Returns the
+    /// point of the outer hit.
     pub fn end_of_guest_code(&mut self) -> u32 {
         self.depth = 1;
         self.levels[0].point
     }
 
-    /// Whether it has yet to come out of this point, or of a step that ends there.
+    /// Whether a level on this CPU belongs to this point or ends at this step's breakpoint.
     pub fn is_busy_with(&self, point: u32, step_end: u64) -> bool {
         self.levels[..self.depth].iter().any(|level| level.point == point || level.end == step_end)
     }
 }
 
-/// What the pre-handlers want.
+/// The result of running the pre-handlers.
 enum Next {
     Execute,
     Leave,
     GuestHandler,
 }
 
-/// What runs the instruction: a hit whose post-handlers follow, or one inside another probe's processing.
+/// Whether an instruction runs inside another probe's processing. If not, its post-handlers follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -159,15 +158,15 @@ enum Inside {
 }
 
 impl Engine {
-    /// A breakpoint trap in kernel mode; the pc is the breakpoint's own address.
+    /// Handles a breakpoint trap in kernel mode. The pc is the breakpoint's own address.
     pub fn breakpoint(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(state) = self.cpus.get(number) else { return Answer::NotOurs };
         if let Some(level) = state.top().filter(|level| level.end == pc) {
             return self.step_ended(cpu, number, level);
         }
-        if state.is_on_detour()
-            && let Some(answer) = self.trapped_on_detour(cpu, number, pc)
+        if state.runs_tracepoint()
+            && let Some(answer) = self.trapped_in_tracepoint(cpu, number, pc)
         {
             return answer;
         }
@@ -189,8 +188,8 @@ impl Engine {
         self.unknown_breakpoint(cpu, number, pc)
     }
 
-    /// An exception other than a breakpoint whose pc lies in the window. The pc is put back to where the guest expects
-    /// it; `NotOurs` = deliver the exception there.
+    /// Handles an exception other than a breakpoint with the pc in the window. Sets the pc back to the original
+    /// address. `NotOurs` means that the machine must deliver the exception there.
     pub fn fault(&mut self, cpu: &mut impl Cpu, trapnr: u32) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         if let Some(answer) = self.frame_found_no_room(cpu, number, pc) {
@@ -210,8 +209,9 @@ impl Engine {
         self.resume(number, 0, cpu.pc() == origin)
     }
 
-    /// An interrupt is about to be taken with the pc in a slot, as only repeated instructions allow. The pc is put back
-    /// to the original; when the guest comes back there, the instruction goes on and is not hit a second time.
+    /// Called when an interrupt is about to be taken with the pc in a slot. Only repeated instructions (x86 `rep`)
+    /// allow that. Sets the pc back to the original. When the guest returns there, the instruction continues and is not
+    /// hit again.
     pub fn interrupted(&mut self, cpu: &mut impl Cpu) {
         let (number, pc) = (cpu.number(), cpu.pc());
         let Some(point) = self.leave_slot(cpu, number, pc) else { return };
@@ -221,18 +221,18 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::jumped_in`] does, where one probe stands there that is nothing special; the CPU is not
-    /// [busy](Engine::is_busy). False: it is not so, and nothing has been done.
+    /// Fast path of [`Engine::jumped_in`], for a lone probe on a CPU that is not [busy](Engine::is_busy). Returns
+    /// false, having done nothing, in all other cases.
     #[inline(always)]
     pub fn jumped_in_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let (Some(probe), address) = (self.points.lone(point), cpu.pc()) else { return false };
         self.counts.hits = self.counts.hits.wrapping_add(1);
         let handler = probe.count_hit();
-        handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Moment::BehindJump));
+        handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Stage::BehindJump));
         true
     }
 
-    /// The same where it is a return probe.
+    /// Like [`Engine::jumped_in_simply`], for a lone return probe.
     #[inline]
     pub fn entered_simply(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let Some(found) = self.points.get(point) else { return false };
@@ -243,13 +243,13 @@ impl Engine {
         self.counts.hits = self.counts.hits.wrapping_add(1);
         probe.count_hit();
         let address = cpu.pc();
-        self.returns.enter(cpu, *pool, address, &mut self.scene, Moment::BehindJump);
+        self.returns.enter(cpu, *pool, address, &mut self.scene, Stage::BehindJump);
         true
     }
 
-    /// A CPU has come to the start of a detour by the jump of an optimised probe; its pc is given as the probe's
-    /// address, `point` is what [`crate::guest::Window::Detour`] said. What handlers do to the pc and the stack pointer
-    /// is ignored: execution goes on in the detour.
+    /// Runs the handlers of an optimised probe. Called when its jump has brought a CPU to the start of the detour, with
+    /// the pc set to the probe's address and `point` from [`crate::guest::WindowUse::Detour`]. Changes of pc and stack
+    /// pointer by handlers are ignored; execution continues in the detour.
     pub fn jumped_in(&mut self, cpu: &mut impl Cpu, point: u32) {
         let number = cpu.number();
         if self.cpus.get(number).is_none_or(|state| state.depth != 0) {
@@ -263,18 +263,18 @@ impl Engine {
             let handler = member.probe.count_hit();
             match &member.action {
                 Action::Handlers => {
-                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::BehindJump));
+                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::BehindJump));
                 }
-                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::BehindJump),
-                // A point with a jprobe is not optimised, nor is a tracepoint's.
+                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Stage::BehindJump),
+                // Points with a jprobe or a tracepoint are never optimised.
                 Action::Mirror | Action::Record(_) => {}
             }
             cpu.set_pc(address);
         }
     }
 
-    /// A hit of a lone probe whose instruction's copy jumps back: nothing comes after it. `None`: it is not so, and
-    /// nothing has been done.
+    /// Fast path of [`Engine::hit`], for a lone probe whose copy jumps back, so that nothing follows the copy. `None`,
+    /// having done nothing, in all other cases.
     #[inline]
     fn hit_simply(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Option<Answer> {
         let (probe, found) = (self.points.lone(point)?, self.points.get(point)?);
@@ -286,8 +286,8 @@ impl Engine {
         }
         self.counts.hits += 1;
         let handler = probe.count_hit();
-        let flow = handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Moment::Before));
-        // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs instead.
+        let flow = handler(&mut Hit::new(cpu, probe, address, &mut self.scene, Stage::Before));
+        // A redirection to the breakpoint itself would trap again for ever, so the instruction runs instead.
         if flow == Flow::Redirected && cpu.pc() != address {
             return Some(self.resume(number, 0, false));
         }
@@ -320,7 +320,7 @@ impl Engine {
         }
     }
 
-    /// Whether this is an instruction that an interrupt has stopped half-way, and that goes on now.
+    /// Whether this is a repeated instruction that an interrupt stopped half-way and that now continues.
     fn goes_on(&mut self, cpu: &mut impl Cpu, point: u32) -> bool {
         let Some(found) = self.points.get(point) else { return false };
         let execution = Execution::of(cpu, self.isa, &found.insn, point);
@@ -329,8 +329,8 @@ impl Engine {
 
     #[inline]
     fn count_reentry(&mut self, point: u32) {
-        // The guest by itself does not come here.
-        if self.cpus.iter().any(CpuState::is_on_detour) {
+        // While tracepoint code runs, the guest would not have come here by itself, so nothing is counted.
+        if self.cpus.iter().any(CpuState::runs_tracepoint) {
             return;
         }
         self.counts.reentered += 1;
@@ -347,19 +347,19 @@ impl Engine {
         let (mut flow, mut is_watched) = (Flow::Continue, false);
         for member in members.by_ref() {
             if let Action::Record(_) = member.action {
-                let detour = cpus[number].detour.as_deref_mut();
-                if !is_watched && start_next(detour, tracepoints, &found.members, None, cpu, scene.isa) {
+                let run = cpus[number].tracepoint_run.as_deref_mut();
+                if !is_watched && start_next(run, tracepoints, &found.members, None, cpu, scene.isa) {
                     return Next::GuestHandler;
                 }
-                // All of them have had their turn, and none could begin.
+                // Every tracepoint at this point has been tried, and none could start.
                 is_watched = true;
                 continue;
             }
             let handler = member.probe.count_hit();
             match &member.action {
                 Action::Record(_) => {}
-                Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::Before)),
-                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Moment::Before),
+                Action::Handlers => flow = handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::Before)),
+                Action::Return(pool) => returns.enter(cpu, *pool, address, scene, Stage::Before),
                 Action::Mirror => {
                     let Some(mirror) = found.mirror() else { continue };
                     let saved = &mut cpus[number].mirror;
@@ -370,15 +370,14 @@ impl Engine {
             }
             if flow == Flow::Redirected {
                 members.for_each(|member| member.probe.count_skipped());
-                // A "redirection" to the breakpoint itself could only trap again, for ever: the instruction runs
-                // instead.
+                // A redirection to the breakpoint itself would trap again for ever, so the instruction runs instead.
                 return if cpu.pc() == address { Next::Execute } else { Next::Leave };
             }
         }
         Next::Execute
     }
 
-    /// A jprobe's guest handler has ended: everything is as it was, and the probed instruction's turn comes.
+    /// Ends a jprobe's handler in guest code: restores registers and stack, then runs the probed instruction.
     fn mirror_returned(&mut self, cpu: &mut impl Cpu, number: usize) -> Answer {
         let state = &mut self.cpus[number];
         state.mirror.restore(cpu, self.isa);
@@ -386,7 +385,7 @@ impl Engine {
         self.execute(cpu, number, point, Inside::Nothing)
     }
 
-    /// The probed instruction's turn, when nothing else is being processed.
+    /// Runs the probed instruction when no other probe is being processed.
     pub(crate) fn execute_alone(&mut self, cpu: &mut impl Cpu, number: usize, point: u32) -> Answer {
         self.execute(cpu, number, point, Inside::Nothing)
     }
@@ -401,7 +400,7 @@ impl Engine {
             return Answer::NotOurs;
         }
         let Some(slot) = found.slot else {
-            // Its text went while a jprobe's handler ran: what is there now is the guest's business.
+            // Its text was freed while a jprobe's handler ran. The guest executes whatever is there now.
             cpu.set_pc(found.address());
             if inside == Inside::Nothing {
                 self.cpus[number].pop();
@@ -424,7 +423,7 @@ impl Engine {
                         let (length, to) = (found.insn.length() as u8, cpu.pc());
                         return match self.after(cpu, number, point, inside, length) {
                             Answer::Resume(resume) => {
-                                // A handler may have led it elsewhere.
+                                // A post-handler may have changed the pc.
                                 let behind_slot = match then {
                                     Then::Slot { then } if cpu.pc() == to => Some(then),
                                     _ => None,
@@ -435,7 +434,7 @@ impl Engine {
                         };
                     }
                     Ok(Then::Copy { undo }) => branch = Some(Branch { to: cpu.pc(), undo }),
-                    // It would fault, and has changed nothing: the copy raises the fault.
+                    // The instruction would fault, and nothing has changed. Run the copy, which raises the fault.
                     Err(_) => {}
                 }
             }
@@ -454,7 +453,7 @@ impl Engine {
         }
         let status = if inside == Inside::Nothing { Status::Stepping } else { Status::Reentered };
         if !state.push(Level { point, status, end: slot.step_end(), delayed: branch.is_some() }) {
-            self.log.push(Line::TooDeep { address: found.address() });
+            self.log.push(Message::TooDeep { address: found.address() });
             return Answer::NotOurs;
         }
         if let (Some(branch), Some(place)) = (branch, state.branch()) {
@@ -464,14 +463,14 @@ impl Engine {
         self.resume(number, 0, true)
     }
 
-    /// The breakpoint behind a copy.
+    /// Handles the breakpoint behind a copy.
     fn step_ended(&mut self, cpu: &mut impl Cpu, number: usize, level: Level) -> Answer {
         let Some(found) = self.points.get(level.point) else { return Answer::NotOurs };
         let (mut onwards, mut counted) = (found.insn.next(), 0);
         if level.delayed
             && let Some(branch) = self.cpus.get_mut(number).and_then(CpuState::branch)
         {
-            // The branch has not been counted: its copy might have faulted.
+            // Account for the branch only now, because the copy in its delay slot might have faulted.
             (onwards, counted) = (branch.to, found.insn.length().saturating_sub(found.displaced()) as u8);
         }
         found.put_note_right(cpu);
@@ -483,7 +482,7 @@ impl Engine {
         self.after(cpu, number, level.point, inside, counted)
     }
 
-    /// The instruction has been executed.
+    /// Runs the post-handlers and pops the level, after the instruction has been executed.
     fn after(&mut self, cpu: &mut impl Cpu, number: usize, point: u32, inside: Inside, counted: u8) -> Answer {
         let Engine { points, cpus, scene, .. } = self;
         let Some(found) = points.get(point) else { return Answer::NotOurs };
@@ -497,9 +496,9 @@ impl Engine {
         self.resume(number, counted, falls_through)
     }
 
-    /// No probe stands there.
+    /// Handles a breakpoint at an address without an armed probe: a leftover of ours, or the guest's own.
     fn unknown_breakpoint(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Answer {
-        // A step's end that was not waited for: the CPU was put into the slot by something that forgot the rest.
+        // The end of a step that no level expects: something put the CPU into the slot and lost the level.
         if let Some((point, slot)) = self.slot_around(pc)
             && slot.step_end() == pc
             && let Some(found) = self.points.get(point)
@@ -514,8 +513,8 @@ impl Engine {
         if is_stale { self.resume(number, 0, true) } else { Answer::NotOurs }
     }
 
-    /// Takes a CPU out of the slot that its pc lies in: back to the original, or behind it if the copy has run. The
-    /// probe is no longer being processed there. Gives the slot's point.
+    /// Moves a CPU out of the slot that its pc lies in: to the original instruction, or behind it if the copy has run.
+    /// Pops the probe's level. Returns the slot's point.
     pub(crate) fn leave_slot(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<u32> {
         let (point, slot) = self.slot_around(pc)?;
         let found = self.points.get(point)?;
@@ -547,10 +546,10 @@ impl Engine {
         let Engine { points, scene, .. } = self;
         let Some(found) = points.get(point) else { return false };
         let mut members = found.members.iter().filter(|member| !member.probe.is_disabled());
-        members.any(|member| Hit::new(cpu, &member.probe, found.address(), scene, Moment::Before).ask_about(trapnr))
+        members.any(|member| Hit::new(cpu, &member.probe, found.address(), scene, Stage::Before).ask_about(trapnr))
     }
 
-    /// A fault in a jprobe's guest handler is one of status HIT_ACTIVE.
+    /// Offers a fault in a jprobe's guest handler to the fault handlers. Linux does so in status HIT_ACTIVE.
     fn fault_in_guest_handler(&mut self, cpu: &mut impl Cpu, number: usize, trapnr: u32) -> Answer {
         let point = match self.cpus.get(number) {
             Some(state) if state.mirror.is_active() => state.levels[0].point,
@@ -572,13 +571,13 @@ impl Engine {
     /// Whether a jprobe's guest handler or the code of a tracepoint runs on that CPU.
     #[inline]
     pub(crate) fn is_frozen(&self, number: usize) -> bool {
-        self.cpus.get(number).is_some_and(|state| state.mirror.is_active() || state.is_on_detour())
+        self.cpus.get(number).is_some_and(|state| state.mirror.is_active() || state.runs_tracepoint())
     }
 
     #[inline]
     pub(crate) fn resume(&self, number: usize, counted: u8, falls_through: bool) -> Answer {
         let frozen = self.is_frozen(number);
-        // A computed instruction of a handler in guest code takes no time, like the handler's others.
+        // Instructions of a handler in guest code take no time, so a computed one takes none either.
         let counted = if frozen { 0 } else { counted };
         Answer::Resume(Resume { counted, falls_through, frozen, ..Resume::default() })
     }
@@ -587,9 +586,9 @@ impl Engine {
 #[inline]
 fn run_post_handlers(cpu: &mut impl Cpu, point: &Point, scene: &mut Scene) {
     for member in point.members.iter().filter(|member| !member.probe.is_disabled()) {
-        // A return probe's is not used.
+        // A return probe's post-handler is never used.
         if let (Some(handler), false) = (member.probe.post_handler(), matches!(member.action, Action::Return(_))) {
-            handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Moment::After));
+            handler(&mut Hit::new(cpu, &member.probe, point.address(), scene, Stage::After));
         }
     }
 }

@@ -1,16 +1,18 @@
-//! Numbers found by a key that is kept elsewhere, beside what they number: open addressing with four bytes an entry, no
-//! lock, no allocation on a lookup. Whoever asks says which number has the key, for the key is not here.
+//! A hash index of numbers, without the keys: open addressing with four bytes per entry. Lookups take no lock and
+//! allocate nothing. The keys are stored beside the numbered objects, so each method takes a closure that compares or
+//! computes a key. [`crate::point::Points`] finds points by address and slot with it, `instances.rs` finds calls by
+//! task.
 //!
-//! At most half full, so that a run of taken entries stays short. Removal closes the gap it leaves, so there are no
-//! tombstones, and lookups do not grow slower as numbers come and go.
+//! The table is at most half full, which keeps probe sequences short. Removal shifts entries back instead of leaving
+//! tombstones, so lookups do not become slower over time.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// See the module's text.
+/// A hash index with keys stored elsewhere, see the module's text.
 pub(crate) struct Index {
     numbers: Box<[u32]>,
-    /// How far the hash is shifted to give a place.
+    /// Right shift that reduces the 64-bit hash to a table position.
     shift: u32,
     len: usize,
 }
@@ -18,7 +20,7 @@ pub(crate) struct Index {
 const EMPTY: u32 = u32::MAX;
 const FEWEST: usize = 16;
 
-/// 2^64 divided by the golden ratio: neighbouring addresses land far apart.
+/// 2^64 divided by the golden ratio (Fibonacci hashing). It spreads neighbouring addresses.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Index {
@@ -30,12 +32,12 @@ impl Index {
         Index { numbers: vec![EMPTY; size].into_boxed_slice(), shift: 64 - size.trailing_zeros(), len: 0 }
     }
 
-    /// The number with this key, which `has_it` recognises.
+    /// The number with this key. `has_it` tells whether a number has the key.
     #[inline(always)]
     pub fn get(&self, key: u64, has_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = self.home(key);
         loop {
-            // Behind the last comes the first; some place is always empty.
+            // Past the end: wrap around. The table always has an empty entry, so the loop ends.
             let Some(number) = self.numbers.get(at).copied() else {
                 at = 0;
                 continue;
@@ -55,8 +57,8 @@ impl Index {
         self.numbers.iter().copied().filter(|number| *number != EMPTY)
     }
 
-    /// Room for so many in all, at once: up to that many, [`Index::insert`] does not allocate. `key_of` tells the keys
-    /// of those that are in it.
+    /// Makes room for `numbers` entries in all, so that inserting up to that many does not allocate. `key_of` returns
+    /// the key of a number in the index.
     pub fn reserve(&mut self, numbers: usize, key_of: impl Fn(u32) -> u64) {
         let wanted = (numbers.max(FEWEST / 2) * 2).next_power_of_two();
         if wanted > self.numbers.len() {
@@ -67,7 +69,7 @@ impl Index {
         }
     }
 
-    /// Adds a number whose key nobody in it has.
+    /// Adds a number. Its key must not be in the index.
     pub fn insert(&mut self, key: u64, number: u32, key_of: impl Fn(u32) -> u64) {
         self.reserve(self.len + 1, key_of);
         self.put(key, number);
@@ -83,8 +85,8 @@ impl Index {
         self.len += 1;
     }
 
-    /// Takes out the number with this key, which `is_it` recognises: the gap is closed by those behind it whose own
-    /// place allows it.
+    /// Removes the number with this key, which `is_it` recognises. Entries after the gap move back into it unless their
+    /// home position lies behind the gap.
     pub fn remove(&mut self, key: u64, is_it: impl Fn(u32) -> bool, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         let mask = self.numbers.len() - 1;
         let mut gap = self.home(key) & mask;
@@ -100,7 +102,7 @@ impl Index {
         let mut at = (gap + 1) & mask;
         while self.numbers[at] != EMPTY {
             let home = self.home(key_of(self.numbers[at]));
-            // It may move up unless its home lies behind the gap.
+            // An entry may move into the gap unless its home lies after the gap.
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(gap) & mask {
                 self.numbers[gap] = core::mem::replace(&mut self.numbers[at], EMPTY);
                 gap = at;
@@ -123,13 +125,13 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Keys that share their home, as well as ones that do not.
+    /// Half of the keys collide with each other, half do not.
     fn key(number: u32) -> u64 {
         if number.is_multiple_of(2) { u64::from(number) << 56 } else { 0xffff_ffff_8100_0000 + u64::from(number) }
     }
 
     proptest! {
-        /// KP-1: what is registered is found, what is not is not, whatever came and went before.
+        /// KP-1: registered numbers are found and removed ones are not, after any sequence of both.
         #[test]
         fn the_index_agrees_with_a_sorted_map(steps in prop::collection::vec((0u32..40, any::<bool>()), 0..300)) {
             let mut index = Index::new();
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_reserved_is_used_without_growing() {
+    fn inserting_into_reserved_room_does_not_grow_the_index() {
         let mut index = Index::new();
         index.reserve(100, key);
         let size = index.numbers.len();

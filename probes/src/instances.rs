@@ -1,70 +1,72 @@
-//! Calls that return probes follow: who is in flight, task by task, and whose return a trap at the return pad is.
+//! The calls that return probes follow at present, listed by task, and the search for the call that a return belongs
+//! to.
 //!
-//! The frame key (the stack pointer at entry) tells which call of a task returns. The newest one does, unless calls
-//! above it were left by something like a longjmp; several instances of one frame are several probes, or tail calls,
-//! with one return address.
+//! A call is identified by its frame key, the stack pointer at entry. Normally the newest call of the task returns.
+//! Newer calls may have been abandoned, for example by a longjmp. Several instances with one frame key belong to
+//! several probes, or to tail calls, and share one true return address.
 
 use crate::index::Index;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 
-/// How many bytes of arguments a function may take off the stack when it returns. More, and the return is taken for
-/// another call's.
+/// The most bytes of arguments that a function is assumed to pop when it returns. A larger difference means another
+/// call's return.
 const CALLEE_POPS: u64 = 256;
 
-/// No instance.
+/// The number that stands for "no instance".
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A followed call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instance {
     pub pool: u32,
-    /// Where in its pool's data its bytes lie.
+    /// Index of its private bytes in the pool's data.
     pub place: u32,
     pub task: u64,
     /// The stack pointer at entry.
     pub frame: u64,
     pub ret_addr: u64,
-    /// The next older one of the task, or the next free one of the pool.
+    /// The next older call of the task or, for a free instance, the next free one of the pool.
     pub next: u32,
 }
 
 /// All instances, in flight or free.
 pub(crate) struct Instances {
     pub all: Vec<Instance>,
-    /// Numbers that belong to no pool.
+    /// Instance numbers that belong to no pool.
     pub unused: Vec<u32>,
-    /// The newest instance in flight of each task that has one. Sized for all instances, so that a hit never grows it.
+    /// The newest call in flight of each task that has one. Reserved for all instances, so that a hit never grows it.
     tasks: Index,
-    /// The same for the task that was looked at last, which is not in there: its next call or return hashes nothing.
+    /// The newest call of the task that was used last. That task is not in `tasks`, so its next call or return needs no
+    /// hash lookup.
     recent: Recent,
     pub pad: Option<u64>,
     /// Bytes of the pad in front of its breakpoint.
     pad_jump: u64,
     pub word: u64,
     stack_size: u64,
-    /// How far above a call's frame its return address is saved.
+    /// Offset above a call's frame where the ISA's ABI saves the return address (the link slot).
     link_slot: u64,
-    /// What pointers to code have set beside the address.
+    /// Tag bits that code pointers have besides the address, such as the Thumb bit.
     pub pointer_bits: u64,
 }
 
-/// A task and its newest instance in flight, if it has one.
+/// A task and its newest call in flight, or [`NONE`].
 struct Recent {
     task: u64,
     newest: u32,
 }
 
-/// Which call a return at the pad belongs to.
+/// The call that a return at the pad belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Match {
     pub task: u64,
     pub frame: u64,
-    /// Otherwise it is the likeliest one, and nothing is certain.
+    /// False: no call fits, and this is the likeliest one.
     pub exact: bool,
 }
 
-/// The task of an instance.
+/// A function that returns the task of an instance number.
 fn task_of(all: &[Instance]) -> impl Fn(u32) -> u64 + Copy {
     |number| all.get(number as usize).map_or(0, |call| call.task)
 }
@@ -88,22 +90,22 @@ impl Instances {
         }
     }
 
-    /// Whether a pointer to code leads to the pad.
+    /// Whether a code pointer is the pad's address.
     pub fn is_pad(&self, pointer: u64) -> bool {
         self.pad == Some(pointer & !self.pointer_bits)
     }
 
-    /// Whether it leads there or to the pad's breakpoint.
+    /// Whether a code pointer is the pad's address or that of its breakpoint.
     pub fn is_in_pad(&self, pointer: u64) -> bool {
         self.is_pad(pointer) || self.trap_pad() == Some(pointer & !self.pointer_bits)
     }
 
-    /// The pad's breakpoint.
+    /// The address of the pad's breakpoint.
     pub fn trap_pad(&self) -> Option<u64> {
         self.pad.map(|pad| pad + self.pad_jump)
     }
 
-    /// Room for as many tasks as there are instances.
+    /// Reserves room for as many tasks as there are instances.
     pub fn reserve(&mut self) {
         self.tasks.reserve(self.all.len(), task_of(&self.all));
     }
@@ -138,8 +140,8 @@ impl Instances {
         self.recent = Recent { task, newest: newest.unwrap_or(NONE) };
     }
 
-    /// Takes the task's newest call off its list, if that is the one which returns where the word at `key` has just
-    /// been popped and no other probe follows the same call: number and true return address. `None`: it takes
+    /// Fast path: removes the task's newest call from its list and returns its number and true return address. Requires
+    /// that this call's frame key is `key` and that no other probe follows the same call. `None`: use
     /// [`Instances::find`].
     #[inline]
     pub fn take_newest(&mut self, task: u64, key: u64) -> Option<(u32, u64)> {
@@ -165,18 +167,18 @@ impl Instances {
         self.real_return_address(task, slot.wrapping_sub(self.link_slot))
     }
 
-    /// The true return address of the call with that frame: its return address's stack word, or the stack pointer at
-    /// its entry.
+    /// The true return address of the call with that frame key: the stack word of its return address, or the stack
+    /// pointer at entry on link-register ISAs.
     pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
         self.of_task(task).find(|(_, call)| call.frame == frame && !self.is_pad(call.ret_addr)).map(|(_, call)| call.ret_addr)
     }
 
-    /// The true address behind the task's pad number `nth`, counted from the innermost call.
+    /// The true address for the task's return pad number `nth`, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
         self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr)).nth(nth).map(|(_, call)| call.ret_addr)
     }
 
-    /// Frames and true return addresses of all calls in flight, of each task's the newest first.
+    /// Frame keys and true return addresses of all calls in flight. Each task's calls are ordered newest first.
     pub fn followed(&self) -> Vec<(u64, u64)> {
         let recent = (self.recent.newest != NONE).then_some(self.recent.task);
         let of_task = |task| self.of_task(task).filter(|(_, call)| !self.is_pad(call.ret_addr));
@@ -193,13 +195,13 @@ impl Instances {
         (one ^ other) & !(self.stack_size - 1) == 0
     }
 
-    /// A call that was left without a return: its frame lies below where its stack now ends.
+    /// Whether a call was abandoned: its frame lies below the end of its stack, which is now at `frame`.
     pub fn is_left_behind(&self, call: &Instance, frame: u64) -> bool {
         call.frame < frame && self.same_stack(call.frame, frame)
     }
 
-    /// Whose return it is when the word at `key` has just been popped (or, where the link is a register, the stack
-    /// pointer is `key`).
+    /// Finds the call that returns. `key` is the address of the return address just popped or, on link-register ISAs,
+    /// the stack pointer.
     #[inline]
     pub fn find(&self, task: u64, key: u64) -> Option<Match> {
         let newest = self.all.get(self.newest(task) as usize);
@@ -209,7 +211,7 @@ impl Instances {
         self.search(task, key)
     }
 
-    /// Not the newest one: calls above it were left behind, the callee popped its arguments, or something is wrong.
+    /// Slow path of [`Instances::find`]: newer calls were abandoned, the callee popped its arguments, or no call fits.
     fn search(&self, task: u64, key: u64) -> Option<Match> {
         let of_task = |call: &Instance| Match { task, frame: call.frame, exact: true };
         if let Some((_, call)) = self.of_task(task).find(|(_, call)| call.frame == key) {
@@ -227,8 +229,8 @@ impl Instances {
         Some(Match { task: nearest.task, frame: nearest.frame, exact: false })
     }
 
-    /// A call whose instance has been given back and that nobody has used since, if it had its return address there:
-    /// the last that is known of a return that no call in flight fits.
+    /// An instance that was given back and not reused, if its call had its return address at `key`. It is the last
+    /// source for a return that fits no call in flight.
     pub fn given_back(&self, task: u64, key: u64) -> Option<&Instance> {
         let fits = |call: &&Instance| call.frame == key && call.ret_addr != 0 && !self.is_pad(call.ret_addr);
         self.all.iter().filter(fits).max_by_key(|call| call.task == task)
@@ -247,7 +249,7 @@ impl Instances {
         }
     }
 
-    /// Takes the newest of a task's calls that `which` names off its list.
+    /// Removes the newest of a task's calls that `which` accepts from the task's list.
     pub fn take(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) -> Option<u32> {
         let (mut newer, mut number) = (NONE, self.newest(task));
         let older = loop {

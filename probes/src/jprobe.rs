@@ -1,9 +1,11 @@
-//! Jprobes: the mirror. The handler sees the function's registers and stack; when it ends, both are as they were.
+//! Registration of jprobes, and the saving and restoring of state around their handlers. A jprobe's handler sees the
+//! registers and the stack of the function at its entry. When it ends, both are restored, so that the function does not
+//! see what the handler did.
 
-use crate::context::{Hit, Moment, Scene};
+use crate::context::{Hit, Scene, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
-use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
+use crate::guest::{Cpu, Guest, WINDOW_UNIT, WindowUse};
 use crate::members::{Action, Mirror};
 use crate::probe::{Jprobe, Kprobe, MirrorHandler};
 use crate::register::refuse_none;
@@ -16,25 +18,25 @@ use trapline_isa::arch::Isa;
 use trapline_isa::call::exchange_return_address;
 use trapline_isa::entry::Callee;
 
-/// The guest's own end of a jprobe handler, and the symbol behind it.
+/// The guest function that ends a jprobe handler, and the symbol behind it.
 const JPROBE_RETURN: &str = "jprobe_return";
 const JPROBE_RETURN_END: &str = "jprobe_return_end";
 
-/// Registers and stack as they were when a handler began. Its room is made once for each CPU.
+/// Registers and stack as they were when a handler began. Allocated once for each CPU.
 pub(crate) struct Saved {
     pc: u64,
     sp: u64,
     registers: Vec<u64>,
-    /// Those of which events do not know.
+    /// Registers that events cannot name, such as condition flags.
     hidden: Vec<u64>,
     stack: Vec<u8>,
-    /// How much of `stack` was saved.
+    /// Number of valid bytes in `stack`.
     len: usize,
-    /// A handler in the guest is running; a breakpoint in this range ends it.
+    /// `Some` while a handler in guest code runs. A breakpoint in this range ends it.
     ends: Option<Range<u64>>,
 }
 
-/// Where a handler runs, or ran.
+/// The side on which a handler was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Started {
     OnHost,
@@ -57,13 +59,13 @@ impl Saved {
         self.ends.as_ref().is_some_and(|range| range.contains(&pc))
     }
 
-    /// Runs a host handler and undoes what it did, or sends the CPU to the guest handler.
+    /// Runs a host handler and undoes its changes, or sends the CPU to the guest handler.
     pub fn start(&mut self, cpu: &mut dyn Cpu, mirror: &Mirror, probe: &Kprobe, address: u64, scene: &mut Scene) -> Started {
         self.save(cpu, scene.isa);
         match (mirror.entry, mirror.jprobe.mirror_handler()) {
             (Some(entry), _) => {
                 if mirror.by_return {
-                    // The word is among those that are put back.
+                    // The stack word is part of the saved stack, which is restored later.
                     let pointer = mirror.returns_in.start | scene.isa.pointer_bits;
                     let _ = exchange_return_address(cpu, scene.isa, cpu.get(scene.isa.abi.sp), pointer);
                 }
@@ -73,7 +75,7 @@ impl Saved {
                 Started::InGuest
             }
             (None, Some(MirrorHandler::Host(handler))) => {
-                handler(&mut Hit::new(cpu, probe, address, scene, Moment::Before));
+                handler(&mut Hit::new(cpu, probe, address, scene, Stage::Before));
                 self.restore(cpu, scene.isa);
                 Started::OnHost
             }
@@ -91,13 +93,13 @@ impl Saved {
         self.len = if wanted != 0 && cpu.read(self.sp, &mut self.stack[..wanted]).is_ok() { wanted } else { 0 };
     }
 
-    /// Puts all of it back; no handler runs any more.
+    /// Restores everything and marks the handler as ended.
     pub fn restore(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         cpu.put_back(isa.abi.names, &self.registers);
         cpu.put_back(isa.abi.hidden, &self.hidden);
         cpu.set_pc(self.pc);
         if self.len != 0 {
-            // It could be read there, so it can be written.
+            // The stack could be read here, so it can be written.
             let _ = cpu.write(self.sp, &self.stack[..self.len]);
         }
         self.ends = None;
@@ -105,7 +107,7 @@ impl Saved {
 }
 
 impl Engine {
-    /// Registers a jprobe: its address must be a function's entry, its handler a function.
+    /// Registers a jprobe. Its address must be a function's entry, and its handler a function.
     pub fn register_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
         let place = self.resolve(guest, probe.kprobe(), false)?;
         if !place.on_entry {
@@ -145,7 +147,7 @@ impl Engine {
             None => {
                 let at = guest.window_take(near, WINDOW_UNIT);
                 let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the end of jprobe handlers"))?;
-                guest.window_write(at, self.isa.breakpoint, Window::JprobeReturn);
+                guest.window_write(at, self.isa.breakpoint, WindowUse::JprobeReturn);
                 self.stub = Some(at);
                 at
             }
@@ -165,17 +167,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a jprobe away.
+    /// Unregisters a jprobe.
     pub fn unregister_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) {
         self.unregister_kprobe(guest, probe.kprobe());
     }
 
-    /// Takes several away at once.
+    /// Unregisters several jprobes at once.
     pub fn unregister_jprobes(&mut self, guest: &mut dyn Guest, probes: &[Jprobe]) {
         self.unregister_all(guest, probes.iter().map(Jprobe::kprobe));
     }
 
-    /// Its handler does not run until it is enabled again.
+    /// Disables it: its handler does not run until [`Engine::enable_jprobe`].
     pub fn disable_jprobe(&mut self, guest: &mut dyn Guest, probe: &Jprobe) -> Result<(), Refusal> {
         self.disable_kprobe(guest, probe.kprobe())
     }
@@ -185,13 +187,13 @@ impl Engine {
         self.enable_kprobe(guest, probe.kprobe())
     }
 
-    /// The handler, if it is guest code.
+    /// The handler's code and data pointer if it is a guest function, `None` for a host handler.
     fn guest_entry(&self, guest: &dyn Guest, probe: &Jprobe) -> Result<Option<Callee>, Refusal> {
         let pointer = match probe.mirror_handler() {
             None => return Err(Refusal::new(Errno::EINVAL, "a jprobe without a handler; give it one with `host` or `guest`")),
             Some(MirrorHandler::Host(_)) => return Ok(None),
             Some(MirrorHandler::Address(address)) => *address,
-            // Where there are descriptors, this is the name of one.
+            // On ISAs with function descriptors, `name` is the descriptor's symbol.
             Some(MirrorHandler::Symbol(name)) => match guest.symbol(name).or_else(|| self.code_symbol(guest, name)) {
                 Some(symbol) => symbol.start,
                 None => return refused(Errno::EINVAL, format!("the handler `{name}` is no symbol of the guest")),
@@ -208,7 +210,7 @@ impl Engine {
     }
 }
 
-/// Where the guest's own `jprobe_return` traps.
+/// The range of the guest's own `jprobe_return`, which contains its breakpoint.
 fn guest_return(guest: &dyn Guest) -> Option<Range<u64>> {
     let start = guest.symbol(JPROBE_RETURN)?;
     let end = guest.symbol(JPROBE_RETURN_END).map_or(start.start.wrapping_add(start.size), |end| end.start);

@@ -1,25 +1,26 @@
-//! A jump in place of a breakpoint: how far it has come, what keeps it away, what lies under it.
+//! The optimisation state of a point: how far its jump has come ([`Jump`]), the reason why it has none ([`Obstacle`]),
+//! and the original bytes under the jump ([`Under`]).
 
 use crate::errno::{Errno, Refusal};
 use trapline_isa::region::Region;
 
-/// How far a point has come.
+/// Progress of a point's optimisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Jump {
-    /// A breakpoint, or nothing.
+    /// The point has a breakpoint, or is not armed.
     #[default]
     Plain,
-    /// A breakpoint; the worker will look at it, not before the point's `postponed` says. Hits run the region in the
-    /// detour.
+    /// The point has a breakpoint. The optimizer will try to write the jump, no earlier than the point's `postponed`
+    /// says. Hits already run the region in the detour.
     Optimising,
     /// The jump is in the text.
     Optimised,
 }
 
-/// Why a point is not optimised.
+/// The reason why a point is not optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It is, or nobody has asked.
+    /// It is optimised, or nobody has tried.
     None,
     Knob,
     Early,
@@ -30,7 +31,7 @@ pub(crate) enum Obstacle {
     Ftrace,
     Shared,
     Neighbour,
-    /// Something about this very place: the point has the sentence.
+    /// A reason specific to this address. The point stores the sentence.
     Found,
 }
 
@@ -54,7 +55,7 @@ impl Obstacle {
     }
 }
 
-/// The bytes of a region, which is all that has to be remembered of it: what its instructions are is in them.
+/// The original bytes of a region. Everything else about the region can be decoded from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Under {
     len: u8,
@@ -62,12 +63,12 @@ pub(crate) struct Under {
 }
 
 impl Under {
-    /// A jump and an instruction that begins in its last byte: on no ISA that is more.
+    /// Longest region: a jump, plus an instruction that begins in its last byte. No ISA needs more.
     const MOST: usize = 24;
     /// No region.
     pub const NOTHING: Under = Under { len: 0, bytes: [0; Under::MOST] };
 
-    /// Those of this region; `None` if it is too long.
+    /// The bytes of this region. `None` if it is too long.
     pub fn of(region: &Region) -> Option<Under> {
         let mut under = Under { len: region.bytes().len() as u8, ..Under::NOTHING };
         under.bytes.get_mut(..region.bytes().len())?.copy_from_slice(region.bytes());

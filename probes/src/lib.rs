@@ -1,7 +1,8 @@
-//! The probe engine: registration, hits, return probes, jprobes, views. Knows no emulator and no ISA by name.
+//! The probe engine: registration, hits, jump optimisation, return probes, jprobes, tracepoints, events and scripts. It
+//! contains no emulator and names no ISA.
 //!
-//! [`Engine`] holds the probes; a [`guest::Guest`] is where it registers them; a [`guest::Cpu`] is what a hit happens
-//! on.
+//! [`Engine`] holds the probes of one guest. It registers them through the trait [`guest::Guest`] and handles hits
+//! through [`guest::Cpu`]. Both are implemented by the user of this crate, which also passes each trap to the engine.
 #![no_std]
 #![forbid(unsafe_code)]
 

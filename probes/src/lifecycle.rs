@@ -1,7 +1,7 @@
-//! What becomes of registered probes: armed and disarmed, enabled and disabled, gone, unregistered.
+//! State changes of registered probes: armed and disarmed, enabled and disabled, gone, unregistered.
 //!
-//! One rule decides what the guest's text holds: [`Engine::settle`] arms a point exactly if the global switch is on,
-//! its text exists, and one of its probes is enabled. Every change of state ends there.
+//! One rule decides what the guest's text holds. [`Engine::settle`] arms a point exactly if the global switch is on,
+//! its text exists, and one of its probes is enabled. Every change of state ends with a call of it.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, NOT_REGISTERED, Refusal, refused};
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use trapline_isa::insn::LONGEST;
 
-/// A slot that is no longer wanted, until no CPU is inside.
+/// A slot of a removed probe, kept until no CPU is inside.
 pub(crate) struct Dirty {
     pub(crate) slot: Slot,
     pub(crate) point: u32,
@@ -30,7 +30,8 @@ impl Engine {
         is_member.then_some(number)
     }
 
-    /// Makes the text what the state of things wants it to be.
+    /// Brings the text at a point into agreement with the state of its probes: writes or removes its breakpoint or
+    /// jump.
     pub(crate) fn settle(&mut self, guest: &mut dyn Guest, number: u32) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
         let (address, was_armed) = (point.address(), point.armed);
@@ -59,7 +60,7 @@ impl Engine {
             return Ok(());
         }
         if point.shared {
-            // The byte is the guest's.
+            // The breakpoint is the guest's own.
             point.armed = wanted;
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl Engine {
         !self.all_disarmed && point.wants_to_be_armed() && !self.is_withdrawn(point)
     }
 
-    /// As [`Engine::settle`], where there is nobody to refuse.
+    /// Like [`Engine::settle`], but logs a refusal, for callers that cannot return it.
     pub(crate) fn settle_or_log(&mut self, guest: &mut dyn Guest, number: u32) {
         if let Err(refusal) = self.settle(guest, number) {
             self.log.say(format!("{refusal}"));
@@ -103,7 +104,8 @@ impl Engine {
         }
     }
 
-    /// The probe's handlers do not run until it is enabled again. A probe that is disabled or gone already stays so.
+    /// Disables a probe: its handlers do not run until it is enabled again. No effect on a probe that is disabled or
+    /// gone.
     pub fn disable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
         let number = self.find(probe).ok_or(NOT_REGISTERED)?;
         if probe.is_disabled() {
@@ -112,8 +114,8 @@ impl Engine {
         self.set_disabled(guest, number, probe, true)
     }
 
-    /// Undoes [`Engine::disable_kprobe`]. While the global switch is off this is remembered (Linux forgets it for a
-    /// probe alone at its address).
+    /// Enables a probe again. Works while the global switch is off, too. (Linux forgets it for a probe that is alone at
+    /// its address.)
     pub fn enable_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
         let number = self.find(probe).ok_or(NOT_REGISTERED)?;
         if probe.is_gone() {
@@ -131,7 +133,7 @@ impl Engine {
         })
     }
 
-    /// The global switch, debugfs `enabled`. Each probe's own state survives.
+    /// Sets the global switch, debugfs `enabled`. Each probe keeps its own state.
     pub fn set_enabled(&mut self, guest: &mut dyn Guest, enabled: bool) {
         if self.all_disarmed != enabled {
             return;
@@ -141,13 +143,13 @@ impl Engine {
         self.log.say(if enabled { "Kprobes globally enabled" } else { "Kprobes globally disabled" });
     }
 
-    /// What debugfs `enabled` shows.
+    /// The value of debugfs `enabled`.
     pub fn enabled(&self) -> bool {
         !self.all_disarmed
     }
 
-    /// The text in this range is no more: its probes are gone. Nothing is written there; they stay listed until
-    /// unregistered.
+    /// Marks the probes in this range as gone because their text was freed. Nothing is written there. They stay listed
+    /// until they are unregistered.
     pub fn kill_range(&mut self, guest: &mut dyn Guest, range: Range<u64>) {
         let numbers: Vec<u32> = self.points.within(range).collect();
         for number in numbers {
@@ -162,13 +164,13 @@ impl Engine {
         self.collect(guest);
     }
 
-    /// Takes a probe away. Its handlers do not run any more when this returns; one that is not registered gets its
-    /// address cleared.
+    /// Unregisters a probe. Its handlers do not run any more when this returns. If the probe is not registered, only
+    /// its address is cleared.
     pub fn unregister_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) {
         self.unregister_all(guest, core::iter::once(probe));
     }
 
-    /// Takes several away, with one wait for CPUs to leave their slots.
+    /// Unregisters several probes, waiting only once for CPUs to leave their slots.
     pub fn unregister_kprobes(&mut self, guest: &mut dyn Guest, probes: &[Kprobe]) {
         self.unregister_all(guest, probes.iter());
     }
@@ -183,7 +185,7 @@ impl Engine {
         self.collect(guest);
     }
 
-    /// Takes a member out of its point; a point without members leaves the table.
+    /// Removes a probe from its point. A point without probes leaves the table.
     pub(crate) fn leave(&mut self, guest: &mut dyn Guest, number: u32, probe: &Kprobe) {
         let Some(point) = self.points.get_mut(number) else { return };
         let Some(at) = point.members.iter().position(|member| member.probe.is(probe)) else { return };
@@ -200,7 +202,7 @@ impl Engine {
             self.paused.forget_point(number);
             self.points.leave_table(number);
             if let Some(point) = self.points.get_mut(number) {
-                // It keeps its slot: a jprobe's handler in the guest may yet come back to it.
+                // The point keeps its slot: a jprobe's handler in the guest may still return to it.
                 point.dying = true;
             }
             match slot {
@@ -210,15 +212,14 @@ impl Engine {
         }
     }
 
-    /// Gives back the slots that no CPU is inside of. Called by every registration and unregistration; a machine may
-    /// call it too.
+    /// Frees the dirty slots that no CPU is in. Every registration and unregistration calls this, and the machine may.
     pub fn collect(&mut self, guest: &mut dyn Guest) {
         let (Some(first), Some(end)) =
             (self.dirty.iter().map(|dirty| dirty.slot.at()).min(), self.dirty.iter().map(|dirty| dirty.slot.range().end).max())
         else {
             return;
         };
-        // One look for all; only if it finds something, one for each.
+        // Check all slots with one scan. Scan for each slot only if that finds a CPU.
         let all_left = guest.drain(first..end);
         let dirty = core::mem::take(&mut self.dirty);
         for Dirty { slot, point } in dirty {
@@ -235,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// How many slots wait for a CPU to leave them.
+    /// Number of slots that wait for a CPU to leave them.
     pub fn slots_in_use_by_leavers(&self) -> usize {
         self.dirty.len()
     }
@@ -247,7 +248,7 @@ impl Engine {
         }
     }
 
-    /// The slot that a pc lies in, and its point; also one that waits to be given back.
+    /// The slot that a pc lies in, and its point. Includes slots that wait to be freed.
     pub(crate) fn slot_around(&self, pc: u64) -> Option<(u32, Slot)> {
         if let Some(point) = self.points.of_unit(crate::slots::unit_of(pc)) {
             return Some((point, self.points.get(point)?.slot?));
@@ -257,7 +258,7 @@ impl Engine {
     }
 }
 
-/// Whether the text holds these bytes.
+/// Whether the text holds exactly these bytes.
 pub(crate) fn holds(guest: &dyn Guest, address: u64, bytes: &[u8]) -> bool {
     let mut now = [0; LONGEST];
     let now = &mut now[..bytes.len().min(LONGEST)];

@@ -1,7 +1,7 @@
-//! The engine's log: what hits, registrations and the guest's own doings have to say, until someone takes it.
+//! The engine's log: messages of hits, registrations and events in the guest, kept until the user takes them.
 //!
-//! One log with one bound; lines for which there is no room are counted. Hits cannot allocate, so what they say is kept
-//! as facts and made into text when it is taken.
+//! The log has a fixed capacity. Messages beyond it are dropped and counted. A hit cannot allocate, so it stores facts,
+//! which become text when they are taken.
 
 use crate::engine::Engine;
 use crate::probe::Kretprobe;
@@ -9,80 +9,81 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// So many lines are kept until they are taken.
-const MOST_LINES: usize = 1024;
+/// Capacity of the log, in messages.
+const MOST_MESSAGES: usize = 1024;
 
-/// The lines that nobody has taken yet, the oldest first.
+/// The messages that nobody has taken yet, oldest first.
 pub(crate) struct Log {
-    /// Never grows.
-    lines: Vec<Line>,
-    /// Lines for which there was no room.
+    /// Never grows beyond its initial capacity.
+    messages: Vec<Message>,
+    /// Messages dropped because the log was full.
     pub lost: u64,
 }
 
-/// One line.
-pub(crate) enum Line {
-    /// From outside the hit path, where text may be made.
+/// One message.
+pub(crate) enum Message {
+    /// Text from outside the hit path.
     Said(String),
     /// A followed call that does not fit the return that was seen.
     Mismatch { probe: Option<Kretprobe>, address: u64 },
-    /// A return to the pad, and no followed call anywhere.
+    /// A return to the pad that matches no followed call.
     UnknownReturn { pad: u64, task: u64, sp: u64 },
-    /// A hit inside a hit inside a hit...
+    /// Too many hits nested in each other.
     TooDeep { address: u64 },
 }
 
-impl Line {
+impl Message {
     fn text(self) -> String {
         match self {
-            Line::Said(line) => line,
-            Line::Mismatch { probe: Some(probe), address } => {
+            Message::Said(line) => line,
+            Message::Mismatch { probe: Some(probe), address } => {
                 format!("kretprobe BUG!: Processing kretprobe {} @ {address:016x}", probe.kprobe())
             }
-            Line::Mismatch { probe: None, address } => {
+            Message::Mismatch { probe: None, address } => {
                 format!("kretprobe BUG!: Processing kretprobe (unregistered) @ {address:016x}")
             }
-            Line::UnknownReturn { pad, task, sp } => format!(
+            Message::UnknownReturn { pad, task, sp } => format!(
                 "kretprobe BUG!: Processing kretprobe (none) @ {pad:016x}: task {task:#x} returned at stack pointer {sp:#x}, where no followed call is known; the guest gets a trap there"
             ),
-            Line::TooDeep { address } => format!("unrecoverable: the probe at {address:#x} was reached inside too many others"),
+            Message::TooDeep { address } => {
+                format!("unrecoverable: the probe at {address:#x} was reached inside too many others")
+            }
         }
     }
 }
 
 impl Log {
     pub fn new() -> Log {
-        Log { lines: Vec::with_capacity(MOST_LINES), lost: 0 }
+        Log { messages: Vec::with_capacity(MOST_MESSAGES), lost: 0 }
     }
 
-    pub fn push(&mut self, line: Line) {
-        if self.lines.len() < MOST_LINES {
-            self.lines.push(line);
+    pub fn push(&mut self, message: Message) {
+        if self.messages.len() < MOST_MESSAGES {
+            self.messages.push(message);
         } else {
             self.lost += 1;
         }
     }
 
     pub fn say(&mut self, line: impl Into<String>) {
-        self.push(Line::Said(line.into()));
+        self.push(Message::Said(line.into()));
     }
 }
 
 impl Engine {
-    /// Leaves a line in the log: for those who drive the engine, and have something to say about its probes.
+    /// Adds a line to the log. For users of the engine that report about its probes.
     pub fn say(&mut self, line: impl Into<String>) {
         self.log.say(line);
     }
 
-    /// Whether [`Engine::take_log_lines`] has something to give.
+    /// Whether [`Engine::take_log_lines`] has messages to return.
     pub fn has_log_lines(&self) -> bool {
-        !self.log.lines.is_empty()
+        !self.log.messages.is_empty()
     }
 
-    /// What there was to say since the last call, oldest first; how many lines found no room is in
-    /// [`crate::Counts::lost_lines`].
+    /// The messages since the last call, oldest first. [`crate::Counts::lost_lines`] counts the dropped ones.
     pub fn take_log_lines(&mut self) -> Vec<String> {
-        self.log.lines.drain(..).map(Line::text).collect()
+        self.log.messages.drain(..).map(Message::text).collect()
     }
 }
 
@@ -91,15 +92,14 @@ mod tests {
     use super::*;
     use crate::toy::TOY;
 
-    /// Lines wait in order; those for which there is no room are counted, and there is room again when they have been
-    /// taken.
+    /// Messages stay in order. Messages beyond the capacity are counted, and taking them makes room again.
     #[test]
-    fn the_log_has_one_bound_and_counts_what_is_lost() {
+    fn a_full_log_drops_and_counts_messages() {
         let mut engine = Engine::new(&TOY, 1);
-        (0..MOST_LINES + 3).for_each(|number| engine.say(format!("line {number}")));
+        (0..MOST_MESSAGES + 3).for_each(|number| engine.say(format!("line {number}")));
         assert_eq!(engine.counts().lost_lines, 3);
         let lines = engine.take_log_lines();
-        assert_eq!((lines.len(), &*lines[0], &*lines[MOST_LINES - 1]), (MOST_LINES, "line 0", "line 1023"));
+        assert_eq!((lines.len(), &*lines[0], &*lines[MOST_MESSAGES - 1]), (MOST_MESSAGES, "line 0", "line 1023"));
         assert!(!engine.has_log_lines());
         engine.say("again");
         assert_eq!((engine.take_log_lines(), engine.counts().lost_lines), (Vec::from([String::from("again")]), 3));

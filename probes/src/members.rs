@@ -1,4 +1,5 @@
-//! The probes that share a point. Nearly always it is one, and that needs no memory of its own.
+//! The probes that share a point. Almost every point has one, so a single member is stored without an allocation of its
+//! own.
 
 use crate::probe::{Jprobe, Kprobe};
 use alloc::boxed::Box;
@@ -13,31 +14,31 @@ pub(crate) struct Member {
     pub action: Action,
 }
 
-/// What happens when a member's turn comes.
+/// The effect of a member when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Its pre-handler runs.
     Handlers,
-    /// The return address is taken by the return probe of that number.
+    /// The return probe whose pool has this number takes the return address.
     Return(u32),
-    /// The mirror, which its point has.
+    /// The jprobe of the point runs.
     Mirror,
-    /// The code of the tracepoint of that number runs, and its pre-handler behind that.
+    /// The code of the tracepoint with this number runs, then the pre-handler.
     Record(u32),
 }
 
-/// A jprobe that is registered.
+/// A registered jprobe.
 pub(crate) struct Mirror {
     pub jprobe: Jprobe,
-    /// The handler, if it is guest code.
+    /// The handler's entry, if it is guest code.
     pub entry: Option<Callee>,
-    /// Where the breakpoint lies that ends it.
+    /// The range of the breakpoint that ends the handler.
     pub returns_in: Range<u64>,
-    /// The handler is made to return to the breakpoint, for the guest has no `jprobe_return`.
+    /// The handler's return address is set to the breakpoint, because the guest has no `jprobe_return`.
     pub by_return: bool,
 }
 
-/// All probes of a point, a slice to look at.
+/// All probes of a point. Dereferences to a slice.
 #[derive(Default)]
 pub(crate) enum Members {
     #[default]
@@ -62,7 +63,7 @@ impl Deref for Members {
 }
 
 impl Members {
-    /// Puts one in front of number `at`, or behind all.
+    /// Inserts a member at index `at`, or at the end.
     pub fn insert(&mut self, at: usize, member: Member) {
         let mut all = self.take_all();
         if all.is_empty() {
@@ -73,7 +74,7 @@ impl Members {
         }
     }
 
-    /// Takes one out.
+    /// Removes the member at index `at`.
     pub fn remove(&mut self, at: usize) -> Option<Member> {
         let mut all = self.take_all();
         let removed = (at < all.len()).then(|| all.remove(at));

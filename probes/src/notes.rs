@@ -1,4 +1,5 @@
-//! What handlers in tests saw, in the order in which they ran.
+//! A log shared by a test and its handlers. Each handler adds a line, so that tests can check which handlers ran and in
+//! which order.
 
 use crate::context::Hit;
 use crate::probe::{Flow, Kprobe};
@@ -7,7 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use std::sync::{Arc, Mutex};
 
-/// Shared by a test and its handlers.
+/// The lines, shared between clones.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -16,7 +17,7 @@ impl Notes {
         self.0.lock().expect("no handler panics").push(line.to_string());
     }
 
-    /// The lines since the last call.
+    /// Takes the lines since the last call.
     pub fn take(&self) -> Vec<String> {
         core::mem::take(&mut *self.0.lock().expect("no handler panics"))
     }

@@ -1,16 +1,16 @@
-//! Jump optimisation: which points get a jump in place of their breakpoint, when, and when they lose it again.
+//! Jump optimisation: which points get a jump instead of their breakpoint, when they get it, and when they lose it.
 //!
-//! A point is plain, optimising or optimised ([`Jump`]). The worker is [`Engine::tick`], driven by virtual time: after
-//! a delay it writes the jumps of all that wait, unless a CPU or an interrupted task stands under one of them; that one
-//! waits on. Linux's "unoptimising" and "freeing" are moments here, for all CPUs are stopped when the text changes: a
-//! jump goes at once.
+//! A point is plain, optimising or optimised ([`Jump`]). The worker is [`Engine::tick`], driven by virtual time. After
+//! a delay it writes the jumps of all waiting points. A point waits longer if a CPU or an interrupted task stands under
+//! its jump. Linux's states "unoptimising" and "freeing" do not exist here: all CPUs are stopped while the text
+//! changes, so a jump is removed at once.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal};
-use crate::guest::{Cpu, Guest, WINDOW_UNIT, Window};
+use crate::guest::{Cpu, Guest, WINDOW_UNIT, WindowUse};
 use crate::jump::{Jump, Obstacle, Under};
 use crate::point::{Point, Postponed};
-use crate::slots::{Detours, FULL, Slot};
+use crate::slots::{DetourSetup, FULL, Slot};
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,44 +19,43 @@ use trapline_isa::mem::Fault;
 use trapline_isa::plan::Policy;
 use trapline_isa::region::{self, Region, Rule};
 
-/// The most bytes of a region.
+/// The longest region, in bytes.
 const LONGEST: u64 = detour::LONGEST as u64;
-/// Linux waits for 5 ticks of its clock, so that a batch comes together. Here all that is registered while the machine
-/// stands still is one batch, and a short wait does.
+/// The delay before a batch, in nanoseconds of virtual time. Linux waits 5 jiffies to collect a batch. Here all probes
+/// registered while the machine is stopped form one batch, so a short delay is enough.
 const DELAY: u64 = 100_000;
-/// A region in which somebody stands is looked at again after at least so long: each look reads all of the guest's
-/// memory.
+/// Shortest wait before a postponed region is tried again, in nanoseconds. Each try scans all of the guest's memory.
 const LEAST_WAIT: u64 = 100_000;
-/// The wait is doubled so often: a word that only looks like an address may stand there for ever.
+/// How often the wait doubles. A word that only looks like an address may stay in memory for ever.
 const MOST_DOUBLINGS: u32 = 14;
 
-/// The worker's notes.
+/// The state of the optimizer's worker.
 pub(crate) struct Optimizer {
     allowed: bool,
-    /// The guest is not yet so far that jumps are worth it.
+    /// The guest is early in its boot, when jumps are not yet made.
     early: bool,
     delay: u64,
     now: u64,
     due: Option<u64>,
-    /// What points that are made from now on get.
-    pub detours: Detours,
-    /// How often a region had to wait because somebody stood in it.
+    /// The detours of points made from now on.
+    pub detours: DetourSetup,
+    /// How often a region was postponed because something stood in it.
     pub postponed: u64,
 }
 
 impl Optimizer {
     pub fn new() -> Optimizer {
-        Optimizer { allowed: true, early: false, delay: DELAY, now: 0, due: None, detours: Detours::default(), postponed: 0 }
+        Optimizer { allowed: true, early: false, delay: DELAY, now: 0, due: None, detours: DetourSetup::default(), postponed: 0 }
     }
 
-    /// The worker is to come after the delay, with all that wait until then.
+    /// Schedules the worker after the delay, unless it is scheduled already.
     fn kick(&mut self, now: u64) {
         self.due = self.due.or(Some(now.saturating_add(self.delay)));
     }
 }
 
 impl Engine {
-    /// The knob, `debug.kprobes-optimization`: off takes all jumps back and lets none come, on tries all again.
+    /// Sets `debug.kprobes-optimization`. Off removes all jumps and prevents new ones. On tries all points again.
     pub fn set_optimization(&mut self, guest: &mut dyn Guest, allowed: bool) {
         if self.optimizer.allowed == allowed {
             return;
@@ -72,12 +71,12 @@ impl Engine {
         });
     }
 
-    /// What was last said of that.
+    /// The last value given to [`Engine::set_early`].
     pub fn is_early(&self) -> bool {
         self.optimizer.early
     }
 
-    /// Whether the guest is still at the beginning of its boot, where it patches its own text: no jumps are made then.
+    /// Tells whether the guest is early in its boot, where it patches its own text. No jumps are made then.
     pub fn set_early(&mut self, guest: &mut dyn Guest, early: bool) {
         if core::mem::replace(&mut self.optimizer.early, early) != early {
             for number in self.points.numbers() {
@@ -86,31 +85,31 @@ impl Engine {
         }
     }
 
-    /// What the knob shows.
+    /// The value of `debug.kprobes-optimization`.
     pub fn optimization(&self) -> bool {
         self.optimizer.allowed
     }
 
-    /// The form of the detours of probed addresses that come from now on; those that have a probe already keep theirs.
+    /// Sets the detour form for addresses probed from now on. Addresses that have a probe keep their form.
     pub fn set_detour_form(&mut self, guest: &mut dyn Guest, form: Form) -> Result<(), Refusal> {
         let mut trampoline = self.optimizer.detours.trampoline;
         if form == Form::Faithful && trampoline.is_none() {
             let code = self.isa.detour.and_then(|table| table.faithful).ok_or(NO_FAITHFUL)?.trampoline;
             let near = guest.symbol("_stext").map_or(0, |symbol| symbol.start);
             let at = guest.window_take(near, WINDOW_UNIT).ok_or(FULL)?;
-            guest.window_write(at, code, Window::Trampoline);
+            guest.window_write(at, code, WindowUse::Trampoline);
             trampoline = Some(at);
         }
-        self.optimizer.detours = Detours { form, trampoline };
+        self.optimizer.detours = DetourSetup { form, trampoline };
         Ok(())
     }
 
-    /// What was last said of that.
+    /// The form set by [`Engine::set_detour_form`].
     pub fn detour_form(&self) -> Form {
         self.optimizer.detours.form
     }
 
-    /// How long a probe waits before it is optimised, in nanoseconds of virtual time.
+    /// Sets how long a probe waits before it is optimised, in nanoseconds of virtual time.
     pub fn set_optimization_delay(&mut self, nanoseconds: u64) {
         self.optimizer.delay = nanoseconds;
         let soonest = self.optimizer.now.saturating_add(nanoseconds);
@@ -122,9 +121,9 @@ impl Engine {
         self.optimizer.due
     }
 
-    /// The worker's turn: all CPUs are stopped, and it is `now`.
+    /// Runs the worker. All CPUs must be stopped. `now` is virtual time in nanoseconds.
     pub fn tick(&mut self, guest: &mut dyn Guest, now: u64) {
-        // CPUs have clocks of their own: one that is behind does not turn the time back.
+        // Each CPU has its own clock. A CPU that is behind must not turn the time back.
         let now = self.optimizer.now.max(now);
         self.optimizer.now = now;
         if self.optimizer.due.is_none_or(|due| now < due) {
@@ -134,7 +133,7 @@ impl Engine {
         let mut waiting = Vec::new();
         for number in self.points.numbers() {
             let is_due = |point: &Point| point.jump == Jump::Optimising && point.postponed().not_before <= now;
-            // What is allowed was looked at long ago; the guest may have changed its text since.
+            // Check the point again, because the guest may have changed its text since.
             if self.points.get(number).is_some_and(is_due) && self.make_ready(guest, number) {
                 waiting.push(number);
             }
@@ -145,7 +144,7 @@ impl Engine {
         self.optimizer.due = waiting.map(|point| point.postponed().not_before.max(now + LEAST_WAIT)).min();
     }
 
-    /// The guest has become one of another time: nobody waits for one that was counted from a later.
+    /// Guest time went back because a snapshot was restored: caps all deadlines at `now`.
     pub fn time_starts_over(&mut self, now: u64) {
         self.optimizer.now = now;
         for number in self.points.numbers() {
@@ -172,7 +171,7 @@ impl Engine {
             if held || guest.any_cpu_inside(range) {
                 let tries = point.postponed().tries;
                 let wait = delay.saturating_mul(1 << tries.min(MOST_DOUBLINGS));
-                // At a multiple of the wait: so that one look does for many.
+                // Round up to a multiple of the wait, so that one scan serves many points.
                 let not_before = now.saturating_add(wait).checked_next_multiple_of(wait).unwrap_or(u64::MAX);
                 point.set_postponed(Postponed { not_before, tries: tries + 1 });
                 self.optimizer.postponed += 1;
@@ -186,7 +185,8 @@ impl Engine {
         }
     }
 
-    /// Makes a point's state what the state of things wants: called whenever anything about it has changed.
+    /// Brings the optimisation of a point into agreement with its state. Must be called whenever that state has
+    /// changed.
     pub(crate) fn consider(&mut self, guest: &mut dyn Guest, number: u32) {
         let Some(point) = self.points.get(number) else { return };
         if let Some(obstacle) = self.obstacle(point) {
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// What speaks against it for the time being.
+    /// The first reason that prevents the optimisation at present.
     fn obstacle(&self, point: &Point) -> Option<Obstacle> {
         let found = [
             (!self.optimizer.allowed, Obstacle::Knob),
@@ -216,7 +216,8 @@ impl Engine {
         found.into_iter().find(|(is_so, _)| *is_so).map(|(_, obstacle)| obstacle)
     }
 
-    /// Looks whether a jump may stand there, and writes the detour. False: it may not, and the point says why.
+    /// Checks whether a jump may be written and writes the detour. If not, returns false and stores the reason in the
+    /// point.
     fn make_ready(&mut self, guest: &mut dyn Guest, number: u32) -> bool {
         let Some(point) = self.points.get(number) else { return false };
         let answer = self.region_of(guest, point, self.policy);
@@ -245,9 +246,10 @@ impl Engine {
         }
     }
 
-    /// Writes the detour of a region unless it stands there; what runs in it.
+    /// Writes the detour of a region, unless it is already there. Returns the original bytes of the instructions that
+    /// it runs.
     fn carry(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
-        // What Linux optimises and should not is called optimised, and goes on by its breakpoint.
+        // If Linux optimises a region that is unsafe, the probe is reported as optimised but keeps its breakpoint.
         let own = match self.policy {
             Policy::Best => None,
             Policy::Linux61 => match self.region_of(guest, point, Policy::Best) {
@@ -274,11 +276,11 @@ impl Engine {
         let (code, stands_for) = match (slot.form, self.optimizer.detours.trampoline) {
             (Form::Lean, _) => {
                 let code = detour::lean(self.isa, table, region, at)?;
-                (code, Window::Detour { origin, displaced, lead, jump, point })
+                (code, WindowUse::Detour { origin, displaced, lead, jump, point })
             }
             (Form::Faithful, Some(trampoline)) => {
                 let code = detour::faithful(self.isa, table, region, at, trampoline)?;
-                (code, Window::Faithful { origin, displaced, lead, jump })
+                (code, WindowUse::Faithful { origin, displaced, lead, jump })
             }
             (Form::Faithful, None) => return Err(NO_FAITHFUL),
         };
@@ -293,7 +295,7 @@ impl Engine {
         region::region(self.isa, policy, function, point.address(), &mut text)
     }
 
-    /// Takes a jump back, or the point out of the queue; the breakpoint stays.
+    /// Removes a point's jump, or takes the point out of the queue. The breakpoint stays.
     pub(crate) fn unoptimise(&mut self, guest: &mut dyn Guest, number: u32, obstacle: Obstacle) {
         let Some(table) = self.isa.detour else { return };
         let isa = self.isa;
@@ -306,21 +308,21 @@ impl Engine {
         }
     }
 
-    /// An address is about to get a breakpoint: jumps over it give way.
+    /// Removes the jumps over an address that is about to get a breakpoint.
     pub(crate) fn make_way(&mut self, guest: &mut dyn Guest, address: u64) {
         for number in self.around(address) {
             self.unoptimise(guest, number, Obstacle::Neighbour);
         }
     }
 
-    /// An address has lost its breakpoint: those whose jump would stand over it are tried again.
+    /// Tries the points again whose jump would cover an address that has just lost its breakpoint.
     pub(crate) fn retry_around(&mut self, guest: &mut dyn Guest, address: u64) {
         for number in self.around(address) {
             self.consider(guest, number);
         }
     }
 
-    /// The points whose region has this address inside.
+    /// The points whose region contains this address, other than as its start.
     fn around(&self, address: u64) -> Vec<u32> {
         let before = self.points.within(address.saturating_sub(LONGEST)..address);
         let covers =
@@ -328,8 +330,9 @@ impl Engine {
         before.filter(covers).collect()
     }
 
-    /// An instruction of the region other than the first has faulted in the detour, and the guest will come back to the
-    /// original: the jump must not be there then. It comes again when nobody remembers that address.
+    /// Removes a jump after an instruction of the region, other than the first, has faulted in the detour. The guest
+    /// will return to the original address, where the jump must not be. The jump is written again when no saved pc is
+    /// that address.
     pub(crate) fn give_way_to_fault(&mut self, cpu: &mut dyn Cpu, number: u32) {
         let Some(table) = self.isa.detour else { return };
         let breakpoint_over = self.isa.breakpoint_over;
@@ -343,14 +346,14 @@ impl Engine {
         let written = cpu.patch_text(at, breakpoint).and_then(|()| cpu.patch_text(at + breakpoint.len() as u64, rest));
         if written.is_ok() {
             let now = cpu.now();
-            // Whatever it was postponed by before is over.
+            // An earlier postponement does not apply any more.
             point.jump = Jump::Optimising;
             self.optimizer.kick(now);
         }
     }
 }
 
-/// Breakpoint first: it stands there already; then the rest of the jump, then its first bytes.
+/// Writes a jump over the breakpoint: first the bytes behind the breakpoint, then the jump's first bytes.
 fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Result<(), Refusal> {
     let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
     let region = &point.region;
@@ -372,7 +375,7 @@ fn write_jump(guest: &mut dyn Guest, table: &Detour, point: &mut Point) -> Resul
     Ok(())
 }
 
-/// Breakpoint first, then the original bytes behind it.
+/// Removes a jump: first writes the breakpoint, then the original bytes behind it.
 fn take_jump_back(guest: &mut dyn Guest, table: &Detour, breakpoint: &[u8], point: &Point) -> Result<(), Refusal> {
     let (false, Some(slot)) = (point.region.is_nothing(), point.slot) else { return Ok(()) };
     let region = &point.region;

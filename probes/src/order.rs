@@ -1,35 +1,35 @@
-//! Numbers in the order of their addresses, which are kept elsewhere: a list in pieces, four bytes an entry. For
-//! ranges; a hit does not look here.
+//! Point numbers sorted by address, for range queries: a list of sorted pieces with four bytes per entry. The addresses
+//! are stored in the points, so methods take a closure that returns them. Hits do not use this.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// See the module's text.
+/// A sorted list of numbers, see the module's text.
 #[derive(Default)]
 pub(crate) struct Order {
-    /// By address, none of them empty.
+    /// The pieces, sorted by address. None is empty.
     pieces: Vec<Piece>,
-    /// Addresses that none in it has: where it was asked last.
+    /// Cache for [`Order::is_clear`]: the gap without addresses that the last query found.
     clear: Range<u64>,
 }
 
 struct Piece {
-    /// None of its addresses is below this, and all are below the next piece's.
+    /// A lower bound: no address in the piece is below it, and all are below the next piece's bound.
     from: u64,
     numbers: Vec<u32>,
 }
 
-/// The most numbers of a piece.
+/// Most numbers in a piece.
 const MOST: usize = 128;
 
 impl Order {
-    /// The piece that an address belongs to.
+    /// Index of the piece that an address belongs to.
     fn piece_of(&self, address: u64) -> usize {
         self.pieces.partition_point(|piece| piece.from <= address).saturating_sub(1)
     }
 
-    /// Adds a number whose address nobody in it has.
+    /// Adds a number. Its address must not be in the list.
     pub fn insert(&mut self, address: u64, number: u32, address_of: impl Fn(u32) -> u64) {
         self.clear = 0..0;
         let place = self.piece_of(address);
@@ -42,7 +42,8 @@ impl Order {
             return piece.numbers.insert(at, number);
         }
         if at == MOST {
-            // Whoever adds in order fills its pieces.
+            // Appending at the end starts a new piece instead of splitting, so that insertion in order fills the
+            // pieces.
             return self.pieces.insert(place + 1, Piece { from: address, numbers: vec![number] });
         }
         let upper = piece.numbers.split_off(MOST / 2);
@@ -51,7 +52,7 @@ impl Order {
         self.insert(address, number, address_of);
     }
 
-    /// Takes out the number with this address.
+    /// Removes the number with this address.
     pub fn remove(&mut self, address: u64, address_of: impl Fn(u32) -> u64) {
         let place = self.piece_of(address);
         let Some(piece) = self.pieces.get_mut(place) else { return };
@@ -64,12 +65,12 @@ impl Order {
         }
     }
 
-    /// All of them.
+    /// All numbers, sorted by address.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.pieces.iter().flat_map(|piece| piece.numbers.iter().copied())
     }
 
-    /// Whether nobody has an address in a range; quick where it lies as the last one did, between the same two.
+    /// Whether a range contains no address. Fast if it lies in the same gap as the last query.
     #[inline]
     pub fn is_clear(&mut self, range: &Range<u64>, address_of: impl Fn(u32) -> u64) -> bool {
         let lies_in = |clear: &Range<u64>| clear.start <= range.start && range.end <= clear.end;
@@ -79,7 +80,7 @@ impl Order {
         lies_in(&self.clear)
     }
 
-    /// From behind the last one below an address to the next.
+    /// The gap around an address: from behind the last entry below it to the next entry.
     fn around(&self, address: u64, address_of: impl Fn(u32) -> u64) -> Range<u64> {
         let place = self.piece_of(address);
         let Some(piece) = self.pieces.get(place) else { return 0..u64::MAX };
@@ -92,7 +93,7 @@ impl Order {
         below.map_or(0, |number| address_of(*number) + 1)..above.map_or(u64::MAX, |number| address_of(*number))
     }
 
-    /// Those with addresses in a range.
+    /// The numbers with addresses in a range.
     pub fn range<'a>(&'a self, range: Range<u64>, address_of: impl Fn(u32) -> u64 + Copy + 'a) -> impl Iterator<Item = u32> + 'a {
         let pieces = self.pieces.get(self.piece_of(range.start)..).unwrap_or_default();
         let first = pieces.first().map_or(0, |piece| piece.numbers.partition_point(|number| address_of(*number) < range.start));
@@ -113,7 +114,8 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers come in order, backwards and mixed, and go again: ranges find those that are there.
+        /// Numbers are inserted in ascending, descending and mixed order and removed again; range queries agree with a
+        /// sorted set.
         #[test]
         fn ranges_agree_with_a_sorted_set(
             steps in prop::collection::vec((0u32..1200, any::<bool>()), 0..60),
@@ -144,10 +146,10 @@ mod tests {
         }
     }
 
-    /// Between two of them, in front of the first and behind the last, however they are asked for and whatever comes
-    /// and goes meanwhile.
+    /// The cached gap stays right between two entries, before the first and after the last, while entries are added and
+    /// removed.
     #[test]
-    fn where_nobody_is_is_told_as_it_is_now() {
+    fn is_clear_is_right_after_every_change() {
         let mut order = Order::default();
         let clear = |order: &mut Order, from: u32, to: u32| order.is_clear(&(address(from)..address(to)), address);
         assert!(clear(&mut order, 0, 1000), "nobody is anywhere");
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_fills_its_pieces_and_what_is_empty_is_gone() {
+    fn inserting_in_order_fills_the_pieces() {
         let mut order = Order::default();
         (0..1000).for_each(|number| order.insert(address(number), number, address));
         assert_eq!(order.pieces.len(), 1000usize.div_ceil(MOST));

@@ -1,17 +1,17 @@
-//! Repeated instructions that an interrupt has stopped half-way in their slot.
+//! Repeated instructions (x86 `rep`) that an interrupt has stopped half-way in their slot.
 //!
-//! They come back to the breakpoint; the same task with the same stack pointer and the same progress is the same
-//! execution, which goes on in the slot and is no second hit.
+//! When the interrupt returns, the CPU comes back to the breakpoint. A hit with the same task, stack pointer and
+//! progress registers is the same execution: it continues in the slot and does not count as a second hit.
 
 use crate::guest::Cpu;
 use trapline_isa::arch::Isa;
 use trapline_isa::insn::{Insn, Progress};
 
-/// How many can be stopped at a time. When there are more, the oldest is forgotten and counts as a hit again; that is
-/// counted.
+/// Most executions that can be paused at a time. Beyond that the oldest is evicted and will count as another hit.
+/// Evictions are counted.
 const MOST: usize = 64;
 
-/// One execution.
+/// One execution of a repeated instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Execution {
     point: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
-    /// What runs on this CPU, if it runs this instruction, of that point.
+    /// The execution that this CPU is in if it runs this instruction of this point.
     pub fn of(cpu: &mut dyn Cpu, isa: &Isa, insn: &Insn, point: u32) -> Execution {
         let mut progress = [0; Progress::MOST];
         for (value, reg) in progress.iter_mut().zip((isa.progress)(insn).registers()) {
@@ -31,7 +31,7 @@ impl Execution {
     }
 }
 
-/// Those that are stopped.
+/// The paused executions, in a ring once it is full.
 pub(crate) struct Paused {
     executions: [Execution; MOST],
     len: usize,
@@ -47,7 +47,7 @@ impl Paused {
         self.len == 0
     }
 
-    /// Whether an older one had to be forgotten for it.
+    /// Adds an execution. Returns true if an older one had to be evicted.
     pub fn add(&mut self, execution: Execution) -> bool {
         let is_full = self.len == MOST;
         if !is_full {
@@ -60,7 +60,7 @@ impl Paused {
         is_full
     }
 
-    /// Whether this one was stopped; if so it is no more.
+    /// Removes this execution. Returns whether it was paused.
     pub fn take(&mut self, execution: &Execution) -> bool {
         let Some(at) = self.executions[..self.len].iter().position(|known| known == execution) else { return false };
         self.executions.copy_within(at + 1..self.len, at);
@@ -100,9 +100,9 @@ mod tests {
     /// The toy's repeated store.
     static FILL: LazyLock<Insn> = LazyLock::new(|| Insn::new(0x1000, &[0x05], Flow::Next));
 
-    /// Two executions are one only if point, task, stack pointer and progress agree.
+    /// Two executions are equal only if point, task, stack pointer and progress agree.
     #[test]
-    fn an_execution_is_known_by_all_it_has() {
+    fn an_execution_matches_only_if_every_field_agrees() {
         let mut guest = sample::kernel(1);
         let mut of = |point, task, sp, left| {
             (guest.cpus[0].task, guest.cpus[0].registers[8], guest.cpus[0].registers[1]) = (task, sp, left);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_the_dead_at_once() {
+    fn the_oldest_execution_is_evicted_and_dead_tasks_are_removed() {
         let mut guest = sample::kernel(1);
         let mut of = |task: u64| {
             guest.cpus[0].task = task;

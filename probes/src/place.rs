@@ -1,5 +1,7 @@
-//! The place that a registration asks for: every check of it in Linux's order, each refusal with its errno and a
-//! sentence for the person, and what is to run there.
+//! Finds and checks the address of a registration, in Linux's order of checks. Each refusal has Linux's errno and a
+//! sentence for the user. [`Engine::resolve`] finds the address, [`Engine::check_place`] tests it, and
+//! [`Engine::prepare`] decodes the instruction, plans it and writes its slot. "Row" numbers are those of the table in
+//! docs/conformance.md.
 
 use crate::decoded::Data;
 use crate::engine::Engine;
@@ -17,11 +19,11 @@ use trapline_isa::insn::Insn;
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Plan, Policy};
 
-/// Where a probe is to stand.
+/// The resolved address of a probe.
 pub(crate) struct Place {
     pub address: u64,
     pub symbol: Symbol,
-    /// The first instruction of its function.
+    /// Whether it is the first instruction of its function.
     pub on_entry: bool,
 }
 
@@ -32,8 +34,8 @@ impl Place {
 }
 
 impl Engine {
-    /// Rows 1 to 4: the address that was asked for. A probe that follows returns has to be where the return address
-    /// still is in its place.
+    /// The address that was asked for. `follows` is true for a return probe, which needs the return
+    /// address to be still in place.
     pub(crate) fn resolve(&self, guest: &dyn Guest, probe: &Kprobe, follows: bool) -> Result<Place, Refusal> {
         let base = match (probe.symbol_name(), probe.wanted_address()) {
             (Some(name), Some(address)) => {
@@ -58,7 +60,8 @@ impl Engine {
         Ok(Place { address, symbol, on_entry })
     }
 
-    /// Row 4: a function may begin with something in front of its entry; a probe at either is one at the entry.
+    /// A function may begin with code in front of its real entry, such as `endbr64`. A probe at either address
+    /// is placed at the entry.
     fn adjust(&self, guest: &dyn Guest, symbol: &Symbol, asked: u64) -> Result<(u64, bool), Refusal> {
         let offset = asked.wrapping_sub(symbol.start);
         if offset > BEGINNING as u64 {
@@ -75,8 +78,8 @@ impl Engine {
         Ok((entry.map_or(asked, |entry| symbol.start.wrapping_add(entry)), entry.is_some()))
     }
 
-    /// Where Linux puts a probe that names a function alone. Behind ftrace's call a function may have its return address
-    /// elsewhere: there ftrace would see to it, and here nobody does.
+    /// The offset where Linux puts a probe that names a function alone. Behind ftrace's call the return address may
+    /// have moved. Linux lets ftrace handle that for return probes; here nobody does, so they stay in front of it.
     fn named_entry(&self, guest: &dyn Guest, start: u64, follows: bool) -> u64 {
         let mut first = [0; BEGINNING];
         let readable = self.read_some(guest, start, &mut first);
@@ -84,7 +87,7 @@ impl Engine {
         (self.isa.linux.named_entry)(&Beginning { bytes: &first[..readable], is_ftrace: &is_ftrace })
     }
 
-    /// The symbol of a function's code, where the function's name alone is that of something else.
+    /// The symbol of a function's code on ISAs where the plain name is that of its descriptor.
     pub(crate) fn code_symbol(&self, guest: &dyn Guest, name: &str) -> Option<Symbol> {
         let prefix = self.isa.linux.code_prefix;
         if prefix.is_empty() {
@@ -96,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// The code that somebody means who gives its address or that of its descriptor.
+    /// Translates the address of a function descriptor to that of its code. Other addresses are returned unchanged.
     fn code_of(&self, guest: &dyn Guest, address: u64) -> u64 {
         if matches!(self.isa.abi.pointers, Pointers::Code(_)) || guest.text_kind(address).is_some() {
             return address;
@@ -105,7 +108,7 @@ impl Engine {
         code.filter(|code| guest.text_kind(*code).is_some()).unwrap_or(address)
     }
 
-    /// What a call through a pointer to a function of the guest does.
+    /// The code address and registers of a call through a function pointer of the guest.
     pub(crate) fn callee(&self, guest: &dyn Guest, pointer: u64) -> Option<Callee> {
         let word = |at: u64| {
             let mut bytes = [0; 8];
@@ -115,7 +118,7 @@ impl Engine {
         entry::callee(self.isa, pointer, |code| guest.text_kind(code).is_some(), word)
     }
 
-    /// As many bytes of original text as can be read there.
+    /// Reads original text, as many bytes as are readable. Returns the number.
     fn read_some(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> usize {
         match self.read_original(guest, address, into) {
             Ok(()) => into.len(),
@@ -126,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// Rows 7 to 14: may anything stand there? Says whether Linux would leave it to ftrace.
+    /// Whether a probe may stand there. Returns true if Linux would use ftrace for it.
     pub(crate) fn check_place(&self, guest: &dyn Guest, place: &Place, action: Action) -> Result<bool, Refusal> {
         let site = guest.site_at(place.address);
         if guest.text_kind(place.address).is_none() {
@@ -150,8 +153,7 @@ impl Engine {
             return refused(Errno::EINVAL, why);
         }
         let patched = match site {
-            // A tracepoint's own no-op is where its hits are seen; should the guest switch it on, the place is given
-            // up.
+            // A tracepoint is watched at its no-op. If the guest itself enables the tracepoint, the probe is removed.
             Some(Site::JumpLabel) if !matches!(action, Action::Record(_)) => {
                 Some("is a static key's jump, which the kernel patches while it runs")
             }
@@ -171,7 +173,7 @@ impl Engine {
         Ok(site == Some(Site::Ftrace) && self.policy == Policy::Linux61)
     }
 
-    /// Row 18: the instruction, how it will run, and its slot, written.
+    /// Decodes the instruction, chooses its plan and writes its slot.
     pub(crate) fn prepare(&self, guest: &mut dyn Guest, place: &Place) -> Result<(Insn, Plan, Slot), Refusal> {
         if guest.site_at(place.address) == Some(Site::SmpLock) && !forgets_lock_prefixes(guest, self.policy) {
             let why = format!("{} is a LOCK prefix that the kernel patches with the number of CPUs", place.name());
@@ -189,7 +191,7 @@ impl Engine {
         Ok((insn, plan, slot))
     }
 
-    /// The original instruction; the address must be on its boundary.
+    /// The original instruction. Refuses an address that is not on an instruction boundary.
     fn instruction_at(&self, guest: &dyn Guest, place: &Place) -> Result<Insn, Refusal> {
         let errno = self.isa.linux.boundary_errno;
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
@@ -236,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// Guest text with our breakpoints and jumps taken out.
+    /// Reads guest text with our breakpoints and jumps replaced by the original bytes.
     pub fn read_original(&self, guest: &dyn Guest, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         guest.read_text(address, into)?;
         let breakpoint = self.isa.longest as u64;
@@ -265,7 +267,7 @@ fn unknown_symbol(guest: &dyn Guest, name: &str) -> Refusal {
     Refusal::because(Errno::ENOENT, format!("no symbol is called `{name}`; {advice}"))
 }
 
-/// Linux forgets which LOCK prefixes it patches when no second CPU can ever come.
+/// Linux discards its list of patched LOCK prefixes when no second CPU can ever come online.
 pub(crate) fn forgets_lock_prefixes(guest: &dyn Guest, policy: Policy) -> bool {
     policy == Policy::Linux61 && guest.cpus() == 1
 }

@@ -1,4 +1,5 @@
-//! A probed address: the instruction that stood there, how it runs now, and the probes that share it.
+//! [`Point`]: a probed address with its original instruction, the way it runs now, and the probes that share it.
+//! [`Points`] is the table of all points, indexed by address and by slot.
 
 use crate::guest::WINDOW_UNIT;
 use crate::index::Index;
@@ -15,21 +16,21 @@ use trapline_isa::insn::Insn;
 use trapline_isa::plan::{Plan, Refusal};
 use trapline_isa::regs::{Reg, Registers};
 
-/// How a hit runs the probed instruction, as the summary shows it.
+/// The way a hit runs the probed instruction, as the summary shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Its copy, with a second breakpoint behind it.
+    /// A copy with a second breakpoint behind it: two traps per hit.
     Plain,
-    /// Its copy, with a jump back behind it: one trap a hit.
+    /// A copy with a jump back behind it: one trap per hit.
     Boosted,
-    /// Computed by the engine.
+    /// The engine computes the instruction.
     Emulated,
-    /// In a detour that a jump leads to: no trap.
+    /// A jump leads to a detour that runs it: no trap.
     Optimized,
 }
 
 impl Mode {
-    /// The word for it.
+    /// The name shown in the summary.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Plain => "plain",
@@ -40,51 +41,51 @@ impl Mode {
     }
 }
 
-/// A probed address. There may be very many: what few of them have is in [`Rare`].
+/// A probed address. There may be 100,000 of them, so rarely used fields are in [`Rare`].
 pub(crate) struct Point {
     pub insn: Insn,
     pub plan: Plan,
-    /// What the copy notes its own place in when it has run.
+    /// The register in which the copy stores its own address when it runs, if it does.
     pub notes_place: Option<Reg>,
     pub slot: Option<Slot>,
     /// In the order in which their handlers run: newest first, a jprobe last.
     pub members: Members,
     rare: Option<Box<Rare>>,
-    /// Counts up with each point; the list shows newer ones of a bucket first.
+    /// Serial number of the point. The debugfs list shows newer points of a hash bucket first.
     pub born: u32,
-    /// The breakpoint is in the guest's text.
+    /// Whether the breakpoint is in the guest's text.
     pub armed: bool,
-    /// That breakpoint is the guest's own: its trap goes on to the guest when our handlers have run.
+    /// The breakpoint at this address is the guest's own. After our handlers the guest gets its trap.
     pub shared: bool,
     pub gone: bool,
-    /// Some enabled member has a post-handler, so the engine must be told when the copy has run.
+    /// Whether an enabled probe has a post-handler, so that the engine must regain control after the copy.
     pub has_post: bool,
-    /// Linux would let ftrace carry it.
+    /// Whether Linux would use ftrace instead of a breakpoint here.
     pub uses_ftrace: bool,
-    /// Its probes have been unregistered; it waits for its slot to be free of CPUs.
+    /// All probes have been unregistered. The point waits until no CPU is in its slot.
     pub dying: bool,
-    /// How far its optimisation has come.
+    /// Progress of its optimisation.
     pub jump: Jump,
-    /// Why it is not optimised.
+    /// The reason why it is not optimised.
     obstacle: Obstacle,
-    /// Bytes that the jump stands for, or would.
+    /// Bytes of guest code that the jump covers, or would cover.
     pub covers: u8,
-    /// The bytes of the instructions that the detour in its slot runs, once there is one.
+    /// The original bytes of the instructions in its detour, once the detour is written.
     pub region: Under,
 }
 
-/// What is to be remembered about few points.
+/// Fields that few points need.
 #[derive(Default)]
 struct Rare {
-    /// Why it is not optimised, where that is no reason that many have.
+    /// The reason why it is not optimised, if it is specific to this address.
     obstacle: Option<Refusal>,
-    /// Why it cannot stand in the text as that is now; it is tried again when the guest has changed the text again.
+    /// The reason why it cannot stand on the present text. It is tried again when the guest has changed the text again.
     waits: Option<Box<Refusal>>,
     mirror: Option<Box<Mirror>>,
     postponed: Postponed,
 }
 
-/// The optimiser has found somebody under the jump.
+/// The retry state of an optimisation that found something under the jump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Postponed {
     pub not_before: u64,
@@ -119,12 +120,13 @@ impl Point {
         self.insn.address
     }
 
-    /// Another instruction stands there now.
+    /// Replaces the instruction after the guest has changed its text.
     pub fn set_instruction(&mut self, isa: &Isa, insn: Insn, plan: Plan) {
         (self.insn, self.plan, self.notes_place) = (insn, plan, (isa.notes_place)(&insn));
     }
 
-    /// Its copy has run to the breakpoint behind: what the CPU has noted of the copy's place is the original's.
+    /// Corrects the address that the copy stored: replaces the copy's own address by the original's. Called after a
+    /// stepped copy.
     pub fn put_note_right(&self, regs: &mut dyn Registers) {
         if let (Some(reg), Some(slot)) = (self.notes_place, self.slot)
             && regs.get(reg) == slot.stepped()
@@ -133,8 +135,8 @@ impl Point {
         }
     }
 
-    /// Bytes that its copy in the slot stands for; fewer than the instruction has where the copy is that of a delay
-    /// slot alone.
+    /// Bytes of the instruction that the copy in the slot runs. Fewer than the instruction's length if only its delay
+    /// slot is copied.
     pub fn displaced(&self) -> u64 {
         self.slot.map_or(self.insn.length(), Slot::displaced)
     }
@@ -148,7 +150,7 @@ impl Point {
         }
     }
 
-    /// Its only probe, if that is nothing but a pre-handler of a user's.
+    /// The point's only probe, if it has a pre-handler only and is not internal.
     fn lone(&self) -> Option<&Kprobe> {
         match &*self.members {
             [Member { probe, action: Action::Handlers }] if probe.is_plain() => Some(probe),
@@ -180,7 +182,7 @@ impl Point {
         self.change_rare(false, |rare| rare.obstacle = None);
     }
 
-    /// The same with a reason of its own.
+    /// Like [`Point::set_obstacle`], with a reason specific to this address.
     pub fn set_obstacle_found(&mut self, why: Refusal) {
         self.obstacle = Obstacle::Found;
         self.change_rare(true, |rare| rare.obstacle = Some(why));
@@ -202,7 +204,7 @@ impl Point {
         self.change_rare(postponed != Postponed::default(), |rare| rare.postponed = postponed);
     }
 
-    /// Changes what is there, or, if there is something `new` to be remembered, makes it first.
+    /// Changes the rare fields. Allocates them first if `new`; otherwise does nothing if there are none.
     fn change_rare(&mut self, new: bool, change: impl FnOnce(&mut Rare)) {
         if new {
             change(self.rare.get_or_insert_default());
@@ -219,25 +221,25 @@ impl Point {
 /// All points, by number, by address and by slot.
 pub(crate) struct Points {
     slab: Vec<Option<Point>>,
-    /// By number, the probe of each that is nothing special: what a hit behind a jump needs to know.
+    /// By point number: the lone probe of that point, if it has one. It is all that a hit by a jump needs.
     lone: Vec<Option<Kprobe>>,
     unused: Vec<u32>,
     by_address: Index,
-    /// By the first unit of the slot.
+    /// Key: the first unit of the slot.
     by_slot: Index,
-    /// Units of the longest slot that there was.
+    /// Units of the longest slot so far.
     most_units: u8,
-    /// For ranges; a hit does not look here.
+    /// For range queries. Hits do not use it.
     in_order: Order,
     born: u32,
 }
 
-/// The address of a point.
+/// A function that returns the address of a point number.
 fn address_of(slab: &[Option<Point>]) -> impl Fn(u32) -> u64 + Copy {
     |number| slab.get(number as usize).and_then(Option::as_ref).map_or(0, Point::address)
 }
 
-/// Where its slot begins.
+/// A function that returns the slot address of a point number.
 fn slot_of(slab: &[Option<Point>]) -> impl Fn(u32) -> u64 + Copy {
     |number| slab.get(number as usize).and_then(|point| point.as_ref()?.slot).map_or(0, Slot::at)
 }
@@ -256,11 +258,11 @@ impl Points {
         }
     }
 
-    /// Room for so many more, at once: for a batch no table grows twice.
+    /// Reserves room for `more` points, so that a batch grows each table at most once.
     pub fn reserve(&mut self, more: usize) {
         let Points { slab, lone, unused, by_address, by_slot, .. } = self;
         let wanted = slab.len() - unused.len() + more;
-        // A few more come as they always do, by doubling.
+        // A small batch uses the vectors' usual doubling.
         if more > slab.len() / 4 {
             slab.reserve_exact(wanted.saturating_sub(slab.len()));
             lone.reserve_exact(wanted.saturating_sub(lone.len()));
@@ -279,13 +281,13 @@ impl Points {
         self.slab.get(number as usize)?.as_ref()
     }
 
-    /// The probe of a point that has no other, if that has its handler called and nothing else to be thought of.
+    /// The only probe of a point, if it has just a pre-handler. See `Point::lone`.
     #[inline]
     pub fn lone(&self, number: u32) -> Option<&Kprobe> {
         self.lone.get(number as usize)?.as_ref()
     }
 
-    /// After every change of a point's probes and of what they are.
+    /// Updates the lone probe of a point. Must be called after every change of a point's probes or their flags.
     pub fn settle_lone(&mut self, number: u32) {
         let lone = self.get(number).and_then(Point::lone).cloned();
         if let Some(place) = self.lone.get_mut(number as usize) {
@@ -323,7 +325,7 @@ impl Points {
         number
     }
 
-    /// Gives a point another slot, or none; the one that it had.
+    /// Replaces a point's slot. Returns the old one.
     pub fn set_slot(&mut self, number: u32, slot: Option<Slot>) -> Option<Slot> {
         let Points { slab, by_slot, most_units, .. } = self;
         let before = slab.get(number as usize)?.as_ref()?.slot;
@@ -338,7 +340,7 @@ impl Points {
         before
     }
 
-    /// The point whose slot has this unit.
+    /// The point whose slot contains this unit.
     pub fn of_unit(&self, unit: u64) -> Option<u32> {
         let begins_at = |at: u64| {
             move |number: u32| {
@@ -349,7 +351,7 @@ impl Points {
         starts.into_iter().find_map(|at| self.by_slot.get(at, begins_at(at)))
     }
 
-    /// Takes it out of the table: from now on nothing is found at its address.
+    /// Removes a point from the address table. Its number stays valid.
     pub fn leave_table(&mut self, number: u32) {
         let Points { slab, by_address, in_order, .. } = self;
         if let Some(Some(point)) = slab.get(number as usize) {
@@ -358,7 +360,7 @@ impl Points {
         }
     }
 
-    /// Frees its number.
+    /// Frees the point's number.
     pub fn drop(&mut self, number: u32) {
         self.set_slot(number, None);
         if let Some(place) = self.slab.get_mut(number as usize)
@@ -369,23 +371,23 @@ impl Points {
         self.settle_lone(number);
     }
 
-    /// Those in the table, by address.
+    /// The points in the table, sorted by address.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Point)> + '_ {
         self.in_order.iter().filter_map(|number| Some((number, self.get(number)?)))
     }
 
-    /// The numbers of all that are in the table.
+    /// The numbers of all points in the table.
     pub fn numbers(&self) -> Vec<u32> {
         self.in_order.iter().collect()
     }
 
-    /// The numbers of those in the table with addresses in a range.
+    /// The numbers of the points with addresses in a range.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = u32> + '_ {
         let range = if range.start <= range.end { range } else { 0..0 };
         self.in_order.range(range, address_of(&self.slab))
     }
 
-    /// Whether there are none.
+    /// Whether a range contains no point.
     #[inline]
     pub fn is_clear(&mut self, range: &Range<u64>) -> bool {
         self.in_order.is_clear(range, address_of(&self.slab))
@@ -396,7 +398,7 @@ impl Points {
 mod tests {
     use super::*;
 
-    /// OH-3: 100,000 probes are to cost no more than 300 bytes each, tables and probe objects included.
+    /// OH-3: 100,000 probes must take at most 300 bytes each, tables and probe objects included.
     #[test]
     fn a_point_is_small() {
         assert_eq!(size_of::<Option<Point>>(), 144);

@@ -1,7 +1,7 @@
-//! The probes that people make: [`Kprobe`], [`Jprobe`], [`Kretprobe`], their builders, counters and flags.
+//! The probe types that users create: [`Kprobe`], [`Jprobe`] and [`Kretprobe`], with builders, counters and flags.
 //!
-//! Each is a cheap handle: a clone is the same probe, and the engine knows a probe by its identity. A builder call on a
-//! handle that has been cloned makes a new probe, so that a registered one never changes under the engine.
+//! Each is a cheap handle: a clone is the same probe, and the engine compares probes by identity. A builder call on a
+//! handle that has been cloned makes a new probe, so a registered probe never changes.
 
 mod jprobe;
 mod kretprobe;
@@ -18,14 +18,14 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// What a handler wants to happen next.
+/// A handler's decision about what happens next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
-    /// Linux's 0. The instruction is executed; a return probe's call is followed to its return.
+    /// Linux's 0. The instruction is executed. A return probe follows the call.
     #[default]
     Continue,
-    /// Linux's non-zero. A pre-handler has changed the pc: no step, no post-handler, and later handlers at the address
-    /// do not run. From a return probe's entry handler: this call is not followed.
+    /// Linux's nonzero. From a pre-handler: it has changed the pc, so the instruction, the post-handler and later
+    /// handlers at the address do not run. From a return probe's entry handler: the call is not followed.
     Redirected,
 }
 
@@ -33,7 +33,7 @@ type PreHandler = dyn Fn(&mut Hit<'_>) -> Flow + Send + Sync;
 type PostHandler = dyn Fn(&mut Hit<'_>) + Send + Sync;
 type FaultHandler = dyn Fn(&mut Hit<'_>, &FaultInfo) -> bool + Send + Sync;
 
-/// What a probe is, as the list's second column shows it.
+/// The type of a probe, as the second column of the debugfs list shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `k`
@@ -46,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The letter of the list.
+    /// The letter in the debugfs list.
     pub const fn letter(self) -> char {
         match self {
             Kind::Kprobe => 'k',
@@ -66,12 +66,12 @@ struct Object {
     state: State,
 }
 
-/// As the builder left it; never changed after registration. There may be very many: what few of them have is in
-/// [`Rare`].
+/// The settings made by the builder. They never change after registration. There may be very many probes, so rarely
+/// used fields are in [`Rare`].
 struct Wanted {
-    /// 0: none.
+    /// 0 means none.
     address: u64,
-    /// One that does nothing takes no memory.
+    /// A closure without captures takes no heap memory.
     pre: Box<PreHandler>,
     rare: Option<Box<Rare>>,
     offset: u32,
@@ -99,7 +99,7 @@ impl Wanted {
         self.rare.get_or_insert_default()
     }
 
-    /// What another probe wants: the same, its handler called where it is.
+    /// A copy of another probe's settings. Its pre-handler calls the other probe's.
     fn like(probe: &Kprobe) -> Wanted {
         let Wanted { address, pre: _, rare, offset, disabled, internal, kind } = &probe.0.wanted;
         let (address, rare, offset) = (*address, rare.clone(), *offset);
@@ -109,7 +109,7 @@ impl Wanted {
     }
 }
 
-/// What the engine keeps about it. Atomic so that a handle can be read from anywhere; only the engine writes.
+/// The state that the engine updates. Atomic, so that any thread can read it; only the engine writes.
 #[derive(Default)]
 struct State {
     address: Counter,
@@ -131,14 +131,14 @@ const GONE: u32 = 1;
 const DISABLED: u32 = 2;
 const INTERNAL: u32 = 4;
 
-/// One writer, so no read-modify-write is needed.
+/// Increments a counter. There is one writer, so no atomic read-modify-write is needed.
 #[inline]
 fn bump(counter: &Counter) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 impl Kprobe {
-    /// A probe at no place yet.
+    /// A probe without an address.
     pub fn new() -> Kprobe {
         Kprobe::default()
     }
@@ -164,37 +164,38 @@ impl Kprobe {
         self.change(|wanted| wanted.address = address)
     }
 
-    /// So many bytes behind the symbol or address.
+    /// Adds an offset in bytes to the symbol or address.
     pub fn offset(self, offset: u32) -> Kprobe {
         self.change(|wanted| wanted.offset = offset)
     }
 
-    /// Runs before the probed instruction.
+    /// Sets the pre-handler, which runs before the probed instruction.
     pub fn pre(self, handler: impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static) -> Kprobe {
         self.change(|wanted| wanted.pre = Box::new(handler))
     }
 
-    /// Runs after it.
+    /// Sets the post-handler, which runs after the probed instruction.
     pub fn post(self, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> Kprobe {
         self.change(|wanted| wanted.rare().post = Some(Arc::new(handler)))
     }
 
-    /// Runs when a handler's access to the guest faults, or the probed instruction does; true = handled.
+    /// Sets the fault handler. It runs when a handler's access to guest memory faults, or the probed instruction does.
+    /// It returns true if it has handled the fault.
     pub fn fault(self, handler: impl Fn(&mut Hit<'_>, &FaultInfo) -> bool + Send + Sync + 'static) -> Kprobe {
         self.change(|wanted| wanted.rare().fault = Some(Arc::new(handler)))
     }
 
-    /// Registered disabled.
+    /// Registers the probe disabled.
     pub fn disabled(self) -> Kprobe {
         self.change(|wanted| wanted.disabled = true)
     }
 
-    /// The machine's own: shown in no list, counted in no summary.
+    /// Marks the probe as internal to the machine: lists and summaries omit it.
     pub fn internal(self) -> Kprobe {
         self.change(|wanted| wanted.internal = true)
     }
 
-    /// A handle that has been cloned leaves the others' probe as it is.
+    /// Applies a builder call. If the handle has been cloned, makes a new probe and leaves the others unchanged.
     fn change(self, change: impl FnOnce(&mut Wanted)) -> Kprobe {
         let mut wanted = match Arc::try_unwrap(self.0) {
             Ok(object) => object.wanted,
@@ -217,17 +218,17 @@ impl Kprobe {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The symbol it was asked for by.
+    /// The symbol that was asked for.
     pub fn symbol_name(&self) -> Option<&str> {
         self.0.wanted.rare.as_ref()?.symbol.as_deref()
     }
 
-    /// The offset it was asked for with.
+    /// The offset that was asked for.
     pub fn symbol_offset(&self) -> u32 {
         self.0.wanted.offset
     }
 
-    /// Where it stands, once registered; `None` after an unregistration that did not know it.
+    /// Its address once registered. `None` after an unregistration that did not know the probe.
     pub fn address(&self) -> Option<u64> {
         Some(self.0.state.address.load(Ordering::Relaxed)).filter(|address| *address != 0)
     }
@@ -252,34 +253,34 @@ impl Kprobe {
         self.0.state.passed.load(Ordering::Relaxed)
     }
 
-    /// Its text no longer exists.
+    /// Whether its text has been freed.
     pub fn is_gone(&self) -> bool {
         self.0.state.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Its handlers do not run: disabled, or gone.
+    /// Whether its handlers do not run, because it is disabled or gone.
     #[inline]
     pub fn is_disabled(&self) -> bool {
         self.0.state.flags.load(Ordering::Relaxed) & (GONE | DISABLED) != 0
     }
 
-    /// Its handlers run, and it is not the machine's own.
+    /// Whether it is enabled and not internal.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.0.state.flags.load(Ordering::Relaxed) == 0
     }
 
-    /// The machine's own.
+    /// Whether it is internal to the machine.
     pub fn is_internal(&self) -> bool {
         self.0.wanted.internal
     }
 
-    /// What it is.
+    /// The type of the probe.
     pub fn kind(&self) -> Kind {
         self.0.wanted.kind
     }
 
-    /// The address it was asked for at; none once an unregistration that did not know the probe has cleared it.
+    /// The address that was asked for. `None` once an unregistration that did not know the probe has cleared it.
     pub(crate) fn wanted_address(&self) -> Option<u64> {
         Some(self.0.wanted.address).filter(|address| *address != 0 && self.address().is_some())
     }
@@ -293,7 +294,7 @@ impl Kprobe {
         self.0.wanted.rare.as_ref()?.fault.as_deref()
     }
 
-    /// Registration's reset: counters at 0, flags as asked for.
+    /// Resets counters and flags at registration.
     pub(crate) fn begin(&self, address: u64) {
         let state = &self.0.state;
         state.address.store(address, Ordering::Relaxed);
@@ -317,7 +318,7 @@ impl Kprobe {
         self.0.state.flags.store(self.0.state.flags.load(Ordering::Relaxed) | GONE, Ordering::Relaxed);
     }
 
-    /// Counts a hit; what is to be called then.
+    /// Counts a hit and returns the pre-handler.
     #[inline]
     pub(crate) fn count_hit(&self) -> &PreHandler {
         let Object { wanted, state } = &*self.0;
@@ -338,7 +339,7 @@ impl Kprobe {
     }
 }
 
-/// As it was asked for: `vfs_read+0x4`.
+/// The place that was asked for: `vfs_read+0x4`.
 impl fmt::Display for Kprobe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.symbol_name(), self.address().or(Some(self.0.wanted.address).filter(|address| *address != 0))) {
@@ -360,7 +361,7 @@ impl fmt::Debug for Kprobe {
 mod tests {
     use super::*;
 
-    /// OH-3: the counts of its `Arc` and this are what a probe takes itself.
+    /// OH-3: a probe takes this size plus the two counters of its `Arc`.
     #[test]
     fn a_probe_is_small() {
         assert_eq!(size_of::<Object>(), 88);

@@ -1,7 +1,7 @@
-//! The ring in which hits leave what they saw, until someone prints it.
+//! The ring buffer for event records. Hits write records, and the user reads them later.
 //!
-//! One writer (the hit path) and one reader, both through `&mut`. All memory is taken when the ring is made: a record
-//! is put together in a scratch area and then copied in whole, or dropped whole and counted.
+//! There is one writer (the hit path) and one reader, both through `&mut`. All memory is allocated when the ring is
+//! made. A record is built in a scratch area, then copied to the ring as a whole, or dropped as a whole and counted.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -11,20 +11,20 @@ use alloc::vec::Vec;
 /// The largest payload of one record, as in Linux.
 pub const LARGEST_PAYLOAD: usize = 3072;
 
-/// Which event a record belongs to: an index that is never given to another one.
+/// Identifies an event. An id is never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u32);
 
-/// What every record says, whatever its event.
+/// The fields that every record has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The event.
     pub event: EventId,
     /// The CPU that was stopped.
     pub cpu: u16,
-    /// What is to be known about the moment.
+    /// Context flags, as ftrace shows them.
     pub flags: Flags,
-    /// The task's number.
+    /// The task's pid.
     pub pid: u32,
     /// The task's name, zero-padded.
     pub comm: [u8; 16],
@@ -32,32 +32,32 @@ pub struct Header {
     pub time: u64,
     /// The probed address.
     pub ip: u64,
-    /// Where the function returns to; 0 unless the record is of a return.
+    /// The return address. 0 unless the record is of a function's return.
     pub return_ip: u64,
 }
 
-/// Bits of a record: in the lower byte what was so, in the upper one two depths of 4 bits.
+/// Context flags of a record. The low byte holds flags, the high byte two 4-bit depths (preemption, migration).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// A record of which there is nothing special to say.
+    /// No flag set.
     pub const NONE: Flags = Flags(0);
     /// The probed code ran with interrupts off.
     pub const INTERRUPTS_OFF: Flags = Flags(1);
     /// A string did not fit and was cut.
     pub const TRUNCATED: Flags = Flags(2);
-    /// The task was to give its CPU up.
+    /// The task was to be rescheduled (TIF_NEED_RESCHED).
     pub const NEED_RESCHED: Flags = Flags(4);
-    /// A device's interrupt was being served.
+    /// The CPU was in a hardware interrupt handler.
     pub const HARD_INTERRUPT: Flags = Flags(8);
-    /// What interrupts had put off was being done.
+    /// The CPU was running softirqs.
     pub const SOFT_INTERRUPT: Flags = Flags(16);
-    /// The CPU was to take another task as soon as it could be preempted.
+    /// The CPU had a pending preemption (PREEMPT_NEED_RESCHED).
     pub const PREEMPT_RESCHED: Flags = Flags(32);
-    /// An interrupt that cannot be masked was being served.
+    /// The CPU was in an NMI handler.
     pub const NMI: Flags = Flags(64);
-    /// What interrupts put off had to wait.
+    /// Softirqs (bottom halves) were disabled.
     pub const BOTTOM_HALVES_OFF: Flags = Flags(128);
 
     /// Whether all bits of `other` are set.
@@ -65,40 +65,41 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// The bits of both.
+    /// The union of both.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// The same if it was so.
+    /// Sets `other` if `is_so` is true.
     #[must_use]
     pub const fn with_if(self, is_so: bool, other: Flags) -> Flags {
         if is_so { self.with(other) } else { self }
     }
 
-    /// How often preemption, and the task's moving to another CPU, had been switched off: up to 15 times each.
+    /// Sets the depths of disabled preemption and disabled migration, each capped at 15.
     pub fn depths(preemption: u64, migration: u64) -> Flags {
         let depth = |count: u64| count.min(15) as u16;
         Flags(depth(preemption) << 8 | depth(migration) << 12)
     }
 
-    /// Both depths, of preemption and of moving to another CPU.
+    /// The depths of disabled preemption and of disabled migration.
     pub fn depths_of(self) -> [u8; 2] {
         [(self.0 >> 8 & 15) as u8, (self.0 >> 12) as u8]
     }
 }
 
-/// One record as the reader gets it.
+/// A record as the reader gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// What every record says.
+    /// The fields that every record has.
     pub header: Header,
-    /// The values of the event's arguments, as its format encodes them.
+    /// The values of the event's arguments, encoded by the event's format.
     pub payload: Vec<u8>,
 }
 
-/// The payload of a record in the making. What does not fit is left out, and the record says so.
+/// The payload of a record that is being built. Bytes that do not fit are dropped, and the record is marked as
+/// truncated.
 #[derive(Debug)]
 pub struct Payload<'a> {
     bytes: &'a mut [u8],
@@ -107,17 +108,17 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// How many more bytes fit.
+    /// Number of bytes that still fit.
     pub fn room(&self) -> usize {
         self.bytes.len() - self.len
     }
 
-    /// How many bytes are in it.
+    /// Number of bytes in it.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -130,25 +131,25 @@ impl Payload<'_> {
         self.truncated |= fits < bytes.len();
     }
 
-    /// Writes over bytes that were put before; ignored where there are none.
+    /// Overwrites bytes that were put earlier. Ignored if the range was not put.
     pub fn amend(&mut self, at: usize, bytes: &[u8]) {
         if at + bytes.len() <= self.len {
             self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         }
     }
 
-    /// Takes everything behind `len` back.
+    /// Removes everything after the first `len` bytes.
     pub fn shorten(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Marks the record: a value was cut.
+    /// Marks the record as truncated.
     pub fn mark_truncated(&mut self) {
         self.truncated = true;
     }
 }
 
-/// The ring.
+/// The ring buffer.
 #[derive(Debug)]
 pub struct Ring {
     bytes: Box<[u8]>,
@@ -161,7 +162,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of that many bytes. One record needs 60 and its payload.
+    /// A ring of that many bytes. A record takes 60 bytes plus its payload.
     pub fn with_capacity(bytes: usize) -> Ring {
         Ring {
             bytes: vec![0; bytes].into_boxed_slice(),
@@ -174,8 +175,8 @@ impl Ring {
         }
     }
 
-    /// Appends a record whose payload `fill` writes. False: there was no room; the drop is counted, and nothing older
-    /// is lost.
+    /// Appends a record whose payload `fill` writes. Returns false if there was no room. The new record is then dropped
+    /// and counted; older ones stay.
     pub fn push(&mut self, header: &Header, fill: impl FnOnce(&mut Payload<'_>)) -> bool {
         let mut payload = Payload { bytes: &mut self.scratch, len: 0, truncated: false };
         fill(&mut payload);
@@ -202,7 +203,7 @@ impl Ring {
         self.pop_into(&mut record).then_some(record)
     }
 
-    /// The same, into the room of one that is done with. False: there is none.
+    /// Takes the oldest record into an existing one, reusing its memory. Returns false if the ring is empty.
     pub fn pop_into(&mut self, record: &mut Record) -> bool {
         if self.records == 0 {
             return false;
@@ -219,7 +220,7 @@ impl Ring {
         true
     }
 
-    /// The events that the waiting records are of.
+    /// The events of the records that wait to be read.
     pub fn events(&self) -> BTreeSet<EventId> {
         let mut at = 0;
         let next = (0..self.records).map(|_| {
@@ -232,22 +233,22 @@ impl Ring {
         next.collect()
     }
 
-    /// How many records wait to be read.
+    /// Number of records that wait to be read.
     pub fn len(&self) -> usize {
         self.records
     }
 
-    /// Whether none waits.
+    /// Whether no record waits.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// How many records were ever put in.
+    /// Number of records ever written.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// How many found no room.
+    /// Number of records dropped because the ring was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -330,7 +331,7 @@ mod tests {
         }
     }
 
-    /// DV-4: no record is lost silently, none is changed, and the order is kept.
+    /// DV-4: a full ring drops new records and counts them. Older records stay unchanged and in order.
     #[test]
     fn a_full_ring_drops_the_new_record_and_counts_it() {
         let mut ring = Ring::with_capacity(2 * FRAME + 10);
@@ -346,9 +347,9 @@ mod tests {
         assert!(ring.is_empty());
     }
 
-    /// DV-4: a payload that is too long is cut, and the record says so.
+    /// DV-4: a payload that is too long is cut, and the record is marked.
     #[test]
-    fn what_does_not_fit_in_a_payload_marks_the_record() {
+    fn a_payload_that_does_not_fit_marks_the_record() {
         let mut ring = Ring::with_capacity(8192);
         ring.push(&header(2), |payload| payload.put(&[7; LARGEST_PAYLOAD + 1]));
         let record = ring.pop().expect("one record was put in");
@@ -364,7 +365,7 @@ mod tests {
     }
 
     proptest! {
-        /// DV-4: whatever is written and read in whatever order, what comes out is what went in.
+        /// DV-4: the ring is a FIFO queue for any sequence of writes and reads.
         #[test]
         fn the_ring_is_a_queue(steps in prop::collection::vec(prop::option::of(0_usize..200), 1..200), capacity in 0_usize..1000) {
             let mut ring = Ring::with_capacity(capacity);

@@ -1,5 +1,6 @@
-//! Registration from its beginning to its end: a place is found and checked (`place.rs`), gets its instruction, plan
-//! and slot, a point takes the probe, and the text becomes what the state of things wants (`lifecycle.rs`).
+//! Registration of kprobes. The address is found and checked (`place.rs`), decoded and given a slot. A point takes the
+//! probe, and `lifecycle.rs` arms the point. Other kinds of probes call [`Engine::add`] for this part of their
+//! registration.
 
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
@@ -11,13 +12,13 @@ use crate::point::Point;
 use crate::probe::Kprobe;
 use alloc::format;
 
-/// An empty array is refused, as by Linux.
+/// Refuses an empty array, as Linux does.
 pub(crate) fn refuse_none(count: usize) -> Result<(), Refusal> {
     if count == 0 { refused(Errno::EINVAL, "there is nothing to register".into()) } else { Ok(()) }
 }
 
 impl Engine {
-    /// Registers a probe: it is hit from now on, unless it or everything is disabled.
+    /// Registers a probe. It is armed when this returns, unless it or everything is disabled.
     pub fn register_kprobe(&mut self, guest: &mut dyn Guest, probe: &Kprobe) -> Result<(), Refusal> {
         let place = self.resolve(guest, probe, false)?;
         self.add(guest, probe, Action::Handlers, place)
@@ -36,7 +37,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A probe object stands in one place at a time, as in Linux.
+    /// Refuses a probe object that is already registered, as Linux does.
     pub(crate) fn refuse_twice(&self, probe: &Kprobe) -> Result<(), Refusal> {
         match self.find(probe) {
             Some(_) => refused(Errno::EINVAL, format!("{probe} is registered already; register another probe object there")),
@@ -44,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// The second half of every registration: all checks from the address on.
+    /// The second half of every registration: all checks after the address is known.
     pub(crate) fn add(&mut self, guest: &mut dyn Guest, probe: &Kprobe, action: Action, place: Place) -> Result<(), Refusal> {
         self.collect(guest);
         self.refuse_twice(probe)?;
@@ -62,7 +63,7 @@ impl Engine {
         probe.begin(place.address);
         if let Some(point) = self.points.get_mut(number) {
             let member = Member { probe: probe.clone(), action };
-            // Newest first; a jprobe runs last.
+            // Newest first. A jprobe runs last.
             let at = if action == Action::Mirror { point.members.len() } else { 0 };
             point.members.insert(at, member);
         }
@@ -74,7 +75,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A point that exists takes another probe: not a second jprobe; one whose text was gone is made anew.
+    /// Checks that an existing point can take another probe, and prepares it again if its text was freed. A second
+    /// jprobe is refused.
     fn make_joinable(&mut self, guest: &mut dyn Guest, number: u32, action: Action, place: &Place) -> Result<(), Refusal> {
         let Some(point) = self.points.get(number) else { return Ok(()) };
         if action == Action::Mirror && point.has_mirror() {

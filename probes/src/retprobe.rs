@@ -1,14 +1,15 @@
-//! Return probes: registration, a function's entry, where its return address is taken, and the trap at the return pad.
+//! Return probes: registration, the function's entry, where the return address is replaced by the pad's, and the return
+//! to the pad.
 //!
-//! Each followed call has an instance out of its probe's pool, made at registration; `instances.rs` knows which one
-//! returns.
+//! Each followed call uses an instance from its probe's pool. The pool is allocated at registration. `instances.rs`
+//! finds the instance that a return belongs to.
 
-use crate::context::{Hit, Moment, ReturnHit, Scene};
+use crate::context::{Hit, ReturnHit, Scene, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
-use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, Window};
+use crate::guest::{Answer, Cpu, Guest, Resume, WINDOW_UNIT, WindowUse};
 use crate::instances::{Instance, Instances, Match, NONE};
-use crate::log::Line;
+use crate::log::Message;
 use crate::members::Action;
 use crate::probe::{Flow, Kretprobe};
 use crate::register::refuse_none;
@@ -18,14 +19,14 @@ use alloc::vec::Vec;
 use trapline_isa::abi::ReturnAddress;
 use trapline_isa::call::{exchange_return_address, leave_return_address, return_address};
 
-/// How compilers name what they split off a function.
+/// The suffix that compilers give to the cold part that they split off a function.
 pub(crate) const SPLIT_OFF: &str = ".cold";
-/// The most private data of a call.
+/// Largest size of a call's private data, in bytes.
 const MOST_DATA: usize = 4096;
 
 /// The instances of one return probe.
 struct Pool {
-    /// None once unregistered; the pool lives on until its last call has returned.
+    /// `None` once unregistered. The pool stays until its last call has returned.
     owner: Option<Kretprobe>,
     address: u64,
     free: u32,
@@ -34,7 +35,7 @@ struct Pool {
     data: Vec<u8>,
 }
 
-/// The private bytes of the call whose instance has this place in its pool.
+/// The private bytes of the call whose instance has this index in its pool.
 #[inline(always)]
 fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8] {
     let size = owner.wanted_data_size();
@@ -44,21 +45,21 @@ fn data_of<'a>(data: &'a mut [u8], owner: &Kretprobe, place: u32) -> &'a mut [u8
     data.get_mut(place as usize * size..(place as usize + 1) * size).unwrap_or_default()
 }
 
-/// The return probes.
+/// The pools of all return probes.
 pub(crate) struct Returns {
     pools: Vec<Option<Pool>>,
-    /// Places in it that are free.
+    /// Free indexes in `pools`.
     free_pools: Vec<u32>,
-    /// Pools without an owner, whose last call may have returned.
+    /// Pools of unregistered probes, to be freed when their last call has returned.
     ownerless: Vec<u32>,
     /// Returns that matched no call.
     pub mismatches: u64,
     /// Calls that were left without a return.
     pub left_behind: u64,
-    /// For each CPU, the task that it runs for the last time, or ran last of those that have ended; 0: none.
+    /// For each CPU, the dying task that it still runs, or the last task that died on it. 0 means none.
     dying: Vec<u64>,
-    /// For each CPU that is between the pad's start and its breakpoint: the key of the return, and what stood where it
-    /// led from.
+    /// For each CPU that is between the pad's start and its breakpoint: the key of the return, and the word that the
+    /// pad's jump target has replaced.
     kept: Vec<Option<(u64, u64)>>,
 }
 
@@ -68,7 +69,7 @@ impl Returns {
         Returns { pools, free_pools, ownerless, mismatches: 0, left_behind: 0, dying: vec![0; cpus], kept: vec![None; cpus] }
     }
 
-    /// Makes a pool. Everything that a hit needs is allocated here.
+    /// Makes a pool. All memory that hits need is allocated here.
     fn open(&mut self, instances: &mut Instances, owner: &Kretprobe, address: u64, cpus: usize) -> Result<u32, Refusal> {
         let count = match owner.wanted_maxactive() {
             asked if asked > 0 => asked as usize,
@@ -113,13 +114,13 @@ impl Returns {
         Ok(pool as u32)
     }
 
-    /// Calls that were not followed because no instance was free.
+    /// Number of calls that were not followed because no instance was free.
     pub fn missed(&self, pool: u32) -> u64 {
         let owner = self.pools.get(pool as usize).and_then(Option::as_ref).and_then(|pool| pool.owner.as_ref());
         owner.map_or(0, Kretprobe::nmissed)
     }
 
-    /// The probe goes; calls in flight return correctly and without its handler.
+    /// Detaches a pool from its probe. Calls in flight still return correctly, without a handler.
     pub fn disown(&mut self, instances: &mut Instances, pool: u32) {
         if let Some(Some(found)) = self.pools.get_mut(pool as usize)
             && found.owner.take().is_some()
@@ -129,7 +130,7 @@ impl Returns {
         self.collect(instances);
     }
 
-    /// Frees the pools of probes that are gone and whose last call has returned.
+    /// Frees the pools of unregistered probes whose last call has returned.
     pub fn collect(&mut self, instances: &mut Instances) {
         let Returns { pools, free_pools, ownerless, .. } = self;
         ownerless.retain(|number| {
@@ -152,22 +153,22 @@ impl Returns {
         }
     }
 
-    /// The entry of a function with a return probe: takes its return address, unless no instance is free or the entry
-    /// handler declines.
-    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
+    /// Handles the entry of a function with a return probe: replaces its return address by the pad's. Not if no
+    /// instance is free or the entry handler declines.
+    pub fn enter(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, stage: Stage) {
         let of = pool;
         let Some(Some(pool)) = self.pools.get_mut(pool as usize) else { return };
         let Some(owner) = &pool.owner else { return };
         let number = pool.free;
         let Some(call) = scene.instances.all.get(number as usize) else {
-            return self.enter_at_last(cpu, of, address, scene, moment);
+            return self.enter_at_last(cpu, of, address, scene, stage);
         };
         let (next, place) = (call.next, call.place);
         let Some(pad) = scene.instances.pad else { return owner.count_missed() };
         let isa = scene.isa;
         if let Some(entry) = owner.entry_handler() {
             let Ok(ret_addr) = return_address(cpu, isa) else { return owner.count_missed() };
-            let hit = Hit::new(cpu, owner.kprobe(), address, scene, moment);
+            let hit = Hit::new(cpu, owner.kprobe(), address, scene, stage);
             if entry(&mut ReturnHit::new(hit, data_of(&mut pool.data, owner, place), ret_addr)) == Flow::Redirected {
                 return;
             }
@@ -182,27 +183,28 @@ impl Returns {
         scene.instances.push(number, task, frame, ret_addr);
     }
 
-    /// As [`Returns::enter`], where no instance is free: those of a task that this CPU will never run again are.
+    /// Slow path of [`Returns::enter`] when no instance is free: reclaims the instances of a dead task that this CPU
+    /// will not run again.
     #[cold]
-    fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, moment: Moment) {
+    fn enter_at_last(&mut self, cpu: &mut impl Cpu, pool: u32, address: u64, scene: &mut Scene, stage: Stage) {
         let running = cpu.task();
         let last = self.dying.get(cpu.number()).copied().filter(|dying| *dying != 0 && *dying != running);
         if let Some(dead) = last {
             self.task_exited(&mut scene.instances, dead);
         }
         match self.pools.get(pool as usize) {
-            Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, scene, moment),
+            Some(Some(found)) if found.free != NONE => self.enter(cpu, pool, address, scene, stage),
             Some(Some(Pool { owner: Some(owner), .. })) => owner.count_missed(),
             _ => {}
         }
     }
 
-    /// The task ends on this CPU, but still runs there: what it is in will not return, and neither will something that
-    /// it yet calls.
+    /// Handles a task that is dying on this CPU but still runs there. The calls it is in will not return, and neither
+    /// may those that it still makes.
     pub fn task_dies(&mut self, instances: &mut Instances, cpu: usize, task: u64) {
         self.task_exited(instances, task);
         let Some(before) = self.dying.get_mut(cpu).map(|dying| core::mem::replace(dying, task)) else { return };
-        // The one before it was left long ago.
+        // The CPU has switched away from the previous dead task, so its last calls can be reclaimed.
         if before != 0 && before != task {
             self.task_exited(instances, before);
         }
@@ -218,12 +220,12 @@ impl Returns {
         self.kept.get_mut(cpu)?.take().filter(|(of, _)| *of == key).map(|(_, before)| before)
     }
 
-    /// Calls that have not returned.
+    /// Number of calls that have not returned.
     pub fn in_flight(&self) -> u64 {
         self.pools.iter().flatten().map(|pool| u64::from(pool.in_flight)).sum()
     }
 
-    /// They never will.
+    /// Forgets all calls in flight, because they will never return.
     pub fn forget_calls(&mut self, instances: &mut Instances) {
         let tasks: Vec<u64> = instances.all.iter().map(|call| call.task).collect();
         for task in tasks {
@@ -232,7 +234,7 @@ impl Returns {
         self.dying.fill(0);
     }
 
-    /// The task's calls will never return: their instances are free again, no handler runs.
+    /// Frees the instances of a task's calls, which will never return. No handler runs.
     pub fn task_exited(&mut self, instances: &mut Instances, task: u64) {
         while let Some(number) = instances.take(task, |_, _| true) {
             self.give_back(instances, number);
@@ -242,7 +244,7 @@ impl Returns {
 }
 
 impl Engine {
-    /// Registers a return probe; the checks come in Linux's order.
+    /// Registers a return probe. The checks come in Linux's order.
     pub fn register_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
         let place = self.resolve(guest, probe.kprobe(), true)?;
         if !place.on_entry {
@@ -288,7 +290,7 @@ impl Engine {
             let at = guest.window_take(near, WINDOW_UNIT);
             let at = at.ok_or(Refusal::new(Errno::ENOMEM, "the probe window has no room for the return pad"))?;
             let jump = self.isa.detour.map_or(&[][..], |detour| detour.return_pad);
-            guest.window_write(at, &[jump, self.isa.breakpoint].concat(), Window::ReturnPad { jump: jump.len() as u8 });
+            guest.window_write(at, &[jump, self.isa.breakpoint].concat(), WindowUse::ReturnPad { jump: jump.len() as u8 });
             self.scene.instances.pad = Some(at);
         }
         Ok(())
@@ -306,17 +308,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a return probe away. Calls in flight return correctly, without its handler.
+    /// Unregisters a return probe. Calls in flight return correctly, without its handler.
     pub fn unregister_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) {
         self.unregister_kprobe(guest, probe.kprobe());
     }
 
-    /// Takes several away at once.
+    /// Unregisters several return probes at once.
     pub fn unregister_kretprobes(&mut self, guest: &mut dyn Guest, probes: &[Kretprobe]) {
         self.unregister_all(guest, probes.iter().map(Kretprobe::kprobe));
     }
 
-    /// Its handlers do not run until it is enabled again; calls in flight are still followed to their return.
+    /// Disables it: its handlers do not run until it is enabled again. Calls in flight are still followed to their
+    /// return.
     pub fn disable_kretprobe(&mut self, guest: &mut dyn Guest, probe: &Kretprobe) -> Result<(), Refusal> {
         self.disable_kprobe(guest, probe.kprobe())
     }
@@ -326,50 +329,50 @@ impl Engine {
         self.enable_kprobe(guest, probe.kprobe())
     }
 
-    /// A task runs for the last time, on this CPU: its calls in flight are forgotten, no handler runs for them. What it
-    /// calls until it is switched away from and does not return from is forgotten later: when the next task ends there,
-    /// when an instance is wanted, or by [`Engine::task_exited`].
+    /// Forgets the calls in flight of a task that is exiting on this CPU. No handler runs for them. Calls that the task
+    /// still makes before it is switched away are forgotten later: when the next task dies there, when an instance is
+    /// needed, or by [`Engine::task_exited`].
     pub fn task_dies(&mut self, cpu: usize, task: u64) {
         self.returns.task_dies(&mut self.scene.instances, cpu, task);
         self.paused.forget_task(task);
     }
 
-    /// A task is no more. Its calls in flight are forgotten, no handler runs for them.
+    /// Forgets the calls in flight of a task that no longer exists. No handler runs for them.
     pub fn task_exited(&mut self, task: u64) {
         self.returns.task_exited(&mut self.scene.instances, task);
         self.paused.forget_task(task);
     }
 
-    /// The true return address of the call of `task` whose return address stood in the stack word at `frame`, or, where
-    /// that is in a register, that had this stack pointer at its entry.
+    /// The true return address of a call of `task`. `frame` is the address of the stack word that held the return
+    /// address, or the stack pointer at entry on link-register ISAs.
     pub fn real_return_address(&self, task: u64, frame: u64) -> Option<u64> {
         self.scene.instances.real_return_address(task, frame)
     }
 
-    /// The same for the stack word at `slot` in which the return address is found now.
+    /// The true return address for the stack word at `slot`, in which the pad's address is found now.
     pub fn saved_return_address(&self, task: u64, slot: u64) -> Option<u64> {
         self.scene.instances.saved_in(task, slot)
     }
 
-    /// The calls that are followed: where the function had its return address, or its stack pointer where that is in a
-    /// register, and the true one; of each task's the newest first.
+    /// The followed calls, as pairs of frame key (see [`Engine::real_return_address`]) and true return address. Each
+    /// task's calls are ordered newest first.
     pub fn followed_calls(&self) -> Vec<(u64, u64)> {
         self.scene.instances.followed()
     }
 
-    /// The true address behind the return pad number `nth` on the task's stack, counted from the innermost call.
+    /// The true address for the task's return pad number `nth`, counted from the innermost call.
     pub fn resolve_pad(&self, task: u64, nth: usize) -> Option<u64> {
         self.scene.instances.resolve_pad(task, nth)
     }
 
-    /// Where hijacked functions return to, once there is a return probe.
+    /// The address of the return pad. `None` before the first return probe.
     pub fn return_pad(&self) -> Option<u64> {
         self.scene.instances.pad
     }
 
-    /// A CPU has come to the start of the return pad. The pad leads on to the address that is left where the function
-    /// had its return address: the true one, or, where it is not certain which call has returned, that of the pad's
-    /// breakpoint, which sees to it. False: the guest does not let it be left there, and cannot go on.
+    /// Handles a CPU at the start of the return pad. The pad jumps to the address stored where the return address was.
+    /// This is set to the true address or, if it is not certain which call has returned, to the pad's breakpoint.
+    /// Returns false if the address cannot be stored, so that the guest cannot continue.
     #[inline]
     pub fn returned_to_pad(&mut self, cpu: &mut impl Cpu) -> bool {
         let (task, key) = (cpu.task(), self.return_key(cpu));
@@ -385,8 +388,9 @@ impl Engine {
         goes_on
     }
 
-    /// Several probes follow the call, or the word at the key is not the one that held its return address, as behind
-    /// `ret imm16`: that word is the guest's, which has it back at the breakpoint.
+    /// Slow path of [`Engine::returned_to_pad`]. Several probes follow the call, or the word at the key did not hold
+    /// the return address, as after `ret imm16`. In the second case that word belongs to the guest, and the pad's
+    /// breakpoint restores it.
     #[inline(never)]
     fn returned_oddly(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> bool {
         let instances = &self.scene.instances;
@@ -405,8 +409,8 @@ impl Engine {
         true
     }
 
-    /// Where the function that has just returned had its return address, or its stack pointer where that is in a
-    /// register.
+    /// The key of the return: the address of the return address just popped, or the stack pointer on link-register
+    /// ISAs.
     #[inline]
     fn return_key(&self, cpu: &impl Cpu) -> u64 {
         let sp = cpu.get(self.isa.abi.sp);
@@ -416,11 +420,11 @@ impl Engine {
         }
     }
 
-    /// A trap at the return pad.
+    /// Handles the breakpoint of the return pad.
     pub(crate) fn returned(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (task, key) = (cpu.task(), self.return_key(cpu));
         if let Some(before) = self.returns.take_kept(cpu.number(), key) {
-            // It could be written a moment ago.
+            // It was written when the CPU entered the pad, so this write succeeds.
             let _ = leave_return_address(cpu, self.isa, key, before);
         }
         let Some(found) = self.scene.instances.find(task, key) else { return self.returned_again(cpu, task, key) };
@@ -435,43 +439,43 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
-    /// Where the function has saved the pad's address in its caller's frame, the true one stands again: what is left of
-    /// a call is what would be without us.
+    /// Restores the true address in the caller's frame, where the function has saved the pad's address. A finished call
+    /// must leave the stack as an unprobed run does.
     #[inline]
     fn mend_link_slot(&self, cpu: &mut impl Cpu, key: u64, true_address: u64) {
         let Some(above) = self.isa.abi.link_slot else { return };
         let (at, word) = (key.wrapping_add(above), self.isa.word);
         if cpu.read_number(at, word).is_ok_and(|saved| self.scene.instances.is_in_pad(saved)) {
-            // It has just been read; should it be a page that cannot be written, the guest has not written the address
-            // there.
+            // The word has just been read. If the page is not writable, the guest has not written the pad's address
+            // there either.
             let _ = cpu.write_number(at, true_address, word);
         }
     }
 
-    /// Puts the true address where the pad's was taken from: into the stack word that has been popped, or the register.
+    /// Restores the true address where the pad's address was: in the stack word that was popped, or in the register.
     fn show_true_address(&self, cpu: &mut impl Cpu, popped: Option<u64>, true_address: u64) {
         if let Some(key) = popped {
             self.mend_link_slot(cpu, key, true_address);
         }
         match (self.isa.abi.return_address, popped) {
             (ReturnAddress::OnStack, Some(word)) => {
-                // As it would be without us; below the stack pointer nobody needs it, so a fault is no matter.
+                // The word lies below the stack pointer, so the guest does not need it and a fault does not matter.
                 let _ = cpu.write_number(word, true_address, self.isa.word);
             }
-            // It may have come from the stack, and the register have been used for something else.
+            // The register may already hold another value, because the function may have returned through the stack.
             (ReturnAddress::In(reg), _) if self.scene.instances.is_in_pad(cpu.get(reg)) => cpu.set(reg, true_address),
             _ => {}
         }
     }
 
-    /// A return that no call in flight fits. It may be one of a call that was given up; then its address is known, and
-    /// the guest goes on there. Otherwise nobody knows where, and it gets its trap.
+    /// Handles a return that fits no call in flight. If the call was given up earlier, its true address is still known
+    /// and the guest continues there. Otherwise the guest gets the trap.
     #[cold]
     fn returned_again(&mut self, cpu: &mut impl Cpu, task: u64, key: u64) -> Answer {
         self.returns.mismatches += 1;
         let Some(call) = self.scene.instances.given_back(task, key).copied() else {
             let (pad, sp) = (cpu.pc(), cpu.get(self.isa.abi.sp));
-            self.log.push(Line::UnknownReturn { pad, task, sp });
+            self.log.push(Message::UnknownReturn { pad, task, sp });
             return Answer::NotOurs;
         };
         self.report_call(&call);
@@ -480,8 +484,8 @@ impl Engine {
         Answer::Resume(Resume { frozen: self.is_frozen(cpu.number()), ..Resume::default() })
     }
 
-    /// Runs the handlers of the call that has returned, with the CPU at the true return address, and gives its
-    /// instances back.
+    /// Runs the handlers of the call that has returned, with the pc at the true return address, and frees its
+    /// instances.
     fn run_return_handlers(&mut self, cpu: &mut impl Cpu, found: Match, true_address: u64) {
         while found.exact && self.drop_left_behind(found) {}
         let of_frame = |_: &Instances, call: &Instance| call.frame == found.frame;
@@ -494,11 +498,11 @@ impl Engine {
                 break;
             }
         }
-        // As little a return handler's to change as the stack pointer.
+        // A return handler cannot change the pc.
         cpu.set_pc(true_address & !self.isa.pointer_bits);
     }
 
-    /// The CPU is shown to it at the true return address.
+    /// Runs one return handler, with the pc at the true return address.
     #[inline(always)]
     fn run_return_handler(&mut self, cpu: &mut impl Cpu, number: u32, ret_addr: u64) {
         cpu.set_pc(ret_addr & !self.isa.pointer_bits);
@@ -508,12 +512,12 @@ impl Engine {
         let Pool { owner: Some(owner), address, data, .. } = pool else { return };
         owner.count_return();
         if let Some(handler) = owner.return_handler() {
-            let hit = Hit::new(cpu, owner.kprobe(), *address, &mut self.scene, Moment::Return);
+            let hit = Hit::new(cpu, owner.kprobe(), *address, &mut self.scene, Stage::Return);
             handler(&mut ReturnHit::new(hit, data_of(data, owner, place), ret_addr));
         }
     }
 
-    /// Gives the newest call back that lies below the one that returns: it was left without a return.
+    /// Frees the newest abandoned call below the one that returns. Returns false if there is none.
     fn drop_left_behind(&mut self, found: Match) -> bool {
         let left = |all: &Instances, call: &Instance| all.is_left_behind(call, found.frame);
         let instances = &self.scene.instances;
@@ -532,7 +536,7 @@ impl Engine {
         }
     }
 
-    /// The line by which Linux reports a return that does not fit.
+    /// Logs a return that does not fit, with Linux's text.
     fn report_mismatch(&mut self, task: u64, which: impl Fn(&Instances, &Instance) -> bool) {
         let instances = &self.scene.instances;
         let Some((_, call)) = instances.of_task(task).find(|(_, call)| which(instances, call)) else { return };
@@ -542,7 +546,7 @@ impl Engine {
 
     fn report_call(&mut self, call: &Instance) {
         if let Some(Some(pool)) = self.returns.pools.get(call.pool as usize) {
-            self.log.push(Line::Mismatch { probe: pool.owner.clone(), address: pool.address });
+            self.log.push(Message::Mismatch { probe: pool.owner.clone(), address: pool.address });
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What the engine leaves to the ISA, each on a toy that differs there from the others.
+//! Tests of the ISA-dependent parts of the engine, on variants of the toy ISA: link register, big-endian, function
+//! descriptors, delay slots.
 
 use crate::Engine;
-use crate::guest::{Guest, Window};
+use crate::guest::{Guest, WindowUse};
 use crate::notes::Notes;
 use crate::point::Mode;
 use crate::probe::{Flow, Jprobe, Kprobe, Kretprobe};
@@ -14,12 +15,12 @@ use alloc::format;
 use alloc::vec::Vec;
 use trapline_isa::arch::Isa;
 
-/// Every kind of toy.
+/// The variants of the toy ISA that all tests here use.
 static TOYS: [(&str, &Isa); 4] =
     [("plain", &TOY), ("link register", &TOY_LINK), ("big endian", &TOY_BIG), ("descriptors", &TOY_DESCRIPTORS)];
 
-/// A function without calls of its own, so that a link register is enough: stores, loads, branches, what the hidden
-/// condition decides.
+/// A leaf function, because a link register holds one return address only. It has stores, loads, branches and a use of
+/// the hidden condition flag.
 #[rustfmt::skip]
 const WORK: &[Op] = &[
     Mov(2, 3), Mov(3, 0x6100), Mov(4, 0x0102_0304), Store(3, 4), Load(5, 3), AddStep(5, 1), Jnz(2, 0),
@@ -39,16 +40,16 @@ fn start(isa: &'static Isa) -> ToyGuest {
     guest
 }
 
-/// Halted, the traps apart.
+/// Runs to the halt and clears the trap count, which differs between probed and unprobed runs.
 fn end(guest: &mut ToyGuest, engine: &mut Engine) {
     assert_eq!(guest.run(engine, 0), Stop::Halted);
     guest.cpus[0].traps = 0;
 }
 
-/// KP-1, RP-1, OP-1, BY-4: with a probe on every instruction, boosted or stepped or optimised, and one on the return,
-/// registers, memory and time are those of a run without.
+/// KP-1, RP-1, OP-1, BY-4: with a probe on every instruction (boosted, stepped or optimised) and one on the return,
+/// registers, memory and time equal those of an unprobed run.
 #[test]
-fn every_toy_runs_the_same_with_all_its_instructions_probed() {
+fn every_toy_runs_the_same_with_every_instruction_probed() {
     for (what, isa) in TOYS {
         let mut plain = start(isa);
         end(&mut plain, &mut Engine::new(isa, 1));
@@ -74,14 +75,14 @@ fn every_toy_runs_the_same_with_all_its_instructions_probed() {
             assert!(guest.ram() == plain.ram(), "{what}, optimised: {optimise}");
             let notes = notes.take();
             assert_eq!(notes.last().map(|last| last.as_str()), Some("returns 0xd"), "{what}");
-            assert_eq!(notes.len(), WORK.len(), "{what}: each once, but for the one that is jumped over");
+            assert_eq!(notes.len(), WORK.len(), "{what}: each once, except the one that is jumped over");
         }
     }
 }
 
-/// KP-2, JP-2, DV-4: numbers in the memory of a big-endian guest are read as the guest means them.
+/// KP-2, JP-2, DV-4: handlers read numbers in big-endian guest memory correctly.
 #[test]
-fn handlers_read_a_big_endian_guests_numbers() {
+fn handlers_read_big_endian_numbers() {
     let (mut guest, mut engine) = (start(&TOY_BIG), Engine::new(&TOY_BIG, 1));
     guest.poke_word(DATA.start, 0x1122_3344_5566_7788);
     let notes = Notes::default();
@@ -95,13 +96,13 @@ fn handlers_read_a_big_endian_guests_numbers() {
     engine.register_kprobe(&mut guest, &probe).expect("a function");
     end(&mut guest, &mut engine);
     assert_eq!(notes.take(), ["0x1122334455667788 true"]);
-    assert_eq!(guest.peek(DATA.start, 2), [0x11, 0x22], "the highest byte first");
+    assert_eq!(guest.peek(DATA.start, 2), [0x11, 0x22], "big-endian");
 }
 
-/// KP-4, JP-2: a function is named by its descriptor; probes stand on the code, and a jprobe's handler finds its own
-/// data.
+/// KP-4, JP-2: a function is named by its descriptor. Probes are placed on its code, and a jprobe handler gets its own
+/// data pointer.
 #[test]
-fn descriptors_lead_to_code_and_to_a_handlers_data() {
+fn descriptors_resolve_to_code_and_data_pointer() {
     let isa = &TOY_DESCRIPTORS;
     let (mut guest, mut engine) = (start(isa), Engine::new(isa, 1));
     let (code, descriptor) = (guest.address("work"), guest.symbol("work").expect("its descriptor").start);
@@ -113,7 +114,7 @@ fn descriptors_lead_to_code_and_to_a_handlers_data() {
     let refusal = engine.register_kprobe(&mut guest, &Kprobe::at_address(DATA.start)).expect_err("data");
     assert_eq!(refusal.errno, crate::Errno::EINVAL);
 
-    // Each function has a word of data of its own; the handler stores what it finds by it.
+    // Each function has one word of data. The handler loads it through its data pointer.
     let data = guest.peek(guest.symbol("mirror").expect("its descriptor").start + 8, 8);
     let data = isa.order.number(data);
     guest.poke_word(data, 0xabcd);
@@ -134,9 +135,9 @@ fn descriptors_lead_to_code_and_to_a_handlers_data() {
     }
 }
 
-/// JP-2: what a guest handler does to a register that events have no name for does not reach the function either.
+/// JP-2: changes that a guest handler makes to a register that events cannot name are undone, too.
 #[test]
-fn a_jprobe_gives_back_hidden_state_too() {
+fn a_jprobe_restores_hidden_registers_too() {
     const BRANCHES: &[Function<'static>] = &[
         ("main", &[Mov(6, 0x6300), Mov(1, 0x6100), Mov(4, 0), Add(4, 1), Call("branches"), Halt]),
         ("branches", &[Jz(3), Add(0, 64), Add(0, 8), Ret]),
@@ -157,8 +158,8 @@ fn a_jprobe_gives_back_hidden_state_too() {
     }
 }
 
-/// KP-1, OP-1: where a kernel's text lies in places far apart, each with a window of its own, copies and detours are
-/// taken from the one that is near.
+/// KP-1, OP-1: if the kernel's text lies in distant places, each with its own window, copies and detours are allocated
+/// from the near one.
 #[test]
 fn each_copy_lies_in_the_window_near_its_original() {
     const FUNCTIONS: &[Function<'static>] = &[
@@ -180,7 +181,7 @@ fn each_copy_lies_in_the_window_near_its_original() {
     }
     let mut seen = [0, 0];
     for (at, stands_for) in &guest.window {
-        if let Window::Copy { origin, .. } | Window::Detour { origin, .. } = stands_for {
+        if let WindowUse::Copy { origin, .. } | WindowUse::Detour { origin, .. } = stands_for {
             assert_eq!(*at >= split, *origin >= INIT, "{at:#x} stands for {origin:#x}");
             seen[usize::from(*at >= split)] += 1;
         }
@@ -191,9 +192,9 @@ fn each_copy_lies_in_the_window_near_its_original() {
     assert!(guest.ram() == plain.ram() && probes.iter().all(|probe| probe.hits() == 1));
 }
 
-/// KP-5: what is no multiple of the ISA's alignment is refused, whatever the longest instruction is.
+/// KP-5: an address that is no multiple of the ISA's alignment is refused.
 #[test]
-fn addresses_between_instructions_are_refused_by_the_isas_alignment() {
+fn misaligned_addresses_are_refused() {
     static ALIGNED: Isa = Isa { alignment: 4, variable_length: false, ..crate::toy::isa::BASE };
     let mut guest = ToyGuest::new(&ALIGNED, 1, &[("main", &[Nop; 16])]);
     let mut engine = Engine::new(&ALIGNED, 1);
@@ -206,13 +207,13 @@ fn addresses_between_instructions_are_refused_by_the_isas_alignment() {
     assert_eq!(refused, [1, 2, 3, 5, 6, 7]);
 }
 
-/// What leads elsewhere, and what is in its delay slot.
+/// Each entry is an instruction or a branch with its delay slot.
 #[rustfmt::skip]
 const DELAYED: &[&[Op]] = &[
     &[Push(7)], &[Mov(2, 3)], &[Mov(3, 0x6100)],
-    // The slot changes what the branch has looked at.
+    // The slot changes the register that the branch tests.
     &[Jnz(2, 6), Mov(2, 0)], &[Jnz(2, 9), Add(0, 1)], &[Mov(2, 1)],
-    // Not executed where this one does not jump, executed where it does.
+    // A likely branch: its slot runs only if the branch is taken.
     &[JnzLikely(4, 64), Add(0, 2)], &[JnzLikely(2, 6), Add(0, 4)], &[Add(0, 128)],
     // The slot sees the new return address.
     &[Call("leaf"), Store(3, 7)], &[Pop(7)], &[Ret, Add(0, 8)],
@@ -232,8 +233,8 @@ fn delayed_guest() -> ToyGuest {
     guest
 }
 
-/// KP-1, KP-2, RP-1, BY-4: with delay slots, registers, memory and time are those of a run without probes, and each
-/// probe has its pre-handler before the branch and its post-handler where it has led to.
+/// KP-1, KP-2, RP-1, BY-4: with delay slots, registers, memory and time equal those of an unprobed run. Each
+/// pre-handler runs before the branch, each post-handler at its target.
 #[test]
 fn branches_are_computed_and_their_delay_slots_run_out_of_line() {
     let mut plain = delayed_guest();
@@ -246,7 +247,7 @@ fn branches_are_computed_and_their_delay_slots_run_out_of_line() {
         for ops in DELAYED {
             let seen = notes.clone();
             let probe = Kprobe::at_address(at).pre(notes.pre("pre"));
-            // One with a post-handler is not optimised.
+            // A probe with a post-handler is not optimised.
             let probe = if optimise { probe } else { probe.post(move |hit| seen.add(format!("{:#x}", hit.pc()))) };
             engine.register_kprobe(&mut guest, &probe).expect("no delay slot");
             at += ops.iter().map(|op| op.length()).sum::<u64>();
@@ -262,15 +263,15 @@ fn branches_are_computed_and_their_delay_slots_run_out_of_line() {
         assert_eq!(guest.cpus, plain.cpus, "{notes:?}");
         assert!(guest.ram() == plain.ram());
         let hits = notes.iter().filter(|note| *note == "pre").count();
-        assert_eq!(hits, DELAYED.len() - 1, "each once, but for the one that is jumped over: {notes:?}");
+        assert_eq!(hits, DELAYED.len() - 1, "each once, except the one that is jumped over: {notes:?}");
         if !optimise {
             let leaf = format!("{:#x}", guest.address("leaf"));
-            assert_eq!(notes.iter().filter(|note| **note == leaf).count(), 1, "behind the call: {notes:?}");
+            assert_eq!(notes.iter().filter(|note| **note == leaf).count(), 1, "at the call's target: {notes:?}");
         }
     }
 }
 
-/// KP-5: an instruction in a delay slot is part of the one in front of it.
+/// KP-5: an instruction in a delay slot belongs to the branch in front of it and cannot be probed.
 #[test]
 fn no_probe_stands_in_a_delay_slot() {
     let (mut guest, mut engine) = (delayed_guest(), Engine::new(&TOY_DELAYS, 1));
@@ -278,7 +279,7 @@ fn no_probe_stands_in_a_delay_slot() {
     assert!(refusal.why.contains("inside the instruction at faults+0x0"), "{refusal}");
 }
 
-/// KP-9: what faults in a delay slot faults at the branch, and nothing has happened, the return address of a call
+/// KP-9: a fault in a delay slot is raised at the branch, with the branch's effects undone, a call's return address
 /// included.
 #[test]
 fn a_fault_in_a_delay_slot_undoes_the_branch() {

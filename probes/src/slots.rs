@@ -1,12 +1,13 @@
-//! Slots: three or more window units of guest memory for each point, where the displaced instruction's copies run.
+//! Slots: at least three window units of guest memory for each point, which hold the copies of the displaced
+//! instruction.
 //!
-//! At 0 the copy with a jump back, where the plan allows one; at 32 the copy with a second breakpoint, at 64 the detour
-//! of an optimised point (`optimizer.rs` writes it), in several units if it is a faithful one. A slot is shared by
-//! nobody, placed so that its pcs do not collide in the CPU core's jump cache with those of the point, and given back
-//! only when no CPU is inside.
+//! Offset 0 has the copy with a jump back, if the plan allows one. Offset 32 has the copy with a second breakpoint.
+//! Offset 64 has the detour of an optimised point, written by `optimizer.rs`; a faithful detour takes several units.
+//! Each slot belongs to one point. It is placed so that its pcs do not collide with the point's in the CPU core's jump
+//! cache. It is freed only when no CPU is inside.
 
 use crate::errno::{Errno, Refusal};
-use crate::guest::{Guest, WINDOW_UNIT, Window};
+use crate::guest::{Guest, WINDOW_UNIT, WindowUse};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::Range;
@@ -21,9 +22,9 @@ const COPIES: usize = 2 * WINDOW_UNIT;
 /// Bytes of a slot with a lean detour.
 #[cfg(test)]
 pub(crate) const SLOT: usize = COPIES + WINDOW_UNIT;
-/// The most units of a slot.
+/// Most units of a slot.
 pub(crate) const UNITS_MOST: u8 = 10;
-/// How many places are tried before one that collides is taken.
+/// Number of allocations to try before accepting a slot whose pcs collide.
 const TRIES: usize = 4;
 
 pub(crate) const FULL: Refusal = Refusal::new(
@@ -33,63 +34,63 @@ pub(crate) const FULL: Refusal = Refusal::new(
 
 const NO_SLOT: Refusal = Refusal::new(Errno::EINVAL, "the copy of the instruction does not fit into its slot; probe another one");
 
-/// Guest memory that belongs to one point: its address, a multiple of a unit, in the bits that this leaves free how
-/// many bytes the displaced instruction has in each copy, and what its detour is.
+/// The window memory of one point. `word` packs the address, a multiple of the unit, with the copies' displaced length
+/// in its low bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     word: NonZeroU64,
-    /// Units that it has.
+    /// Length in units.
     units: u8,
-    /// Bytes in front of the displaced instructions in its detour.
+    /// Bytes in front of the displaced instructions in the detour.
     lead: u8,
-    /// The form of that.
+    /// The form of the detour.
     pub form: Form,
 }
 
 impl Slot {
-    /// Where it begins.
+    /// The slot's first address.
     #[inline]
     pub fn at(self) -> u64 {
         unit_of(self.word.get())
     }
 
-    /// Bytes that each copy stands for.
+    /// Bytes of the original instruction that each copy runs.
     #[inline]
     pub fn displaced(self) -> u64 {
         self.word.get() % UNIT
     }
 
-    /// The copy with the jump back.
+    /// Address of the copy with the jump back.
     #[inline]
     pub fn boosted(self) -> u64 {
         self.at()
     }
 
-    /// The copy with the second breakpoint.
+    /// Address of the copy with the second breakpoint.
     #[inline]
     pub fn stepped(self) -> u64 {
         self.at() + UNIT
     }
 
-    /// The address of the second breakpoint.
+    /// Address of the second breakpoint.
     #[inline]
     pub fn step_end(self) -> u64 {
         self.word.get() + UNIT
     }
 
-    /// The detour.
+    /// Address of the detour.
     #[inline]
     pub fn detour(self) -> u64 {
         self.at() + COPIES as u64
     }
 
-    /// The displaced instructions in the detour.
+    /// Address of the displaced instructions in the detour.
     #[inline]
     pub fn detoured(self) -> u64 {
         self.detour() + u64::from(self.lead)
     }
 
-    /// Bytes in front of them.
+    /// Bytes in front of the displaced instructions in the detour.
     pub fn lead(self) -> u8 {
         self.lead
     }
@@ -106,26 +107,26 @@ impl Slot {
         self.at()..self.at() + self.len() as u64
     }
 
-    /// Whether the instruction has been executed by a CPU whose pc is there.
+    /// Whether a CPU at this pc of the slot has executed the instruction.
     pub fn is_behind_copy(self, pc: u64) -> bool {
         pc % UNIT >= self.displaced()
     }
 }
 
-/// The unit that an address lies in.
+/// The start of the unit that contains an address.
 #[inline]
 pub(crate) fn unit_of(address: u64) -> u64 {
     address & !(UNIT - 1)
 }
 
-/// The detours that slots are made for: their form, and the trampoline that they call.
+/// The detours of new slots: their form, and the address of the trampoline that faithful ones call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Detours {
+pub(crate) struct DetourSetup {
     pub form: Form,
     pub trampoline: Option<u64>,
 }
 
-/// How long slots are, and what their detours are.
+/// The size of new slots and the form of their detours.
 #[derive(Clone, Copy)]
 struct Room {
     units: u8,
@@ -144,7 +145,7 @@ impl Room {
         usize::from(self.units) * WINDOW_UNIT
     }
 
-    /// `None`: that is no slot, for its copies are empty or longer than a unit.
+    /// A slot at this address. `None` if its copies are empty or do not fit into a unit.
     fn at(self, at: u64, displaced: usize) -> Option<Slot> {
         let Room { units, lead, form } = self;
         let fits = (1..WINDOW_UNIT).contains(&displaced) && at.is_multiple_of(UNIT);
@@ -152,8 +153,14 @@ impl Room {
     }
 }
 
-/// Makes the slot of a point: takes it, writes both copies. A copy that no jump leads back from is stepped.
-pub(crate) fn make(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, detours: Detours) -> Result<(Plan, Slot), Refusal> {
+/// Allocates a point's slot and writes both copies. If no jump back is possible, a boosted plan becomes a stepped one.
+pub(crate) fn make(
+    guest: &mut dyn Guest,
+    isa: &Isa,
+    insn: &Insn,
+    plan: Plan,
+    detours: DetourSetup,
+) -> Result<(Plan, Slot), Refusal> {
     let room = Room::of(isa, detours.form)?;
     let at = take(guest, isa, insn, room, detours.trampoline)?;
     match write(guest, isa, insn, plan, at, room) {
@@ -181,7 +188,7 @@ fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, room: Room, trampoline: O
         }
         colliding.push(at);
     }
-    // A place that collides is slow, not wrong.
+    // A colliding slot is slower, but correct.
     let taken = taken.or_else(|| colliding.pop());
     for at in colliding {
         guest.window_give(at, room.len());
@@ -189,8 +196,8 @@ fn take(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, room: Room, trampoline: O
     taken.ok_or(FULL)
 }
 
-/// A hit goes from the probe to a faithful detour, to the trampoline, back behind the call, to the displaced
-/// instructions, and home.
+/// Whether two pcs on the path of a faithful hit collide: probe, detour, trampoline, behind the call, displaced
+/// instructions, guest code.
 fn fights_on_the_way(guest: &dyn Guest, isa: &Isa, insn: &Insn, at: u64, room: Room, trampoline: u64) -> bool {
     let Some(table) = isa.detour.and_then(|table| table.faithful).filter(|_| room.form == Form::Faithful) else { return false };
     let detour = at + COPIES as u64;
@@ -213,6 +220,6 @@ fn write(guest: &mut dyn Guest, isa: &Isa, insn: &Insn, plan: Plan, at: u64, roo
 }
 
 fn put(guest: &mut dyn Guest, insn: &Insn, at: u64, copy: &Copy, in_front: u64) {
-    let stands_for = Window::Copy { origin: insn.address, displaced: copy.displaced as u8, in_front: in_front as u8 };
+    let stands_for = WindowUse::Copy { origin: insn.address, displaced: copy.displaced as u8, in_front: in_front as u8 };
     guest.window_write(at, copy.bytes(), stands_for);
 }

@@ -1,5 +1,5 @@
-//! A guest that steps its own code: it gets one trap behind each of its own instructions, and none behind those of the
-//! window.
+//! Support for a guest that single-steps its own code (x86 TF and the like). The guest must get one step trap after
+//! each of its own instructions, and none for instructions in the window.
 
 use crate::engine::Engine;
 use crate::guest::{Answer, Cpu};
@@ -8,12 +8,12 @@ use crate::slots::Slot;
 use trapline_isa::plan::Plan;
 
 impl Engine {
-    /// The trap of a step, with the pc in the window. Ours: no instruction of the guest's own has run since the last
-    /// one. `NotOurs`: one has; the pc has been put to where the guest goes on.
+    /// Handles a step trap with the pc in the window. Ours if no instruction of the guest's own has run since the last
+    /// trap. `NotOurs` if one has; the pc is then set to where the guest continues.
     pub fn stepped(&mut self, cpu: &mut impl Cpu) -> Answer {
         let (number, pc) = (cpu.number(), cpu.pc());
         if self.scene.instances.trap_pad() == Some(pc) {
-            // The return is what has been stepped: the trap comes where it leads.
+            // The guest stepped its return instruction. The trap belongs at the true return address.
             self.returned(cpu);
             return Answer::NotOurs;
         }
@@ -28,7 +28,7 @@ impl Engine {
         }
         let Some(point) = self.leave_slot(cpu, number, pc) else { return Answer::NotOurs };
         match self.points.get(point).filter(|found| found.address() == cpu.pc()) {
-            // One turn of a repeated instruction.
+            // One iteration of a repeated instruction.
             Some(found) => {
                 let execution = Execution::of(cpu, self.isa, &found.insn, point);
                 self.paused.add(execution);
@@ -38,8 +38,8 @@ impl Engine {
         Answer::NotOurs
     }
 
-    /// A jump has led to a detour. Steps through that, and a frame laid on the stack by such, would show: the handlers
-    /// run here, and the instruction alone then.
+    /// Handles a step trap at the start of a detour. Stepping through the detour, or a frame that a faithful one
+    /// pushes, would be visible to the guest. So the handlers run here, then the instruction alone.
     fn detour_in_steps(&mut self, cpu: &mut impl Cpu, point: u32, slot: Slot) {
         let Some(found) = self.points.get(point) else { return };
         let to = if found.plan == Plan::Boost { slot.boosted() } else { slot.detoured() };

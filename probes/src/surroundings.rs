@@ -1,4 +1,5 @@
-//! The guest's text around a probe, as the rules look at it that ask for more than one instruction.
+//! The guest's text around a probe, for ISA rules that need more than one instruction. [`Text`] implements
+//! [`Surroundings`] on the original text, with a small read-ahead buffer.
 
 use crate::decoded::Data;
 use crate::engine::Engine;
@@ -15,52 +16,52 @@ use trapline_isa::mem::Fault;
 use trapline_isa::plan::Policy;
 use trapline_isa::region::Surroundings;
 
-/// The most bytes of an instruction.
+/// The longest instruction, in bytes.
 const LONGEST_INSN: u64 = trapline_isa::insn::LONGEST as u64;
 
-/// What compilers split off a function, or split it off from.
+/// The function's `.cold` part or, for a `.cold` part, its function.
 fn other_parts(guest: &dyn Guest, name: &str) -> Vec<Range<u64>> {
     let other = name.strip_suffix(SPLIT_OFF).map_or_else(|| format!("{name}{SPLIT_OFF}"), ToString::to_string);
     guest.symbol(&other).map(|symbol| symbol.start..symbol.start + symbol.size).into_iter().collect()
 }
 
-/// How many bytes of text are read at a time: whoever walks a function asks for them instruction by instruction.
+/// Read-ahead size in bytes. A walk through a function asks for one instruction at a time.
 const AHEAD: usize = 128;
 
-/// The guest's text as the checker sees it.
+/// The guest's text, as the rules see it.
 pub(crate) struct Text<'a> {
     engine: &'a Engine,
     guest: &'a dyn Guest,
     policy: Policy,
     parts: Vec<Range<u64>>,
-    /// Nobody will ask for instructions that begin behind this.
+    /// Callers do not ask for instructions that begin after this address.
     most: u64,
-    /// What has been read: the first `len` of these bytes, from this address on.
+    /// The read-ahead buffer: its first `len` bytes are the text from this address on.
     at: u64,
     ahead: [u8; AHEAD],
     len: usize,
 }
 
 impl Engine {
-    /// The text as this engine's policy looks at it, anywhere.
+    /// The text, with this engine's policy and without a function.
     pub(crate) fn text_around<'a>(&'a self, guest: &'a dyn Guest) -> Text<'a> {
         Text { engine: self, guest, policy: self.policy, parts: Vec::new(), most: u64::MAX, at: 0, ahead: [0; AHEAD], len: 0 }
     }
 }
 
 impl Text<'_> {
-    /// The same for a walk through the function of this name, which ends there.
+    /// The text for a walk through the function of this name, which ends at `end`.
     pub(crate) fn of_function(self, guest: &dyn Guest, name: &str, end: u64, policy: Policy) -> Self {
         Text { policy, parts: other_parts(guest, name), most: end, ..self }
     }
 
-    /// What has been read of these bytes, if it is all.
+    /// The bytes at an address, if all of them are in the read-ahead buffer.
     fn read_before(&self, address: u64, len: usize) -> Option<&[u8]> {
         let from = usize::try_from(address.checked_sub(self.at)?).ok()?;
         self.ahead[..self.len].get(from..from.checked_add(len)?)
     }
 
-    /// Reads from there on as much as whoever walks on will want; nothing where not all of it can be read.
+    /// Fills the read-ahead buffer from an address on. Leaves it empty if the range is not readable.
     fn read_ahead(&mut self, address: u64, len: usize) {
         let rest = self.most.checked_sub(address).and_then(|rest| usize::try_from(rest.saturating_add(LONGEST_INSN)).ok());
         let wanted = rest.map_or(AHEAD, |rest| rest.clamp(len.min(AHEAD), AHEAD));
@@ -95,8 +96,7 @@ impl Surroundings for Text<'_> {
     fn reserved(&self, mut range: Range<u64>) -> Option<(u64, &'static str)> {
         range.find_map(|at| {
             let what = match self.guest.site_at(at)? {
-                // While ftrace does not use it, it is a nop like any other; while it does, it is a call and does not
-                // move.
+                // An unused ftrace site is a nop like any other. A used one is a call, which cannot be moved.
                 Site::Ftrace if self.policy == Policy::Linux61 => "an ftrace site",
                 Site::JumpLabel => "a static key's jump",
                 Site::StaticCall => "a static call",

@@ -1,18 +1,18 @@
-//! The guest without us: for a copy of its memory, all that the engine has written into its text is taken out, and put
-//! back.
+//! Removes everything of ours from the guest's text and puts it back later. Snapshots use it, so that their memory
+//! image is the guest's own.
 
 use crate::engine::Engine;
 use crate::guest::Guest;
 use crate::paused::Paused;
 
-/// The text is the guest's own until [`Engine::put_back`] gets this back.
+/// A token: the text is the guest's own until this is passed to [`Engine::put_back`].
 #[must_use = "the probes are out of the text until this is given back"]
 pub struct TakenOut {
     all_disarmed: bool,
 }
 
 impl Engine {
-    /// Takes every breakpoint and jump out of the text; probes, their states and counts stay.
+    /// Removes all breakpoints and jumps from the text. Probes keep their states and counters.
     pub fn take_out(&mut self, guest: &mut dyn Guest) -> TakenOut {
         let taken = TakenOut { all_disarmed: self.all_disarmed };
         self.all_disarmed = true;
@@ -20,19 +20,21 @@ impl Engine {
         taken
     }
 
-    /// Calls that a return probe follows and that have not returned: their return addresses are ours, on stacks that
-    /// only the guest knows.
+    /// Number of followed calls that have not returned. The guest's stacks hold the return pad's address for each of
+    /// them.
     pub fn calls_in_flight(&self) -> u64 {
         self.returns.in_flight()
     }
 
-    /// Puts them in again. Where the guest has changed its text in between, the log says so and the probe is not armed.
+    /// Arms the probes again. If the guest has changed its text in between, that probe stays unarmed and the log says
+    /// so.
     pub fn put_back(&mut self, guest: &mut dyn Guest, taken: TakenOut) {
         self.all_disarmed = taken.all_disarmed;
         self.settle_all(guest);
     }
 
-    /// The guest has become another one: calls that were followed, and instructions half done, are no more.
+    /// Drops the followed calls and paused instructions. Called when the guest's state was replaced, as by a restored
+    /// snapshot.
     pub fn forget_calls(&mut self) {
         self.returns.forget_calls(&mut self.scene.instances);
         self.paused = Paused::new();

@@ -1,13 +1,13 @@
-//! Tracepoints of the guest's kernel that nobody in the guest has switched on: its own code makes their records, in no
-//! time, and nothing of that stays.
+//! Watches tracepoints of the guest kernel without enabling them in the guest. The guest's own code writes the record,
+//! in no virtual time, and its side effects are undone.
 //!
-//! At a tracepoint's site stands a no-op, and the code that would call the tracepoint's functions lies out of line. At
-//! a hit of the site that code runs, with the clock of the CPU stopped, and finds one function in the tracepoint's
-//! list: the one that writes the record for the guest's own tracer. Where it asks for room it is given some below the
-//! stack; where it hands the record over, the record is taken, and registers, stack, list and the count of preemptions
-//! are what they were at the site. Then handlers see the hit, and the record beside it.
+//! A disabled tracepoint is a no-op at its site, with the code that calls the tracepoint's functions out of line. At a
+//! hit of the site the CPU runs that code with its clock stopped. The list of functions is replaced by one with a
+//! single entry: the function that writes the record for the guest's own tracer. When it asks for buffer space, it gets
+//! some below the stack. When it commits the record, the engine copies the record and restores registers, stack, list
+//! and preempt count. Then the handlers see the hit together with the record.
 
-use crate::context::{Hit, Moment};
+use crate::context::{Hit, Stage};
 use crate::engine::Engine;
 use crate::errno::{Errno, Refusal, refused};
 use crate::guest::{Answer, Cpu, Guest};
@@ -26,65 +26,65 @@ use trapline_isa::call::{self, Home};
 use trapline_isa::function;
 use trapline_isa::insn::Flow as Goes;
 
-/// A tracepoint, as the kernel's own tables tell of it.
+/// A tracepoint, as described by the kernel's own tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracepoint {
-    /// The subsystem that it belongs to.
+    /// The subsystem (event group) that it belongs to.
     pub group: String,
     /// Its name.
     pub name: String,
-    /// The class of its records, which several may share.
+    /// The event class, which defines the record. Several tracepoints may share one.
     pub class: String,
-    /// Where it stands in the code, and where the code lies that calls its functions.
+    /// Pairs of a site's address and the address of its out-of-line code.
     pub sites: Vec<(u64, u64)>,
-    /// What that code calls for it, and calls first.
+    /// The functions that the out-of-line code may call for the tracepoint. The first such call must come first.
     pub calls: Vec<u64>,
-    /// Functions that it may call before that, for all that they do is to read a register.
+    /// Functions that it may call before that, because they only read a register.
     pub harmless: Vec<u64>,
-    /// It may go through the list of its functions itself, where no call is patched in.
+    /// The code may iterate over the function list itself, in kernels without static calls.
     pub may_loop: bool,
-    /// Where the address of the list of its functions lies.
+    /// Address of the pointer to the list of the tracepoint's functions.
     pub functions: u64,
-    /// The function that writes its record.
+    /// Address of the function that writes its record.
     pub writes: u64,
-    /// The functions that give room for a record, and take it.
+    /// Address of the function that reserves buffer space for a record.
     pub reserve: u64,
-    /// See `reserve`.
+    /// Address of the function that commits a record.
     pub commit: u64,
 }
 
-/// Bytes below the stack pointer that are put back.
+/// Bytes below the stack pointer that are saved and restored.
 const BELOW: u64 = 4096;
-/// Of these what is ours, from the lowest on: the list of functions, the file that the record is for, the record.
+/// Layout of the lowest of these bytes: the list of functions, the file that the record is for, then the record.
 const LIST: u64 = 64;
 const FILE: u64 = 192;
-/// The longest record: more is left to the code's own frames than it needs.
+/// Longest record, in bytes. The rest of the area is for the stack frames of the called code.
 const RECORD: usize = 1024;
-/// As much of a block that is out of line is looked at.
+/// Most bytes of an out-of-line block that are decoded.
 const BLOCK: u64 = 512;
-/// The record of the hit whose handlers run.
-pub(crate) struct Record {
-    /// Where it was in the guest.
+/// The record of the tracepoint hit whose handlers run.
+pub(crate) struct TracepointRecord {
+    /// The address that the record had in the guest.
     pub at: u64,
     bytes: Vec<u8>,
     len: usize,
     arguments: [u64; MOST_ARGUMENTS],
 }
 
-/// No tracepoint has more arguments.
+/// Most arguments of a tracepoint.
 const MOST_ARGUMENTS: usize = 12;
 
-impl Record {
-    pub const fn none() -> Record {
-        Record { at: 0, bytes: Vec::new(), len: 0, arguments: [0; MOST_ARGUMENTS] }
+impl TracepointRecord {
+    pub const fn none() -> TracepointRecord {
+        TracepointRecord { at: 0, bytes: Vec::new(), len: 0, arguments: [0; MOST_ARGUMENTS] }
     }
 
-    /// An argument of the tracepoint's functions, behind the first, which is their own.
+    /// Argument `number` of the tracepoint's functions. Their first argument, the private data pointer, does not count.
     pub fn argument(&self, number: usize) -> u64 {
         self.arguments.get(number).copied().unwrap_or(0)
     }
 
-    /// Takes the arguments of the function that the CPU has come to.
+    /// Reads the arguments of the function that the CPU has just entered.
     fn take_arguments(&mut self, cpu: &mut dyn Cpu, isa: &Isa) {
         let sp = cpu.get(isa.abi.sp);
         for (number, argument) in self.arguments.iter_mut().enumerate() {
@@ -95,8 +95,8 @@ impl Record {
         }
     }
 
-    /// Bytes out of it, by the addresses that they had; behind its end, where strings are looked for in pieces, there
-    /// is nothing but zeros.
+    /// Reads bytes of the record, by their guest addresses. Bytes after its end read as 0, because strings are read in
+    /// fixed-size pieces.
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let Ok(offset) = usize::try_from(at.wrapping_sub(self.at)) else { return false };
         let Some(held) = self.bytes.get(..self.len).and_then(|bytes| bytes.get(offset..)) else { return false };
@@ -107,35 +107,35 @@ impl Record {
     }
 }
 
-/// What an engine knows of a tracepoint that it watches.
+/// A watched tracepoint.
 pub(crate) struct Watched {
     facts: Arc<Tracepoint>,
-    /// The arguments of its functions are wanted, not its record.
+    /// Whether the raw arguments of its functions are wanted instead of its record.
     is_raw: bool,
-    /// Where it stands; not where the code out of line does more than call its functions.
+    /// The sites that can be watched. Sites whose out-of-line code does more than call the functions are omitted.
     sites: Vec<u64>,
-    /// Instructions by which the code out of line ends, and places where it leads to.
+    /// Instructions that end the out-of-line code, and addresses that it leaves to.
     exits: Vec<u64>,
-    /// One of them may be come to: the event has conditions of its own.
+    /// Whether the code can skip the call because of a condition of this event.
     has_conditions: bool,
 }
 
-/// One CPU's way through the code of a tracepoint.
-pub(crate) struct Detour {
+/// The state of one CPU's run through a tracepoint's code.
+pub(crate) struct TracepointRun {
     saved: Saved,
     below: Vec<u8>,
     at: u64,
     list_before: u64,
-    /// Where preemptions are counted, and the count.
+    /// Address and value of the preempt count before the run.
     count: (u64, u64),
     length: usize,
-    /// Which one, while it runs.
+    /// Index of the tracepoint, while its code runs.
     runs: Option<u32>,
 }
 
-impl Detour {
-    pub fn new(isa: &Isa) -> Detour {
-        Detour {
+impl TracepointRun {
+    pub fn new(isa: &Isa) -> TracepointRun {
+        TracepointRun {
             saved: Saved::new(isa),
             below: vec![0; BELOW as usize],
             at: 0,
@@ -150,8 +150,8 @@ impl Detour {
         self.runs.is_some()
     }
 
-    /// Sends the CPU there. False: the stack has no room, or something cannot be read or written, and nothing has
-    /// changed.
+    /// Sends the CPU to the out-of-line code. Returns false, having changed nothing, if the stack has no room or some
+    /// memory is not accessible.
     pub fn start(&mut self, cpu: &mut dyn Cpu, isa: &Isa, number: u32, watched: &Watched) -> bool {
         let (facts, word, sp) = (&*watched.facts, isa.word, cpu.get(isa.abi.sp));
         let site = cpu.pc();
@@ -177,7 +177,7 @@ impl Detour {
         true
     }
 
-    /// The code asks for room for a record. False: it wants too much.
+    /// Handles the code's request for buffer space. Returns false if the record is too long.
     fn reserve(&mut self, cpu: &mut dyn Cpu, isa: &Isa) -> bool {
         let Some(length) = isa.abi.arguments.get(2).map(|length| cpu.get(*length) as usize) else { return false };
         let at = self.at + LIST + FILE;
@@ -198,9 +198,9 @@ impl Detour {
         true
     }
 
-    /// Everything is as it was at the site.
+    /// Restores the state that the CPU had at the site.
     fn undo(&mut self, cpu: &mut dyn Cpu, isa: &Isa, functions: u64) {
-        // All of it could be read and written when it began.
+        // All of this was read and written when the run began, so the writes succeed.
         let _ = cpu.write(self.at, &self.below);
         let _ = cpu.write_number(functions, self.list_before, isa.word);
         let _ = cpu.write_number(self.count.0, self.count.1, 4);
@@ -209,10 +209,10 @@ impl Detour {
     }
 }
 
-/// Sends the CPU on the way of the next tracepoint that is watched at a place: there may be two, one for its record and
-/// one for its arguments. False: there is none, or none can begin, which is counted.
+/// Starts the next tracepoint watched at a point. There may be two: one for the record and one for the raw arguments.
+/// Returns false if there is none left. A tracepoint that cannot start is counted as missed.
 pub(crate) fn start_next(
-    mut detour: Option<&mut Detour>,
+    mut run: Option<&mut TracepointRun>,
     tracepoints: &[Watched],
     members: &[Member],
     behind: Option<u32>,
@@ -225,8 +225,8 @@ pub(crate) fn start_next(
     };
     let mut last = behind;
     while let Some(next) = members.iter().filter_map(number).filter(|next| last.is_none_or(|last| *next > last)).min() {
-        let way = detour.as_deref_mut().zip(tracepoints.get(next as usize));
-        if way.is_some_and(|(detour, watched)| detour.start(cpu, isa, next, watched)) {
+        let way = run.as_deref_mut().zip(tracepoints.get(next as usize));
+        if way.is_some_and(|(run, watched)| run.start(cpu, isa, next, watched)) {
             return true;
         }
         members.iter().filter(|member| number(member) == Some(next)).for_each(|member| member.probe.count_missed());
@@ -236,8 +236,8 @@ pub(crate) fn start_next(
 }
 
 impl Engine {
-    /// Registers what it takes to see the hits of a tracepoint: `handler` runs at each of its sites, with the record at
-    /// hand, or with the arguments of its functions. They are the engine's own and shown in no list.
+    /// Registers the probes needed to watch a tracepoint. `handler` runs at each of its sites, with the record or, if
+    /// `is_raw`, with the function arguments. The probes are internal and shown in no list.
     pub fn register_tracepoint<H>(
         &mut self,
         guest: &mut dyn Guest,
@@ -258,12 +258,12 @@ impl Engine {
                 }
             };
         for cpu in &mut self.cpus {
-            cpu.detour.get_or_insert_with(|| Box::new(Detour::new(self.isa)));
+            cpu.tracepoint_run.get_or_insert_with(|| Box::new(TracepointRun::new(self.isa)));
         }
         self.scene.record.bytes.resize(RECORD, 0);
         let mut probes = Vec::new();
         let sites = self.tracepoints[number].sites.clone().into_iter().map(|site| (site, true));
-        // Its arguments are at hand when the function begins that would write its record.
+        // The raw arguments are available at the entry of the function that writes the record.
         let ends = if is_raw { vec![facts.writes] } else { vec![facts.reserve, facts.commit] };
         let traps = ends.into_iter().chain(self.tracepoints[number].exits.clone());
         for (address, is_site) in traps.map(|address| (address, false)).chain(sites).collect::<Vec<_>>() {
@@ -287,7 +287,7 @@ impl Engine {
         Ok(probes)
     }
 
-    /// Its sites, where their code ends, and whether one of them asks more than all do.
+    /// Analyses all sites of a tracepoint. Refused if no site can be watched.
     fn ways(&self, guest: &dyn Guest, facts: &Arc<Tracepoint>, is_raw: bool) -> Result<Watched, Refusal> {
         let mut watched =
             Watched { facts: Arc::clone(facts), is_raw, sites: Vec::new(), exits: Vec::new(), has_conditions: false };
@@ -307,9 +307,9 @@ impl Engine {
         Ok(watched)
     }
 
-    /// Follows the code out of line of one site, piece by piece, to its calls: where it ends, and whether it asks more
-    /// than all do. `None`: it calls something else first (others only ask whether the event is on, or tell RCU of it),
-    /// and what that does stays done.
+    /// Follows the out-of-line code of one site, block by block, up to its calls. Returns where the code ends, and
+    /// whether it has conditions of its own. `None` if it calls something else first: the effects of that call could
+    /// not be undone.
     fn way(&self, guest: &dyn Guest, facts: &Tracepoint, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);
         let back = function::decode_at(self.isa, site, &mut read).ok()?.next();
@@ -347,8 +347,8 @@ impl Engine {
                 }
             }
         }
-        // One way past everything is that of a CPU which is not online, and none such runs; more of them are conditions
-        // of the event's.
+        // One exit is usual: it skips the call on a CPU that is not online, which never happens. More exits are
+        // conditions of the event.
         let has_conditions = leaves + exits.len() > 1;
         if leaves > 1 {
             exits.push(back);
@@ -361,36 +361,36 @@ impl Engine {
         (!calls.is_empty()).then_some((exits, has_conditions))
     }
 
-    /// A breakpoint while the code of a tracepoint runs. `None`: it is no end of that code.
+    /// Handles a breakpoint while tracepoint code runs. `None` if the breakpoint is not one that ends the run.
     #[inline(never)]
-    pub(crate) fn trapped_on_detour(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
-        let detour = self.cpus.get_mut(number)?.detour.as_mut()?;
-        let watched = self.tracepoints.get(detour.runs? as usize)?;
+    pub(crate) fn trapped_in_tracepoint(&mut self, cpu: &mut impl Cpu, number: usize, pc: u64) -> Option<Answer> {
+        let run = self.cpus.get_mut(number)?.tracepoint_run.as_mut()?;
+        let watched = self.tracepoints.get(run.runs? as usize)?;
         let facts = &*watched.facts;
         let mut has_record = false;
         if watched.is_raw && pc == facts.writes {
             self.scene.record.take_arguments(cpu, self.isa);
             has_record = true;
         } else if pc == facts.reserve && !watched.is_raw {
-            if detour.reserve(cpu, self.isa) {
+            if run.reserve(cpu, self.isa) {
                 return Some(self.resume(number, 0, false));
             }
         } else if pc == facts.commit && !watched.is_raw {
             let record = &mut self.scene.record;
-            (record.at, record.len) = (detour.at + LIST + FILE, detour.length);
-            has_record = cpu.read(record.at, &mut record.bytes[..detour.length]).is_ok();
+            (record.at, record.len) = (run.at + LIST + FILE, run.length);
+            has_record = cpu.read(record.at, &mut record.bytes[..run.length]).is_ok();
         } else if watched.exits.binary_search(&pc).is_err() {
             return None;
         }
         let is_lost = pc == facts.reserve && !watched.is_raw;
-        let which = detour.runs?;
-        detour.undo(cpu, self.isa, facts.functions);
-        Some(self.leave_detour(cpu, number, which, has_record, is_lost))
+        let which = run.runs?;
+        run.undo(cpu, self.isa, facts.functions);
+        Some(self.leave_tracepoint(cpu, number, which, has_record, is_lost))
     }
 
-    /// The CPU is at the site again: handlers see the record, if there is one. Then comes the turn of whatever else is
-    /// watched there, and at last the no-op's.
-    fn leave_detour(&mut self, cpu: &mut impl Cpu, number: usize, which: u32, has_record: bool, is_lost: bool) -> Answer {
+    /// The CPU is back at the site. Runs the handlers with the record, if there is one. Then starts the next tracepoint
+    /// watched here, or executes the no-op.
+    fn leave_tracepoint(&mut self, cpu: &mut impl Cpu, number: usize, which: u32, has_record: bool, is_lost: bool) -> Answer {
         let point = self.cpus[number].end_of_guest_code();
         if let Some(found) = self.points.get(point) {
             let (address, scene) = (found.address(), &mut self.scene);
@@ -398,15 +398,15 @@ impl Engine {
             for member in found.members.iter().filter(of_this) {
                 if has_record {
                     let handler = member.probe.count_hit();
-                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Moment::Before));
+                    handler(&mut Hit::new(cpu, &member.probe, address, scene, Stage::Before));
                     cpu.set_pc(address);
                 } else if is_lost {
                     member.probe.count_missed();
                 }
             }
             scene.record.len = 0;
-            let detour = self.cpus[number].detour.as_deref_mut();
-            if start_next(detour, &self.tracepoints, &found.members, Some(which), cpu, self.isa) {
+            let run = self.cpus[number].tracepoint_run.as_deref_mut();
+            if start_next(run, &self.tracepoints, &found.members, Some(which), cpu, self.isa) {
                 return self.resume(number, 0, false);
             }
         }

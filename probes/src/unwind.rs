@@ -1,4 +1,6 @@
-//! Who called whom: a walk from one caller to the next, by a rule that knows how this guest's code lays its frames.
+//! Stack unwinding: the walk from each function to its caller. The rule that finds a caller ([`Unwind`]) depends on the
+//! kernel, and the emulator provides it. Without a rule, [`Stacks`] falls back to scanning the stack for code
+//! addresses.
 
 use crate::context::{Frame, Hit, Phase};
 use crate::guest::Cpu;
@@ -8,50 +10,49 @@ use core::fmt;
 use core::ops::Range;
 use trapline_isa::regs::Reg;
 
-/// Where a function stands: what finding its caller begins with.
+/// The unwind state of one function: the registers from which its caller is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The instruction.
+    /// Address of the instruction.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
     /// The frame pointer.
     pub frame: u64,
-    /// The register that calls leave the return address in, where it still may be there; 0 otherwise.
+    /// The link register, if it may still hold the return address. Otherwise 0.
     pub link: u64,
-    /// The pc is behind a call, not at an instruction that has yet to run.
+    /// Whether the pc is a return address, behind a call, instead of an instruction still to run.
     pub called: bool,
 }
 
-/// A caller, and where the address of its return was found: 0 for a register.
+/// A caller, and the stack address of its return address. 0 means that it was in a register.
 pub type Caller = (Standing, u64);
 
-/// How callers are found in one kernel.
+/// The unwind rule of one kernel.
 pub trait Unwind: Send + Sync {
-    /// The registers that a walk begins with: the frame pointer, and what calls leave the return address in.
+    /// The registers that a walk starts with: frame pointer and link register.
     fn registers(&self) -> (Option<Reg>, Option<Reg>);
-    /// Who called the function that stands there; `read` gives a word of memory. `None`: it is the first, or nobody can
-    /// tell.
+    /// The caller of a function. `read` returns a word of memory. `None` if there is no caller or it cannot be found.
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller>;
 }
 
-/// What a walk looks at.
+/// The stack that a walk reads.
 pub trait Walked {
     /// A word of memory.
     fn word(&mut self, at: u64) -> Option<u64>;
-    /// What the address of a return stands for, that was found there.
+    /// The true address for a return address that was found at `slot`. It replaces the return pad's.
     fn real(&mut self, slot: u64, address: u64) -> u64;
 }
 
-/// The way from a place to the first caller, one address for each, the place itself in front. Gives how many of `into`
-/// were filled.
+/// Walks from a function to its outermost caller and writes one frame each, the start included. Returns the number of
+/// entries written to `into`.
 pub fn walk(rule: &dyn Unwind, mut at: Standing, into: &mut [Frame], walked: &mut dyn Walked) -> usize {
     let (mut found, mut slot, mut raw) = (0, 0, at.pc);
     while let Some(free) = into.get_mut(found) {
         *free = Frame { slot, raw, address: at.pc };
         found += 1;
         let Some((mut caller, place)) = rule.caller(&at, &mut |at| walked.word(at)) else { break };
-        // A stack that leads back to itself leads nowhere.
+        // A stack that leads back to itself is corrupt.
         if caller.pc == 0 || place != 0 && (caller.sp, caller.frame) == (at.sp, at.frame) {
             break;
         }
@@ -62,7 +63,7 @@ pub fn walk(rule: &dyn Unwind, mut at: Standing, into: &mut [Frame], walked: &mu
     found
 }
 
-/// A hit whose callers are looked for; return pads seen so far.
+/// The stack of a hit, and the number of return pads met so far.
 struct OfHit<'a, 'b>(&'a mut Hit<'b>, usize);
 
 impl Walked for OfHit<'_, '_> {
@@ -76,10 +77,10 @@ impl Walked for OfHit<'_, '_> {
 }
 
 impl Hit<'_> {
-    /// The calls that led here, innermost first, the pc in front; hijacked returns are resolved. Gives how many of
-    /// `into` were filled.
+    /// The call chain of this hit, innermost first, after the pc. Return-pad addresses are replaced by true ones.
+    /// Returns the number of entries written to `into`.
     pub fn callers(&mut self, into: &mut [Frame], rule: &dyn Unwind) -> usize {
-        // At a return the pc is the caller's, behind its call, and the register is nobody's.
+        // At a return the pc lies in the caller, behind its call, and the link register is stale.
         let called = self.phase() == Phase::Return;
         let at = standing(self.machine(), rule, called);
         let at = Standing { pc: self.pc(), sp: self.sp(), ..at };
@@ -87,12 +88,12 @@ impl Hit<'_> {
     }
 }
 
-/// How a guest's stacks are read.
+/// The way to read a guest's stacks.
 #[derive(Clone, Default)]
 pub struct Stacks {
-    /// Where code may stand that a stack leads back to.
+    /// Ranges of code that return addresses may lie in.
     pub text: Vec<Range<u64>>,
-    /// How callers are found, where somebody knows; otherwise what looks like an address of code is taken for a caller.
+    /// The unwind rule, if one is known. Without it, every stack word that is a code address counts as a frame.
     pub rule: Option<Arc<dyn Unwind>>,
 }
 
@@ -103,7 +104,7 @@ impl fmt::Debug for Stacks {
 }
 
 impl Stacks {
-    /// The calls that led to a hit, innermost first, the pc in front. Gives how many of `into` were filled.
+    /// The call chain of a hit, innermost first, after the pc. Returns the number of entries written to `into`.
     pub fn of(&self, hit: &mut Hit<'_>, into: &mut [Frame]) -> usize {
         match &self.rule {
             Some(rule) => hit.callers(into, &**rule),
@@ -112,7 +113,7 @@ impl Stacks {
     }
 }
 
-/// Where a CPU stands.
+/// The unwind state of a CPU. The caller must set the stack pointer.
 pub fn standing(cpu: &mut dyn Cpu, rule: &dyn Unwind, called: bool) -> Standing {
     let (frame, link) = rule.registers();
     let get = |reg: Option<Reg>| reg.map_or(0, |reg| cpu.get(reg));

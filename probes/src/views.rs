@@ -1,4 +1,5 @@
-//! What debugfs shows of the probes, byte for byte, and the summary that it does not have.
+//! The debugfs files of kprobes (`list`, `blacklist`, `enabled`), byte for byte as Linux prints them, and a summary of
+//! our own.
 
 use crate::engine::Engine;
 use crate::guest::Guest;
@@ -12,50 +13,50 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use trapline_isa::plan::Refusal;
 
-/// Linux's table of probes has so many buckets, and the list shows them in that order.
+/// Linux's table of probes has 2^6 hash buckets, and its list is in bucket order.
 const BUCKET_BITS: u32 = 6;
 
-/// A probe at the end of a run: no miss is silent.
+/// The state of a probe at the end of a run. It accounts for every miss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSummary {
-    /// What it is.
+    /// The type of the probe.
     pub kind: Kind,
-    /// Where it stands: `vfs_read+0x4`.
+    /// Its place: `vfs_read+0x4`.
     pub name: String,
     /// Its address.
     pub address: u64,
-    /// How often its handlers ran; of a return probe: how often its function was entered.
+    /// How often its handlers ran. For a return probe: how often its function was entered.
     pub hits: u64,
-    /// How often they did not.
+    /// How often its handlers did not run, by cause.
     pub misses: Misses,
-    /// How the probed instruction runs.
+    /// The way the probed instruction runs.
     pub mode: Mode,
-    /// It does not run handlers.
+    /// Whether its handlers are disabled.
     pub disabled: bool,
-    /// Its text is no more.
+    /// Whether its text has been freed.
     pub gone: bool,
-    /// Linux would use its ftrace site.
+    /// Whether Linux would use ftrace for it.
     pub uses_ftrace: bool,
-    /// It is optimised, or waits to be.
+    /// Whether it is optimised or queued for that.
     pub optimized: bool,
-    /// Why it is not.
+    /// The reason why it is not optimised.
     pub obstacle: Option<Refusal>,
-    /// Why it does not stand in the text, while that is as it is.
+    /// The reason why it cannot stand on the present text.
     pub waits: Option<Refusal>,
-    /// The guest has a breakpoint of its own there, which both share.
+    /// Whether it shares a breakpoint of the guest's own.
     pub shared: bool,
 }
 
-/// Misses, by cause.
+/// Missed hits, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misses {
     /// Another probe was being processed on that CPU.
     pub reentered: u64,
-    /// A newer probe at the address ended the hit.
+    /// A newer probe at the same address ended the hit.
     pub skipped: u64,
     /// All of a return probe's instances were in use.
     pub no_instance: u64,
-    /// Reached while the guest read or changed its own text, so that no probe stood in it.
+    /// It was reached while the guest read or changed its own text, so that no probe stood in it.
     pub passed: u64,
 }
 
@@ -109,7 +110,7 @@ impl Engine {
         if self.enabled() { "1\n" } else { "0\n" }
     }
 
-    /// Each probe that is not the machine's own, by address, in the order in which their handlers run.
+    /// One summary per probe that is not internal, by address, then in the order in which their handlers run.
     pub fn summary(&self, guest: &dyn Guest) -> Vec<ProbeSummary> {
         let mut lines = Vec::new();
         for (_, point) in self.points.iter() {
@@ -145,7 +146,7 @@ impl Engine {
     }
 }
 
-/// Linux's hash of an address (include/linux/hash.h).
+/// Linux's hash of an address (`include/linux/hash.h`).
 fn bucket(address: u64, word: usize) -> u64 {
     match word {
         8 => address.wrapping_mul(0x61c8_8646_80b5_83eb) >> (64 - BUCKET_BITS),

@@ -1,10 +1,10 @@
-//! While the guest reads or writes its own text, none of ours stands in it; afterwards each probe comes back to what it
-//! finds.
+//! Keeps the guest's text free of our bytes while the guest reads or changes it. Afterwards each probe is checked
+//! against the text that it finds.
 //!
-//! What is withdrawn from ([`Engine::withdraw`]) is the guest's own, byte for byte. A probe that finds its instruction
-//! unchanged is armed as before; one that finds another is made anew for it; one that finds the guest's own breakpoint
-//! shares it: its handlers run, and the guest gets its trap. One that cannot stand on what is there waits, says why,
-//! and is tried again next time.
+//! [`Engine::withdraw`] restores the guest's own bytes in some parts of the text. When a part is released, a probe on
+//! an unchanged instruction is armed as before. One on a changed instruction gets a new plan and new copies. One on the
+//! guest's own breakpoint shares it: its handlers run and the guest gets its trap. One that cannot stand on the new
+//! text waits, stores the reason, and is tried again next time.
 
 use crate::engine::Engine;
 use crate::errno::Refusal;
@@ -18,25 +18,25 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// No point has more bytes than this.
+/// Upper bound for the bytes of a point.
 const LONGEST_POINT: u64 = 64;
 
-/// Text that is the guest's alone just now.
+/// The parts of the text from which our bytes are withdrawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withdrawn {
-    /// All of it.
+    /// True: the whole text.
     pub all: bool,
-    /// Or these parts.
+    /// Otherwise these ranges.
     pub parts: Vec<Range<u64>>,
 }
 
 impl Withdrawn {
-    /// Everywhere.
+    /// The whole text.
     pub fn everywhere() -> Withdrawn {
         Withdrawn { all: true, parts: Vec::new() }
     }
 
-    /// Whether that is nothing.
+    /// Whether no text is withdrawn.
     pub fn is_empty(&self) -> bool {
         !self.all && self.parts.is_empty()
     }
@@ -47,9 +47,8 @@ impl Withdrawn {
 }
 
 impl Engine {
-    /// From now on this text is the guest's alone, and no other: breakpoints and jumps leave it, and probes registered
-    /// meanwhile are not armed there either; those in text that was withdrawn from before, and may be another now, come
-    /// back.
+    /// Replaces the set of withdrawn text. Breakpoints and jumps leave it, and probes registered meanwhile are not
+    /// armed there. Probes in text that is no longer withdrawn are checked and armed again.
     pub fn withdraw(&mut self, guest: &mut dyn Guest, from: Withdrawn) {
         let before = core::mem::replace(&mut self.withdrawn, from);
         if before == self.withdrawn {
@@ -77,17 +76,17 @@ impl Engine {
         }
     }
 
-    /// What is the guest's alone.
+    /// The text that is withdrawn at present.
     pub fn withdrawn(&self) -> &Withdrawn {
         &self.withdrawn
     }
 
-    /// Whether a point must not stand in the text for that reason.
+    /// Whether a point must stay unarmed because its text is withdrawn.
     pub(crate) fn is_withdrawn(&self, point: &Point) -> bool {
         !self.withdrawn.is_empty() && self.withdrawn.meets(&self.bytes_of(point))
     }
 
-    /// The bytes of the text that a point looks at or writes, now or as soon as it is optimised.
+    /// The bytes of text that a point covers, now or once it is optimised.
     fn bytes_of(&self, point: &Point) -> Range<u64> {
         let start = point.address();
         start..start + point.insn.length().max(point.covers.into()).max(self.isa.breakpoint.len() as u64)
@@ -105,9 +104,9 @@ impl Engine {
         near.any(|number| self.points.get(number).is_some_and(|point| point.armed && self.bytes_of(point).end > range.start))
     }
 
-    /// A CPU runs the code in this range while probes are withdrawn: those in it are missed.
+    /// Counts a miss for the probes in a range that a CPU executes while they are withdrawn.
     pub fn passed_by(&mut self, range: Range<u64>) {
-        // Every block that a guest runs while it boots comes here.
+        // The guest calls this for every block while it boots, so test the cheap condition first.
         if self.points.is_clear(&range) || self.withdrawn.is_empty() || self.all_disarmed {
             return;
         }
@@ -120,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// The text in this range is about to be given up: ours leaves it, and its probes are gone.
+    /// Removes our bytes from a range that the guest is about to free, and marks its probes as gone.
     pub fn give_up_range(&mut self, guest: &mut dyn Guest, range: Range<u64>) {
         let numbers: Vec<u32> = self.points.within(range.clone()).collect();
         for number in numbers {
@@ -132,7 +131,7 @@ impl Engine {
         self.kill_range(guest, range);
     }
 
-    /// What a point is to do with the text that stands at its address now. Nothing of ours is in the text.
+    /// Checks a point against the text at its address. None of our bytes is in the text.
     fn look_again(&mut self, guest: &mut dyn Guest, number: u32) {
         let breakpoint = self.isa.breakpoint;
         let Some(point) = self.points.get_mut(number).filter(|point| !point.gone) else { return };
@@ -154,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// The point's instruction, plan and copies for the text as it is.
+    /// Renews the point's instruction, plan and copies for the present text.
     fn make_anew(&mut self, guest: &mut dyn Guest, number: u32, address: u64) -> Result<(), Refusal> {
         let symbol =
             guest.symbol_at(address).ok_or(Refusal::new(crate::Errno::ENOENT, "the address lies in no function any more"))?;

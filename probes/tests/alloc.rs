@@ -1,4 +1,4 @@
-//! The hit path allocates nothing: shown by an allocator that counts while the engine is at work.
+//! Tests that the hit path does not allocate, by an allocator that counts calls while the engine runs.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -21,7 +21,7 @@ fn count() {
     }
 }
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// KP-16: hits of every plan, with every kind of probe and handler, returns, records, re-entry, faults, interrupted
-/// repeats and mismatched returns: no call of the allocator, in either direction, while the engine works.
+/// repeats and mismatched returns. The engine makes no allocator call in any of them.
 #[test]
 fn a_hit_does_not_allocate() {
     let mut guest = sample::kernel(1);
@@ -76,12 +76,12 @@ fn a_hit_does_not_allocate() {
         guest.start(0, "vfs_write");
         guest.cpus[0].registers[3] = 0x10;
         assert!(matches!(guest.run(&mut engine, 0), Stop::Exception { .. }));
-        // Recursion that never returns, left for the next round to find.
+        // A recursion that never returns. The next round finds its abandoned calls.
         guest.become_task(0, 0);
         guest.cpus[0].registers[1] = 40;
         guest.start(0, "recurse");
         guest.run_steps(&mut engine, 0, 100);
-        // A jprobe's handler in the guest; it runs through probed functions. Then a return nobody waits for.
+        // A jprobe's handler in the guest runs through probed functions. Then comes a return that fits no call.
         guest.become_task(0, 1);
         guest.start(0, "outer");
         guest.run_steps(&mut engine, 0, 30);
@@ -96,7 +96,7 @@ fn a_hit_does_not_allocate() {
     assert_eq!(guest.cpus(), 1);
     assert_eq!(CALLS.get(), 0, "calls of the allocator in {counts:?}");
 
-    // The counter counts: a handler that allocates is seen.
+    // Control: a handler that allocates is counted.
     engine
         .register_kprobe(
             &mut guest,

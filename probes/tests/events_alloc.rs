@@ -1,4 +1,4 @@
-//! Event probes at work, under an allocator that counts.
+//! Tests that event probes do not allocate at a hit, by an allocator that counts calls.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ struct Counting;
 static IN_ENGINE: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(usize::from(IN_ENGINE.load(Ordering::Relaxed)), Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller keeps the contract of `dealloc`, which is the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// KP-16, DV-4: a hit fetches and records its arguments without allocating, also when the ring is full.
+/// KP-16, DV-4: a hit fetches and records its arguments without allocating, even if the ring is full.
 #[test]
 fn a_hit_of_an_event_allocates_nothing() {
     let functions: &[(&str, &[Op])] = &[
@@ -60,7 +60,7 @@ fn a_hit_of_an_event_allocates_nothing() {
     let ring = engine.records();
     assert_eq!((hits, ring.written() + ring.dropped()), (24, 24));
     assert!(ring.written() > 0 && ring.dropped() > 0, "{} written, {} dropped", ring.written(), ring.dropped());
-    // The counter counts.
+    // Control: an allocation is counted.
     IN_ENGINE.store(true, Ordering::Relaxed);
     drop(std::hint::black_box(vec![0_u8; 10]));
     IN_ENGINE.store(false, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use super::Failure;
 use super::event_error::Event;
 use crate::probed::Session;
 use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::Line;
+use trapline_probes::events::parse::EventCommand;
 use trapline_probes::events::set::{EventSet, Member};
 use trapline_probes::guest::Guest;
 use trapline_probes::records::EventId;
@@ -156,8 +156,8 @@ pub fn carry_out(command: &Command, session: &mut Session, events: &mut EventSet
 
 fn apply(event: &Event, events: &mut EventSet, engine: &mut Engine, guest: &mut dyn Guest) -> Result<Vec<Member>, EventError> {
     match &event.line {
-        Line::Remove(removal) => events.remove(engine, guest, removal),
-        Line::Add(definition) => {
+        EventCommand::Remove(removal) => events.remove(engine, guest, removal),
+        EventCommand::Add(definition) => {
             let id = events.add(engine, guest, definition.clone())?;
             if let Err(refusal) = events.enable(engine, guest, id, true) {
                 engine.say(format!("the event of `{definition}` cannot be enabled: {refusal}"));

@@ -8,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::ops::Range;
 use std::sync::Arc;
 use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::{self, Line};
+use trapline_probes::events::parse::{self, EventCommand};
 
 /// Lines of kprobe_events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn draw_part(script: &Script, level: Level<'static>, title: &str, part: Rang
 #[derive(Clone, Debug)]
 pub struct Event {
     /// What it asks for.
-    pub line: Line,
+    pub line: EventCommand,
     /// Where it stands.
     script: Arc<Script>,
     offset: usize,

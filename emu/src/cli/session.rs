@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 use trapline_probes::Engine;
 use trapline_probes::events::error::EventError;
-use trapline_probes::events::parse::Line;
+use trapline_probes::events::parse::EventCommand;
 use trapline_probes::events::set::{Attached, EventSet, Member};
 use trapline_probes::guest::Guest;
 
@@ -331,7 +331,7 @@ pub(super) fn carry_out(
     event: &Event,
 ) -> Result<(), EventError> {
     match &event.line {
-        Line::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
-        Line::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),
+        EventCommand::Add(definition) => events.add(engine, guest, definition.clone()).map(|_| ()),
+        EventCommand::Remove(removal) => events.remove(engine, guest, removal).map(|_| ()),
     }
 }

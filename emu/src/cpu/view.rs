@@ -313,7 +313,7 @@ impl Cpu for View {
     fn interrupts_off(&self) -> bool {
         (self.model.interrupts.are_off)(&self.trap.handle())
     }
-    fn moment(&mut self) -> Flags {
+    fn trace_flags(&mut self) -> Flags {
         self.linux_moment()
     }
     #[inline]

@@ -4,7 +4,7 @@
 use super::bench_loop::{BenchLoop, TARGET};
 use crate::cli::records::{Format, Records};
 use std::path::Path;
-use trapline_probes::events::parse::{self, Line};
+use trapline_probes::events::parse::{self, EventCommand};
 use trapline_probes::events::set::EventSet;
 
 /// The ways in which records are written.
@@ -23,7 +23,7 @@ impl Recorded {
         let mut bench = BenchLoop::tiny(guest)?;
         let mut events = EventSet::default();
         let line = parse::line(&format!("p:target {TARGET} one=$arg1 two=$arg2"));
-        let Ok(Some(Line::Add(definition))) = line else { return Err("the event cannot be read".into()) };
+        let Ok(Some(EventCommand::Add(definition))) = line else { return Err("the event cannot be read".into()) };
         bench.session().with_engine(|engine, guest| {
             events.add(engine, guest, definition).map_err(|error| error.to_string())?;
             events.enable_all(engine, guest, true).map_err(|refusal| refusal.to_string())

@@ -9,7 +9,7 @@ use crate::unicorn::surgery::drop_translations;
 use std::ops::Range;
 use trapline_isa::arch::Isa;
 use trapline_isa::mem::Fault;
-use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, Window as StandsFor};
+use trapline_probes::guest::{Blacklisted, Guest, Site, Symbol, Text, WindowUse as StandsFor};
 
 /// What is known of the kernel itself, and what has become of it since the boot.
 pub struct Facts {

@@ -3,7 +3,7 @@
 use crate::clock::{Detour, Meaning};
 use crate::cpu::WindowPlace;
 use std::collections::BTreeMap;
-use trapline_probes::guest::{WINDOW_UNIT, Window as StandsFor};
+use trapline_probes::guest::{WINDOW_UNIT, WindowUse as StandsFor};
 
 const UNIT: u64 = WINDOW_UNIT as u64;
 

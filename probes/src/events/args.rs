@@ -1,4 +1,6 @@
-//! The arguments of an event as they are written: `name=+8($arg1):string`, read without knowing the kernel.
+//! Parser of event arguments such as `name=+8($arg1):string`. It works without a kernel: names of registers and symbols
+//! are resolved later, in `fetch.rs`. [`parse`] returns one [`Argument`] per word, each with a [`Fetch`] that says
+//! where its value comes from.
 
 use super::error::{Code, EventError, Span};
 use super::text::{Piece, is_identifier, number, signed_number};
@@ -8,35 +10,35 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One argument.
+/// One argument of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// As given, or `arg1`, `arg2`...
+    /// The name as given, or `arg1`, `arg2`...
     pub name: String,
-    /// The text behind the `=`, type included: what is read back.
+    /// The text after the `=`, type included. `kprobe_events` shows it again.
     pub body: String,
-    /// What to fetch.
+    /// The source of the value.
     pub fetch: Fetch,
-    /// What to make of it.
+    /// The type of the value.
     pub kind: Type,
-    /// How many of them, if it is an array.
+    /// The number of elements, if it is an array.
     pub count: Option<u8>,
-    /// Where the argument stands.
+    /// The argument's position in the line.
     pub at: Span,
 }
 
-/// Where a value comes from: a beginning, and the memory that it leads to, hop by hop.
+/// The source of a value: a base value and a chain of dereferences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// The first value.
+    /// The base value.
     pub base: Base,
-    /// Where that stands.
+    /// The position of the base in the line.
     pub base_at: Span,
-    /// Each takes the value before it as an address. The first is done first.
+    /// The dereferences, in the order in which they are done. Each uses the previous value as an address.
     pub hops: Vec<Hop>,
 }
 
-/// Where a fetch begins.
+/// The base value of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// `%di`
@@ -51,9 +53,9 @@ pub enum Base {
     StackWord(u64),
     /// `$comm`
     Comm,
-    /// `@0x1234`, before its hop
+    /// `@0x1234`. The dereference is a hop of its own.
     Address(u64),
-    /// `@jiffies+4`, before its hop
+    /// `@jiffies+4`. The dereference is a hop of its own.
     Symbol(String, i64),
     /// `\-1`
     Immediate(i128),
@@ -61,22 +63,22 @@ pub enum Base {
     Text(String),
 }
 
-/// Memory at the value before it plus an offset.
+/// One dereference: reads memory at the previous value plus an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// In the memory of the running process.
+    /// Whether the address is in user space.
     pub user: bool,
-    /// Added to the address.
+    /// Added to the previous value, in bytes.
     pub offset: i64,
 }
 
-/// How many arguments an event has at most.
+/// Most arguments of an event.
 pub const MAX_ARGUMENTS: usize = 128;
-/// How long an argument's body may be.
+/// Longest body of an argument, in bytes.
 pub const MAX_BODY: usize = 63;
-/// How long an argument's name may be.
+/// Longest name of an argument, in bytes.
 pub const MAX_NAME: usize = 32;
-/// How many of the kernel's fetch operations one argument may need, the end mark aside.
+/// Most fetch operations of Linux that an argument may need, not counting the end marker.
 const MAX_OPERATIONS: usize = 15;
 
 #[rustfmt::skip]
@@ -85,7 +87,7 @@ const RESERVED: &[&str] = &[
     "__probe_ip", "__probe_ret_ip", "__probe_func",
 ];
 
-/// Reads all arguments of an event. `returns`: it is at a function's return.
+/// Parses all arguments of an event. `returns`: the event is at a function's return.
 pub(super) fn parse<'a>(words: impl Iterator<Item = Piece<'a>>, returns: bool) -> Result<Vec<Argument>, EventError> {
     let mut arguments: Vec<Argument> = Vec::new();
     for word in words {
@@ -113,7 +115,7 @@ fn named<'a>(word: Piece<'a>, others: &[Argument]) -> Result<(String, Piece<'a>)
                 text if !is_identifier(text) => {
                     return wrong(
                         Code::BAD_ARG_NAME,
-                        "an argument's name is made of letters, digits and '_', with no digit in front",
+                        "an argument's name consists of letters, digits and '_', and does not begin with a digit",
                     );
                 }
                 text => (text.to_owned(), body),
@@ -133,7 +135,7 @@ fn parse_body(body: Piece<'_>, returns: bool) -> Result<(Fetch, Type, Option<u8>
         return Err(EventError::new(body, Code::NO_ARG_BODY, "say what to fetch: $arg1, %di, +8($arg1)..."));
     }
     if body.text.len() > MAX_BODY {
-        let why = "an argument has at most 63 characters behind its '=': fetch it by fewer steps or by shorter numbers";
+        let why = "an argument has at most 63 characters after its '=': use fewer dereferences or shorter numbers";
         return Err(EventError::new(body, Code::ARG_TOO_LONG, why));
     }
     let (what, type_text) = match body.split_at_first(':') {
@@ -158,16 +160,16 @@ fn parse_body(body: Piece<'_>, returns: bool) -> Result<(Fetch, Type, Option<u8>
 fn fits_type(fetch: &Fetch, kind: Type, count: Option<u8>, about: Piece<'_>) -> Result<(), EventError> {
     let from_memory = !fetch.hops.is_empty();
     if count.is_some() && !from_memory {
-        return Err(EventError::new(about, Code::BAD_STRING, "an array lies in memory: write +0(...) around its address"));
+        return Err(EventError::new(about, Code::BAD_STRING, "an array must be in memory: write +0(...) around its address"));
     }
     let is_address = matches!(fetch.base, Base::Immediate(_) | Base::Comm | Base::Text(_));
     if matches!(kind, Type::String | Type::UserString) && !from_memory && !is_address {
-        return Err(EventError::new(about, Code::BAD_STRING, "a string lies in memory: write +0(...) around its address"));
+        return Err(EventError::new(about, Code::BAD_STRING, "a string must be in memory: write +0(...) around its address"));
     }
     Ok(())
 }
 
-/// Storing, cutting out bits and counting through an array are operations too.
+/// The operations that the type adds: storing the value, extracting bits, and the loop over an array.
 fn operations_of_type(fetch: &Fetch, kind: Type, count: Option<u8>) -> usize {
     let is_string = matches!(kind, Type::String | Type::UserString);
     let own_store = fetch.hops.is_empty() || kind == Type::SymbolString || (is_string && count.is_some());
@@ -182,11 +184,7 @@ impl Fetch {
 }
 
 fn too_many_operations(about: Piece<'_>) -> EventError {
-    EventError::new(
-        about,
-        Code::TOO_MANY_OPS,
-        "this needs more than the 16 steps that an argument may have: dereference fewer times",
-    )
+    EventError::new(about, Code::TOO_MANY_OPS, "an argument may need at most 16 fetch operations: dereference fewer times")
 }
 
 fn parse_fetch(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError> {
@@ -209,7 +207,7 @@ fn parse_variable(text: Piece<'_>, returns: bool) -> Result<Base, EventError> {
     match text.text {
         "$retval" if returns => return Ok(Base::Result),
         "$retval" => {
-            let why = "a function has its result when it returns: use an 'r' event, or write %return behind the symbol";
+            let why = "$retval exists only at a function's return: use an 'r' event, or write %return after the symbol";
             return Err(EventError::new(text, Code::RETVAL_ON_PROBE, why));
         }
         "$comm" | "$COMM" => return Ok(Base::Comm),
@@ -231,7 +229,7 @@ fn parse_memory(text: Piece<'_>) -> Result<Base, EventError> {
     let bad = |why: &'static str| Err(EventError::new(text, Code::BAD_MEM_ADDR, why));
     if place.starts_with_digit() {
         return number(place.text)
-            .map_or_else(|| bad("behind '@' stands an address such as 0xc0100000, or a symbol"), |a| Ok(Base::Address(a)));
+            .map_or_else(|| bad("after '@' write an address such as 0xc0100000, or a symbol"), |a| Ok(Base::Address(a)));
     }
     if place.text.starts_with('+') {
         let why = "an offset in a file makes no sense in the kernel: write @SYMBOL+OFFSET or @ADDRESS";
@@ -239,14 +237,14 @@ fn parse_memory(text: Piece<'_>) -> Result<Base, EventError> {
     }
     let (name, offset) = split_offset(place.text);
     match signed_number(offset) {
-        _ if name.is_empty() => bad("write an address or a symbol behind the '@'"),
+        _ if name.is_empty() => bad("write an address or a symbol after the '@'"),
         Some(offset) => Ok(Base::Symbol(name.to_owned(), offset)),
         None if offset.is_empty() => Ok(Base::Symbol(name.to_owned(), 0)),
-        None => bad("behind the symbol stands +NUMBER or -NUMBER"),
+        None => bad("after the symbol write +NUMBER or -NUMBER"),
     }
 }
 
-/// Divides `name+4` or `name-4` in front of the sign.
+/// Splits `name+4` or `name-4` in front of the sign.
 pub(super) fn split_offset(text: &str) -> (&str, &str) {
     text.split_at(text.find(['+', '-']).unwrap_or(text.len()))
 }
@@ -274,7 +272,7 @@ fn parse_dereference(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError
         return Err(EventError::new(
             about,
             Code::BAD_DEREF_OFFS,
-            "between the sign and the '(' stands a number: +0(...), -8(...), +u16(...)",
+            "write a number between the sign and the '(': +0(...), -8(...), +u16(...)",
         ));
     };
     let Some(close) = inner.text.rfind(')') else {
@@ -282,18 +280,14 @@ fn parse_dereference(text: Piece<'_>, returns: bool) -> Result<Fetch, EventError
     };
     let (inner, behind) = (inner.take(close), inner.skip(close + 1));
     if !behind.text.is_empty() {
-        return Err(EventError::new(
-            behind,
-            Code::BAD_FETCH_ARG,
-            "nothing but ':' and a type may follow the ')': take this away",
-        ));
+        return Err(EventError::new(behind, Code::BAD_FETCH_ARG, "only ':' and a type may follow the ')': remove this"));
     }
     let mut fetch = parse_fetch(inner, returns)?;
     if fetch.hops.is_empty() && matches!(fetch.base, Base::Comm | Base::Text(_)) {
         return Err(EventError::new(
             inner,
             Code::COMM_CANT_DEREF,
-            "this is a text and no address: fetch it without the +OFFSET()",
+            "this is text, not an address: fetch it without the +OFFSET()",
         ));
     }
     fetch.hops.push(Hop { user, offset });
@@ -321,7 +315,7 @@ fn parse_immediate(text: Piece<'_>) -> Result<Base, EventError> {
         None => Err(EventError::new(
             value,
             Code::BAD_IMM,
-            "behind the '\\' stands a number, or a text in quotes: \\1, \\-0x10, \\\"text\"",
+            "after the '\\' write a number, or a text in quotes: \\1, \\-0x10, \\\"text\"",
         )),
     }
 }

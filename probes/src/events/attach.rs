@@ -1,9 +1,10 @@
-//! Where events meet the engine: lines become probes whose handlers leave records in its ring.
+//! Connects events to the engine: adds, removes and enables their probes. Each probe's handler runs the event's fetch
+//! programs and writes a record to the engine's ring.
 
 use super::error::{Code, EventError};
 use super::fetch::Programs;
 use super::format::{DEEPEST, put_stack};
-use super::parse::{self, Definition, Line, Location, Removal};
+use super::parse::{self, Definition, EventCommand, Location, Removal};
 use super::set::{Attached, EventSet, Member};
 use crate::context::{Frame, Hit};
 use crate::engine::Engine;
@@ -17,16 +18,16 @@ use alloc::vec::Vec;
 use trapline_isa::plan::{Errno, Policy, Refusal};
 
 impl EventSet {
-    /// Carries out one line of `kprobe_events`; gives the event that it added to, if it added one.
+    /// Executes one line of `kprobe_events`. Returns the event that a probe was added to, if one was added.
     pub fn apply(&mut self, engine: &mut Engine, guest: &mut dyn Guest, line: &str) -> Result<Option<EventId>, EventError> {
         match parse::line(line)? {
             None => Ok(None),
-            Some(Line::Add(definition)) => self.add(engine, guest, definition).map(Some),
-            Some(Line::Remove(removal)) => self.remove(engine, guest, &removal).map(|_| None),
+            Some(EventCommand::Add(definition)) => self.add(engine, guest, definition).map(Some),
+            Some(EventCommand::Remove(removal)) => self.remove(engine, guest, &removal).map(|_| None),
         }
     }
 
-    /// Adds a probe to its event; disabled, unless the event is there and enabled.
+    /// Adds a probe to its event. The probe is disabled, unless the event exists and is enabled.
     pub fn add(&mut self, engine: &mut Engine, guest: &mut dyn Guest, definition: Definition) -> Result<EventId, EventError> {
         let prepared = self.prepare(guest, &|at, into| engine.read_original(guest, at, into), definition)?;
         if engine.policy() == Policy::Linux61 && prepared.is_there {
@@ -46,7 +47,7 @@ impl EventSet {
         Ok(self.insert(prepared, probe))
     }
 
-    /// Removes what the line names, and unregisters the probes. Gives them, with what they have counted.
+    /// Removes the probes that the line names and unregisters them. Returns them with their counters.
     pub fn remove(&mut self, engine: &mut Engine, guest: &mut dyn Guest, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let members = self.take(removal)?;
         unregister(engine, guest, &members);
@@ -54,14 +55,14 @@ impl EventSet {
         Ok(members)
     }
 
-    /// Removes all events, enabled or not, as when the kernel's file is emptied.
+    /// Removes all events, enabled or not, as truncating the kernel's file does.
     pub fn clear(&mut self, engine: &mut Engine, guest: &mut dyn Guest) {
         let members = self.take_all();
         unregister(engine, guest, &members);
         self.forget_removed(|| engine.records().events());
     }
 
-    /// Enables or disables all probes of an event; those whose text is gone or not there yet are passed over. If one
+    /// Enables or disables all probes of an event. Probes whose text is gone or not loaded yet are skipped. If one
     /// cannot be enabled, none is.
     pub fn enable(&mut self, engine: &mut Engine, guest: &mut dyn Guest, event: EventId, enabled: bool) -> Result<(), Refusal> {
         let probes: Vec<Kprobe> =
@@ -70,7 +71,7 @@ impl EventSet {
             if let Err(refusal) = switch(engine, guest, probe, enabled) {
                 for undone in &probes[..done] {
                     if let Err(another) = switch(engine, guest, undone, !enabled) {
-                        engine.say(alloc::format!("{undone} could not be put back: {another}"));
+                        engine.say(alloc::format!("{undone} could not be switched back: {another}"));
                     }
                 }
                 return Err(refusal);
@@ -80,7 +81,7 @@ impl EventSet {
         Ok(())
     }
 
-    /// Enables or disables every event, up to the first that refuses.
+    /// Enables or disables every event. Stops at the first refusal.
     pub fn enable_all(&mut self, engine: &mut Engine, guest: &mut dyn Guest, enabled: bool) -> Result<(), Refusal> {
         let mut events: Vec<EventId> = self.members().iter().map(|member| member.event).collect();
         events.sort_unstable();
@@ -88,8 +89,8 @@ impl EventSet {
         events.into_iter().try_for_each(|event| self.enable(engine, guest, event, enabled))
     }
 
-    /// A module has come: registers the probes that waited for it. Gives what could not be registered; that goes on
-    /// waiting.
+    /// Registers the probes that waited for a module, after it was loaded. Returns those that could not be registered;
+    /// they keep waiting.
     pub fn module_came(&mut self, engine: &mut Engine, guest: &mut dyn Guest) -> Vec<(EventId, EventError)> {
         let mut failed = Vec::new();
         for index in 0..self.members().len() {
@@ -154,7 +155,7 @@ fn register(
     })
 }
 
-/// A record of a hit, and of the calls that led to it where these are wanted.
+/// Writes the record of a hit, with its call chain if that is wanted.
 #[inline]
 fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option<Arc<Stacks>>) {
     match stacks {
@@ -172,8 +173,8 @@ fn leave(hit: &mut Hit<'_>, event: EventId, programs: &Programs, stacks: &Option
     }
 }
 
-/// Linux's events, unlike its kprobes, stand in no function that its tracer has no site in; one whose name has a suffix
-/// counts as the function without it.
+/// Refuses an event in a notrace function, as Linux does for its events (though not for its kprobes). A function with a
+/// suffix, such as `.isra.0`, counts as the one without it.
 fn refuse_notrace(guest: &dyn Guest, definition: &Definition) -> Result<(), EventError> {
     let symbol = match &definition.location {
         Location::Address(address) => guest.symbol_at(*address),
@@ -203,7 +204,7 @@ fn switch(engine: &mut Engine, guest: &mut dyn Guest, probe: &Kprobe, enabled: b
     if enabled { engine.enable_kprobe(guest, probe) } else { engine.disable_kprobe(guest, probe) }
 }
 
-/// The breakpoint probe behind either kind.
+/// The kprobe of either kind, `None` if it is not registered.
 fn probe_of(probe: &Attached) -> Option<Kprobe> {
     match probe {
         Attached::Kprobe(probe) => Some(probe.clone()),

@@ -1,4 +1,5 @@
-//! Events on a guest that runs: from a line to a line of trace, and back to untouched text.
+//! Tests of events on a running toy guest: a line is added, hits are printed as trace lines, and removal restores the
+//! text.
 
 use super::error::EventError;
 use super::places::Places;
@@ -56,12 +57,12 @@ impl Bench {
             let format = self.set.format(record.header.event).expect("the event is known");
             trace::write(&mut text, &record, format, &mut Places::default(), &|address| self.guest.symbol_at(address));
         }
-        // What comes before the function is the toy's time and tasks.
+        // Drop the columns in front of the event: they show the toy's time and tasks.
         text.lines().map(|line| line.split_once(": ").map_or(line, |(_, what)| what)).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// DV-4: lines become probes, hits become lines, and removal leaves the text as it was.
+/// DV-4: lines become probes, hits become trace lines, and removal restores the text.
 #[test]
 fn events_are_hit_printed_and_removed() {
     let mut bench = Bench::new();
@@ -93,9 +94,9 @@ fn events_are_hit_printed_and_removed() {
     assert_eq!(bench.guest.text_bytes(), untouched);
 }
 
-/// DV-4: whoever makes and removes events for ever finds the last ones' formats, those of unread records, and no more.
+/// DV-4: formats of removed events are kept for the last 256 events and for unread records, and no longer.
 #[test]
-fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
+fn formats_of_removed_events_are_kept_only_while_needed() {
     let mut bench = Bench::new();
     let mut ids = Vec::new();
     for round in 0..1000 {
@@ -115,10 +116,10 @@ fn formats_of_removed_events_are_kept_as_long_as_they_are_wanted() {
     assert_eq!(bench.engine.records().pop().map(|record| record.header.event), Some(ids[3]));
 }
 
-/// DV-4: as Linux 6.1 decides, an event stands in no function that its tracer has no site in; suffixes do not count,
-/// and where there are no sites at all there is no such rule.
+/// DV-4: with Linux 6.1's policy, events in notrace functions are refused. Suffixes such as `.isra.0` are ignored. A
+/// kernel without ftrace sites has no such rule.
 #[test]
-fn events_in_notrace_functions_are_refused_as_by_linux() {
+fn events_in_notrace_functions_are_refused_as_in_linux() {
     let functions: &[(&str, &[Op])] = &[FUNCTIONS, &[("double.isra.0", &[Op::Nop, Op::Ret])]].concat();
     let guest = || ToyGuest::new(&TOY, 1, functions);
     let inside = guest().address("double") + 1;
@@ -139,10 +140,10 @@ fn events_in_notrace_functions_are_refused_as_by_linux() {
     }
 }
 
-/// JP-2, JP-3, DV-4: a jprobe as an event: the arguments at a function's entry, behind other probes there; one of its
-/// kind at a function.
+/// JP-2, JP-3, DV-4: an event can be a jprobe. It sees the arguments at the function's entry, runs after other probes
+/// there, and a function takes only one.
 #[test]
-fn a_jprobe_is_an_event_too() {
+fn an_event_can_be_a_jprobe() {
     let mut bench = Bench::new();
     let untouched = bench.guest.text_bytes();
     for line in ["j:args double a=$arg1 b=$arg2:u32", "p:in double"] {
@@ -177,9 +178,9 @@ fn a_jprobe_is_an_event_too() {
     assert_eq!(bench.guest.text_bytes(), untouched);
 }
 
-/// DV-4: what the engine refuses is shown at the location, with Linux's rule.
+/// DV-4: a refusal by the engine is reported at the location's column, with Linux's error code.
 #[test]
-fn a_refusal_of_the_engine_is_shown_at_the_location() {
+fn refusals_of_the_engine_point_at_the_location() {
     #[rustfmt::skip]
     let cases = [
         // the line                 rule               errno      column
@@ -198,18 +199,18 @@ fn a_refusal_of_the_engine_is_shown_at_the_location() {
     }
 }
 
-/// DV-4: a probe in a module that is not loaded waits, and is enabled with its event when the module comes.
+/// DV-4: a probe in a module that is not loaded waits. When the module is loaded, it is enabled with its event.
 #[test]
 fn a_probe_in_a_module_waits_for_it() {
     let mut bench = Bench::new();
     bench.apply("p:ev late:double a=%r1:u32").expect("it may wait");
     bench.enable(true);
     assert_eq!(bench.run(), "");
-    // As the same kernel is once the module is there.
+    // The same kernel after the module was loaded.
     bench.guest = ToyGuest::new(&TOY, 1, WITH_MODULE);
     assert!(bench.set.module_came(&mut bench.engine, &mut bench.guest).is_empty());
     assert_eq!(bench.run().lines().count(), 2);
-    // The module goes and comes back with fresh text: the probe is made anew.
+    // The module is unloaded and loaded again with fresh text: the probe is registered again.
     let range = bench.guest.address("late:double")..bench.guest.address("fixed");
     bench.engine.kill_range(&mut bench.guest, range.clone());
     bench.guest.poke(range.start, &Op::Nop.encode(range.start, |_| 0));
@@ -219,9 +220,9 @@ fn a_probe_in_a_module_waits_for_it() {
     assert_eq!((bench.run().lines().count(), hits(&bench)), (2, 4));
 }
 
-/// DV-4: a probe that joins an enabled event is enabled; emptying the file removes enabled ones too.
+/// DV-4: a probe added to an enabled event is enabled. Clearing removes enabled events, too.
 #[test]
-fn a_probe_joins_its_event_enabled_and_all_go_at_once() {
+fn a_probe_joins_an_enabled_event_enabled() {
     let mut bench = Bench::new();
     let untouched = bench.guest.text_bytes();
     let event = bench.apply("p:ev double").expect("a good line");

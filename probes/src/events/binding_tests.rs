@@ -1,9 +1,9 @@
-//! What arguments may name in one kernel, and what is fetched at a hit, out of memory that has holes.
+//! Tests of name resolution for one kernel, and of fetching values at a hit from memory with unmapped holes.
 
 use super::error::EventError;
 use super::fetch::{Programs, Scope};
 use super::format::{Reader, Value};
-use super::parse::{Definition, Line, line};
+use super::parse::{Definition, EventCommand, line};
 use super::testing::{FakeCpu, FakeKernel, JIFFIES, marked};
 use super::types::Stored;
 use crate::records::{EventId, Flags, Header, Record, Ring};
@@ -19,7 +19,7 @@ const BY_ADDRESS: Scope = Scope { returns: false, entry: true, by_symbol: false 
 
 fn definition(text: &str) -> Definition {
     match line(text) {
-        Ok(Some(Line::Add(definition))) => definition,
+        Ok(Some(EventCommand::Add(definition))) => definition,
         other => panic!("{text:?} gives {other:?}"),
     }
 }
@@ -28,9 +28,9 @@ fn bind(text: &str, scope: Scope, arch: Arch) -> Result<Programs, EventError> {
     Programs::bind(&definition(text).arguments, scope, &FakeKernel { arch })
 }
 
-/// DV-4: what a kernel does not have is refused, at the column of what names it.
+/// DV-4: an unknown name is refused at its column.
 #[test]
-fn what_the_kernel_does_not_have_is_refused_at_its_column() {
+fn unknown_names_are_refused_at_their_column() {
     let (long, short) = (Arch::X86_64, Arch::I386);
     #[rustfmt::skip]
     let cases = [
@@ -60,9 +60,9 @@ fn what_the_kernel_does_not_have_is_refused_at_its_column() {
     assert!(message.is_err_and(|message| message.contains("jiffies")), "the message names a symbol that is nearly the same");
 }
 
-/// DV-4: an event's values take at most 3072 bytes.
+/// DV-4: an event's values may take at most 3072 bytes.
 #[test]
-fn an_event_that_is_too_big_is_refused_at_the_argument_that_is_too_much() {
+fn an_oversized_event_is_refused_at_the_first_excess_argument() {
     let six = " +0(%di):x64[64]".repeat(6);
     assert!(bind(&format!("p do_open{six}"), AT_ENTRY, Arch::X86_64).is_ok());
     let (text, column) = marked(&format!("p do_open{six} ^%di:u8"));
@@ -70,7 +70,7 @@ fn an_event_that_is_too_big_is_refused_at_the_argument_that_is_too_much() {
     assert_eq!((error.code.name(), error.column), ("EVENT_TOO_BIG", column));
 }
 
-/// A stack at 0x5000, tables at 0x1000, texts at 0x3000, user memory at 0x9000.
+/// A CPU with its stack at 0x5000, tables at 0x1000, texts at 0x3000, and user memory at 0x9000.
 fn cpu(arch: Arch) -> FakeCpu {
     let mut cpu = FakeCpu::default();
     let abi = arch.isa().abi;
@@ -82,12 +82,12 @@ fn cpu(arch: Arch) -> FakeCpu {
     let mut stack = vec![0; 0x1000];
     stack[0xff0..].copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
     cpu.kernel.insert(0x5000, stack);
-    // Beyond it lies another stack.
+    // Another stack follows.
     cpu.kernel.insert(0x6000, vec![0xee; 0x1000]);
     let mut tables = vec![0; 0x100];
     tables[..8].copy_from_slice(&[0x20, 0x10, 0, 0, 0, 0, 0, 0]);
     tables[0x10..0x18].copy_from_slice(&[0xfe, 0xff, 0x85, 0x80, 4, 5, 6, 7]);
-    // Pointers of four and of eight bytes: to "vmlinux", to nothing, to "init".
+    // Pointers of four and of eight bytes: to "vmlinux", to an unmapped address, to "init".
     for (index, pointer) in [0x3000_u32, 0xdead_0000, 0x3010].into_iter().enumerate() {
         tables[0x20 + index * 4..][..4].copy_from_slice(&pointer.to_le_bytes());
         tables[0x40 + index * 8..][..4].copy_from_slice(&pointer.to_le_bytes());
@@ -118,7 +118,7 @@ fn fetch(text: &str, scope: Scope, cpu: &mut FakeCpu, arch: Arch) -> (Record, Ve
     (ring.pop().expect("it was just pushed"), fields.collect())
 }
 
-/// DV-4: every kind of fetch and every type; what cannot be read is 0, a string that cannot be read is a fault.
+/// DV-4: every kind of fetch and every type. An unreadable number is 0, an unreadable string is a fault.
 #[test]
 fn values_are_fetched() {
     use Value::{Hex, Signed, String, Symbol, SymbolString, Unsigned};
@@ -190,7 +190,7 @@ fn values_are_fetched() {
     }
 }
 
-/// DV-4: a string takes what room the values behind it leave, and one that was cut is not silent.
+/// DV-4: a string gets the room that later values leave free. A cut string marks the record.
 #[test]
 fn a_string_that_is_too_long_is_cut_and_marked() {
     let mut cpu = cpu(Arch::X86_64);
@@ -204,7 +204,7 @@ fn a_string_that_is_too_long_is_cut_and_marked() {
     assert!(record.header.flags.contains(Flags::TRUNCATED));
 }
 
-/// DV-4: a string that fits exactly is whole.
+/// DV-4: a string that fits exactly is not cut.
 #[test]
 fn a_string_that_just_fits_is_not_marked() {
     let mut cpu = cpu(Arch::X86_64);

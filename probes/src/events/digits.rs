@@ -1,11 +1,11 @@
-//! Numbers as records show them, without the machinery of `format!`: there are several in each.
+//! Number formatting for records, without `format!`, which would take most of the printing time.
 
 use alloc::string::String;
 
-/// As many digits as a number has at most.
+/// Most digits of a 64-bit number.
 const MOST: usize = 20;
 
-/// The digits of a number in front of the end of the room for them.
+/// Writes the digits at the end of the buffer and returns them.
 fn digits<const BASE: u64>(mut value: u64, room: &mut [u8; MOST]) -> &str {
     let mut at = MOST;
     for digit in room.iter_mut().rev() {
@@ -19,12 +19,12 @@ fn digits<const BASE: u64>(mut value: u64, room: &mut [u8; MOST]) -> &str {
     core::str::from_utf8(&room[at..]).unwrap_or_default()
 }
 
-/// `{}`
+/// Like `{}`.
 pub(super) fn decimal(out: &mut String, value: u64) {
     out.push_str(digits::<10>(value, &mut [0; MOST]));
 }
 
-/// `{}` of a number that may be negative.
+/// Like `{}`, for a signed number.
 pub(super) fn signed(out: &mut String, value: i64) {
     if value < 0 {
         out.push('-');
@@ -32,13 +32,13 @@ pub(super) fn signed(out: &mut String, value: i64) {
     decimal(out, value.unsigned_abs());
 }
 
-/// `{:#x}`
+/// Like `{:#x}`.
 pub(super) fn hexadecimal(out: &mut String, value: u64) {
     out.push_str("0x");
     out.push_str(digits::<16>(value, &mut [0; MOST]));
 }
 
-/// `{:0WIDTH}`, or with blanks `{:>WIDTH}`.
+/// Like `{:0WIDTH}` or, with blanks, `{:>WIDTH}`.
 pub(super) fn right(out: &mut String, value: u64, width: usize, filler: &str) {
     let mut room = [0; MOST];
     let digits = digits::<10>(value, &mut room);
@@ -46,7 +46,7 @@ pub(super) fn right(out: &mut String, value: u64, width: usize, filler: &str) {
     out.push_str(digits);
 }
 
-/// `{:<WIDTH}`
+/// Like `{:<WIDTH}`.
 pub(super) fn left(out: &mut String, value: u64, width: usize) {
     let mut room = [0; MOST];
     let digits = digits::<10>(value, &mut room);
@@ -54,14 +54,14 @@ pub(super) fn left(out: &mut String, value: u64, width: usize) {
     fill(out, width.saturating_sub(digits.len()), BLANKS);
 }
 
-/// Blanks or zeros, as many as are asked for and there are.
+/// Appends `count` characters of `filler`, at most all of it.
 pub(super) fn fill(out: &mut String, count: usize, filler: &str) {
     out.push_str(filler.get(..count).unwrap_or(filler));
 }
 
-/// For `fill`: more than any column is wide.
+/// Filler of blanks, wider than any column.
 pub(super) const BLANKS: &str = "                    ";
-/// The same of zeros.
+/// Filler of zeros, wider than any column.
 pub(super) const ZEROS: &str = "00000000000000000000";
 
 #[cfg(test)]
@@ -77,9 +77,9 @@ mod tests {
     }
 
     proptest! {
-        /// DV-4: numbers are what `format!` writes, to the character.
+        /// DV-4: numbers are formatted exactly as by `format!`.
         #[test]
-        fn numbers_are_what_format_writes(value in any::<u64>(), shift in 0_u32..64) {
+        fn numbers_equal_those_of_format(value in any::<u64>(), shift in 0_u32..64) {
             for value in [value >> shift, 0, u64::MAX] {
                 prop_assert_eq!(written(|out| decimal(out, value)), format!("{value}"));
                 prop_assert_eq!(written(|out| signed(out, value as i64)), format!("{}", value as i64));

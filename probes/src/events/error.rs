@@ -1,22 +1,22 @@
-//! What is wrong with a line, where in it, and what to write instead.
+//! Errors of event lines: the position, the error code that Linux uses, and what to write instead.
 
 use super::text::Piece;
 use alloc::borrow::Cow;
 use trapline_isa::plan::Errno;
 
-/// A "no" to a line. `line[column..column + length]` is what it is about; a length of 0 means that something is missing
+/// A refused line. `line[column..column + length]` is the faulty part. A length of 0 means that something is missing
 /// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventError {
-    /// Bytes from the line's start: where Linux's `error_log` puts its caret.
+    /// Offset in bytes from the line's start. Linux's `error_log` puts its caret there.
     pub column: usize,
-    /// How many bytes from there are wrong.
+    /// Number of faulty bytes.
     pub length: usize,
-    /// Which rule is broken.
+    /// The rule that was broken.
     pub code: Code,
-    /// One sentence: why, and what to write instead.
+    /// One sentence: the reason, and what to write instead.
     pub message: Cow<'static, str>,
-    /// What writing the line to the kernel's file gives.
+    /// The errno that Linux returns when the line is written to `kprobe_events`.
     pub errno: Errno,
 }
 
@@ -39,12 +39,12 @@ impl core::fmt::Display for EventError {
 
 impl core::error::Error for EventError {}
 
-/// A part of a line. Two are always equal: where something was written does not change what it means.
+/// A part of a line. All spans compare equal, so that definitions are equal if only positions differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
-    /// Bytes from the line's start.
+    /// Offset in bytes from the line's start.
     pub column: usize,
-    /// How many bytes the part has.
+    /// Length in bytes.
     pub length: usize,
 }
 
@@ -68,13 +68,13 @@ impl Span {
 
 macro_rules! codes {
     ($($name:ident),* $(,)?) => {
-        /// The rules that a line can break, by the names that Linux has for them; those at the end are our own.
+        /// The error codes of event lines, under Linux's names. The last ones are our own.
         #[allow(missing_docs, non_camel_case_types)] // their names are their meaning
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code { $($name),* }
 
         impl Code {
-            /// `BAD_MAXACT`
+            /// The name, such as `BAD_MAXACT`.
             pub const fn name(self) -> &'static str {
                 match self { $(Code::$name => stringify!($name)),* }
             }
@@ -90,8 +90,8 @@ codes! {
     ARRAY_TOO_BIG, BAD_TYPE, BAD_STRING, BAD_SYMSTRING, BAD_BITFIELD, NEED_STRING_TYPE, TOO_MANY_ARGS, ARG_NAME_TOO_LONG,
     NO_ARG_NAME, BAD_ARG_NAME, USED_ARG_NAME, ARG_TOO_LONG, NO_ARG_BODY, BAD_INSN_BNDRY, FAIL_REG_PROBE, DIFF_PROBE_TYPE,
     DIFF_ARG_TYPE, SAME_PROBE,
-    // Linux refuses these without a word.
+    // Linux refuses these without an error code.
     BAD_COMMAND, NO_PROBE_ADDR, NO_SUCH_EVENT, EVENT_IN_USE,
-    // Linux has no such events.
+    // Linux has no jprobe events.
     BAD_JPROBE,
 }

@@ -1,8 +1,7 @@
-//! Arguments as programs for one kernel: names are resolved once, and a hit only reads registers and memory into the
-//! record.
+//! Compiles arguments to programs for one kernel. Names are resolved once, in [`Programs::bind`]. At a hit
+//! [`Programs::run`] only reads registers and memory and writes the values into the record.
 //!
-//! What cannot be read becomes 0, a string that cannot be read is marked; nothing here stops the hit, allocates or
-//! waits.
+//! An unreadable number becomes 0, an unreadable string is marked. Nothing here stops the hit, allocates or waits.
 
 use super::args::{Argument, Base, Hop};
 use super::error::{Code, EventError};
@@ -20,10 +19,10 @@ use trapline_isa::mem::Fault;
 use trapline_isa::plan::Errno;
 use trapline_isa::regs::Reg;
 
-/// The length that marks a string that could not be read.
+/// The length value that marks an unreadable string.
 pub(super) const UNREADABLE: u16 = u16::MAX;
 
-/// What an event fetches at a hit.
+/// The fetch programs of an event, one per argument.
 #[derive(Debug)]
 pub struct Programs {
     isa: &'static Isa,
@@ -34,11 +33,11 @@ pub struct Programs {
 #[derive(Debug)]
 struct Program {
     start: Start,
-    /// Each but the last reads a word.
+    /// The dereferences. All but the last read a word.
     hops: Box<[Hop]>,
     stored: Stored,
     bits: Option<Bits>,
-    /// 1 unless it is an array.
+    /// Number of elements, 1 unless it is an array.
     count: u8,
     is_array: bool,
 }
@@ -46,26 +45,26 @@ struct Program {
 #[derive(Debug)]
 enum Start {
     Register(Reg),
-    /// So many bytes above the stack pointer.
+    /// The stack word at this offset from the stack pointer.
     Stack(i64),
     Constant(u64),
     Comm,
     Text(Box<[u8]>),
 }
 
-/// What the arguments of a probe may refer to.
+/// The context of a probe, which decides what its arguments may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// At the return of a function.
+    /// The probe is at a function's return.
     pub returns: bool,
-    /// At the entry of a function.
+    /// The probe is at a function's entry.
     pub entry: bool,
-    /// Named by a symbol, not by an address.
+    /// The probe is given by a symbol, not by an address.
     pub by_symbol: bool,
 }
 
 impl Programs {
-    /// Resolves what the arguments name.
+    /// Resolves the names in the arguments. Fails at the first argument that this kernel does not support.
     pub fn bind(arguments: &[Argument], scope: Scope, guest: &dyn Guest) -> Result<Programs, EventError> {
         let isa = guest.isa();
         let programs = arguments.iter().map(|argument| bind(argument, scope, guest)).collect::<Result<Vec<_>, _>>()?;
@@ -82,7 +81,7 @@ impl Programs {
         Ok(Programs { isa, programs: programs.into_boxed_slice(), least })
     }
 
-    /// Fetches everything into a record.
+    /// Fetches all values into a record.
     pub fn run(&self, cpu: &mut dyn Cpu, into: &mut Payload<'_>) {
         let mut run = Run { abi: self.isa.abi, word: self.isa.word, cpu, into, reserved: self.least };
         for program in &self.programs {
@@ -140,7 +139,7 @@ fn start(argument: &Argument, scope: Scope, guest: &dyn Guest) -> Result<Start, 
     }
 }
 
-/// A sentence about a name that no symbol has.
+/// The error message for an unknown symbol, with similar names.
 pub(super) fn unknown_symbol(name: &str, guest: &dyn Guest) -> alloc::string::String {
     let similar = guest.similar_names(name);
     match similar.is_empty() {
@@ -154,7 +153,7 @@ fn unknown_register(name: &str, isa: &Isa) -> alloc::string::String {
     format!("{} has no register '%{name}': its registers are {}", isa.arch.name(), known.join(" "))
 }
 
-/// There is no type of it: it is a word, and so are those in front of it.
+/// The location of an untyped argument: it and all arguments before it count as words.
 fn nth_argument(isa: &Isa, index: u64) -> Start {
     match call::argument(isa, &[], index as usize).low {
         call::Home::Register(reg) => Start::Register(reg),
@@ -177,13 +176,13 @@ impl Program {
     }
 }
 
-/// One hit.
+/// One execution of the programs, at a hit.
 struct Run<'a, 'b> {
     abi: &'static Abi,
     word: usize,
     cpu: &'a mut dyn Cpu,
     into: &'a mut Payload<'b>,
-    /// Bytes that the values still to come need at least; strings leave them free.
+    /// Bytes that the remaining values need at least. Strings leave them free.
     reserved: usize,
 }
 
@@ -230,7 +229,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// `None` for what has no value as a number.
+    /// The base value. `None` for text, which has no numeric value.
     fn start(&mut self, start: &Start) -> Option<u64> {
         match start {
             Start::Register(reg) => Some(self.masked(self.cpu.get(*reg))),
@@ -240,7 +239,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// 0 where the stack has ended, as in Linux.
+    /// A stack word. 0 beyond the end of the stack, as in Linux.
     fn stack_word(&mut self, above: i64) -> u64 {
         let sp = self.masked(self.cpu.get(self.abi.sp));
         let address = self.masked(sp.wrapping_add_signed(above));
@@ -284,7 +283,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Copies up to the 0 in pieces that do not cross into a page needlessly.
+    /// Copies a string up to its 0. Reads aligned pieces, so that it does not touch the next page needlessly.
     fn string(&mut self, program: &Program, address: Option<u64>, user: bool) {
         const PIECE: u64 = 64;
         let room = self.string_room(program);
@@ -314,7 +313,7 @@ impl Run<'_, '_> {
         self.into.amend(length_at, &length.to_le_bytes());
     }
 
-    /// How many characters may be written: all that the record has room for and no later value needs.
+    /// Number of characters that may be written: the room in the record minus what later values need.
     fn string_room(&mut self, program: &Program) -> usize {
         let own = program.stored.least();
         self.reserved -= own;

@@ -1,4 +1,4 @@
-//! What the values in an event's records are called and how they are read out again.
+//! The layout of an event's records: names and types of the values, and the reader that decodes them.
 
 use super::fetch::UNREADABLE;
 use super::types::{Stored, Style};
@@ -7,34 +7,34 @@ use crate::records::Payload;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How the records of one event are to be read.
+/// The layout of one event's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     /// The event's group.
     pub group: String,
     /// Its name.
     pub event: String,
-    /// Its records are of returns.
+    /// Whether its records are of function returns.
     pub returns: bool,
-    /// They are of jprobes.
+    /// Whether its records are of jprobes.
     pub mirrors: bool,
     /// Its values, in order.
     pub fields: Vec<Field>,
-    /// The calls that led to a hit stand behind them.
+    /// `Some` if a call chain follows the values.
     pub stack: Option<Stack>,
 }
 
-/// What is known of the stacks in an event's records.
+/// Facts about the call chains in an event's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// All but the first are addresses of code that lay on the stack, some of which earlier calls may have left.
+    /// All frames but the first come from scanning the stack, so some may be stale.
     pub is_guessed: bool,
 }
 
-/// As many calls as a record has.
+/// Most frames of a call chain in a record.
 pub const DEEPEST: usize = 64;
 
-/// Puts a stack behind an event's values: as much of it as there is room for.
+/// Appends a call chain to the values. Frames that do not fit are dropped and the record is marked.
 pub fn put_stack(payload: &mut Payload<'_>, frames: &[Frame]) {
     let fits = frames.len().min(DEEPEST).min(payload.room().saturating_sub(1) / 8);
     payload.put(&[fits as u8]);
@@ -46,42 +46,43 @@ pub fn put_stack(payload: &mut Payload<'_>, frames: &[Frame]) {
     }
 }
 
-/// One argument's values.
+/// The values of one argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The argument's name.
     pub name: String,
-    /// How each is stored.
+    /// The encoding of each value.
     pub stored: Stored,
-    /// How many there are, if it is an array.
+    /// The number of values, if it is an array.
     pub count: Option<u8>,
 }
 
-/// A value out of a record.
+/// A decoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A number that is not negative, in decimal.
+    /// An unsigned number, shown in decimal.
     Unsigned(u64),
-    /// A number in decimal.
+    /// A signed number, shown in decimal.
     Signed(i64),
-    /// A number in hexadecimal.
+    /// A number shown in hexadecimal.
     Hex(u64),
-    /// An address to be shown as symbol and offset.
+    /// An address, shown as symbol and offset.
     Symbol(u64),
-    /// The same, in quotes.
+    /// An address, shown as symbol and offset in quotes.
     SymbolString(u64),
-    /// Characters; `None`: they could not be read.
+    /// A string. `None` if it could not be read.
     String(Option<&'a [u8]>),
 }
 
-/// Reads values out of a payload, in the order of the fields. What a payload is too short for is 0 or unreadable.
+/// Decodes values from a payload, in the order of the fields. Past the payload's end numbers are 0 and strings
+/// unreadable.
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// At the payload's begin.
+    /// A reader at the start of the payload.
     pub fn new(payload: &'a [u8]) -> Self {
         Reader { rest: payload }
     }
@@ -98,7 +99,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The calls behind the last value, innermost first.
+    /// The call chain after the last value, innermost first.
     pub fn stack(mut self) -> impl Iterator<Item = u64> + 'a {
         let count = self.number(1);
         let rest = self.rest;

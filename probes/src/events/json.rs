@@ -1,7 +1,7 @@
-//! Records as JSON, one object a line.
+//! Writes records as JSON, one object per line.
 //!
-//! Numbers that an event shows in hexadecimal, and addresses, are strings (`"0x1f"`); a string that could not be read
-//! is `null`; bytes that are not UTF-8 are replaced by U+FFFD.
+//! Addresses, and numbers that the event shows in hexadecimal, are strings (`"0x1f"`). An unreadable string is `null`.
+//! Bytes that are not UTF-8 are replaced by U+FFFD.
 
 use super::digits;
 use super::format::{Format, Reader, Value};
@@ -11,7 +11,7 @@ use crate::records::{Flags, Record};
 use alloc::string::String;
 use core::fmt::Write;
 
-/// Writes one record and the line's end.
+/// Appends one record and a newline.
 pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Places, symbols: Symbols<'_>) {
     let header = &record.header;
     out.push_str("{\"time_ns\":");

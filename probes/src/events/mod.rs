@@ -1,7 +1,7 @@
-//! `kprobe_events`: probes made out of lines of text, and records printed as text (DV-4).
+//! `kprobe_events`: defines probes by lines of text in Linux's syntax and prints their records (DV-4).
 //!
-//! A line is read by [`parse`], its arguments by [`args`]; [`fetch`] turns them into programs for one kernel, which run
-//! at a hit. [`set::EventSet`] keeps the events and their probes, [`trace`] and [`json`] print what they recorded.
+//! [`parse`] parses a line and [`args`] its arguments. [`fetch`] compiles the arguments to programs for one kernel,
+//! which run at a hit. [`set::EventSet`] keeps the events and their probes. [`trace`] and [`json`] print the records.
 
 pub mod args;
 mod attach;

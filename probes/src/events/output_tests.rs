@@ -1,4 +1,4 @@
-//! Records as text and as JSON, to the byte.
+//! Tests of the trace text and the JSON output, byte for byte.
 
 use super::format::{Field, Format, Stack, put_stack};
 use super::places::Places;
@@ -80,7 +80,7 @@ fn everything() -> (Record, Format) {
     (record(OPEN + 4, 0, &parts.concat()), format(false, &fields))
 }
 
-/// DV-4: a line of the `trace` text, with every kind of value.
+/// DV-4: a line of the `trace` file with every kind of value.
 #[test]
 fn a_record_is_printed_as_ftrace_prints_it() {
     let (record, format) = everything();
@@ -90,9 +90,9 @@ fn a_record_is_printed_as_ftrace_prints_it() {
     assert_eq!(as_text(&record, &format), expected);
 }
 
-/// DV-4: a return is printed with its site and its function.
+/// DV-4: a return is printed with its return address and its function.
 #[test]
-fn a_return_is_printed_with_where_it_goes() {
+fn a_return_is_printed_with_address_and_function() {
     let value = field("arg1", Stored::Integer(8, Style::Hex), None);
     let mut record = record(OPEN, 0x8100_0108, &7_u64.to_le_bytes());
     record.header.flags = Flags::NONE;
@@ -100,7 +100,7 @@ fn a_return_is_printed_with_where_it_goes() {
     assert_eq!(line, "             cat-42      [001] .....    12.345678: open: (padded+0x8/0x80 <- do_open) arg1=0x7\n");
 }
 
-/// DV-4: columns keep their places whatever the task, and microseconds are rounded.
+/// DV-4: columns are fixed whatever the task's name, and time is rounded to microseconds.
 #[test]
 fn the_context_has_fixed_columns() {
     #[rustfmt::skip]
@@ -119,9 +119,9 @@ fn the_context_has_fixed_columns() {
     }
 }
 
-/// DV-4: the letters of the moment, as ftrace's.
+/// DV-4: the five context letters equal ftrace's.
 #[test]
-fn the_moment_is_told_in_five_letters() {
+fn the_context_flags_are_five_letters() {
     #[rustfmt::skip]
     let cases: &[(&[Flags], [u64; 2], &str)] = &[
         (&[],                                                                   [0, 0],     "....."),
@@ -141,9 +141,9 @@ fn the_moment_is_told_in_five_letters() {
     }
 }
 
-/// DV-4: the header of Linux 6.1, whose last line's bars stand over the flags.
+/// DV-4: the header equals Linux 6.1's, and its bars stand above the flags.
 #[test]
-fn the_header_is_that_of_the_trace_file() {
+fn the_header_equals_that_of_the_trace_file() {
     let header = trace::header(3, 5, 2);
     let lines: Vec<&str> = header.lines().collect();
     assert_eq!(lines[..4], ["# tracer: nop", "#", "# entries-in-buffer/entries-written: 3/5   #P:2", "#"]);
@@ -154,7 +154,7 @@ fn the_header_is_that_of_the_trace_file() {
     assert_eq!(lines.len(), 12);
 }
 
-/// DV-4: every record is one line of JSON that says all.
+/// DV-4: each record is one line of JSON that has every field.
 #[test]
 fn a_record_is_one_json_object_a_line() {
     let (record, format) = everything();
@@ -172,9 +172,9 @@ fn a_record_is_one_json_object_a_line() {
     assert_eq!(parsed, expected);
 }
 
-/// DV-4: programs that read such lines by their text find every byte where it was.
+/// DV-4: a JSON line is stable byte for byte, for programs that search it as text.
 #[test]
-fn a_json_line_is_the_same_to_the_byte() {
+fn a_json_line_is_stable_byte_for_byte() {
     let (record, format) = everything();
     let expected = concat!(
         r#"{"time_ns":12345678499,"cpu":1,"pid":42,"comm":"cat","group":"files","event":"open","ip":"0x81000004","#,
@@ -185,9 +185,9 @@ fn a_json_line_is_the_same_to_the_byte() {
     assert_eq!(as_json(&record, &format), expected);
 }
 
-/// DV-4: returns and cut strings in JSON.
+/// DV-4: JSON of returns and of truncated records.
 #[test]
-fn json_says_where_a_return_goes_and_what_was_cut() {
+fn json_shows_return_address_and_truncation() {
     let mut record = record(OPEN, 0x8100_0108, &[]);
     record.header.flags = Flags::TRUNCATED;
     let parsed: serde_json::Value = serde_json::from_str(&as_json(&record, &format(true, &[]))).expect("the line is JSON");
@@ -198,7 +198,7 @@ fn json_says_where_a_return_goes_and_what_was_cut() {
 }
 
 proptest::proptest! {
-    /// DV-4: whatever bytes a guest has in its strings, the JSON is JSON, and its text is theirs.
+    /// DV-4: a string of any bytes gives valid JSON with the same text.
     #[test]
     fn any_string_is_json(text: Vec<u8>) {
         let text = &text[..text.len().min(1000)];
@@ -208,7 +208,7 @@ proptest::proptest! {
         proptest::prop_assert_eq!(parsed["args"]["t"].as_str(), Some(&*String::from_utf8_lossy(text)));
     }
 
-    /// DV-4: a payload that is not what the format says is printed all the same.
+    /// DV-4: a payload that does not fit the format is still printed.
     #[test]
     fn any_payload_is_printed(payload: Vec<u8>) {
         let (record, format) = (record(0, 0, &payload), everything().1);
@@ -219,10 +219,9 @@ proptest::proptest! {
     }
 }
 
-/// DV-4, BY-1: the calls that led to a hit, as ftrace writes them with its option `stacktrace`; what is only guessed is
-/// marked.
+/// DV-4, BY-1: call chains are printed as by ftrace's option `stacktrace`. Guessed frames are marked.
 #[test]
-fn stacks_stand_below_their_records() {
+fn stacks_are_printed_below_their_records() {
     let mut ring = Ring::with_capacity(1 << 13);
     let header = record(OPEN, 0, &[]).header;
     let frames = [OPEN, JIFFIES + 2, 0x77].map(|address| Frame { address, ..Frame::default() });
@@ -251,7 +250,7 @@ fn stacks_stand_below_their_records() {
     assert!(guessed.contains(&alloc::format!("\n => {}\n => ? ", name(OPEN))), "{guessed}");
     assert!(as_json(&made, &of).ends_with("],\"stack_is_guessed\":true}\n"));
 
-    // Where values leave no room, the stack is cut, and the record says so.
+    // If the values leave no room, the stack is cut and the record is marked.
     ring.push(&header, |payload| {
         payload.put(&[0; LARGEST_PAYLOAD - 20]);
         put_stack(payload, &frames);

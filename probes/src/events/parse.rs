@@ -1,5 +1,5 @@
-//! Lines and scripts of `kprobe_events`, read without knowing the kernel: what to probe, under which name, what to
-//! fetch.
+//! Parser of `kprobe_events` lines and scripts. It works without a kernel. [`line`] returns a [`EventCommand`], which adds
+//! or removes probes; [`script`] splits a file into lines.
 
 use super::args::{self, Argument, split_offset};
 use super::error::{Code, EventError, Span};
@@ -10,78 +10,78 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
-/// What a line asks for.
+/// The command of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum EventCommand {
     /// `p...`, `r...` or `j...`
     Add(Definition),
     /// `-:...`
     Remove(Removal),
 }
 
-/// A probe that belongs to an event.
+/// The definition of a probe and its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// At the return of a function.
+    /// Whether the probe is at a function's return.
     pub returns: bool,
-    /// A jprobe: at a function's entry, behind all other probes there. No line of Linux's; this one is ours.
+    /// Whether it is a jprobe, which runs at a function's entry after all other probes. Linux has no such lines.
     pub mirrors: bool,
-    /// How many calls are followed at a time; 0 leaves it to the engine.
+    /// The number of calls to follow at a time. 0 means the engine's default.
     pub maxactive: u32,
     /// The group, if the line names one.
     pub group: Option<String>,
     /// The event, if the line names one.
     pub event: Option<String>,
-    /// Where it stands.
+    /// The place to probe.
     pub location: Location,
-    /// What to fetch.
+    /// The arguments to fetch.
     pub arguments: Vec<Argument>,
-    /// Where the command and the names stand.
+    /// The position of the command and the names.
     pub command_at: Span,
-    /// Where the location stands.
+    /// The position of the location.
     pub location_at: Span,
 }
 
-/// Where a probe is to be.
+/// The place of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// `0xc0100000`
     Address(u64),
     /// `[MOD:]SYM[+offs]`
     Symbol {
-        /// With the module, if one was named.
+        /// The symbol, with `MODULE:` if a module was given.
         name: String,
-        /// Bytes behind it.
+        /// Offset in bytes from the symbol.
         offset: u32,
     },
 }
 
-/// Which events, or which of an event's probes, go away.
+/// Selects the events, or the probes of an event, to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Only in this group.
+    /// If given, only this group.
     pub group: Option<String>,
-    /// Only of this name.
+    /// If given, only events of this name.
     pub event: Option<String>,
-    /// Only the probe with this location and these first arguments, as they are read back.
+    /// If given, only the probe with this location and these first arguments, in the form that `kprobe_events` shows.
     pub only: Vec<String>,
-    /// Where the names stand.
+    /// The position of the names.
     pub at: Span,
 }
 
-/// The most calls that a line can ask to be followed at a time.
+/// Most calls that a line can ask to be followed at a time.
 pub const MAX_MAXACTIVE: u64 = 4096;
-/// Names are shorter than this.
+/// Names must be shorter than this, in bytes.
 pub const NAME_LIMIT: usize = 64;
 
-/// Reads one line. `None`: there is nothing on it but white space and a comment.
-pub fn line(text: &str) -> Result<Option<Line>, EventError> {
+/// Parses one line. `None` if it has only white space and a comment.
+pub fn line(text: &str) -> Result<Option<EventCommand>, EventError> {
     let code = text.split('#').next().unwrap_or_default();
     let mut words = Piece::of(code).words();
     let Some(command) = words.next() else { return Ok(None) };
     match command.text.as_bytes().first() {
-        Some(b'p' | b'r' | b'j') => definition(command, words).map(|definition| Some(Line::Add(definition))),
-        Some(b'-') => removal(command, words).map(|removal| Some(Line::Remove(removal))),
+        Some(b'p' | b'r' | b'j') => definition(command, words).map(|definition| Some(EventCommand::Add(definition))),
+        Some(b'-') => removal(command, words).map(|removal| Some(EventCommand::Remove(removal))),
         _ => {
             let why = "a line begins with 'p' (probe), 'r' (return probe), 'j' (jprobe, which Linux's lines do not have) or '-:' (remove an event)";
             Err(EventError::new(command, Code::BAD_COMMAND, why))
@@ -118,9 +118,9 @@ fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
     }
     if !returns {
         let (code, why) = if text.starts_with_digit() {
-            (Code::MAXACT_NO_KPROBE, "only a return probe has a number of calls to follow: leave the number out, or write 'r'")
+            (Code::MAXACT_NO_KPROBE, "only a return probe takes a maximum number of calls: remove the number, or write 'r'")
         } else {
-            (Code::BAD_COMMAND, "behind 'p' or 'j' stands ':' and a name, or a space")
+            (Code::BAD_COMMAND, "after 'p' or 'j' write ':' and a name, or a space")
         };
         return Err(EventError::new(text, code, why));
     }
@@ -130,12 +130,12 @@ fn maxactive(text: Piece<'_>, returns: bool) -> Result<u32, EventError> {
         _ => Err(EventError::new(
             text,
             Code::BAD_MAXACT,
-            "behind 'r' stands how many calls to follow at a time (1 to 4096), ':' and a name, or a space",
+            "after 'r' write the maximum number of followed calls (1 to 4096), ':' and a name, or a space",
         )),
     }
 }
 
-/// Also says whether `%return` was behind it.
+/// Parses a location. Also returns whether `%return` followed it.
 fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
     if let Some(address) = number(text.text) {
         return Ok((Location::Address(address), false));
@@ -145,7 +145,7 @@ fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
         None => (text, false),
         Some(at) if text.skip(at).text == "%return" => (text.take(at), true),
         Some(at) => {
-            let why = "only %return can stand behind the symbol";
+            let why = "only %return can follow the symbol";
             return Err(EventError::new(text.skip(at), Code::BAD_ADDR_SUFFIX, why));
         }
     };
@@ -154,15 +154,15 @@ fn parse_location(text: Piece<'_>) -> Result<(Location, bool), EventError> {
         return bad("the symbol's name is missing: write SYMBOL, SYMBOL+OFFSET or MODULE:SYMBOL");
     }
     if number(name).is_some() {
-        return bad("an address stands alone: write the sum of address and offset, and 'r' for a return probe");
+        return bad("an address takes no offset or suffix: write their sum, and 'r' for a return probe");
     }
     if name.contains('/') {
-        return bad("this names a file: probes of user programs are not written here");
+        return bad("this names a file: probes of user programs are not supported here");
     }
     let offset = if offset.is_empty() { Some(0) } else { signed_number(offset) };
     match offset.and_then(|offset| u32::try_from(offset).ok()) {
         Some(offset) => Ok((Location::Symbol { name: name.to_owned(), offset }, at_return)),
-        None => bad("the offset behind a symbol is one number that is not negative: vfs_read+4"),
+        None => bad("the offset of a symbol is one number that is not negative: vfs_read+4"),
     }
 }
 
@@ -180,7 +180,7 @@ fn parse_names(text: Piece<'_>) -> Result<(Option<String>, Option<String>), Even
             name if !is_group_name(name) => {
                 return wrong(
                     Code::BAD_GROUP_NAME,
-                    "a group's name is made of letters, digits, '_' and '-', and begins with a letter or '_'",
+                    "a group's name consists of letters, digits, '_' and '-', and begins with a letter or '_'",
                 );
             }
             _ => {}
@@ -189,10 +189,13 @@ fn parse_names(text: Piece<'_>) -> Result<(Option<String>, Option<String>), Even
     let wrong = |code, why| Err(EventError::new(event, code, why));
     match event.text {
         "" if group.is_some() => {}
-        "" => return wrong(Code::NO_EVENT_NAME, "write a name behind the ':', or leave the ':' out"),
+        "" => return wrong(Code::NO_EVENT_NAME, "write a name after the ':', or leave the ':' out"),
         name if name.len() >= NAME_LIMIT => return wrong(Code::EVENT_TOO_LONG, "an event's name has at most 63 characters"),
         name if !is_identifier(name) => {
-            return wrong(Code::BAD_EVENT_NAME, "an event's name is made of letters, digits and '_', with no digit in front");
+            return wrong(
+                Code::BAD_EVENT_NAME,
+                "an event's name consists of letters, digits and '_', and does not begin with a digit",
+            );
         }
         _ => {}
     }
@@ -212,7 +215,7 @@ fn removal<'a>(command: Piece<'a>, words: impl Iterator<Item = Piece<'a>>) -> Re
     Ok(Removal { group, event, only: words.map(|word| word.text.to_owned()).collect(), at: Span::of(names) })
 }
 
-/// As it is read back: `p:kprobes/open do_sys_open+4 arg1=%di`.
+/// The line in the form that `kprobe_events` shows: `p:kprobes/open do_sys_open+4 arg1=%di`.
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char(self.letter())?;
@@ -232,7 +235,7 @@ impl fmt::Display for Definition {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // As wide as a pointer: no kernel of 64 bits lies below 4 GiB.
+            // Padded to the width of a pointer: 64-bit kernels have no text below 4 GiB.
             Location::Address(address @ 0..=0xffff_ffff) => write!(f, "0x{address:08x}"),
             Location::Address(address) => write!(f, "0x{address:016x}"),
             Location::Symbol { name, offset: 0 } => f.write_str(name),
@@ -242,7 +245,7 @@ impl fmt::Display for Location {
 }
 
 impl Definition {
-    /// By which its line begins.
+    /// The letter that begins the line.
     pub fn letter(&self) -> char {
         match self {
             Definition { returns: true, .. } => 'r',
@@ -251,7 +254,7 @@ impl Definition {
         }
     }
 
-    /// The name of an event that was given none.
+    /// The event's name if none was given, as Linux makes it.
     pub fn default_event(&self) -> String {
         let letter = self.letter();
         let mut name = match &self.location {
@@ -264,18 +267,18 @@ impl Definition {
     }
 }
 
-/// One line of a script, the lines that continue it included.
+/// One logical line of a script, with its continuation lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptLine<'a> {
-    /// Counted from 1.
+    /// EventCommand number, from 1.
     pub number: usize,
-    /// Where it begins in the script: with an error's column, the place in the file.
+    /// Byte offset in the script. Adding an error's column gives the position in the file.
     pub offset: usize,
-    /// Its text, as long as in the script: a `\` at a line's end and the end itself have become spaces.
+    /// The text, of the same length as in the script: a continuing `\` and newlines are replaced by spaces.
     pub text: Cow<'a, str>,
 }
 
-/// Divides a script into lines. A line that ends in `\` goes on in the next one.
+/// Splits a script into logical lines. A line that ends in `\` continues in the next one.
 pub fn script(text: &str) -> impl Iterator<Item = ScriptLine<'_>> {
     let mut offset = 0;
     let mut number = 1;

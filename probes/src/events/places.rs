@@ -1,24 +1,24 @@
-//! What addresses are called in records, remembered: the same few come again and again, and looking one up takes longer
-//! than all else.
+//! Cache of printed addresses (`vfs_read+0x4/0x1a0`). Records repeat a few addresses, and a symbol lookup takes longer
+//! than the rest of the printing.
 
 use super::digits;
 use crate::guest::Symbol;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Says which symbol covers an address.
+/// Looks up the symbol that covers an address.
 pub type Symbols<'a> = &'a dyn Fn(u64) -> Option<Symbol>;
 
-/// As many as are remembered: a power of two.
+/// Number of cache entries, a power of two.
 const MOST: usize = 1024;
-/// 2^64 divided by the golden ratio: neighbouring addresses land far apart.
+/// 2^64 divided by the golden ratio (Fibonacci hashing). It spreads neighbouring addresses.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The names of the kernel's own addresses, for as long as that kernel is there; a module's may go, and are asked for
-/// each time.
+/// A direct-mapped cache of printed addresses. Only names of the kernel itself are reused: a module's address may get
+/// another meaning, so it is looked up each time.
 #[derive(Debug)]
 pub struct Places {
-    /// Each address has one place, where only one is remembered.
+    /// Each address has one slot, which holds the last address that used it.
     all: Vec<Spelled>,
 }
 
@@ -27,7 +27,7 @@ struct Spelled {
     address: u64,
     lasts: bool,
     text: String,
-    /// Bytes of the name alone, at its begin.
+    /// Length of the name alone, at the start of the text.
     name: usize,
 }
 
@@ -38,12 +38,12 @@ impl Default for Places {
 }
 
 impl Places {
-    /// `vfs_read+0x4/0x1a0 [module]`, or the bare number where no symbol is.
+    /// `vfs_read+0x4/0x1a0 [module]`, or the number if there is no symbol.
     pub(super) fn text(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
         &self.at(address, symbols).text
     }
 
-    /// The name alone, or the number.
+    /// The symbol's name, or the number if there is no symbol.
     pub(super) fn name(&mut self, address: u64, symbols: Symbols<'_>) -> &str {
         let spelled = self.at(address, symbols);
         &spelled.text[..spelled.name]
@@ -90,9 +90,9 @@ mod tests {
     use alloc::borrow::ToOwned;
     use core::cell::Cell;
 
-    /// DV-4: a kernel's address is looked up once; a module's each time, for another may lie there by then.
+    /// DV-4: a kernel address is looked up once, a module's address each time.
     #[test]
-    fn only_the_kernels_own_names_are_remembered() {
+    fn only_names_of_the_kernel_are_cached() {
         let (asked, module) = (Cell::new(0), Cell::new(None));
         let symbols = |address: u64| {
             asked.set(asked.get() + 1);
@@ -123,9 +123,9 @@ mod tests {
         }
     }
 
-    /// DV-4: two addresses that are remembered in one place do not get each other's name.
+    /// DV-4: two addresses that share a cache slot keep their own names.
     #[test]
-    fn more_addresses_than_are_remembered_keep_their_names() {
+    fn addresses_that_share_a_slot_keep_their_names() {
         let symbols = |address: u64| Some(Symbol { name: alloc::format!("f{address}"), start: address, size: 1, module: None });
         let mut places = Places::default();
         for address in (0..3).flat_map(|_| 0..4 * MOST as u64) {

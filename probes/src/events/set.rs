@@ -1,5 +1,5 @@
-//! The events that exist: what may be added and removed, under which names, and the text of the kernel's files about
-//! them.
+//! [`EventSet`]: the events and their probes. It checks whether a definition fits the kernel and the existing events,
+//! and writes the text of `kprobe_events` and `kprobe_profile`.
 
 use super::error::{Code, EventError, Span};
 use super::fetch::{Programs, Scope, unknown_symbol};
@@ -21,29 +21,29 @@ use trapline_isa::entry::{BEGINNING, Beginning};
 use trapline_isa::mem::Fault;
 use trapline_isa::plan::{Errno, Policy};
 
-/// The group of events that are given none.
+/// The group of events that name none.
 pub const DEFAULT_GROUP: &str = "kprobes";
 
 /// All events, in the order in which their probes were added.
 #[derive(Debug, Default)]
 pub struct EventSet {
     members: Vec<Member>,
-    /// Those of removed events stay for the records that are still to be read.
+    /// The format of each event. Those of removed events stay for records that are not yet read.
     known: BTreeMap<EventId, Known>,
-    /// The next new event's.
+    /// The id of the next new event.
     next: u32,
-    /// Events that are added leave the calls that led to each hit.
+    /// If set, new events record the call chain of each hit.
     pub(super) stacks: Option<Arc<Stacks>>,
 }
 
-/// An event that exists, or has been removed not long ago.
+/// An event that exists or was removed recently.
 #[derive(Debug)]
 struct Known {
     format: Format,
     enabled: bool,
 }
 
-/// The formats of so many removed events are kept, and of older ones while the ring has records of theirs.
+/// The number of removed events whose format is kept. Older formats are kept only while the ring has records of them.
 const MOST_REMOVED: usize = 256;
 
 /// One probe of an event.
@@ -51,24 +51,24 @@ const MOST_REMOVED: usize = 256;
 pub struct Member {
     /// The event that it belongs to.
     pub event: EventId,
-    /// What it was made from, names and all.
+    /// Its definition, with group and event names filled in.
     pub definition: Definition,
-    /// What it fetches.
+    /// Its fetch programs.
     pub programs: Arc<Programs>,
     /// The probe itself.
     pub probe: Attached,
-    /// What probes counted that stood here before their module was unloaded.
+    /// Counters of earlier probes of this member, from before its module was unloaded.
     pub(super) before: Before,
 }
 
-/// Counts of probes that are no more.
+/// Counters of probes that no longer exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     hits: u64,
     misses: u64,
 }
 
-/// What became of a definition.
+/// The probe of a definition, once it is registered.
 #[derive(Clone, Debug)]
 pub enum Attached {
     /// A breakpoint probe.
@@ -77,35 +77,34 @@ pub enum Attached {
     Kretprobe(Kretprobe),
     /// A jprobe.
     Jprobe(Jprobe),
-    /// Its module is not there yet.
+    /// Not registered yet: its module is not loaded.
     Pending,
 }
 
-/// A definition that passed every check but the registration of its probe.
+/// A definition that passed every check except the registration of its probe.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// The event that it makes or joins.
+    /// The event that it creates or joins.
     pub event: EventId,
-    /// With its names.
+    /// The definition, with its names filled in.
     pub definition: Definition,
-    /// What it fetches.
+    /// Its fetch programs.
     pub programs: Arc<Programs>,
-    /// Its symbol exists; if not, it names a module, which may still come.
+    /// Whether its symbol exists. If not, it names a module that may be loaded later.
     pub is_there: bool,
     format: Format,
 }
 
-/// Reads kernel text as it was before any probe.
+/// Reads kernel text as it was before any probe was written.
 pub(super) type OriginalText<'a> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), Fault>;
 
 impl EventSet {
-    /// Events that are added from now on leave the calls that led to each of their hits, as with ftrace's option
-    /// `stacktrace`.
+    /// Makes events that are added from now on record the call chain of each hit, like ftrace's option `stacktrace`.
     pub fn leave_stacks(&mut self, stacks: Stacks) {
         self.stacks = Some(Arc::new(stacks));
     }
 
-    /// Checks a definition against the kernel and the events that exist; gives it its names.
+    /// Checks a definition against the kernel and the existing events, and fills in its names.
     pub(super) fn prepare(
         &self,
         guest: &dyn Guest,
@@ -123,7 +122,7 @@ impl EventSet {
         if definition.event.is_none() {
             let name = definition.default_event();
             if !is_identifier(&name) {
-                let message = "no event can be called after this symbol; give a name: `p:NAME ...`";
+                let message = "this symbol gives no valid event name; give a name: `p:NAME ...`";
                 return Err(definition.location_at.error(Code::BAD_EVENT_NAME, message));
             }
             definition.event = Some(name);
@@ -144,7 +143,7 @@ impl EventSet {
         Ok(Prepared { event, definition, programs, is_there: target.is_there, format })
     }
 
-    /// Whether a definition may become another probe of an existing event.
+    /// Checks whether a definition may become another probe of an existing event.
     fn joins(&self, existing: EventId, format: &Format, definition: &Definition) -> Result<(), EventError> {
         let Some(Known { format: known, .. }) = self.known.get(&existing) else { return Ok(()) };
         let refused = |at: Span, code, why: String| Err(at.error(code, why).with_errno(Errno::EEXIST));
@@ -179,7 +178,7 @@ impl EventSet {
         Ok(())
     }
 
-    /// Adds what has been prepared since the last change of the set, and its probe.
+    /// Adds a prepared definition and its probe. The set must not have changed since the preparation.
     pub(super) fn insert(&mut self, prepared: Prepared, probe: Attached) -> EventId {
         let Prepared { event, definition, programs, format, .. } = prepared;
         if event.0 == self.next {
@@ -190,12 +189,12 @@ impl EventSet {
         event
     }
 
-    /// Takes away what a removal names; the probes are the caller's to unregister. None of them if one is enabled.
+    /// Removes what a removal names. The caller unregisters the probes. Removes nothing if one of them is enabled.
     pub(super) fn take(&mut self, removal: &Removal) -> Result<Vec<Member>, EventError> {
         let chosen: Vec<bool> = self.members.iter().map(|member| is_named_by(member, removal)).collect();
         let mut named = self.members.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(member, _)| member).peekable();
         if named.peek().is_none() {
-            let why = "there is no such event: the text of kprobe_events lists those that there are";
+            let why = "there is no such event: kprobe_events lists the existing ones";
             return Err(removal.at.error(Code::NO_SUCH_EVENT, why).with_errno(Errno::ENOENT));
         }
         if let Some(busy) = named.find(|member| self.is_enabled(member.event)) {
@@ -208,7 +207,7 @@ impl EventSet {
         Ok(gone.into_iter().map(|(member, _)| member).collect())
     }
 
-    /// Takes everything away.
+    /// Removes all probes.
     pub(super) fn take_all(&mut self) -> Vec<Member> {
         core::mem::take(&mut self.members)
     }
@@ -219,22 +218,22 @@ impl EventSet {
         found.map(|member| member.event)
     }
 
-    /// Every probe of every event.
+    /// The probes of all events.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The same, for those who attach what was pending.
+    /// Mutable access, for attaching pending probes.
     pub(super) fn members_mut(&mut self) -> &mut [Member] {
         &mut self.members
     }
 
-    /// How the records of an event are to be read, also after its removal.
+    /// The layout of an event's records. Still known for a while after the event's removal.
     pub fn format(&self, event: EventId) -> Option<&Format> {
         Some(&self.known.get(&event)?.format)
     }
 
-    /// Whether the event's probes are enabled.
+    /// Whether the event is enabled.
     pub fn is_enabled(&self, event: EventId) -> bool {
         self.known.get(&event).is_some_and(|known| known.enabled)
     }
@@ -245,7 +244,7 @@ impl EventSet {
         }
     }
 
-    /// Forgets the events that were removed longest ago, but for those of which records are still to be read.
+    /// Drops the formats of the events removed longest ago, unless the ring has records of them.
     pub(super) fn forget_removed(&mut self, unread: impl FnOnce() -> BTreeSet<EventId>) {
         let exist: BTreeSet<EventId> = self.members.iter().map(|member| member.event).collect();
         let mut too_many = (self.known.len() - exist.len()).saturating_sub(MOST_REMOVED);
@@ -286,7 +285,7 @@ impl Member {
         self.definition.event.as_deref().unwrap_or_default()
     }
 
-    /// Hits whose record was made or tried: of a return probe, returns.
+    /// Hits for which a record was written or attempted. For a return probe: returns.
     pub fn hits(&self) -> u64 {
         self.before.hits
             + match &self.probe {
@@ -308,18 +307,18 @@ impl Member {
             }
     }
 
-    /// Those of them that the present probe does not count, for it was made when its module came again.
+    /// The misses that the present probe does not count, because they happened before its module was loaded again.
     pub fn earlier_misses(&self) -> u64 {
         self.before.misses
     }
 
-    /// Another probe takes the place of this one; what has been counted stays.
+    /// Replaces the probe and keeps the counts.
     pub(super) fn replace(&mut self, probe: Attached) {
         self.before = Before { hits: self.hits(), misses: self.misses() };
         self.probe = probe;
     }
 
-    /// The line that makes it, as the kernel reads it back.
+    /// The definition in the form that `kprobe_events` shows.
     fn shown(&self) -> Definition {
         let mut definition = self.definition.clone();
         if let Attached::Kretprobe(probe) = &self.probe {
@@ -329,7 +328,7 @@ impl Member {
     }
 }
 
-/// Names, then the location and the first arguments where the line gives them.
+/// Compares names, then the location and the first arguments as far as the line gives them.
 fn is_named_by(member: &Member, removal: &Removal) -> bool {
     let agrees = |asked: &Option<String>, is: &str| asked.as_deref().is_none_or(|asked| asked == is);
     if !agrees(&removal.group, member.group()) || !agrees(&removal.event, member.name()) {
@@ -370,7 +369,7 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
             }
             match guest.symbol(name) {
                 Some(symbol) => Target { entry: entry_of(symbol.start, u64::from(*offset)), is_there: true },
-                // Nothing can be said about an entry that is not there yet; only offset 0 is one on every ISA.
+                // The entry of an unloaded function is unknown. Offset 0 is an entry on every ISA.
                 None => Target { entry: *offset == 0, is_there: !in_module },
             }
         }
@@ -397,10 +396,10 @@ fn is_unique(name: &str, guest: &dyn Guest) -> Result<(), (Code, Errno, String)>
     }
 }
 
-/// Whether a probe so many bytes behind a function's symbol is one at its entry.
+/// Whether this offset from a function's symbol is the function's entry.
 fn is_entry(guest: &dyn Guest, original: OriginalText<'_>, start: u64, offset: u64) -> bool {
     let mut first = [0; BEGINNING];
-    // A function may be shorter than that, and the last one of all.
+    // The function may be shorter than the buffer and at the end of the text, so try shorter reads.
     let readable = [BEGINNING, BEGINNING / 2, BEGINNING / 4];
     let Some(readable) = readable.into_iter().find(|len| original(start, &mut first[..*len]).is_ok()) else { return false };
     let is_ftrace = |offset: u64| guest.site_at(start.wrapping_add(offset)) == Some(Site::Ftrace);

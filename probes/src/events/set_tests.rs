@@ -1,7 +1,7 @@
-//! Which events may be together, how they are found again, and what the kernel's files say about them.
+//! Tests of the event set: which events can exist together, how they are removed, and the text of the kernel's files.
 
 use super::error::{Code, EventError};
-use super::parse::{Line, line};
+use super::parse::{EventCommand, line};
 use super::set::{Attached, EventSet};
 use super::testing::{FakeKernel, marked};
 use crate::guest::Guest;
@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use trapline_isa::arch::Arch;
 use trapline_isa::plan::Errno;
 
-/// Everything but the registration.
+/// Adds a line up to the registration of its probe.
 fn add(set: &mut EventSet, arch: Arch, text: &str) -> Result<EventId, EventError> {
     let kernel = FakeKernel { arch };
     match line(text)? {
-        Some(Line::Add(definition)) => {
+        Some(EventCommand::Add(definition)) => {
             let prepared = set.prepare(&kernel, &|at, into| kernel.read_text(at, into), definition)?;
             Ok(set.insert(prepared, Attached::Pending))
         }
@@ -24,7 +24,7 @@ fn add(set: &mut EventSet, arch: Arch, text: &str) -> Result<EventId, EventError
 
 fn remove(set: &mut EventSet, text: &str) -> Result<usize, EventError> {
     match line(text)? {
-        Some(Line::Remove(removal)) => set.take(&removal).map(|gone| gone.len()),
+        Some(EventCommand::Remove(removal)) => set.take(&removal).map(|gone| gone.len()),
         other => panic!("{text:?} gives {other:?}"),
     }
 }
@@ -37,9 +37,9 @@ fn set_of(lines: &[&str]) -> EventSet {
     set
 }
 
-/// DV-4: what is wrong with a line only in this kernel, or only beside the events that there are.
+/// DV-4: errors that depend on the kernel or on the existing events.
 #[test]
-fn a_line_that_does_not_fit_kernel_or_events_is_refused_at_its_column() {
+fn a_line_that_conflicts_with_kernel_or_events_is_refused() {
     let (long, short) = (Arch::X86_64, Arch::I386);
     #[rustfmt::skip]
     let cases: &[(&[&str], &str, Arch, &str, &str)] = &[
@@ -94,9 +94,9 @@ fn a_second_probe_joins_an_event_of_the_same_kind_and_arguments() {
     }
 }
 
-/// DV-4: the entry behind a landing pad is an entry, and knows its arguments.
+/// DV-4: the address after a landing pad is an entry, so `$argN` is allowed there.
 #[test]
-fn an_entry_behind_a_landing_pad_is_an_entry() {
+fn the_address_after_a_landing_pad_is_an_entry() {
     let set = set_of(&["p padded+4 $arg1", "r 0x81000104", "r do_open $retval", "p do_open $arg1", "p ext4:sync $arg1"]);
     assert_eq!(set.members().len(), 5);
 }
@@ -104,7 +104,7 @@ fn an_entry_behind_a_landing_pad_is_an_entry() {
 const EXISTING: &[&str] =
     &["p:ev do_open a=%di b=%si", "p:ev padded+4 a=%di b=%si", "p:own/ev do_open", "r:own/ret do_open n=$retval", "p 0x81000020"];
 
-/// DV-4: a removal takes what it names and nothing else.
+/// DV-4: a removal removes exactly what it names.
 #[test]
 fn removals_take_what_they_name() {
     #[rustfmt::skip]
@@ -134,7 +134,7 @@ fn removals_take_what_they_name() {
     }
 }
 
-/// DV-4: an enabled event cannot be removed, and then nothing is.
+/// DV-4: an enabled event cannot be removed, and then nothing is removed.
 #[test]
 fn an_enabled_event_is_not_removed() {
     let mut set = set_of(EXISTING);
@@ -147,7 +147,7 @@ fn an_enabled_event_is_not_removed() {
     assert_eq!(remove(&mut set, "-:own/"), Ok(2));
 }
 
-/// DV-4: what the file reads back makes the same events, in the order in which they were added.
+/// DV-4: the text of `kprobe_events` recreates the same events in the same order.
 #[test]
 fn the_text_of_kprobe_events_makes_the_same_events() {
     let set = set_of(EXISTING);
@@ -161,7 +161,7 @@ fn the_text_of_kprobe_events_makes_the_same_events() {
     assert_eq!(set_of(&lines).text(), expected);
 }
 
-/// DV-4: the format of a removed event stays known, and its number is not given to another.
+/// DV-4: the format of a removed event stays known, and its id is not reused.
 #[test]
 fn records_of_a_removed_event_can_still_be_read() {
     let mut set = set_of(&["p:ev do_open a=%di"]);
@@ -173,9 +173,9 @@ fn records_of_a_removed_event_can_still_be_read() {
     assert_eq!(set.format(new).map(|format| (format.returns, format.fields.len())), Some((true, 0)));
 }
 
-/// DV-4: `kprobe_profile` has the event's name in 44 columns and two counters in 15.
+/// DV-4: `kprobe_profile` has 44 columns for the name and 15 for each of two counters.
 #[test]
-fn the_profile_has_the_kernels_columns() {
+fn the_profile_has_linuxs_columns() {
     let set = set_of(&["p:ev do_open", "p do_open+16"]);
     let expected = "  ev                                                         0               0\n  \
                     p_do_open_16                                               0               0\n";
@@ -183,9 +183,9 @@ fn the_profile_has_the_kernels_columns() {
     assert!(set.profile().lines().all(|line| line.len() == 2 + 44 + 1 + 15 + 1 + 15));
 }
 
-/// DV-4: a default name that could not be read back is refused; a name of one's own helps.
+/// DV-4: a default name that is not valid is refused. An explicit name works.
 #[test]
-fn a_symbol_that_makes_no_event_name_wants_one() {
+fn a_symbol_with_special_characters_needs_an_event_name() {
     let mut set = EventSet::default();
     let refused = add(&mut set, Arch::X86_64, "p later:vf$x").expect_err("'$' is in no name");
     assert_eq!((refused.code, refused.column, refused.errno), (Code::BAD_EVENT_NAME, 2, Errno::EINVAL));

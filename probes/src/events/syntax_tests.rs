@@ -1,7 +1,7 @@
-//! What is accepted and refused without knowing the kernel, and where the caret stands.
+//! Tests of the parser: which lines are accepted and refused without a kernel, and at which column.
 
 use super::args::{Base, Hop};
-use super::parse::{Definition, Line, Location, Removal, line, script};
+use super::parse::{Definition, EventCommand, Location, Removal, line, script};
 use super::testing::marked;
 use super::types::{Bits, Style, Type};
 use alloc::borrow::ToOwned;
@@ -12,21 +12,21 @@ use proptest::prelude::*;
 
 fn definition(text: &str) -> Definition {
     match line(text) {
-        Ok(Some(Line::Add(definition))) => definition,
+        Ok(Some(EventCommand::Add(definition))) => definition,
         other => panic!("{text:?} gives {other:?}"),
     }
 }
 
 fn removal(text: &str) -> Removal {
     match line(text) {
-        Ok(Some(Line::Remove(removal))) => removal,
+        Ok(Some(EventCommand::Remove(removal))) => removal,
         other => panic!("{text:?} gives {other:?}"),
     }
 }
 
-/// DV-4: each rule that a line can break, and the column that Linux's `error_log` points at (marked by `^`).
+/// DV-4: each error code, and the column that Linux's `error_log` points at (marked by `^`).
 #[test]
-fn a_bad_line_is_refused_at_the_column_where_it_is_bad() {
+fn a_bad_line_is_refused_at_its_column() {
     let long = "x".repeat(64);
     #[rustfmt::skip]
     let cases = [
@@ -126,9 +126,9 @@ fn a_bad_line_is_refused_at_the_column_where_it_is_bad() {
     }
 }
 
-/// DV-4: the commands, names and locations of the grammar.
+/// DV-4: commands, names and locations of the grammar.
 #[test]
-fn commands_names_and_locations_are_read() {
+fn commands_names_and_locations_are_parsed() {
     let symbol = |name: &str, offset| Location::Symbol { name: name.to_owned(), offset };
     #[rustfmt::skip]
     let cases = [
@@ -152,9 +152,9 @@ fn commands_names_and_locations_are_read() {
     }
 }
 
-/// DV-4: removals name an event, a group, or one probe of an event.
+/// DV-4: a removal names an event, a group, or one probe of an event.
 #[test]
-fn removals_are_read() {
+fn removals_are_parsed() {
     #[rustfmt::skip]
     let cases = [
         ("-:ev",                    None,        Some("ev"), &[][..]),
@@ -169,9 +169,9 @@ fn removals_are_read() {
     }
 }
 
-/// DV-4: every kind of fetch, with its hops in the order in which they are done.
+/// DV-4: every kind of fetch, with its dereferences in order.
 #[test]
-fn fetches_are_read() {
+fn fetches_are_parsed() {
     let kernel = |offset| Hop { user: false, offset };
     let user = |offset| Hop { user: true, offset };
     #[rustfmt::skip]
@@ -205,7 +205,7 @@ fn fetches_are_read() {
 
 /// DV-4: every type.
 #[test]
-fn types_are_read() {
+fn types_are_parsed() {
     #[rustfmt::skip]
     let cases = [
         ("+0(%di)",                 Type::Word,                          None),
@@ -229,9 +229,9 @@ fn types_are_read() {
     }
 }
 
-/// DV-4: as many operations as Linux has room for, and names that count on from those given.
+/// DV-4: the largest sizes that Linux accepts are accepted.
 #[test]
-fn limits_are_reached_before_they_are_passed() {
+fn the_largest_allowed_sizes_are_accepted() {
     let deepest = format!("{}%di{}", "+1(".repeat(14), ")".repeat(14));
     assert_eq!(definition(&format!("p do_open {deepest}")).arguments[0].fetch.hops.len(), 14);
     let many = definition(&format!("p do_open{}", " %di".repeat(128)));
@@ -240,7 +240,7 @@ fn limits_are_reached_before_they_are_passed() {
     assert_eq!(definition(&longest).to_string(), longest);
 }
 
-/// DV-4: an event without a name is called after its place.
+/// DV-4: an event without a name is named after its location.
 #[test]
 fn events_get_default_names() {
     #[rustfmt::skip]
@@ -258,9 +258,9 @@ fn events_get_default_names() {
     assert_eq!(definition(&format!("p {}", "s".repeat(80))).default_event().len(), 63);
 }
 
-/// DV-4: comments, blank lines and continued lines; a column in a line is a place in the script.
+/// DV-4: comments, blank lines and continuation lines. Columns map to positions in the script.
 #[test]
-fn scripts_are_divided_into_lines() {
+fn scripts_are_split_into_lines() {
     let text = "# all opens\n\np:a do_open \\\n  a=%di\\\r\n  b=%nope:u9\r\nr:b do_open # not \\\n-:a";
     let lines: Vec<_> = script(text).collect();
     let numbers: Vec<(usize, &str)> = lines.iter().map(|line| (line.number, &text[line.offset..line.offset + 3])).collect();
@@ -295,9 +295,9 @@ const FETCHES: &[&str] = &[
 ];
 
 proptest! {
-    /// DV-4: no text, however mad, stops the reader.
+    /// DV-4: no input makes the parser panic.
     #[test]
-    fn any_text_is_read_or_refused(text in "(p|r|-)?[-:p r%+@$\\\\\"u0-9x(){}\\[\\]=,./a-gé#\n\t]{0,80}|.{0,60}") {
+    fn any_text_is_parsed_or_refused(text in "(p|r|-)?[-:p r%+@$\\\\\"u0-9x(){}\\[\\]=,./a-gé#\n\t]{0,80}|.{0,60}") {
         for piece in script(&text) {
             if let Err(error) = line(&piece.text) {
                 prop_assert!(piece.text.get(error.column..error.column + error.length).is_some());
@@ -306,9 +306,9 @@ proptest! {
         }
     }
 
-    /// DV-4: what is read back makes the same event again.
+    /// DV-4: parsing the displayed form gives the same definition.
     #[test]
-    fn an_accepted_line_is_read_back_as_the_same_event(
+    fn an_accepted_line_survives_display_and_parse(
         returns in any::<bool>(),
         maxactive in prop::option::of(1_u32..=4096),
         group in prop::option::of("[a-z_][a-z0-9_-]{0,9}"),

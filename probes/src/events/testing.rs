@@ -1,6 +1,6 @@
-//! A kernel of a few symbols and a CPU whose memory has holes, for the tests of this folder.
+//! A fake kernel with a few symbols and a fake CPU whose memory has holes, for the tests of this folder.
 
-use crate::guest::{Blacklisted, Cpu, Guest, Site, Symbol, Text, Window};
+use crate::guest::{Blacklisted, Cpu, Guest, Site, Symbol, Text, WindowUse};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use trapline_isa::arch::{Arch, Isa};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
-/// Divides a marked line into the line and the column of its `^`.
+/// Splits a marked line into the line and the column of its `^`.
 pub fn marked(case: &str) -> (String, usize) {
     let column = case.find('^').unwrap_or_else(|| panic!("{case} has no mark"));
     (case[..column].to_owned() + &case[column + 1..], column)
@@ -37,7 +37,7 @@ fn symbol((name, start, size): (&str, u64, u64)) -> Symbol {
     Symbol { name: name.to_owned(), start, size, module: None }
 }
 
-/// The symbols, for printing.
+/// Symbol lookup for the printing tests.
 pub fn symbol_at(address: u64) -> Option<Symbol> {
     let covering = SYMBOLS.iter().find(|(_, start, size)| (*start..start + size).contains(&address));
     covering.copied().map(symbol)
@@ -85,13 +85,13 @@ impl Guest for FakeKernel {
         None
     }
     fn window_give(&mut self, _: u64, _: usize) {}
-    fn window_write(&mut self, _: u64, _: &[u8], _: Window) {}
+    fn window_write(&mut self, _: u64, _: &[u8], _: WindowUse) {}
     fn any_cpu_inside(&self, _: Range<u64>) -> bool {
         false
     }
 }
 
-/// A CPU with pages of memory, and nothing between them.
+/// A CPU with a few mapped pages.
 #[derive(Default)]
 pub struct FakeCpu {
     pub registers: BTreeMap<Reg, u64>,

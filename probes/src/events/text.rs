@@ -1,6 +1,6 @@
-//! Pieces of a line that know their column, and the numbers and names in them.
+//! Lexer helpers: parts of a line that know their column, and the parsing of numbers and names.
 
-/// A part of a line.
+/// A part of a line, with its column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub text: &'a str,
@@ -12,7 +12,7 @@ impl<'a> Piece<'a> {
         Piece { text: line, column: 0 }
     }
 
-    /// What is left without the first `bytes`; all of them must be whole characters.
+    /// The part after the first `bytes` bytes, which must be whole characters.
     pub fn skip(self, bytes: usize) -> Piece<'a> {
         Piece { text: &self.text[bytes..], column: self.column + bytes }
     }
@@ -21,7 +21,7 @@ impl<'a> Piece<'a> {
         Piece { text: &self.text[..bytes], ..self }
     }
 
-    /// What stands before and behind the first `mark`.
+    /// Splits at the first `mark`, which belongs to neither part.
     pub fn split_at_first(self, mark: char) -> Option<(Piece<'a>, Piece<'a>)> {
         let at = self.text.find(mark)?;
         Some((self.take(at), self.skip(at + mark.len_utf8())))
@@ -31,7 +31,7 @@ impl<'a> Piece<'a> {
         self.text.starts_with(prefix).then(|| self.skip(prefix.len()))
     }
 
-    /// The empty piece behind the last byte: where something is missing.
+    /// The empty part after the last byte. Errors point there if something is missing.
     pub fn end(self) -> Piece<'a> {
         self.skip(self.text.len())
     }
@@ -40,7 +40,7 @@ impl<'a> Piece<'a> {
         self.text.starts_with(|first: char| first.is_ascii_digit())
     }
 
-    /// The parts between white space, as the kernel divides a command.
+    /// The words between white space, split as the kernel splits a command.
     pub fn words(self) -> impl Iterator<Item = Piece<'a>> {
         let mut rest = self;
         core::iter::from_fn(move || {
@@ -57,7 +57,7 @@ fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
 
-/// A number in C's notation: `0x` hexadecimal, a leading 0 octal, else decimal.
+/// A number in C's notation: `0x` for hexadecimal, a leading 0 for octal, otherwise decimal.
 pub(super) fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
@@ -67,7 +67,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     digits.bytes().all(|digit| digit.is_ascii_alphanumeric()).then(|| u64::from_str_radix(digits, radix).ok())?
 }
 
-/// A number that may have one sign.
+/// A number with at most one sign.
 pub(super) fn signed_number(text: &str) -> Option<i64> {
     match text.strip_prefix('-') {
         Some(magnitude) => 0_i64.checked_sub_unsigned(number(magnitude)?),
@@ -75,12 +75,12 @@ pub(super) fn signed_number(text: &str) -> Option<i64> {
     }
 }
 
-/// Letters, digits and underscores, no digit in front.
+/// Whether a name has only letters, digits and underscores and does not begin with a digit.
 pub(super) fn is_identifier(name: &str) -> bool {
     is_identifier_with(name, |_| false)
 }
 
-/// As an identifier, a '-' being allowed behind the first character.
+/// Like [`is_identifier`], but '-' is allowed after the first character.
 pub(super) fn is_group_name(name: &str) -> bool {
     is_identifier_with(name, |byte| byte == b'-')
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// DV-4: numbers are read as the kernel reads them.
+    /// DV-4: numbers are parsed as the kernel parses them.
     #[test]
     fn numbers_have_c_prefixes_and_one_sign() {
         #[rustfmt::skip]

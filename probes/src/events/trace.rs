@@ -1,4 +1,4 @@
-//! Records as the text of ftrace's `trace` file, as Linux 6.1 writes it.
+//! Writes records in the format of ftrace's `trace` file of Linux 6.1.
 
 use super::digits;
 use super::format::{Format, Reader, Value};
@@ -8,7 +8,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
-/// What stands above the lines: how many records there are, how many were made (the rest was lost), how many CPUs.
+/// The header of the file: records shown, records written (the difference was lost), number of CPUs.
 pub fn header(shown: u64, made: u64, cpus: usize) -> String {
     let counts = format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: {shown}/{made}   #P:{cpus}\n#\n");
     counts + COLUMNS
@@ -25,7 +25,7 @@ const COLUMNS: &str = "\
 #              | |         |   |||||     |         |
 ";
 
-/// Writes one record and the line's end.
+/// Appends one record and a newline.
 pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Places, symbols: Symbols<'_>) {
     write_context(out, &record.header);
     out.push_str(&format.event);
@@ -59,7 +59,8 @@ pub fn write(out: &mut String, record: &Record, format: &Format, places: &mut Pl
         write_context(out, &record.header);
         out.push_str("<stack trace>\n");
         for (number, address) in values.stack().enumerate() {
-            // As Linux marks what it is not sure of; where the probe stands, it is.
+            // ftrace marks frames that it is not sure of by `?`. The first frame is the probe's address and always
+            // sure.
             out.push_str(if stack.is_guessed && number > 0 { " => ? " } else { " => " });
             out.push_str(places.name(address, symbols));
             out.push('\n');
@@ -77,7 +78,7 @@ fn write_context(out: &mut String, header: &Header) {
     out.push_str(" [");
     digits::right(out, header.cpu.into(), 3, digits::ZEROS);
     out.push_str("] ");
-    write_moment(out, header.flags);
+    write_flags(out, header.flags);
     out.push(' ');
     digits::right(out, microseconds / 1_000_000, 5, digits::BLANKS);
     out.push('.');
@@ -85,8 +86,8 @@ fn write_context(out: &mut String, header: &Header) {
     out.push_str(": ");
 }
 
-/// Five letters, as ftrace has them; a dot is for what was not so, or is not known.
-fn write_moment(out: &mut String, flags: Flags) {
+/// Appends ftrace's five context letters. A dot means "no" or "unknown".
+fn write_flags(out: &mut String, flags: Flags) {
     let is = |flag| flags.contains(flag);
     out.push(match (is(Flags::INTERRUPTS_OFF), is(Flags::BOTTOM_HALVES_OFF)) {
         (true, true) => 'D',
@@ -117,7 +118,7 @@ fn write_moment(out: &mut String, flags: Flags) {
 pub(super) fn comm(header: &Header) -> Cow<'_, str> {
     let name = header.comm.split(|byte| *byte == 0).next().unwrap_or_default();
     match header.pid {
-        // The machine cannot tell, or Linux could not.
+        // Without a name the task is unknown, as for ftrace.
         _ if name.is_empty() => "<...>".into(),
         0 => "<idle>".into(),
         _ => String::from_utf8_lossy(name),

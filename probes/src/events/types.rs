@@ -1,11 +1,11 @@
-//! What an argument is fetched and shown as: `u8` .. `x64`, `string`, `ustring`, `symbol`, `symstr`, bit fields, arrays
-//! of these.
+//! The types of event arguments: `u8` to `x64`, `string`, `ustring`, `symbol`, `symstr`, bit fields, and arrays of
+//! these. [`Type`] is a type as written; [`Stored`] is its encoding in a record.
 
 use super::error::{Code, EventError};
 use super::text::{Piece, number};
 use alloc::format;
 
-/// How an integer is written.
+/// The way an integer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// `u8`: decimal.
@@ -16,33 +16,33 @@ pub enum Style {
     Hex,
 }
 
-/// A type as it was asked for.
+/// A type as written in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A machine word in hexadecimal: what an argument without a type is.
+    /// A machine word in hexadecimal, the type of arguments without one.
     Word,
-    /// So many bytes.
+    /// An integer of this many bytes.
     Integer(u8, Style),
-    /// Some bits of an integer.
+    /// A bit field of an integer.
     Bits(Bits),
-    /// The address of a name in the kernel, shown as symbol and offset.
+    /// An address, shown as symbol and offset.
     Symbol,
-    /// The same, shown as a string.
+    /// An address, recorded as the string of symbol and offset.
     SymbolString,
-    /// Characters up to a 0, in kernel memory.
+    /// A 0-terminated string in kernel memory.
     String,
-    /// Characters up to a 0, in the memory of the running process.
+    /// A 0-terminated string in the memory of the running process.
     UserString,
 }
 
 /// `b<width>@<offset>/<container>`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// How many bits there are.
+    /// Number of bits.
     pub width: u8,
-    /// How many less significant ones are skipped.
+    /// Position of the lowest bit.
     pub offset: u8,
-    /// Bytes of the integer that holds them.
+    /// Size of the containing integer, in bytes.
     pub container: u8,
 }
 
@@ -57,10 +57,10 @@ const NAMES: &[(&str, Type)] = &[
     ("string", Type::String), ("ustring", Type::UserString), ("symbol", Type::Symbol), ("symstr", Type::SymbolString),
 ];
 
-/// The longest array.
+/// Most elements of an array.
 pub const MAX_ARRAY: u64 = 64;
 
-/// Reads what stands behind the colon: a type, and how many of it if it is an array.
+/// Parses the text after the colon: a type and, for an array, the number of elements.
 pub(super) fn parse(text: Piece<'_>) -> Result<(Type, Option<u8>), EventError> {
     match text.split_at_first('[') {
         None => Ok((parse_one(text)?, None)),
@@ -76,7 +76,7 @@ fn parse_count(text: Piece<'_>) -> Result<u8, EventError> {
         return Err(EventError::new(text.end(), Code::ARRAY_NO_CLOSE, "the array's length ends with ']': write it here"));
     };
     if !suffix.text.is_empty() {
-        return Err(EventError::new(suffix, Code::BAD_ARRAY_SUFFIX, "nothing may follow the ']' of an array: take this away"));
+        return Err(EventError::new(suffix, Code::BAD_ARRAY_SUFFIX, "nothing may follow the ']' of an array: remove this"));
     }
     match number(count.text) {
         Some(length @ 1..=MAX_ARRAY) => Ok(length as u8),
@@ -118,29 +118,29 @@ fn parse_bits(whole: Piece<'_>, text: Piece<'_>) -> Result<Type, EventError> {
             Ok(Type::Bits(Bits { width: width as u8, offset: offset as u8, container: (container / 8) as u8 }))
         }
         _ => {
-            let why = format!("width and offset are numbers, the width at least 1, and both together at most {container}");
+            let why = format!("width and offset must be numbers, the width at least 1, and their sum at most {container}");
             Err(EventError::new(whole, Code::BAD_BITFIELD, why))
         }
     }
 }
 
-/// What an argument is in a record: its type on a kernel of a known word size.
+/// The encoding of a value in a record: its type on a kernel of known word size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// So many bytes.
+    /// An integer of this many bytes, little-endian.
     Integer(u8, Style),
-    /// A machine word of so many bytes.
+    /// A machine word of this many bytes.
     Symbol(u8),
-    /// The same, shown in quotes.
+    /// A machine word of this many bytes, shown in quotes.
     SymbolString(u8),
-    /// Two bytes of length and the bytes.
+    /// Two bytes of length, then the characters.
     String,
-    /// Likewise; only the type's name differs.
+    /// Like `String`; only the type's name differs.
     UserString,
 }
 
 impl Type {
-    /// What it is on a kernel whose words have so many bytes.
+    /// The encoding on a kernel with words of this many bytes.
     pub fn stored(self, word: usize) -> Stored {
         match self {
             Type::Word => Stored::Integer(word as u8, Style::Hex),
@@ -155,7 +155,7 @@ impl Type {
 }
 
 impl Stored {
-    /// How many bytes of a record it takes at least.
+    /// Least number of bytes that a value takes in a record.
     pub fn least(self) -> usize {
         match self {
             Stored::Integer(size, _) | Stored::Symbol(size) | Stored::SymbolString(size) => usize::from(size),

@@ -1,4 +1,4 @@
-//! An instruction that is computed on a stopped CPU.
+//! Runs an instruction's emulation (`Isa::emulate`) on a stopped CPU.
 
 use crate::guest::Cpu;
 use crate::point::Point;
@@ -8,13 +8,13 @@ use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::plan::Then;
 use trapline_isa::regs::{Reg, Registers};
 
-/// Computes the instruction. Where it would fault, nothing has changed.
+/// Computes the point's instruction. If it would fault, nothing has changed.
 pub(super) fn emulate(isa: &Isa, what: &Emulation, point: &Point, cpu: &mut dyn Cpu) -> Result<Then, Fault> {
     let halves = RefCell::new(cpu);
     (isa.emulate)(what, &point.insn, &mut Half(&halves), &mut Half(&halves))
 }
 
-/// A CPU as registers here and as memory there, for functions that want both at once.
+/// Splits one CPU into registers and memory, because emulation functions take both as separate `&mut`.
 struct Half<'a, 'b>(&'a RefCell<&'b mut dyn Cpu>);
 
 impl Registers for Half<'_, '_> {

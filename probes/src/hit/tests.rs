@@ -1,8 +1,8 @@
-//! Hits on the toy guest, which really traps, really runs the slots and really goes on.
+//! Tests of the hit path on the toy guest, which takes real traps and runs the slots.
 
 use crate::Engine;
 use crate::context::Phase;
-use crate::guest::{Guest, Window};
+use crate::guest::{Guest, WindowUse};
 use crate::notes::Notes;
 use crate::probe::{Flow, Jprobe, Kprobe};
 use crate::slots::SLOT;
@@ -17,12 +17,12 @@ fn new(cpus: usize) -> (ToyGuest, Engine) {
     (sample::kernel(cpus), Engine::new(&TOY, cpus))
 }
 
-/// What main leaves in r0 when nothing interferes: 5 + 1 + 2 + 4.
+/// The value that `main` leaves in r0 if nothing interferes: 5 + 1 + 2 + 4.
 const RESULT: u64 = 12;
 
 /// KP-1
 #[test]
-fn registering_changes_the_text_and_fills_a_slot_and_the_cpu_traps() {
+fn registering_arms_the_text_and_writes_a_slot() {
     let (mut guest, mut engine) = new(1);
     let address = guest.address("vfs_read") + 3;
     let original = guest.peek(address, 3).to_vec();
@@ -31,12 +31,12 @@ fn registering_changes_the_text_and_fills_a_slot_and_the_cpu_traps() {
     let copies: Vec<u64> = guest.window.keys().copied().collect();
     assert_eq!(copies.len(), 1, "a step has one copy");
     assert_eq!(guest.peek(copies[0], 4), [&original[..], &[BREAK]].concat(), "the copy and the second breakpoint");
-    assert_eq!(guest.window[&copies[0]], Window::Copy { origin: address, displaced: 3, in_front: 0 });
+    assert_eq!(guest.window[&copies[0]], WindowUse::Copy { origin: address, displaced: 3, in_front: 0 });
     assert_eq!(guest.run(&mut engine, 0), Stop::Halted);
     assert_eq!((guest.cpus[0].registers[0], guest.cpus[0].traps), (RESULT, 2));
 }
 
-/// KP-2, KP-3: whatever the plan and whichever handlers there are, the instruction runs once, out of line.
+/// KP-2, KP-3: with every plan and any set of handlers, the instruction runs once, out of line.
 #[test]
 fn each_plan_runs_the_instruction_once_between_its_handlers() {
     #[rustfmt::skip]
@@ -73,9 +73,9 @@ fn each_plan_runs_the_instruction_once_between_its_handlers() {
     }
 }
 
-/// KP-2: the same pc on every ISA, and Linux's beside it.
+/// KP-2: the handler's pc is the same on every ISA, and Linux's pc is available, too.
 #[test]
-fn handlers_see_the_probes_address_before_and_the_next_instruction_after() {
+fn handlers_see_the_right_pc_before_and_after() {
     for (offset, next) in [(0, 3), (3, 6), (6, 0x10)] {
         let (mut guest, mut engine) = new(1);
         let notes = Notes::default();
@@ -100,7 +100,7 @@ fn handlers_see_the_probes_address_before_and_the_next_instruction_after() {
 
 /// KP-6
 #[test]
-fn what_handlers_change_is_there_when_the_guest_goes_on() {
+fn changes_by_handlers_take_effect() {
     let (mut guest, mut engine) = new(1);
     let probe = Kprobe::at("vfs_read")
         .pre(|hit| {
@@ -136,10 +136,9 @@ fn a_redirecting_pre_handler_ends_the_hit() {
     assert_eq!(probe.hits(), 1);
 }
 
-/// KP-7: a changed pc counts only with the answer that says so, and an answer without a changed pc does not trap for
-/// ever.
+/// KP-7: a changed pc counts only with `Redirected`. `Redirected` without a changed pc does not trap for ever.
 #[test]
-fn half_a_redirection_is_none() {
+fn a_redirection_needs_both_pc_and_answer() {
     for (moves, flow) in [(true, Flow::Continue), (false, Flow::Redirected)] {
         for offset in [0, 3, 6] {
             let (mut guest, mut engine) = new(1);
@@ -157,7 +156,7 @@ fn half_a_redirection_is_none() {
 
 /// KP-8
 #[test]
-fn several_probes_at_one_address_run_newest_first_and_the_jprobe_last() {
+fn probes_run_newest_first_and_the_jprobe_last() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let (first, second) = (notes.probe("first", "vfs_read", 0), notes.probe("second", "vfs_read", 0));
@@ -180,7 +179,7 @@ fn several_probes_at_one_address_run_newest_first_and_the_jprobe_last() {
     assert_eq!([first.hits(), second.hits(), third.hits(), mirror.hits()], [3, 1, 2, 3]);
 }
 
-/// KP-8: non-zero stops the rest, and those who did not get their turn say so.
+/// KP-8: a redirection skips the older probes, which count it.
 #[test]
 fn a_redirection_stops_the_older_probes() {
     let (mut guest, mut engine) = new(1);
@@ -197,9 +196,9 @@ fn a_redirection_stops_the_older_probes() {
     assert_eq!((notes.take().len(), old.hits(), old.skipped(), new.hits()), (0, 0, 1, 1));
 }
 
-/// KP-9: the probed instruction faults. `fixes`: the fault handler repairs what it takes and says so.
+/// KP-9: the probed instruction faults. If `fixes`, the fault handler repairs the cause and returns "handled".
 #[test]
-fn a_fault_of_the_probed_instruction_is_the_fault_handlers_then_the_guests() {
+fn a_fault_goes_to_the_fault_handler_then_to_the_guest() {
     #[rustfmt::skip]
     let cases = [
         // what                        where             plain stack
@@ -235,7 +234,7 @@ fn a_fault_of_the_probed_instruction_is_the_fault_handlers_then_the_guests() {
             } else {
                 assert_eq!(stop, Stop::Exception { trapnr: PAGE_FAULT, pc: address }, "{case}: as if it had run in place");
                 assert_eq!(text, "pre it, fault 14 at +0", "{case}");
-                // The guest repairs it and returns to where the fault was.
+                // The guest repairs the cause and returns to the faulting instruction.
                 guest.cpus[0].registers[3] = DATA.start;
                 guest.cpus[0].registers[8] = 0x8f00;
                 guest.run_steps(&mut engine, 0, 4);
@@ -248,7 +247,7 @@ fn a_fault_of_the_probed_instruction_is_the_fault_handlers_then_the_guests() {
 
 /// KP-9: a handler's own access faults.
 #[test]
-fn a_fault_of_a_handlers_own_access_is_its_fault_handlers() {
+fn a_fault_in_a_handler_goes_to_its_fault_handler() {
     for fixes in [true, false] {
         let (mut guest, mut engine) = new(1);
         let notes = Notes::default();
@@ -260,7 +259,7 @@ fn a_fault_of_a_handlers_own_access_is_its_fault_handlers() {
                 Flow::Continue
             })
             .fault(move |hit, fault| {
-                // One that faults itself is not asked about its own fault.
+                // A fault inside the fault handler does not call it again.
                 assert!(hit.read_word(0x18).is_err());
                 asked.add(format!("fault {} at {:#x}", fault.trapnr, fault.access.map_or(0, |access| access.address)));
                 fixes
@@ -272,20 +271,20 @@ fn a_fault_of_a_handlers_own_access_is_its_fault_handlers() {
     }
 }
 
-/// KP-10: a jprobe's handler in the guest runs into probed code, whichever plan the instruction there has.
+/// KP-10: a jprobe's handler in the guest reaches a probed instruction, with each plan.
 #[test]
-fn a_hit_inside_a_hit_runs_no_handler_and_executes_the_instruction() {
+fn a_nested_hit_runs_no_handler_but_the_instruction() {
     for (what, offset) in [("boosted", 0), ("stepped", 3), ("emulated", 6)] {
         let (mut guest, mut engine) = new(1);
         let notes = Notes::default();
-        // `handler` calls `helper`; here it is made to run through vfs_read instead.
+        // `handler` calls `helper`. This jprobe uses `vfs_read` as its handler instead.
         let inner = [notes.probe("inner", "vfs_read", offset), notes.probe("other", "vfs_read", offset).disabled()];
         engine.register_kprobes(&mut guest, &inner).expect(what);
         let outer = Jprobe::at("outer").guest("vfs_read").returns_in(0x6000..0x6001);
         engine.register_jprobe(&mut guest, &outer).expect(what);
         guest.start(0, "outer");
         guest.cpus[0].registers[0] = 5;
-        // vfs_read, run as the handler, comes to its return; there the test ends it as jprobe_return would.
+        // vfs_read, run as the handler, reaches its return. The test ends it there, as jprobe_return would.
         let end = guest.address("vfs_read") + 14;
         assert!(guest.run_to(&mut engine, 0, |pc| pc == end), "{what}");
         assert_eq!(guest.cpus[0].registers[0], RESULT, "{what}: all of it was executed");
@@ -299,9 +298,10 @@ fn a_hit_inside_a_hit_runs_no_handler_and_executes_the_instruction() {
     }
 }
 
-/// KP-9, KP-10: the same for a fault inside another hit: nobody is asked, the guest gets it, and the outer hit goes on.
+/// KP-9, KP-10: a fault inside a nested hit goes to the guest without asking a fault handler, and the outer hit
+/// continues.
 #[test]
-fn a_fault_inside_another_hit_is_the_guests() {
+fn a_fault_in_a_nested_hit_goes_to_the_guest() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let asked = notes.clone();
@@ -325,10 +325,10 @@ fn a_fault_inside_another_hit_is_the_guests() {
     assert!(matches!(engine.breakpoint(&mut guest.cpu(0)), crate::guest::Answer::Resume(resume) if !resume.frozen));
 }
 
-/// KP-14, KP-18: interrupts come at the same times and places as without probes, also when their handler is probed at
-/// every instruction, and never inside a hit.
+/// KP-14, KP-18: interrupts come at the same times and addresses as without probes, and never inside a hit. The
+/// interrupt handler is probed at every instruction, too.
 #[test]
-fn a_run_with_every_instruction_probed_ends_as_one_without() {
+fn a_fully_probed_run_ends_like_an_unprobed_one() {
     let run = |probed: bool, with_post: bool| {
         let (mut guest, mut engine) = new(1);
         let notes = Notes::default();
@@ -371,7 +371,7 @@ fn a_run_with_every_instruction_probed_ends_as_one_without() {
 
 /// KP-17
 #[test]
-fn cpus_have_a_current_probe_each() {
+fn each_cpu_has_its_own_current_probe() {
     let (mut guest, mut engine) = new(2);
     let notes = Notes::default();
     let probe = notes.probe("it", "vfs_read", 3);
@@ -386,7 +386,7 @@ fn cpus_have_a_current_probe_each() {
 }
 
 #[test]
-fn a_breakpoint_of_the_guests_own_is_the_guests() {
+fn a_breakpoint_of_the_guest_goes_to_the_guest() {
     let (mut guest, mut engine) = new(1);
     engine.register_kprobe(&mut guest, &Kprobe::at("own_breakpoint").offset(1).disabled()).expect_err("a halt");
     guest.start(0, "own_breakpoint");
@@ -394,9 +394,9 @@ fn a_breakpoint_of_the_guests_own_is_the_guests() {
     assert_eq!(guest.run(&mut engine, 0), Stop::Exception { trapnr: BREAKPOINT, pc });
 }
 
-/// The breakpoint was taken out between the trap and our look.
+/// The breakpoint was removed after the trap and before the engine looked at it.
 #[test]
-fn a_stale_breakpoint_is_run_again() {
+fn a_stale_breakpoint_runs_the_instruction_again() {
     let (mut guest, mut engine) = new(1);
     let probe = Kprobe::at("vfs_read");
     engine.register_kprobe(&mut guest, &probe).expect("may be probed");
@@ -409,10 +409,10 @@ fn a_stale_breakpoint_is_run_again() {
     assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, RESULT));
 }
 
-/// An interrupted repeated instruction is recognised by its task, stack and progress; another execution is a hit of its
-/// own.
+/// An interrupted repeated instruction is recognised by task, stack pointer and progress. Any other execution is a hit
+/// of its own.
 #[test]
-fn only_the_same_execution_goes_on_without_a_hit() {
+fn only_the_same_execution_continues_without_a_hit() {
     let (mut guest, mut engine) = new(2);
     let notes = Notes::default();
     let probe = notes.probe("fill", "fill", 18);
@@ -431,7 +431,7 @@ fn only_the_same_execution_goes_on_without_a_hit() {
 }
 
 #[test]
-fn a_slot_that_would_collide_in_the_jump_cache_is_passed_over() {
+fn a_slot_that_collides_in_the_jump_cache_is_skipped() {
     let (mut guest, mut engine) = new(1);
     let first = guest.window_take(0, SLOT).expect("there is room");
     guest.window_give(first, SLOT);

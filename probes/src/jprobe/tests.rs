@@ -1,4 +1,4 @@
-//! The mirror, on the host and in the guest.
+//! Tests of jprobes with handlers on the host and in the guest.
 
 use crate::guest::Answer;
 use crate::notes::Notes;
@@ -15,7 +15,7 @@ fn new() -> (ToyGuest, Engine) {
     (sample::kernel(1), Engine::new(&TOY, 1))
 }
 
-/// JP-1, JP-2, JP-3: a host closure sees the function's arguments, and what it changes does not reach the function.
+/// JP-1, JP-2, JP-3: a host closure sees the function's arguments, and its changes do not reach the function.
 #[test]
 fn a_host_handler_sees_the_arguments_and_changes_nothing() {
     let (mut guest, mut engine) = new();
@@ -43,10 +43,10 @@ fn a_host_handler_sees_the_arguments_and_changes_nothing() {
     assert_eq!((notes.take().join(","), probe.hits()), ("5 7".into(), 1));
 }
 
-/// JP-1, JP-2: a handler in guest code, which pushes, calls, changes registers, and ends in the guest's own
-/// `jprobe_return`. No time passes meanwhile.
+/// JP-1, JP-2: a handler in guest code pushes, calls, changes registers, and ends in the guest's `jprobe_return`. No
+/// time passes meanwhile.
 #[test]
-fn a_guest_handler_runs_and_leaves_no_trace_but_what_it_stored() {
+fn a_guest_handler_leaves_only_what_it_stored() {
     let start = || {
         let mut guest = sample::kernel(1);
         guest.cpus[0].registers[4] = 0x6800;
@@ -72,7 +72,7 @@ fn a_guest_handler_runs_and_leaves_no_trace_but_what_it_stored() {
 
 /// JP-2: a guest without `jprobe_return`.
 #[test]
-fn a_guest_handler_may_simply_return() {
+fn a_guest_handler_may_return_normally() {
     let functions: alloc::vec::Vec<_> =
         sample::FUNCTIONS.iter().copied().filter(|(name, _)| !["jprobe_return", "handler"].contains(name)).collect();
     let mut guest = ToyGuest::new(&TOY, 1, &functions);
@@ -80,12 +80,12 @@ fn a_guest_handler_may_simply_return() {
     let probe = Jprobe::at("vfs_read").guest("handler_that_returns");
     engine.register_jprobe(&mut guest, &probe).expect("a function, and a function");
     assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0], probe.hits()), (Stop::Halted, RESULT, 1));
-    assert!(guest.window.values().any(|stands_for| *stands_for == crate::guest::Window::JprobeReturn));
+    assert!(guest.window.values().any(|stands_for| *stands_for == crate::guest::WindowUse::JprobeReturn));
 }
 
 /// JP-3
 #[test]
-fn a_jprobe_stands_at_an_entry_alone_of_its_kind_with_a_function_as_handler() {
+fn bad_jprobe_places_and_handlers_are_refused() {
     let (mut guest, mut engine) = new();
     let text = guest.text_bytes();
     let middle = guest.address("handler") + 3;
@@ -113,7 +113,7 @@ fn a_jprobe_stands_at_an_entry_alone_of_its_kind_with_a_function_as_handler() {
 
 /// JP-4
 #[test]
-fn jprobes_come_and_go_singly_and_in_batches() {
+fn jprobes_can_be_registered_one_by_one_and_in_batches() {
     let (mut guest, mut engine) = new();
     let original = guest.text_bytes();
     let notes = Notes::default();
@@ -141,9 +141,9 @@ fn jprobes_come_and_go_singly_and_in_batches() {
     assert_eq!(guest.text_bytes(), original);
 }
 
-/// KP-9, JP-1: a fault in a guest handler is asked about, then the guest's.
+/// KP-9, JP-1: a fault in a guest handler goes to the fault handler, then to the guest.
 #[test]
-fn a_fault_in_a_guest_handler_is_its_fault_handlers_then_the_guests() {
+fn a_fault_in_a_guest_handler_goes_to_the_fault_handler_first() {
     for fixes in [true, false] {
         let (mut guest, mut engine) = new();
         let notes = Notes::default();
@@ -167,9 +167,9 @@ fn a_fault_in_a_guest_handler_is_its_fault_handlers_then_the_guests() {
     }
 }
 
-/// A `jprobe_return` that nobody waits for is the guest's own breakpoint.
+/// A `jprobe_return` outside a handler is the guest's own breakpoint.
 #[test]
-fn the_end_of_a_handler_outside_a_handler_is_not_ours() {
+fn jprobe_return_outside_a_handler_is_not_ours() {
     let (mut guest, mut engine) = new();
     engine.register_jprobe(&mut guest, &Jprobe::at("vfs_read").guest("handler")).expect("functions");
     guest.start(0, "jprobe_return");

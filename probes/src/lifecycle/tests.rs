@@ -1,4 +1,4 @@
-//! Probes that come, go, are switched and die: the text is always what the rules say.
+//! Tests of state changes: after each registration, removal, switch or freed text, the guest's text must be right.
 
 use crate::guest::Answer;
 use crate::notes::Notes;
@@ -22,7 +22,7 @@ fn run(guest: &mut ToyGuest, engine: &mut Engine) {
 
 /// KP-11
 #[test]
-fn a_probe_can_be_registered_disabled_and_switched() {
+fn a_probe_can_be_registered_disabled_and_enabled() {
     let (mut guest, mut engine) = new();
     let original = guest.text_bytes();
     let notes = Notes::default();
@@ -44,9 +44,9 @@ fn a_probe_can_be_registered_disabled_and_switched() {
     assert_eq!((notes.take().len(), probe.hits()), (0, 1));
 }
 
-/// KP-11, KP-8: the breakpoint stays while one of several is enabled.
+/// KP-11, KP-8: the breakpoint stays while one of several probes is enabled.
 #[test]
-fn the_breakpoint_is_there_while_any_member_is_enabled() {
+fn the_breakpoint_stays_while_any_probe_is_enabled() {
     let (mut guest, mut engine) = new();
     let address = guest.address("vfs_read");
     let armed = |guest: &ToyGuest| guest.peek(address, 1)[0] == BREAK;
@@ -79,9 +79,9 @@ fn unregistering_restores_the_exact_bytes() {
     assert!(guest.window.is_empty(), "and every slot was given back");
 }
 
-/// KP-13: a copy of the guest holds nothing of ours, and probes go on as they were.
+/// KP-13: while taken out, the text has no byte of ours; afterwards the probes are as before.
 #[test]
-fn lifting_restores_the_exact_bytes_until_the_probes_are_lowered() {
+fn taking_out_restores_the_text_until_putting_back() {
     let (mut guest, mut engine) = new();
     let original = guest.text_bytes();
     let probes = [0, 3, 6].map(|offset| Kprobe::at("vfs_read").offset(offset));
@@ -100,9 +100,9 @@ fn lifting_restores_the_exact_bytes_until_the_probes_are_lowered() {
     assert_eq!((engine.enabled(), guest.text_bytes()), (false, original), "what was switched off stays off");
 }
 
-/// KP-13: what the guest has written there meanwhile is the guest's.
+/// KP-13: bytes that the guest has written over a breakpoint stay.
 #[test]
-fn text_that_the_guest_has_changed_is_left_to_it() {
+fn text_changed_by_the_guest_is_left_alone() {
     let (mut guest, mut engine) = new();
     let probe = Kprobe::at("vfs_read");
     engine.register_kprobe(&mut guest, &probe).expect("may be probed");
@@ -114,9 +114,9 @@ fn text_that_the_guest_has_changed_is_left_to_it() {
     assert!(lines.iter().any(|line| line.contains("has changed the text")), "{lines:?}");
 }
 
-/// KP-1: a copy that is out of date must not run in place of what the guest has now.
+/// KP-1: a probe must not run its old copy instead of the guest's new instruction.
 #[test]
-fn a_probe_is_not_armed_on_text_that_has_changed_since() {
+fn a_probe_is_not_armed_on_changed_text() {
     let (mut guest, mut engine) = new();
     let probe = Kprobe::at("vfs_read").disabled();
     engine.register_kprobe(&mut guest, &probe).expect("may be probed");
@@ -131,10 +131,10 @@ fn a_probe_is_not_armed_on_text_that_has_changed_since() {
     assert_eq!(guest.cpus[0].registers[0], 5 + 9 + 2 + 4);
 }
 
-/// KP-19: a CPU is in the slot when its probe goes. No handler runs any more, the slot is not given to anyone, the CPU
-/// comes out as it should.
+/// KP-19: a probe is removed while a CPU is in its slot. No handler runs afterwards, the slot is not reused, and the
+/// CPU leaves it correctly.
 #[test]
-fn a_probe_that_goes_while_a_cpu_is_in_its_slot_leaves_the_slot_to_it() {
+fn a_slot_is_kept_while_a_cpu_is_in_it() {
     for (what, offset, post) in [("stepped", 3, true), ("boosted", 0, false), ("boosted, with post-handler", 0, true)] {
         let (mut guest, mut engine) = new();
         let original = guest.text_bytes();
@@ -159,9 +159,9 @@ fn a_probe_that_goes_while_a_cpu_is_in_its_slot_leaves_the_slot_to_it() {
     }
 }
 
-/// KP-19: the same for a CPU that is not in the slot, but will come back to it: a jprobe's handler in the guest runs.
+/// KP-19: the same for a CPU that will return to the slot, because a jprobe's handler runs in the guest.
 #[test]
-fn a_jprobe_that_goes_while_its_guest_handler_runs_leaves_the_slot_to_it() {
+fn a_slot_is_kept_while_a_guest_handler_runs() {
     let (mut guest, mut engine) = new();
     let probe = Jprobe::at("vfs_read").guest("handler");
     engine.register_jprobe(&mut guest, &probe).expect("functions");
@@ -175,9 +175,9 @@ fn a_jprobe_that_goes_while_its_guest_handler_runs_leaves_the_slot_to_it() {
     assert_eq!(engine.slots_in_use_by_leavers(), 0);
 }
 
-/// A probe that is gone while its handler runs in the guest; the CPU goes on with what is there now.
+/// The probed text is freed while a jprobe's handler runs in the guest. The CPU continues with the new text.
 #[test]
-fn text_that_goes_while_a_guest_handler_runs_is_the_guests_business() {
+fn text_freed_during_a_guest_handler_is_not_touched() {
     let (mut guest, mut engine) = new();
     engine.register_jprobe(&mut guest, &Jprobe::at("init_setup").guest("handler")).expect("functions");
     guest.cpus[0].registers[4] = 0x6800;
@@ -191,9 +191,9 @@ fn text_that_goes_while_a_guest_handler_runs_is_the_guests_business() {
     assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, 9));
 }
 
-/// KP-19: disabling while a CPU is in the slot.
+/// KP-19: a probe is disabled while a CPU is in its slot.
 #[test]
-fn a_probe_that_is_disabled_in_the_middle_of_a_hit_runs_no_more_handlers() {
+fn a_probe_disabled_during_a_hit_runs_no_more_handlers() {
     let (mut guest, mut engine) = new();
     let notes = Notes::default();
     let probe = notes.probe("it", "vfs_read", 3);
@@ -204,7 +204,7 @@ fn a_probe_that_is_disabled_in_the_middle_of_a_hit_runs_no_more_handlers() {
     assert_eq!(notes.take(), ["pre it"]);
 }
 
-/// DV-2; and what Linux does otherwise: what is enabled while all is off is enabled when all is on again.
+/// DV-2: unlike Linux, a probe enabled while the global switch is off is armed when the switch is on again.
 #[test]
 fn the_global_switch_keeps_each_probes_own_state() {
     let (mut guest, mut engine) = new();
@@ -234,9 +234,9 @@ fn the_global_switch_keeps_each_probes_own_state() {
     assert_eq!(guest.text_bytes(), original, "those that went while all was off do not come back");
 }
 
-/// What is gone stays registered, and is never armed again.
+/// Probes in freed text stay registered and are never armed again.
 #[test]
-fn probes_in_freed_text_are_gone_and_nothing_is_written_there() {
+fn probes_in_freed_text_are_gone_and_never_written() {
     let (mut guest, mut engine) = new();
     let (probe, other) = (Kprobe::at_address(INIT), Kprobe::at("vfs_read"));
     let returns = Kretprobe::at_address(INIT);
@@ -263,9 +263,9 @@ fn probes_in_freed_text_are_gone_and_nothing_is_written_there() {
     assert!(!engine.list(&guest).contains("[GONE]"));
 }
 
-/// A probe joins others at an address whose text is gone.
+/// A new probe is registered at an address whose old probes are gone.
 #[test]
-fn a_gone_point_lives_again_for_a_new_probe_and_not_for_the_old_one() {
+fn a_gone_point_revives_for_a_new_probe_only() {
     let (mut guest, mut engine) = new();
     let notes = Notes::default();
     let old = Kprobe::at_address(INIT).pre(notes.pre("old"));
@@ -284,7 +284,7 @@ fn a_gone_point_lives_again_for_a_new_probe_and_not_for_the_old_one() {
     assert_eq!(guest.peek(INIT, 4), [0x01, 0, 9, 0x21]);
 }
 
-/// What the model test does next.
+/// One step of the model test.
 #[derive(Clone, Debug)]
 enum Step {
     Register(usize),
@@ -310,7 +310,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Two objects for each place, so that points are shared.
+/// Two probe objects per place, so that points are shared.
 const PROBES: usize = 12;
 const PLACES: [(&str, u32); PROBES / 2] =
     [("vfs_read", 0), ("vfs_read", 3), ("vfs_read", 6), ("helper", 0), ("init_setup", 0), ("init_setup", 3)];
@@ -323,8 +323,8 @@ struct Expected {
 }
 
 proptest! {
-    /// KP-13, KP-11, DV-2: whatever is done in whatever order, the text and the list are as a model of a few lines
-    /// says, and when all is unregistered every byte is back.
+    /// KP-13, KP-11, DV-2: after any sequence of steps the text and the list agree with a simple model. After
+    /// unregistering everything, all original bytes are back.
     #[test]
     fn text_and_list_follow_the_model(steps in prop::collection::vec(step(), 1..60)) {
         let (mut guest, mut engine) = new();

@@ -34,7 +34,7 @@ fn new() -> (ToyGuest, Engine) {
     (ToyGuest::new(&TOY, 1, FUNCTIONS), engine)
 }
 
-/// The worker comes after the delay.
+/// Runs the optimizer's worker at its due time.
 fn work(guest: &mut ToyGuest, engine: &mut Engine) {
     let due = engine.wants_attention_at().expect("something waits");
     engine.tick(guest, due);
@@ -50,14 +50,14 @@ fn run(guest: &mut ToyGuest, engine: &mut Engine) -> [u64; 5] {
     core::array::from_fn(|number| guest.cpus[0].registers[number])
 }
 
-/// What an unprobed run does: registers, time.
+/// The result of an unprobed run: registers and time.
 fn plain() -> ([u64; 5], u64) {
     let (mut guest, mut engine) = new();
     (run(&mut guest, &mut engine), guest.cpus[0].time)
 }
 
-/// OP-1, OP-4, OP-6, OP-7: a breakpoint first, whose hits run the region in the detour; after the delay a jump and no
-/// traps at all.
+/// OP-1, OP-4, OP-6, OP-7: first a breakpoint, whose hits run the region in the detour. After the delay a jump, and no
+/// traps.
 #[test]
 fn a_breakpoint_becomes_a_jump_after_the_delay() {
     let (mut guest, mut engine) = new();
@@ -85,9 +85,9 @@ fn a_breakpoint_becomes_a_jump_after_the_delay() {
     assert_eq!(guest.text_bytes(), before);
 }
 
-/// OP-2, OP-3: what cannot be optimised keeps its breakpoint, and the summary says which rule speaks against it.
+/// OP-2, OP-3: a place that cannot be optimised keeps its breakpoint, and the summary has the reason.
 #[test]
-fn what_cannot_be_optimised_stays_a_breakpoint_and_says_why() {
+fn a_place_that_cannot_be_optimised_says_why() {
     #[rustfmt::skip]
     let cases = [
         ("looping", 0, "jump leads into"),
@@ -104,15 +104,15 @@ fn what_cannot_be_optimised_stays_a_breakpoint_and_says_why() {
         let said = summary[0].obstacle.as_ref().expect("a reason").to_string();
         assert!(said.contains(why), "{name}: {said}");
     }
-    // Its 16 bytes end in padding: there is room.
+    // The function is padded to 16 bytes, so there is room for a jump.
     let (mut guest, mut engine) = new();
     engine.register_kprobe(&mut guest, &Kprobe::at("short")).expect("may be probed");
     assert!(engine.summary(&guest)[0].obstacle.is_some(), "a return does not move");
 }
 
-/// OP-5, OP-8: each temporary cause takes the jump away, and when it goes the jump comes back.
+/// OP-5, OP-8: each temporary obstacle removes the jump. When it ends, the jump comes back.
 #[test]
-fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
+fn a_temporary_obstacle_removes_the_jump_for_its_duration() {
     type Change = fn(&mut Engine, &mut ToyGuest, &Others);
     struct Others {
         probe: Kprobe,
@@ -161,9 +161,9 @@ fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
     }
 }
 
-/// OP-10: while the knob is off nothing is queued either, and the log tells of both.
+/// OP-10: while the switch is off, no point is queued. The log reports both switches.
 #[test]
-fn the_knob_keeps_new_ones_away() {
+fn the_optimization_switch_prevents_new_jumps() {
     let (mut guest, mut engine) = new();
     engine.set_optimization(&mut guest, false);
     engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
@@ -176,14 +176,14 @@ fn the_knob_keeps_new_ones_away() {
     assert_eq!(told, ["kprobe jump-optimization is disabled", "kprobe jump-optimization is enabled"]);
 }
 
-/// OP-7: a task that an interrupt has stopped under the jump, and that is asleep, holds it up; when it has gone on, the
-/// jump comes.
+/// OP-7: a sleeping task that was interrupted under the jump postpones it. When the task has moved on, the jump is
+/// written.
 #[test]
-fn a_task_asleep_under_the_jump_holds_it_up() {
+fn a_sleeping_task_under_the_jump_postpones_it() {
     let (mut guest, mut engine) = new();
     engine.set_optimization_delay(LEAST_WAIT);
     let address = guest.address("work");
-    // Interrupted in front of work+3, and the handler has not ended.
+    // Interrupted in front of work+3. The handler has not returned.
     guest.start(0, "work");
     guest.interrupt(0, 1, None);
     let handler = guest.address("irq_handler");
@@ -201,17 +201,17 @@ fn a_task_asleep_under_the_jump_holds_it_up() {
     }
     assert_eq!(waits, [LEAST_WAIT, 2 * LEAST_WAIT, 4 * LEAST_WAIT], "longer each time");
     assert!(guest.run_to(&mut engine, 0, |pc| pc == address + 6), "the task goes on");
-    // The frame is below the stack pointer now; the next thing on that stack overwrites it.
+    // The saved frame lies below the stack pointer now, where it would be overwritten soon.
     let sp = guest.cpus[0].registers[usize::from(SP.0)];
     guest.poke(sp - 16, &[0; 16]);
     work(&mut guest, &mut engine);
     assert_eq!(guest.peek(address, 1), [0x10]);
 }
 
-/// OP-7: CPUs have clocks of their own. A look at the time of one that is behind changes nothing about what waits; a
-/// guest that has become one of an earlier time does.
+/// OP-7: CPUs have separate clocks. A tick with an earlier time does not change the waiting points. A restored snapshot
+/// with an earlier time does.
 #[test]
-fn a_cpu_that_is_behind_does_not_end_the_wait() {
+fn a_tick_with_an_earlier_time_changes_nothing() {
     let (mut guest, mut engine) = new();
     engine.set_optimization_delay(LEAST_WAIT);
     let inside = guest.address("work") + 3;
@@ -232,9 +232,9 @@ fn a_cpu_that_is_behind_does_not_end_the_wait() {
     assert_eq!(engine.counts().postponed, 4, "nobody waits for a time that was counted from a later one");
 }
 
-/// OP-7: so does a CPU that stands there.
+/// OP-7: a CPU under the jump postpones it, too.
 #[test]
-fn a_cpu_under_the_jump_holds_it_up() {
+fn a_cpu_under_the_jump_postpones_it() {
     let (mut guest, mut engine) = new();
     let address = guest.address("work");
     guest.cpus[0].pc = address + 3;
@@ -250,7 +250,7 @@ fn a_cpu_under_the_jump_holds_it_up() {
     }
 }
 
-/// OP-9: the pc and the stack pointer are the detour's; other registers are the handler's; all handlers run.
+/// OP-9: handlers of optimised probes change registers, but not pc and stack pointer. All handlers run.
 #[test]
 fn an_optimised_handler_changes_registers_but_not_the_pc() {
     let (mut guest, mut engine) = new();
@@ -271,10 +271,9 @@ fn an_optimised_handler_changes_registers_but_not_the_pc() {
     assert_eq!((notes.take(), older.hits(), newer.hits()), (vec!["older".to_string()], 1, 1));
 }
 
-/// OP-8, OP-4: a fault in the detour is the guest's, at the original instruction, and one hit; the text there is whole
-/// again by then.
+/// OP-8, OP-4: a fault in the detour is reported at the original instruction, counts as one hit, and removes the jump.
 #[test]
-fn a_fault_in_the_detour_is_that_of_the_original_instruction() {
+fn a_fault_in_the_detour_is_reported_at_the_original() {
     let (mut guest, mut engine) = new();
     let probe = Kprobe::at("work").offset(6).pre(|_| Flow::Continue);
     engine.register_kprobe(&mut guest, &probe).expect("may be probed");
@@ -286,15 +285,15 @@ fn a_fault_in_the_detour_is_that_of_the_original_instruction() {
     assert_eq!(guest.run(&mut engine, 0), Stop::Exception { trapnr: 14, pc: address + 3 });
     assert_eq!((probe.hits(), guest.peek(address, 6)), (1, &[0xcc, 0, 4, 3, 2, 3][..]));
     guest.mapped.push(DATA);
-    assert_eq!(guest.run(&mut engine, 0), Stop::Halted, "the guest mends it and goes on");
+    assert_eq!(guest.run(&mut engine, 0), Stop::Halted, "the guest repairs the cause and continues");
     assert_eq!((probe.hits(), guest.cpus[0].time), (1, plain().1));
     work(&mut guest, &mut engine);
     assert_eq!(guest.peek(address, 1), [0x10], "and it is optimised again");
 }
 
-/// OP-5: a probe reached from inside another one's handling is missed, optimised or not, and its instructions run.
+/// OP-5: a probe reached during another hit is missed, optimised or not, and its instructions run.
 #[test]
-fn an_optimised_probe_inside_a_jprobes_handler_is_missed() {
+fn an_optimised_probe_in_a_jprobe_handler_is_missed() {
     let (mut guest, mut engine) = new();
     let jprobe = Jprobe::at("entry").guest("work");
     let probe = Kprobe::at("work").pre(|_| Flow::Continue);
@@ -312,7 +311,7 @@ fn an_optimised_probe_inside_a_jprobes_handler_is_missed() {
     assert_eq!(guest.cpus[0].registers[5], 3);
 }
 
-/// OP-11, RP-1: a return probe's entry is optimised too.
+/// OP-11, RP-1: the entry of a return probe is optimised, too.
 #[test]
 fn a_return_probe_is_entered_by_a_jump() {
     let (mut guest, mut engine) = new();
@@ -323,9 +322,9 @@ fn a_return_probe_is_entered_by_a_jump() {
     assert_eq!((probe.hits(), probe.returns(), guest.cpus[0].traps), (1, 1, 1), "one trap, at the return");
 }
 
-/// OP-7: interrupts at every time are taken at the same places as without the probe, never with a pc in the detour.
+/// OP-7: an interrupt at any time is taken at the same address as without the probe, never in the detour.
 #[test]
-fn interrupts_are_taken_where_an_unprobed_guest_takes_them() {
+fn interrupts_are_taken_at_the_same_addresses() {
     for at in 0..40 {
         let taken = |probed: bool| {
             let (mut guest, mut engine) = new();
@@ -342,9 +341,9 @@ fn interrupts_are_taken_where_an_unprobed_guest_takes_them() {
     }
 }
 
-/// OP-2: under Linux 6.1's rules the flag is Linux's, and only what is safe is carried out.
+/// OP-2: with Linux 6.1's policy the list shows Linux's flag, but only safe jumps are written.
 #[test]
-fn under_linux_rules_the_flag_is_shown() {
+fn the_linux_policy_shows_linuxs_flag() {
     let (mut guest, engine) = new();
     let mut engine = engine.with_policy(Policy::Linux61);
     let at = guest.address("patched");
@@ -356,10 +355,10 @@ fn under_linux_rules_the_flag_is_shown() {
     assert!(engine.list(&guest).contains("work+0x0    [OPTIMIZED]"), "{}", engine.list(&guest));
 }
 
-/// OP-2, KP-15: a LOCK prefix that the kernel may patch stands under no jump, except where Linux, with one CPU for
-/// ever, has forgotten it.
+/// OP-2, KP-15: a LOCK prefix that the kernel may patch prevents a jump. Linux forgets the prefixes if only one CPU is
+/// possible.
 #[test]
-fn a_lock_prefix_under_the_jump_is_forgotten_as_linux_forgets_it() {
+fn lock_prefixes_are_ignored_only_where_linux_forgets_them() {
     for (policy, cpus, forgotten) in
         [(Policy::Best, 1, false), (Policy::Best, 2, false), (Policy::Linux61, 1, true), (Policy::Linux61, 2, false)]
     {
@@ -372,9 +371,9 @@ fn a_lock_prefix_under_the_jump_is_forgotten_as_linux_forgets_it() {
     }
 }
 
-/// OP-8: text that the guest has changed under the jump is left to it.
+/// OP-8: bytes that the guest has written over the jump stay.
 #[test]
-fn a_jump_that_the_guest_has_overwritten_is_left_alone() {
+fn a_jump_overwritten_by_the_guest_is_left_alone() {
     let (mut guest, mut engine) = new();
     let probe = Kprobe::at("work");
     engine.register_kprobe(&mut guest, &probe).expect("may be probed");
@@ -387,9 +386,9 @@ fn a_jump_that_the_guest_has_overwritten_is_left_alone() {
     assert!(lines.iter().any(|line| line.contains("has changed the text")), "{lines:?}");
 }
 
-/// OP-7: a guest that has changed its text while the probe waited gets no jump over it.
+/// OP-7: no jump is written if the guest has changed the text while the probe waited.
 #[test]
-fn no_jump_is_written_over_text_that_has_changed() {
+fn no_jump_is_written_over_changed_text() {
     let (mut guest, mut engine) = new();
     engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
     let address = guest.address("work");
@@ -398,10 +397,10 @@ fn no_jump_is_written_over_text_that_has_changed() {
     assert_eq!(guest.peek(address, 4), [0xcc, 0, 1, 0x12]);
 }
 
-/// OP-4: whoever comes and goes at an optimised place, the handlers that run are those of its enabled probes; the short
-/// way is taken where one stands there that is nothing special.
+/// OP-4: after any change at an optimised address, exactly the handlers of enabled probes run. The fast path is used
+/// for a lone probe only.
 #[test]
-fn the_short_way_is_for_a_lone_probe_and_forgets_nobody() {
+fn the_fast_path_runs_exactly_the_enabled_probes() {
     let (mut guest, mut engine) = new();
     let [one, other, own] = core::array::from_fn(|_| Kprobe::at("work").pre(|_| Flow::Continue));
     let (post, own, returns) = (Kprobe::at("work").post(|_| ()), own.internal(), Kretprobe::at("work"));

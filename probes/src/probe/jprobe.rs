@@ -6,7 +6,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
 
-/// A probe at a function's entry whose handler sees what the function would see, and whose changes do not reach it.
+/// A probe at a function's entry. Its handler sees the function's registers and stack, and its changes do not reach the
+/// function.
 #[derive(Clone)]
 pub struct Jprobe(Arc<MirrorObject>);
 
@@ -25,43 +26,44 @@ pub(crate) enum MirrorHandler {
 }
 
 impl Jprobe {
-    /// At a function, by name.
+    /// A jprobe at a function, by name.
     pub fn at(symbol: impl Into<String>) -> Jprobe {
         Jprobe::on(Kprobe::at(symbol))
     }
 
-    /// At a function, by its address.
+    /// A jprobe at a function, by address.
     pub fn at_address(address: u64) -> Jprobe {
         Jprobe::on(Kprobe::at_address(address))
     }
 
-    /// At the place of a kprobe that is not registered; of its handlers only post and fault run.
+    /// A jprobe at the place of a kprobe that is not registered. Of the kprobe's handlers only post and fault run.
     pub fn on(kprobe: Kprobe) -> Jprobe {
         Jprobe(Arc::new(MirrorObject { kprobe: kprobe.of_kind(Kind::Jprobe), handler: None, returns_in: None }))
     }
 
-    /// A handler on the host: `hit.arg(n)` are the function's arguments.
+    /// Sets a handler on the host. `hit.arg(n)` returns the function's arguments.
     pub fn host(self, handler: impl Fn(&mut Hit<'_>) + Send + Sync + 'static) -> Jprobe {
         self.change(|object| object.handler = Some(MirrorHandler::Host(Arc::new(handler))))
     }
 
-    /// A handler in the guest, by name. It ends in the guest's `jprobe_return`, or returns where the guest has none.
+    /// Sets a handler in the guest, by name. It ends by `jprobe_return`, or by returning if the guest has no such
+    /// function.
     pub fn guest(self, symbol: impl Into<String>) -> Jprobe {
         self.change(|object| object.handler = Some(MirrorHandler::Symbol(symbol.into())))
     }
 
-    /// A handler in the guest, by its address.
+    /// Sets a handler in the guest, by address.
     pub fn guest_address(self, address: u64) -> Jprobe {
         self.change(|object| object.handler = Some(MirrorHandler::Address(address)))
     }
 
-    /// Where the breakpoint lies that ends a handler in the guest, if not between `jprobe_return` and
+    /// Sets the range of the breakpoint that ends a handler in the guest. The default is from `jprobe_return` to
     /// `jprobe_return_end`.
     pub fn returns_in(self, range: Range<u64>) -> Jprobe {
         self.change(|object| object.returns_in = Some(range))
     }
 
-    /// Registered disabled.
+    /// Registers the probe disabled.
     pub fn disabled(self) -> Jprobe {
         self.change(|object| object.kprobe = object.kprobe.another().disabled())
     }
@@ -76,7 +78,7 @@ impl Jprobe {
         self
     }
 
-    /// The probe at the entry: address, flags and counters.
+    /// The kprobe at the entry, with address, flags and counters.
     pub fn kprobe(&self) -> &Kprobe {
         &self.0.kprobe
     }

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 type EntryHandler = dyn Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync;
 type ReturnHandler = dyn Fn(&mut ReturnHit<'_>) + Send + Sync;
 
-/// A return probe: a breakpoint probe at a function's entry, and a handler at its return.
+/// A return probe: a kprobe at a function's entry, and a handler that runs when the function returns.
 #[derive(Clone)]
 pub struct Kretprobe(Arc<ReturnObject>);
 
@@ -25,7 +25,7 @@ struct ReturnObject {
     returns: Counter,
 }
 
-/// A copy is another probe.
+/// A copy is a new probe with its own counters.
 impl Clone for ReturnObject {
     fn clone(&self) -> Self {
         ReturnObject {
@@ -42,17 +42,18 @@ impl Clone for ReturnObject {
 }
 
 impl Kretprobe {
-    /// At a function, by name.
+    /// A return probe on a function, by name.
     pub fn at(symbol: impl Into<String>) -> Kretprobe {
         Kretprobe::on(Kprobe::at(symbol))
     }
 
-    /// At a function, by its address.
+    /// A return probe on a function, by address.
     pub fn at_address(address: u64) -> Kretprobe {
         Kretprobe::on(Kprobe::at_address(address))
     }
 
-    /// At the place of a kprobe that is not registered; its handlers do not run, its flags and fault handler count.
+    /// A return probe at the place of a kprobe that is not registered. The kprobe's flags and fault handler apply; its
+    /// other handlers do not run.
     pub fn on(kprobe: Kprobe) -> Kretprobe {
         let kprobe = kprobe.of_kind(Kind::Kretprobe);
         Kretprobe(Arc::new(ReturnObject {
@@ -67,32 +68,32 @@ impl Kretprobe {
         }))
     }
 
-    /// Runs at entry; [`Flow::Redirected`] = this call is not followed.
+    /// Sets the entry handler. If it returns [`Flow::Redirected`], the call is not followed.
     pub fn entry(self, handler: impl Fn(&mut ReturnHit<'_>) -> Flow + Send + Sync + 'static) -> Kretprobe {
         self.change(|object| object.entry = Some(Arc::new(handler)))
     }
 
-    /// Runs at return.
+    /// Sets the handler that runs at the return.
     pub fn handler(self, handler: impl Fn(&mut ReturnHit<'_>) + Send + Sync + 'static) -> Kretprobe {
         self.change(|object| object.handler = Some(Arc::new(handler)))
     }
 
-    /// How many calls can be followed at a time; 0 or less: max(10, 2 x CPUs).
+    /// Sets how many calls can be followed at a time. 0 or less means max(10, 2 x CPUs).
     pub fn maxactive(self, maxactive: i32) -> Kretprobe {
         self.change(|object| object.maxactive = maxactive)
     }
 
-    /// Bytes of private data that the entry and return handler of one call share.
+    /// Sets the size of the private data that the entry and return handler of one call share, in bytes.
     pub fn data_size(self, bytes: usize) -> Kretprobe {
         self.change(|object| object.data_size = bytes)
     }
 
-    /// Registered disabled.
+    /// Registers the probe disabled.
     pub fn disabled(self) -> Kretprobe {
         self.change(|object| object.kprobe = object.kprobe.another().disabled())
     }
 
-    /// The machine's own: shown in no list, counted in no summary.
+    /// Marks the probe as internal to the machine: lists and summaries omit it.
     pub fn internal(self) -> Kretprobe {
         self.change(|object| object.kprobe = object.kprobe.another().internal())
     }
@@ -102,7 +103,7 @@ impl Kretprobe {
         self
     }
 
-    /// The probe at its entry: address, flags, hits (calls seen) and misses by re-entry.
+    /// The kprobe at the entry, with address, flags, hits (calls seen) and misses by re-entry.
     #[inline]
     pub fn kprobe(&self) -> &Kprobe {
         &self.0.kprobe
@@ -113,7 +114,7 @@ impl Kretprobe {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many calls can be followed at a time: as asked for until registration, then as it is.
+    /// How many calls can be followed at a time: before registration the value asked for, then the real limit.
     pub fn active_limit(&self) -> i32 {
         match self.0.active.load(Ordering::Relaxed) {
             0 => self.0.maxactive,
@@ -126,7 +127,7 @@ impl Kretprobe {
         self.0.nmissed.load(Ordering::Relaxed)
     }
 
-    /// Returns whose handler's turn came.
+    /// Returns for which the return handler's turn came.
     pub fn returns(&self) -> u64 {
         self.0.returns.load(Ordering::Relaxed)
     }

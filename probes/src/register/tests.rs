@@ -1,4 +1,4 @@
-//! The address checks of registration, each with the errno that Linux 6.1 gives and a sentence that helps.
+//! Tests of the registration's address checks: each errno equals Linux 6.1's, and each message helps.
 
 use crate::guest::Site;
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
@@ -15,7 +15,7 @@ fn new() -> (ToyGuest, Engine) {
 
 /// KP-4, KP-5, KP-15
 #[test]
-fn registration_refuses_what_linux_refuses_and_says_why() {
+fn registration_refuses_what_linux_refuses() {
     let at = Kprobe::at;
     #[rustfmt::skip]
     let cases = [
@@ -78,11 +78,12 @@ fn registration_refuses_what_linux_refuses_and_says_why() {
     }
 }
 
-/// KP-5: where Linux looks for no boundaries, as in Thumb code, its policy does not either; ours does.
+/// KP-5: Linux does not check instruction boundaries in some code, such as Thumb. The Linux policy does not either,
+/// ours does.
 #[test]
-fn boundaries_are_looked_for_where_the_policy_does() {
+fn boundaries_are_checked_where_the_policy_does() {
     static LOOKS_FOR_NONE: Isa = Isa { linux: Linux { finds_boundaries: false, ..BASE.linux }, ..BASE };
-    // The last byte of an instruction: a number, and one that looks like an instruction.
+    // The last byte of an instruction, first as an immediate, then patched to look like an instruction.
     let middle = Kprobe::at("vfs_read").offset(5);
     for (isa, policy, expected) in [
         (&TOY, Policy::Linux61, Err(Errno::EILSEQ)),
@@ -97,9 +98,9 @@ fn boundaries_are_looked_for_where_the_policy_does() {
     }
 }
 
-/// KP-4: Linux's order of checks decides which errno an address that offends twice gets.
+/// KP-4: for an address with two faults, Linux's order of checks decides the errno.
 #[test]
-fn the_first_offence_counts() {
+fn the_first_failing_check_decides_the_errno() {
     let (mut guest, mut engine) = new();
     guest.sites.insert(guest.address("vfs_read") + 4, Site::Bug);
     let twice = Kprobe::at("vfs_read").offset(4);
@@ -111,9 +112,9 @@ fn the_first_offence_counts() {
     assert_eq!(refusal.errno, Errno::EILSEQ);
 }
 
-/// KP-5: boundaries are those of the original text, also when other probes stand in front.
+/// KP-5: boundaries are those of the original text, even if other probes stand before the address.
 #[test]
-fn probes_in_front_do_not_hide_the_boundaries() {
+fn earlier_probes_do_not_hide_the_boundaries() {
     let (mut guest, mut engine) = new();
     let probes = [0, 3, 6, 11, 14].map(|offset| Kprobe::at("vfs_read").offset(offset));
     engine.register_kprobes(&mut guest, &probes).expect("each is on a boundary");
@@ -127,9 +128,9 @@ fn probes_in_front_do_not_hide_the_boundaries() {
     }
 }
 
-/// KP-5: boundaries are those of the text as it is now, not as it was when it was last asked about.
+/// KP-5: boundaries are computed from the present text, not from a cached one.
 #[test]
-fn text_that_has_changed_is_decoded_anew() {
+fn changed_text_is_decoded_again() {
     let (mut guest, mut engine) = new();
     let inside = Kprobe::at("vfs_read").offset(4);
     let refusal = engine.register_kprobe(&mut guest, &inside).expect_err("inside an instruction");
@@ -139,7 +140,7 @@ fn text_that_has_changed_is_decoded_anew() {
     engine.register_kprobe(&mut guest, &inside).expect("an instruction begins there now");
 }
 
-/// KP-4: behind a landing pad lies the entry, and the pad is the entry too.
+/// KP-4: a function with a landing pad has its entry after the pad. A probe at either is at the entry.
 #[test]
 fn a_probe_at_a_landing_pad_moves_to_the_entry() {
     let (mut guest, mut engine) = new();
@@ -152,7 +153,7 @@ fn a_probe_at_a_landing_pad_moves_to_the_entry() {
 
 /// KP-4
 #[test]
-fn one_object_is_registered_once_at_a_time() {
+fn a_probe_object_can_be_registered_only_once() {
     let (mut guest, mut engine) = new();
     for probe in [Kprobe::at("vfs_read"), Kprobe::at_address(TEXT).offset(6)] {
         engine.register_kprobe(&mut guest, &probe).expect("new");
@@ -170,7 +171,7 @@ fn one_object_is_registered_once_at_a_time() {
 
 /// KP-12
 #[test]
-fn a_batch_is_registered_whole_or_not_at_all() {
+fn a_batch_is_registered_entirely_or_not_at_all() {
     let (mut guest, mut engine) = new();
     let text = guest.text_bytes();
     let good = |symbol: &str| Kprobe::at(symbol);
@@ -189,7 +190,7 @@ fn a_batch_is_registered_whole_or_not_at_all() {
 
 /// KP-12
 #[test]
-fn a_batch_of_removals_takes_the_wrong_ones_too_and_looks_at_the_cpus_once() {
+fn a_batch_removal_accepts_unknown_probes_and_waits_once() {
     let (mut guest, mut engine) = new();
     let text = guest.text_bytes();
     let offsets = [0, 3, 6, 11, 14];
@@ -221,7 +222,7 @@ fn the_user_can_add_to_the_blacklist() {
 }
 
 #[test]
-fn a_full_window_is_a_refusal() {
+fn a_full_window_is_refused_with_enomem() {
     let (mut guest, mut engine) = new();
     while crate::guest::Guest::window_take(&mut guest, 0, 32).is_some() {}
     let text = guest.text_bytes();
@@ -234,10 +235,10 @@ fn a_full_window_is_a_refusal() {
     assert_eq!((refusals, guest.text_bytes()), ([Errno::ENOMEM; 3], text));
 }
 
-/// KP-4, KP-15: under Linux's policy a name alone stands where Linux puts it, at ftrace's call if there is one, but for a
-/// probe that follows returns; an address is taken as it is. Where ftrace carries no probes its places are refused.
+/// KP-4, KP-15: with Linux's policy a probe by name is placed where Linux places it, at the ftrace call if there is
+/// one. Return probes and addresses are not moved. On ISAs without kprobes on ftrace such a place is refused.
 #[test]
-fn a_name_alone_stands_where_linux_puts_it() {
+fn a_probe_by_name_is_placed_where_linux_places_it() {
     fn named(beginning: &trapline_isa::entry::Beginning<'_>) -> u64 {
         if (beginning.is_ftrace)(2) { 2 } else { 1 }
     }
@@ -271,9 +272,9 @@ fn a_name_alone_stands_where_linux_puts_it() {
     }
 }
 
-/// Under Linux's policy an ftrace site is left to ftrace; an outside engine has no need of that.
+/// With Linux's policy an ftrace site is left to ftrace. Our own policy has no need of that.
 #[test]
-fn only_linux_leaves_a_site_to_ftrace() {
+fn only_the_linux_policy_uses_ftrace() {
     for (policy, expected) in [(Policy::Linux61, true), (Policy::Best, false)] {
         let mut guest = sample::kernel(1);
         guest.sites.insert(guest.address("vfs_read"), Site::Ftrace);

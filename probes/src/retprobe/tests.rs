@@ -1,4 +1,5 @@
-//! Return probes on the toy guest: calls that return, recurse, sleep, overlap, are left, or end with their task.
+//! Tests of return probes on the toy guest: calls that return, recurse, sleep, overlap, are abandoned, or end with
+//! their task.
 
 use crate::guest::{Answer, Guest};
 use crate::notes::Notes;
@@ -16,7 +17,7 @@ fn new(cpus: usize) -> (ToyGuest, Engine) {
     (sample::kernel(cpus), Engine::new(&TOY, cpus))
 }
 
-/// Notes the function's entries and its returns with their values.
+/// A return probe that notes the function's entries and its returns with their values.
 fn noting(notes: &Notes, name: &'static str, symbol: &str) -> Kretprobe {
     let (entry, back) = (notes.clone(), notes.clone());
     Kretprobe::at(symbol)
@@ -32,9 +33,9 @@ fn run(guest: &mut ToyGuest, engine: &mut Engine, function: &str) {
     assert_eq!(guest.run(engine, 0), Stop::Halted);
 }
 
-/// RP-1, RP-6: on both kinds of calling convention.
+/// RP-1, RP-6: with both calling conventions, stack and link register.
 #[test]
-fn a_return_lands_on_the_pad_and_goes_on_where_it_would_have() {
+fn a_return_reaches_the_pad_and_then_the_caller() {
     for isa in [&TOY, &TOY_LINK] {
         let mut guest = sample::kernel_on(isa, 1);
         let mut engine = Engine::new(isa, 1);
@@ -46,7 +47,7 @@ fn a_return_lands_on_the_pad_and_goes_on_where_it_would_have() {
             let seen = (call.ret_addr(), call.pc(), call.address(), call.return_value(), call.task());
             assert_eq!(seen, (caller, caller, function, 5, 0x100));
             call.set_return_value(77);
-            // Neither counts.
+            // Neither change takes effect.
             call.set_pc(0);
             call.set_reg("sp", 0);
             back.add(call.probe().kind().letter());
@@ -67,9 +68,9 @@ fn a_return_lands_on_the_pad_and_goes_on_where_it_would_have() {
     }
 }
 
-/// RP-1: a run with return probes ends as one without, the popped stack words among it.
+/// RP-1: a run with return probes ends like one without, including the memory below the stack pointer.
 #[test]
-fn the_stack_below_shows_nothing_of_the_pad() {
+fn no_pad_address_is_left_on_the_stack() {
     let run = |probed: bool| {
         let (mut guest, mut engine) = new(1);
         if probed {
@@ -87,9 +88,9 @@ fn the_stack_below_shows_nothing_of_the_pad() {
     assert!(probed_ram == ram);
 }
 
-/// RP-1: who copies the guest can tell whether some stack is not its own.
+/// RP-1: the number of followed calls tells whether stacks hold pad addresses.
 #[test]
-fn calls_under_way_are_counted_until_they_return_or_are_forgotten() {
+fn calls_in_flight_are_counted_until_return_or_forgotten() {
     let (mut guest, mut engine) = new(1);
     let probe = Kretprobe::at("vfs_read");
     engine.register_kretprobe(&mut guest, &probe).expect("a function");
@@ -104,7 +105,7 @@ fn calls_under_way_are_counted_until_they_return_or_are_forgotten() {
 
 /// RP-2
 #[test]
-fn maxactive_has_linuxs_default() {
+fn maxactive_defaults_to_linuxs_value() {
     for (asked, cpus, expected) in [(0, 1, 10), (-5, 1, 10), (0, 8, 16), (3, 8, 3)] {
         let (mut guest, mut engine) = new(cpus);
         let probe = Kretprobe::at("vfs_read").maxactive(asked);
@@ -113,7 +114,7 @@ fn maxactive_has_linuxs_default() {
     }
 }
 
-/// RP-2: what cannot be had is refused, before anything has changed.
+/// RP-2: a request for too much memory is refused before anything has changed.
 #[test]
 fn too_much_memory_is_refused() {
     let (mut guest, mut engine) = new(1);
@@ -129,9 +130,9 @@ fn too_much_memory_is_refused() {
     engine.register_kretprobe(&mut guest, &Kretprobe::at("vfs_read").data_size(4096)).expect("just enough");
 }
 
-/// RP-3, RP-7: recursion; the innermost calls find no instance.
+/// RP-3, RP-7: in a recursion the innermost calls get no instance.
 #[test]
-fn calls_beyond_maxactive_are_missed_one_by_one_and_return_normally() {
+fn calls_beyond_maxactive_are_missed_and_return_normally() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let entry = notes.clone();
@@ -153,7 +154,7 @@ fn calls_beyond_maxactive_are_missed_one_by_one_and_return_normally() {
         let halt = guest.address("main") + 17;
         guest.poke(sp, &halt.to_le_bytes());
         guest.start(0, "recurse");
-        // Each level counts r1 down by adding 255; it ends when a level finds 0 in it.
+        // Each level decrements r1 by adding 255. The recursion ends at 0.
         for _ in 0..200 {
             if guest.run_steps(engine, 0, 1) == Stop::Halted {
                 break;
@@ -173,7 +174,7 @@ fn calls_beyond_maxactive_are_missed_one_by_one_and_return_normally() {
 
 /// RP-4
 #[test]
-fn an_entry_handler_that_declines_leaves_the_call_alone() {
+fn a_call_declined_by_the_entry_handler_is_not_followed() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let probe = Kretprobe::at("vfs_read").entry(|_| Flow::Redirected).handler({
@@ -214,9 +215,9 @@ fn the_handlers_of_one_call_share_its_data() {
     assert_eq!(notes.take()[0], "found 5", "cleared once, not for each call");
 }
 
-/// RP-7: tasks that sleep in the function and go on in another order, on another CPU.
+/// RP-7: tasks sleep in the function and continue in another order, on another CPU.
 #[test]
-fn calls_of_several_tasks_match_up() {
+fn calls_of_several_tasks_are_matched() {
     let (mut guest, mut engine) = new(2);
     let notes = Notes::default();
     let entry = notes.clone();
@@ -251,9 +252,9 @@ fn calls_of_several_tasks_match_up() {
 }
 
 /// RP-7: nested functions, a tail call that shares its caller's return address, several probes on one function, and a
-/// callee that takes its arguments off the stack.
+/// callee that pops its arguments.
 #[test]
-fn nested_shared_and_popping_returns_match_up() {
+fn nested_shared_and_popping_returns_are_matched() {
     #[rustfmt::skip]
     let cases = [
         // what           called      arguments on the stack, probes                                       what their
@@ -284,7 +285,7 @@ fn nested_shared_and_popping_returns_match_up() {
 
 /// RP-8
 #[test]
-fn a_task_that_exits_gives_its_instances_back() {
+fn an_exiting_task_frees_its_instances() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let probe = noting(&notes, "v", "vfs_read").maxactive(1);
@@ -301,10 +302,9 @@ fn a_task_that_exits_gives_its_instances_back() {
     assert_eq!((notes.take().join(" "), probe.nmissed()), ("v(5) v(5) v(5)".into(), 0), "each found the one instance free");
 }
 
-/// RP-8: what a task calls when it has begun to end, and never returns from, is given back when its CPU runs another
-/// task.
+/// RP-8: calls that a dying task still makes and never returns from are freed when its CPU runs another task.
 #[test]
-fn what_a_dying_task_still_calls_is_given_back_too() {
+fn calls_of_a_dying_task_are_freed_too() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let probe = noting(&notes, "v", "vfs_read").maxactive(1);
@@ -318,7 +318,7 @@ fn what_a_dying_task_still_calls_is_given_back_too() {
         assert!(engine.resolve_pad(0x100 + task, 0).is_some(), "it is in the function, and stays there");
     }
     assert_eq!((probe.hits(), probe.nmissed()), (4, 0));
-    // A task that lives keeps what it has.
+    // A live task keeps its instances.
     guest.become_task(0, 5);
     guest.start(0, "main");
     assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
@@ -329,9 +329,9 @@ fn what_a_dying_task_still_calls_is_given_back_too() {
     assert_eq!(engine.calls_in_flight(), 0);
 }
 
-/// RP-8: a longjmp over a followed call; the call that is left is noticed when an older one returns.
+/// RP-8: a longjmp skips a followed call. The abandoned call is found when an older one returns.
 #[test]
-fn a_call_that_was_left_is_reported_and_its_instance_is_free_again() {
+fn an_abandoned_call_is_reported_and_its_instance_freed() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let inner = noting(&notes, "v", "vfs_read").maxactive(1);
@@ -348,7 +348,7 @@ fn a_call_that_was_left_is_reported_and_its_instance_is_free_again() {
         guest.cpus[0].registers[0] = 5;
         guest.start(0, "outer");
         assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
-        // Out of helper and vfs_read at once, to outer's return.
+        // Leave helper and vfs_read at once, to outer's return.
         (guest.cpus[0].pc, guest.cpus[0].registers[8]) = (end_of_outer, sp);
         assert_eq!(guest.run(&mut engine, 0), Stop::Halted);
         assert_eq!(guest.cpus[0].pc, halt);
@@ -359,9 +359,9 @@ fn a_call_that_was_left_is_reported_and_its_instance_is_free_again() {
     }
 }
 
-/// RP-8: a return that no call fits. The guest goes on where the likeliest call would have returned, or gets its trap.
+/// RP-8: for a return that fits no call, the guest continues at the likeliest call's return address, or gets its trap.
 #[test]
-fn a_return_that_fits_no_call_does_not_lose_the_guest() {
+fn a_return_that_fits_no_call_does_not_crash_the_guest() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let probe = noting(&notes, "v", "vfs_read");
@@ -394,9 +394,9 @@ fn a_return_that_fits_no_call_does_not_lose_the_guest() {
     assert_eq!(engine.counts().mismatched_returns, 3);
 }
 
-/// RP-8: a call that was given up returns after all, as on a stack that was copied: where to is still known.
+/// RP-8: a call that was given up returns after all. Its true address is still known.
 #[test]
-fn a_return_of_a_call_that_was_given_up_finds_its_way() {
+fn a_given_up_call_still_returns_correctly() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let probe = noting(&notes, "v", "vfs_read");
@@ -413,7 +413,7 @@ fn a_return_of_a_call_that_was_given_up_finds_its_way() {
 
 /// RP-9
 #[test]
-fn a_backtrace_shows_true_addresses_and_can_show_the_raw_ones() {
+fn a_backtrace_shows_true_and_raw_addresses() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     for name in ["vfs_read", "helper"] {
@@ -445,9 +445,9 @@ fn a_backtrace_shows_true_addresses_and_can_show_the_raw_ones() {
     assert_eq!(notes.take(), expected);
 }
 
-/// RP-9: the engine answers for any task, by stack word or by count.
+/// RP-9: the engine resolves pads of any task, by stack word or by count.
 #[test]
-fn a_tasks_pads_can_be_resolved_from_outside() {
+fn pads_of_any_task_can_be_resolved() {
     let (mut guest, mut engine) = new(1);
     engine
         .register_kretprobes(&mut guest, &[Kretprobe::at("vfs_read"), Kretprobe::at("vfs_read"), Kretprobe::at("helper")])
@@ -464,7 +464,7 @@ fn a_tasks_pads_can_be_resolved_from_outside() {
 
 /// RP-10
 #[test]
-fn functions_that_switch_stacks_and_places_that_are_no_entries_are_refused() {
+fn stack_switching_functions_and_non_entries_are_refused() {
     let (mut guest, mut engine) = new(1);
     let text = guest.text_bytes();
     for (probe, words) in [
@@ -481,7 +481,7 @@ fn functions_that_switch_stacks_and_places_that_are_no_entries_are_refused() {
 
 /// RP-11
 #[test]
-fn a_kprobe_beside_a_return_probe_costs_no_further_trap() {
+fn a_kprobe_beside_a_return_probe_adds_no_trap() {
     let traps = |with_kprobe: bool| {
         let (mut guest, mut engine) = new(1);
         engine.register_kretprobe(&mut guest, &Kretprobe::at("vfs_read")).expect("a function");
@@ -494,9 +494,9 @@ fn a_kprobe_beside_a_return_probe_costs_no_further_trap() {
     assert_eq!([traps(false), traps(true)], [2, 2]);
 }
 
-/// RP-12: and calls in flight return correctly after their probe has gone, without its handler.
+/// RP-12: calls in flight return correctly after their probe was removed, without its handler.
 #[test]
-fn return_probes_come_and_go_singly_and_in_batches() {
+fn return_probes_can_be_registered_singly_and_in_batches() {
     let (mut guest, mut engine) = new(1);
     let original = guest.text_bytes();
     let notes = Notes::default();
@@ -526,9 +526,9 @@ fn return_probes_come_and_go_singly_and_in_batches() {
     assert_eq!(notes.take().join(" "), "new(5) new = 12", "the instances are at others' disposal");
 }
 
-/// JP-1, RP-1: what kprobes.txt calls "jr" and "kr": all kinds on one function.
+/// JP-1, RP-1: a kprobe, a jprobe and a return probe on one function ("jr" and "kr" in kprobes.txt).
 #[test]
-fn all_kinds_of_probes_share_a_function() {
+fn all_kinds_of_probes_can_share_a_function() {
     let (mut guest, mut engine) = new(1);
     let notes = Notes::default();
     let mirror = notes.clone();
@@ -540,10 +540,9 @@ fn all_kinds_of_probes_share_a_function() {
     assert_eq!(guest.cpus[0].registers[0], RESULT);
 }
 
-/// RP-2: what compilers split off a function is jumped to: the word at its stack pointer is no return address. Linux
-/// takes it for one.
+/// RP-2: a `.cold` part is jumped to, so the word at its stack pointer is no return address. Linux uses it as one.
 #[test]
-fn a_part_split_off_a_function_cannot_be_followed() {
+fn a_cold_part_of_a_function_cannot_be_followed() {
     let functions: &[(&str, &[Op])] = &[("main", &[Op::Halt]), ("f.cold", &[Op::Nop, Op::Ret])];
     for (policy, expected) in [(crate::Policy::Best, Err(Errno::EINVAL)), (crate::Policy::Linux61, Ok(()))] {
         let mut guest = ToyGuest::new(&TOY, 1, functions);

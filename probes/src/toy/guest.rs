@@ -1,8 +1,9 @@
-//! The toy kernel in memory, and CPUs that run it: the machine's side of the seam in `guest.rs`, as short as it can be.
+//! The toy kernel in memory and the CPUs that run it. It implements [`Guest`] and [`crate::guest::Cpu`] in the simplest
+//! way.
 //!
-//! Time is the number of bytes of the guest's own code that were executed. Interrupts are taken in front of any
-//! instruction of the guest's text, in the window only between the turns of a repeated instruction: so a probed run and
-//! an unprobed one take them at the same places and times, if the engine does its part.
+//! Time is the number of bytes of guest code executed. Interrupts are taken before any instruction of guest text, and
+//! in the window only between the iterations of a repeated instruction. So a probed run takes them at the same
+//! addresses and times as an unprobed one, if the engine is right.
 
 mod view;
 
@@ -11,7 +12,7 @@ pub use view::ToyView;
 use super::isa::{self, Effect, FLAGS, REGISTERS, SP, STACK};
 use super::program::Function;
 use crate::engine::Engine;
-use crate::guest::{Answer, Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, Window};
+use crate::guest::{Answer, Blacklisted, Guest, Site, Symbol, Text, WINDOW_UNIT, WindowUse};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -25,40 +26,40 @@ use trapline_isa::insn::Insn;
 use trapline_isa::mem::Fault;
 use trapline_isa::regs::{Reg, Registers};
 
-/// Where the text begins.
+/// First address of the text.
 pub const TEXT: u64 = 0x1000;
-/// Where init text begins, if any function's name begins with `init_`.
+/// First address of init text, which holds functions whose name begins with `init_`.
 pub const INIT: u64 = 0x5000;
-/// Data that can be read and written.
+/// Readable and writable data.
 pub const DATA: Range<u64> = 0x6000..0x8000;
-/// Where descriptors lie, where there are any.
+/// First address of the function descriptors, on ISAs that have them.
 pub const DESCRIPTORS: u64 = 0x7000;
-/// The first task's stack; others follow.
+/// The first task's stack. The others follow.
 pub const STACKS: u64 = 0x8000;
-/// How many tasks have stacks.
+/// Number of tasks with a stack.
 pub const TASKS: u64 = 8;
-/// Where the probe window lies.
+/// The probe window.
 pub const WINDOW: Range<u64> = 0x1_0000..0x1_8000;
-/// Page fault and breakpoint, by their x86 numbers.
+/// Exception number of a page fault, as on x86.
 pub const PAGE_FAULT: u32 = 14;
-/// See [`PAGE_FAULT`].
+/// Exception number of a breakpoint, as on x86.
 pub const BREAKPOINT: u32 = 3;
 
 /// The function that interrupts call.
 const INTERRUPT_HANDLER: &str = "irq_handler";
 
-/// Why a CPU stopped.
+/// The reason why a CPU stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// It executed a halt.
     Halted,
-    /// It has done as many steps as it was given.
+    /// It has executed the given number of steps.
     Steps,
-    /// The guest would now handle this exception; the pc is where the guest sees it.
+    /// An exception would now be delivered to the guest.
     Exception {
         /// Its number.
         trapnr: u32,
-        /// Where the guest sees it.
+        /// The pc that the guest sees.
         pc: u64,
     },
 }
@@ -68,24 +69,24 @@ pub enum Stop {
 pub struct ToyCpu {
     /// The registers by their numbers.
     pub registers: [u64; REGISTERS],
-    /// Where it is.
+    /// The program counter.
     pub pc: u64,
     /// The key of its task.
     pub task: u64,
     /// Bytes of guest code executed.
     pub time: u64,
-    /// When the next interrupt is due.
+    /// The time of the next interrupt.
     pub interrupt_at: Option<u64>,
-    /// Interrupts come again after so long.
+    /// The period at which interrupts repeat.
     pub interrupt_period: Option<u64>,
-    /// Time and place of each interrupt taken.
+    /// Time and pc of each interrupt taken.
     pub interrupts: Vec<(u64, u64)>,
     /// Breakpoint traps that this CPU took.
     pub traps: u64,
-    /// The last exception was that of an instruction in a delay slot.
+    /// The last exception was raised in a delay slot.
     pub in_slot: bool,
     frozen: bool,
-    /// A repeated instruction has begun and not ended.
+    /// A repeated instruction has begun and not finished.
     repeating: bool,
 }
 
@@ -93,34 +94,34 @@ pub struct ToyCpu {
 pub struct ToyGuest {
     isa: &'static Isa,
     memory: Vec<u8>,
-    /// What code can read and write.
+    /// Memory that code can read and write.
     pub mapped: Vec<Range<u64>>,
     text: Vec<(Range<u64>, Text)>,
     symbols: Vec<Symbol>,
-    /// What the kernel forbids.
+    /// The kernel's blacklist.
     pub blacklist: Vec<Blacklisted>,
-    /// Places that the kernel patches.
+    /// Locations that the kernel patches.
     pub sites: BTreeMap<u64, Site>,
-    /// Where the window for init text begins, if that has one of its own, behind the one for all other text.
+    /// Start of a second window for init text, if init text has its own. The first window ends there.
     pub init_window: Option<u64>,
-    /// Where each window has not been used yet, by its end.
+    /// For each window, by its end: the first address that was never allocated.
     window_next: BTreeMap<u64, u64>,
     /// Window memory that was given back.
     pub window_free: Vec<(u64, usize)>,
-    /// What each written unit stands for.
-    pub window: BTreeMap<u64, Window>,
+    /// The use of each written unit.
+    pub window: BTreeMap<u64, WindowUse>,
     /// The CPUs.
     pub cpus: Vec<ToyCpu>,
-    /// How often somebody asked where the CPUs are.
+    /// Number of calls of `any_cpu_inside`.
     pub looks: Cell<usize>,
-    /// Window places whose jump cache entries are taken.
+    /// Window addresses that collide in the jump cache.
     pub colliding: Vec<u64>,
-    /// Called before (true) and after each call into the engine.
+    /// Called before (true) and after (false) each call into the engine.
     pub around: fn(bool),
 }
 
 impl ToyGuest {
-    /// A kernel of these functions, its CPUs at the first one, each in a task of its own.
+    /// A kernel of these functions. Each CPU starts at the first function, in its own task.
     pub fn new(isa: &'static Isa, cpus: usize, functions: &[Function<'_>]) -> ToyGuest {
         let mut guest = ToyGuest {
             isa,
@@ -186,8 +187,7 @@ impl ToyGuest {
         }
     }
 
-    /// Where an ISA has descriptors, each function gets one, in [`DESCRIPTORS`], with its number in front of the data
-    /// that it finds.
+    /// On ISAs with descriptors, gives each function one in [`DESCRIPTORS`]: its code address, then its data pointer.
     fn make_descriptors(&mut self) {
         if !matches!(self.isa.abi.pointers, Pointers::Descriptor(_)) {
             return;
@@ -206,7 +206,7 @@ impl ToyGuest {
         self.symbol(&format!("{}{name}", self.isa.linux.code_prefix)).map_or(0, |symbol| symbol.start)
     }
 
-    /// Puts a task on a CPU, at the top of its stack, interrupts on.
+    /// Puts a task on a CPU, with an empty stack and interrupts enabled.
     pub fn become_task(&mut self, cpu: usize, task: u64) {
         let cpu = &mut self.cpus[cpu];
         cpu.registers[usize::from(SP.0)] = STACKS + (task % TASKS + 1) * STACK - 64;
@@ -219,12 +219,12 @@ impl ToyGuest {
         self.cpus[cpu].pc = self.address(function);
     }
 
-    /// Interrupts a CPU at that time, and again after each period.
+    /// Schedules an interrupt for a CPU at time `at`, repeated after each period.
     pub fn interrupt(&mut self, cpu: usize, at: u64, period: Option<u64>) {
         (self.cpus[cpu].interrupt_at, self.cpus[cpu].interrupt_period) = (Some(at), period);
     }
 
-    /// Init text is freed, and what was there is something else now.
+    /// Frees init text and overwrites it.
     pub fn free_init(&mut self) -> Range<u64> {
         let range = self.text.iter().find(|(_, kind)| *kind == Text::Init).map_or(0..0, |(range, _)| range.clone());
         self.text.retain(|(_, kind)| *kind != Text::Init);
@@ -232,33 +232,33 @@ impl ToyGuest {
         range
     }
 
-    /// The memory is text again, with these bytes.
+    /// Makes the init memory text again, with these bytes.
     pub fn reuse_init(&mut self, bytes: &[u8]) {
         self.memory[INIT as usize..INIT as usize + bytes.len()].copy_from_slice(bytes);
         self.text.push((INIT..INIT + bytes.len() as u64, Text::Core));
     }
 
-    /// All text, as it is now, by address.
+    /// All text as it is now, by address.
     pub fn text_bytes(&self) -> BTreeMap<u64, u8> {
         self.text.iter().flat_map(|(range, _)| range.clone()).map(|at| (at, self.memory[at as usize])).collect()
     }
 
-    /// Everything but the probe window and the text.
+    /// All memory except the probe window and the text.
     pub fn ram(&self) -> &[u8] {
         &self.memory[DATA.start as usize..WINDOW.start as usize]
     }
 
-    /// Reads memory, whoever may.
+    /// Reads memory without access checks.
     pub fn peek(&self, address: u64, len: usize) -> &[u8] {
         &self.memory[address as usize..address as usize + len]
     }
 
-    /// Writes memory, whoever may.
+    /// Writes memory without access checks.
     pub fn poke(&mut self, address: u64, bytes: &[u8]) {
         self.memory[address as usize..address as usize + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Writes a word, whoever may.
+    /// Writes a word without access checks.
     pub fn poke_word(&mut self, address: u64, value: u64) {
         let mut bytes = [0; 8];
         self.isa.order.put(value, &mut bytes);
@@ -270,12 +270,12 @@ impl ToyGuest {
         ToyView { guest: self, number }
     }
 
-    /// Runs a CPU until it halts or something else ends it.
+    /// Runs a CPU until it stops.
     pub fn run(&mut self, engine: &mut Engine, cpu: usize) -> Stop {
         self.run_steps(engine, cpu, 1_000_000)
     }
 
-    /// Runs a CPU for at most so many steps; an instruction is a step, and so is a trap or an interrupt.
+    /// Runs a CPU for at most `steps` steps. An instruction, a trap and an interrupt are one step each.
     pub fn run_steps(&mut self, engine: &mut Engine, cpu: usize, steps: usize) -> Stop {
         for _ in 0..steps {
             if let Some(stop) = self.step(engine, cpu) {
@@ -285,7 +285,7 @@ impl ToyGuest {
         Stop::Steps
     }
 
-    /// Runs a CPU until its pc is somewhere; false if it stops before.
+    /// Runs a CPU until `there` accepts its pc. Returns false if it stops before.
     pub fn run_to(&mut self, engine: &mut Engine, cpu: usize, there: impl Fn(u64) -> bool) -> bool {
         for _ in 0..10_000 {
             if there(self.cpus[cpu].pc) {
@@ -303,7 +303,7 @@ impl ToyGuest {
             return None;
         }
         let pc = self.cpus[number].pc;
-        if let Some(Window::Detour { origin, jump, point, .. }) = self.window.get(&pc).copied() {
+        if let Some(WindowUse::Detour { origin, jump, point, .. }) = self.window.get(&pc).copied() {
             self.jump_in(engine, number, origin, jump, point);
         }
         let decoded = self.fetch(pc);
@@ -312,7 +312,7 @@ impl ToyGuest {
             return self.breakpoint(engine, number);
         }
         let return_address = self.isa.abi.return_address;
-        // Registers and memory of one CPU are two objects here.
+        // Registers and memory of one CPU must be two objects here.
         let mut state = State(self.cpus[number].clone());
         let outcome = isa::execute(insn.bytes(), pc, &mut state, &mut self.cpu(number), return_address);
         let repeating = outcome == Ok(Effect::Again);
@@ -339,13 +339,13 @@ impl ToyGuest {
         (self.isa.decode)(pc, self.memory.get(pc as usize..)?).ok()
     }
 
-    /// What an instruction counts: in the window, only the displaced instruction itself.
+    /// The bytes that an instruction counts. In the window only the displaced instruction counts.
     fn counted(&self, pc: u64, length: u64) -> u64 {
         let unit = pc - pc % WINDOW_UNIT as u64;
         match self.window.get(&unit).filter(|_| in_window(pc)) {
             None => length,
-            Some(Window::Copy { displaced, .. }) if pc == unit => u64::from(*displaced),
-            Some(Window::Detour { displaced, lead, .. }) => {
+            Some(WindowUse::Copy { displaced, .. }) if pc == unit => u64::from(*displaced),
+            Some(WindowUse::Detour { displaced, lead, .. }) => {
                 let copies = unit + u64::from(*lead)..unit + u64::from(*lead + *displaced);
                 if copies.contains(&pc) { length } else { 0 }
             }
@@ -353,7 +353,7 @@ impl ToyGuest {
         }
     }
 
-    /// A jump has led to a detour; what stands there counts, and the jump that has been counted does not.
+    /// A jump has led to a detour. The displaced instructions count there, so take back what the jump counted.
     fn jump_in(&mut self, engine: &mut Engine, number: usize, origin: u64, jump: u8, point: u32) {
         let cpu = &mut self.cpus[number];
         let detour = core::mem::replace(&mut cpu.pc, origin);
@@ -443,7 +443,7 @@ pub fn in_window(address: u64) -> bool {
     WINDOW.contains(&address)
 }
 
-/// A copy of a CPU's registers, so that an instruction can be executed against memory that is elsewhere.
+/// A copy of a CPU's registers, so that an instruction can run while the guest's memory is borrowed.
 struct State(ToyCpu);
 
 impl Registers for State {
@@ -529,7 +529,7 @@ impl Guest for ToyGuest {
         self.window.retain(|unit, _| !(at..at + len as u64).contains(unit));
         self.window_free.push((at, len));
     }
-    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: Window) {
+    fn window_write(&mut self, at: u64, bytes: &[u8], stands_for: WindowUse) {
         self.poke(at, bytes);
         self.window.insert(at, stands_for);
     }

@@ -1,4 +1,5 @@
-//! The toy instruction set: a table for the engine, and the one function that knows what an instruction does.
+//! The toy instruction set: the [`Isa`] tables for the engine, and [`execute`], which defines what each instruction
+//! does.
 
 use alloc::vec::Vec;
 use trapline_isa::abi::{Abi, ReturnAddress};
@@ -13,19 +14,19 @@ use trapline_isa::regs::{Reg, Registers};
 
 /// The stack pointer.
 pub const SP: Reg = Reg(8);
-/// Bit 0: interrupts are on.
+/// Bit 0 is set while interrupts are enabled.
 pub const FLAGS: Reg = Reg(9);
-/// Holds the return address in [`TOY_LINK`].
+/// The link register of [`TOY_LINK`].
 pub const LINK: Reg = Reg(7);
-/// Not 0: the last sum was 0. Events have no name for it.
+/// Nonzero if the last sum was 0. Events cannot name it.
 pub const ZERO: Reg = Reg(10);
-/// Functions find their data by it in [`TOY_DESCRIPTORS`].
+/// The data pointer of [`TOY_DESCRIPTORS`].
 pub const DATA: Reg = Reg(6);
-/// How many registers there are.
+/// Number of registers.
 pub const REGISTERS: usize = 11;
 /// The breakpoint.
 pub const BREAK: u8 = 0xcc;
-/// Bytes of a task's stack, and its alignment.
+/// Size of a task's stack in bytes, and its alignment.
 pub const STACK: u64 = 0x1000;
 
 #[rustfmt::skip]
@@ -40,7 +41,7 @@ mod opcode {
 }
 use opcode::*;
 
-/// How an instruction is to be treated.
+/// The plan of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Boost,
@@ -53,18 +54,18 @@ enum Way {
 const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     // opcode length  way               operands and effect
     (ADD,      3, Way::Boost),     // r, imm8: r += imm8, and ZERO says whether it is 0
-    (ADD_STEP, 3, Way::Step),      // the same, and may not be boosted
+    (ADD_STEP, 3, Way::Step),      // like ADD, but must not be boosted
     (LOAD,     3, Way::Boost),     // r, a: r = [a]
     (STORE,    3, Way::Step),      // a, r: [a] = r
-    (FILL,     1, Way::Boost),     // while r1 != 0: the byte [r2] = r0, r2 += 1, r1 -= 1; can be interrupted
+    (FILL,     1, Way::Boost),     // while r1 != 0: [r2] = low byte of r0, r2 += 1, r1 -= 1; can be interrupted
     (LEA,      6, Way::Step),      // r, rel32: r = next + rel32
     (JMP,      5, Way::Emulate),   // rel32
     (CALL,     5, Way::Emulate),   // rel32
     (RET,      1, Way::Emulate),
-    (RET_POP,  2, Way::Emulate),   // imm8: and takes so many bytes of arguments off the stack
+    (RET_POP,  2, Way::Emulate),   // imm8: also pops that many bytes of arguments
     (JNZ,      6, Way::Emulate),   // r, rel32
     (JZ,       5, Way::Emulate),   // rel32, on ZERO
-    (JNZ_LIKELY, 6, Way::Emulate), // r, rel32: as JNZ; where it does not jump, what is in its delay slot is not executed
+    (JNZ_LIKELY, 6, Way::Emulate), // r, rel32: like JNZ, but the delay slot runs only if it jumps
     (MOV,      6, Way::Boost),     // r, imm32
     (PUSH,     2, Way::Boost),     // r
     (POP,      2, Way::Boost),     // r
@@ -76,12 +77,12 @@ const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     (BREAK,    1, Way::Refuse(Errno::EINVAL, "a breakpoint of somebody else's stands there")),
 ];
 
-/// What an executed instruction asks of the machine.
+/// The result of an executed instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: the pc has been set.
+    /// The instruction is done and the pc is set.
     Done,
-    /// One turn of a repeated instruction is done; the pc is still its own.
+    /// One iteration of a repeated instruction is done. The pc is unchanged.
     Again,
     /// The CPU stops for good.
     Halt,
@@ -89,8 +90,7 @@ pub enum Effect {
     Trap(u32),
 }
 
-/// Executes the instruction at `at`, and the one in its delay slot if that belongs to it. On a fault nothing has
-/// changed.
+/// Executes the instruction at `at` and, if it has one, its delay slot. On a fault nothing has changed.
 pub fn execute(
     bytes: &[u8],
     at: u64,
@@ -111,23 +111,23 @@ pub fn execute(
     done.inspect_err(|_| regs.set(LINK, link))
 }
 
-/// An instruction, and the one in its delay slot.
+/// Splits an instruction from its delay slot.
 fn with_slot(bytes: &[u8]) -> (&[u8], &[u8]) {
     let row = INSTRUCTIONS.iter().find(|(code, ..)| Some(code) == bytes.first());
     bytes.split_at(row.map_or(bytes.len(), |(_, length, _)| *length).min(bytes.len()))
 }
 
-/// Whether there is one in its delay slot.
+/// Whether the bytes include a delay slot.
 pub fn has_slot(bytes: &[u8]) -> bool {
     !with_slot(bytes).1.is_empty()
 }
 
-/// Whether an instruction keeps the one in its delay slot from being executed.
+/// Whether a likely branch is not taken, which skips its delay slot.
 fn nullifies(own: &[u8], regs: &dyn Registers) -> bool {
     matches!(own, [JNZ_LIKELY, reg, ..] if regs.get(Reg(reg & 7)) == 0)
 }
 
-/// Executes one instruction; `next` is where execution goes on behind it and what is in its delay slot.
+/// Executes one instruction. `next` is the address after it and its delay slot.
 fn execute_one(
     bytes: &[u8],
     at: u64,
@@ -215,7 +215,7 @@ fn execute_one(
     Ok(Effect::Done)
 }
 
-/// The number in the last four bytes.
+/// The 32-bit number in the last four bytes.
 fn displacement(order: ByteOrder, bytes: &[u8]) -> i32 {
     bytes.last_chunk::<4>().map_or(0, |last| order.number(last) as i32)
 }
@@ -237,7 +237,7 @@ fn decode(order: ByteOrder, address: u64, bytes: &[u8]) -> Result<Insn, Undecoda
     Ok(Insn::new(address, bytes, flow))
 }
 
-/// What leads elsewhere, and what is in its delay slot, are one instruction.
+/// With delay slots, a branch and its slot are decoded as one instruction.
 fn decode_delayed(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     let own = decode(ByteOrder::Little, address, bytes)?;
     if matches!(own.flow, Flow::Next | Flow::Trap) {
@@ -250,7 +250,7 @@ fn decode_delayed(address: u64, bytes: &[u8]) -> Result<Insn, Undecodable> {
     }
 }
 
-/// The copy is that of the instruction in the delay slot; a jump back has a slot of its own.
+/// The copy contains the delay slot only. A jump back has a delay slot of its own.
 fn copy_delayed(insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
     let (own, slot) = with_slot(insn.bytes());
     let of_slot = Insn::new(insn.address + own.len() as u64, slot, Flow::Next);
@@ -304,7 +304,7 @@ fn copy(order: ByteOrder, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refu
     Ok(copy)
 }
 
-/// A jump, so far from what stands behind it.
+/// A jump by `far` bytes from its end.
 fn jump(order: ByteOrder, far: u64) -> [u8; 8] {
     let mut bytes = [JMP, 0, 0, 0, 0, 0, 0, 0];
     order.put(far, &mut bytes[1..JUMP_LENGTH as usize]);
@@ -358,7 +358,7 @@ const LINUX: Linux = Linux {
 };
 
 pub(crate) const BASE: Isa = Isa {
-    // The engine never asks; one of the names had to stand here.
+    // The engine never uses `arch`, but the field needs a value.
     arch: Arch::X86_64,
     word: 8,
     order: ByteOrder::Little,
@@ -395,7 +395,7 @@ fn jump_to(order: ByteOrder, over: &Insn, to: u64) -> [u8; 8] {
     jump(order, to.wrapping_sub(over.address + JUMP_LENGTH))
 }
 
-/// The jump has a delay slot too.
+/// With delay slots the jump has one, too.
 static DETOUR_DELAYED: Detour = Detour {
     jump_length: JUMP_LENGTH + 1,
     jump: |over, to| {
@@ -419,15 +419,15 @@ const DETOURS: Detour = Detour {
 };
 const JUMP_LENGTH: u64 = 5;
 
-/// Calls push the return address.
+/// The plain toy: calls push the return address.
 pub static TOY: Isa = BASE;
-/// Calls leave it in a register.
+/// Calls leave the return address in a register.
 pub static TOY_LINK: Isa = Isa {
     abi: &ABI_LINK,
     emulate: |_, insn, regs, mem| execute(insn.bytes(), insn.address, regs, mem, ReturnAddress::In(LINK)).map(|_| Then::Onwards),
     ..BASE
 };
-/// Numbers have their highest byte first, those inside of instructions too.
+/// Big-endian, including numbers inside instructions.
 pub static TOY_BIG: Isa = Isa {
     order: ByteOrder::Big,
     decode: |address, bytes| decode(ByteOrder::Big, address, bytes),
@@ -435,8 +435,7 @@ pub static TOY_BIG: Isa = Isa {
     detour: Some(&DETOUR_BIG),
     ..BASE
 };
-/// The instruction behind one that leads elsewhere is executed before execution goes there. Calls leave their return
-/// address in a register.
+/// With delay slots: the instruction after a branch runs before the branch takes effect. Calls use a link register.
 pub static TOY_DELAYS: Isa = Isa {
     abi: &ABI_LINK,
     longest: 12,
@@ -446,6 +445,6 @@ pub static TOY_DELAYS: Isa = Isa {
     detour: Some(&DETOUR_DELAYED),
     ..BASE
 };
-/// A function's name is that of its descriptor: the address of its code, and what it finds in [`DATA`]. The code's has
-/// a dot in front.
+/// With function descriptors: a function's plain name is its descriptor, which holds the code address and the [`DATA`]
+/// pointer. The code's own name begins with a dot.
 pub static TOY_DESCRIPTORS: Isa = Isa { abi: &ABI_DESCRIPTORS, linux: Linux { code_prefix: ".", ..LINUX }, ..BASE };

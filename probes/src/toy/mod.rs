@@ -1,8 +1,8 @@
-//! A made-up machine in memory, small enough to read in one sitting, whose guest really runs: for tests of the engine
-//! and of what is built on it.
+//! A toy machine in memory whose guest really runs, for tests of the engine and of its users. It is small enough to
+//! read in one sitting.
 //!
-//! [`isa`] is an instruction set with several lengths and all kinds of plans; [`program`] puts functions together;
-//! [`guest`] is a kernel of such functions with CPUs that execute them, trap, take interrupts and keep an exact clock.
+//! [`isa`] is an instruction set with several lengths and all kinds of plans. [`program`] assembles functions.
+//! [`guest`] is a kernel of such functions with CPUs that execute them, trap, take interrupts and keep exact time.
 
 pub mod guest;
 pub mod isa;

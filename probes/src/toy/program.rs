@@ -1,9 +1,9 @@
-//! Functions of the toy instruction set, put together out of operations.
+//! Assembler of the toy instruction set.
 
 use alloc::vec::Vec;
 use trapline_isa::mem::ByteOrder;
 
-/// One instruction; jumps and calls name their target.
+/// One instruction. Jumps and calls name their target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Does nothing.
@@ -12,7 +12,7 @@ pub enum Op {
     Landing,
     /// r += value
     Add(u8, u8),
-    /// The same, planned as a step.
+    /// Like [`Op::Add`], but planned as a step.
     AddStep(u8, u8),
     /// r = [a]
     Load(u8, u8),
@@ -22,48 +22,48 @@ pub enum Op {
     Fill,
     /// r = a function's address, relative to the pc.
     Lea(u8, &'static str),
-    /// To a function.
+    /// Jumps to a function.
     Jmp(&'static str),
-    /// Of a function.
+    /// Calls a function.
     Call(&'static str),
-    /// From one.
+    /// Returns.
     Ret,
-    /// From one, and takes bytes of arguments off the stack.
+    /// Returns and pops this many bytes of arguments.
     RetPop(u8),
-    /// If r is not 0, so far from the next instruction.
+    /// Jumps by this many bytes, relative to the next instruction, if r is not 0.
     Jnz(u8, i32),
-    /// As [`Op::Jnz`]; where it does not jump, what is in its delay slot is not executed.
+    /// Like [`Op::Jnz`], but the delay slot runs only if it jumps.
     JnzLikely(u8, i32),
-    /// If the last sum was 0, so far from the next instruction.
+    /// Jumps by this many bytes, relative to the next instruction, if the last sum was 0.
     Jz(i32),
     /// r = value
     Mov(u8, u32),
-    /// Pushes a register onto the stack.
+    /// Pushes a register.
     Push(u8),
-    /// Pops it off the stack.
+    /// Pops a register.
     Pop(u8),
-    /// An exception.
+    /// Raises an exception.
     Trap,
-    /// The end of a run.
+    /// Ends the run.
     Halt,
-    /// The end of an interrupt handler.
+    /// Returns from an interrupt handler.
     Iret,
     /// The guest's own breakpoint.
     Break,
 }
 
 impl Op {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub fn length(self) -> u64 {
         self.encode(0, |_| 0).len() as u64
     }
 
-    /// Its bytes at an address.
+    /// The encoded bytes at an address, little-endian.
     pub fn encode(self, at: u64, address_of: impl Fn(&str) -> u64) -> Vec<u8> {
         self.encode_in(ByteOrder::Little, at, address_of)
     }
 
-    /// The same with its numbers in that order.
+    /// Like [`Op::encode`], with this byte order.
     pub fn encode_in(self, order: ByteOrder, at: u64, address_of: impl Fn(&str) -> u64) -> Vec<u8> {
         let number = |value: i32| match order {
             ByteOrder::Little => value.to_le_bytes(),
@@ -107,5 +107,5 @@ impl Op {
     }
 }
 
-/// A function: its name and what it does.
+/// A function: its name and its instructions.
 pub type Function<'a> = (&'static str, &'a [Op]);

@@ -1,4 +1,4 @@
-//! A small kernel for tests: functions of each kind that the engine treats in its own way.
+//! A small toy kernel for tests, with a function for each case that the engine treats specially.
 
 use super::guest::ToyGuest;
 use super::isa::TOY;
@@ -6,7 +6,7 @@ use super::program::{Function, Op::*};
 use crate::guest::Blacklisted;
 use trapline_isa::arch::Isa;
 
-/// The functions; CPUs begin at the first.
+/// The functions. CPUs start at the first.
 #[rustfmt::skip]
 pub const FUNCTIONS: &[Function<'static>] = &[
     ("main", &[Mov(0, 5), Mov(1, 7), Call("vfs_read"), Halt]),
@@ -35,7 +35,7 @@ pub const FUNCTIONS: &[Function<'static>] = &[
     ("init_setup", &[Add(0, 1), Ret]),
 ];
 
-/// That kernel on an ISA, with so many CPUs.
+/// The sample kernel on an ISA, with this many CPUs.
 pub fn kernel_on(isa: &'static Isa, cpus: usize) -> ToyGuest {
     let mut guest = ToyGuest::new(isa, cpus, FUNCTIONS);
     let start = guest.address("probe_core");
@@ -43,7 +43,7 @@ pub fn kernel_on(isa: &'static Isa, cpus: usize) -> ToyGuest {
     guest
 }
 
-/// That kernel where calls push the return address.
+/// The sample kernel on [`TOY`].
 pub fn kernel(cpus: usize) -> ToyGuest {
     kernel_on(&TOY, cpus)
 }

@@ -1,6 +1,6 @@
-//! The views, byte for byte.
+//! Tests of the debugfs views, byte for byte.
 
-use crate::guest::{Blacklisted, Guest, Site, Symbol, Text, Window};
+use crate::guest::{Blacklisted, Guest, Site, Symbol, Text, WindowUse};
 use crate::probe::{Jprobe, Kprobe, Kretprobe};
 use crate::toy::guest::INIT;
 use crate::toy::isa::TOY;
@@ -27,7 +27,7 @@ fn the_list_has_a_line_for_each_probe_with_its_state() {
     let range = guest.free_init();
     engine.kill_range(&mut guest, range);
     let mut lines: Vec<String> = engine.list(&guest).lines().map(Into::into).collect();
-    // The order of the buckets is checked on a real kernel's addresses below; newest first within one address here.
+    // Bucket order is tested with real kernel addresses below. Here: newest first at one address.
     let helper: Vec<&str> = lines.iter().filter(|line| line.contains("helper")).map(|line| &line[18..19]).collect();
     assert_eq!(helper, ["k", "r", "j"]);
     lines.sort();
@@ -45,7 +45,7 @@ fn the_list_has_a_line_for_each_probe_with_its_state() {
     assert_eq!(lines, expected);
 }
 
-/// A kernel of nops with the addresses of a real one.
+/// A kernel of nops with the addresses of a real kernel.
 struct Stock {
     isa: &'static Isa,
     symbols: Vec<Symbol>,
@@ -97,7 +97,7 @@ impl Guest for Stock {
         Some(self.window - len as u64)
     }
     fn window_give(&mut self, _: u64, _: usize) {}
-    fn window_write(&mut self, _: u64, _: &[u8], _: Window) {}
+    fn window_write(&mut self, _: u64, _: &[u8], _: WindowUse) {}
     fn any_cpu_inside(&self, _: Range<u64>) -> bool {
         false
     }
@@ -113,9 +113,10 @@ fn stock(arch: Arch, window: u64, symbols: &[(&str, u64, Option<&str>)]) -> Stoc
     Stock { isa: arch.isa(), symbols: symbols.iter().map(symbol).collect(), blacklist: Vec::new(), patched: Vec::new(), window }
 }
 
-/// DV-1: addresses as of a stock kernel; their buckets computed apart from this code, by include/linux/hash.h.
+/// DV-1: addresses of a stock kernel. The buckets in the comments were computed independently from
+/// include/linux/hash.h.
 #[test]
-fn the_list_is_in_the_order_of_linuxs_buckets() {
+fn the_list_is_in_linuxs_bucket_order() {
     let symbols = [
         ("vfs_read", 0xffff_ffff_812f_1b40, None),               // bucket 17, and 11 for +5
         ("vfs_write", 0xffff_ffff_812f_2110, None),              // 40
@@ -141,10 +142,10 @@ fn the_list_is_in_the_order_of_linuxs_buckets() {
                     ffffffff818c6f50  k  tcp_v4_rcv+0x0    \n";
     assert_eq!(engine.list(&guest), expected);
     engine.set_optimization(&mut guest, true);
-    assert_eq!(engine.list(&guest), expected.replace('\n', "[OPTIMIZED]\n"), "the flag of those that wait for their jump");
+    assert_eq!(engine.list(&guest), expected.replace('\n', "[OPTIMIZED]\n"), "queued probes have the flag, too");
     engine.set_optimization(&mut guest, false);
 
-    // The examples of kprobes.txt: buckets 38, 8 and 15 of a 32-bit kernel.
+    // The examples of kprobes.txt, which are in buckets 38, 8 and 15 of a 32-bit kernel.
     let seeds = [("vfs_read", 0xc015_d71a, None), ("tcp_v4_rcv", 0xc03d_edc5, None), ("do_fork", 0xc011_a316, None)];
     let mut guest = stock(Arch::I386, 0xc800_0000, &seeds);
     let mut engine = Engine::new(guest.isa, 1);
@@ -156,7 +157,7 @@ fn the_list_is_in_the_order_of_linuxs_buckets() {
     assert_eq!(engine.list(&guest), expected);
 }
 
-/// DV-1: in one bucket the point that was inserted last comes first.
+/// DV-1: within one bucket the newest point comes first.
 #[test]
 fn newer_points_of_one_bucket_come_first() {
     // Both in bucket 17.
@@ -171,8 +172,7 @@ fn newer_points_of_one_bucket_come_first() {
     assert_eq!(names, ["new", "old", "old"], "a point keeps its place when another probe joins it");
 }
 
-/// DV-3: lines as a stock Debian amd64 kernel shows them; ranges that are only tested for are not shown; the user's
-/// come last.
+/// DV-3: lines as in a stock Debian amd64 kernel. Unlisted ranges are not shown, and the user's ranges come last.
 #[test]
 fn the_blacklist_is_shown_in_linuxs_format() {
     let mut guest = stock(Arch::X86_64, 0, &[]);
@@ -194,9 +194,9 @@ fn the_blacklist_is_shown_in_linuxs_format() {
     assert_eq!(Engine::new(guest.isa, 1).blacklist_view(&guest), "0xc1000000-0xc1000020\tentry\n");
 }
 
-/// No miss is silent.
+/// Every miss is counted under its cause.
 #[test]
-fn the_summary_tells_hits_misses_and_modes() {
+fn the_summary_has_hits_misses_and_modes() {
     let mut guest = sample::kernel(1);
     let mut engine = Engine::new(&TOY, 1);
     let probes = [

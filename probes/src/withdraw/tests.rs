@@ -1,4 +1,4 @@
-//! The guest changes its text between the withdrawal and its end; each probe makes the best of what it finds.
+//! Tests of withdrawn text: the guest changes its text meanwhile, and each probe adapts to what it finds.
 
 use crate::guest::Answer;
 use crate::notes::Notes;
@@ -25,10 +25,10 @@ fn run(guest: &mut ToyGuest, engine: &mut Engine) -> u64 {
     guest.cpus[0].registers[0]
 }
 
-/// The guest's own text patching: while it goes on the text is the guest's, byte for byte, also for probes that come
+/// While the guest patches its text, the text is the guest's own byte for byte. This includes probes registered
 /// meanwhile.
 #[test]
-fn withdrawn_probes_leave_no_byte_behind_and_come_back() {
+fn withdrawn_probes_leave_no_byte_and_come_back() {
     let (mut guest, mut engine) = new();
     let original = guest.text_bytes();
     let probes = [0, 3, 6].map(|offset| probe(&mut guest, &mut engine, "vfs_read", offset));
@@ -50,9 +50,9 @@ fn withdrawn_probes_leave_no_byte_behind_and_come_back() {
     assert_eq!(engine.counts().withdrawals, 1);
 }
 
-/// A probe whose instruction has become another runs that other one, and gives back the copies of the first.
+/// A probe whose instruction has changed runs the new one, and frees the old copies.
 #[test]
-fn a_probe_is_made_anew_for_a_changed_instruction() {
+fn a_probe_adapts_to_a_changed_instruction() {
     let (mut guest, mut engine) = new();
     let probe = probe(&mut guest, &mut engine, "vfs_read", 0);
     let at = guest.address("vfs_read");
@@ -65,9 +65,9 @@ fn a_probe_is_made_anew_for_a_changed_instruction() {
     assert_eq!((guest.peek(at, 3), guest.window.is_empty()), (&[1, 0, 50][..], true));
 }
 
-/// One that cannot stand there any more says so, and waits for the text to change again.
+/// A probe that cannot stand on the new text reports it and waits for the next change.
 #[test]
-fn a_probe_that_has_lost_its_instruction_waits_for_it() {
+fn a_probe_that_lost_its_instruction_waits() {
     let (mut guest, mut engine) = new();
     let probe = probe(&mut guest, &mut engine, "vfs_read", 3);
     let at = guest.address("vfs_read");
@@ -87,10 +87,10 @@ fn a_probe_that_has_lost_its_instruction_waits_for_it() {
     assert_eq!((run(&mut guest, &mut engine), probe.hits(), engine.summary(&guest)[0].waits.clone()), (12, 1, None));
 }
 
-/// The guest's own breakpoint at a probed address: our handlers run, then the guest gets its trap; whoever goes leaves
-/// it there.
+/// The guest writes its own breakpoint at a probed address. Our handlers run, then the guest gets its trap. Removing
+/// the probe leaves the breakpoint.
 #[test]
-fn a_breakpoint_of_the_guests_own_is_shared() {
+fn a_breakpoint_of_the_guest_is_shared() {
     let (mut guest, mut engine) = new();
     let notes = Notes::default();
     let probe = notes.probe("ours", "vfs_read", 0);
@@ -112,9 +112,9 @@ fn a_breakpoint_of_the_guests_own_is_shared() {
     assert_eq!(guest.peek(at, 3), before);
 }
 
-/// KP-10: what is reached while no probe stands is counted as missed.
+/// KP-10: a withdrawn probe that is reached counts a miss.
 #[test]
-fn what_is_reached_meanwhile_is_missed_and_counted() {
+fn withdrawn_probes_that_are_reached_count_a_miss() {
     let (mut guest, mut engine) = new();
     let probes = [0, 3, 6].map(|offset| probe(&mut guest, &mut engine, "vfs_read", offset));
     engine.disable_kprobe(&mut guest, &probes[1]).expect("registered");
@@ -129,9 +129,9 @@ fn what_is_reached_meanwhile_is_missed_and_counted() {
     assert_eq!(probes.each_ref().map(Kprobe::passed), [1, 0, 1], "neither a disabled one nor one that is armed is missed");
 }
 
-/// KP-13: init text that is given up is left as the guest made it.
+/// KP-13: freed init text is left as the guest made it.
 #[test]
-fn text_that_is_given_up_gets_its_bytes_back_first() {
+fn freed_text_gets_its_original_bytes_first() {
     let (mut guest, mut engine) = new();
     let original = guest.text_bytes();
     let probe = probe(&mut guest, &mut engine, "init_setup", 0);
@@ -139,9 +139,9 @@ fn text_that_is_given_up_gets_its_bytes_back_first() {
     assert_eq!((guest.text_bytes(), probe.is_gone()), (original, true));
 }
 
-/// Only those whose bytes lie in the part that the guest works on.
+/// Only probes with bytes in the withdrawn part leave the text.
 #[test]
-fn a_part_is_withdrawn_from_by_those_that_stand_there() {
+fn only_probes_in_the_withdrawn_part_leave() {
     let (mut guest, mut engine) = new();
     let at = guest.address("vfs_read");
     let probes = [0, 3, 6, 11].map(|offset| probe(&mut guest, &mut engine, "vfs_read", offset));

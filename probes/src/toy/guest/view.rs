@@ -1,4 +1,4 @@
-//! A stopped CPU of the toy as the engine and handlers see it.
+//! A stopped CPU of the toy, as the engine and handlers see it.
 
 use super::ToyGuest;
 use crate::guest::{Cpu, Guest};

@@ -1,9 +1,10 @@
-//! What tests must know of an ISA that no table of the house says: its guest, and what this one shows.
+//! Facts about each ISA that only the tests need: its built-in guest, and expected values of that guest. [`GUESTS`]
+//! lists the guests; [`facts`] returns an ISA's [`Facts`].
 
 use trapline_isa::arch::Arch;
 use trapline_isa::regs::Reg;
 
-/// The built-in kernels that every family runs.
+/// The built-in kernels that every test family runs.
 pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::X86_64, "tiny/x86_64"),
     (Arch::I386, "tiny/i386"),
@@ -21,23 +22,23 @@ pub const GUESTS: &[(Arch, &str)] = &[
     (Arch::Sparc64, "tiny/sparc64"),
 ];
 
-/// One ISA's row.
+/// Expected values of one ISA.
 pub struct Facts {
-    /// What the pc is called in a report.
+    /// The name of the pc in a report.
     pub pc: &'static str,
-    /// The exceptions of memory that is not there, or may not be written.
+    /// Exception numbers for unmapped memory and for memory that is not writable.
     pub memory_faults: &'static [u32],
-    /// A register that a function may change and need not keep.
+    /// A caller-saved register that is not an argument.
     pub scratch: &'static str,
-    /// Breakpoints of a guest's own: the bytes, the exception, how far behind them the pc is.
+    /// Breakpoints of the guest's own: the bytes, the exception number, and the pc's offset from the breakpoint.
     pub breakpoints: &'static [(&'static [u8], u32, u64)],
-    /// What such an exception carries beside its number.
+    /// The error code of such an exception, if there is one.
     pub breakpoint_detail: Option<u32>,
-    /// In the words about a guest that can take no exception any more, and where it then stands.
+    /// Words in the report of a guest whose exceptions cannot be delivered, and the address where it is then.
     pub past_help: (&'static str, &'static str),
-    /// A return takes the return address off the stack.
+    /// Whether a return pops the return address off the stack.
     pub return_pops: bool,
-    /// Where the first argument is behind a function's first instruction, if that moves it.
+    /// The register that holds the first argument after a function's first instruction, if that instruction moves it.
     pub moved_argument: Option<&'static str>,
 }
 
@@ -56,24 +57,24 @@ static ARM64: Facts = Facts {
     pc: "pc",
     memory_faults: &[4],
     scratch: "x9",
-    // brk #0 and the very instruction that is ours.
+    // `brk #0`, and the instruction that we use as the breakpoint.
     breakpoints: &[(&[0x00, 0x00, 0x20, 0xd4], 7, 0), (&[0x80, 0x00, 0x20, 0xd4], 7, 0)],
     breakpoint_detail: None,
-    // Its vectors are at 0, where there is nothing.
+    // Its vectors are at address 0, where no memory is mapped.
     past_help: ("no time passes", "0x200"),
     return_pops: false,
     moved_argument: None,
 };
 static ARM: Facts = Facts {
     scratch: "ip",
-    // udf of Linux's, and bkpt.
+    // Linux's `udf` breakpoint, and `bkpt`.
     breakpoints: &[(&[0xf8, 0x01, 0xf0, 0xe7], 1, 0), (&[0x70, 0x00, 0x20, 0xe1], 7, 0)],
     past_help: ("no time passes", "0xc"),
     ..ARM64
 };
 
 static THUMB2: Facts = Facts {
-    // udf of Linux's, of both sizes, and bkpt.
+    // Linux's `udf` breakpoint in 16 and 32 bits, and `bkpt`.
     breakpoints: &[(&[0x18, 0xde], 1, 0), (&[0xf0, 0xf7, 0x18, 0xa0], 1, 0), (&[0x00, 0xbe], 7, 0)],
     ..ARM
 };
@@ -82,10 +83,10 @@ static PPC64LE: Facts = Facts {
     pc: "nip",
     memory_faults: &[2],
     scratch: "gpr11",
-    // trap, and twi 31, r0, 0 of Linux's BUG.
+    // `trap`, and `twi 31, r0, 0`, which Linux uses for BUG().
     breakpoints: &[(&[0x08, 0x00, 0xe0, 0x7f], 6, 0), (&[0x00, 0x00, 0xe0, 0x0f], 6, 0)],
     breakpoint_detail: Some(0x40),
-    // Its vectors are in no page any more.
+    // No page maps its vectors any more.
     past_help: ("no time passes", "0xc000000000004400"),
     return_pops: false,
     moved_argument: None,
@@ -93,17 +94,17 @@ static PPC64LE: Facts = Facts {
 
 static PPC64: Facts = Facts { breakpoints: &[(&[0x7f, 0xe0, 0x00, 0x08], 6, 0), (&[0x0f, 0xe0, 0x00, 0x00], 6, 0)], ..PPC64LE };
 
-// Its vectors hold no instructions.
+// Its vectors hold invalid instructions.
 static PPC: Facts = Facts { past_help: ("no time passes", "0x700"), ..PPC64 };
 
 static MIPSEL: Facts = Facts {
     pc: "pc",
     memory_faults: &[12, 13, 25, 26, 27],
     scratch: "t0",
-    // break 0, and the very instruction that is ours.
+    // `break 0`, and the instruction that we use as the breakpoint.
     breakpoints: &[(&[0x0d, 0x00, 0x00, 0x00], 18, 0), (&[0xcd, 0x80, 0x00, 0x00], 18, 0)],
     breakpoint_detail: None,
-    // Its vectors hold an instruction that no CPU has.
+    // Its vectors hold an instruction that no CPU implements.
     past_help: ("no time passes", "no_vectors"),
     return_pops: false,
     moved_argument: None,
@@ -113,10 +114,10 @@ static MIPS: Facts = Facts { breakpoints: &[(&[0x00, 0x00, 0x00, 0x0d], 18, 0), 
 
 static S390X: Facts = Facts {
     pc: "psw.addr",
-    // By how far the tables lead, to no segments, no segment, no page; or it may not be written.
+    // Region translation, segment translation, page translation and protection exceptions.
     memory_faults: &[0x3b, 0x10, 0x11, 0x04],
     scratch: "r1",
-    // Linux's own, and another that is no instruction.
+    // Linux's breakpoint, and another invalid instruction.
     breakpoints: &[(&[0x00, 0x02], 1, 0), (&[0x00, 0x01], 1, 0)],
     breakpoint_detail: None,
     past_help: ("cannot be delivered", "0x800"),
@@ -126,19 +127,19 @@ static S390X: Facts = Facts {
 
 static SPARC64: Facts = Facts {
     pc: "pc",
-    // Of a page without an entry, by a fetch or another access, or one that may not be written; of an odd address.
+    // Instruction and data access MMU misses, data access protection, and a misaligned address.
     memory_faults: &[0x64, 0x68, 0x6c, 0x34],
     scratch: "g5",
-    // ta 1, and the very instruction that is ours.
+    // `ta 1`, and the instruction that we use as the breakpoint.
     breakpoints: &[(&[0x91, 0xd0, 0x20, 0x01], 0x101, 0), (&[0x91, 0xd0, 0x20, 0x70], 0x170, 0)],
     breakpoint_detail: None,
     past_help: ("could not be delivered", "0x80014200"),
     return_pops: false,
-    // `save` opens a window.
+    // `save` moves the caller's out registers to in registers.
     moved_argument: Some("in0"),
 };
 
-/// The row of an ISA.
+/// The expected values of an ISA.
 pub fn facts(arch: Arch) -> &'static Facts {
     match arch {
         Arch::I386 => &X86,
@@ -156,7 +157,7 @@ pub fn facts(arch: Arch) -> &'static Facts {
     }
 }
 
-/// The name of the register with an argument, from 0.
+/// The name of the register that holds argument `number` (from 0).
 pub fn argument(arch: Arch, number: usize) -> &'static str {
     let abi = arch.isa().abi;
     let register: Option<&Reg> = abi.arguments.get(number);

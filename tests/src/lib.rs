@@ -1,6 +1,6 @@
-//! What the test families share; the families themselves stand in `tests/`, one file per promise.
+//! Code shared by the test families. Each family is a file in `tests/` and tests one promise of the project.
 //!
-//! They are generic: a new ISA joins them by a line in [`GUESTS`].
+//! The families are generic: a new ISA is added to all of them by one line in [`GUESTS`].
 
 pub mod facts;
 pub mod lab;
@@ -16,49 +16,49 @@ use trapline_isa::arch::Arch;
 use trapline_isa::function;
 use trapline_probes::probe::Kprobe;
 
-/// The guests of the ISAs that have jumps for optimised probes. (Linux 6.1 has none in Thumb code either.)
+/// The guests whose ISA supports jump optimisation. Thumb has none, as in Linux 6.1.
 pub fn jumping_guests() -> impl Iterator<Item = (Arch, &'static str)> {
     GUESTS.iter().copied().filter(|(arch, _)| arch.isa().detour.is_some())
 }
 
-/// The guests whose CPUs have names for all that they hold (`Model::named`): all.
+/// The guests that can be saved in a snapshot (`Model::named`): all of them.
 pub fn saved_guests() -> impl Iterator<Item = &'static str> {
     GUESTS.iter().map(|(_, name)| *name)
 }
 
-/// Far more virtual time than the tiny kernel takes.
+/// Far more virtual time than the tiny kernel needs, in nanoseconds.
 pub const LONG: u64 = 2_000_000_000;
 
-/// A built-in kernel, loaded.
+/// Loads a built-in kernel.
 pub fn kernel(name: &str) -> Kernel {
     let builtin = trapline_images::find(name).unwrap_or_else(|| panic!("{name} is built in"));
     Kernel::from_bytes(builtin.bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A session with a built-in kernel at its entry, keeping a log of what happens.
+/// A session with a built-in kernel at its entry point. It logs all events of the run.
 pub fn session(name: &str, cpus: usize) -> Session {
     session_with(name, &Config { cpus, record_events: true, ..Config::default() })
 }
 
-/// The same, configured otherwise.
+/// Like [`session`], with a given configuration.
 pub fn session_with(name: &str, config: &Config) -> Session {
     Session::new(kernel(name), config).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Everything that two runs must have in common.
+/// Everything that two equal runs must have in common.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How it ended.
+    /// The reason why it ended.
     pub stop: Stop,
-    /// All console text.
+    /// All console output.
     pub console: String,
-    /// When it ended, in ticks.
+    /// The virtual time at the end, in ticks.
     pub time: u64,
-    /// Every interrupt, exception, system call, sleep and clock read.
+    /// Every interrupt, exception, system call, sleep and clock read, in order.
     pub happenings: Vec<Happening>,
 }
 
-/// Runs to the end.
+/// Runs a session to its end.
 pub fn run(session: &mut Session) -> Run {
     let stop = session.run_until(LONG);
     let machine = session.machine_mut();
@@ -66,7 +66,7 @@ pub fn run(session: &mut Session) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// The checksum line that the tiny kernel prints.
+/// The checksum line in the tiny kernel's output.
 pub fn checksum(console: &str) -> &str {
     console
         .lines()
@@ -75,7 +75,7 @@ pub fn checksum(console: &str) -> &str {
         .unwrap_or("no checksum was printed")
 }
 
-/// Fails with the first difference of two runs, in words.
+/// Fails with a message about the first difference between two runs.
 pub fn assert_same(what: &str, expected: &Run, seen: &Run) {
     let first = expected.happenings.iter().zip(&seen.happenings).position(|(one, other)| one != other);
     if let Some(at) = first {
@@ -89,7 +89,7 @@ pub fn assert_same(what: &str, expected: &Run, seen: &Run) {
     assert_eq!((&expected.stop, expected.time), (&seen.stop, seen.time), "{what}: the end");
 }
 
-/// The functions of a kernel's text: name, start, size.
+/// The functions in a kernel's text: name, start, size.
 pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     let text = kernel.symbols.address_of("_stext").zip(kernel.symbols.address_of("_etext"));
     let init = kernel.symbols.address_of("_sinittext").zip(kernel.symbols.address_of("_einittext"));
@@ -97,15 +97,15 @@ pub fn functions(kernel: &Kernel) -> Vec<(String, u64, u64)> {
     ranges.flat_map(|range| kernel.symbols.extents(range)).map(|symbol| (symbol.name, symbol.start, symbol.size)).collect()
 }
 
-/// What is in the exception table, each by the instruction that a probe for it stands on: what is in a delay slot is
-/// part of its branch.
+/// The instructions in the exception table. For one in a delay slot, the branch in front of it is returned, because a
+/// probe stands there.
 pub fn expected_faults(kernel: &Kernel) -> Vec<u64> {
     let places = boundaries(kernel);
     let holds = |site: u64| places.iter().copied().filter(|place| *place <= site).max().unwrap_or(site);
     kernel.tables.exceptions.iter().map(|row| holds(row.instruction)).collect()
 }
 
-/// Every instruction boundary in these functions.
+/// Every instruction boundary in the kernel's functions.
 pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
     let isa = kernel.arch.isa();
     let each = |(_, start, size): (String, u64, u64)| {
@@ -118,8 +118,8 @@ pub fn boundaries(kernel: &Kernel) -> Vec<u64> {
     functions(kernel).into_iter().flat_map(each).collect()
 }
 
-/// Registers a probe if it may stand exactly where it is asked for: elsewhere, at a function's other entry, another one
-/// is going to stand.
+/// Registers a probe and returns true if it stands exactly at `at`. A probe at a function's other entry would be moved;
+/// it is unregistered again.
 pub fn stands_alone(session: &mut Session, probe: &Kprobe, at: u64) -> bool {
     let stands = session.register_kprobe(probe).is_ok();
     if stands && probe.address() != Some(at) {
@@ -129,7 +129,7 @@ pub fn stands_alone(session: &mut Session, probe: &Kprobe, at: u64) -> bool {
     stands
 }
 
-/// Where a probe at a function's entry stands, which on some ISAs is a little behind the symbol.
+/// The address of a probe at a function's entry. On some ISAs it lies a little after the symbol.
 pub fn entry_of(session: &mut Session, function: &str) -> u64 {
     let probe = Kprobe::at(function).disabled();
     session.register_kprobe(&probe).unwrap_or_else(|why| panic!("{function}: {why}"));

@@ -1,4 +1,4 @@
-//! Programs for MIPS that tests write by hand, word by word, and a machine that has nothing else in it.
+//! A tiny assembler for MIPS test programs, and a session that runs such a program without a kernel.
 
 use trapline::boot::{Kernel, Segment};
 use trapline::machine::Config;
@@ -6,43 +6,43 @@ use trapline::probed::Session;
 use trapline::symbols::{Entry, Symbols};
 use trapline_isa::mips::Set;
 
-/// Where the kernel sees physical memory; the exception vectors are at its start.
+/// The kernel's virtual address of physical memory (KSEG0). The exception vectors are at its start.
 pub const SEEN: u64 = 0xffff_ffff_8000_0000;
-/// Where the text is, in physical memory; execution begins there.
+/// Physical address of the text. Execution begins there.
 pub const TEXT: u64 = 0x10_0000;
 
-/// The register that is always 0.
+/// Register 0, which is always 0.
 pub const ZERO: u32 = 0;
-/// The register of a result.
+/// The result register.
 pub const V0: u32 = 2;
-/// A register for passing values.
+/// A temporary register.
 pub const T0: u32 = 8;
-/// Another.
+/// A second temporary register.
 pub const T1: u32 = 9;
-/// Another.
+/// A third temporary register.
 pub const T2: u32 = 10;
-/// The kernel's own register, for handlers.
+/// A register reserved for exception handlers.
 pub const K0: u32 = 26;
-/// Another.
+/// A second register reserved for exception handlers.
 pub const K1: u32 = 27;
-/// The register of return addresses.
+/// The return address register.
 pub const RA: u32 = 31;
-/// These programs keep the address of the machine's ports here.
+/// The register (s5) in which these programs keep the address of the board's I/O ports.
 pub const PORTS: u32 = 21;
 
 /// An instruction that does nothing.
 pub const NOP: u32 = 0;
-/// The return from an exception.
+/// Returns from an exception.
 pub const ERET: u32 = 0x4200_0018;
-/// What lets [`PORTS`] be so: lui.
+/// `lui` that sets [`PORTS`].
 pub const FIND_PORTS: u32 = immediate(0x0f, 0, PORTS, 0xa900);
 
-/// An instruction with an immediate, of this opcode.
+/// An I-type instruction with this opcode.
 pub const fn immediate(op: u32, rs: u32, rt: u32, value: i32) -> u32 {
     op << 26 | rs << 21 | rt << 16 | value as u32 & 0xffff
 }
 
-/// An instruction of three registers, of this function.
+/// An R-type instruction with this function code.
 pub const fn three(funct: u32, rs: u32, rt: u32, rd: u32) -> u32 {
     rs << 21 | rt << 16 | rd << 11 | funct
 }
@@ -57,7 +57,7 @@ pub const fn addu(rd: u32, rs: u32, rt: u32) -> u32 {
     three(0x21, rs, rt, rd)
 }
 
-/// Writes a register to the console, in eight digits from A on; t0 to t2 are used for it.
+/// Code that prints a register as eight hexadecimal digits, written as letters from A. Uses t0 to t2.
 pub fn print(register: u32) -> Vec<u32> {
     vec![
         immediate(0x0d, ZERO, T0, 8),
@@ -71,13 +71,13 @@ pub fn print(register: u32) -> Vec<u32> {
     ]
 }
 
-/// Switches the machine off; nothing comes behind it.
+/// Code that powers the machine off.
 pub fn power_off() -> [u32; 3] {
     [immediate(0x28, PORTS, ZERO, 0x600), immediate(0x04, ZERO, ZERO, -1), NOP]
 }
 
-/// A machine with these words at physical address 0 and at [`TEXT`], and with functions of these names at physical
-/// addresses.
+/// A machine with these words at physical address 0 (vectors) and at [`TEXT`]. `functions` are symbols by physical
+/// address.
 pub fn session(set: Set, vectors: &[u32], text: &[u32], functions: &[(u64, &str)]) -> Session {
     let segment = |physical: u64, words: &[u32]| Segment {
         physical,

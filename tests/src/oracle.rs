@@ -1,4 +1,5 @@
-//! The tables of what real kernels decided, and the very kernels (spec: the README of ../shared/oracle).
+//! Access to the oracle: tables of what real kernels decided about each probed address, and the kernels themselves
+//! (spec: the README of ../shared/oracle).
 
 use crate::stock::{self, AtShell};
 use std::fs;
@@ -8,19 +9,19 @@ use trapline::boot::Kernel;
 use trapline_harness::Need;
 use trapline_images::Stock;
 
-/// A kernel with tables.
+/// A kernel that has tables.
 pub struct Oracle {
-    /// What the tables are called.
+    /// The base name of its table files.
     pub name: &'static str,
-    /// Its file, in `TRAPLINE_IMAGES` or ../shared/kernels.
+    /// Its file, relative to a folder of `TRAPLINE_IMAGES` or to ../shared/kernels.
     pub image: &'static str,
-    /// The program for its initial file system, beside it.
+    /// The busybox for its initramfs, in the same folders.
     pub busybox: &'static str,
-    /// Its name in the catalogue; `None`: no machine boots it yet.
+    /// Its name in the catalogue of stock kernels. `None`: no machine boots it yet.
     pub stock: Option<&'static str>,
 }
 
-/// All of them.
+/// All kernels that have tables.
 pub const ORACLES: &[Oracle] = &[
     Oracle {
         name: "6.1.0-56-amd64",
@@ -70,7 +71,7 @@ fn shared(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(folder)
 }
 
-/// A file of the images' folders, maybe compressed.
+/// The path of a file in the image folders, with or without `.xz`.
 pub fn file_of(name: &str) -> Option<PathBuf> {
     let listed = std::env::var_os("TRAPLINE_IMAGES");
     let folders = listed.iter().flat_map(std::env::split_paths).chain([shared("kernels")]);
@@ -111,36 +112,36 @@ pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
     Some(stock::live(stock, kernel, &image, &busybox))
 }
 
-/// What it is in the catalogue, its image and its busybox.
+/// Its entry in the catalogue, its image and its busybox.
 fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
     let Oracle { image, busybox, stock, .. } = oracle;
     let stock = trapline_images::stocks().iter().find(|known| Some(known.name) == *stock)?;
     Some((stock, file_of(image)?, file_of(busybox)?))
 }
 
-/// A row of a table.
+/// One row of a table: a probed address.
 pub struct Row {
-    /// The address that the row is of.
+    /// The probed address.
     pub address: u64,
-    /// What kallsyms calls the function.
+    /// The function's name in kallsyms.
     pub symbol: String,
-    /// Bytes behind its start.
+    /// Offset from the function's start.
     pub offset: u64,
-    /// Its size.
+    /// The function's size.
     pub size: u64,
-    /// 32 bytes in the running kernel.
+    /// 32 bytes at the address in the running kernel.
     pub live: Vec<u8>,
-    /// The same in the image.
+    /// The 32 bytes in the image.
     pub image: Vec<u8>,
-    /// objdump's text.
+    /// objdump's disassembly.
     pub insn: String,
-    /// `ok` or an errno.
+    /// The result of the registration: `ok` or an errno.
     pub result: String,
-    /// As the list of probes has it.
+    /// The flag in the kernel's list of probes.
     pub status: String,
-    /// `p`, `q` or `r`.
+    /// The kind of probe: `p`, `q` (with a post-handler) or `r` (return probe).
     pub kind: String,
-    /// Why the address was chosen.
+    /// The reason why the address was chosen.
     pub category: String,
 }
 
@@ -153,7 +154,7 @@ fn bytes(text: &str) -> Vec<u8> {
     pairs.map(|pair| hex(std::str::from_utf8(pair).expect("hexadecimal digits")) as u8).collect()
 }
 
-/// The rows of a table.
+/// Parses a table.
 pub fn rows(table: &str) -> Vec<Row> {
     let mut lines = table.lines();
     let header: Vec<&str> = lines.next().expect("a header").split('\t').collect();

@@ -1,5 +1,5 @@
-//! Stock kernels at their shell: booted once by whichever test comes first, and from then on restored from a snapshot
-//! in the user's cache.
+//! Stock kernels at their shell. The first test that needs one boots it; later tests restore it from a snapshot in the
+//! user's cache.
 
 use std::fs;
 use std::path::Path;
@@ -13,20 +13,20 @@ use trapline::snapshot::Snapshot;
 use trapline_images::Stock;
 use trapline_isa::plan::Policy;
 
-/// Memory of their machines: enough, and soon compared.
+/// RAM of their machines. Enough to boot, and small enough to compare quickly.
 const RAM: u64 = 128 << 20;
 
 /// A stock kernel that has booted to its shell.
 pub struct AtShell {
-    /// As its file has it.
+    /// The kernel as in its file.
     pub kernel: Kernel,
-    /// Its machine, which keeps a log of what happens.
+    /// The configuration of its machine, which logs all events.
     pub config: Config,
-    /// Its state.
+    /// The state of the machine at the shell.
     pub snapshot: Snapshot,
 }
 
-/// Stock kernels, one of each architecture.
+/// The first stock kernel of each architecture.
 pub fn one_of_each() -> impl Iterator<Item = &'static str> {
     let stocks = trapline_images::stocks();
     let is_first = |(place, stock): &(usize, &Stock)| {
@@ -41,7 +41,7 @@ pub fn at_shell(name: &str) -> AtShell {
     AtShell::of(found.stock, &found.local.kernel, &found.busybox)
 }
 
-/// A kernel with the text that it has at its shell; one whose CPUs cannot be saved boots each time.
+/// A kernel with its text as it is at the shell. A kernel whose CPU cannot be saved is booted each time.
 pub fn live(stock: &Stock, kernel: &Kernel, file: &Path, busybox: &Path) -> Kernel {
     let (image, config) = (read(file), config(stock, kernel, busybox));
     let live = Recipe { kernel, image: &image, config: &config }.live(|_| ());
@@ -72,7 +72,7 @@ impl AtShell {
         AtShell { kernel, config, snapshot }
     }
 
-    /// A session that begins at the shell.
+    /// A session that starts at the shell.
     pub fn session(&self) -> Session {
         Session::from_snapshot(self.kernel.clone(), &self.config, Policy::Best, &self.snapshot).expect("it was made for it")
     }

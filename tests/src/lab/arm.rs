@@ -1,5 +1,5 @@
-//! The bench of 32-bit ARM: small pages where kernels have theirs, vectors that note what they were entered with, and
-//! what is known to be hard.
+//! The lab's tables for 32-bit ARM: page tables with small pages, vectors that record the exception, and a list of hard
+//! instructions.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, EXCEPTION_STACK, HANDLERS, Outcome, PAGE_TABLES, PLACE, Reason,
@@ -14,7 +14,7 @@ use trapline_isa::arm::{Set, emulate, rules};
 use trapline_isa::plan::Policy;
 use trapline_isa::regs::Reg;
 
-/// A32.
+/// A32 code.
 pub static BENCH: Bench = Bench {
     base: BASE,
     seen_from: SEEN_FROM,
@@ -26,7 +26,7 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| vec![(HANDLERS, vectors())],
     behind: |_| Vec::new(),
     not_general: &["pc", "cpsr", "ORIG_r0"],
-    // Flags with the saturation and the lanes' ones; everything masked, as in an exception's handler.
+    // NZCV, Q and GE flags. All exceptions are masked, as in an exception handler.
     ready: |_, _| (),
     flags: ("cpsr", |drawn| drawn & 0xf80f_0000 | 0x1c0),
     media: &MEDIA,
@@ -39,10 +39,10 @@ pub static BENCH: Bench = Bench {
     disassembler: |_| Capstone::new().arm().mode(arch::arm::ArchMode::Arm).build(),
 };
 
-/// T16 and T32. No jumps stand in Thumb code.
+/// T16 and T32 code. Thumb has no jump optimisation.
 pub static THUMB_BENCH: Bench = Bench {
     jumps: false,
-    // In an IT block that begins in front of it, the instructions between have a say.
+    // Inside an IT block the condition depends on the instructions in front.
     is_hit: |case| case.front.is_empty().then_some(true),
     halt: &THUMB_WFI.to_le_bytes(),
     ready: |_, _| (),
@@ -56,14 +56,14 @@ pub static THUMB_BENCH: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
-/// Behind the probe window, as kernels lie.
+/// Above the probe window, as in real kernels.
 const SEEN_FROM: u64 = 0xc000_0000;
 const WFI: u32 = 0xe320_f003;
 const SUPERVISOR: u64 = 0x13;
-/// A mode that nothing else uses: its stack pointer leads to where exceptions are noted.
+/// A mode that is otherwise unused (FIQ). Its stack pointer points to the area where exceptions are recorded.
 const FAST: u32 = 0x11;
 
-/// All vector registers.
+/// All VFP/NEON registers.
 const MEDIA: [Reg; 32] = {
     let mut all = [Reg(0); 32];
     let mut number = 0;
@@ -119,26 +119,26 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("vmrs flags, fpscr",               Arch::Arm, &0xeef1_fa10_u32.to_le_bytes()),
 ];
 
-/// What cannot be compared, and why.
+/// Instructions that cannot be compared, with the reason.
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
-    ("with arbitrary domains a machine goes on nowhere, in place or out of line", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e03_0f10),
-    ("pldw is computed as CPUs do that have it; this one has not", |bytes| word(bytes) & 0xfd30_f000 == 0xf510_f000 && word(bytes) & 1 << 22 == 0),
-    ("the cycle counter tells the host's time", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e19_0f10 || word(bytes) & 0x0ff0_0ff0 == 0x0c50_0f00),
+    ("with arbitrary domains a machine cannot continue, in place or out of line", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e03_0f10),
+    ("pldw is emulated as on CPUs that implement it; this core does not", |bytes| word(bytes) & 0xfd30_f000 == 0xf510_f000 && word(bytes) & 1 << 22 == 0),
+    ("the cycle counter returns the host's time", |bytes| word(bytes) & 0x0f1f_0f10 == 0x0e19_0f10 || word(bytes) & 0x0ff0_0ff0 == 0x0c50_0f00),
 ];
 
-/// Outcomes in place that cannot be compared, and why.
+/// Outcomes in place that cannot be compared, with the reason.
 #[rustfmt::skip]
 const NO_PROMISE: &[Outcome] = &[
-    ("a load of the instruction itself sees the breakpoint on it, and a store overwrites that", |case, _| touches_itself(case)),
-    ("what counts from the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+    ("a load of the instruction itself sees the breakpoint on it, and a store overwrites it", |case, _| touches_itself(case)),
+    ("PC-relative instructions are emulated and their copy is undefined: a faulting access is reported as an undefined instruction",
         |case, after| counts_from_pc(&case.bytes) && after.happened.iter().any(|event| event.what == DATA_ABORT && event.pc == SEEN_FROM + PLACE)),
 ];
 
-/// A memory fault, as this kind of core numbers it.
+/// A data abort, as the machine reports it.
 const DATA_ABORT: What = What::Exception(4, None);
 
-/// Whether it may access memory a little before the pc that it reads.
+/// Whether the instruction may access memory just before the pc value that it reads.
 fn touches_itself(case: &Before) -> bool {
     const NEAR: std::ops::RangeInclusive<u32> = 1..=16;
     let word = word(&case.bytes);
@@ -161,11 +161,11 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
 }
 
-/// The CPSR's bit of Thumb code.
+/// The T bit (Thumb state) of the CPSR.
 const THUMB: u64 = 1 << 5;
 const THUMB_WFI: u16 = 0xbf30;
 
-/// The bytes of a Thumb instruction: those from 0x10000 on have two halfwords.
+/// The bytes of a Thumb instruction. Values of 0x10000 and above have two halfwords.
 pub fn thumb_bytes(word: u32) -> Vec<u8> {
     let halves = [(word >> 16) as u16, word as u16];
     let skipped = if halves[0] == 0 { 1 } else { 0 };
@@ -218,14 +218,14 @@ const THUMB_HARD: &[(&str, Arch, &[u8])] = &[
 
 #[rustfmt::skip]
 const THUMB_LEFT_OUT: &[Reason] = &[
-    ("with arbitrary domains a machine goes on nowhere, in place or out of line", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee03_0f10),
-    ("pldw is computed as CPUs do that have it; this one has not", |bytes| thumb_word(bytes) & 0xff70_f000 == 0xf830_f000),
-    ("the cycle counter tells the host's time", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee19_0f10 || thumb_word(bytes) & 0xfff0_0ff0 == 0xec50_0f00),
+    ("with arbitrary domains a machine cannot continue, in place or out of line", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee03_0f10),
+    ("pldw is emulated as on CPUs that implement it; this core does not", |bytes| thumb_word(bytes) & 0xff70_f000 == 0xf830_f000),
+    ("the cycle counter returns the host's time", |bytes| thumb_word(bytes) & 0xff1f_0f10 == 0xee19_0f10 || thumb_word(bytes) & 0xfff0_0ff0 == 0xec50_0f00),
 ];
 
 #[rustfmt::skip]
 const THUMB_NO_PROMISE: &[Outcome] = &[
-    ("what counts from the pc is computed, and its copy is undefined: an access of it that faults arrives as an undefined instruction",
+    ("PC-relative instructions are emulated and their copy is undefined: a faulting access is reported as an undefined instruction",
         |case, after| {
             let at = SEEN_FROM + PLACE;
             let reads = (Arch::Thumb2.isa().decode)(at, &case.bytes).is_ok_and(|insn| rules::counts_from_pc(Set::Thumb, &insn));
@@ -238,7 +238,7 @@ const THUMB_NO_PROMISE: &[Outcome] = &[
     }),
 ];
 
-/// Whether a condition holds; what has none always does.
+/// Whether a condition code is met. Unconditional instructions always pass.
 fn holds(condition: u32, flags: u64) -> bool {
     emulate::holds(condition as u8, flags as u32)
 }
@@ -250,7 +250,7 @@ fn ruined(after: &After) -> bool {
         || after.happened.iter().any(|event| event.what == What::SystemCall)
 }
 
-/// A first table, and behind it tables of pages for 8 MiB; the set-up code where it is loaded too.
+/// A first-level table and second-level tables for 8 MiB. The set-up code is also mapped at its load address.
 fn page_tables() -> Vec<u8> {
     const SECTIONS: u64 = 4096;
     const PAGES: u64 = 256;
@@ -274,13 +274,13 @@ fn page_tables() -> Vec<u8> {
 
 fn set_up() -> Vec<u8> {
     let mut code = Vec::new();
-    // Registers of coprocessor 15 by CRn, CRm and opc2 of MCR.
+    // System registers by CRn, CRm and opc2 of `mcr p15`.
     for (crn, crm, op2, value) in [
-        (3, 0, 0, 1), // domain 0 goes by its tables
+        (3, 0, 0, 1), // domain 0: client
         (2, 0, 2, 0),
         (2, 0, 0, BASE + PAGE_TABLES),
         (12, 0, 0, SEEN_FROM + HANDLERS),
-        (1, 0, 2, 0xf << 20), // vector registers may be used
+        (1, 0, 2, 0xf << 20), // access to VFP/NEON
     ] {
         code.extend(load(0, value));
         code.push(0xee00_0f10 | crn << 16 | op2 << 5 | crm);
@@ -293,12 +293,12 @@ fn set_up() -> Vec<u8> {
     code.extend([0xee11_0f10, 0xe380_0001, 0xee01_0f10, 0xf57f_f06f]); // SCTLR |= M; isb
     let here = code.len() as u64 * 4;
     code.extend(load(0, SEEN_FROM + ENTRY + here + 3 * 4));
-    code.extend([0xe12f_ff10, WFI]); // bx r0, to the same code where it is mapped
+    code.extend([0xe12f_ff10, WFI]); // bx r0: continue at the mapped address of this code
     code.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Every vector goes to the same code: it leaves link register and saved status on the noting stack, and sleeps in
-/// supervisor mode.
+/// All vectors branch to the same code. It stores LR and SPSR on the exception stack, switches to supervisor mode and
+/// sleeps.
 pub(super) fn vectors() -> Vec<u8> {
     const COMMON: u32 = 8;
     let branch = |vector: u32| 0xea00_0000 | COMMON.wrapping_sub(vector + 2) & 0xff_ffff;
@@ -306,13 +306,14 @@ pub(super) fn vectors() -> Vec<u8> {
     (0..COMMON).map(branch).chain(common).flat_map(u32::to_le_bytes).collect()
 }
 
-/// A register := value.
+/// Code that loads a value into a register.
 fn load(register: u32, value: u64) -> [u32; 2] {
     let half = |half: u64| (half as u32 & 0xf000) << 4 | half as u32 & 0xfff | register << 12;
     [0xe300_0000 | half(value & 0xffff), 0xe340_0000 | half(value >> 16 & 0xffff)]
 }
 
-/// Registers: often pointers into data, sometimes small, sometimes to code of either set, sometimes anything.
+/// Random register values: mostly pointers to data, sometimes small numbers, pointers to code of either state, or
+/// anything.
 fn registers() -> impl Strategy<Value = Vec<u64>> {
     let register = prop_oneof![
         4 => (0..DATA_BYTES / 4).prop_map(|index| SEEN_FROM + DATA + 4 * index),
@@ -324,8 +325,8 @@ fn registers() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(register, 15)
 }
 
-/// Half of the words are of a row of the tables, most of these of one that is not refused; half of all have no
-/// condition to fail.
+/// Random A32 cases. Half of the words match a row of the rules tables, mostly a row that is not refused. Half of all
+/// have condition AL.
 fn case(arch: Arch) -> impl Strategy<Value = Before> {
     let rows: Vec<(u32, u32)> = rules::rows(Set::A32, 4).collect();
     let of_row = (prop::sample::select(rows), any::<u32>()).prop_map(|((mask, value), word)| value | word & !mask);
@@ -342,7 +343,7 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
     )
 }
 
-/// As [`case`]: mostly words of the tables' rows that are not refused.
+/// Random Thumb cases, mostly words that match a row of the rules tables and are not refused.
 fn thumb_case(arch: Arch) -> impl Strategy<Value = Before> {
     let word = (prop::sample::select(thumb_rows()), any::<u32>()).prop_map(|((mask, value), word)| value | word & !mask);
     let any_word = prop_oneof![any::<u16>().prop_map(u32::from), any::<u32>()];
@@ -358,7 +359,8 @@ fn thumb_case(arch: Arch) -> impl Strategy<Value = Before> {
     )
 }
 
-/// The rows for Thumb code as (mask, value), those of coprocessors with them; in 16 bits or in 32.
+/// The rows of the Thumb rules tables as (mask, value), with those of the coprocessors. 16-bit rows are widened to 32
+/// bits.
 pub fn thumb_rows() -> Vec<(u32, u32)> {
     let narrow = rules::rows(Set::Thumb, 2).map(|(mask, value)| (mask | 0xffff_0000, value));
     let coprocessors =

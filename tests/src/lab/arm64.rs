@@ -1,4 +1,5 @@
-//! The bench of AArch64: page tables for both halves of the address space, vectors, and what is known to be hard.
+//! The lab's tables for AArch64: page tables for both halves of the address space, vectors, and a list of hard
+//! instructions.
 
 use super::{After, Bench, ENTRY, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
 use capstone::prelude::*;
@@ -18,7 +19,7 @@ pub static BENCH: Bench = Bench {
     refreshed: |_| Vec::new(),
     behind: |_| Vec::new(),
     not_general: &["pc", "pstate"],
-    // Everything masked, as in an exception's handler; but for debugging in some, which step.
+    // All exceptions masked, as in an exception handler. Cases that single-step unmask debug exceptions.
     ready: |_, _| (),
     flags: ("pstate", |drawn| drawn & 0xf000_0000 | if steps(drawn) { 1 << 21 | 0x1c0 } else { 0x3c0 }),
     media: &MEDIA,
@@ -32,11 +33,11 @@ pub static BENCH: Bench = Bench {
 };
 
 const BASE: u64 = 0x4000_0000;
-/// Behind the probe window.
+/// Above the probe window.
 const SEEN_FROM: u64 = 0xffff_8000_0800_0000;
 const WFI: u32 = 0xd503_207f;
 
-/// Both halves of all vector registers.
+/// Both halves of all SIMD registers.
 const MEDIA: [Reg; 64] = {
     let mut all = [Reg(0); 64];
     let mut number = 0;
@@ -80,29 +81,29 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("fadd",                            Arch::Arm64, &0x1e62_2820_u32.to_le_bytes()),
 ];
 
-/// What cannot be compared, and why.
+/// Instructions that cannot be compared, with the reason.
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
-    ("with arbitrary translation and control a machine goes on nowhere, in place or out of line", |bytes| {
+    ("with arbitrary translation and control a machine cannot continue, in place or out of line", |bytes| {
         let word = word(bytes);
-        // MSR to registers that user code has not.
+        // MSR to system registers, except those accessible from EL0.
         word & 0xfff0_0000 == 0xd510_0000 && word >> 16 & 7 != 3
     }),
     ("a load of the instruction itself sees the breakpoint on it", |bytes| {
         let distance = (word(bytes) << 8) as i32 >> 13;
         word(bytes) & 0x3b00_0000 == 0x1800_0000 && (-3..=0).contains(&distance)
     }),
-    ("BC.cond is computed as CPUs do that have it; this one has not", |bytes| word(bytes) & 0xff00_0010 == 0x5400_0010),
+    ("BC.cond is emulated as on CPUs that implement it; this core does not", |bytes| word(bytes) & 0xff00_0010 == 0x5400_0010),
 ];
 
-/// A memory fault, as this kind of core numbers it.
+/// A data abort, as the machine reports it.
 const DATA_ABORT: What = What::Exception(4, None);
 
-/// What an instruction did in place that it need not do out of line, and why.
-const NO_PROMISE: &[Outcome] = &[(
-    "a literal that is not there: literals lie within 1 MiB of the kernel's text, and a load of one is computed",
-    |case, after| word(&case.bytes) & 0x3b00_0000 == 0x1800_0000 && after.happened.iter().any(|event| event.what == DATA_ABORT),
-)];
+/// Outcomes in place that a copy need not have, with the reason.
+const NO_PROMISE: &[Outcome] =
+    &[("an unmapped literal: literals lie within 1 MiB of the kernel's text, and literal loads are emulated", |case, after| {
+        word(&case.bytes) & 0x3b00_0000 == 0x1800_0000 && after.happened.iter().any(|event| event.what == DATA_ABORT)
+    })];
 
 fn word(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
@@ -115,11 +116,11 @@ fn ruined(after: &After) -> bool {
 
 const PAGE: u64 = 0x1000;
 const TABLE: u64 = 3;
-/// Accessed, shareable, for the kernel to write and execute.
+/// A leaf entry: accessed, shareable, writable and executable by EL1.
 const LEAF: u64 = 1 << 10 | 3 << 8;
 
-/// The lower half: a first table and a directory with the set-up code where it is loaded. The upper half: three levels
-/// down to a directory in which the window appears, with tables of pages behind it.
+/// Page tables. Lower half: a table and a directory that map the set-up code at its load address. Upper half: three
+/// levels down to the directory in which the window appears, and page tables.
 fn pieces() -> Vec<Piece> {
     const PAGES: u64 = 8;
     let physical = |number: u64| BASE + PAGE_TABLES + number * PAGE;
@@ -144,19 +145,19 @@ fn pieces() -> Vec<Piece> {
 }
 
 fn set_up() -> Vec<u8> {
-    /// 39 bits below, with tags, 48 above, pages of 4 KiB, 36 bits of physical addresses.
+    /// TCR_EL1: a 39-bit lower half with tagged addresses, a 48-bit upper half, 4 KiB pages, 36-bit physical addresses.
     const TRANSLATION: u64 = 25 | 16 << 16 | 2 << 30 | 1 << 32 | 1 << 37;
-    /// Steps, and debug exceptions within EL1, as soon as PSTATE unmasks them.
+    /// MDSCR_EL1: single-step, and debug exceptions within EL1 once PSTATE unmasks them.
     const STEPS: u64 = 1 | 1 << 13;
     let mut code = Vec::new();
-    // Registers by CRn, CRm and op2 of MSR.
+    // System registers by CRn, CRm and op2 of MSR.
     for (crn, crm, op2, value) in [
         (10, 2, 0, 0xff),
         (2, 0, 2, TRANSLATION),
         (2, 0, 0, BASE + PAGE_TABLES),
         (2, 0, 1, BASE + PAGE_TABLES + 11 * PAGE),
         (12, 0, 0, SEEN_FROM + HANDLERS),
-        (1, 0, 2, 3 << 20), // vector registers may be used
+        (1, 0, 2, 3 << 20), // access to SIMD
     ] {
         code.extend(load(value));
         code.push(0xd518_0000 | crn << 12 | crm << 8 | op2 << 5);
@@ -167,17 +168,17 @@ fn set_up() -> Vec<u8> {
     let here = code.len() as u64 * 4;
     let there = load(SEEN_FROM + ENTRY + here + 5 * 4);
     code.extend(there);
-    code.extend([0xd61f_0000, WFI]); // br x0, to the same code where it is mapped
+    code.extend([0xd61f_0000, WFI]); // br x0: continue at the mapped address of this code
     code.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// x0 := value.
+/// Code that loads a value into x0.
 fn load(value: u64) -> [u32; 4] {
     let part = |number: u32| (value >> (16 * number)) as u32 & 0xffff;
     [0xd280_0000 | part(0) << 5, 0xf2a0_0000 | part(1) << 5, 0xf2c0_0000 | part(2) << 5, 0xf2e0_0000 | part(3) << 5]
 }
 
-/// Fixed bits of groups that random words seldom hit, and which bits vary.
+/// Instruction groups that random words rarely hit: the fixed bits, and the bits that vary.
 #[rustfmt::skip]
 const GROUPS: &[(u32, u32)] = &[
     (0x1400_0000, 0x8000_003f), // b, bl, near
@@ -187,10 +188,10 @@ const GROUPS: &[(u32, u32)] = &[
     (0xd61f_0000, 0x0060_03e0), // br, blr, ret
     (0x1000_0000, 0xe000_ffff), // adr, adrp
     (0x1800_0000, 0xc400_ffff), // literal loads
-    (0x187f_f800, 0xc400_001f), // of data
+    (0x187f_f800, 0xc400_001f), // literal loads from data
     (0xd503_201f, 0x0000_0fe0), // hints
     (0xd530_0000, 0x000f_ffff), // mrs
-    (0xd503_4000, 0x0007_0fff), // msr of PSTATE's fields
+    (0xd503_4000, 0x0007_0fff), // msr to PSTATE fields
     (0xd508_0000, 0x0007_ffff), // sys
     (0xd400_0000, 0x00ff_ffff), // exceptions
     (0x0800_7c00, 0xc0ff_ffff), // exclusives

@@ -1,25 +1,24 @@
-//! Cases for the delivery of exceptions: whatever tables, vectors and states a guest has made, and an instruction that
-//! raises something.
+//! Random cases for the delivery of exceptions: arbitrary descriptor tables, vectors and CPU states of a guest, then an
+//! instruction that raises an exception.
 //!
-//! A case is read out of bytes, so that `tests/delivery.rs` can draw it at random and the fuzz target `delivery` takes
-//! its input for one.
+//! A case is decoded from bytes. `tests/delivery.rs` uses random bytes, and the fuzz target `delivery` uses its input.
 
 use super::{Before, DATA, HANDLERS, How, Lab, PLACE, STACK, bench};
 use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;
 
-/// A case, where the stack pointer begins, and whether a probe stands on the instruction.
+/// A case with the initial stack pointer, and whether the instruction is probed.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The case.
     pub before: Before,
-    /// The stack pointer.
+    /// The initial stack pointer.
     pub stack: u64,
-    /// It is probed, if it may be.
+    /// Whether the instruction is probed, if that is allowed.
     pub probed: bool,
 }
 
-/// The case that these bytes are, on an ISA.
+/// Decodes a case for an ISA.
 pub fn case(arch: Arch, bytes: &[u8]) -> Case {
     let mut numbers = Numbers(bytes);
     let probed = numbers.one_in(2);
@@ -33,38 +32,38 @@ pub fn case(arch: Arch, bytes: &[u8]) -> Case {
     Case { before, stack, probed }
 }
 
-/// The ISAs that have some.
+/// The ISAs that have such cases.
 pub const ARCHES: &[Arch] = &[Arch::I386, Arch::X86_64, Arch::Arm64, Arch::Arm, Arch::Thumb2];
 
-/// What came of a case.
+/// The result of a case.
 pub struct Outcome {
-    /// An exception was given to the guest.
+    /// Whether an exception was delivered to the guest.
     pub delivered: bool,
-    /// How often the probe was hit.
+    /// Number of hits of the probe.
     pub hits: u64,
 }
 
-/// Runs cases one after the other, on a machine that is used again where the last one has left it well.
+/// Runs cases one after another. The machine is reused if the previous case left it intact.
 pub struct Guest(Lab);
 
 impl Guest {
-    /// One that has run nothing.
+    /// A machine that has run nothing yet.
     pub fn new(arch: Arch) -> Guest {
         Guest(Lab::new(arch))
     }
 
-    /// Runs a case. `Err`: neither the guest nor its time came to an end.
+    /// Runs a case. `Err`: the guest neither ended nor reached the time limit.
     pub fn run(&mut self, case: &Case) -> Result<Outcome, String> {
         let lab = &mut self.0;
         (lab.stack, lab.may_miss) = (case.stack, true);
         let after = match case.probed {
-            // What is refused, or is not come to, is run as it stands.
+            // A case whose probe is refused or not reached runs without a probe.
             true => lab.run(&case.before, How::Probed).or_else(|_| lab.run(&case.before, How::InPlace)),
             false => lab.run(&case.before, How::InPlace),
         }?;
         let delivered = after.happened.iter().any(|event| matches!(event.what, What::Exception(..)));
         let outcome = Outcome { delivered, hits: lab.hits };
-        // ARM's vectors and tables are registers, which the next case would find as this one leaves them.
+        // ARM's vectors and tables are in registers, which would survive into the next case.
         let keeps_state = matches!(lab.arch(), Arch::X86_64 | Arch::I386);
         let is_well = after.happened.last().is_some_and(|event| event.what == What::Halt) && !lab.is_ruined(&after);
         if !keeps_state || !is_well {
@@ -77,7 +76,7 @@ impl Guest {
     }
 }
 
-/// What is left of the bytes; behind their end are zeros, which choose what is usual.
+/// The remaining bytes. Past their end every byte is 0, which selects the common choice.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -104,7 +103,7 @@ impl Numbers<'_> {
         from[self.below(from.len())]
     }
 
-    /// An address, often one at which arithmetic runs over or the address space ends.
+    /// A random address, often one where arithmetic wraps around or the address space ends.
     fn address(&mut self) -> u64 {
         const EDGES: [u64; 6] = [0, 1 << 31, 1 << 32, 1 << 47, 0xffff_8000_0000_0000, u64::MAX];
         match self.below(8) {
@@ -114,20 +113,19 @@ impl Numbers<'_> {
         }
     }
 
-    /// This, or an address.
+    /// The usual address or, once in `one_in`, a random one.
     fn address_or(&mut self, usual: u64, one_in: usize) -> u64 {
         if self.one_in(one_in) { self.address() } else { usual }
     }
 }
 
-/// Where the pseudo-descriptors stand that LGDT and LIDT take, and the tables that these may point to.
+/// Addresses of the pseudo-descriptors for LGDT and LIDT, and of the tables that they may point to.
 const POINTERS: u64 = DATA;
 const DESCRIPTORS: u64 = DATA + 0x100;
 const TASK: u64 = DATA + 0x400;
 const GATES: u64 = DATA + 0x800;
 
-/// Selectors in the table of descriptors that a case has: code, data, both for user programs, a task, two that are
-/// anything.
+/// Selectors in the case's descriptor table: kernel code and data, user code and data, a task, two random ones.
 const CODE: u64 = 0x10;
 const SELECTORS: [u64; 9] = [CODE, 0x18, 0x23, 0x2b, 0x30, 0x40, 0x48, 0, 0xfff8];
 
@@ -135,7 +133,7 @@ fn gate(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     let handler = HANDLERS + 16 * numbers.below(256) as u64;
     let target = numbers.address_or(handler, 4);
     let selector = if numbers.one_in(5) { numbers.pick(&SELECTORS) } else { CODE };
-    // Interrupts and traps of 32 and 64 bits; among all kinds those of 16 bits, and gates of tasks and calls.
+    // 32-bit and 64-bit interrupt and trap gates. Random types include 16-bit, task and call gates.
     let kind = if numbers.one_in(5) { numbers.below(256) as u64 } else { numbers.pick(&[0x8e, 0x8f, 0xee, 0xef]) };
     let stack = numbers.below(8) as u64;
     let low = target & 0xffff | selector << 16 | stack << 32 | kind << 40 | (target >> 16 & 0xffff) << 48;
@@ -145,7 +143,7 @@ fn gate(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     }
 }
 
-/// The table of descriptors, with a task's at [`SELECTORS`]' fifth place.
+/// The descriptor table. A task descriptor is at the fifth entry of [`SELECTORS`].
 fn descriptors(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     let (code, user) = match arch {
         Arch::X86_64 => (0x00af_9b00_0000_ffff, 0x00af_fb00_0000_ffff),
@@ -159,7 +157,7 @@ fn descriptors(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Instructions that raise something, or end up doing so.
+/// Instructions that raise an exception, directly or in consequence.
 fn raising(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     #[rustfmt::skip]
     const KNOWN: &[&[u8]] = &[
@@ -175,7 +173,7 @@ fn raising(arch: Arch, numbers: &mut Numbers<'_>) -> Vec<u8> {
     numbers.pick(&all).to_vec()
 }
 
-/// LGDT, LIDT and, where they come so far, LTR and a return to user code; then what raises something.
+/// An x86 case: LGDT, LIDT, sometimes LTR and a return to user code, then an instruction that raises an exception.
 fn x86_case(arch: Arch, numbers: &mut Numbers<'_>) -> Before {
     let long = arch == Arch::X86_64;
     let bytes = raising(arch, numbers);
@@ -204,7 +202,7 @@ fn x86_case(arch: Arch, numbers: &mut Numbers<'_>) -> Before {
     }
     let flags = numbers.any();
     if numbers.one_in(4) {
-        // ss, sp, flags, cs, pc: a return to where the next instruction stands, or nowhere.
+        // Push ss, sp, flags, cs and pc for an iret to the next instruction or to a random address.
         let selector = numbers.pick(&SELECTORS);
         for word in [selector | 3, numbers.address_or(STACK, 2), 2 | flags & 0x4_7ed5, selector, PLACE] {
             front.push(0x68);
@@ -216,12 +214,12 @@ fn x86_case(arch: Arch, numbers: &mut Numbers<'_>) -> Before {
     Before { bytes, front, registers, flags, seed: flags, memory, ..Before::default() }
 }
 
-/// Some words of code in front, in this order, and one that raises something; registers, stack and vectors are
-/// anything.
+/// A case of some words of code in this order, then one that raises an exception. Registers, stack and vectors are
+/// random.
 fn words_case(arch: Arch, vectors: u32, sometimes: &[u32], raising: &[u32], numbers: &mut Numbers<'_>) -> Before {
     let seen_from = bench(arch).seen_from;
     let bytes_of = |word: u32| match arch {
-        // The first half lies first.
+        // The first halfword comes first in memory.
         Arch::Thumb2 if word >> 16 != 0 => word.rotate_right(16).to_le_bytes().to_vec(),
         Arch::Thumb2 => (word as u16).to_le_bytes().to_vec(),
         _ => word.to_le_bytes().to_vec(),
@@ -235,7 +233,7 @@ fn words_case(arch: Arch, vectors: u32, sometimes: &[u32], raising: &[u32], numb
         0 | 1 => numbers.address(),
         2 | 3 => seen_from.wrapping_add(numbers.address()),
         4 => seen_from + numbers.pick(&[PLACE, HANDLERS]),
-        // What a saved state may be: its mode, its masks, the bit that steps, 32-bit code.
+        // A random saved state (SPSR): mode, masks, single-step bit, 32-bit flag.
         _ => numbers.below(32) as u64 | numbers.any() & 0x0fe0_03e0,
     };
     let registers = (0..31).map(|_| register()).collect();
@@ -243,8 +241,8 @@ fn words_case(arch: Arch, vectors: u32, sometimes: &[u32], raising: &[u32], numb
     Before { bytes, front, registers, flags: drawn, seed: drawn, ..Before::default() }
 }
 
-/// Vectors anywhere; the stack pointer of programs in use; a return to whatever state and place; tables that lead
-/// anywhere.
+/// An arm64 case: random vectors, stack pointer selection, returns to random states and addresses, and random table
+/// registers.
 fn arm64_case(numbers: &mut Numbers<'_>) -> Before {
     const VECTORS: u32 = 0xd518_c000; // msr vbar_el1, x0
     #[rustfmt::skip]
@@ -257,17 +255,17 @@ fn arm64_case(numbers: &mut Numbers<'_>) -> Before {
     ];
     #[rustfmt::skip]
     const RAISING: &[u32] = &[
-        // svc, brk, udf, ldr, str, ldp off the stack, br, blr, ret, eret
+        // svc, brk, udf, ldr, str, ldp from the stack, br, blr, ret, eret
         0xd400_0001, 0xd420_0020, 0, 0xf940_0042, 0xf900_0042, 0xa8c1_0be1, 0xd61f_0040, 0xd63f_0040, 0xd65f_03c0, 0xd69f_03e0,
         // hvc, smc, hlt, dcps1; msr of sp_el0, ttbr0_el1, ttbr1_el1, tcr_el1, sctlr_el1, vbar_el1, all with x2
         0xd400_0002, 0xd400_0003, 0xd440_0000, 0xd4a0_0001, 0xd518_4102, 0xd518_2002, 0xd518_2022, 0xd518_2042, 0xd518_1002, 0xd518_c002,
-        // msr spsel, #0; a read that no CPU knows; ldxr; dc civac, x2; at s1e1r, x2; wfi
+        // msr spsel, #0; mrs of an unknown register; ldxr; dc civac, x2; at s1e1r, x2; wfi
         0xd500_40bf, 0xd538_ffe2, 0xc85f_7c42, 0xd50b_7e22, 0xd508_7802, 0xd503_207f,
     ];
     words_case(Arch::Arm64, VECTORS, STATE, RAISING, numbers)
 }
 
-/// Vectors anywhere, the high ones; other modes with stacks and saved states of their own.
+/// An arm case: random vectors or high vectors, other modes with their own stacks and saved states.
 fn arm_case(numbers: &mut Numbers<'_>) -> Before {
     const VECTORS: u32 = 0xee0c_0f10; // mcr p15, 0, r0, c12, c0, 0
     #[rustfmt::skip]
@@ -278,17 +276,17 @@ fn arm_case(numbers: &mut Numbers<'_>) -> Before {
     ];
     #[rustfmt::skip]
     const RAISING: &[u32] = &[
-        // svc, bkpt, udf, ldr, str, bx, pop {pc}, movs pc lr, rfe, srs, hvc, mcr of the tables, of the vectors and of
+        // svc, bkpt, udf, ldr, str, bx, pop {pc}, movs pc lr, rfe, srs, hvc, mcr of the table base, the vector base and
         // the control register
         0xef00_0000, 0xe120_0070, 0xe7f0_00f0, 0xe592_2000, 0xe582_2000, 0xe12f_ff12, 0xe8bd_8000, 0xe1b0_f00e, 0xf8b2_0a00, 0xf96d_0513,
         0xe140_0070, 0xee02_2f10, 0xee0c_2f10, 0xee01_2f10,
-        // ldm {..pc}^, smc, blx, mcr of domains, ldrex, mrc of what no CPU knows, wfi
+        // ldm {..pc}^, smc, blx, mcr of domains, ldrex, mrc of an unknown register, wfi
         0xe8f2_8003, 0xe160_0070, 0xe12f_ff32, 0xee03_2f10, 0xe192_2f9f, 0xee1f_2fff, 0xe320_f003,
     ];
     words_case(Arch::Arm, VECTORS, STATE, RAISING, numbers)
 }
 
-/// The same in Thumb code.
+/// A Thumb case, like [`arm_case`].
 fn thumb_case(numbers: &mut Numbers<'_>) -> Before {
     const VECTORS: u32 = 0xee0c_0f10;
     #[rustfmt::skip]
@@ -298,8 +296,8 @@ fn thumb_case(numbers: &mut Numbers<'_>) -> Before {
     ];
     #[rustfmt::skip]
     const RAISING: &[u32] = &[
-        // svc, bkpt, udf, ldr, str, bx, pop {pc}, subs pc lr, rfe, srs, mcr of tables, vectors and control, blx, tbb,
-        // udf.w, wfi
+        // svc, bkpt, udf, ldr, str, bx, pop {pc}, subs pc lr, rfe, srs, mcr of table base, vector base and control
+        // register, blx, tbb, udf.w, wfi
         0xdf00, 0xbe00, 0xde00, 0x6812, 0x6012, 0x4710, 0xbd00, 0xf3de_8f00, 0xe992_c000, 0xe9ad_c013, 0xee02_2f10, 0xee0c_2f10, 0xee01_2f10,
         0x4790, 0xe8d2_f001, 0xf7f0_a000, 0xbf30,
     ];

@@ -1,5 +1,6 @@
-//! The benches of MIPS, in 32 and 64 bits and both byte orders: code and data where no table is asked, the same data a
-//! second time behind the TLB, handlers that write down what registers of the system hold, and what is known to be hard.
+//! The lab's tables for MIPS, in 32 and 64 bits and both byte orders. Code and data lie in unmapped segments, and the
+//! same data is also mapped by the TLB. Exception handlers store the CP0 registers for comparison. A list of hard
+//! instructions follows.
 
 use super::{After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, HANDLERS, MEDIA, Outcome, PLACE, bench};
 use capstone::Endian;
@@ -11,12 +12,12 @@ use trapline_isa::arch::Arch;
 use trapline_isa::mips::Set;
 use trapline_isa::mips::decode::has_delay_slot;
 
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub static BENCH_BIG_32: Bench =
     Bench { halt: &WAIT_BIG, ruined: |after| ruined(Set::Big32, after), hard: &HARD_BIG_32, ..BENCH };
-/// 32 bits, the low byte first.
+/// 32 bits, little-endian.
 pub static BENCH_LITTLE_32: Bench = Bench { hard: &HARD_LITTLE_32, ..BENCH };
-/// 64 bits, the high byte first.
+/// 64 bits, big-endian.
 pub static BENCH_BIG_64: Bench = Bench {
     halt: &WAIT_BIG,
     seen_from: SEEN_64,
@@ -25,7 +26,7 @@ pub static BENCH_BIG_64: Bench = Bench {
     hard: &HARD_BIG_64,
     ..BENCH
 };
-/// 64 bits, the low byte first.
+/// 64 bits, little-endian.
 pub static BENCH_LITTLE_64: Bench = Bench { seen_from: SEEN_64, flags: FLAGS_64, hard: &HARD_LITTLE_64, ..BENCH };
 
 const BENCH: Bench = Bench {
@@ -38,13 +39,13 @@ const BENCH: Bench = Bench {
     pieces: |_| Vec::new(),
     refreshed: |arch| vec![(HANDLERS, handlers(arch))],
     behind: |arch| bytes(arch, &tell(set(arch))),
-    // What exceptions leave there is in memory.
+    // These registers are compared in memory, where the handlers store them.
     not_general: &["r0", "c0_status", "c0_badvaddr", "c0_cause", "c0_epc"],
     ready: |_, _| (),
     flags: ("c0_status", status),
     media: &[],
     ruined: |after| ruined(Set::Little32, after),
-    // There are no tables in front of the window.
+    // There are no page tables in front of the window.
     fault_address: "",
     left_out: &[],
     no_promise: NO_PROMISE,
@@ -61,11 +62,11 @@ const BENCH: Bench = Bench {
     },
 };
 
-/// Where memory is seen without a table.
+/// The unmapped, cached segment (KSEG0).
 const SEEN: u64 = 0x8000_0000;
 const SEEN_64: u64 = 0xffff_ffff_8000_0000;
-/// Where the TLB has data: twice both pages of it. The second time the first may not be written, and the second is not
-/// there.
+/// The virtual address of the data in the TLB, which maps both pages twice. In the second mapping the first page is
+/// read-only and the second is invalid.
 pub const MAPPED: u64 = 0x4000_0000 + DATA;
 
 const WAIT: u32 = 0x4200_0020;
@@ -74,26 +75,26 @@ const WAIT_LITTLE: [u8; 4] = WAIT.to_le_bytes();
 
 const STATUS_CU0: u64 = 1 << 28;
 const STATUS_CU1: u64 = 1 << 29;
-/// As many registers of floating point as there are.
+/// All 32 floating-point registers are 64 bits wide.
 const STATUS_FR: u64 = 1 << 26;
 const STATUS_KX: u64 = 1 << 7;
 const STATUS_EXL: u64 = 1 << 1;
-/// Not in the kernel's mode.
+/// Not kernel mode.
 const STATUS_KSU: u64 = 3 << 3;
 
-/// In one case of eight there is no floating point.
+/// The FPU is disabled in one case of eight.
 fn status(drawn: u64) -> u64 {
     STATUS_CU0 | if drawn >> 40 & 7 == 0 { 0 } else { STATUS_CU1 }
 }
 
 const FLAGS_64: (&str, fn(u64) -> u64) = ("c0_status", |drawn| status(drawn) | STATUS_KX | STATUS_FR);
 
-/// Its set.
+/// The instruction set of an ISA.
 pub fn set(arch: Arch) -> Set {
     Set::ALL.into_iter().find(|set| set.isa().arch == arch).expect("a kind of MIPS")
 }
 
-/// Words as they stand in memory.
+/// The words as bytes in memory.
 pub fn bytes(arch: Arch, words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| set(arch).bytes(*word)).collect()
 }
@@ -106,17 +107,17 @@ const fn immediate(op: u32, rs: u32, rt: u32, value: u32) -> u32 {
     op << 26 | rs << 21 | rt << 16 | value & 0xffff
 }
 
-/// mtc0 of one of its registers; to a register of 64 bits in such a set.
+/// `mtc0`, or `dmtc0` where CP0 registers have 64 bits.
 const fn move_to(rt: u32, number: u32, selection: u32) -> u32 {
     0x4080_0000 | rt << 16 | number << 11 | selection
 }
 
-/// k0 := value, with its sign.
+/// Code that loads a sign-extended value into k0.
 fn load(value: u64) -> [u32; 2] {
     [immediate(0x0f, 0, K0, (value >> 16) as u32), immediate(0x0d, K0, K0, value as u32)]
 }
 
-// Numbers of the system's registers.
+// Numbers of CP0 registers.
 const INDEX: u32 = 0;
 const LOW: [u32; 2] = [2, 3];
 const PAGE_MASK: u32 = 5;
@@ -125,10 +126,10 @@ const STATUS: u32 = 12;
 const EBASE: (u32, u32) = (15, 1);
 const ERROR_EPC: u32 = 30;
 
-/// Where exceptions lead, what the TLB has, and a sleep.
+/// Sets the exception base and the TLB, then sleeps.
 fn set_up(arch: Arch) -> Vec<u8> {
     const TLBWI: u32 = 0x4200_0002;
-    /// Cached, valid, in all address spaces; and that it may be written.
+    /// An EntryLo value: cached, valid, global; plus the dirty (writable) bit.
     const THERE: u64 = 3 << 3 | 2 | 1;
     const WRITABLE: u64 = 4;
     const GONE: u64 = 1;
@@ -151,9 +152,8 @@ fn set_up(arch: Arch) -> Vec<u8> {
     bytes(arch, &code)
 }
 
-/// What the machine does not show, in this order: context, both halves of an entry, its page's size, what is wired, the
-/// address of the last fault, the TLB's page, status, cause, where execution goes on, the vectors, configuration, the
-/// linked address.
+/// CP0 registers that the machine does not expose, in the order in which the handlers store them: context, EntryLo0 and
+/// 1, PageMask, Wired, BadVAddr, EntryHi, Status, Cause, EPC, EBase, configuration, LLAddr.
 const TOLD: [(u32, u32); 19] = [
     (STATUS, 0),
     (INDEX, 0),
@@ -175,13 +175,13 @@ const TOLD: [(u32, u32); 19] = [
     (17, 0),
     (28, 0),
 ];
-// Where it goes, from the start of what is for it; floating point comes first.
+// Offsets in the save area. The floating-point registers come first.
 const KEPT_K1: u32 = 0x100;
 const KEPT_AT: u32 = 0x108;
 const CONTROL: u32 = 0x110;
 const SYSTEM: u32 = 0x118;
 
-/// Stores the system's registers and those of floating point, and sleeps; every register is as it was.
+/// Code that stores the CP0 and floating-point registers and sleeps. It leaves all registers unchanged.
 fn tell(set: Set) -> Vec<u32> {
     let (store, load_op, of_float, wide) = if set.is_64() { (0x3f, 0x37, 0x3d, 0x0020_0000) } else { (0x2b, 0x23, 0x39, 0) };
     let move_from = |rt: u32, (number, selection): (u32, u32)| 0x4000_0000 | wide | rt << 16 | number << 11 | selection;
@@ -215,7 +215,7 @@ fn tell(set: Set) -> Vec<u32> {
     code
 }
 
-/// All vectors lead to one place.
+/// All vectors branch to one handler.
 fn handlers(arch: Arch) -> Vec<u8> {
     const TELL: usize = 0x400;
     let mut words = vec![0; TELL / 4];
@@ -226,7 +226,7 @@ fn handlers(arch: Arch) -> Vec<u8> {
     bytes(arch, &words)
 }
 
-/// The machine is not as it was set up, or sleeps in a delay slot, of which no book says what comes of it.
+/// Whether the machine's state was changed, or it sleeps in a delay slot, which is unpredictable.
 fn ruined(set: Set, after: &After) -> bool {
     let known = STATUS_CU0 | STATUS_CU1 | STATUS_FR | STATUS_KX | STATUS_EXL;
     let status = after.register("status").unwrap_or(u64::MAX);
@@ -234,33 +234,33 @@ fn ruined(set: Set, after: &After) -> bool {
         let (start, bytes) = after.memory.iter().find(|(start, bytes)| (*start..*start + bytes.len() as u64).contains(&at))?;
         bytes.get((at - start) as usize..).map(|bytes| set.word(bytes.get(..4).unwrap_or_default()))
     };
-    // The pc is behind the sleep.
+    // The pc is behind the `wait`.
     let before = after.register("pc").and_then(|pc| word_at(pc.wrapping_sub(8) & 0x1fff_ffff));
     let in_slot = before.is_some_and(has_delay_slot);
     !has_slept(after) || status & !known != 0 || status & STATUS_CU0 == 0 || in_slot
 }
 
-/// What an instruction did in place that it need not do out of line, and why.
+/// Outcomes in place that a copy need not have, with the reason.
 const NO_PROMISE: &[Outcome] = &[
-    ("where no table is asked the window can be seen, in memory that the guest was never told of", |case, _| {
+    ("the window is visible in the unmapped segments, in memory that the guest does not know of", |case, _| {
         bases(case).any(|address| (0xff_0000..0x121_0000).contains(&(address & 0x1fff_ffff)))
     }),
-    ("the kernel gives up its rights and goes on: what stands behind a copy is then a program's", |_, after| {
+    ("the CPU leaves kernel mode and continues: the code behind a copy then runs in user mode", |_, after| {
         after.register("status").is_some_and(|status| status & STATUS_KSU != 0)
     }),
-    ("code is fetched where there is no memory at all: the machine ends, and does not say when", |_, after| {
+    ("code is fetched where no memory exists: the machine stops without an exact time", |_, after| {
         matches!(after.stop, Stop::Dead(_)) && !has_slept(after)
     }),
 ];
 
-/// The registers that its words may take for addresses, in whichever order their bytes are.
+/// The base registers that its words may use, in either byte order.
 fn bases(case: &Before) -> impl Iterator<Item = u64> {
     let words = case.bytes.as_chunks().0.iter().flat_map(|bytes| [u32::from_be_bytes(*bytes), u32::from_le_bytes(*bytes)]);
     let numbers = words.flat_map(|word| [word >> 21 & 31, word >> 16 & 31]);
     numbers.filter_map(|number| case.registers.get(place_of(number as usize)?).copied())
 }
 
-/// The place of a general register in a case: all but r0 and the stack pointer have one.
+/// The index of a general register in a case. r0 and the stack pointer have none.
 pub fn place_of(number: usize) -> Option<usize> {
     match number {
         0 | 29 => None,
@@ -273,31 +273,31 @@ fn has_slept(after: &After) -> bool {
     after.happened.last().is_some_and(|event| event.what == What::Halt)
 }
 
-/// Codes that name instructions: a mask and a value each.
+/// All opcodes, as pairs of mask and value.
 pub fn codes() -> Vec<(u32, u32)> {
     const OP: u32 = 0xfc00_0000;
     let mut codes: Vec<(u32, u32)> = (0..64).map(|op| (OP, op << 26)).collect();
-    // By function: special, special2, special3, those of coprocessor 0, of float, of four registers.
+    // By function field: special, special2, special3, COP0, COP1, COP1X.
     for base in
         [0, 0x7000_0000, 0x7c00_0000, 0x4200_0000, 0x4600_0000, 0x4620_0000, 0x4680_0000, 0x46a0_0000, 0x46c0_0000, 0x4c00_0000]
     {
         let mask = if base >> 24 == 0x42 || base >> 24 == 0x46 { 0xffe0_003f } else { OP | 0x3f };
         codes.extend((0..64).map(|function| (mask, base | function)));
     }
-    // In the place of a register: regimm, moves to and from coprocessors.
+    // By a register field: regimm, moves to and from coprocessors.
     codes.extend((0..32).map(|number| (0xfc1f_0000, 0x0400_0000 | number << 16)));
     codes
         .extend([0x4000_0000, 0x4400_0000].iter().flat_map(|base| (0..32).map(move |number| (0xffe0_0000, base | number << 21))));
-    // Shuffles of bytes, and the hardware's registers.
+    // By the sa field or rd field: byte shuffles (BSHFL), `rdhwr`.
     codes.extend((0..32).map(|number| (0xfc00_07ff, 0x7c00_0020 | number << 6)));
     codes.extend((0..32).map(|number| (0xfc00_f83f, 0x7c00_003b | number << 11)));
     codes
 }
 
-/// An instruction that may be in a slot, or a branch with one in its slot, near enough to lead to what is there.
+/// An instruction that may stand alone or a branch with its delay slot. Branch targets are made to lie near.
 pub fn with_slot(arch: Arch, word: u32, slot: u32) -> Vec<u8> {
     let near = match word >> 26 {
-        // j and jal, in the same page.
+        // j and jal: keep the target in the same page.
         2 | 3 => word & 0xfc00_0000 | (PLACE as u32 & !0xfff) >> 2 | word & 0x3ff,
         _ => word & !0xfe00 | if word & 0x100 != 0 { 0xfe00 } else { 0 },
     };
@@ -309,7 +309,7 @@ pub fn with_slot(arch: Arch, word: u32, slot: u32) -> Vec<u8> {
     }
 }
 
-/// Random instructions: of any bits, or of a code.
+/// Random cases: any word, or a word with a valid opcode.
 fn case(arch: Arch) -> BoxedStrategy<Before> {
     let seen_from = bench(arch).seen_from;
     let one = || {
@@ -335,7 +335,7 @@ fn case(arch: Arch) -> BoxedStrategy<Before> {
         .boxed()
 }
 
-/// What is known to be hard: a word, and what is in its slot.
+/// Hard instructions: a word, and its delay slot.
 #[rustfmt::skip]
 const WORDS: [(&str, [u32; 2]); HARD_ONES] = [
     ("b to itself",                     [0x1000_ffff, 0]),
@@ -429,7 +429,7 @@ const fn in_order(is_big: bool) -> [[u8; 8]; HARD_ONES] {
     all
 }
 
-/// The first 20 have slots.
+/// The first 20 entries are branches.
 const BRANCHES: usize = 20;
 
 const fn hard(arch: Arch, bytes: &'static [[u8; 8]; HARD_ONES]) -> Hard {

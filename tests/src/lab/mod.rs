@@ -1,7 +1,7 @@
-//! A bench for single instructions: a machine with page tables and exception handlers of its own, in which one
-//! instruction can be run from a known state, in place or under a probe, and everything that it did be compared.
+//! The lab runs a single instruction on a machine with its own page tables and exception handlers. It starts from a
+//! known state, in place or under a probe, and everything that the instruction changed is compared.
 //!
-//! What differs between ISAs is a table, [`Bench`]; a new ISA brings one.
+//! The differences between ISAs are in a table, [`Bench`]. A new ISA adds one.
 
 pub mod arm;
 pub mod arm64;
@@ -26,93 +26,93 @@ use trapline_probes::context::Hit;
 use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 
-/// Where the instruction stands.
+/// Address of the instruction.
 pub const PLACE: u64 = 0x20_0100;
 const CODE: u64 = 0x20_0000;
 const CODE_BYTES: u64 = 0x1000;
-/// Data that registers point into.
+/// Data that registers point to.
 pub const DATA: u64 = 0x30_0000;
-/// Bytes of it.
+/// Size of the data in bytes.
 pub const DATA_BYTES: u64 = 0x2000;
-/// The stack: its middle.
+/// Initial stack pointer, in the middle of the stack.
 pub const STACK: u64 = 0x40_0800;
 const STACK_BYTES: u64 = 0x1000;
-/// The first byte of it: below there is nothing.
+/// Lowest address of the stack. Below it no memory is mapped.
 pub const STACK_START: u64 = STACK - STACK_BYTES / 2;
-/// Where registers go after the instruction that the machine does not show: x87 and SSE, vectors.
+/// Where the code behind the case stores registers that the machine does not expose: x87 and SSE, vectors.
 pub const MEDIA: u64 = 0x31_0000;
 const MEDIA_BYTES: u64 = 512;
 const EXCEPTION_STACK: u64 = 0x42_0000;
 const PAGE_TABLES: u64 = 0x50_0000;
-/// For what else an ISA needs.
+/// Memory for other needs of an ISA.
 const FREE: u64 = 0x51_0000;
 const FREE_BYTES: u64 = 0x3000;
-/// Where exceptions lead.
+/// The exception handlers.
 pub const HANDLERS: u64 = 0x52_0000;
 const HANDLERS_BYTES: u64 = 0x1000;
 const ENTRY: u64 = 0x60_0000;
 const ENTRY_BYTES: u64 = 0x100;
-/// The last page of 32-bit and 64-bit x86's address space is here.
+/// On 32-bit and 64-bit x86, the physical memory of the last page of the address space.
 pub const LAST_PAGE: u64 = FREE + 0x4000;
-/// Code that registers may point into, far from the instruction itself: a guest that reads or writes its own probed
-/// bytes sees the breakpoint.
+/// Code that registers may point to, far from the probed instruction. A guest that reads or writes its own probed bytes
+/// would see the breakpoint.
 pub const ELSEWHERE: u64 = 0x70_2000;
 const ELSEWHERE_BYTES: u64 = 0x4000;
 
-/// Bytes at an address, and how much memory they take.
+/// A piece of initial memory: address, bytes, and the size of the memory.
 pub type Piece = (u64, Vec<u8>, u64);
 
-/// A reason, and which instructions it holds for.
+/// A reason, and the instructions that it applies to.
 pub type Reason = (&'static str, fn(&[u8]) -> bool);
 
-/// A reason, and the outcomes that it holds for.
+/// A reason, and the outcomes that it applies to.
 pub type Outcome = (&'static str, fn(&Before, &After) -> bool);
 
-/// What a bench needs to know of an ISA.
+/// The lab's table for one ISA.
 pub struct Bench {
-    /// Where RAM starts; the addresses above count from there.
+    /// Physical start of RAM. The addresses above are relative to it.
     pub base: u64,
-    /// What the kernel sees them count from: so near to the probe window that jumps lead there.
+    /// The same start as a virtual address, so near to the probe window that jumps reach it.
     pub seen_from: u64,
-    /// There are jumps.
+    /// Whether the ISA has jump optimisation.
     pub jumps: bool,
-    /// Whether a probe on the case is hit, where that is known: its breakpoint may have a condition.
+    /// Whether a probe on the case is hit, if that is known. The breakpoint may be conditional.
     pub is_hit: fn(&Before) -> Option<bool>,
-    /// An instruction with which the CPU goes to sleep for good.
+    /// An instruction that makes the CPU sleep for ever.
     pub halt: &'static [u8],
-    /// Code that sets the machine up and sleeps.
+    /// Code that sets up the machine and sleeps.
     pub set_up: fn(Arch) -> Vec<u8>,
-    /// Page tables and the like.
+    /// Initial memory, such as page tables.
     pub pieces: fn(Arch) -> Vec<Piece>,
-    /// What a case may have overwritten and the next one needs.
+    /// Memory that a case may overwrite and the next one needs.
     pub refreshed: fn(Arch) -> Vec<(u64, Vec<u8>)>,
-    /// Code that stores behind the case what the machine does not show of it.
+    /// Code that runs after the case and stores registers that the machine does not expose.
     pub behind: fn(Arch) -> Vec<u8>,
     /// Registers that a case does not set.
     pub not_general: &'static [&'static str],
-    /// Puts right what else a case begins with, before its registers are set.
+    /// Sets up other state for a case, before its registers are set.
     pub ready: fn(&mut dyn Registers, &Before),
-    /// The register of flags, and what a case's random bits make of it.
+    /// The flags register, and a function that turns random bits into its value.
     pub flags: (&'static str, fn(u64) -> u64),
-    /// Registers beside those with names.
+    /// Media registers, which have no names.
     pub media: &'static [Reg],
-    /// Whether the case went so far that the machine must not be used again.
+    /// Whether the machine must not be reused after this case.
     pub ruined: fn(&After) -> bool,
-    /// The register with the address of the last fault.
+    /// The register that holds the address of the last fault.
     pub fault_address: &'static str,
-    /// What cannot be compared, and why.
+    /// Instructions that cannot be compared, with the reason.
     pub left_out: &'static [Reason],
-    /// Outcomes in place that cannot be compared: the reason, and whether it is one.
+    /// Outcomes in place that cannot be compared, with the reason.
     pub no_promise: &'static [Outcome],
-    /// What is known to be hard.
+    /// A list of instructions that are known to be hard.
     pub hard: &'static [(&'static str, Arch, &'static [u8])],
     /// Random instructions in random states.
     pub case: fn(Arch) -> BoxedStrategy<Before>,
-    /// For people.
+    /// A disassembler, for messages.
     pub disassembler: fn(Arch) -> CsResult<Capstone>,
 }
 
-/// The ISAs that have a bench; of MIPS one of each width and each order, the others are the same tables.
+/// The ISAs that have a bench. MIPS has one for each width and byte order, which covers all its sets.
 pub const BENCHES: &[Arch] = &[
     Arch::I386,
     Arch::X86_64,
@@ -128,17 +128,17 @@ pub const BENCHES: &[Arch] = &[
     Arch::Sparc64,
 ];
 
-/// Whether a case with these random bits steps its code: one in eight.
+/// Whether a case with these random bits single-steps its code: one in eight.
 fn steps(drawn: u64) -> bool {
     drawn >> 61 == 7
 }
 
-/// Where the guest sees the instruction.
+/// The instruction's virtual address.
 pub fn place(arch: Arch) -> u64 {
     bench(arch).seen_from + PLACE
 }
 
-/// The bench of an ISA.
+/// The lab's table of an ISA.
 pub fn bench(arch: Arch) -> &'static Bench {
     match arch {
         Arch::I386 | Arch::X86_64 => &x86::BENCH,
@@ -157,54 +157,54 @@ pub fn bench(arch: Arch) -> &'static Bench {
     }
 }
 
-/// How the instruction is run.
+/// The way the instruction is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// As it stands.
+    /// Without a probe.
     InPlace,
     /// Under a probe with a pre-handler.
     Probed,
-    /// Under a probe with a post-handler too.
+    /// Under a probe with a pre-handler and a post-handler.
     Stepped,
-    /// Under a probe whose jump is there, if one may be.
+    /// Under an optimised probe, if a jump is possible.
     Jumped,
-    /// The same with a faithful detour, where the ISA has them.
+    /// Under an optimised probe with a faithful detour, on ISAs that have them.
     Saved,
-    /// It is a function's entry, whose return is followed.
+    /// As the entry of a function with a return probe.
     Followed,
-    /// The same, entered by a jump if one may be.
+    /// As the entry of a function with an optimised return probe.
     FollowedJumped,
 }
 
-/// The state before.
+/// The state before the case.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     /// The instruction.
     pub bytes: Vec<u8>,
-    /// Code in front of it, where the run begins.
+    /// Code in front of the instruction. The run begins there.
     pub front: Vec<u8>,
-    /// Code behind it.
+    /// Code after the instruction.
     pub rest: Vec<u8>,
-    /// General registers in the order of the ABI's table, the stack pointer aside.
+    /// General registers in the ABI table's order, without the stack pointer.
     pub registers: Vec<u64>,
-    /// What the flags are taken from.
+    /// Random bits that determine the flags.
     pub flags: u64,
-    /// What data and stack are filled from.
+    /// Seed of the random data and stack contents.
     pub seed: u64,
-    /// What stands elsewhere in memory, by address.
+    /// Other memory contents, by address.
     pub memory: Vec<(u64, Vec<u8>)>,
 }
 
-/// Everything that can be told apart afterwards.
+/// The complete state after the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
-    /// How the run ended.
+    /// The reason why the run ended.
     pub stop: Stop,
-    /// Every register by name, control registers included.
+    /// Every register by name, including control registers.
     pub registers: Vec<(&'static str, u64)>,
     /// Interrupts, exceptions and clock reads, with their times.
     pub happened: Vec<Happening>,
-    /// Virtual time that passed.
+    /// Elapsed virtual time.
     pub time: u64,
     /// Code, data and both stacks.
     pub memory: Vec<(u64, Vec<u8>)>,
@@ -217,28 +217,28 @@ impl After {
     }
 }
 
-/// The bench: one machine, used for case after case.
+/// The lab: one machine that runs case after case.
 pub struct Lab {
     arch: Arch,
     bench: &'static Bench,
     session: Session,
     happened: usize,
-    /// The last case has run behind a jump.
+    /// Whether the last case ran through a jump.
     pub jumped: bool,
-    /// Hits of the last case's probe.
+    /// Number of hits of the last case's probe.
     pub hits: u64,
-    /// Where the stack pointer begins; below it is memory.
+    /// The initial stack pointer. Memory is mapped below it.
     pub stack: u64,
-    /// What stands below the stack pointer at first, where that is not to be noise.
+    /// Fill byte for the memory below the stack pointer. `None`: random data.
     pub dead: Option<u8>,
-    /// A case may not come to the instruction.
+    /// Whether a case may miss the instruction.
     pub may_miss: bool,
-    /// What the probes' pre-handlers do.
+    /// The pre-handler of the probes.
     pub pre: fn(&mut Hit<'_>),
 }
 
 impl Lab {
-    /// A machine that has set itself up and sleeps.
+    /// A machine that has run its set-up code and sleeps.
     pub fn new(arch: Arch) -> Lab {
         let mut session =
             Session::new(kernel(arch), &Config { record_events: true, window: 2 << 20, ..Config::default() }).expect("a machine");
@@ -259,7 +259,7 @@ impl Lab {
         }
     }
 
-    /// Runs one case. `Err`: the probe was refused, with the reason.
+    /// Runs one case. `Err`: the reason why the probe was refused.
     pub fn run(&mut self, case: &Before, how: How) -> Result<After, String> {
         self.fill(case);
         let pre = self.pre;
@@ -289,11 +289,11 @@ impl Lab {
         let machine = self.session.machine_mut();
         let start = machine.time();
         let until = machine.now() + 500;
-        // The optimiser may want a turn: a jump gives way to a fault behind its first instruction.
+        // Let the optimizer run: a jump is removed after a fault behind its first instruction.
         let stop = self.session.run_until(until);
         let stop = match stop {
-            // The end of a double fault is told with addresses of the window's side of things; that it ended is what
-            // counts.
+            // The report of a double fault contains addresses in the window. Only the fact that the run ended is
+            // compared.
             Stop::Dead(_) => Stop::Dead(String::new()),
             other => other,
         };
@@ -301,7 +301,7 @@ impl Lab {
         if let Some(probe) = &probe {
             let expected = (self.bench.is_hit)(case).filter(|_| !self.may_miss);
             assert!(expected.is_none_or(|expected| expected == (probe.hits() >= 1)), "whether the probe was hit: {case:x?}");
-            // Also when the instruction faults: the guest comes back to it, not to the detour's start.
+            // Also if the instruction faults: the guest returns to the original address, not to the detour's start.
             assert!(!self.jumped || probe.hits() <= 1, "{} hits: {case:x?}", probe.hits());
             self.session.unregister_kprobe(probe);
         }
@@ -336,13 +336,13 @@ impl Lab {
         Ok(After { stop, registers, happened, time: machine.time() - start, memory })
     }
 
-    /// Whether the case went so far that the machine must not be used again.
+    /// Whether the machine must not be reused after this case.
     pub fn is_ruined(&self, after: &After) -> bool {
         !matches!(after.stop, Stop::Dead(_)) || (self.bench.ruined)(after)
     }
 
-    /// What a faithful detour leaves below the stack pointer, on hardware too, is no difference: there the outcome gets
-    /// what is expected, unless the case itself writes there.
+    /// Copies the expected bytes over those that a faithful detour leaves below the stack pointer, as it does on
+    /// hardware, too. Bytes that the case itself writes are not copied.
     pub fn forgive_dead_stack(&self, case: &Before, expected: &After, seen: &mut After) {
         let before = self.stack_before(case);
         let dead = self.dead_stack();
@@ -355,7 +355,7 @@ impl Lab {
         }
     }
 
-    /// What a faithful detour writes to: its frame, and the return address of its call.
+    /// The range that a faithful detour writes: its frame, and the return address of its call.
     fn dead_stack(&self) -> Range<u64> {
         let isa = self.arch.isa();
         let words = isa.detour.and_then(|detour| detour.faithful).map_or(0, |faithful| faithful.frame.len() as u64 + 1);
@@ -371,12 +371,12 @@ impl Lab {
         bytes
     }
 
-    /// Its ISA.
+    /// The ISA of this lab.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// The optimiser comes now: whether there is a jump.
+    /// Runs the optimizer. Returns whether there is a jump.
     fn optimise(&mut self) -> bool {
         self.session.with_engine(|engine, _| engine.set_optimization_delay(0));
         self.session.with_engine(|engine, guest| engine.summary(guest)).iter().any(|line| line.mode == Mode::Optimized)
@@ -426,12 +426,12 @@ impl Lab {
     }
 }
 
-/// Memory full of one instruction.
+/// Memory filled with the halt instruction.
 fn halts(halt: &[u8], len: u64) -> Vec<u8> {
     halt.iter().copied().cycle().take(len as usize).collect()
 }
 
-/// Bytes that depend on the seed alone, many of them an instruction to sleep so that a jump into them ends soon.
+/// Pseudo-random bytes from a seed, with many halt instructions, so that a stray jump ends soon.
 fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -451,13 +451,13 @@ fn noise(seed: u64, halt: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
-/// Where the probe window of the lab's machines lies.
+/// Start of the probe window in the lab's machines.
 pub fn window_of(arch: Arch) -> u64 {
     let machine = trapline::arches::of(arch).machine().expect("a machine runs it");
     (machine.model.window.start)(&kernel(arch), 0)
 }
 
-/// The set-up code as a kernel image, with the case's place as its only function.
+/// A kernel image with the set-up code and one function, the case's instruction.
 fn kernel(arch: Arch) -> Kernel {
     let bench = bench(arch);
     let segment = |(at, bytes, size): Piece| Segment {
@@ -479,8 +479,8 @@ fn kernel(arch: Arch) -> Kernel {
     Kernel::from_parts(arch, bench.base + ENTRY, segments, Symbols::new(entries.to_vec()))
 }
 
-/// Random words of four bytes that are instructions, some of any bits, `of_groups` times as many out of these groups (the bits
-/// that are fixed, and those that vary), with this many registers, most of which point to data.
+/// Random four-byte instructions: some are any word, and `of_groups` times as many come from these groups (fixed bits,
+/// varying bits). Most of the registers point to data.
 fn words(arch: Arch, of_groups: u32, groups: &'static [(u32, u32)], registers: usize) -> BoxedStrategy<Before> {
     let isa = arch.isa();
     let seen_from = bench(arch).seen_from;
@@ -502,7 +502,7 @@ fn words(arch: Arch, of_groups: u32, groups: &'static [(u32, u32)], registers: u
         .boxed()
 }
 
-/// Whether there is anything at an address.
+/// Whether memory is mapped at an address.
 fn is_mapped(at: u64) -> bool {
     let places = [
         CODE..CODE + CODE_BYTES,

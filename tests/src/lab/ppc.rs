@@ -1,5 +1,6 @@
-//! The benches of PowerPC. 64 bits, in either order of bytes: a radix tree, vectors, and what is known to be hard. 32
-//! bits: a block register and a hashed table, handlers that go to sleep, and of what is hard the same.
+//! The lab's tables for PowerPC. 64 bits in both byte orders: a radix tree and vectors. 32 bits: block address
+//! translation registers (BATs) and a hashed page table, with handlers that sleep. Both use the same list of hard
+//! instructions.
 
 use super::{After, Bench, CODE, ENTRY, FREE, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
 use capstone::Endian;
@@ -8,11 +9,11 @@ use trapline_isa::arch::Arch;
 use trapline_isa::ppc::abi::VECTORS;
 use trapline_isa::regs::Reg;
 
-/// The low byte first.
+/// 64 bits, little-endian.
 pub static BENCH: Bench = In::<true>::BENCH;
-/// The high byte first.
+/// 64 bits, big-endian.
 pub static BIG_BENCH: Bench = In::<false>::BENCH;
-/// 32 bits, the high byte first.
+/// 32 bits, big-endian.
 pub static NARROW_BENCH: Bench = Bench {
     seen_from: NARROW_SEEN_FROM,
     halt: &SYSTEM_CALL.to_be_bytes(),
@@ -25,13 +26,13 @@ pub static NARROW_BENCH: Bench = Bench {
     ruined: |after| after.register("sdr1") != Some(PAGE_TABLES),
     left_out: NARROW_LEFT_OUT,
     no_promise: &[],
-    // The last one is prefixed.
+    // The last entry is a prefixed instruction, which needs 64 bits.
     hard: HARD_NARROW.split_at(HARD.len() - 1).0,
     disassembler: |_| Capstone::new().ppc().mode(arch::ppc::ArchMode::Mode32).endian(Endian::Big).build(),
     ..In::<false>::BENCH
 };
 
-/// In one order of bytes.
+/// The tables for one byte order.
 struct In<const LITTLE: bool>;
 
 impl<const LITTLE: bool> In<LITTLE> {
@@ -61,23 +62,23 @@ impl<const LITTLE: bool> In<LITTLE> {
         },
     };
 
-    /// What cannot be compared, and why.
+    /// Instructions that cannot be compared, with the reason.
     #[rustfmt::skip]
     const LEFT_OUT: &'static [Reason] = &[
-        ("the address of the last branch: it is that of the jump back, behind a copy", |bytes| Self::word(bytes) & 0xfc1f_fffe == 0x7c1c_02a6),
-        ("bctar with bits that mean nothing: CPUs ignore them, this core takes it for no instruction", |bytes| {
+        ("the address of the last branch: behind a copy it is that of the jump back", |bytes| Self::word(bytes) & 0xfc1f_fffe == 0x7c1c_02a6),
+        ("bctar with reserved bits set: CPUs ignore them, this core treats it as invalid", |bytes| {
             Self::word(bytes) & 0xfc00_07fe == 0x4c00_0460 && Self::word(bytes) & 0xe000 != 0
         }),
-        ("with other tables, or none, a machine goes on nowhere, in place or out of line: PID, AMR and their like", |bytes| {
+        ("with other tables, or none, a machine cannot continue, in place or out of line: PID, AMR and their like", |bytes| {
             let word = Self::word(bytes);
             let number = word >> 16 & 31 | (word >> 11 & 31) << 5;
             word >> 26 == 31 && word >> 1 & 0x3ff == 467 && matches!(number, 13 | 29 | 48 | 61 | 157 | 349 | 351)
         }),
     ];
 
-    /// What an instruction did in place that it need not do out of line, and why.
+    /// Outcomes in place that a copy need not have, with the reason.
     const NO_PROMISE: &'static [Outcome] =
-        &[("a hint of priority that is stepped: this core takes it for a wait, and sleeps where it runs", |case, _| {
+        &[("a single-stepped priority hint: this core treats it as a wait and sleeps", |case, _| {
             is_hint(Self::word(&case.bytes)) && machine_state(LITTLE, case.flags) & STEP != 0
         })];
 
@@ -87,11 +88,11 @@ impl<const LITTLE: bool> In<LITTLE> {
     }
 }
 
-/// In front of the probe window.
+/// Below the probe window.
 const SEEN_FROM: u64 = 0xc000_0000_0000_0000;
 const WAIT: u32 = 0x7c00_003c;
 
-/// Both halves of all 64 registers of vectors and floating point.
+/// Both halves of all 64 VSX registers.
 const MEDIA: [Reg; 128] = {
     let mut all = [Reg(0); 128];
     let mut number = 0;
@@ -102,16 +103,16 @@ const MEDIA: [Reg; 128] = {
     all
 };
 
-/// 64 bits, the hypervisor's, translated, nothing let in.
+/// MSR: 64-bit, hypervisor state, address translation on, external interrupts off.
 const KERNEL: u64 = 1 << 63 | 1 << 60 | 0x1032;
 const FLOATING_POINT: u64 = 1 << 13;
 const VECTOR: u64 = 1 << 25;
 const VSX: u64 = 1 << 23;
-/// Exceptions of floating-point arithmetic arrive, precisely.
+/// Floating-point exceptions are enabled in precise mode (FE0, FE1).
 const ARITHMETIC: u64 = 1 << 11 | 1 << 8;
 const STEP: u64 = 1 << 10;
 
-/// In most cases all units are on; in some one is not, and in some the code is stepped.
+/// The MSR of a case. Most cases have all units enabled; some disable one, and some single-step.
 fn machine_state(little: bool, drawn: u64) -> u64 {
     let off = match drawn >> 40 & 31 {
         0 => FLOATING_POINT,
@@ -197,7 +198,7 @@ const HARD: &[(&str, &[u32])] = &[
     ("a prefixed one, which this CPU has not", &[0x0600_0000, 0x3860_0000]),
 ];
 
-/// `or` of one register, which is no move: r1 to r31.
+/// A priority hint: `or rN,rN,rN` other than r0.
 fn is_hint(word: u32) -> bool {
     let [from, to, other] = [21, 16, 11].map(|bit| word >> bit & 31);
     word & 0xfc00_07ff == 0x7c00_0378 && from == to && to == other && from != 0
@@ -208,16 +209,16 @@ fn ruined(after: &After) -> bool {
 }
 
 const PAGE: u64 = 0x1000;
-/// Radix trees that each process has, exceptions with translation on, interrupts by SRR0.
+/// LPCR: radix translation per process, exceptions with translation on, interrupts through SRR0.
 const LPCR: u64 = 0x01d0_0008;
-/// A tree for 39 bits, whose first table looks up nine of them.
+/// A radix tree for 39 bits with a root of 2^9 entries.
 const TREE: u64 = 1 << 61 | 9;
 const TABLE: u64 = 1 << 63 | 9;
-/// There, accessed and changed, the kernel's, to read, write and run.
+/// A leaf: present, accessed, changed, privileged, readable, writable, executable.
 const LEAF: u64 = 3 << 62 | 0x18f;
 
-/// The table of partitions, that of processes (the kernel's, and a program's in which nothing is), and three levels of
-/// the kernel's tree down to pages. The vectors are where the handlers lie.
+/// The partition table, the process table (the kernel's entry and an empty one), and three levels of the kernel's radix
+/// tree. The vectors are mapped to the handlers.
 fn pieces() -> Vec<Piece> {
     const DIRECTORIES: u64 = 4;
     let physical = |number: u64| PAGE_TABLES + number * PAGE;
@@ -244,7 +245,7 @@ fn pieces() -> Vec<Piece> {
     vec![(PAGE_TABLES, bytes, size)]
 }
 
-/// The special registers that say how addresses are translated, then on at the same code where it is mapped.
+/// Sets the special registers for address translation, then continues at the mapped address of this code.
 fn set_up(arch: Arch) -> Vec<u8> {
     let mut code = Vec::new();
     for (number, value) in [(318, LPCR), (319, 0), (48, 1), (464, PAGE_TABLES), (SRR1, KERNEL | u64::from(arch == Arch::Ppc64le))]
@@ -254,31 +255,31 @@ fn set_up(arch: Arch) -> Vec<u8> {
     }
     let there = SEEN_FROM + ENTRY + (code.len() as u64 + 7) * 4;
     code.extend(load(there));
-    code.extend([mtspr(SRR0), 0x4c00_0024, WAIT]); // rfid, to the wait behind it
+    code.extend([mtspr(SRR0), 0x4c00_0024, WAIT]); // rfid, to the wait after it
     code.iter().flat_map(|word| arch.isa().order.word_bytes(*word)).collect()
 }
 
 const SRR0: u32 = 26;
 const SRR1: u32 = 27;
 
-/// A special register := r3.
+/// `mtspr` from r3.
 const fn mtspr(number: u32) -> u32 {
     0x7c60_03a6 | (number & 31) << 16 | number >> 5 << 11
 }
 
-/// r3 := value.
+/// Code that loads a value into r3.
 fn load(value: u64) -> [u32; 5] {
     let part = |number: u32| (value >> (16 * number)) as u32 & 0xffff;
     [0x3c60_0000 | part(3), 0x6063_0000 | part(2), 0x7863_07c6, 0x6463_0000 | part(1), 0x6063_0000 | part(0)]
 }
 
 const NARROW_SEEN_FROM: u64 = 0xc000_0000;
-/// It ends each case: its handler sleeps, and where it was and in which state stands in SRR0 and SRR1.
+/// The instruction that ends each case: its handler sleeps, and SRR0 and SRR1 hold pc and state of the case.
 const SYSTEM_CALL: u32 = 0x4400_0002;
-/// Translated, nothing let in.
+/// MSR: address translation on, external interrupts off.
 const NARROW_KERNEL: u64 = 0x1032;
 
-/// In one case of 32 there is no floating point, and in some the code is stepped.
+/// The MSR of a case. The FPU is disabled in one case of 32, and some cases single-step.
 fn narrow_state(drawn: u64) -> u64 {
     let unit = if drawn >> 40 & 31 == 0 { 0 } else { FLOATING_POINT };
     NARROW_KERNEL | unit | drawn & ARITHMETIC | if steps(drawn) { STEP } else { 0 }
@@ -286,10 +287,10 @@ fn narrow_state(drawn: u64) -> u64 {
 
 #[rustfmt::skip]
 const NARROW_LEFT_OUT: &[Reason] = &[
-    ("with other segments a machine goes on nowhere, in place or out of line: mtsr, mtsrin", |bytes| {
+    ("with other segments a machine cannot continue, in place or out of line: mtsr, mtsrin", |bytes| {
         matches!(narrow_word(bytes) & 0xfc00_07fe, 0x7c00_01a4 | 0x7c00_01e4)
     }),
-    ("whether it may sleep is what ends a case: mtspr of HID0", |bytes| narrow_word(bytes) & 0xfc1f_fffe == mtspr(HID0) & !(31 << 21)),
+    ("a case ends by sleeping, which HID0 can disable: mtspr of HID0", |bytes| narrow_word(bytes) & 0xfc1f_fffe == mtspr(HID0) & !(31 << 21)),
 ];
 
 fn narrow_word(bytes: &[u8]) -> u32 {
@@ -298,7 +299,7 @@ fn narrow_word(bytes: &[u8]) -> u32 {
 
 const VECTORS_BYTES: u64 = 0x1000;
 
-/// At each vector the same: r0 is put where it is compared, and the CPU sleeps. Nothing else is changed but SPRG2.
+/// All vectors have the same handler: it stores r0 for the comparison and sleeps. It changes only SPRG2 besides.
 fn vectors() -> Vec<u8> {
     const HANDLER: [u32; 9] = [
         0x7ff2_43a6,                       // mtsprg 2, r31
@@ -321,13 +322,13 @@ fn vectors() -> Vec<u8> {
 }
 
 const HASHED_BYTES: u64 = 0x1_0000;
-/// The number of the kernel's segment.
+/// The kernel's virtual segment id (VSID).
 const SEGMENT: u64 = 0x1_2345;
 
-/// A table of 1024 groups; every second page stands in the second group that it may stand in.
+/// A hashed page table of 1024 groups. Every second page is in its secondary group.
 fn hashed_pages() -> Vec<u8> {
     const SECOND: u64 = 1 << 6;
-    /// Accessed and changed, the kernel's, to read and write.
+    /// Referenced, changed, privileged, readable, writable.
     const RIGHTS: u64 = 0x182;
     let mut bytes = vec![0; HASHED_BYTES as usize];
     for number in (0..0x800).filter(|number| is_mapped(number * PAGE)) {
@@ -345,17 +346,17 @@ fn hashed_pages() -> Vec<u8> {
 
 const HID0: u32 = 1008;
 
-/// Code and the probe window are fetched through blocks, all else goes by the table; then on at the same code where it
-/// is mapped.
+/// Maps code and the probe window by instruction BATs and everything else by the hashed table. Then continues at the
+/// mapped address of this code.
 fn narrow_set_up() -> Vec<u8> {
-    /// The registers of the first two blocks of instructions.
+    /// The SPR numbers of the first two instruction BATs.
     const BLOCKS: [u32; 4] = [528, 529, 530, 531];
-    /// Where the machine puts the window, 2 MiB behind memory.
+    /// The machine's address of the window: 2 MiB after the end of memory.
     const WINDOW: u64 = 0x100_0000;
     const TWO_MIB: u32 = 15 << 2;
     const SDR1: u32 = 25;
     const DOZE: u32 = 1 << 23;
-    /// The segment's register := r3.
+    /// `mtsr` from r3.
     const MTSR: u32 = 0x7c60_01a4 | 12 << 16;
     let load = |value: u32| [0x3c60_0000 | value >> 16, 0x6063_0000 | value & 0xffff];
     let mut code = load(SEGMENT as u32).to_vec();
@@ -368,7 +369,7 @@ fn narrow_set_up() -> Vec<u8> {
         code.push(mtspr(number));
     }
     code.extend(load(seen(ENTRY + (code.len() as u64 + 4) * 4)));
-    code.extend([mtspr(SRR0), 0x4c00_0064, SYSTEM_CALL]); // rfi, to the call behind it
+    code.extend([mtspr(SRR0), 0x4c00_0064, SYSTEM_CALL]); // rfi, to the system call after it
     code.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
@@ -405,24 +406,24 @@ const fn hard(arch: Arch, bytes: &'static HardBytes) -> Hard {
     all
 }
 
-/// Fixed bits of groups that random words seldom hit, and which bits vary.
+/// Instruction groups that random words rarely hit: the fixed bits, and the bits that vary.
 #[rustfmt::skip]
 const GROUPS: &[(u32, u32)] = &[
     (0x4800_0000, 0x0000_00ff), // b, bl, near
     (0x4000_0000, 0x03ff_00ff), // bc, near
-    (0x4c00_0000, 0x03ff_ffff), // bclr, bcctr, bctar, logic of conditions, addpcis
+    (0x4c00_0000, 0x03ff_ffff), // bclr, bcctr, bctar, condition register logic, addpcis
     (0x4c00_0020, 0x03ff_ffc1), // bclr, bcctr, bctar
-    (0x7c00_0000, 0x03ff_ffff), // all that has an extended opcode
+    (0x7c00_0000, 0x03ff_ffff), // all extended opcodes
     (0x7c00_0214, 0x03ff_fc01), // add, addo
     (0x7c00_0010, 0x03ff_fdc1), // with carry
     (0x7c00_02a6, 0x03ff_f800), // mfspr
     (0x7c00_03a6, 0x03e9_0000), // mtspr of LR, CTR, XER
-    (0x7800_0000, 0x03ff_ffff), // rotates of 64 bits
-    (0x2000_0000, 0x1fff_ffff), // with immediate numbers, compares, rotates of 32 bits
-    (0x8000_0000, 0x5fff_00ff), // loads and stores, of floating point too
-    (0xe800_0000, 0x13ff_00ff), // of doublewords
-    (0xe400_0000, 0x13ff_00ff), // of pairs and vectors
-    (0xec00_0000, 0x13ff_ffff), // arithmetic of floating point
+    (0x7800_0000, 0x03ff_ffff), // 64-bit rotates
+    (0x2000_0000, 0x1fff_ffff), // immediate arithmetic, compares, 32-bit rotates
+    (0x8000_0000, 0x5fff_00ff), // loads and stores, floating point included
+    (0xe800_0000, 0x13ff_00ff), // loads and stores of doublewords
+    (0xe400_0000, 0x13ff_00ff), // loads and stores of pairs and vectors
+    (0xec00_0000, 0x13ff_ffff), // floating-point arithmetic
     (0x1000_0000, 0x03ff_ffff), // vectors
     (0xf000_0000, 0x03ff_ffff), // VSX
 ];

@@ -1,5 +1,5 @@
-//! The bench of z/Architecture: one table of segments, a lowcore whose handlers stop the CPU, vectors and floating
-//! point, and what is known to be hard.
+//! The lab's tables for z/Architecture: a segment table, a lowcore whose handlers stop the CPU, vector and
+//! floating-point registers, and a list of hard instructions.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, FREE, HANDLERS, MEDIA, PAGE_TABLES, PLACE, Piece, Reason, is_mapped,
@@ -10,7 +10,7 @@ use proptest::strategy::BoxedStrategy;
 use trapline_isa::arch::Arch;
 use trapline_isa::s390::opcodes::{is_known, length};
 
-/// In 64-bit mode, in the kernel's space.
+/// 64-bit addressing mode, home space.
 pub static BENCH: Bench = Bench {
     base: 0,
     seen_from: 0,
@@ -19,7 +19,7 @@ pub static BENCH: Bench = Bench {
     halt: &HALT,
     set_up: |_| set_up(),
     pieces: |_| pieces(),
-    // Behind the old PSWs, which tell what happened.
+    // Only the new PSWs are restored. The old PSWs in front of them record the exception.
     refreshed: |_| vec![(LOWCORE + CALL_HANDLER as u64, lowcore()[CALL_HANDLER..].to_vec())],
     behind: |_| behind(),
     not_general: &[],
@@ -27,7 +27,7 @@ pub static BENCH: Bench = Bench {
     flags: ("cc", |drawn| drawn & 3),
     media: &[],
     ruined,
-    // Where a fault was stands in the lowcore.
+    // The fault address is in the lowcore.
     fault_address: "",
     left_out: LEFT_OUT,
     no_promise: &[],
@@ -36,20 +36,20 @@ pub static BENCH: Bench = Bench {
     disassembler: |_| Capstone::new().sysz().mode(arch::sysz::ArchMode::Default).build(),
 };
 
-/// `svc 0`: its handler stops the CPU.
+/// `svc 0`. Its handler stops the CPU.
 const HALT: [u8; 2] = [0x0a, 0];
 
-/// Translated, in the kernel's space, 64 bits, nothing let in.
+/// PSW: address translation on, home space, 64-bit addressing, interrupts off.
 const KERNEL: u64 = 1 << 58 | 3 << 46 | 3 << 31;
-/// 64 bits, waiting for nothing.
+/// PSW: 64-bit addressing, disabled wait.
 const STOPPED: u64 = 1 << 49 | 3 << 31;
 const CONDITION: u64 = 3 << 44;
-/// Floating-point registers beyond four, vectors.
+/// Control register 0: additional floating-point registers, vector registers.
 const CONTROL_0: u64 = 1 << 18 | 1 << 17;
-/// One table for 2 GiB.
+/// Address space control element: one segment table for 2 GiB.
 const SPACE: u64 = PAGE_TABLES | 3;
 
-/// Where the CPU's own page is. Its place for a system call's handler, and for that of a program's interruption.
+/// The lowcore, and the offsets of its new PSWs for SVC and program interruptions.
 const LOWCORE: u64 = FREE;
 const CALL_HANDLER: usize = 0x1c0;
 const PROGRAM_HANDLER: usize = 0x1d0;
@@ -70,8 +70,8 @@ const SEGMENTS: u64 = 2048;
 const INVALID: u64 = 0x20;
 const PAGE_INVALID: u64 = 0x400;
 
-/// The segments of the bench have tables of pages; in all others the window may come. The first page is that in which
-/// the registers go that the machine does not show: it is reached without a base.
+/// Page tables for the lab's segments. The window may appear in the other segments. The first page receives the
+/// registers that the machine does not expose, because it can be stored to without a base register.
 fn pieces() -> Vec<Piece> {
     const WITH_PAGES: u64 = 8;
     let pages = PAGE_TABLES + SEGMENTS * 8;
@@ -88,7 +88,7 @@ fn pieces() -> Vec<Piece> {
     vec![(PAGE_TABLES, bytes, size), (LOWCORE, lowcore(), 2 * PAGE)]
 }
 
-/// Control registers and the prefix, then the PSW of the bench, which leads to a halt.
+/// Loads control registers and the prefix, then the lab's PSW, which leads to a halt.
 fn set_up() -> Vec<u8> {
     const NUMBERS: u64 = 0x40;
     #[rustfmt::skip]
@@ -109,7 +109,7 @@ fn set_up() -> Vec<u8> {
     bytes
 }
 
-/// All vector registers but the last, of which the floating-point registers are a part, then what controls arithmetic.
+/// Stores all vector registers but the last (they include the floating-point registers), then the FPC register.
 fn behind() -> Vec<u8> {
     let store = |number: u8| {
         let at = 16 * u16::from(number);
@@ -129,21 +129,20 @@ fn ruined(after: &After) -> bool {
         || after.register("psw.mask").is_none_or(|mask| mask & !CONDITION != KERNEL)
 }
 
-/// What cannot be compared, and why.
+/// Instructions that cannot be compared, with the reason.
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
-    ("they write into memory by real addresses, or into the tables of addresses: with others a machine goes on nowhere, in place or out of line", |bytes| {
+    ("writes to real addresses or translation tables: with other tables a machine cannot continue, in place or out of line", |bytes| {
         // stura, ipte, sturg, idte, crdte, pfmf, sske
         matches!(bytes, [0xb2, 0x46 | 0x21, ..] | [0xb9, 0x25 | 0x8e | 0x8f | 0xaf, ..])
     }),
-    ("a load of the instruction itself sees the breakpoint on it, and what is stored behind it this core runs as it was, if it is in the same block", |bytes| {
+    ("a load of the instruction itself sees the breakpoint on it, and after a store into the same translation block this core runs the old code", |bytes| {
         let near = |distance: i32| (-64..256).contains(&distance);
         matches!(bytes, [0xc4 | 0xc6, _, a, b, c, d] if near(i32::from_be_bytes([*a, *b, *c, *d])))
     }),
 ];
 
-/// Random operands for a random operation code: a displacement is short, and what is a distance leads to data, or not
-/// far.
+/// Random operands for a random opcode. Displacements are short, and relative operands point to data or nearby code.
 fn case() -> BoxedStrategy<Before> {
     let codes: Vec<u16> = (0..=u16::MAX).filter(|code| is_known(*code)).collect();
     let instruction = prop_oneof![
@@ -169,7 +168,7 @@ fn case() -> BoxedStrategy<Before> {
         .boxed()
 }
 
-/// An instruction of that operation code; `far`: a distance leads to data.
+/// An instruction with that opcode. If `far`, a relative operand points to data.
 pub fn of(code: u16, random: [u8; 6], far: bool) -> [u8; 6] {
     let [first, second] = code.to_be_bytes();
     let mut bytes = random;

@@ -1,6 +1,6 @@
-//! The bench of SPARC V9: two TLBs filled once, windows of registers at every edge, levels of traps, and what is known to
-//! be hard. A CPU that knows no sleep ends by a trap whose handler raises it again, until no level is left for it; what
-//! each level has saved is compared, too.
+//! The lab's tables for SPARC V9: two TLBs with fixed entries, register windows at every edge, trap levels, and a list
+//! of hard instructions. The CPU has no sleep instruction. A case ends by a trap whose handler raises the trap again
+//! until no trap level is left. The state saved at each level is compared, too.
 
 use super::{
     After, Before, Bench, CODE, DATA, ELSEWHERE, ENTRY, EXCEPTION_STACK, FREE, HANDLERS, HANDLERS_BYTES, MEDIA, Outcome,
@@ -22,7 +22,7 @@ pub static BENCH: Bench = Bench {
     halt: &HALT.to_be_bytes(),
     set_up: |_| set_up(),
     pieces: |_| pieces(),
-    // The page of the handlers is one of 8 KiB.
+    // The handlers' page has 8 KiB.
     refreshed: |_| vec![(HANDLERS + HANDLERS_BYTES, halts(&HALT.to_be_bytes(), HANDLERS_BYTES))],
     behind: |_| behind(),
     not_general: &["g0", "tstate", "pc", "npc", "lr"],
@@ -38,13 +38,13 @@ pub static BENCH: Bench = Bench {
     disassembler: |_| Capstone::new_raw(Family::SPARC, Mode::V9, std::iter::empty::<ExtraMode>(), Some(Endian::Big)),
 };
 
-/// Behind the probe window.
+/// Above the probe window.
 const SEEN_FROM: u64 = 0x7_0000_0000;
-/// In front of the page of the text.
+/// Just below the page of the text.
 const WINDOW: Range<u64> = SEEN_FROM - (4 << 20)..SEEN_FROM;
 /// `ta 0x7f`
 const HALT: u32 = 0x91d0_207f;
-/// Where traps lead: to one page of handlers, seen as often as there are pages of them.
+/// Virtual address of the trap table. All its pages map one page of handlers.
 const TRAPS: u64 = SEEN_FROM + 0x10_0000;
 const PAGE: u64 = 0x2000;
 
@@ -58,18 +58,17 @@ const ALL_WINDOWS: [Reg; WINDOW_REGISTERS] = {
     all
 };
 
-/// Of the CPU's state: interrupts, privilege, addresses of 32 bits, the
-/// floating-point unit, the low byte first.
+/// PSTATE bits: interrupts enabled, privileged, 32-bit addresses, FPU enabled, little-endian.
 const PSTATE_IE: u64 = 2;
 const PSTATE_PRIV: u64 = 4;
 const PSTATE_AM: u64 = 8;
 const PSTATE_PEF: u64 = 0x10;
 const PSTATE_CLE: u64 = 0x200;
 const FPRS_FEF: u64 = 4;
-/// The address spaces that loads and stores may have by %asi: the program's, the kernel's, with the low byte first.
+/// The address spaces that %asi may select: primary, nucleus, and primary little-endian.
 const SPACES: [u64; 4] = [0x80, 0x80, 0x04, 0x88];
 
-/// What random bits make of what begins: codes, the window, how many are free, the state of the CPU.
+/// Sets the initial state from random bits: condition codes, current window, free windows, PSTATE.
 fn ready(regs: &mut dyn Registers, drawn: u64) {
     let rarely = |bit: u32| drawn >> bit & 31 == 31;
     let state = PSTATE_PRIV
@@ -88,7 +87,7 @@ fn ready(regs: &mut dyn Registers, drawn: u64) {
     }
 }
 
-/// How many windows `save` may open.
+/// How many windows `save` may use before a spill (CANSAVE).
 fn free_windows(drawn: u64) -> u64 {
     const MOST: u64 = WINDOWS - 2;
     match drawn >> 16 & 7 {
@@ -97,8 +96,8 @@ fn free_windows(drawn: u64) -> u64 {
     }
 }
 
-/// An instruction on windows is hit when its own exception is not due. With nothing in front of it what begins is what
-/// it finds.
+/// Whether the probe is hit. A `save` or `restore` that spills or fills traps first. With code in front, the state is
+/// not known.
 fn is_hit(case: &Before) -> Option<bool> {
     const MOST: u64 = WINDOWS - 2;
     let free = free_windows(case.flags);
@@ -115,11 +114,11 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// There, cached, for the kernel, written and run, in all contexts, and staying.
+/// A TLB entry: valid, cacheable, privileged, writable, executable, global, locked.
 const ENTRY_BITS: u64 = 1 << 63 | 1 << 6 | 3 << 4 | 1 << 2 | 1 << 1 | 1;
 
-/// Where a page is seen, and where it lies. Stores without a base go where the bench looks for what the machine does not
-/// show.
+/// Pairs of virtual and physical page addresses. Stores without a base register go to the area where the lab reads
+/// hidden registers.
 fn entries() -> Vec<(u64, u64)> {
     let places =
         [CODE, DATA, STACK_START, EXCEPTION_STACK - PAGE, FREE, FREE + PAGE, ELSEWHERE - PAGE, ELSEWHERE, HANDLERS, MEDIA];
@@ -128,14 +127,14 @@ fn entries() -> Vec<(u64, u64)> {
     seen.into_iter().chain(traps).chain([(0, MEDIA), (ENTRY, ENTRY), (SEEN_FROM + ENTRY, ENTRY)]).collect()
 }
 
-/// What the set-up code reads: the entries, and where traps lead.
+/// Data for the set-up code: the TLB entries and the trap base.
 fn pieces() -> Vec<Piece> {
     let table = entries().into_iter().flat_map(|(seen, at)| [seen, at | ENTRY_BITS]);
     let bytes: Vec<u8> = table.chain([TRAPS]).flat_map(u64::to_be_bytes).collect();
     vec![(PAGE_TABLES, bytes, PAGE), (HANDLERS + HANDLERS_BYTES, halts(&HALT.to_be_bytes(), HANDLERS_BYTES), HANDLERS_BYTES)]
 }
 
-/// Fills both TLBs, then on with them.
+/// Fills both TLBs, then continues with the MMUs on.
 fn set_up() -> Vec<u8> {
     let count = entries().len() as u32;
     let wrpr = |number: u32, value: u64| 0x8190_2000 | number << 25 | value as u32;
@@ -143,7 +142,7 @@ fn set_up() -> Vec<u8> {
     let code = [
         0x0300_0000 | (PAGE_TABLES >> 10) as u32, // sethi %hi(table), %g1
         0x8810_2000,                // clr %g4
-        0x8a10_2030,                // mov 0x30, %g5: what is asked for
+        0x8a10_2030,                // mov 0x30, %g5: tag access
         0xc458_4000,                // ldx [%g1], %g2
         0xc658_6008,                // ldx [%g1 + 8], %g3
         0xc4f1_4a00,                // stxa %g2, [%g5] 0x50
@@ -157,7 +156,7 @@ fn set_up() -> Vec<u8> {
         0xc458_4000,                // ldx [%g1], %g2
         0x8b90_8000,                // wrpr %g2, %tba
         0x8a10_2008,                // mov 8, %g5
-        0xc0f1_4b00,                // stxa %g0, [%g5] 0x58: the first context
+        0xc0f1_4b00,                // stxa %g0, [%g5] 0x58: primary context 0
         wrpr(8, 0),                 // %pil
         wrpr(14, 0),                // %wstate
         wrpr(13, 0),                // %otherwin
@@ -167,15 +166,15 @@ fn set_up() -> Vec<u8> {
         wrpr(7, 0),                 // %tl
         wrpr(6, PSTATE_PRIV | PSTATE_PEF), // %pstate
         0x8210_200c,                // mov 0xc, %g1
-        0xc2f0_08a0,                // stxa %g1, [%g0] 0x45: both MMUs are on
+        0xc2f0_08a0,                // stxa %g1, [%g0] 0x45: enable both MMUs
         HALT,
     ];
     code.into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
-/// All floating-point registers and what controls them, to where stores without a base go.
+/// Stores all floating-point registers and the FSR, without a base register.
 fn behind() -> Vec<u8> {
-    // std %fN,[8 * N / 2]: the highest bit of the number stands lowest.
+    // std %fN,[8 * N / 2]: bit 5 of the register number is encoded in bit 0.
     let store = |number: u32| 0xc138_2000 | (number & 30 | number >> 5) << 25 | (4 * number);
     // stx %fsr,[256]
     (0..64).step_by(2).map(store).chain([0xc328_2100]).flat_map(u32::to_be_bytes).collect()
@@ -186,28 +185,27 @@ fn ruined(after: &After) -> bool {
     usual.iter().any(|(name, value)| after.register(name) != Some(*value))
 }
 
-/// What cannot be compared, and why.
+/// Instructions that cannot be compared, with the reason.
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
-    ("with other entries of the TLBs, or none, a machine goes on nowhere, in place or out of line: accesses to the MMUs, and past them", |bytes| {
+    ("with other entries of the TLBs, or none, a machine cannot continue, in place or out of line: accesses to the MMUs, and past them", |bytes| {
         let word = word(bytes);
         let (is_access, has_number) = (word >> 30 == 3 && word >> 23 & 1 != 0, word >> 13 & 1 == 0);
         is_access && has_number && matches!(word >> 5 & 0xff, 0x14 | 0x15 | 0x1c | 0x1d | 0x40..=0x7f)
     }),
 ];
 
-/// What an instruction did in place that it need not do out of line, and why.
+/// Outcomes in place that a copy need not have, with the reason.
 const NO_PROMISE: &[Outcome] = &[
-    ("this core leaves a jump's own address before it looks whether it leads to a place for an instruction", |case, after| {
+    ("this core writes a jump's link register before it checks the target's alignment", |case, after| {
         let words = [&case.bytes, &case.rest, &case.front].map(|bytes| word(bytes));
         words.iter().any(|word| word & 0xc1f8_0000 == 0x81c0_0000 && word & 0x3e00_0000 != 0)
             && after.happened.iter().any(|event| event.what == What::Exception(0x34, None))
     }),
-    (
-        "where addresses have 32 bits and the code is seen beyond them: this core cuts off where it jumps, and nowhere else",
-        |_, after| after.registers.iter().any(|(name, value)| name.starts_with("tstate") && value >> 8 & PSTATE_AM != 0),
-    ),
-    ("where the guest has no code the window has some: it was never told of these addresses", |_, after| {
+    ("with 32-bit addresses and code above 4 GiB: this core truncates jump targets only", |_, after| {
+        after.registers.iter().any(|(name, value)| name.starts_with("tstate") && value >> 8 & PSTATE_AM != 0)
+    }),
+    ("the window has code at addresses where the guest has none", |_, after| {
         after.registers.iter().any(|(name, value)| name.starts_with("tpc") && WINDOW.contains(value))
     }),
 ];
@@ -301,7 +299,7 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("nop",                       Arch::Sparc64, &0x0100_0000_u32.to_be_bytes()),
 ];
 
-/// Fixed bits of groups that random words seldom hit, and which bits vary.
+/// Instruction groups that random words rarely hit: the fixed bits, and the bits that vary.
 #[rustfmt::skip]
 const GROUPS: &[(u32, u32)] = &[
     (0x0080_0000, 0x3e00_00ff), // Bicc, near
@@ -318,18 +316,18 @@ const GROUPS: &[(u32, u32)] = &[
     (0x8140_0000, 0x3e07_c000), // rd
     (0x8180_0000, 0x3e07_ffff), // wr
     (0x8188_0000, 0x3e00_0000), // saved, restored
-    (0x81d0_0000, 0x3e07_ffff), // traps by condition
-    (0x8160_0000, 0x3e07_ffff), // moves by condition
-    (0x8178_0000, 0x3e07_ffff), // moves by a register
+    (0x81d0_0000, 0x3e07_ffff), // conditional traps
+    (0x8160_0000, 0x3e07_ffff), // conditional moves
+    (0x8178_0000, 0x3e07_ffff), // moves on register condition
     (0x81f0_0000, 0x0200_0000), // done, retry
     (0x8000_0000, 0x3ef8_7fff), // arithmetic with %g0 and %g1
     (0x8000_0000, 0x3eff_ffff), // arithmetic and logic
-    (0x8100_0000, 0x3eff_ffff), // the other half of it
+    (0x8100_0000, 0x3eff_ffff), // arithmetic and logic with op3 bit 4 set
     (0x81a0_0000, 0x3e07_ffff), // floating point
-    (0x81a8_0000, 0x3e07_ffff), // its comparisons and moves
-    (0x81b0_0000, 0x3e07_ffff), // pictures
-    (0xc000_0000, 0x3f7f_c01f), // loads and stores by two registers
-    (0xc000_2000, 0x3f7f_c0ff), // and by a number
-    (0xc080_0000, 0x3f7f_c01f | 0xff << 5), // by an address space
-    (0xc080_2000, 0x3f7f_c0ff), // by that of %asi
+    (0x81a8_0000, 0x3e07_ffff), // floating-point compares and moves
+    (0x81b0_0000, 0x3e07_ffff), // VIS
+    (0xc000_0000, 0x3f7f_c01f), // loads and stores, two registers
+    (0xc000_2000, 0x3f7f_c0ff), // loads and stores, immediate
+    (0xc080_0000, 0x3f7f_c01f | 0xff << 5), // loads and stores with an immediate ASI
+    (0xc080_2000, 0x3f7f_c0ff), // loads and stores with %asi
 ];

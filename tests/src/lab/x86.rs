@@ -1,4 +1,4 @@
-//! The bench of i386 and x86_64: page tables, descriptors, gates, and what is known to be hard.
+//! The lab's tables for i386 and x86_64: page tables, descriptors, interrupt gates, and a list of hard instructions.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, EXCEPTION_STACK, FREE, HANDLERS, LAST_PAGE, MEDIA, PAGE_TABLES, PLACE,
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use trapline::machine::What;
 use trapline_isa::arch::Arch;
 
-/// Both widths.
+/// i386 and x86_64.
 pub static BENCH: Bench = Bench {
     base: 0,
     seen_from: 0,
@@ -20,7 +20,7 @@ pub static BENCH: Bench = Bench {
     refreshed: |arch| vec![(GATES, gates(arch)), (DESCRIPTORS, descriptors(arch)), (HANDLERS + 16, CLEAR_STEP.to_vec())],
     behind: save_media,
     not_general: &["orig_ax", "ip", "cs", "flags", "ss", "ds", "es", "fs", "gs"],
-    // Arithmetic ones, interrupts, direction, nested task, alignment and, in some, the trap; one bit is always set.
+    // Arithmetic flags, IF, DF, NT, AC and, in cases that single-step, TF. Bit 1 is always set.
     ready: |_, _| (),
     flags: ("flags", |drawn| drawn & 0x4_4ed5 | if steps(drawn) { 1 << 8 } else { 0 } | 2),
     media: &[],
@@ -38,7 +38,8 @@ pub static BENCH: Bench = Bench {
 };
 
 const HALT: u8 = 0xf4;
-/// What kernels do when they have seen a step: they clear its trace. Push ax; dr6 := as after a reset; pop ax; sleep.
+/// The handler of the debug exception clears DR6, as kernels do, then sleeps: push eax; mov dr6, reset value; pop eax;
+/// hlt.
 const CLEAR_STEP: [u8; 11] = [0x50, 0xb8, 0xf0, 0x0f, 0xff, 0xff, 0x0f, 0x23, 0xf0, 0x58, HALT];
 const DESCRIPTORS: u64 = FREE;
 const GATES: u64 = FREE + 0x1000;
@@ -82,17 +83,17 @@ const HARD: &[(&str, Arch, &[u8])] = &[
     ("a jump to itself",                 Arch::X86_64, &[0xeb, 0xfe]),
 ];
 
-/// What cannot be compared, and why.
+/// Instructions that cannot be compared, with the reason.
 #[rustfmt::skip]
 const LEFT_OUT: &[Reason] = &[
-    ("with arbitrary paging and protection a machine goes on nowhere, in place or out of line", |bytes| bytes.windows(2).any(|pair| pair == [0x0f, 0x22])),
+    ("with arbitrary paging and protection a machine cannot continue, in place or out of line", |bytes| bytes.windows(2).any(|pair| pair == [0x0f, 0x22])),
     ("Unicorn takes the operand of RET imm16 for signed (docs/unicorn.md); we compute what a CPU does", |bytes| bytes.len() >= 3 && bytes[bytes.len() - 3] == 0xc2 && bytes[bytes.len() - 1] >= 0x80),
 ];
 
 fn ruined(after: &After) -> bool {
     after.register("cr3") != Some(PAGE_TABLES)
         || after.register("cs") != Some(0x10)
-        // A step's trace that no handler has cleared.
+        // A single-step flag in DR6 that no handler has cleared.
         || after.register("dr6") != Some(0xffff_0ff0)
         || after.happened.iter().any(|event| matches!(event.what, What::Exception(8, _)))
 }
@@ -129,7 +130,7 @@ fn set_up(arch: Arch) -> Vec<u8> {
     code
 }
 
-/// fxsave [MEDIA]: what the case did to registers that the machine does not show becomes memory.
+/// `fxsave [MEDIA]`: stores the x87 and SSE registers, which the machine does not expose.
 fn save_media(arch: Arch) -> Vec<u8> {
     let mut code = vec![0x0f, 0xae];
     code.extend(if arch == Arch::X86_64 { &[0x04, 0x25][..] } else { &[0x05] });
@@ -137,7 +138,7 @@ fn save_media(arch: Arch) -> Vec<u8> {
     code
 }
 
-/// Null, unused, code, data, task; behind them the two table registers.
+/// Descriptors: null, unused, code, data, task. The GDTR and IDTR values follow.
 fn descriptors(arch: Arch) -> Vec<u8> {
     let long = arch == Arch::X86_64;
     let code: u64 = if long { 0x00af_9b00_0000_ffff } else { 0x00cf_9b00_0000_ffff };
@@ -155,7 +156,7 @@ fn descriptors(arch: Arch) -> Vec<u8> {
     bytes
 }
 
-/// Every vector goes to a HLT of its own; on a stack of its own where the ISA has that.
+/// An IDT in which every vector leads to a HLT of its own, on a separate stack where the ISA supports that.
 fn gates(arch: Arch) -> Vec<u8> {
     let gate = |vector: u64| {
         let target = HANDLERS + vector * 16;
@@ -174,8 +175,8 @@ fn task_state() -> Vec<u8> {
     bytes
 }
 
-/// The places above at their own addresses and nothing else, so that a stray jump ends soon; on x86_64 a directory for
-/// the kernel's end of the address space too, where the window appears. The last page of all is there as well.
+/// Identity mapping of the lab's memory and nothing else, so that a stray jump ends soon. On x86_64 also a directory
+/// for the top of the address space, where the window appears. The very last page is mapped, too.
 fn page_tables(arch: Arch) -> Vec<u8> {
     const TABLE: u64 = 0x1000;
     const PRESENT_WRITABLE: u64 = 3;
@@ -234,7 +235,7 @@ fn case(arch: Arch) -> impl Strategy<Value = Before> {
         1 => (0u64..64).prop_map(|offset| ELSEWHERE + offset),
         2 => any::<u64>(),
     ];
-    // Small displacements keep memory operands inside the data more often.
+    // Small displacements keep more memory operands inside the data.
     let operands =
         (any::<u8>(), any::<u8>(), prop_oneof![3 => (0u32..64).prop_map(|small| small), 1 => any::<u32>()], any::<u64>())
             .prop_map(|(modrm, sib, displacement, immediate)| {

@@ -120,7 +120,7 @@ fn files_of(oracle: &Oracle) -> Option<(&'static Stock, PathBuf, PathBuf)> {
 }
 
 /// One row of a table: a probed address.
-pub struct Row {
+pub struct OracleRow {
     /// The probed address.
     pub address: u64,
     /// The function's name in kallsyms.
@@ -155,7 +155,7 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 /// Parses a table.
-pub fn rows(table: &str) -> Vec<Row> {
+pub fn rows(table: &str) -> Vec<OracleRow> {
     let mut lines = table.lines();
     let header: Vec<&str> = lines.next().expect("a header").split('\t').collect();
     lines
@@ -164,7 +164,7 @@ pub fn rows(table: &str) -> Vec<Row> {
             let column = |name: &str| {
                 values[header.iter().position(|column| *column == name).unwrap_or_else(|| panic!("no column {name}"))]
             };
-            Row {
+            OracleRow {
                 address: hex(column("address")),
                 symbol: column("symbol").into(),
                 offset: hex(column("offset")),

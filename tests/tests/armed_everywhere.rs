@@ -1,8 +1,7 @@
-//! Armed everywhere: each address of the oracle's tables that may be probed is, on a stock kernel at its shell, while a
-//! script is busy.
+//! Arms every probe that the oracle's tables allow, on a stock kernel at its shell, while a script keeps the guest
+//! busy. Afterwards the run and all of RAM must equal those of an unprobed run.
 //!
-//! Needs the tables and the kernels (tests/src/oracle.rs); where they are not at hand it is counted as one that could
-//! not run.
+//! Needs the tables and the kernels (tests/src/oracle.rs). A kernel that is missing is counted as skipped.
 
 use std::process::ExitCode;
 use trapline::boot::Kernel;
@@ -16,10 +15,10 @@ use trapline_tests::oracle::{self, ORACLES, Oracle, Row};
 use trapline_tests::stock::AtShell;
 use trapline_tests::{LONG, Run, assert_same};
 
-/// It forks, pipes, reads, writes, compresses, sleeps, and says one line; then it ends the guest.
+/// The script forks, pipes, reads, writes, compresses, sleeps and prints one line. Then it ends the guest.
 const SCRIPT: &[u8] = b"work() { for i in 1 2 3 4; do seq 1 400 | gzip -9 | gunzip | md5sum; ls -lR /proc/sys/kernel | wc -c; mkdir -p /tmp/$i; cp /init /tmp/$i/x; cat /proc/version /proc/filesystems > /tmp/$i/y; sleep 0.01; done; find /tmp -type f | sort | xargs md5sum; }; work | md5sum; exit 9\n";
 
-/// Rows that are armed together.
+/// Number of rows that are armed at the same time.
 const BATCH: usize = 500;
 
 enum Probe {
@@ -28,7 +27,7 @@ enum Probe {
 }
 
 impl Probe {
-    fn of(row: &Row) -> Probe {
+    fn of(row: &OracleRow) -> Probe {
         let entry = || Kprobe::at_address(row.address).pre(|_| Flow::Continue);
         match &*row.kind {
             "r" => Probe::Back(Kretprobe::at_address(row.address).maxactive(64).handler(|_| ())),
@@ -59,8 +58,8 @@ impl Probe {
     }
 }
 
-/// Whether the row may be probed, by itself, in a still copy of the booted kernel.
-fn is_accepted(live: &Kernel, guest: &mut StillGuest<'_>, row: &Row) -> bool {
+/// Whether the row may be probed alone, in a stopped copy of the booted kernel.
+fn is_accepted(live: &Kernel, guest: &mut StillGuest<'_>, row: &OracleRow) -> bool {
     let mut engine = Engine::new(live.arch.isa(), 1);
     match Probe::of(row) {
         Probe::Entry(probe) => {

@@ -1,6 +1,7 @@
-//! What a stock kernel's own unwinder tells of stacks on which return addresses are taken: the same as without a probe.
+//! Compares the stack traces that a stock kernel's own unwinder prints with and without return probes. They must be
+//! equal.
 //!
-//! Without their images the tests say so and pass.
+//! If an image is missing, its test prints that and passes.
 
 use std::process::ExitCode;
 use trapline::machine::Stop;
@@ -11,11 +12,11 @@ use trapline_tests::stock::at_shell;
 use trapline_tests::{Run, assert_same};
 
 const LONG: u64 = 120_000_000_000;
-/// Every so many functions of the text are followed beside those that are named.
+/// One of this many functions gets a return probe, in addition to the named ones.
 const STRIDE: usize = 40;
 
-/// A task that sleeps, one that walks its own stack, all tasks, and the CPU that asks. What MIPS' kernels print of a stack
-/// word by word is left out: a callee's frame that is gone keeps what stood in it.
+/// Prints the stacks of a sleeping task, of a task that walks its own stack, of all tasks, and of the current CPU. The
+/// word-by-word stack dump of MIPS kernels is omitted, because it shows stale data of returned functions.
 const WALKS: &[u8] = b"
 mkdir -p /proc /tmp; mount -t proc proc /proc 2>/dev/null; mkfifo /tmp/f
 sleep 100 & s=$!
@@ -32,7 +33,7 @@ md5sum < /tmp/told
 exit 7
 ";
 
-/// On the ways of these tasks, and the walkers themselves.
+/// Functions on the call chains of these tasks, and the functions that walk stacks.
 const NAMED: &[&str] = &[
     "schedule",
     "schedule_timeout",
@@ -106,7 +107,7 @@ fn walks_its_stacks_as_unprobed(name: &str) {
     let mut followed = Vec::new();
     for probe in named.chain(others) {
         let probe = probe.maxactive(256).handler(|_| ());
-        // What a kernel lacks or may not be followed is another family's business.
+        // Functions that are missing or refused are tested elsewhere.
         if probed.register_kretprobe(&probe).is_ok() {
             followed.push(probe);
         }
@@ -121,7 +122,7 @@ fn walks_its_stacks_as_unprobed(name: &str) {
     }
     assert_same(name, &plain, &seen);
     assert!(returns > 10_000, "{name}: {returns} returns");
-    // Of code that no function returns from, a label in the way into a kernel, each hit beyond `maxactive` is missed.
+    // In code that never returns, such as a kernel entry label, every hit beyond `maxactive` is missed.
     let missed: Vec<String> =
         followed.iter().filter(|probe| probe.nmissed() > 0).map(|probe| format!("{probe:?}: {}", probe.nmissed())).collect();
     let counts = probed.with_engine(|engine, _| engine.counts());

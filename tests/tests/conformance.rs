@@ -1,4 +1,4 @@
-//! What the engine decides, held against what real kernels decided, address by address (spec: the tables of
+//! Compares the engine's decisions with those of real kernels, address by address (spec: the tables of
 //! ../shared/oracle).
 //!
 //! Needs these tables and the very kernels that gave the answers, in `TRAPLINE_IMAGES` or ../shared/kernels; where they
@@ -6,7 +6,7 @@
 //! patched their text: so the decisions are made on the text of a guest that has booted here, and on the image with the
 //! 32 live bytes of every row written into it.
 //!
-//! docs/conformance.md is held to what is found here, every difference with its reason; it is written anew by
+//! docs/conformance.md must contain the result, with a reason for every difference. To write it again, run
 //! `TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test conformance -j1`.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ use trapline_isa::plan::{Policy, Refusal};
 use trapline_probes::Engine;
 use trapline_probes::guest::{Guest, Site};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::oracle::{self, ORACLES, Oracle, Row, file_of, rows};
+use trapline_tests::oracle::{self, ORACLES, Oracle, OracleRow, file_of, rows};
 
-/// The least share of rows on which we agree, in percent.
+/// The least percentage of rows that must agree.
 const LEAST: f64 = 99.0;
 
 fn image_of(name: &str) -> Option<Kernel> {
@@ -48,13 +48,13 @@ fn symbols_and_text_of_the_image_are_those_of_the_running_kernel() {
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
         let rows = rows(&table);
         for row in &rows {
-            // The tables name what is in the text only.
+            // The tables name symbols in the text only.
             let found = kernel.symbols.containing(row.address).filter(|_| kernel.tables.text.contains(&row.address));
             let found = found.map_or(("-".into(), 0, 0), |symbol| (symbol.name, row.address - symbol.start, symbol.size));
             assert_eq!(found, (row.symbol.clone(), row.offset, row.size), "{name}: {:#x}", row.address);
             let mut image = vec![0; row.image.len()];
             kernel.read(row.address, &mut image).unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
-            // A raw image is relocated as it is read: its data is that of the running kernel.
+            // A raw image is relocated when it is loaded, so its data equals that of the running kernel.
             assert!(image == row.image || image == row.live, "{name}: {:#x}: {image:02x?}", row.address);
         }
         println!("{name}: {} symbols; symbol, offset, size and bytes of {} rows are the same", kernel.symbols.len(), rows.len());
@@ -65,7 +65,7 @@ fn symbols_and_text_of_the_image_are_those_of_the_running_kernel() {
 fn the_blacklist_is_the_kernels_own() {
     for (name, kernel, table) in each(".blacklist.txt.gz") {
         let line = |entry: &trapline_probes::guest::Blacklisted| {
-            // `%px` has as many digits as a pointer.
+            // `%px` prints all digits of a pointer.
             let width = 2 + 2 * kernel.arch.isa().word;
             format!("{:#0width$x}-{:#0width$x}\t{}", entry.range.start, entry.range.end, entry.name)
         };
@@ -114,7 +114,7 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
         }
         write_live(&mut guest, &rows);
         let differences = differences(name, &kernel, &mut guest, &rows);
-        let unpatched = |row: &Row| row.live == row.image;
+        let unpatched = |row: &OracleRow| row.live == row.image;
         found.add(name, &rows, &differences, unpatched);
         let share = share(&differences);
         assert!(share >= LEAST, "{name}: {share:.2} % of the rows agree");
@@ -130,7 +130,7 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
     found.hold("image", "that the kernel has not patched", |_| true);
 }
 
-/// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same on the text of a guest that was booted here, and that has patched
+/// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same decisions on the text of a guest that was booted here and has patched
 /// itself.
 fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     let mut found = Found::default();
@@ -138,15 +138,15 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
         let oracle = ORACLES.iter().find(|oracle| oracle.name == name);
         let Some(live) = oracle.and_then(|oracle| oracle::live(oracle, &kernel)) else { continue };
         let rows = rows(&table);
-        let same = |row: &Row| {
+        let same = |row: &OracleRow| {
             let mut bytes = vec![0; row.live.len()];
             live.read(row.address, &mut bytes).is_ok() && bytes == row.live
         };
         let differences = differences(name, &live, &mut StillGuest::booted(&live), &rows);
         found.add(name, &rows, &differences, same);
-        // Where the guest has made the same of its text, the same is decided; but Linux does not say so where it died
-        // of its answer, and tells places behind the text apart by what its own files are made of.
-        let is_decided = |row: &&Row| row.result != "crash" && row.symbol != "-";
+        // Rows with the same bytes in both guests must be decided equally. Two kinds are excluded: rows on which Linux
+        // crashed, and rows behind the text, which Linux distinguishes by its own link order.
+        let is_decided = |row: &&OracleRow| row.result != "crash" && row.symbol != "-";
         let decided = rows.iter().zip(&differences).filter(|(row, _)| is_decided(row));
         assert!(decided.into_iter().all(|(row, difference)| difference.is_none() || !same(row)), "{name}");
         let share = share(&differences);
@@ -160,8 +160,8 @@ fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
     found.hold("booted guest", "with the oracle's bytes", |oracle| oracle.stock.is_some());
 }
 
-/// For each row nothing, or what is different.
-fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[Row]) -> Vec<Option<Difference>> {
+/// For each row: `None`, or the difference.
+fn differences(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[OracleRow]) -> Vec<Option<Difference>> {
     rows.iter()
         .map(|row| {
             let answer = answer(kernel, guest, row);
@@ -183,7 +183,7 @@ fn share(differences: &[Option<Difference>]) -> f64 {
     100.0 * differences.iter().filter(|difference| difference.is_none()).count() as f64 / differences.len() as f64
 }
 
-/// What a comparison adds to docs/conformance.md.
+/// The text that a comparison contributes to docs/conformance.md.
 #[derive(Default)]
 struct Found {
     shares: String,
@@ -192,8 +192,8 @@ struct Found {
 }
 
 impl Found {
-    /// A line for the kernel, and one for each difference with its reason; each is also printed.
-    fn add(&mut self, name: &str, rows: &[Row], differences: &[Option<Difference>], same: impl Fn(&Row) -> bool) {
+    /// Adds a line for the kernel and one for each difference, with its reason. Also prints them.
+    fn add(&mut self, name: &str, rows: &[OracleRow], differences: &[Option<Difference>], same: impl Fn(&OracleRow) -> bool) {
         let agree = differences.iter().filter(|difference| difference.is_none()).count();
         let same: Vec<bool> = rows.iter().map(same).collect();
         let agree_same = differences.iter().zip(&same).filter(|(difference, same)| difference.is_none() && **same).count();
@@ -211,7 +211,7 @@ impl Found {
         }
     }
 
-    /// Holds the part of docs/conformance.md between two marks to this, or writes it.
+    /// Compares the part of docs/conformance.md between two marks with the result, or writes it.
     fn hold(&self, mark: &str, of: &str, is_compared: fn(&&Oracle) -> bool) {
         if self.kernels < ORACLES.iter().filter(is_compared).count() {
             return;
@@ -236,16 +236,16 @@ impl Found {
     }
 }
 
-/// Writes into a still copy what the tables tell of the live text.
-fn write_live(guest: &mut StillGuest<'_>, rows: &[Row]) {
+/// Writes the live bytes of the tables into a stopped copy.
+fn write_live(guest: &mut StillGuest<'_>, rows: &[OracleRow]) {
     for row in rows.iter().filter(|row| row.live != row.image && !row.image.is_empty()) {
         guest.patch_text(row.address, &row.live).unwrap_or_else(|fault| panic!("{:#x}: {fault:?}", row.address));
     }
 }
 
-/// On MIPS a running kernel has made nops of all calls of the tracer, with what is in their delay slots, and of all
-/// branches of jump labels (arch/mips/kernel/ftrace.c and jump_label.c): whether an address lies in a delay slot
-/// depends on it.
+/// Applies the patches that a running MIPS kernel makes: all ftrace calls with their delay slots, and all jump label
+/// branches become nops (arch/mips/kernel/ftrace.c and jump_label.c). They decide whether an address lies in a delay
+/// slot.
 fn patch_sites(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     if kernel.arch != Arch::Mipsel {
         return;
@@ -264,7 +264,7 @@ fn patch_sites(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// Jumps to the return thunk are returns on the CPU of the tables, and their tails are breakpoints
+/// Applies the patches that amd64 makes on the tables' CPU: jumps to the return thunk become returns followed by int3
 /// (arch/x86/kernel/alternative.c).
 fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     let Some(sites) = kernel.section(".return_sites") else { return };
@@ -278,10 +278,9 @@ fn patch_returns(kernel: &Kernel, guest: &mut StillGuest<'_>) {
     }
 }
 
-/// A Cortex-A57, as that of arm64's tables, has the defect 832075, for which the kernel makes load-acquires of its
-/// loads from devices: `ldar` in place of `ldr`, by rows of a place, its replacement, a number and two lengths (struct
-/// alt_instr). Nothing names that table; its rows are found by what they are. Gives the places and what stands there
-/// then.
+/// The patches for erratum 832075 of the Cortex-A57, the CPU of the arm64 tables: `ldr` from devices becomes `ldar`.
+/// The alternatives table has rows of struct alt_instr: location, replacement, number, two lengths. No symbol names it,
+/// so its rows are recognised by their contents. Returns pairs of address and new instruction.
 fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
     const ROW: usize = 12;
     let (is_arm64, is_text) = (kernel.arch == Arch::Arm64, |address| kernel.tables.is_text(address));
@@ -305,14 +304,14 @@ fn device_loads(kernel: &Kernel) -> Vec<(u64, u32)> {
         .collect()
 }
 
-/// How a probe stands in the text, as the kernel's list says it, and why not otherwise.
+/// The status of a registered probe in the kernel's list, and the reason if it is not optimised.
 struct Status {
     word: &'static str,
     obstacle: Option<Refusal>,
 }
 
-/// Registers a probe of the row's kind, alone, and takes it away again.
-fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &Row) -> Result<Status, Refusal> {
+/// Registers a lone probe of the row's kind and unregisters it again.
+fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &OracleRow) -> Result<Status, Refusal> {
     let mut engine = Engine::new(kernel.arch.isa(), 1).with_policy(Policy::Linux61);
     let status = |engine: &Engine, guest: &StillGuest<'_>| match engine.summary(guest).into_iter().next() {
         Some(point) if point.uses_ftrace => Status { word: "ftrace", obstacle: None },
@@ -338,8 +337,8 @@ fn answer(kernel: &Kernel, guest: &mut StillGuest<'_>, row: &Row) -> Result<Stat
     }
 }
 
-/// Holds the status column against the kernel's list, row by row of what both register; each difference is printed.
-fn compare_statuses(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[Row]) {
+/// Compares the status column for all rows that both sides register. Prints each difference.
+fn compare_statuses(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, rows: &[OracleRow]) {
     let (mut registered, mut agree) = (0, 0);
     let mut seen = BTreeMap::<(String, &str), u32>::new();
     for row in rows.iter().filter(|row| row.result == "ok") {
@@ -362,15 +361,15 @@ fn compare_statuses(name: &str, kernel: &Kernel, guest: &mut StillGuest<'_>, row
     assert!(registered > 0 && share >= LEAST, "{name}: the status of {share:.2} % of the registered rows agrees");
 }
 
-/// A row on which we do not agree.
+/// A row with a different decision.
 struct Difference {
     ours: &'static str,
-    /// Why, if it is known.
+    /// The reason, if known.
     reason: Option<&'static str>,
     all: String,
 }
 
-fn difference(kernel: &Kernel, row: &Row, said: &'static str, refusal: Option<&Refusal>) -> Difference {
+fn difference(kernel: &Kernel, row: &OracleRow, said: &'static str, refusal: Option<&Refusal>) -> Difference {
     let site: Option<&Site> = kernel.tables.sites.get(&row.address);
     let mut all = format!("{:#x} {} {}+{:#x}: theirs {}, ours {said}", row.address, row.kind, row.symbol, row.offset, row.result);
     let _ = write!(all, "; {:02x?} `{}`, {}, {}", &row.live[..row.live.len().min(8)], row.insn, row.category, row.status);

@@ -1,5 +1,6 @@
-//! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not, in all four sets: probed
-//! it is the same run. Some of these instructions fault there, and their branch is done again, or given up.
+//! MIPS: every kind of branch with every kind of instruction in its delay slot, taken and not taken, in all four
+//! instruction sets. The probed run must equal the unprobed one. Some slot instructions fault; the handler repairs the
+//! cause and restarts the branch, or skips both.
 
 use trapline::machine::{Stop, What};
 use trapline::probed::Session;
@@ -9,26 +10,26 @@ use trapline_tests::mips::*;
 use trapline_tests::{Run, assert_same, run};
 
 const T3: u32 = 11;
-/// What everything has come to so far.
+/// The checksum of the run so far.
 const SUM: u32 = 16;
-/// A page that the TLB does not know, another one for each case.
+/// The address of a page that is not in the TLB, a different one for each case.
 const UNKNOWN: u32 = 17;
-/// Memory that is there.
+/// The address of existing memory.
 const MEMORY: u32 = 18;
-/// What handlers have seen.
+/// The sum of the values that handlers have seen.
 const SEEN_BY_HANDLERS: u32 = 19;
 const T9: u32 = 25;
 
-/// For addresses of one's own kind of word.
+/// An add-immediate of the set's word size, for addresses.
 fn add_to(set: Set, register: u32, value: i32) -> u32 {
     immediate(if set.isa().word == 8 { 0x19 } else { 0x09 }, register, register, value)
 }
 
-/// How a branch is written: over so many words, to that word of the text.
+/// Builds a branch: relative by `over` words, or absolute to word `to` of the text.
 type Branch = fn(over: i32, to: u32) -> u32;
 
-/// A kind of branch, and with which values of t0 and t1 it is not taken, then taken. One that is always taken has one
-/// pair.
+/// A kind of branch, and the values of t0 and t1 with which it is not taken, then taken. An unconditional branch has
+/// one pair.
 type Kind = (&'static str, Branch, &'static [(i32, i32)]);
 
 #[rustfmt::skip]
@@ -58,7 +59,7 @@ const BRANCHES: &[Kind] = &[
     ("jalr v0", |_, _| three(0x09, T9, 0, V0),              &[(0, 0)]),
 ];
 
-/// What is in a slot.
+/// The instructions in the delay slot.
 #[rustfmt::skip]
 const SLOTS: &[(&str, u32)] = &[
     ("nothing",                             NOP),
@@ -80,12 +81,12 @@ const SLOTS: &[(&str, u32)] = &[
     ("no instruction of any CPU",           0x7000_003e),
 ];
 
-/// A miss: the page is one of memory's. Anything else: what is to be seen is added up, and the instruction given up
-/// with its branch.
+/// The exception handlers. A TLB miss maps the page to memory. Any other exception adds the visible registers to the
+/// checksum and skips the instruction with its branch.
 fn vectors() -> Vec<u32> {
     let mut words = vec![
-        0x401a_2000,         // mfc0 k0,context: so that there is something to do
-        0x341a_8000,         // ori k0,zero: the frame of the page
+        0x401a_2000,         // mfc0 k0,context: some work
+        0x341a_8000,         // ori k0,zero: the page frame
         addiu(K1, K0, 0x1e), // cached, writable, valid
         0x409b_1000,         // mtc0 k1,entrylo0
         0x409b_1800,         // mtc0 k1,entrylo1
@@ -114,14 +115,15 @@ fn vectors() -> Vec<u32> {
     words
 }
 
-/// Which of the above: a load that misses, one that is not aligned, a sum, the clock.
+/// Indexes of the slots that are also tested across a page boundary: a load that misses, an unaligned load, an add, a
+/// clock read.
 const SPLIT: &[usize] = &[10, 12, 14, 8];
 const PAGE_WORDS: usize = 1024;
-/// Words in front of a branch that make what it looks at.
+/// Number of words in front of a branch that set its operands.
 const OPERANDS: usize = 6;
 
 fn case(set: Set, text: &mut Vec<u32>, branch: Branch, slot: u32, (t0, t1): (i32, i32)) {
-    // Behind the branch and its slot three words are jumped over.
+    // The branch skips three words after its delay slot.
     let target = TEXT as u32 / 4 + (text.len() + OPERANDS) as u32 + 5;
     text.extend([
         addiu(T0, ZERO, t0),
@@ -145,7 +147,7 @@ fn program(set: Set) -> Vec<u32> {
         FIND_PORTS,
         immediate(0x0f, 0, MEMORY, 0x8020), // lui memory
         immediate(0x0f, 0, UNKNOWN, 0x10),  // lui unknown
-        immediate(0x0f, 0, T3, 0x7000),     // lui t3: twice that is too much
+        immediate(0x0f, 0, T3, 0x7000),     // lui t3: twice this value overflows
         addu(SUM, ZERO, ZERO),
         addu(SEEN_BY_HANDLERS, ZERO, ZERO),
     ];
@@ -156,7 +158,7 @@ fn program(set: Set) -> Vec<u32> {
             }
         }
     }
-    // With the branch at the end of a page and its slot in the next one.
+    // Place the branch at the end of a page and its slot in the next one.
     for (slot, (_, branch, values)) in SPLIT.iter().zip(BRANCHES) {
         while text.len() % PAGE_WORDS != PAGE_WORDS - 1 - OPERANDS {
             text.push(NOP);
@@ -180,16 +182,16 @@ fn count(run: &Run, wanted: fn(&What) -> bool) -> usize {
     run.happenings.iter().filter(|happening| wanted(&happening.what)).count()
 }
 
-/// KP-1, KP-2, KP-9, BY-4: branches are computed with what is in their slots run out of line, exactly once, and a fault
-/// there is the branch's, with the return address as it was.
+/// KP-1, KP-2, KP-9, BY-4: branches are computed and their slots run out of line exactly once. A fault in a slot is
+/// raised at the branch, with the return address unchanged.
 #[test]
-fn every_branch_with_everything_in_its_slot_is_the_same_run() {
+fn every_branch_with_every_slot_runs_as_unprobed() {
     let mut ends = Vec::new();
     for set in Set::ALL {
         let plain = run(&mut session(set));
         assert_eq!(plain.stop, Stop::PowerOff(0), "{set:?}: {:x?}", plain.happenings.last());
         let cases: usize = BRANCHES.iter().map(|(_, _, values)| values.len()).sum();
-        // A likely branch that is not taken has nothing in its slot.
+        // A likely branch that is not taken skips its slot.
         let executed = cases - 8;
         let misses = count(&plain, |what| matches!(what, What::Exception(26 | 27, _)));
         let faults = count(&plain, |what| matches!(what, What::Exception(..))) - misses;
@@ -220,14 +222,14 @@ fn every_branch_with_everything_in_its_slot_is_the_same_run() {
 
 const T4: u32 = 12;
 const T8: u32 = 24;
-/// What is added: in a slot, where its branch is not taken, and where that leads.
+/// The values added to the sum: in a slot, if the branch is not taken, and at the branch target.
 const ADDED: [i32; 3] = [1, 3, 16];
 
-/// A branch in the last word of a page that the TLB knows, for which its slot's page is another one each time.
+/// A program whose branches are the last word of a page in the TLB, each with its slot in another page.
 fn split_program() -> Vec<u32> {
     let mut text = vec![
         FIND_PORTS,
-        immediate(0x0f, 0, MEMORY, 0x8020), // lui memory, where every page of the TLB is
+        immediate(0x0f, 0, MEMORY, 0x8020), // lui memory: all pages of the TLB map to it
         immediate(0x0f, 0, UNKNOWN, 0x10),  // lui unknown
         addu(SUM, ZERO, ZERO),
         addu(SEEN_BY_HANDLERS, ZERO, ZERO),
@@ -264,10 +266,10 @@ fn split_program() -> Vec<u32> {
     text
 }
 
-/// KP-2, KP-9, BY-4: where the TLB does not know the page of a slot, the miss is the branch's; then the branch runs
-/// again and the slot once, or not at all behind a likely branch that is not taken.
+/// KP-2, KP-9, BY-4: if the slot's page misses the TLB, the miss is raised at the branch. The branch then runs again
+/// and its slot once, or not at all after a likely branch that is not taken.
 #[test]
-fn a_slot_in_a_page_that_the_tlb_misses_runs_once() {
+fn a_slot_on_a_page_that_misses_the_tlb_runs_once() {
     for set in Set::ALL {
         let text = split_program();
         let names = [(0, "vectors"), (TEXT, "main")];
@@ -289,7 +291,7 @@ fn a_slot_in_a_page_that_the_tlb_misses_runs_once() {
         let digits: String = (0..8).rev().map(digit).collect();
         assert_eq!(plain.console, digits, "{set:?}: {cases} cases");
         let misses = count(&plain, |what| matches!(what, What::Exception(26 | 27, _)));
-        // The branch's page and the slot's; the second may take the place of the first, which is then missed again.
+        // The branch's page and the slot's page. The second may replace the first in the TLB, which then misses again.
         assert!((2 * cases..2 * cases + 5).contains(&misses), "{set:?}: {misses} of {cases} cases");
         let mut probed = trapline_tests::mips::session(set, &vectors(), &text, &names);
         let places = (0..text.len() as u64).map(|number| set.cut(SEEN + TEXT + 4 * number));

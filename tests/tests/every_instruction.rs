@@ -1,5 +1,5 @@
-//! Every instruction: a probe on each boundary of the tiny kernel's text, a return probe on each function, the same
-//! checksum.
+//! Probes every instruction of the tiny kernel's text, with a return probe on each function. The kernel's checksum must
+//! stay the same.
 
 use std::collections::BTreeMap;
 use trapline::machine::Stop;
@@ -11,14 +11,14 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_probes::{Engine, ProbeSummary};
 use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
 
-/// What can be probed on no kernel and no hardware, and there is as much of as a kernel has locks: it is not counted as
-/// a loss.
+/// Rules for instructions that no kernel on no hardware can probe. Their number depends on the kernel's locks, so they
+/// are not counted as a loss.
 const NOWHERE: &[&str] = &["exclusive", "between-exclusives"];
 
-/// KP-1, KP-2, RP-1: the kernel's work comes out the same with a probe on every instruction and a return probe on every
-/// function, together, with and without post-handlers; what is refused is refused by a rule with a name, and is little.
+/// KP-1, KP-2, RP-1: with a probe on every instruction and a return probe on every function, the kernel computes the
+/// same checksum, with and without post-handlers. Every refusal is by a named rule, and few are refused.
 #[test]
-fn a_kernel_probed_everywhere_does_the_same_work() {
+fn a_kernel_probed_everywhere_computes_the_same() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         for post in [false, true] {
@@ -68,11 +68,11 @@ fn a_kernel_probed_everywhere_does_the_same_work() {
     }
 }
 
-/// KP-5, OP-2: of every instruction a kernel that does not run, by which `check` and `disasm` answer, says what a machine
-/// does: whether a probe may stand there, how the instruction runs, and whether a jump may take its place. (That a
-/// function is only reached by jumps is known of both from the same text.)
+/// KP-5, OP-2: a stopped kernel, as `check` and `disasm` use it, gives the same answer as a machine for every
+/// instruction: whether it can be probed, how it runs, and whether a jump is possible. (Both find functions that are
+/// only reached by jumps from the same text.)
 #[test]
-fn a_still_kernel_answers_of_every_instruction_as_a_machine_does() {
+fn a_stopped_kernel_gives_the_same_answers_as_a_machine() {
     for (_, name) in GUESTS {
         let kernel = kernel(name);
         let (mut still, mut engine) = (StillGuest::new(&kernel), Engine::new(kernel.arch.isa(), 1));
@@ -99,13 +99,13 @@ fn a_still_kernel_answers_of_every_instruction_as_a_machine_does() {
     }
 }
 
-/// How the only probe's instruction runs, and whether it gives way to a jump.
+/// The mode of the only probe, and whether it is optimised.
 fn way(summary: &[ProbeSummary]) -> (Option<Mode>, bool) {
     let point = summary.first();
     (point.map(|point| point.mode), point.is_some_and(|point| point.optimized))
 }
 
-/// The rule behind a refusal: one of the ISA's, or one of registration's.
+/// The name of the rule behind a refusal: one of the ISA's or of the registration's.
 fn rule(refusal: &Refusal) -> String {
     const OF_REGISTRATION: &[(&str, &str)] = &[
         ("is blacklisted as part of", "blacklisted"),
@@ -118,7 +118,7 @@ fn rule(refusal: &Refusal) -> String {
     of_isa.or_else(of_registration).unwrap_or_else(|| panic!("a refusal by no named rule: {refusal}"))
 }
 
-/// `.kprobes.text` and the entry code, which no probe may enter.
+/// Whether an address is in `.kprobes.text` or the entry code, where no probe is allowed.
 fn is_closed(kernel: &trapline::boot::Kernel, address: u64) -> bool {
     [
         ("__kprobes_text_start", "__kprobes_text_end"),

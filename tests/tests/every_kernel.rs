@@ -1,6 +1,6 @@
-//! Every kernel: whatever release of Debian's is on this computer, of an ISA that has a machine, boots to busybox and
-//! does the same under probes, or is refused with a sentence; none hangs. docs/kernels.md has the table; anew, with the
-//! releases that are here:
+//! Boots every Debian kernel release on this computer whose ISA has a machine. Each boots to busybox and runs the same
+//! with probes, or is refused with a message; none hangs. docs/kernels.md has the table of results. To write it again
+//! for the releases on this computer:
 //!
 //! ```text
 //! TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test every_kernel -j1
@@ -23,12 +23,12 @@ use trapline_tests::{Run, assert_same};
 
 const SCRIPT: &[u8] = b"echo hello from $(uname -r); cat /proc/version /proc/stat | wc -l; sleep 1; exit 7\n";
 const LONG: u64 = 60_000_000_000;
-/// Every so many functions get a probe, every other one of these a return probe too.
+/// One of this many functions gets a probe. Every second one of these also gets a return probe.
 const STRIDE: usize = 23;
-/// From the folder of these tests, in which they run.
+/// Relative to the folder in which the tests run.
 const TABLE: &str = "../docs/kernels.md";
 
-/// Kernels for other CPUs than there are here, by how their releases end. All others boot.
+/// Release suffixes of kernels that were built for other CPUs. All others must boot.
 const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
 
 /// A release on this computer.
@@ -36,11 +36,11 @@ const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
 struct Release {
     name: String,
     file: PathBuf,
-    /// The folder of images that it lies in.
+    /// The image folder that contains it.
     folder: PathBuf,
 }
 
-/// Each once, by name.
+/// The releases, sorted by name, each once.
 fn releases() -> Vec<Release> {
     let mut found = BTreeMap::new();
     for folder in trapline_images::folders() {
@@ -55,7 +55,7 @@ fn releases() -> Vec<Release> {
     found.into_values().collect()
 }
 
-/// What ended as it should, for the table.
+/// Tries a release. Returns its columns of the table.
 fn tried(release: &Release, kernel: &Kernel, busybox: &Path) -> String {
     let name = &release.name;
     let command_line = trapline_images::stocks().iter().find(|stock| stock.architecture == arches::of(kernel.arch).debian);
@@ -82,11 +82,11 @@ fn tried(release: &Release, kernel: &Kernel, busybox: &Path) -> String {
 
     let mut probed = Session::new(kernel.clone(), &config).expect("a second machine");
     let mut functions = kernel.symbols.extents(kernel.tables.text.clone());
-    // From 6.2 on each other symbol of amd64's is the room in front of a function, where no code is.
+    // Since 6.2, every second symbol of amd64 is `__pfx_`: padding in front of a function, without code.
     functions.retain(|function| !function.name.starts_with("__pfx_"));
     let (mut probes, mut returns) = (Vec::new(), Vec::new());
     for (number, function) in functions.iter().step_by(STRIDE).enumerate() {
-        // What may not be probed is another family's business.
+        // Refusals are tested elsewhere.
         let probe = Kprobe::at_address(function.start).pre(|_| Flow::Continue);
         if probed.register_kprobe(&probe).is_ok() {
             probes.push(probe);
@@ -124,7 +124,7 @@ fn boots_and_is_the_same_under_probes(release: &Release) {
     }
 }
 
-/// Puts these rows into the document, in place of those of the same releases.
+/// Replaces the rows of these releases in the document.
 fn write(rows: &[(String, String)]) {
     let text = fs::read_to_string(TABLE).expect("the document");
     let (head, rest) = text.split_once("<!-- written by the test -->\n").expect("a place for the table");

@@ -1,5 +1,5 @@
-//! Faithful detours in the running machine: handlers see by them what they see by lean ones, and the guest is changed
-//! nowhere but below its stack pointers.
+//! Faithful detours in the running machine. Handlers must see the same as with lean detours, and guest memory may
+//! change only below stack pointers.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +22,7 @@ fn guests() -> impl Iterator<Item = (Arch, &'static str)> {
     GUESTS.iter().copied().filter(|(arch, _)| faithful(*arch).is_some())
 }
 
-/// A session with jumps in this form at most places of the kernel, whose probes all call `pre`.
+/// A session with detours of this form at most places of the kernel. All probes call `pre`.
 fn with_jumps(
     name: &str,
     form: Form,
@@ -48,7 +48,7 @@ fn with_jumps(
     (session, probes, jumps)
 }
 
-/// Whether the hit came by a jump: then the stack pointer is not the handler's.
+/// Whether the hit came by a jump. Handlers cannot change the stack pointer then.
 fn came_by_jump(hit: &mut Hit<'_>) -> bool {
     let sp = hit.sp();
     hit.set_reg("sp", sp ^ 0x40);
@@ -57,13 +57,13 @@ fn came_by_jump(hit: &mut Hit<'_>) -> bool {
     stays
 }
 
-/// Leaves below the stack pointer what a faithful detour leaves there: compilers take words off the stack that they
-/// have not written.
+/// Writes the data that a faithful detour leaves below the stack pointer. Compiled code may read stack words that it
+/// has not written.
 fn leave_a_frame(hit: &mut Hit<'_>, layout: &[Word]) {
     let isa = hit.isa();
     let mut at = hit.sp() - (layout.len() * isa.word) as u64;
     for (number, word) in layout.iter().enumerate() {
-        // On x86 the flags come back by way of the uppermost word.
+        // On x86 the flags are restored through the uppermost word.
         let last = number + 1 == layout.len();
         let value = if last { hit.reg("flags").unwrap_or(0) } else { hit.machine().get(word.reg) };
         hit.write(at, &value.to_le_bytes()[..isa.word]).expect("a stack");
@@ -71,8 +71,8 @@ fn leave_a_frame(hit: &mut Hit<'_>, layout: &[Word]) {
     }
 }
 
-/// OP-4, OP-11: at each of hundreds of thousands of hits, handlers see the same in both forms: every register by its
-/// name, flags, stack pointer, pc and segments among them, the time, the task, and whether interrupts are on.
+/// OP-4, OP-11: in each of hundreds of thousands of hits, handlers see the same in both forms: all named registers,
+/// including flags, stack pointer, pc and segments, the time, the task, and whether interrupts are on.
 #[test]
 fn handlers_see_the_same_in_both_forms() {
     for (arch, name) in guests() {
@@ -105,10 +105,10 @@ fn handlers_see_the_same_in_both_forms() {
     }
 }
 
-/// OP-4, BY-4: all of the guest's memory is what it is without probes, but for bytes where frames have stood, below
-/// stack pointers of the time: there the document's detour leaves its dead words on hardware too.
+/// OP-4, BY-4: guest memory equals that of an unprobed run, except in the areas below stack pointers where frames were.
+/// Linux's detours leave the same stale words.
 #[test]
-fn memory_differs_only_where_frames_have_stood() {
+fn memory_differs_only_where_frames_were() {
     for (arch, name) in guests() {
         let isa = arch.isa();
         let dead = (faithful(arch).expect("it has them").frame.len() as u64 + 1) * isa.word as u64;
@@ -124,7 +124,7 @@ fn memory_differs_only_where_frames_have_stood() {
         for probe in probes.iter().filter(|probe| !probe.is_gone()) {
             probed.unregister_kprobe(probe);
         }
-        // What is below those stack pointers becomes what it is without probes; nothing else may differ then.
+        // Copy the unprobed bytes into these areas. Then nothing may differ.
         let frames = frames.lock().expect("one thread").clone();
         let mut left = 0;
         for sp in &frames {
@@ -146,7 +146,7 @@ fn memory_differs_only_where_frames_have_stood() {
             bytes
         };
         let window = plain.machine().guest_ram_bytes();
-        // The entries by which the page tables have shown the window are not the guest's.
+        // Page-table entries that map the window are not the guest's.
         let is_entry = |word: &[u8]| {
             let entry = word.iter().rev().fold(0, |all: u64, byte| all << 8 | u64::from(*byte)) & !0xfff;
             (window..window + (16 << 20)).contains(&entry)
@@ -171,28 +171,28 @@ fn a_case(bytes: &[u8]) -> Before {
     Before { bytes: bytes.to_vec(), registers, flags: 0x8d5, seed: 77, ..Before::default() }
 }
 
-/// Instructions that touch no stack, and one that faults.
+/// Instructions that do not use the stack, and one that faults.
 fn cases(arch: Arch) -> [(&'static str, Before); 3] {
     let [nop, change, fault]: [&[u8]; 3] = match arch {
         Arch::I386 | Arch::X86_64 => {
             [&[0x0f, 0x1f, 0x44, 0, 0], &[0x90, 0x01, 0xd8, 0x11, 0xca], &[0x90, 0x8b, 0x04, 0x25, 0, 0, 0, 0]]
         }
-        // No faithful detours there.
+        // This ISA has no faithful detours.
         _ => return [("", a_case(&[])), ("", a_case(&[])), ("", a_case(&[]))],
     };
     [("a nop", a_case(nop)), ("sums", a_case(change)), ("a fault behind a nop", a_case(fault))]
 }
 
-/// OP-4: wherever a stack ends under the frame, code that needs none of it goes on as without a probe, and the handlers
-/// have run.
+/// OP-4: if the stack has no room for the frame, code that needs no stack continues as unprobed, and the handlers have
+/// run.
 #[test]
-fn a_stack_without_room_for_the_frame_is_nobodys_fault() {
+fn a_stack_without_room_for_the_frame_does_no_harm() {
     for arch in BENCHES.iter().copied().filter(|arch| faithful(*arch).is_some()) {
         let (word, frame) = (arch.isa().word as u64, faithful(arch).expect("it has them").frame.len() as u64);
         for (what, case) in cases(arch) {
             let [mut in_place, mut saved] = [Lab::new(arch), Lab::new(arch)];
             for words in 0..frame + 3 {
-                // An exception of the guest's own needs some.
+                // The delivery of the guest's own exception needs some stack.
                 let room = if what.contains("fault") { words + 8 } else { words };
                 (in_place.stack, saved.stack) = (STACK_START + room * word, STACK_START + room * word);
                 let expected = in_place.run(&case, How::InPlace).expect("it runs");
@@ -205,9 +205,9 @@ fn a_stack_without_room_for_the_frame_is_nobodys_fault() {
     }
 }
 
-/// OP-4, OP-9: what handlers do to any register is the same in both forms; pc and stack pointer stay.
+/// OP-4, OP-9: register changes by handlers have the same effect in both forms. pc and stack pointer stay.
 #[test]
-fn handlers_change_the_same_in_both_forms() {
+fn handlers_can_change_the_same_registers_in_both_forms() {
     for arch in BENCHES.iter().copied().filter(|arch| faithful(*arch).is_some()) {
         for (what, case) in cases(arch) {
             let after = |how| {
@@ -234,7 +234,7 @@ fn handlers_change_the_same_in_both_forms() {
     }
 }
 
-/// OP-4: where an ISA has no faithful detour, asking for one is refused in a sentence.
+/// OP-4: on an ISA without faithful detours, asking for one is refused with a message.
 #[test]
 fn an_isa_without_them_refuses_faithful_detours() {
     for (arch, name) in GUESTS.iter().filter(|(arch, _)| faithful(*arch).is_none()) {

@@ -1,7 +1,7 @@
-//! Beside the guest's own tracing: a stock kernel's ftrace, kprobes and static keys patch the text in which our probes
-//! stand, and neither notices the other.
+//! Probes beside the guest's own tracing. A stock kernel's ftrace, kprobes and static keys patch the text that our
+//! probes are in, and neither side disturbs the other.
 //!
-//! The kernels are those of the stock-boot family; tests that find none are counted as such.
+//! Uses the kernels of the stock-boot family. Without them a test is counted as skipped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{Run, assert_same};
 
 const LONG: u64 = 60_000_000_000;
-/// Every so many functions of the text are probed.
+/// One of this many functions is probed.
 const STRIDE: usize = 50;
 
-/// `BEHIND` stands for the place behind the ftrace site, which these kernels have at the entry or soon after it.
+/// `BEHIND` is replaced by the offset behind the ftrace site, which lies at or soon after the function's entry.
 const TRACING: &str = "
 mkdir -p /t; mount -t tracefs t /t; cd /t
 echo vfs_read > set_ftrace_filter; echo function > current_tracer
@@ -78,7 +78,7 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// `site`: bytes of an ftrace site.
+/// `site`: offset of the first instruction behind the ftrace site.
 fn traces_itself_as_unprobed(name: &str, site: u32) {
     let stock = stock(name);
     let tracing = TRACING.replace("BEHIND", &site.to_string());
@@ -94,7 +94,7 @@ fn traces_itself_as_unprobed(name: &str, site: u32) {
         probed.register_kprobe(probe).unwrap_or_else(|refusal| panic!("{name}: {probe}: {refusal}"));
     }
     for function in stock.kernel.symbols.extents(stock.kernel.tables.text.clone()).iter().step_by(STRIDE) {
-        // What may not be probed is another family's business.
+        // Refusals are tested elsewhere.
         let _ = probed.register_kprobe(&Kprobe::at_address(function.start).pre(|_| Flow::Continue));
     }
     let seen = run(&mut probed);

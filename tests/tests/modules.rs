@@ -1,8 +1,8 @@
-//! Modules: a stock kernel's own, probed from before its init until it goes, and again when it comes again; the same
-//! run as unprobed.
+//! Kernel modules of a stock kernel. Probes are registered before a module's init, follow its unloading and reloading,
+//! and the run equals an unprobed one.
 //!
-//! Kernels and modules are those of the cache of `trapline images pull --modules`, or of folders in `TRAPLINE_IMAGES`;
-//! tests that find none are counted as such.
+//! Kernels and modules come from the cache of `trapline images pull --modules` or from folders in `TRAPLINE_IMAGES`. A
+//! test without them is counted as skipped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use trapline_probes::events::set::{Attached, EventSet};
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::{Run, assert_same};
 
-/// A network device that throws everything away: init and exit, code of its own, no other module needed.
+/// A dummy network device. It has init and exit code and needs no other module.
 const MODULE: &str = "dummy";
 const SCRIPT: &[u8] = b"
 ip link set dummy0 up && ip addr add 10.1.2.3/24 dev dummy0 && ip link set dummy0 down
@@ -41,14 +41,14 @@ struct Stock {
     isa: Facts,
 }
 
-/// What differs between ISAs.
+/// Differences between ISAs.
 #[derive(Clone, Copy)]
 struct Facts {
-    /// Bytes of the instruction that a function begins with.
+    /// Length of a function's first instruction.
     first: u32,
-    /// How far behind its symbol a function's entry is.
+    /// Offset of a function's entry from its symbol.
     entry: u32,
-    /// How a probe inside an instruction is refused.
+    /// The errno for a probe inside an instruction.
     inside: Errno,
 }
 
@@ -86,7 +86,7 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// What stands where: the list's lines for the module.
+/// The lines of debugfs `kprobes/list` for the module.
 fn list(session: &mut Session) -> Vec<String> {
     let list = session.with_engine(|engine, guest| engine.list(guest));
     list.lines().map(str::to_string).collect()
@@ -155,7 +155,7 @@ fn events_follow_a_module(name: &str, isa: Facts) {
     assert!(everywhere.len() > 100 && hit > 80 && gone > 20, "{name}");
 }
 
-/// KP-5, KP-15: what is refused in a module.
+/// KP-5, KP-15: refusals in a module.
 fn refusals(name: &str, isa: Facts, session: &mut Session) {
     let module = session.module(MODULE).expect("it is there");
     let place = |symbol: &str| module.image.symbols.address_of(symbol).unwrap_or_else(|| panic!("{name}: {symbol}"));
@@ -176,7 +176,7 @@ fn refusals(name: &str, isa: Facts, session: &mut Session) {
     }
 }
 
-/// KP-1: on every instruction of the module that takes one, every second one with a post-handler.
+/// KP-1: probes every allowed instruction of the module, every second one with a post-handler.
 fn probe_everywhere(session: &mut Session, module: &str) -> Vec<Kprobe> {
     let module = session.module(module).expect("it is there");
     let functions = module.text.iter().flat_map(|text| module.image.symbols.extents(text.range.clone()));
@@ -229,7 +229,7 @@ fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mips64el", MIPS);
 }
 
-/// A module that tries a function of the kernel in its init, over and over.
+/// A module whose init calls one kernel function repeatedly.
 const TESTING: &str = "test_hexdump";
 
 /// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no networks: a module that calls the kernel and is called by it, the

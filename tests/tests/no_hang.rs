@@ -1,4 +1,4 @@
-//! No hang: whatever goes round and round without virtual time ends the run, with a report that says what repeats.
+//! Endless loops that take no virtual time must end the run, with a report of what repeats.
 
 use trapline::boot::{Kernel, Segment};
 use trapline::clock::Meaning;
@@ -10,7 +10,7 @@ use trapline_probes::guest::{Answer, Resume};
 use trapline_probes::probe::{Flow, Kprobe};
 use trapline_tests::{GUESTS, LONG, entry_of, expected_faults, kernel, run, session};
 
-/// The report of a guest that has died so, or a failure.
+/// The report of a guest that was stopped for such a loop.
 fn report(what: &str, stop: Stop) -> String {
     match stop {
         Stop::Dead(why) if why.contains("no time passes") => why,
@@ -18,9 +18,9 @@ fn report(what: &str, stop: Stop) -> String {
     }
 }
 
-/// KP-6: handlers that lead from one probe to the other and back.
+/// KP-6: the handlers of two probes redirect to each other.
 #[test]
-fn two_probes_that_lead_to_each_other_end_the_run() {
+fn two_probes_that_redirect_to_each_other_end_the_run() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         let [here, there] = ["vfs_read", "fibonacci"].map(|function| entry_of(&mut session, function));
@@ -39,10 +39,9 @@ fn two_probes_that_lead_to_each_other_end_the_run() {
     }
 }
 
-/// KP-4: a kernel that was made for another CPU or board ends soon, and with a sentence: the same places as in Debian's
-/// kernels for `armel`.
+/// KP-4: a kernel built for another CPU or board ends soon, with a message. The cases imitate Debian's `armel` kernels.
 #[test]
-fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
+fn a_kernel_that_does_not_start_says_where_it_stopped() {
     const HERE: u32 = 0xeaff_fffe; // b .
     const ASKS: [u32; 3] = [0xe3a0_0201, 0xe5d0_1000, 0xeaff_fffd]; // mov r0, #0x10000000; ldrb r1, [r0]; b back
     let cases = [
@@ -65,9 +64,9 @@ fn a_kernel_that_does_not_start_says_where_it_has_stopped() {
     }
 }
 
-/// KP-9: a fault handler that claims to have repaired what it has not.
+/// KP-9: a fault handler returns "handled" without repairing the cause.
 #[test]
-fn a_fault_that_is_repaired_by_nobody_ends_the_run() {
+fn a_fault_that_nobody_repairs_ends_the_run() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         for site in expected_faults(session.kernel()) {
@@ -81,7 +80,7 @@ fn a_fault_that_is_repaired_by_nobody_ends_the_run() {
     }
 }
 
-/// A listener that claims each breakpoint and changes nothing, or wants to be looked after without end.
+/// A listener that claims each breakpoint and changes nothing, or always requests attention.
 struct Stubborn {
     frozen: bool,
     wants: bool,
@@ -103,10 +102,10 @@ impl Listener for Stubborn {
     }
 }
 
-/// A listener's own mistakes: a breakpoint that traps for ever, in a handler in guest code too, and attention that is
-/// wanted for ever.
+/// Mistakes of a listener: a breakpoint that traps for ever, also with guest-code handlers frozen, and attention
+/// requested for ever.
 #[test]
-fn a_listener_that_gets_nowhere_ends_the_run() {
+fn a_listener_without_progress_ends_the_run() {
     for (_, name) in GUESTS {
         for (frozen, wants) in [(false, false), (true, false), (false, true)] {
             let what = format!("{name}, frozen: {frozen}, wants attention: {wants}");
@@ -129,9 +128,9 @@ fn a_listener_that_gets_nowhere_ends_the_run() {
     }
 }
 
-/// What takes no time and is no loop: a thousand probes at one address.
+/// A thousand probes at one address take no time but are no loop.
 #[test]
-fn many_probes_at_one_place_are_no_loop() {
+fn many_probes_at_one_address_are_no_loop() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut probed = session(name, 1);

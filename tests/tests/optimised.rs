@@ -1,4 +1,4 @@
-//! Optimised probes in the running machine: jumps in real text, hits without traps, and a run that cannot tell.
+//! Optimised probes in the running machine: jumps in real text, hits without traps, and an unchanged run.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::facts::facts;
 use trapline_tests::{Run, assert_same, boundaries, functions, jumping_guests, kernel, run, session};
 
-/// Every guest in every form that its ISA has.
+/// Every guest with each detour form of its ISA.
 fn guests_and_forms() -> impl Iterator<Item = (Arch, &'static str, Form)> {
     let has = |arch: Arch, form| form == Form::Lean || arch.isa().detour.is_some_and(|detour| detour.faithful.is_some());
     let forms = [Form::Lean, Form::Faithful].into_iter();
@@ -22,20 +22,20 @@ fn guests_and_forms() -> impl Iterator<Item = (Arch, &'static str, Form)> {
     })
 }
 
-/// A session whose detours have this form.
+/// A session with detours of this form.
 fn session_in(form: Form, name: &str, cpus: usize) -> Session {
     let mut session = session(name, cpus);
     session.set_detour_form(form).unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
     session
 }
 
-/// Lets the worker come now, and counts what it has done.
+/// Runs the optimizer now. Returns the number of optimised probes.
 fn optimise(session: &mut Session) -> usize {
     session.with_engine(|engine, _| engine.set_optimization_delay(0));
     optimised(session)
 }
 
-/// A function of the tiny kernel's that is called often and may have a jump at its entry.
+/// The address of a frequently called function of the tiny kernel that can be optimised at its entry.
 fn favourable(name: &str) -> u64 {
     let mut probed = session(name, 1);
     let probes: Vec<Kprobe> = functions(&kernel(name)).iter().map(|(_, start, _)| Kprobe::at_address(*start)).collect();
@@ -53,14 +53,14 @@ fn optimised(session: &mut Session) -> usize {
     session.with_engine(|engine, guest| engine.summary(guest)).iter().filter(|line| line.mode == Mode::Optimized).count()
 }
 
-/// OP-7, OP-11, BY-4: with a jump wherever one may stand, interrupts, exceptions and clock reads have the pcs and times
-/// of a run without.
+/// OP-7, OP-11, BY-4: with a jump wherever one is possible, interrupts, exceptions and clock reads have the same pcs
+/// and times as without.
 #[test]
-fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
+fn jumps_everywhere_leave_time_and_interrupts_unchanged() {
     for (arch, name, form) in guests_and_forms() {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
-            // A jump keeps others away from the instructions under it; with another phase others have their turn.
+            // A jump prevents jumps on the instructions that it covers. Other phases probe those.
             for phase in 0..3 {
                 let mut probed = session_in(form, name, cpus);
                 let mut probes = Vec::new();
@@ -93,13 +93,12 @@ fn jumps_everywhere_change_neither_time_nor_the_place_of_any_interrupt() {
     }
 }
 
-/// OP-1, OP-6, OP-7: jumps that come while the guest runs, after the delay, change nothing either; nor does their
-/// going.
+/// OP-1, OP-6, OP-7: jumps that are written and removed while the guest runs change nothing.
 #[test]
-fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
+fn writing_and_removing_jumps_while_running_changes_nothing() {
     for (_, name, form) in guests_and_forms() {
         for cpus in [1, 2] {
-            // The same cuts without jumps: where a run is cut, sleeping CPUs are looked at.
+            // Stop the unprobed run at the same times, because sleeping CPUs are examined at each stop.
             let cut = |jumps: bool| {
                 let mut probed = session_in(form, name, cpus);
                 probed.with_engine(|engine, guest| {
@@ -107,7 +106,7 @@ fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
                     engine.set_optimization(guest, jumps);
                 });
                 for (_, start, _) in functions(&kernel(name)) {
-                    // Refusals are another family's business.
+                    // Refusals are tested elsewhere.
                     let _ = probed.register_kprobe(&Kprobe::at_address(start).pre(|_| Flow::Continue));
                 }
                 assert_eq!(optimised(&mut probed), 0, "{name}: breakpoints first");
@@ -131,7 +130,7 @@ fn jumps_that_come_and_go_while_the_guest_runs_change_nothing() {
     }
 }
 
-/// OP-11, RP-1: return probes on every function, entered by jumps.
+/// OP-11, RP-1: optimised return probes on every function.
 #[test]
 fn optimised_return_probes_change_nothing() {
     for (_, name, form) in guests_and_forms() {
@@ -143,7 +142,7 @@ fn optimised_return_probes_change_nothing() {
             let probe = Kretprobe::at_address(start).maxactive(64).handler(move |_| {
                 count.fetch_add(1, Ordering::Relaxed);
             });
-            // Refusals are another family's business.
+            // Refusals are tested elsewhere.
             let _ = probed.register_kretprobe(&probe);
         }
         let count = optimise(&mut probed);
@@ -152,8 +151,7 @@ fn optimised_return_probes_change_nothing() {
     }
 }
 
-/// OP-9, OP-4: a handler of an optimised probe reads and changes the registers of the function, and cannot change its
-/// pc.
+/// OP-9, OP-4: a handler of an optimised probe reads and changes the function's registers, but cannot change the pc.
 #[test]
 fn an_optimised_handler_sees_and_changes_live_registers() {
     for (arch, name, form) in guests_and_forms() {
@@ -176,7 +174,7 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
             session.register_kprobe(&probe).expect("may be probed");
             let behind = Arc::new(AtomicU64::new(0));
             let held = Arc::clone(&behind);
-            // The next instruction that is no part of the region sees what the handler has set, if nothing between
+            // The next instruction after the region sees the value that the handler has set, unless code in between
             // changes it.
             let region_end =
                 boundaries(session.kernel()).into_iter().find(|at| *at >= probe.address().expect("registered") + jump_length);
@@ -197,7 +195,7 @@ fn an_optimised_handler_sees_and_changes_live_registers() {
     }
 }
 
-/// OP-10, DV-1: the list shows which probes are optimised.
+/// OP-10, DV-1: the list shows the flag of optimised probes.
 #[test]
 fn the_list_of_a_running_kernel_shows_the_flag() {
     let place = favourable("tiny/x86_64");
@@ -208,18 +206,18 @@ fn the_list_of_a_running_kernel_shows_the_flag() {
     assert!(list.starts_with(&format!("{place:x}  k  ")) && list.ends_with(" [OPTIMIZED]\n"), "{list}");
 }
 
-/// OP-4, OP-7, OP-11, BY-4: the timer expires at every byte of time from before a function's entry to behind its
-/// return. By breakpoints, by copies, by a jump and its detour, by the return pad: each interrupt is taken, and where
-/// and when an unprobed guest takes it.
+/// OP-4, OP-7, OP-11, BY-4: the timer expires at each possible time from before a function's entry to after its return.
+/// With breakpoints, copies, a jump with its detour, and the return pad, each interrupt is taken at the address and
+/// time of an unprobed guest.
 #[test]
-fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
-    /// What stands around the function, in bytes of time.
+fn an_interrupt_due_in_our_code_is_taken_after_it() {
+    /// Time before and after the function, in bytes.
     const AROUND: u64 = 12;
-    /// A longer one would only take longer.
+    /// Longest function to test, in bytes of time. A longer one would only take longer.
     const MOST: u64 = 260;
     for (_, name) in jumping_guests() {
         let place = favourable(name);
-        // When it is entered and left, some way into the run.
+        // The times at which the function is entered and left, some way into the run.
         let (mut first, times) = (session(name, 1), Arc::new(Mutex::new(Vec::new())));
         let noted = Arc::clone(&times);
         let (entered, left) = (noted.clone(), noted);
@@ -277,11 +275,11 @@ fn an_interrupt_asked_for_anywhere_in_our_code_is_taken_behind_it() {
     }
 }
 
-/// OP-2, OP-11: under Linux's rules a probe on PowerPC's `bl` is called optimised, as Linux calls it. Linux's detour
-/// computes it with a stale pc once the probe is disabled; ours has no such detour: the calls go on by their breakpoints,
-/// enabled or disabled, and come back to where they would.
+/// OP-2, OP-11: with Linux's policy a probe on PowerPC's `bl` is reported as optimised, as Linux does. Linux's detour
+/// computes the call with a stale pc once the probe is disabled. We make no such detour: the calls use their
+/// breakpoints and return correctly, enabled or disabled.
 #[test]
-fn calls_that_linux_optimises_on_powerpc_come_back_also_when_disabled() {
+fn calls_that_linux_optimises_on_powerpc_return_correctly() {
     for (arch, name) in jumping_guests().filter(|(arch, _)| matches!(arch, Arch::Ppc | Arch::Ppc64 | Arch::Ppc64le)) {
         let plain = run(&mut session(name, 1));
         let config = Config { record_events: true, ..Config::default() };

@@ -1,4 +1,4 @@
-//! Stock kernels that panic: what is told of where they stand, when the machine has stopped.
+//! Stock kernels that panic: the report after the machine has stopped.
 //!
 //! A kernel that is not on this computer has its test skipped.
 

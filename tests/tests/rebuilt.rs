@@ -1,6 +1,6 @@
-//! Rebuilt: the tiny kernel as this machine's compiler makes it does the same work as the prebuilt one.
+//! The tiny kernel, built with this computer's compiler, must compute the same as the prebuilt one.
 //!
-//! (Where the compiler is the recorded one, `images/tests/rebuild.rs` shows that the bytes are the same.)
+//! (If the compiler is the recorded one, `images/tests/rebuild.rs` checks that the bytes are equal.)
 
 use std::process::ExitCode;
 use trapline::boot::Kernel;

@@ -1,9 +1,9 @@
-//! Recorded runs: what guests did when this was last written down, they still do: the same console, the same interrupts
-//! at the same places and times, the same records.
+//! Recorded runs: each guest must do what it did when the record file was written. Console, interrupts with their
+//! addresses and times, and records must be equal.
 //!
-//! The other families compare two runs of one build; this one compares builds, so that time itself may be counted
-//! otherwise and nobody in the guest can tell. Where a guest's run changes for a reason, `make recorded` writes the
-//! file anew, and whoever does it says why.
+//! The other families compare two runs of one build. This one compares builds, so it shows whether a change of the time
+//! accounting is visible to a guest. If a run changes for a good reason, `make recorded` writes the file again, and the
+//! commit must give the reason.
 
 use std::fmt::{Debug, Write};
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use trapline_harness::{self as harness, ForTest, Test, tests};
 use trapline_probes::events::set::EventSet;
 use trapline_tests::{GUESTS, LONG, session};
 
-/// One line for each run; see [`HEAD`].
+/// The record file: one line per run, see [`HEAD`].
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/recorded.tsv");
 const HEAD: &str = "guest\tcpus\tprobes\tended\tconsole\thappenings\trecords";
-/// Set: the file is written and nothing compared.
+/// If this variable is set, the file is written and nothing is compared.
 const WRITE: &str = "TRAPLINE_RECORD_RUNS";
 
 const SCRIPT: &[u8] = b"
@@ -30,20 +30,20 @@ sleep 1
 exit 7
 ";
 const LONGEST_BOOT: u64 = 60_000_000_000;
-/// Records are taken out of the ring after so much guest time, in nanoseconds.
+/// Records are read from the ring after each slice of guest time, in nanoseconds.
 const SLICE: u64 = 5_000_000;
 
-/// In the tiny kernels: entries, which become jumps, and a place that stays a breakpoint.
+/// Events for the tiny kernels: function entries, which become jumps, and a place that keeps its breakpoint.
 const TINY_EVENTS: &[&str] = &["p:read vfs_read", "r:back vfs_read n=$retval", "p:tick vfs_write", "r vfs_open n=$retval"];
 const STOCK_EVENTS: &[&str] =
     &["p:open do_sys_openat2 file=+0($arg2):ustring flags=$arg3", "r:ret vfs_read n=$retval", "p __schedule"];
 
-/// One run as a line of the file.
+/// Runs a guest and returns its line for the file.
 fn line(name: &str, cpus: usize, events: &[&str], session: &mut Session, longest: u64) -> String {
     let mut set = EventSet::default();
     session.with_engine(|engine, guest| {
         for event in events {
-            // Not every kernel has every function; what is left is the same in each run of it.
+            // A kernel may lack some functions. Events on the others are the same in each run.
             let _ = set.apply(engine, guest, event);
         }
         set.enable_all(engine, guest, true).expect("they can be enabled");
@@ -84,12 +84,12 @@ fn all<T: Debug>(things: &[T]) -> String {
     })
 }
 
-/// So many of them, and a hash of all.
+/// A count and a hash.
 fn hashed(count: usize, bytes: &[u8]) -> String {
     format!("{count} {:.16}", Key::hash(bytes))
 }
 
-/// Compares with the file's lines, or writes them. False: there are none to compare with.
+/// Compares with the lines of the file, or writes them. False: the file has no such lines.
 #[must_use]
 fn compare(lines: &[String]) -> bool {
     let known = std::fs::read_to_string(FILE).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Same run: a probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the
-//! same.
+//! A probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +6,10 @@ use trapline::machine::{Config, Stop, What};
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, functions, kernel, run, session, session_with};
 
-/// BY-4: with no, one and all probes every interrupt, exception, system call and clock read has the same pc and time,
+/// BY-4: with no, one and all probes, every interrupt, exception, system call and clock read has the same pc and time,
 /// on one CPU and on two.
 #[test]
-fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
+fn probes_leave_time_and_interrupts_unchanged() {
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
@@ -39,7 +38,7 @@ fn probes_change_neither_time_nor_the_place_of_any_interrupt() {
     }
 }
 
-/// BY-4: a CPU with nothing to do sleeps, by an instruction or by the board.
+/// BY-4: an idle CPU sleeps, by an instruction or through the board.
 #[test]
 fn one_of_two_cpus_sleeps_now_and_then() {
     for (_, name) in GUESTS {
@@ -48,9 +47,9 @@ fn one_of_two_cpus_sleeps_now_and_then() {
     }
 }
 
-/// BY-4, RP-1: return probes on every function leave the run as it was.
+/// BY-4, RP-1: return probes on every function leave the run unchanged.
 #[test]
-fn return_probes_change_neither_time_nor_the_place_of_any_interrupt() {
+fn return_probes_leave_time_and_interrupts_unchanged() {
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
@@ -61,7 +60,7 @@ fn return_probes_change_neither_time_nor_the_place_of_any_interrupt() {
                 let probe = Kretprobe::at_address(start).maxactive(64).handler(move |_| {
                     count.fetch_add(1, Ordering::Relaxed);
                 });
-                // Refusals are another family's business.
+                // Refusals are tested elsewhere.
                 let _ = (function, probed.register_kretprobe(&probe));
             }
             assert_same(&format!("{name}, {cpus} CPUs"), &plain, &run(&mut probed));
@@ -70,9 +69,9 @@ fn return_probes_change_neither_time_nor_the_place_of_any_interrupt() {
     }
 }
 
-/// BY-4, KP-13: all RAM but the window's own page-table entries is the same after the probes are taken back.
+/// BY-4, KP-13: after all probes are removed, RAM is the same except for the window's page-table entries.
 #[test]
-fn memory_is_the_same_after_the_probes_are_gone() {
+fn memory_is_the_same_after_the_probes_are_removed() {
     for (arch, name) in GUESTS {
         let mut plain = session(name, 1);
         run(&mut plain);
@@ -88,7 +87,7 @@ fn memory_is_the_same_after_the_probes_are_gone() {
             assert!(machine.ram().read(machine.ram().base(), &mut bytes));
             bytes
         };
-        // The plain session has the machine's internal probes in its text; the probed one still has them too.
+        // Both sessions have the machine's internal probes in their text.
         let (one, other) = (known(&plain), known(&probed));
         let window = plain.machine().ram().base() + plain.machine().guest_ram_bytes();
         let word = arch.isa().word;
@@ -104,12 +103,12 @@ fn memory_is_the_same_after_the_probes_are_gone() {
     }
 }
 
-/// Where a run of a few steps stood, wherever it was stopped, and all that happened.
+/// Runs in steps of given lengths. Returns the CPU states at each stop, and the run.
 fn stopped_at(name: &str, cpus: usize, every_block: bool, probed: bool, steps: &[u64]) -> (Vec<String>, trapline_tests::Run) {
     let mut session = session_with(name, &Config { cpus, every_block, record_events: true, ..Config::default() });
     if probed {
         for (number, (_, start, _)) in functions(&kernel(name)).into_iter().enumerate() {
-            // Refusals are another family's business.
+            // Refusals are tested elsewhere.
             let _ = match number % 3 {
                 0 => session.register_kprobe(&Kprobe::at_address(start).pre(|_| Flow::Continue)),
                 1 => session.register_kretprobe(&Kretprobe::at_address(start).handler(|_| ())),
@@ -127,10 +126,9 @@ fn stopped_at(name: &str, cpus: usize, every_block: bool, probed: bool, steps: &
     (stops, run(&mut session))
 }
 
-/// BY-4: wherever a run is stopped, time stands where it stands when every block is told, and the CPUs stand at the
-/// same instructions.
+/// BY-4: at every stop, time and pcs are the same whether blocks count themselves or each block calls the machine.
 #[test]
-fn blocks_that_count_themselves_leave_time_as_it_was() {
+fn self_counting_blocks_leave_time_unchanged() {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -138,7 +136,7 @@ fn blocks_that_count_themselves_leave_time_as_it_was() {
     };
     for (_, name) in GUESTS {
         for (cpus, probed) in [(1, false), (2, false), (1, true), (2, true)] {
-            // Tiny and large: from a few instructions to most of the run.
+            // Step lengths from a few instructions to most of the run.
             let steps: Vec<u64> = (0..300).map(|_| 1 << next(15)).collect::<Vec<_>>().into_iter().map(&mut next).collect();
             let [(told, expected), (counted, seen)] =
                 [true, false].map(|every_block| stopped_at(name, cpus, every_block, probed, &steps));

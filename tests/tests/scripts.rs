@@ -1,4 +1,4 @@
-//! Scripts in bpftrace's language on every guest: they see what handlers see, and the guest sees nothing of them.
+//! Scripts in bpftrace's language on every guest. They see what handlers see, and do not disturb the guest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ fn start(session: &mut Session, text: &str, options: &Options) -> Tracing {
     session.start_script(script, &How::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Runs to the end under a script; what it printed.
+/// Runs the guest to its end under a script. Also returns the script's output.
 fn traced(session: &mut Session, text: &str, options: &Options) -> (Run, String) {
     let mut scripts = [start(session, text, options)];
     let stop = session.trace_until(&mut scripts, LONG);
@@ -27,7 +27,7 @@ fn traced(session: &mut Session, text: &str, options: &Options) -> (Run, String)
     (run, String::from_utf8_lossy(&output).into_owned())
 }
 
-/// BY-1: counts, arguments and results are those that handlers in Rust see.
+/// BY-1: counts, arguments and results equal those that handlers in Rust see.
 #[test]
 fn a_script_sees_what_handlers_see() {
     let text = "kprobe:vfs_read { @calls = count(); @asked = sum(arg2); @by[comm, tid] = count(); }
@@ -69,7 +69,7 @@ fn a_script_sees_what_handlers_see() {
     }
 }
 
-/// BY-1, BY-4: a guest under a script with probes, patterns and clocks is the unprobed one, on one CPU and on two.
+/// BY-1, BY-4: a guest under a script with probes, wildcards and timers runs as unprobed, on one CPU and on two.
 #[test]
 fn a_traced_run_is_the_same_run() {
     let text = "BEGIN { @start = nsecs; } kprobe:vfs_*, kprobe:sys_* { @[func] = count(); @last[tid] = nsecs; printf(\"%d %s\\n\", pid, comm); }
@@ -91,7 +91,7 @@ fn a_traced_run_is_the_same_run() {
     }
 }
 
-/// BY-1: a function that is overridden does not run, and its caller gets the number.
+/// BY-1: an overridden function does not run, and its caller gets the given value.
 #[test]
 fn an_overridden_function_does_not_run() {
     let allowed = Options { allows_unsafe: true, ..Options::default() };
@@ -117,13 +117,13 @@ fn an_overridden_function_does_not_run() {
     }
 }
 
-/// An instruction behind the entry that may be probed without anybody asking twice.
+/// The address of an instruction soon after the entry that can be probed.
 fn kernel_second_instruction(kernel: &trapline::boot::Kernel, start: u64, end: u64) -> u64 {
     let walk = trapline_isa::function::walk(kernel.arch.isa(), start, end, |at, into: &mut [u8]| kernel.read(at, into));
     walk.map_while(Result::ok).map(|insn| insn.address).nth(2).expect("a function has some instructions")
 }
 
-/// BY-1: what a script writes comes in the order of guest time, and `exit()` ends tracing.
+/// BY-1: a script's output is in the order of guest time, and `exit()` ends tracing.
 #[test]
 fn a_script_ends_tracing() {
     let text = "kprobe:vfs_read { @n++; printf(\"%d\\n\", @n); if (@n == 3) { exit(); } } END { printf(\"end\\n\"); clear(@n); }";

@@ -1,4 +1,4 @@
-//! Snapshots: a run that is continued from one is the run that was never stopped, bit for bit.
+//! A run that continues from a snapshot equals the uninterrupted run, bit for bit.
 
 use std::process::ExitCode;
 use trapline::booted::PROMPT;
@@ -11,14 +11,14 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_tests::stock::{at_shell, one_of_each};
 use trapline_tests::{GUESTS, LONG, Run, assert_same, boundaries, kernel, saved_guests, session_with};
 
-/// Where the tiny kernel is stopped, in nanoseconds: while it boots, and amid its work.
+/// Times at which the tiny kernel is stopped, in nanoseconds: during its boot and during its work.
 const STOPS: &[u64] = &[20_000, 200_000, 500_000];
 
 fn config(cpus: usize) -> Config {
     Config { cpus, record_events: true, ..Config::default() }
 }
 
-/// The rest of a run, counted from what had happened before it.
+/// The rest of a run, without the events before it.
 fn rest<L: trapline::machine::Listener>(machine: &mut Machine<L>, run: impl FnOnce(&mut Machine<L>) -> Stop) -> (Run, Vec<u8>) {
     let before = machine.happenings().len();
     let stop = run(machine);
@@ -121,7 +121,7 @@ fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
         let (mut plain, _) = taken(&[]);
         let (mut probed, mut session) = taken(&probes);
         assert!(probes[0].hits() > 0, "{name}");
-        // How often the engine was asked is no state of the guest's.
+        // The number of calls into the engine is not part of the guest's state.
         for state in [&mut plain.state, &mut probed.state] {
             (state.counts.claimed, state.counts.window_faults) = (0, 0);
         }
@@ -195,7 +195,7 @@ fn a_snapshot_that_cannot_be_is_refused_and_changes_nothing() {
     assert!(refused.to_string().contains("`cr3` is missing"), "{refused}");
 }
 
-/// What is typed at the shell: it forks, reads, writes, sleeps and ends the guest.
+/// Typed at the shell: forks, reads, writes, sleeps, then ends the guest.
 const TYPED: &[u8] = b"i=0; while [ $i -lt 5 ]; do cat /proc/version /proc/stat >/tmp/out; i=$((i+1)); done; sleep 1; echo $((6*7)) done; exit 5\n";
 
 fn typed(session: &mut Session) -> (Run, Vec<u8>) {

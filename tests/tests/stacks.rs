@@ -1,5 +1,5 @@
-//! Stacks as scripts show them are those that the guest's own kernel shows of the same moment, and programs stand where
-//! they called it.
+//! Stacks that scripts and events show must equal those that the guest's own kernel prints at the same time. User-space
+//! pcs must be at the system call.
 //!
 //! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
 
@@ -15,7 +15,7 @@ use trapline_tests::stock::{AtShell, at_shell};
 
 const LONG: u64 = 60_000_000_000;
 
-/// Runs what is typed, under a script: what the guest said, and what the script printed.
+/// Types a command under a script. Returns the guest's output and the script's.
 fn traced(stock: &AtShell, typed: &[u8], text: &str) -> (String, String) {
     let mut session: Session = stock.session();
     session.machine_mut().take_console();
@@ -31,7 +31,7 @@ fn traced(stock: &AtShell, typed: &[u8], text: &str) -> (String, String) {
     (console, String::from_utf8_lossy(&session.take_script_output(&scripts[0]).0).into_owned())
 }
 
-/// Name and distance of each call that the guest names: `[<0>] vfs_read+0x9b/0x300`.
+/// Name and offset of each frame that the guest prints: `[<0>] vfs_read+0x9b/0x300`.
 fn named_by_guest(console: &str) -> Vec<(String, u64)> {
     let call = |line: &str| {
         let (_, call) = line.split_once("[<0>] ")?;
@@ -41,7 +41,7 @@ fn named_by_guest(console: &str) -> Vec<(String, u64)> {
     console.lines().filter_map(call).collect()
 }
 
-/// The same of a script: `vfs_read+155`.
+/// Name and offset of each frame that a script prints: `vfs_read+155`.
 fn named_by_script(printed: &str) -> Vec<(String, u64)> {
     let call = |line: &str| {
         let (name, offset) = line.trim().split_once('+')?;
@@ -58,21 +58,21 @@ fn shows_what_the_guest_shows(name: &str) {
     let (_, printed) = traced(&stock, typed, script);
     let (console, _) = traced(&stock, typed, "BEGIN { }");
     let (mut guest, script) = (named_by_guest(&console), named_by_script(&printed));
-    // That of MIPS names the walker itself, where it has come to.
+    // The MIPS kernel lists the unwinding function itself, too.
     guest.retain(|(function, _)| function != "stack_trace_save_tsk");
     assert!(guest.len() > 5, "{name}: {console}");
-    // PowerPC's functions begin behind what makes their table of contents.
+    // PowerPC functions have their entry after the TOC setup.
     let entry = if name == "debian/ppc64el" { 8 } else { 0 };
     assert_eq!(script.first().map(|(name, at)| (name.as_str(), *at)), Some(("stack_trace_save_tsk", entry)), "{name}: {printed}");
     let from = script.iter().position(|call| Some(call) == guest.first());
     let from = from.unwrap_or_else(|| panic!("{name}: {guest:?}\n{script:?}"));
     assert!((1..4).contains(&from), "{name}: {script:?}");
-    // The way into the kernel has no frame that all of them would show.
+    // The frames of the kernel entry differ between unwinders.
     let same = guest.iter().zip(&script[from..]).take_while(|(one, other)| one == other).count();
     assert!(same + 1 >= guest.len(), "{name}: the guest {guest:?}\nwe {script:?}");
 }
 
-/// The same by a line of kprobe_events.
+/// The same test for an event in kprobe_events.
 fn events_show_what_the_guest_shows(name: &str) {
     let stock = at_shell(name);
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";

@@ -1,7 +1,7 @@
-//! Stock boot: Debian's own kernels boot to a shell and end, and nothing that they do depends on probes.
+//! Debian's own kernels boot to a shell and power off, and probes do not change what they do.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; tests that find none are
-//! counted as such.
+//! The kernels come from `TRAPLINE_IMAGES` or the cache of `trapline images pull`. A test without its kernel is counted
+//! as skipped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ read line < /proc/version; echo $line
 exit 7
 ";
 const LONG: u64 = 60_000_000_000;
-/// Every so many functions of the text are probed.
+/// One of this many functions of the text is probed.
 const STRIDE: usize = 16;
-/// Of a kernel with fewer functions than this more.
+/// Kernels with fewer functions use the smaller stride.
 const FEW: usize = 16_000;
 const STRIDE_OF_FEW: usize = 2;
-/// And of the init text, most of which runs once.
+/// The stride in init text, most of which runs once.
 const INIT_STRIDE: usize = 1;
 
 /// Kernels with a shell on another serial port than the PC's.
@@ -66,7 +66,7 @@ fn stock(name: &str) -> Stock {
 }
 
 impl Stock {
-    /// With a script, or with a shell on the console.
+    /// A session with a script, or with a shell on the console.
     fn session(&self, script: Option<&[u8]>) -> Session {
         self.session_of(script, None)
     }
@@ -82,7 +82,7 @@ impl Stock {
         Config { command_line, initrd: Some(initrd), whole, record_events: true, ..Config::default() }
     }
 
-    /// The functions that are probed.
+    /// The functions to probe.
     fn chosen(&self) -> Vec<Symbol> {
         let tables = &self.kernel.tables;
         let init = self.kernel.symbols.extents(tables.init_text.clone().expect("init text"));
@@ -103,14 +103,14 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// Whose records are compared.
+/// Events whose records are compared.
 const EVENTS: &[&str] = &["p:open do_sys_openat2 file=+0($arg2):ustring flags=$arg3", "r:ret vfs_read n=$retval"];
-/// Records are taken out of the ring after so much guest time, in nanoseconds.
+/// Records are read from the ring after each slice of guest time, in nanoseconds.
 const SLICE: u64 = 5_000_000;
-/// RAM is hashed in pieces of so many bytes.
+/// RAM is hashed in pieces of this size.
 const PIECE: u64 = 2 << 20;
 
-/// A run under probes, and all that is known of it when it is over.
+/// A run under probes, with everything known at its end.
 struct Probed {
     run: Run,
     session: Session,
@@ -118,7 +118,7 @@ struct Probed {
     records: Vec<Record>,
 }
 
-/// What of it two runs have in common: statistics, lists, log, and hashes of the guest's RAM.
+/// The data that two equal runs must have in common: statistics, lists, log, and hashes of RAM.
 #[derive(Debug, PartialEq)]
 struct Traces {
     log: Vec<String>,
@@ -131,8 +131,7 @@ struct Traces {
 }
 
 impl Probed {
-    /// Every so many functions get a probe; every other one of these also a return probe. What may not be probed is
-    /// another family's business.
+    /// Probes the chosen functions; every second one also gets a return probe. Refusals are tested elsewhere.
     fn run(stock: &Stock) -> Probed {
         let mut session = stock.session(Some(SCRIPT));
         let mut probes = Vec::new();
@@ -169,8 +168,8 @@ impl Probed {
     fn traces(&mut self) -> Traces {
         let text_work = format!("{:?}", self.session.text_work());
         let machine = self.session.machine();
-        // How often the core forgets the window is the host's affair: its TLB grows and shrinks by the clock on the
-        // wall (docs/unicorn.md).
+        // The number of window faults depends on the host: the core resizes its TLB by wall-clock time
+        // (docs/unicorn.md).
         let counts = format!("{:?}", Counts { window_faults: 0, ..machine.counts() });
         let ram = machine.ram();
         let mut piece = vec![0; PIECE as usize];
@@ -192,7 +191,7 @@ impl Probed {
     }
 }
 
-/// BY-4: the same input is the same run under probes too, to the last bit.
+/// BY-4: the same input gives the same run under probes, bit for bit.
 fn assert_twice_the_same(name: &str, first: &mut Probed, second: &mut Probed) {
     assert_same(&format!("{name}, again"), &first.run, &second.run);
     let differs = first.records.iter().zip(&second.records).find(|(one, other)| one != other);
@@ -215,8 +214,7 @@ fn assert_twice_the_same(name: &str, first: &mut Probed, second: &mut Probed) {
     );
 }
 
-/// `hits_per_fault`: how many hits there are at least for each time that the window has to be shown anew. `twice`: the
-/// probed run is made once more, beside the first.
+/// `hits_per_fault`: at least this many hits per window fault. `twice`: repeats the probed run and compares.
 fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault: u64, twice: bool) {
     let stock = stock(name);
     let plain = run(&mut stock.session(Some(SCRIPT)));
@@ -246,7 +244,7 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
     assert!(optimised * 10 >= stay * 8, "{name}: {optimised} jumps");
     let faults = probed.machine().counts().window_faults;
     assert!(faults * hits_per_fault < hits, "{name}: the window had to be shown {faults} times for {hits} hits");
-    // A small kernel has fewer.
+    // A small kernel has fewer functions.
     assert!(hit >= 1000.min(probes.len() / 3), "{name}: {} functions probed, {hit} hit", probes.len());
     let init = stock.kernel.tables.init_text.clone().expect("init text");
     for probe in probes {
@@ -326,13 +324,13 @@ fn debian_amd64_is_the_same_under_ten_thousand_jumps() {
     assert!(optimised >= JUMPS, "{optimised} jumps");
 }
 
-/// How many jumps there are.
+/// Number of optimised probes.
 fn optimised(session: &mut Session) -> usize {
     let summary = session.with_engine(|engine, guest| engine.summary(guest));
     summary.iter().filter(|line| line.mode == Mode::Optimized).count()
 }
 
-/// What hits have cost beside their handlers.
+/// The cost of the hits, in traps and window faults.
 fn cost(session: &Session, hits: u64) -> String {
     let counts = session.machine().counts();
     format!("{hits} hits, {} traps, {} fetches from the window made good", counts.claimed, counts.window_faults)
@@ -391,8 +389,8 @@ fn entries_of_exceptions_on_mips_take_no_return_probe(name: &'static str) {
     }
 }
 
-/// The file's own decompressor runs in the guest; then it is the same boot, later, and probes are where they belong: on
-/// functions that run once before the console says that.
+/// The image's own decompressor runs in the guest. Afterwards the boot is the same, only later, and probes work on
+/// functions that run before the console prints `says`.
 fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &str) {
     let stock = stock(name);
     let whole = arches::of(stock.kernel.arch).whole(&stock.file).expect("it can be entered").expect("it unpacks itself");
@@ -408,7 +406,7 @@ fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &st
         assert_eq!(probes.map(|probe| probe.hits()), [1, 1], "{name}");
         let console = String::from_utf8_lossy(&session.machine_mut().take_console()).into_owned();
         let without_time = |line: &str| line.split_once("] ").map_or(line, |(_, text)| text).to_string();
-        // How fast a clock is, a kernel may measure, and what it makes of that says so to the nanosecond.
+        // A kernel may measure clock speeds and print them to the nanosecond, so these lines differ.
         let clocks = ["max_idle_ns", "CPU frequency", "wraps every"];
         let lines = console.lines().filter(|line| !clocks.iter().any(|words| line.contains(words)));
         (lines.map(without_time).collect::<Vec<String>>(), began)

@@ -1,7 +1,7 @@
-//! Tasks' names: a stock kernel tells where the running task, its number and its name are, by its types or by its code.
+//! Finding the current task, its pid and its name in stock kernels, by BTF types or by decoding code.
 //!
-//! The kernels are those that `TRAPLINE_IMAGES` or the cache of `trapline images pull` holds; a test that finds none is
-//! counted as such.
+//! The kernels come from `TRAPLINE_IMAGES` or the cache of `trapline images pull`. A test without its kernel is counted
+//! as skipped.
 
 use std::process::ExitCode;
 use trapline::boot::Kernel;
@@ -41,7 +41,7 @@ fn linux_ppc_tells_number_and_name_of_the_running_task() {
     let kernel = kernel("linux/ppc");
     let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
     assert!(place.has_process && place.current.is_none());
-    // The name is behind the number, and both are in the task.
+    // The name follows the pid, and both are in the task structure.
     assert!(place.pid.zip(place.comm).is_some_and(|(pid, comm)| pid > 0 && pid < comm && comm < 0x1000), "{place:?}");
     let moment = MomentPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });

@@ -1,4 +1,4 @@
-//! Tracepoints of stock kernels: the guest's own code makes their records, and the guest notices nothing of it.
+//! Tracepoints of stock kernels: the guest's own code writes their records, and the guest is not disturbed.
 //!
 //! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
 
@@ -12,7 +12,7 @@ use trapline_probes::script::Options;
 use trapline_tests::stock::{AtShell, at_shell};
 use trapline_tests::{Run, assert_same};
 
-/// Those whose kernels tell the types of their records.
+/// Kernels whose BTF describes the tracepoints' records.
 const STOCK: [&str; 2] = ["debian/amd64", "debian/arm64"];
 const LONG: u64 = 60_000_000_000;
 
@@ -34,7 +34,7 @@ fn finished(session: &mut Session, stop: Stop) -> Run {
     Run { stop, console, time: machine.time(), happenings: machine.happenings().to_vec() }
 }
 
-/// Runs to the end under a script; what it printed, and what it missed.
+/// Runs the guest to its end under a script. Also returns the script's output and its number of misses.
 fn traced(session: &mut Session, text: &str) -> (Run, String, u64) {
     let kernel = session.kernel().clone();
     let script =
@@ -135,7 +135,7 @@ fn the_lines_of_the_tutorial_run(name: &'static str) {
         ("tracepoint:syscalls:sys_enter_openat { print(args); }",                                      "{ .__syscall_nr = "),
         ("fentry:tcp_set_state { printf(\"%s %s\", TCP_LISTEN, (enum pid_type)1); } BEGIN { print(PIDTYPE_TGID); print((enum pid_type)1); }", "PIDTYPE_TGID\nPIDTYPE_TGID\n"),
     ];
-    // Kernels that tell the addresses of their data know their own name.
+    // Kernels with BTF for their data can print their own version.
     let knows_itself = ("BEGIN { cat(\"/proc/version\"); }", "Linux version 6.1.0-");
     let stock = at_shell(name);
     let mut plain = session(&stock, BUSY);

@@ -1,4 +1,4 @@
-//! Jprobes: registration and its end.
+//! Requirements of jprobes: registration, handlers and removal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Jprobe, Kprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, run, session};
 
-/// JP-4: singly and in batches, enabled and disabled, while the guest runs; a batch with something wrong in it leaves
-/// nothing behind.
+/// JP-4: jprobes are registered, enabled, disabled and removed one by one and in batches, while the guest runs. A batch
+/// with an error leaves nothing behind.
 #[test]
-fn jprobes_come_and_go_while_the_guest_runs() {
+fn jprobes_can_be_changed_while_the_guest_runs() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
@@ -61,9 +61,9 @@ fn jprobes_come_and_go_while_the_guest_runs() {
     }
 }
 
-/// JP-3: what a jprobe cannot stand on, and what cannot be its handler.
+/// JP-3: places that a jprobe cannot be at, and things that cannot be its handler.
 #[test]
-fn jprobes_refuse_what_they_must() {
+fn bad_jprobe_places_and_handlers_are_refused() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         let address = |session: &Session, symbol: &str| session.kernel().symbols.address_of(symbol).expect("a symbol");
@@ -90,9 +90,9 @@ fn jprobes_refuse_what_they_must() {
     }
 }
 
-/// JP-2: arguments by their types: 64 bits in two words where a word has 32, and what a sign is.
+/// JP-2: arguments by type: 64 bits in two 32-bit words, and sign extension.
 #[test]
-fn a_host_handler_gets_typed_arguments_by_the_calling_convention() {
+fn a_host_handler_gets_typed_arguments() {
     // exit_inside(u32 depth, u64 sum, int for_good)
     const TYPES: &[Type] = &[Type::Unsigned(4), Type::Unsigned(8), Type::Signed(4)];
     let mut first: Option<Vec<[u64; 3]>> = None;
@@ -107,7 +107,7 @@ fn a_host_handler_gets_typed_arguments_by_the_calling_convention() {
         session.register_jprobe(&probe).unwrap_or_else(|why| panic!("{name}: {why}"));
         assert_eq!(run(&mut session).stop, Stop::PowerOff(0), "{name}");
         let mut seen = std::mem::take(&mut *seen.lock().expect("no handler panics"));
-        // Tasks have their turns in another order on another ISA.
+        // The order of the tasks depends on the ISA.
         seen.sort_unstable();
         assert!(seen.len() > 8 && seen.iter().any(|[_, sum, _]| *sum >> 32 != 0), "{name}: {seen:x?}");
         assert!(seen.iter().all(|[depth, _, for_good]| *depth < 4 && *for_good < 2), "{name}: {seen:x?}");

@@ -1,4 +1,4 @@
-//! Optimised probes: what keeps a jump away, and what brings it back.
+//! Requirements of optimised probes: the causes that remove a jump, and its return afterwards.
 
 use trapline::machine::Stop;
 use trapline::probed::Session;
@@ -6,7 +6,7 @@ use trapline_probes::point::Mode;
 use trapline_probes::probe::{Flow, Jprobe, Kprobe};
 use trapline_tests::{assert_same, boundaries, entry_of, functions, jumping_guests, run, session};
 
-/// The text at the probe's address, as long as a jump.
+/// The text at the probe's address, of the length of a jump.
 fn text(session: &mut Session, probe: &Kprobe, length: usize) -> Vec<u8> {
     session.with_engine(|_, guest| {
         let mut bytes = vec![0; length];
@@ -20,12 +20,13 @@ fn mode(session: &mut Session, probe: &Kprobe) -> Option<Mode> {
     summary.into_iter().find(|line| Some(line.address) == probe.address()).map(|line| line.mode)
 }
 
-/// A function that is called often, under whose jump an instruction stands that may be probed.
+/// A frequently called function whose jump covers a second instruction that can be probed, and that instruction's
+/// address.
 fn place(name: &str, jump_length: u64) -> Option<(String, u64)> {
     let mut session = session(name, 1);
     session.with_engine(|engine, _| engine.set_optimization_delay(0));
     let boundaries = boundaries(session.kernel());
-    // On ISAs whose jump is as long as an instruction there is nothing under it.
+    // On ISAs whose jump is one instruction long, a jump covers nothing else.
     for (function, start, _) in functions(session.kernel()) {
         let under = boundaries.iter().copied().find(|at| *at > start && *at < start + jump_length);
         let probe = Kprobe::at_address(start).pre(|_| Flow::Continue);
@@ -41,10 +42,10 @@ fn place(name: &str, jump_length: u64) -> Option<(String, u64)> {
     None
 }
 
-/// OP-5, OP-8, KP-13: while something speaks against a jump there is a breakpoint, or nothing, and the rest of the text
-/// is the original; when it goes the jump comes back; the guest's run is the same throughout.
+/// OP-5, OP-8, KP-13: while an obstacle exists there is a breakpoint or nothing, and the rest of the text is original.
+/// When it ends, the jump comes back. The guest's run is the same throughout.
 #[test]
-fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
+fn a_temporary_obstacle_removes_the_jump_for_its_duration() {
     for (arch, name) in jumping_guests() {
         let (isa, plain) = (arch.isa(), run(&mut session(name, 1)));
         let length = isa.detour.map_or(0, |detour| detour.jump_length);
@@ -104,7 +105,7 @@ fn a_cause_takes_the_jump_away_and_its_going_brings_it_back() {
         }
         let breakpoint = isa.breakpoint;
         for (what, is_armed, come, go) in &causes {
-            // A CPU or a task that stands there may hold it up for a while.
+            // A CPU or a task under the jump may delay it for a while.
             let mut rounds = 0;
             while mode(&mut session, &probe) != Some(Mode::Optimized) {
                 go_on(&mut session);

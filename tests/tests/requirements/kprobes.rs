@@ -1,4 +1,4 @@
-//! Kprobes: which handlers run, in which order, when, and when not.
+//! Requirements of kprobes: which handlers run, in which order, and when not.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use trapline_isa::plan::Errno;
 use trapline_probes::probe::{Flow, Jprobe, Kprobe};
 use trapline_tests::{GUESTS, assert_same, boundaries, functions, run, session, stands_alone};
 
-/// What handlers did, in order.
+/// The handlers that ran, in order.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<&'static str>>>);
 
@@ -36,7 +36,7 @@ impl Notes {
     }
 }
 
-/// Lets the guest go on until `probe` has been hit so often.
+/// Runs the guest until `probe` has been hit this often.
 fn until_hit(name: &str, session: &mut Session, probe: &Kprobe, hits: u64) {
     let mut limit = session.machine().now();
     while probe.hits() < hits {
@@ -49,9 +49,9 @@ fn register(name: &str, session: &mut Session, probe: &Kprobe) {
     session.register_kprobe(probe).unwrap_or_else(|why| panic!("{name}: {probe}: {why}"));
 }
 
-/// KP-2, KP-3: with any handlers or none, the guest's run is the same and each hit is counted.
+/// KP-2, KP-3: with any combination of handlers the guest's run is the same, and each hit is counted.
 #[test]
-fn any_or_all_handlers_may_be_absent() {
+fn any_handler_may_be_absent() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
@@ -76,10 +76,10 @@ fn any_or_all_handlers_may_be_absent() {
     }
 }
 
-/// KP-8: several probes at one address: newest first, a jprobe last, post-handlers in the same order; whoever redirects
-/// ends the others' turn; a disabled one is passed over; the removal of one leaves the others.
+/// KP-8: several probes at one address run newest first, a jprobe last, and post-handlers in the same order. A
+/// redirection skips the older probes, a disabled probe is skipped, and removing one leaves the others.
 #[test]
-fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
+fn probes_at_one_address_run_newest_first() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         let notes = Notes::default();
@@ -101,7 +101,7 @@ fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
         assert_eq!(notes.take()[..4], ["pre old", "jprobe", "post old", "pre old"], "{name}");
         assert_eq!((new.hits(), middle.hits()), (hits, hits), "{name}");
 
-        // One that redirects, to where the function would have gone anyway: nobody else has a turn.
+        // A probe redirects to the next instruction, so no other probe runs.
         let address = old.address().expect("registered");
         let next = boundaries(session.kernel()).into_iter().find(|at| *at > address).expect("an instruction");
         session.unregister_jprobe(&jprobe);
@@ -109,7 +109,7 @@ fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
         let (leaves, over) = (notes.clone(), AtomicBool::new(false));
         let redirecting = Kprobe::at("vfs_read").pre(move |hit| {
             leaves.add("redirected");
-            // It only says so where it has gone: here the instruction would be left out, once.
+            // Redirect only once. The instruction is skipped then.
             match over.swap(true, Ordering::Relaxed) {
                 true => Flow::Continue,
                 false => {
@@ -125,10 +125,9 @@ fn probes_at_one_address_run_newest_first_and_come_and_go_alone() {
     }
 }
 
-/// KP-10: a probe inside the code of a handler in the guest runs no handlers; each such hit is a miss, and the code
-/// runs all the same.
+/// KP-10: a probe inside a guest handler's code runs no handlers. Each such hit counts as a miss, and the code runs.
 #[test]
-fn a_probe_hit_inside_a_handler_is_missed_and_its_instruction_runs() {
+fn a_probe_hit_inside_a_handler_is_missed() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
@@ -163,10 +162,10 @@ fn a_probe_hit_inside_a_handler_is_missed_and_its_instruction_runs() {
     }
 }
 
-/// KP-11, KP-13: registered disabled, enabled, disabled: the text holds a breakpoint exactly when the probe is enabled;
-/// an unregistered probe can be neither.
+/// KP-11, KP-13: the text holds a breakpoint exactly while the probe is enabled. An unregistered probe cannot be
+/// enabled or disabled.
 #[test]
-fn a_probe_is_disabled_at_registration_or_later_and_enabled_again() {
+fn a_probe_can_be_disabled_and_enabled() {
     for (arch, name) in GUESTS {
         let breakpoint = arch.isa().breakpoint;
         let mut session = session(name, 1);
@@ -187,7 +186,7 @@ fn a_probe_is_disabled_at_registration_or_later_and_enabled_again() {
         assert!(stands(&mut session, &probe), "{name}");
         until_hit(name, &mut session, &probe, 3);
         for _ in 0..2 {
-            // The second time it is so already.
+            // Disabling twice is no error.
             session
                 .with_engine(|engine, guest| engine.disable_kprobe(guest, &probe))
                 .unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -207,14 +206,13 @@ fn a_probe_is_disabled_at_registration_or_later_and_enabled_again() {
     }
 }
 
-/// KP-18: from a pre-handler to the end of its step no interrupt is taken, though interrupts fall due in code that is
-/// stepped so.
+/// KP-18: no interrupt is taken between the pre-handler and the end of the step, although interrupts become due there.
 #[test]
-fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
+fn no_interrupt_comes_between_trap_and_end_of_step() {
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
             let mut session = session(name, cpus);
-            // Which CPUs are between the two handlers of a probe.
+            // For each CPU, whether it is between the two handlers of a probe.
             let between = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
             let mut probes = Vec::new();
             let handler = functions(session.kernel()).into_iter().find(|(name, _, _)| name == "do_timer_interrupt");
@@ -234,7 +232,7 @@ fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
             for at in boundaries(session.kernel()).into_iter().filter(|at| ranges.iter().any(|range| range.contains(at))) {
                 let (begins, faults, ends) = (Arc::clone(&between), Arc::clone(&between), Arc::clone(&between));
                 let probe = Kprobe::at_address(at)
-                    // It begins again when the guest has brought the memory.
+                    // After a fault the instruction is hit again, once the guest has mapped the memory.
                     .fault(move |hit, _| {
                         faults[hit.cpu()].store(false, Ordering::Relaxed);
                         false
@@ -246,7 +244,7 @@ fn no_interrupt_comes_between_a_trap_and_the_end_of_its_step() {
                     .post(move |hit| {
                         assert!(ends[hit.cpu()].swap(false, Ordering::Relaxed), "an end without a beginning");
                     });
-                // Refusals are another family's business.
+                // Refusals are tested elsewhere.
                 if stands_alone(&mut session, &probe, at) {
                     probes.push(probe);
                 }

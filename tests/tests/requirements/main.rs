@@ -1,5 +1,5 @@
-//! Requirements of the engine, each on the tiny kernels of all ISAs. (Its own tests show all of them on a guest in
-//! memory, in `probes/`.)
+//! Requirements of the engine, tested on the tiny kernels of all ISAs. (The engine's own tests in `probes/` show all of
+//! them on a toy guest.)
 
 mod jprobes;
 mod jumps;
@@ -18,9 +18,9 @@ use trapline_tests::facts::{argument, facts};
 use trapline_tests::lab::{BENCHES, Before, How, Lab, place};
 use trapline_tests::{GUESTS, assert_same, boundaries, checksum, entry_of, expected_faults, run, session, session_with};
 
-/// KP-1, KP-13: the guest's text really changes, and comes back byte for byte.
+/// KP-1, KP-13: arming changes the guest's text, and disarming restores it byte for byte.
 #[test]
-fn arming_writes_a_breakpoint_into_guest_text_and_disarming_takes_it_out() {
+fn arming_writes_a_breakpoint_and_disarming_restores_the_text() {
     for (arch, name) in GUESTS {
         let mut session = session(name, 1);
         let breakpoint = arch.isa().breakpoint;
@@ -36,7 +36,7 @@ fn arming_writes_a_breakpoint_into_guest_text_and_disarming_takes_it_out() {
         let probe = Kprobe::at("vfs_read").pre(|_| Flow::Continue);
         session.register_kprobe(&probe).expect("it may be probed");
         let armed = text(&mut session);
-        // It may be one of several, by what it stands for.
+        // On some ISAs the last byte of the breakpoint depends on the instruction.
         assert!((arch.isa().is_breakpoint)(&armed) && armed.starts_with(&breakpoint[..breakpoint.len() - 1]), "{name}");
         assert_eq!(armed[breakpoint.len()..], before[breakpoint.len()..], "{name}: nothing else changed");
         assert!(!before.starts_with(breakpoint), "{name}");
@@ -46,9 +46,9 @@ fn arming_writes_a_breakpoint_into_guest_text_and_disarming_takes_it_out() {
     }
 }
 
-/// KP-6, KP-7: what handlers change counts, and a pc that one changes is where the guest goes on.
+/// KP-6, KP-7: changes by handlers take effect, and a changed pc is where the guest continues.
 #[test]
-fn handlers_change_arguments_and_the_course_of_the_guest() {
+fn handlers_can_change_arguments_and_the_pc() {
     for (arch, name) in GUESTS {
         let first = argument(*arch, 0);
         let plain = run(&mut session(name, 1));
@@ -65,7 +65,7 @@ fn handlers_change_arguments_and_the_course_of_the_guest() {
         let mut skipped = session_with(name, &Config { command_line: "bench=50".into(), ..Config::default() });
         let after = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&after);
-        // bench_target is a nop and a return: going to the return skips the nop.
+        // bench_target is a nop and a return. Redirecting to the return skips the nop.
         let target = skipped.kernel().symbols.address_of("bench_target").expect("it is there");
         let behind = boundaries(skipped.kernel()).into_iter().find(|at| *at > target).expect("a return");
         let skip = Kprobe::at("bench_target")
@@ -83,10 +83,10 @@ fn handlers_change_arguments_and_the_course_of_the_guest() {
     }
 }
 
-/// KP-9: the probed instruction faults; the fault handler is asked, and the guest repairs the fault at the original
+/// KP-9: the probed instruction faults. The fault handler is asked, and the guest repairs the fault at the original
 /// address.
 #[test]
-fn a_fault_of_the_probed_instruction_is_repaired_by_the_guest_as_if_it_were_in_place() {
+fn the_guest_repairs_faults_of_the_probed_instruction() {
     for (arch, name) in GUESTS {
         let memory_faults = facts(*arch).memory_faults;
         let plain = run(&mut session(name, 1));
@@ -111,7 +111,7 @@ fn a_fault_of_the_probed_instruction_is_repaired_by_the_guest_as_if_it_were_in_p
     }
 }
 
-/// KP-14: interrupt handlers can be probed; interrupts are off in them.
+/// KP-14: interrupt handlers can be probed. Interrupts are off in them.
 #[test]
 fn interrupt_handlers_can_be_probed() {
     for (_, name) in GUESTS {
@@ -130,10 +130,10 @@ fn interrupt_handlers_can_be_probed() {
     }
 }
 
-/// KP-17, KP-19: with every function probed on two CPUs both are seen by handlers, and no stop finds a CPU inside the
-/// window, so probes can be taken back at any stop and at once stay away.
+/// KP-17, KP-19: with every function probed on two CPUs, handlers see both CPUs. No stop finds a CPU inside the window,
+/// so probes can be removed at any stop.
 #[test]
-fn two_cpus_hit_probes_and_no_stop_finds_one_inside() {
+fn two_cpus_hit_probes_and_stops_are_outside_the_window() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 2));
         let mut session = session(name, 2);
@@ -150,9 +150,9 @@ fn two_cpus_hit_probes_and_no_stop_finds_one_inside() {
                 probes.push(probe);
             }
         }
-        // The kernel as it was linked: all of its code, also what stands in front of its text.
+        // The kernel's segments contain all its code, also the code in front of its text.
         let image: Vec<_> = session.kernel().segments.iter().map(|segment| segment.range()).collect();
-        // The other CPU, before it has paging on or in a program.
+        // The other CPU may be in early boot code without paging, or in a program.
         const USER_END: u64 = 0x0100_0000;
         let start = session.machine().ram().base();
         let loaded = start..start + session.machine().guest_ram_bytes();
@@ -191,9 +191,9 @@ fn two_cpus_hit_probes_and_no_stop_finds_one_inside() {
     }
 }
 
-/// KP-1: arming and disarming while the guest is in user mode under its own page tables takes effect at once.
+/// KP-1: arming and disarming take effect at once while the guest is in user mode with its own page tables.
 #[test]
-fn probes_are_armed_and_disarmed_while_the_guest_is_in_user_mode() {
+fn probes_can_be_changed_while_the_guest_is_in_user_mode() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         let mut now = 0;
@@ -230,9 +230,9 @@ fn probes_are_armed_and_disarmed_while_the_guest_is_in_user_mode() {
     }
 }
 
-/// KP-1: a probe put into, and taken out of, a block that jumps to itself takes effect at once.
+/// KP-1: arming and disarming take effect at once in a translation block that jumps to itself.
 #[test]
-fn a_block_that_jumps_to_itself_is_probed_and_released_at_once() {
+fn a_block_that_jumps_to_itself_can_be_probed() {
     for (_, name) in GUESTS {
         let mut session = session_with(name, &Config { command_line: "spin=1".into(), ..Config::default() });
         assert_eq!(session.run_until(300_000), Stop::Limit, "{name} spins");
@@ -248,7 +248,7 @@ fn a_block_that_jumps_to_itself_is_probed_and_released_at_once() {
     }
 }
 
-/// KP-13, and what is GONE: a probe in init text works, is gone with the text, and its removal writes nothing there.
+/// KP-13: a probe in init text works, is gone when the text is freed, and its removal writes nothing there.
 #[test]
 fn probes_in_init_text_are_gone_when_it_is_freed() {
     for (_, name) in GUESTS {
@@ -284,8 +284,7 @@ fn probes_in_init_text_are_gone_when_it_is_freed() {
     }
 }
 
-/// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as if nothing had
-/// happened.
+/// JP-1, JP-2, JP-3: handlers in guest code and on the host see the arguments, and the function runs as unprobed.
 #[test]
 fn jprobes_run_in_guest_code_and_on_the_host() {
     for (arch, name) in GUESTS {
@@ -319,10 +318,9 @@ fn jprobes_run_in_guest_code_and_on_the_host() {
     }
 }
 
-/// KP-9, JP-3: a handler in guest code that copies from and to where nothing is: the fault handler is asked, ends it,
-/// and the function runs as if nothing had happened.
+/// KP-9, JP-3: a guest handler accesses unmapped memory. The fault handler ends it, and the function runs as unprobed.
 #[test]
-fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
+fn a_fault_in_a_guest_jprobe_handler_can_be_handled() {
     for (arch, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);
@@ -338,7 +336,7 @@ fn a_jprobe_handler_in_guest_code_that_faults_is_asked_about() {
             true
         });
         let jprobe = Jprobe::on(probe).guest("memcpy");
-        // For the handler, and the function's first instruction, the first argument leads nowhere.
+        // For the handler and for the function's first instruction, the first argument is an invalid pointer.
         let (first, true_value) = (argument(*arch, 0), Arc::new(AtomicU64::new(0)));
         let moved = facts(*arch).moved_argument.unwrap_or(first);
         let before = Arc::clone(&true_value);
@@ -368,16 +366,16 @@ fn seen_by_guest(session: &Session, symbol: &str) -> u32 {
     session.machine().ram().word32(segment.physical + (at - segment.virtual_address))
 }
 
-/// RP-7, RP-8: recursion, sleep and tasks that exit inside probed functions: each return finds its call, and the
-/// instances of a task that has exited are free again.
+/// RP-7, RP-8: recursion, sleep, and tasks that exit inside probed functions. Each return is matched to its call, and
+/// an exited task frees its instances.
 #[test]
-fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
+fn return_probes_match_calls_and_exits_free_instances() {
     for (arch, name) in GUESTS {
         let pops = u64::from(facts(*arch).return_pops);
         for cpus in [1, 2] {
             let mut session = session(name, cpus);
-            // Every task ends in do_exit, which never returns: as many calls as tasks, far more than instances at a
-            // time.
+            // Every task ends in do_exit, which never returns. There are as many calls as tasks, far more than
+            // instances.
             let never = Kretprobe::at("do_exit").maxactive(3).handler(|_| panic!("do_exit returned"));
             let inside = Kretprobe::at("exit_inside").maxactive(4 * cpus as i32).handler(|_| {});
             let depth = Kretprobe::at("fibonacci")
@@ -403,7 +401,7 @@ fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
                 never.hits(),
                 never.nmissed()
             );
-            // Four deep twice a task: the first time it returns, the second time the task exits at the bottom.
+            // Each task recurses four deep twice. The first time it returns; the second time it exits at the bottom.
             assert_eq!(
                 (inside.hits() % 8, inside.returns() * 2, inside.nmissed()),
                 (0, inside.hits(), 0),
@@ -421,16 +419,14 @@ fn return_probes_match_up_and_a_task_that_exits_gives_its_instances_back() {
     }
 }
 
-/// RP-9: a backtrace through functions whose returns are hijacked shows where they really return to, and can show the
-/// pad.
+/// RP-9: a backtrace through functions with return probes shows the true return addresses, and can show the pad.
 #[test]
 fn backtraces_show_the_true_return_addresses() {
     for (_, name) in GUESTS {
         let trace = |hijacked: bool| {
             let mut session = session(name, 1);
             let text = session.kernel().tables.text.clone();
-            // Where there is no rule for callers, words of the stack may be left over from earlier calls; here none
-            // are.
+            // Without an unwind rule, stale stack words could appear as frames. Here none do.
             let rule = unwind::of(session.kernel());
             let frames = Arc::new(Mutex::new(Vec::new()));
             let kept = Arc::clone(&frames);
@@ -464,7 +460,7 @@ fn backtraces_show_the_true_return_addresses() {
     }
 }
 
-/// RP-10: functions that switch stacks are refused.
+/// RP-10: return probes on functions that switch stacks are refused.
 #[test]
 fn functions_that_switch_stacks_take_no_return_probe() {
     for (arch, name) in GUESTS {
@@ -483,7 +479,7 @@ fn functions_that_switch_stacks_take_no_return_probe() {
     }
 }
 
-/// KP-12, DV-2: batches are rolled back on the first error; the global switch disarms and arms all in a running guest.
+/// KP-12, DV-2: a failing batch is rolled back, and the global switch disarms and arms all probes in a running guest.
 #[test]
 fn batches_and_the_global_switch_work_in_a_running_guest() {
     for (_, name) in GUESTS {
@@ -514,9 +510,9 @@ fn batches_and_the_global_switch_work_in_a_running_guest() {
     }
 }
 
-/// KP-1: a breakpoint of the guest's own, in any form that there is, is the guest's.
+/// KP-1: breakpoints of the guest's own, in any encoding, are delivered to the guest.
 #[test]
-fn the_guests_own_breakpoints_are_delivered_to_the_guest() {
+fn breakpoints_of_the_guest_are_delivered_to_it() {
     for (arch, name) in GUESTS.iter().filter(|(arch, _)| BENCHES.contains(arch)) {
         for (bytes, vector, behind) in facts(*arch).breakpoints {
             let case = Before { bytes: bytes.to_vec(), registers: vec![0; 16], flags: 0, seed: 1, ..Before::default() };

@@ -1,4 +1,4 @@
-//! Return probes: instances, entry handlers, private data, registration and its end.
+//! Requirements of return probes: instances, entry handlers, private data, registration and removal.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ fn register(name: &str, session: &mut Session, probe: &Kretprobe) {
     session.register_kretprobe(probe).unwrap_or_else(|why| panic!("{name}: {probe:?}: {why}"));
 }
 
-/// RP-2, RP-3: without a number there are as many instances as Linux makes; with one, as many; who finds none is missed
-/// and returns as if nobody had asked.
+/// RP-2, RP-3: the default number of instances is Linux's, and a given number is used. A call without an instance is
+/// missed and returns normally.
 #[test]
-fn as_many_calls_are_followed_as_there_are_instances() {
+fn calls_are_followed_up_to_the_number_of_instances() {
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
@@ -27,7 +27,7 @@ fn as_many_calls_are_followed_as_there_are_instances() {
             [&default, &one, &never].iter().for_each(|probe| register(name, &mut session, probe));
             assert_eq!((default.active_limit(), one.active_limit(), never.active_limit()), (10, 1, 10), "{name}");
             assert_same(name, &plain, &run(&mut session));
-            // Both recurse deeper than that.
+            // Both functions recurse deeper than that.
             for probe in [&default, &one] {
                 assert!(probe.nmissed() > 0, "{name}, {cpus} CPUs: {probe:?}");
                 assert_eq!(probe.returns() + probe.nmissed(), probe.hits(), "{name}, {cpus} CPUs: {probe:?}");
@@ -37,7 +37,7 @@ fn as_many_calls_are_followed_as_there_are_instances() {
     }
 }
 
-/// RP-4: an entry handler that declines leaves that call alone; one that does not is told of the return.
+/// RP-4: a call that the entry handler declines is not followed. The return handler runs for the others.
 #[test]
 fn an_entry_handler_decides_for_each_call() {
     for (_, name) in GUESTS {
@@ -63,8 +63,8 @@ fn an_entry_handler_decides_for_each_call() {
     }
 }
 
-/// RP-5, RP-6: entry and return handler of one call share its bytes, through recursion and sleep; the return handler
-/// sees the call's own return address, task and result.
+/// RP-5, RP-6: entry and return handler of one call share its data through recursion and sleep. The return handler sees
+/// the call's return address, task and result.
 #[test]
 fn the_handlers_of_one_call_share_its_data() {
     for (_, name) in GUESTS {
@@ -102,10 +102,10 @@ fn the_handlers_of_one_call_share_its_data() {
     }
 }
 
-/// RP-8: what a task is in when it is switched away from for the last time is given back too: `__schedule` returns in
-/// no dead task.
+/// RP-8: calls that a dead task was in when it was last switched away from are freed, too: `__schedule` never returns
+/// in a dead task.
 #[test]
-fn calls_that_a_dead_task_never_comes_back_from_are_given_back() {
+fn calls_of_a_dead_task_are_freed() {
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
             let plain = run(&mut session(name, cpus));
@@ -125,9 +125,10 @@ fn calls_that_a_dead_task_never_comes_back_from_are_given_back() {
     }
 }
 
-/// RP-12: singly and in batches; a batch with something wrong in it leaves nothing behind.
+/// RP-12: return probes are registered and removed one by one and in batches. A batch with an error leaves nothing
+/// behind.
 #[test]
-fn return_probes_come_and_go_while_the_guest_runs() {
+fn return_probes_can_be_changed_while_the_guest_runs() {
     for (_, name) in GUESTS {
         let plain = run(&mut session(name, 1));
         let mut session = session(name, 1);

@@ -1,9 +1,9 @@
-//! SPARC V9: random programs do the same here as under qemu-sparc64-static, in place and with every instruction probed.
-//! QEMU's is no independent opinion of what an instruction does, for our core descends from it, but another one of all
-//! that is ours: windows that go to the stack and come back, annulled slots, branches that are computed, copies, jumps.
+//! SPARC V9: random programs must end the same here as under qemu-sparc64-static, in place and with every instruction
+//! probed. Our core descends from QEMU, so QEMU is no independent check of single instructions. It does check our own
+//! parts: window spills and fills, annulled slots, computed branches, copies, jumps.
 //!
-//! A program is the same bytes at the same addresses in both. What it ends with differs: there it writes its memory to a
-//! pipe and exits, here it raises an exception that nobody handles.
+//! A program has the same bytes at the same addresses in both. It ends differently: under QEMU it writes its memory to
+//! a pipe and exits, here it raises an unhandled exception.
 
 mod program;
 
@@ -22,27 +22,27 @@ use trapline_probes::probe::{Flow, Kprobe};
 /// Debian's package is qemu-user-static.
 const QEMU: &str = "qemu-sparc64-static";
 
-/// Where programs begin.
+/// Address of the program's text.
 pub const TEXT: u64 = 0x4000_0000;
-/// Where they go at their end.
+/// Address that programs jump to at their end.
 pub const EXIT_AT: u64 = TEXT + 0x8000;
-/// A page that they load from and store to.
+/// Address of the data page that they access.
 pub const DATA: u64 = TEXT + 0xa000;
 const DATA_BYTES: u64 = 0x1000;
-/// Where they leave their registers.
+/// Address where they store their registers.
 pub const SAVED_AT: u64 = TEXT + 0xc000;
-/// Where %sp points at first; the stack grows down from there.
+/// Initial value of %sp. The stack grows down.
 pub const STACK: u64 = TEXT + 0x1_7c00;
 const ALL_BYTES: u64 = 0x1_8000;
-/// Where that is in the machine's memory: a page of the TLB begins there.
+/// Physical address of all this. It is aligned to a TLB page.
 const PHYSICAL: u64 = 0x40_0000;
-/// What sets the machine up, from there on; and where traps lead.
+/// Physical addresses of the set-up code and of the trap table.
 const SET_UP: u64 = 0x20_0000;
 const TRAPS: u64 = 0x30_0000;
 
 const ILLTRAP: u32 = 0;
 
-/// How a program is run here.
+/// The way a program is run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     InPlace,
@@ -51,7 +51,7 @@ enum How {
     Jumped,
 }
 
-/// All that the program sees: its code, what it does at its end, and its data.
+/// The memory that the program sees: its code, its exit code, and its data.
 fn memory(seed: u64, exit: &[u32]) -> Vec<u8> {
     let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let mut all = bytes(&Program::of(seed));
@@ -64,22 +64,22 @@ fn memory(seed: u64, exit: &[u32]) -> Vec<u8> {
     all
 }
 
-/// What is looked at afterwards.
+/// The part of memory that is compared.
 fn outcome(all: &[u8]) -> Vec<u8> {
     all[(DATA - TEXT) as usize..].to_vec()
 }
 
-/// The program in a file that Linux starts.
+/// The program as an ELF executable for Linux.
 fn executable(memory: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     const IN_FILE: u64 = 0x2000;
     let mut file = b"\x7fELF\x02\x02\x01".to_vec();
     file.resize(16, 0);
-    // An executable of SPARC V9; its entry; one segment, and no sections.
+    // An ELF header for SPARC V9: executable, entry address, one program header, no sections.
     file.extend([0, 2, 0, 43, 0, 0, 0, 1]);
     file.extend([TEXT, 64, 0].iter().flat_map(|value| value.to_be_bytes()));
     file.extend([0, 0, 0, 2, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0]);
-    // To be loaded, read, written and run.
+    // A loadable segment: readable, writable, executable.
     file.extend([0, 0, 0, 1, 0, 0, 0, 7]);
     let bytes = memory.len() as u64;
     file.extend([IN_FILE, TEXT, TEXT, bytes, bytes, IN_FILE].iter().flat_map(|value| value.to_be_bytes()));
@@ -89,7 +89,7 @@ fn executable(memory: &[u8]) -> Vec<u8> {
     file
 }
 
-/// What the program's memory holds at its end under QEMU.
+/// The memory that the program leaves under QEMU.
 fn under_qemu(seed: u64) -> Vec<u8> {
     let sethi = |register: u32, value: u64| register << 25 | 4 << 22 | (value >> 10) as u32;
     let write = [
@@ -108,8 +108,8 @@ fn under_qemu(seed: u64) -> Vec<u8> {
     drop(opened);
     let made_executable = Command::new("chmod").arg("+x").arg(&file).status().expect("chmod");
     assert!(made_executable.success());
-    // The same CPU as the core's. Blocks of one instruction, for where longer ones have `addccc` or `subccc` behind logic
-    // QEMU, as the core does by itself, takes the carry and overflow for none.
+    // The same CPU model as the core's. One instruction per translation block, because QEMU (like the core) computes
+    // wrong flags for `addccc` and `subccc` behind logic instructions in longer blocks.
     let run = Command::new(QEMU).args(["-singlestep", "-cpu", "Sun UltraSparc IV"]).arg(&file).stdin(Stdio::null()).output();
     let run = run.expect("it is installed");
     std::fs::remove_file(&file).expect("it is ours");
@@ -118,16 +118,16 @@ fn under_qemu(seed: u64) -> Vec<u8> {
     run.stdout
 }
 
-/// The two TLBs are filled, and the program begins.
+/// Code that fills both TLBs and starts the program.
 fn set_up() -> Vec<u32> {
     let sethi = |register: u32, value: u64| register << 25 | 4 << 22 | (value >> 10) as u32;
     vec![
         0x8410_3fff,    // mov -1, %g2
-        0x8528_b03d,    // sllx %g2, 61, %g2: there, of 4 MiB
-        0x8410_a077,    // or %g2, 0x77, %g2: staying, cached, the kernel's, to be written, in all contexts
+        0x8528_b03d,    // valid, 4 MiB page
+        0x8410_a077,    // locked, cacheable, privileged, writable, global
         0x8a10_2030,    // mov 0x30, %g5
         0x8810_2008,    // mov 8, %g4
-        0xc0f1_4a00,    // stxa %g0, [%g5] 0x50: this code and the handlers, as they lie
+        0xc0f1_4a00,    // this code and the handlers, identity-mapped
         0xc4f0_0aa0,    // stxa %g2, [%g0] 0x55
         0xc0f1_4b00,    // stxa %g0, [%g5] 0x58
         0xc4f0_0ba0,    // stxa %g2, [%g0] 0x5d
@@ -141,21 +141,21 @@ fn set_up() -> Vec<u32> {
         sethi(3, TRAPS),
         0x8b90_c000, // wrpr %g3, %tba
         0x8610_200c, // mov 0xc, %g3
-        0xc6f0_08a0, // stxa %g3, [%g0] 0x45: both MMUs are on
+        0xc6f0_08a0, // enable both MMUs
         0x81c0_4000, // jmp %g1
         0x0100_0000, // nop
     ]
 }
 
-/// Handlers that write a window to its stack and read it from there, and no others.
+/// Trap handlers that spill and fill register windows. All other traps are illegal instructions.
 fn traps() -> Vec<u32> {
     let mut words = vec![ILLTRAP; 0x2000];
-    // Which one, stx or ldx, and `saved` or `restored`.
+    // For each vector: stx or ldx, then `saved` or `restored`.
     for (vector, op3, last) in [(0x80, 0x0e, 0x8188_0000), (0xc0, 0x0b, 0x8388_0000)] {
         let access =
             |register: u32| 3 << 30 | register << 25 | op3 << 19 | 14 << 14 | 1 << 13 | (2047 + 8 * (register - 16)) & 0x1fff;
         let handler = (16..32).map(access).chain([last, 0x83f0_0000]);
-        // Behind that of the first level.
+        // The handlers of trap level 0, then those of higher levels.
         for level in [0, 0x200] {
             for (place, word) in ((level + vector) * 8..).zip(handler.clone()) {
                 words[place] = word;
@@ -165,7 +165,7 @@ fn traps() -> Vec<u32> {
     words
 }
 
-/// The same here; and how many probes were hit, and how many of them stood there as jumps.
+/// Runs the program here. Also returns the number of probes that were hit, and of jumps.
 fn here(seed: u64, how: How) -> (Vec<u8>, u64, usize) {
     let bytes = |words: Vec<u32>| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let piece = |physical: u64, virtual_address: u64, bytes: Vec<u8>, executable: bool| Segment {
@@ -209,7 +209,7 @@ fn here(seed: u64, how: How) -> (Vec<u8>, u64, usize) {
     (outcome(&all), probes.iter().map(Kprobe::hits).sum(), jumps)
 }
 
-/// What lies there, for people.
+/// A name for an address, for messages.
 fn name_of(at: u64) -> String {
     const NAMES: [&str; 36] = [
         "%g0", "%g1", "%g2", "%g3", "%g4", "%g5", "%g6", "%g7", "%o0", "%o1", "%o2", "%o3", "%o4", "%o5", "%sp", "%o7", "%l0",

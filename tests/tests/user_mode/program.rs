@@ -1,31 +1,31 @@
-//! Random programs of SPARC V9 that end: sums and comparisons, branches of every kind with all sorts of slots, loops,
-//! windows opened and left further than the CPU has them, loads and stores of a page of data, floating point.
+//! Random SPARC V9 programs that terminate. They contain arithmetic and comparisons, branches of every kind with all
+//! sorts of delay slots, loops, more nested windows than the CPU has, accesses to a data page, and floating point.
 
 use super::{DATA, EXIT_AT, SAVED_AT, STACK, TEXT};
 use trapline_isa::sparc64::abi::BIAS;
 
 /// %g7 always points to the middle of the data.
 const BASE: u32 = 7;
-/// Loops count in %l7.
+/// %l7 is the loop counter.
 const COUNT: u32 = 23;
 const SP: u32 = 14;
-/// What a program may write: neither pointers to the stack and data nor return addresses.
+/// Registers that a program may write: all except stack and data pointers and return addresses.
 const WRITTEN: &[u32] = &[0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20, 21, 22, 24, 25, 26, 27, 28, 29];
-/// Pairs of these.
+/// Even registers of these, for register pairs.
 const PAIRS: &[u32] = &[2, 4, 8, 10, 12, 16, 18, 20, 24, 26, 28];
-/// `save` takes so much of the stack.
+/// Stack frame size of `save`, in bytes.
 const FRAME: i32 = 192;
-/// Functions; each calls at least the next one.
+/// Number of functions. Each calls at least the next one.
 const FUNCTIONS: usize = 13;
 const NOP: u32 = 0x0100_0000;
 
-/// Sums, differences, logic, products; those of 16 more set the condition codes.
+/// op3 of arithmetic, logic and multiplication. Adding 16 selects the form that sets the condition codes.
 const SUMS: &[u32] = &[0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0a, 0x0b, 0x0c];
-/// Quotients.
+/// op3 of divisions.
 const QUOTIENTS: &[u32] = &[0x0d, 0x0e, 0x0f, 0x1e, 0x1f, 0x2d];
-/// Tagged sums and a step of a product.
+/// op3 of tagged arithmetic and of the multiply step.
 const TAGGED: &[u32] = &[0x20, 0x21, 0x24];
-/// Loads and stores of registers, and how many bytes each has; those of pairs are others.
+/// op3 of integer loads and stores with their sizes in bytes. Pairs are separate.
 const ACCESSES: &[(u32, i32)] = &[
     (0x00, 4),
     (0x01, 1),
@@ -41,7 +41,7 @@ const ACCESSES: &[(u32, i32)] = &[
     (0x0e, 8),
     (0x0f, 4),
 ];
-/// Operations on floats: the number, and of what width result and operands are.
+/// Floating-point operations: opf, then the widths of result and operands in words.
 #[rustfmt::skip]
 const FLOATS: &[(u32, u32, u32, u32)] = &[
     (0x01, 1, 0, 1), (0x02, 2, 0, 2), (0x05, 1, 0, 1), (0x06, 2, 0, 2), (0x09, 1, 0, 1), (0x0a, 2, 0, 2),
@@ -50,10 +50,10 @@ const FLOATS: &[(u32, u32, u32, u32)] = &[
     (0x82, 2, 0, 2), (0x84, 1, 0, 2), (0x88, 2, 0, 2), (0xc4, 1, 0, 1), (0xc6, 1, 0, 2), (0xc8, 2, 0, 1),
     (0xc9, 2, 0, 1), (0xd1, 1, 0, 1), (0xd2, 1, 0, 2),
 ];
-/// Operations on pixels, which are all of 8 bytes.
+/// opf of VIS operations, all on 8-byte registers.
 const PIXELS: &[u32] = &[0x48, 0x4c, 0x50, 0x52, 0x54, 0x56, 0x60, 0x62, 0x68, 0x6c, 0x6e, 0x70, 0x7c, 0x7e];
 
-/// Numbers that depend on the seed alone.
+/// Pseudo-random numbers from a seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -72,7 +72,7 @@ impl Random {
         all[self.below(all.len() as u32) as usize]
     }
 
-    /// The data: small numbers, numbers with all bits, and floats that are near each other.
+    /// Random data: small numbers, full-width numbers, and floats of similar size.
     pub fn data(&mut self, bytes: usize) -> Vec<u8> {
         let word = |random: &mut Random| match random.below(4) {
             0 => random.next(),
@@ -87,7 +87,7 @@ impl Random {
     }
 }
 
-/// What a stretch of code may have in it.
+/// The constructs that a stretch of code may contain.
 #[derive(Clone, Copy)]
 struct May {
     call_from: usize,
@@ -95,20 +95,20 @@ struct May {
     calls: bool,
 }
 
-/// A program under way.
+/// A program that is being generated.
 pub struct Program {
     random: Random,
     words: Vec<u32>,
-    /// Where calls of functions stand, and of which.
+    /// Positions of calls, and the functions that they call.
     calls: Vec<(usize, usize)>,
 }
 
-/// `op3` with registers.
+/// An instruction `op3` with two source registers.
 fn three(op3: u32, rd: u32, rs1: u32, rs2: u32) -> u32 {
     2 << 30 | rd << 25 | op3 << 19 | rs1 << 14 | rs2
 }
 
-/// `op3` with a number.
+/// An instruction `op3` with an immediate.
 fn number(op3: u32, rd: u32, rs1: u32, value: i32) -> u32 {
     three(op3, rd, rs1, 1 << 13 | value as u32 & 0x1fff)
 }
@@ -121,13 +121,13 @@ fn sethi(rd: u32, value: u64) -> u32 {
     rd << 25 | 4 << 22 | (value >> 10) as u32 & 0x3f_ffff
 }
 
-/// A register's number as instructions have it: the highest bit of one of 8 bytes stands lowest.
+/// The encoded number of a floating-point register: for 8-byte registers bit 5 moves to bit 0.
 fn float(number: u32, width: u32) -> u32 {
     if width == 2 { number & 0x1e | number >> 5 } else { number & 31 }
 }
 
 impl Program {
-    /// The code of the program with that seed, from [`TEXT`] on.
+    /// The code of the program with that seed, at [`TEXT`].
     pub fn of(seed: u64) -> Vec<u32> {
         let mut program = Program { random: Random(seed), words: Vec::new(), calls: Vec::new() };
         program.begin();
@@ -146,7 +146,7 @@ impl Program {
         program.words
     }
 
-    /// Pointers, and something in all registers.
+    /// Code that sets the pointers and fills all registers.
     fn begin(&mut self) {
         self.words.push(sethi(BASE, DATA + 0x800));
         self.words.push(number(2, BASE, BASE, ((DATA + 0x800) & 0x3ff) as i32));
@@ -160,7 +160,7 @@ impl Program {
         self.words.extend((0..64).step_by(2).map(|register| access(0x23, float(register, 2), 8 * register as i32))); // ldd
     }
 
-    /// All registers go where the end is looked at.
+    /// Code that stores all registers at the end.
     fn end(&mut self) {
         let store = |op3: u32, rd: u32, at: i32| number(op3, rd, 6, at) | 1 << 30;
         self.words.push(sethi(6, SAVED_AT));
@@ -175,11 +175,11 @@ impl Program {
         self.words.extend([0x1080_0000 | (EXIT_AT - here) as u32 >> 2, NOP]);
     }
 
-    /// A function with a window of its own, or one that stays in its caller's.
+    /// A function with its own register window, or a leaf function in its caller's window.
     fn function(&mut self, this: usize) {
         let may = May { call_from: this + 4, loops: true, calls: true };
         if self.random.below(4) == 0 && this + 1 < FUNCTIONS {
-            // What it calls in turn has a window in between, in which it returns.
+            // A leaf function cannot call, so open a window around the call.
             self.stretch(6, May { calls: false, ..may });
             self.open();
             self.call(this + 1);
@@ -205,7 +205,7 @@ impl Program {
         }
     }
 
-    /// A new window, with something in its registers.
+    /// Code that opens a window and fills its registers.
     fn open(&mut self) {
         self.words.push(number(0x3c, SP, SP, -FRAME));
         let rest = (8..14).chain([15]).chain(16..24);
@@ -213,7 +213,7 @@ impl Program {
         self.words.extend(loads);
     }
 
-    /// Back to the window before, with a sum, or without.
+    /// Code that closes the window by `restore`, with or without an addition.
     fn close(&mut self) {
         let [from, other, to] = [self.random.below(32), self.random.below(32), self.written()];
         let restore = if self.random.below(2) == 0 { three(0x3d, to, from, other) } else { three(0x3d, 0, 0, 0) };
@@ -249,7 +249,7 @@ impl Program {
         }
     }
 
-    /// A branch over some instructions.
+    /// A branch that skips some instructions.
     fn skip(&mut self, may: May) {
         let at = self.words.len();
         let (branch, slot) = (self.branch(), self.plain());
@@ -259,7 +259,7 @@ impl Program {
         self.lead(at, self.words.len());
     }
 
-    /// A loop that goes round a few times.
+    /// A loop with a few iterations.
     fn round(&mut self, may: May) {
         let times = 1 + self.random.below(5) as i32;
         self.words.push(number(2, COUNT, 0, times));
@@ -274,7 +274,7 @@ impl Program {
         self.lead(at, head);
     }
 
-    /// A jump by a register over some instructions.
+    /// A register jump that skips some instructions.
     fn jump(&mut self) {
         let (count, link) = (self.random.below(3), self.random.of(&[0, 0, 4]));
         let slot = self.plain();
@@ -286,7 +286,7 @@ impl Program {
         }
     }
 
-    /// Lets the branch lead there.
+    /// Sets the target of a branch.
     fn lead(&mut self, at: usize, to: usize) {
         let word = &mut self.words[at];
         let distance = (to as i32 - at as i32) as u32;
@@ -297,7 +297,7 @@ impl Program {
         };
     }
 
-    /// Every kind of branch that may be taken, leading nowhere yet.
+    /// A random branch without a target.
     fn branch(&mut self) -> u32 {
         let annuls = self.random.below(2) << 29;
         let (condition, codes) = (self.random.below(16) << 25, self.random.below(4) << 20);
@@ -315,7 +315,7 @@ impl Program {
         self.random.of(WRITTEN)
     }
 
-    /// With a second operand of either form.
+    /// Adds a random second operand, register or immediate.
     fn with_operand(&mut self, op3: u32, rd: u32) -> u32 {
         let rs1 = self.random.below(32);
         match self.random.below(2) {
@@ -324,18 +324,18 @@ impl Program {
         }
     }
 
-    /// An address in the data for so many bytes.
+    /// A random aligned offset in the data, for an access of `bytes` bytes.
     fn place(&mut self, bytes: i32) -> i32 {
         (self.random.below(4096) as i32 - 2048) & -bytes
     }
 
-    /// An instruction that goes on behind itself.
+    /// A random instruction that does not branch.
     fn plain(&mut self) -> u32 {
         let to = self.written();
         match self.random.below(24) {
             0..=6 => {
                 let op3 = self.random.of(SUMS) | self.random.of(&[0, 0x10]);
-                // There is none of `mulx` that sets the codes, nor of `subc` but where the others are.
+                // `mulx` has no form that sets the codes. `subc` is at another op3.
                 let op3 = if op3 == 0x19 { 9 } else { op3 };
                 self.with_operand(op3, to)
             }
@@ -352,7 +352,7 @@ impl Program {
                 three(op3, to, rs1, wide << 12 | by)
             }
             12 => {
-                // movcc by every set of codes, movr
+                // movcc by every condition code register, movr
                 let by = if self.random.below(2) == 0 { self.random.below(32) } else { 1 << 13 | self.random.below(512) };
                 if self.random.below(2) == 0 {
                     let codes = self.random.of(&[4 << 16, 4 << 16 | 2 << 11, 0, 1 << 11, 2 << 11, 3 << 11]);
@@ -378,7 +378,7 @@ impl Program {
         }
     }
 
-    /// Special registers, single bits, windows.
+    /// Special registers, population count, window flush, memory barrier.
     fn special(&mut self, to: u32) -> u32 {
         match self.random.below(10) {
             0 => three(0x28, to, 0, 0),                      // rd %y
@@ -398,7 +398,7 @@ impl Program {
         }
     }
 
-    /// Pairs, exchanges, other address spaces.
+    /// Register pairs, atomic exchanges, alternate address spaces.
     fn odd_access(&mut self, to: u32) -> u32 {
         let space = self.random.of(&[0x80, 0x88]) << 5;
         let pair = self.random.of(PAIRS);
@@ -432,7 +432,7 @@ impl Program {
         three(0x34, register(result), register(one), opf << 5 | register(other))
     }
 
-    /// Comparisons, and moves by what came of them.
+    /// Floating-point compares, and moves by their result.
     fn float_condition(&mut self) -> u32 {
         let [one, other, result] = [0; 3].map(|_: u32| self.random.below(32));
         match self.random.below(3) {

@@ -1,10 +1,9 @@
-//! What a hit costs: the same calls of an empty function without a probe and under each mechanism, with handlers of
-//! several kinds and with many probes armed, in turn in one process; beside them what a person would use instead, on
-//! the same CPU core without us.
+//! Criterion benches of the cost of a hit. The guest calls an empty function in a loop: without a probe, and under each
+//! mechanism with several kinds of handlers and with many armed probes. For comparison, the alternatives that the bare
+//! CPU core offers are measured in the same process.
 //!
-//! `make bench` runs it, in some five minutes;
-//! `cargo bench --profile dev -p trapline-benches --bench hits -- tiny/arm/empty` a part of it. Compare the rows of one
-//! run with each other, never with those of another machine or day.
+//! `make bench` runs everything in about five minutes. `cargo bench --profile dev -p trapline-benches --bench hits --
+//! tiny/arm/empty` runs a part. Compare only rows of one run, never those of different machines or days.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
@@ -23,12 +22,12 @@ use trapline_probes::probe::Hit;
 
 /// Virtual time of one iteration, in nanoseconds.
 const TURN: u64 = 50_000;
-/// Calls of a bare core in one iteration.
+/// Calls per iteration on the bare core.
 const CALLS: u32 = 2_000;
-/// How many probes are armed, each in a function of its own; and as many as can be.
+/// Numbers of armed probes, each in a function of its own. The maximum is added for each guest.
 const ARMED: &[usize] = &[1, 100, 1_000];
 
-/// What the handlers do.
+/// The work that a handler does.
 #[derive(Clone, Copy)]
 enum Work {
     Nothing,
@@ -37,7 +36,7 @@ enum Work {
     Event,
 }
 
-/// A group of benches for each, with every mechanism in it.
+/// One bench group per kind of handler. Each group has every mechanism.
 const WORKS: &[(&str, Work)] = &[
     ("empty handler", Work::Nothing),
     ("reads 1 register", Work::Registers(1)),
@@ -46,7 +45,8 @@ const WORKS: &[(&str, Work)] = &[
     ("event with two arguments", Work::Event),
 ];
 
-/// There are hundreds of benches. Plots of ten times as many resamples take longer than what they are of.
+/// Short measurements, because there are hundreds of benches and plots of more resamples would take longer than the
+/// measurements.
 fn short(group: &mut BenchmarkGroup<'_, WallTime>) {
     group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(500));
     group.nresamples(10_000);
@@ -56,8 +56,8 @@ fn run(bench: &mut BenchLoop) {
     bench.run(TURN).expect("the guest stays in its loop");
 }
 
-/// Times the loop with what `hits` counts, which must have been hit about once for each call: `calls` of them, where
-/// that is known.
+/// Times the loop. `hits` counts the probe's hits, which must be about one per call; `calls` is the expected number, if
+/// known.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -65,7 +65,7 @@ fn measure(
     calls: Option<u64>,
     hits: impl Fn() -> u64,
 ) -> u64 {
-    // Translated and optimised.
+    // Warm up, so that everything is translated and optimised.
     run(bench);
     let before = hits();
     run(bench);
@@ -78,7 +78,7 @@ fn measure(
     in_a_turn
 }
 
-/// Every mechanism with every kind of handler; without a probe there is but the loop.
+/// Every mechanism with every kind of handler. The unprobed loop is measured once.
 fn mechanisms(criterion: &mut Criterion) {
     for guest in GUESTS {
         let mut bench = BenchLoop::tiny(guest).expect("the guest boots and calls");
@@ -111,7 +111,7 @@ fn mechanisms(criterion: &mut Criterion) {
     }
 }
 
-/// The hits of a turn.
+/// Measures a mechanism whose handler does `work`.
 fn planted(
     group: &mut BenchmarkGroup<'_, WallTime>,
     bench: &mut BenchLoop,
@@ -125,14 +125,14 @@ fn planted(
     hits
 }
 
-/// Different ones, of those that the CPU has; again from the first where it has fewer.
+/// The first `count` registers of the CPU, repeated if it has fewer.
 fn registers(arch: Arch, count: usize) -> Vec<Reg> {
-    // What the kernel keeps beside them in its structure is none.
+    // Skip the kernel's own fields of pt_regs, such as `orig_ax`.
     let real = arch.isa().abi.names.iter().filter(|(name, _)| !name.to_ascii_lowercase().starts_with("orig_"));
     real.map(|(_, reg)| *reg).cycle().take(count).collect()
 }
 
-/// The handler counts in a map, by the first argument.
+/// The handler counts calls in a hash map, by the first argument.
 fn counted(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mechanism: &Mechanism, calls: Option<u64>) {
     let map: Arc<Mutex<HashMap<u64, u64>>> = Arc::default();
     let counts = Arc::clone(&map);
@@ -143,13 +143,13 @@ fn counted(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mech
     let planted = bench.plant_with(mechanism, count).expect("it may be probed");
     measure(group, mechanism.letters, bench, calls, || planted.hits());
     let (in_the_map, probes) = (map.lock().expect("one thread").values().sum::<u64>(), planted.count() as u64);
-    // Of a call that has not returned yet a return probe has counted the entry only.
+    // The entry of a call that has not returned yet is counted, too.
     assert!(in_the_map.abs_diff(planted.hits() * probes) <= 1, "{}: {in_the_map} in the map", mechanism.letters);
     bench.take_away(planted);
 }
 
-/// A mechanism's probes as events with two arguments each. There are no events by jprobes; by kprobes there are none
-/// with a second handler, but without boosting theirs are stepped as well.
+/// The event lines for a mechanism's probes, with two arguments each. Jprobes have no events. Events have no
+/// post-handler, but without boosting they are stepped as well.
 fn events(mechanism: &Mechanism) -> Vec<String> {
     if mechanism.jprobe {
         return Vec::new();
@@ -159,7 +159,7 @@ fn events(mechanism: &Mechanism) -> Vec<String> {
     entry.into_iter().chain(ret).collect()
 }
 
-/// The handler leaves a record; emptying the ring is not timed.
+/// The handler writes a record. The time for emptying the ring is not measured.
 fn recorded(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mechanism: &Mechanism) {
     let lines = events(mechanism);
     if lines.is_empty() {
@@ -198,7 +198,7 @@ fn recorded(group: &mut BenchmarkGroup<'_, WallTime>, bench: &mut BenchLoop, mec
     bench.session().with_engine(|engine, guest| events.clear(engine, guest));
 }
 
-/// Boosted and optimised, one of so many that are armed.
+/// Hits of one probe, boosted or optimised, while many are armed.
 fn armed(criterion: &mut Criterion) {
     for many in many::ALL {
         let mut group = criterion.benchmark_group(format!("{}/armed", many.name));
@@ -226,7 +226,7 @@ fn armed(criterion: &mut Criterion) {
     }
 }
 
-/// The same core without us: nothing, a code hook alone and among others, an empty trap.
+/// The bare core without our machine: no hook, a code hook alone and among others, an empty trap.
 fn bare(criterion: &mut Criterion) {
     const WATCHES: &[(&str, Watch)] = &[
         ("nothing", Watch::Nothing),

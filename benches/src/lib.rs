@@ -1,4 +1,4 @@
-//! Benches, budgets and the document of overheads; what they measure is in [`trapline::overhead`].
+//! Shared code of the benchmark programs. The measurements themselves are in [`trapline::overhead`].
 
 pub mod section;
 pub mod user_time;

@@ -1,4 +1,4 @@
-//! Parts of docs/overhead.md that programs of their own write, each between two marks.
+//! Sections of docs/overhead.md that separate programs write. Each is between two marks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ fn marks(name: &str) -> [String; 2] {
     [format!("<!-- {name}: begins -->\n"), format!("<!-- {name}: ends -->\n")]
 }
 
-/// A part as it is, with its marks; without contents if there is none yet.
+/// A section as it is in the file, with its marks. Empty contents if it does not exist yet.
 pub fn kept(name: &str) -> String {
     let [begins, ends] = marks(name);
     let text = fs::read_to_string(file()).unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn kept(name: &str) -> String {
     format!("{begins}{inside}{ends}")
 }
 
-/// Puts this in its place.
+/// Replaces the contents of a section.
 pub fn replace(name: &str, contents: &str) -> Result<(), String> {
     let [begins, ends] = marks(name);
     let file = file();

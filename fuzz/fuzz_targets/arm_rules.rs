@@ -1,9 +1,9 @@
-//! Any word as an instruction of A32, of Thumb code or of A64: nothing panics, what is refused is refused by a named
-//! rule, a copy is its original or, where only its fault could be wanted, no instruction at all, and a computed
-//! instruction goes where the decoder says.
+//! Fuzzes the A32, Thumb and A64 rules with arbitrary words. Nothing may panic, and every refusal must come from a
+//! named rule. A copy must be its original, or an invalid instruction if only its fault is needed. An emulated
+//! instruction must go where the decoder says.
 //!
-//! Input: a byte that chooses the ISA (modulo 3) and the place (the rest), then the instruction, then what the
-//! registers hold.
+//! Input: a byte that selects the ISA (modulo 3) and the addresses (the quotient), then the instruction, then the
+//! register contents.
 #![no_main]
 
 mod toys;
@@ -15,19 +15,19 @@ use trapline_isa::insn::{Flow, Insn};
 use trapline_isa::plan::{Copy, Plan, Policy, Tail};
 use trapline_isa::{arm, arm64};
 
-/// Where the original and where the copy lies.
+/// Addresses of the original and of the copy.
 const PLACES_32: &[(u64, u64)] = &[
     (0xc030_1230, 0xbf60_0040),
-    (0xc030_1232, 0xbf60_0020), // in Thumb code no multiple of 4
+    (0xc030_1232, 0xbf60_0020), // not a multiple of 4, as Thumb allows
     (0x0000_1000, 0x01ff_0000),
     (0xc030_1230, 0x1000_0000), // out of reach
-    (0xffff_fff8, 0xff00_0000), // behind the original, addresses begin anew
+    (0xffff_fff8, 0xff00_0000), // addresses wrap around after the original
 ];
 const PLACES_64: &[(u64, u64)] = &[
     (0xffff_8000_0801_0ff0, 0xffff_8000_0700_0040),
     (0x0000_0000_0000_1000, 0x0000_0000_0100_0000),
     (0xffff_8000_0801_0ff0, 0xffff_0000_0000_0000), // out of reach
-    (0xffff_ffff_ffff_fff8, 0xffff_ffff_ff00_0000), // behind the original, addresses begin anew
+    (0xffff_ffff_ffff_fff8, 0xffff_ffff_ff00_0000), // addresses wrap around after the original
 ];
 
 fuzz_target!(|data: &[u8]| {
@@ -54,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
         };
         for tail in [Tail::Breakpoint, Tail::JumpBack] {
             match (isa.copy)(&insn, at, tail) {
-                // What Linux computes, and what else, is its own.
+                // The Linux policy may emulate other instructions.
                 Ok(copy) if policy == Policy::Best => comes_back(isa, &insn, plan, &copy, at, tail),
                 Ok(_) => {}
                 Err(refusal) => assert!(isa.rule_of(&refusal).is_some(), "no copy by no rule: {insn:x?} {refusal}"),
@@ -71,9 +71,9 @@ fn comes_back(isa: &Isa, insn: &Insn, plan: Plan, copy: &Copy, at: u64, tail: Ta
     assert_eq!(copy.displaced as u64, insn.length(), "the copy has another length: {insn:x?}");
     let (copied, behind) = copy.bytes().split_at(copy.displaced);
     let is_trap = (isa.is_breakpoint)(copied) || copied.iter().all(|byte| *byte == 0) && isa.arch == Arch::Arm64;
-    // A64's branches and literals lead to the same place from there.
+    // In A64, branches and literal loads of the copy are adjusted to reach the same target.
     let is_relocated = || isa.arch == Arch::Arm64 && (isa.decode)(at, copied).is_ok_and(|copied| copied.flow == insn.flow);
-    // What is computed is never run there but to fault.
+    // The copy of an emulated instruction runs only to raise a fault.
     let is_computed = matches!(plan, Plan::Emulate(_));
     assert!(copied == insn.bytes() || is_computed && (is_trap || is_relocated()), "another instruction: {insn:x?} {copied:x?}");
     match tail {
@@ -85,7 +85,7 @@ fn comes_back(isa: &Isa, insn: &Insn, plan: Plan, copy: &Copy, at: u64, tail: Ta
     }
 }
 
-/// The jump of an optimised probe.
+/// The jump of an optimised probe must lead to the detour.
 fn jumps_there(isa: &Isa, insn: &Insn, at: u64) {
     let Some(table) = isa.detour else { return };
     let Some(jump) = (table.jump)(insn, at) else { return };
@@ -93,7 +93,7 @@ fn jumps_there(isa: &Isa, insn: &Insn, at: u64) {
     assert_eq!(jump.flow.target(), Some(at), "the jump leads elsewhere: {insn:x?}");
 }
 
-/// What is computed goes where the decoder said, and a fault changes nothing.
+/// An emulated instruction must go where the decoder says, and a fault must change nothing.
 fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     if isa.word == 4 {
@@ -108,7 +108,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
         return;
     }
     if policy == Policy::Linux61 {
-        return; // its defects are its own
+        return; // Linux's defects are reproduced, so nothing to check
     }
     let (next, pc) = (cut(isa, insn.next()), regs.pc);
     let (link, thumb) = match isa.arch {
@@ -128,7 +128,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
     }
 }
 
-/// An address as wide as the ISA's.
+/// Truncates an address to the ISA's width.
 fn cut(isa: &Isa, address: u64) -> u64 {
     if isa.word == 8 { address } else { address & 0xffff_ffff }
 }

@@ -1,10 +1,10 @@
-//! Any bytes as a kernel's type information: every question about it has an answer, in bounded time.
+//! Fuzzes the BTF parser with arbitrary bytes. Every query must be answered in bounded time.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use trapline::boot::btf::Btf;
 
-/// Questions for each input, so that a second has many tries in it.
+/// Number of structures to query for each input, so that the fuzzer stays fast.
 const MOST_STRUCTURES: usize = 8;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,8 +1,8 @@
-//! Any tables, vectors and states of a guest: its exceptions end in the guest, or the guest is dead; the program goes
-//! on.
+//! Fuzzes exception delivery with arbitrary descriptor tables, vectors and CPU states. Exceptions must end in the
+//! guest, or the guest must be reported as dead. The program must survive.
 //!
-//! Input: a byte that chooses the ISA, then a case as `tests/src/lab/delivery.rs` reads it. Machines are behind it, so
-//! this target alone is built with the CPU core (`--features machine`, as scripts/fuzz.sh does).
+//! Input: a byte that selects the ISA, then a case as decoded by `tests/src/lab/delivery.rs`. Because it runs machines,
+//! this target alone is built with the CPU core (`--features machine`, as in scripts/fuzz.sh).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use trapline_tests::lab::delivery::{ARCHES, Guest, case};
 
 thread_local! {
-    /// The machine of each ISA, once it has been wanted.
+    /// The machine of each ISA, made on first use.
     static GUESTS: RefCell<Vec<Option<Guest>>> = RefCell::new(ARCHES.iter().map(|_| None).collect());
 }
 

@@ -1,7 +1,8 @@
-//! Any bytes as a kernel's file: the answer is a kernel whose parts can all be looked at, or a sentence.
+//! Fuzzes the kernel loader with arbitrary files. The result must be a kernel whose parts can all be read, or an error
+//! message.
 //!
-//! Input: a byte that says what follows. 0: a file, compressed or not. 1 or 2: changes to the built-in kernel for
-//! x86_64 or i386, eight bytes each (see [`patched`]). 3: the text of a System.map.
+//! Input: a byte that selects the format of the rest. 0: a file, compressed or not. 1 or 2: changes to the built-in
+//! kernel for x86_64 or i386, eight bytes each (see [`patched`]). 3: the text of a System.map.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,21 +26,21 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A kernel may unpack to a gigabyte; here to far less, so that a second has many tries in it.
+/// A limit for the unpacked size, smaller than the loader's gigabyte, so that the fuzzer stays fast.
 const MOST_BYTES: u64 = 4 << 20;
 
 fn look_inside(file: &[u8]) {
     let Ok(inner) = payload::unpack_at_most(file, MOST_BYTES) else { return };
     assert!(inner.len() as u64 <= MOST_BYTES.max(file.len() as u64), "more was unpacked than asked for");
-    // Compressed once more than files are: the loader would begin anew, with its own limit.
+    // A file that is compressed twice would be unpacked again by the loader, with the loader's own limit.
     if matches!(payload::unpack_at_most(&inner, MOST_BYTES), Ok(Cow::Borrowed(_))) {
         look_at(&inner);
     }
 }
 
-/// A whole kernel with a few fields changed. Of a change's eight bytes the first says where (its low two bits: the ELF
-/// header, the program headers, the section headers, anywhere) and how wide (the next two: 1, 2, 4 bytes, or that the
-/// file ends there); three are the offset, four the value.
+/// A complete kernel with a few fields changed. A change has eight bytes. The first selects the area (low two bits: ELF
+/// header, program headers, section headers, anywhere) and the size (next two bits: 1, 2 or 4 bytes, or truncation of
+/// the file). Three bytes are the offset, four the value.
 fn patched(name: &str, changes: &[u8]) -> Vec<u8> {
     let mut file = trapline_images::find(name).expect("it is built in").bytes.to_vec();
     let (wide, start) = (file[4] == 2, file.len());
@@ -87,7 +88,7 @@ fn look_at(file: &[u8]) {
 
 fn look_up(symbols: &Symbols) {
     for place in symbols.places().iter().take(8) {
-        // None: it lies outside of the kernel's own addresses.
+        // `None` if the address lies outside of the kernel's own addresses.
         if let Some(symbol) = symbols.containing(place.address) {
             assert_eq!(symbol.start, place.address, "{place:?} is not where it is");
         }

@@ -1,7 +1,7 @@
-//! Any text as a script of `kprobe_events`: an error points into its line, what is accepted reads back as what it was,
-//! and what it fetches at a hit, through memory with holes, prints as one line of each format.
+//! Fuzzes `kprobe_events` scripts. An error must point into its line. An accepted line must read back as the same
+//! definition. Its values, fetched from memory with holes, must print as one line in each format.
 //!
-//! Input: a byte that chooses the kernel and which pages are missing, then the script.
+//! Input: a byte that selects the kernel and the missing pages, then the script.
 #![no_main]
 
 #[allow(dead_code)] // its other half is for x86_rules
@@ -58,7 +58,7 @@ fuzz_target!(|data: &[u8]| {
     is_untouched(kernel, &guest);
 });
 
-/// The last of our bytes has left the text.
+/// Whether no byte of ours is left in the text.
 fn is_untouched(kernel: &Kernel, guest: &StillGuest<'_>) {
     let text = kernel.tables.text.clone();
     let mut before = vec![0; (text.end - text.start) as usize];
@@ -83,7 +83,7 @@ fn reads_back(definition: &Definition) {
     }
 }
 
-/// One hit of the newest probe.
+/// Simulates one hit of the newest probe and prints its record.
 fn prints(events: &EventSet, id: EventId, guest: &dyn Guest, choice: u8) {
     let (Some(member), Some(format)) = (events.members().last(), events.format(id)) else { return };
     reads_back(&member.definition);

@@ -1,9 +1,9 @@
-//! Any words as MIPS code: nothing panics, a copy is the instruction or what is in its delay slot, a computed branch
-//! goes where the decoder says, and a jump stands only where its detour runs the same. (Capstone's opinion is asked in
-//! `isa/tests/mips_second_opinion.rs`.)
+//! Fuzzes the MIPS rules with arbitrary words. Nothing may panic. A copy must be the instruction or its delay slot. An
+//! emulated branch must go where the decoder says, and a jump may be written only if its detour runs the same.
+//! (`isa/tests/mips_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that chooses the set (its remainder by 4) and the place (the rest), then the text, whose third
-//! instruction is asked about, and which is also what the registers hold.
+//! Input: a byte that selects the instruction set (modulo 4) and the addresses (the quotient), then the text. The third
+//! instruction is tested. The same bytes fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]
@@ -19,16 +19,16 @@ use trapline_isa::mips::{LENGTH, Set, decode, slot};
 use trapline_isa::plan::{Copy, Plan, Policy, Tail, Then};
 use trapline_isa::region::{PlainText, Rule, region};
 
-/// Where the text begins and where the copy lies; cut to 32 bits where addresses have no more.
+/// Addresses of the text and of the copy, truncated to 32 bits on 32-bit sets.
 const PLACES: &[(u64, u64)] = &[
     (0xffff_ffff_8010_0000, 0xffff_ffff_8f00_0040),
     (0xffff_ffff_8fff_fff8, 0xffff_ffff_9000_0040), // at the end of a segment
     (0xffff_ffff_c000_0000, 0xffff_ffff_8f00_0040), // out of reach
     (0x0000_0000_0000_1000, 0x0000_0000_0fff_f000),
-    (0xffff_ffff_ffff_fff0, 0x0000_0000_0000_0020), // behind the original, addresses begin anew
+    (0xffff_ffff_ffff_fff0, 0x0000_0000_0000_0020), // addresses wrap around after the original
 ];
 
-/// Words in front of the one that is asked about.
+/// Number of words in front of the tested one.
 const BEFORE: usize = 2;
 
 fuzz_target!(|data: &[u8]| {
@@ -91,7 +91,7 @@ fn goes_back(set: Set, from: u64, bytes: &[u8], to: u64) {
     assert_eq!(bytes[LENGTH..], [0; LENGTH], "its slot is empty");
 }
 
-/// What is computed goes to its target or on, changes a register that gets the return address, and touches no memory.
+/// An emulated branch must go to its target or continue, may change its link register only, and must not touch memory.
 fn computes(set: Set, insn: &Insn, what: Computation, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     regs.values.iter_mut().for_each(|value| *value = set.cut(*value));

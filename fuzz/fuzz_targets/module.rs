@@ -1,7 +1,7 @@
-//! Any bytes as the guest memory in which its loader has placed a module, and as a module's file: the answer is a
-//! module or none.
+//! Fuzzes the module parser: arbitrary guest memory in which a kernel has loaded a module, and arbitrary module files.
+//! The result must be a module or none.
 //!
-//! Input: where the section headers are (2 bytes), then memory from `START` on; reads behind its end fail.
+//! Input: the address of the section headers (2 bytes), then memory from `START` on. Reads past its end fail.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

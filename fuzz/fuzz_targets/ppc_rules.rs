@@ -1,9 +1,9 @@
-//! Any words as PowerPC code: nothing panics, a copy decodes back to its original, a computed branch goes where the
-//! decoder says, and a jump stands only where its detour means the same. (Capstone's opinion is asked in
-//! `isa/tests/ppc_second_opinion.rs`.)
+//! Fuzzes the PowerPC rules with arbitrary words. Nothing may panic. A copy must decode to its original. An emulated
+//! branch must go where the decoder says, and a jump may be written only if its detour means the same.
+//! (`isa/tests/ppc_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that chooses the set (its remainder by 3) and the place (the rest), then the text, of which the first
-//! instruction is asked about, and which is also what the registers hold.
+//! Input: a byte that selects the set (modulo 3) and the addresses (the quotient), then the text. The first instruction
+//! is tested. The same bytes fill the registers.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]
@@ -19,14 +19,14 @@ use trapline_isa::ppc::emulate::Computation;
 use trapline_isa::ppc::{LENGTH, Set, abi, slot};
 use trapline_isa::region::{PlainText, region};
 
-/// Where the original and where the copy lies; cut to 32 bits where addresses have no more.
+/// Addresses of the original and of the copy, truncated to 32 bits on 32-bit sets.
 const PLACES: &[(u64, u64)] = &[
     (0xc000_0000_0101_0ff0, 0xc000_0000_0200_0040),
     (0xc000_0000_0101_0ff0, 0xc000_0000_0001_0ff0),
     (0xc000_0000_0101_0ff0, 0xc000_0000_0301_0ff0),
     (0xc000_0000_0101_0ff0, 0xc000_0000_0401_0ff0), // out of reach of the jump back
     (0x0000_0000_0000_1000, 0x0000_0000_ffff_f000),
-    (0xffff_ffff_ffff_ffe0, 0x0000_0000_0000_0020), // behind the original, addresses begin anew
+    (0xffff_ffff_ffff_ffe0, 0x0000_0000_0000_0020), // addresses wrap around after the original
 ];
 
 fuzz_target!(|data: &[u8]| {
@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| {
         let Ok(copy) = (isa.copy)(&insn, at, tail) else { continue };
         comes_back(set, &insn, &copy, at, tail);
         let copied = (isa.decode)(at, copy.bytes()).expect("a copy is an instruction");
-        // Instead of what is too far away there is no instruction.
+        // A branch whose target is out of reach is copied as an invalid instruction.
         let is_none = set.word(&copy.bytes()[..LENGTH]) == 0;
         assert!(is_none || copied.flow == insn.flow, "{insn:x?} at {at:#x} is {:02x?}", copy.bytes());
     }
@@ -81,7 +81,8 @@ fn comes_back(set: Set, insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     }
 }
 
-/// What is computed goes to its target or on, changes what a branch may change, and touches no memory.
+/// An emulated branch must go to its target or continue, may change only what a branch may change, and must not touch
+/// memory.
 fn computes(set: Set, insn: &Insn, what: &Emulation, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     regs.values.iter_mut().for_each(|value| *value = set.cut(*value));

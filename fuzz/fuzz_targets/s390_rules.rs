@@ -1,9 +1,9 @@
-//! Any bytes as z/Architecture code: nothing panics, a copy decodes back to its original, a computed branch goes where
-//! the decoder says, and a jump stands only where its detour means the same. (Capstone's opinion is asked in
-//! `isa/tests/s390_second_opinion.rs`.)
+//! Fuzzes the z/Architecture rules with arbitrary bytes. Nothing may panic. A copy must decode to its original. An
+//! emulated branch must go where the decoder says, and a jump may be written only if its detour means the same.
+//! (`isa/tests/s390_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that chooses the place, then the text, of which the first instruction is asked about, and which is
-//! also what the registers hold.
+//! Input: a byte that selects the addresses, then the text. The first instruction is tested. The same bytes fill the
+//! registers.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]
@@ -19,14 +19,14 @@ use trapline_isa::region::{PlainText, region};
 use trapline_isa::s390::emulate::{Computation, Target};
 use trapline_isa::s390::{S390X, slot};
 
-/// Where the original and where the copy lies.
+/// Addresses of the original and of the copy.
 const PLACES: &[(u64, u64)] = &[
     (0x0000_0000_0010_0ff0, 0x0000_0000_0010_4ff0),
     (0x0000_0000_0010_0ff0, 0x0000_0000_00a3_2000),
     (0x0000_0000_0010_0ff0, 0x0000_0000_4110_0ff0),
     (0x0000_03ff_8000_0ff0, 0x0000_03ff_0000_0040),
     (0x0000_03ff_8000_0ff0, 0x0000_0000_0010_0040), // out of reach of the jump back
-    (0xffff_ffff_ffff_ffe0, 0x0000_0000_0000_0020), // behind the original, addresses begin anew
+    (0xffff_ffff_ffff_ffe0, 0x0000_0000_0000_0020), // addresses wrap around after the original
 ];
 
 fuzz_target!(|data: &[u8]| {
@@ -65,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
     for tail in [Tail::Breakpoint, Tail::JumpBack] {
         let Ok(copy) = (S390X.copy)(&insn, at, tail) else { continue };
         comes_back(&insn, &copy, at, tail);
-        // Instead of what is too far away there is no instruction.
+        // An instruction whose operand is out of reach is copied as an invalid instruction.
         let Ok(copied) = (S390X.decode)(at, copy.bytes()) else {
             assert!(copy.bytes()[..copy.displaced].iter().all(|byte| *byte == 0) && tail == Tail::Breakpoint);
             continue;
@@ -86,7 +86,7 @@ fn comes_back(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     }
 }
 
-/// What is computed goes to its target or on, changes one register at most, and touches no memory.
+/// An emulated branch must go to its target or continue, may change at most one register, and must not touch memory.
 fn computes(insn: &Insn, what: &Emulation, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     let before = regs.clone();

@@ -1,5 +1,5 @@
-//! A function's bytes and a place in it: where the checker says that a jump may stand, the function does the same with
-//! it, from every place at which it can be entered or resumed (the brute force of `isa/tests/detour_soundness.rs`).
+//! Fuzzes the safety checker for jumps. If it allows a jump in a function, the function must behave the same with it,
+//! from every point at which it can be entered or resumed (the brute-force test of `isa/tests/detour_soundness.rs`).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,14 +10,14 @@ use trapline_isa::region::PlainText;
 mod soundness;
 use soundness::{Function, START, difference};
 
-/// Longer ones show nothing new, and each is run from every instruction.
+/// Longer functions show nothing new, and each is run from every instruction.
 const MOST_BYTES: usize = 96;
-/// Bits of the fourth byte.
+/// Flags in the fourth byte of the input.
 const WITH_FIXUP: u8 = 1;
 const WITH_PATCHED: u8 = 2;
 
-// Bytes: which instruction gets the jump, which one faults, where execution goes on then, what else there is; then the
-// function.
+// Input: index of the instruction that gets the jump, index of the faulting instruction, index of its fixup, flags.
+// Then the function's bytes.
 fuzz_target!(|data: &[u8]| {
     let [place, faulty, fixup, with, code @ ..] = data else { return };
     let bytes = code[..code.len().min(MOST_BYTES)].to_vec();
@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     if with & WITH_FIXUP != 0 {
         text.fixups.push((places[nth(faulty)], places[nth(fixup)]));
     }
-    // Sites are instructions of five bytes.
+    // Patched sites are five-byte instructions.
     let site = nth(faulty);
     if with & WITH_PATCHED != 0 && places.get(site + 1).is_some_and(|next| next - places[site] == 5) {
         text.patched.push(places[site]);

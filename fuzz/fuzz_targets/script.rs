@@ -1,8 +1,8 @@
-//! Any text as a script in bpftrace's language: what is wrong is pointed at inside it, and what compiles runs at its
-//! beginning, at hits and at its end, on any registers and memory, in bounded time, and prints text, or lines of JSON
-//! that are JSON.
+//! Fuzzes the script language with arbitrary text. An error must point into the script. A script that compiles runs its
+//! BEGIN block, its hits and its END block on arbitrary registers and memory, in bounded time. It must print text, or
+//! valid JSON lines.
 //!
-//! Input: a byte that chooses the ISA, the types, the dialect and the way of output, then the script.
+//! Input: a byte that selects the ISA, the types, the dialect and the output format, then the script.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ use trapline_probes::script::show::{Names, Style};
 use trapline_probes::script::types::{CType, Enumeration, Field, Prototype, Tag, Types};
 use trapline_probes::script::{Knowledge, Options, PointKind, compile};
 
-/// A guest with one structure, which leads to itself, and one function that takes it.
+/// A guest with one self-referential structure and one function that takes it.
 struct Toy {
     isa: &'static Isa,
     has_types: bool,
@@ -96,7 +96,7 @@ impl Names for ToyNames {
     }
 }
 
-/// Memory in which every byte tells its address, with holes, and registers that lead there.
+/// Memory with holes in which each byte depends on its address, and registers that point there.
 struct Somewhere;
 
 impl Moment for Somewhere {

@@ -1,13 +1,14 @@
-//! Any bytes as a snapshot's file: the answer is a snapshot that can be written again, or a sentence.
+//! Fuzzes the snapshot reader with arbitrary files. The result must be a snapshot that can be written again, or an
+//! error message.
 //!
-//! Input: a byte that says what follows. 0: the file behind its magic and the number of its format; the checksum is
-//! made to fit. 1: a head and, behind a zero byte, a memory that is then packed. 2: a whole file.
+//! Input: a byte that selects the format of the rest. 0: the file after its magic and format number; the checksum is
+//! made valid. 1: a header and, after a zero byte, memory contents that are then packed. 2: a whole file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use trapline::snapshot::file::{self, Key};
 
-/// As much memory as a fuzzer's snapshot may have.
+/// Most memory of a snapshot here, in bytes.
 const MOST: u64 = 1 << 20;
 const START: &[u8] = b"trapsnap\x01\0\0\0";
 
@@ -25,7 +26,7 @@ fn put_together(parts: &[u8]) -> Vec<u8> {
         Some(at) => (&parts[..at], &parts[at + 1..]),
         None => (parts, &[][..]),
     };
-    // Whole pages are what the head can promise.
+    // The header can only describe whole pages.
     let mut memory = memory.to_vec();
     memory.resize(memory.len().next_multiple_of(4096), 0);
     file::seal([START, &(head.len() as u32).to_le_bytes(), head, &file::pack(&memory)].concat())

@@ -1,9 +1,9 @@
-//! Any words as SPARC code: nothing panics, a copy is the instruction, a computed branch goes where the decoder says, what
-//! is in a delay slot is known for it, and a jump stands only where its detour runs the same. (Capstone's opinion is asked
-//! in `isa/tests/sparc64_second_opinion.rs`.)
+//! Fuzzes the SPARC rules with arbitrary words. Nothing may panic. A copy must be the instruction. An emulated branch
+//! must go where the decoder says, and delay slots must be recognised. A jump may be written only if its detour runs
+//! the same. (`isa/tests/sparc64_second_opinion.rs` compares the decoder with capstone.)
 //!
-//! Input: a byte that chooses the place, then the text, whose third instruction is asked about, and which is also what
-//! the registers hold.
+//! Input: a byte that selects the addresses, then the text. The third instruction is tested. The same bytes fill the
+//! registers.
 #![no_main]
 
 #[allow(dead_code, reason = "what stands on the stack is of use to others")]
@@ -20,14 +20,14 @@ use trapline_isa::region::{PlainText, Rule, region};
 use trapline_isa::sparc64::emulate::{Computation, Target};
 use trapline_isa::sparc64::{LENGTH, SPARC64, abi, decode, slot};
 
-/// Where the text begins and where the copy lies.
+/// Addresses of the text and of the copy.
 const PLACES: &[(u64, u64)] = &[
     (0x0000_0000_0040_0000, 0x0000_0000_0060_0040),
     (0x0000_0000_0040_0000, 0x0000_0000_0100_0040), // out of reach
-    (0xffff_ffff_ffff_fff0, 0x0000_0000_0000_0020), // behind the original, addresses begin anew
+    (0xffff_ffff_ffff_fff0, 0x0000_0000_0000_0020), // addresses wrap around after the original
 ];
 
-/// Words in front of the one that is asked about.
+/// Number of words in front of the tested one.
 const BEFORE: usize = 2;
 
 fuzz_target!(|data: &[u8]| {
@@ -95,8 +95,8 @@ fn goes_back(from: u64, bytes: &[u8], to: u64) {
     assert!(!decode::has_delay_slot(ByteOrder::Big.word(bytes)), "it has no slot");
 }
 
-/// What is computed goes to its target or on, changes the register that gets its address and what tells of windows, and
-/// touches no memory.
+/// An emulated instruction must go to its target or continue, may change its link register and the window registers
+/// only, and must not touch memory.
 fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     regs.values[0] = 0;
@@ -118,7 +118,7 @@ fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
             then
         }
         Then::Copy { undo } => {
-            // Its copy raises it: an end of no trap, or a jump to no place for an instruction.
+            // The copy raises the fault: `done` or `retry` outside a trap, or a misaligned jump target.
             let kept = undo.is_none_or(|(reg, value)| before.values[usize::from(reg.0)] == value);
             let is_one = match what {
                 Computation::Done | Computation::Retry => before.values[usize::from(abi::TL.0)] == 0,

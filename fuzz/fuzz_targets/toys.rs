@@ -1,13 +1,13 @@
-//! Registers and memory for instructions that are computed: any values, and accesses that fault now and then.
+//! Registers and memory for the emulation of instructions, filled from the fuzzer's input. Some accesses fault.
 
 use std::collections::HashMap;
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 use trapline_isa::regs::{Reg, Registers};
 
-/// Registers filled out of the input.
+/// Registers filled from the input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToyRegisters {
-    /// By number.
+    /// Values by register number.
     pub values: [u64; 128],
     /// The pc.
     pub pc: u64,
@@ -40,7 +40,7 @@ impl Registers for ToyRegisters {
     }
 }
 
-/// Memory that holds something everywhere. Pages are missing, or read-only, as the input says.
+/// Memory with defined contents everywhere. The input decides which pages are missing or read-only.
 pub struct ToyMemory {
     written: HashMap<u64, u8>,
     holes: u8,
@@ -55,8 +55,8 @@ impl ToyMemory {
         self.written.is_empty()
     }
 
-    /// What a read would give, holes or not.
-    #[allow(dead_code)] // not every target asks
+    /// The contents of a word, regardless of holes.
+    #[allow(dead_code)] // not every target uses it
     pub fn word(&self, address: u64, size: usize) -> u64 {
         (0..size as u64).fold(0, |word, k| word | u64::from(self.byte(address.wrapping_add(k))) << (8 * k))
     }
@@ -65,7 +65,8 @@ impl ToyMemory {
         self.written.get(&address).copied().unwrap_or((address ^ (address >> 8) ^ 0xa5) as u8)
     }
 
-    /// Each page has one bit of `holes` that speaks of it; reads heed the low half, writes both.
+    /// Each page belongs to one bit in each half of `holes`. A set bit in the low half makes it missing, in the high
+    /// half read-only.
     fn check(&self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
         let missing = |at: u64| {
             let bit = 1 << ((at >> 12) % 4);

@@ -1,8 +1,8 @@
-//! Any bytes as an x86 instruction: nothing panics, capstone sees the same length, a copy is the same instruction as
-//! its original wherever it lies, and a computed instruction goes where the decoder says that it goes.
+//! Fuzzes the x86 rules with arbitrary bytes. Nothing may panic, and capstone must see the same length. A copy must be
+//! the same instruction as its original at any address, and an emulated instruction must go where the decoder says.
 //!
-//! Input: a byte that chooses the ISA (bit 0) and the place (the rest), then the instruction, then what the registers
-//! hold.
+//! Input: a byte that selects the ISA (bit 0) and the addresses (the rest), then the instruction, then the register
+//! contents.
 #![no_main]
 
 mod toys;
@@ -18,23 +18,23 @@ use trapline_isa::insn::{Flow, Insn};
 use trapline_isa::plan::{Copy, Plan, Policy, Tail};
 use trapline_isa::x86::abi;
 
-/// Where the original and where the copy lies.
+/// Addresses of the original and of the copy.
 const PLACES_64: &[(u64, u64)] = &[
     (0xffff_ffff_8100_1234, 0xffff_ffff_be00_0040),
     (0xffff_ffff_c012_3457, 0xffff_ffff_be00_0020),
     (0x0000_0000_0000_1000, 0x0000_0000_7fff_f000),
     (0x0000_7fff_ffff_f000, 0x0000_7fff_0000_0000),
-    (0xffff_ffff_8100_1234, 0xffff_8880_0000_0000), // out of reach of what is relative
-    (0xffff_ffff_ffff_fff0, 0xffff_ffff_c000_0000), // behind the original, addresses begin anew
+    (0xffff_ffff_8100_1234, 0xffff_8880_0000_0000), // out of reach of relative operands
+    (0xffff_ffff_ffff_fff0, 0xffff_ffff_c000_0000), // addresses wrap around after the original
 ];
 const PLACES_32: &[(u64, u64)] = &[
     (0xc100_1234, 0xf000_0040),
     (0xc100_1234, 0x0000_1000),
     (0x0000_1000, 0xf000_0020),
-    (0xffff_fff0, 0xf000_0000), // behind the original, addresses begin anew
+    (0xffff_fff0, 0xf000_0000), // addresses wrap around after the original
 ];
 
-/// Where capstone's lengths are not believed.
+/// Instructions whose length capstone gets wrong.
 const CAPSTONE_ERRS: &[(Mnemonic, &str)] = &[
     (Mnemonic::Ud0, "it has a ModRM byte, says Intel's manual"),
     (Mnemonic::Ud1, "it has a ModRM byte, say both manuals"),
@@ -50,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(insn) = (isa.decode)(address, rest) else { return };
     assert!(insn.length() >= 1 && rest.starts_with(insn.bytes()), "not the bytes that were given: {insn:x?}");
 
-    // The decoder also steps over bytes that no CPU executes as one instruction, where Linux's walk does.
+    // The decoder also accepts bytes that no CPU executes as one instruction, because Linux's decoder does.
     let known = iced(isa, address, insn.bytes()).filter(|known| known.len() == insn.bytes().len());
     match known {
         Some(known) if CAPSTONE_ERRS.iter().any(|(mnemonic, _)| *mnemonic == known.mnemonic()) => {}
@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| {
         for tail in [Tail::Breakpoint, Tail::JumpBack] {
             let Ok(copy) = (isa.copy)(&insn, at, tail) else { continue };
             comes_back(isa, &insn, &copy, at, tail);
-            // What only Linux accepts, it breaks.
+            // Instructions that only the Linux policy accepts may be copied wrongly.
             if let (Policy::Best, Some(known)) = (policy, &known) {
                 is_the_same_instruction(isa, &insn, known, &copy, at);
             }
@@ -79,7 +79,7 @@ fn iced(isa: &Isa, address: u64, bytes: &[u8]) -> Option<Instruction> {
     (decoder.last_error() == DecoderError::None).then_some(instruction)
 }
 
-/// Where the second opinion does not know the instruction, there is none.
+/// Compares lengths, unless capstone does not know the instruction.
 fn agrees_with_capstone(isa: &Isa, insn: &Insn) {
     thread_local! {
         static READERS: [Capstone; 2] = [ArchMode::Mode32, ArchMode::Mode64].map(|mode| Capstone::new().x86().mode(mode).build().expect("capstone"));
@@ -106,18 +106,18 @@ fn comes_back(isa: &Isa, insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
 
 fn is_the_same_instruction(isa: &Isa, insn: &Insn, original: &Instruction, copy: &Copy, at: u64) {
     let copied = iced(isa, at, &copy.bytes()[..copy.displaced]).expect("a copy of an instruction is one");
-    // A branch is never run as a copy; one with a short distance is made to lead to the tail.
+    // A branch is never run as a copy. Its short form is changed to jump to the tail.
     let tail = cut(isa, at.wrapping_add(copy.displaced as u64));
     let is_branch = matches!(original.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64);
     if is_branch && copied.near_branch_target() == tail {
         assert_eq!(copied.code(), original.code());
         return;
     }
-    // Equality of iced's instructions is that of code, operands, prefixes, and absolute targets.
+    // iced compares opcode, operands, prefixes, and absolute targets.
     assert_eq!(&copied, original, "the copy of {:02x?} at {at:#x} is {:02x?}", insn.bytes(), copy.bytes());
 }
 
-/// What is computed goes where the decoder said, and a fault changes nothing.
+/// An emulated instruction must go where the decoder says, and a fault must change nothing.
 fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8]) {
     let mut regs = ToyRegisters::new(seed, insn.address);
     let mut mem = ToyMemory::new(seed);
@@ -129,7 +129,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
         return;
     }
     if policy == Policy::Linux61 {
-        return; // its defects are its own
+        return; // Linux's defects are reproduced, so nothing to check
     }
     let (next, pc) = (cut(isa, insn.next()), regs.pc);
     let pushed = |regs: &ToyRegisters| mem.word(cut(isa, regs.values[usize::from(abi::SP.0)]), isa.word);
@@ -146,7 +146,7 @@ fn computes(isa: &Isa, insn: &Insn, what: &Emulation, policy: Policy, seed: &[u8
     }
 }
 
-/// An address as wide as the ISA's.
+/// Truncates an address to the ISA's width.
 fn cut(isa: &Isa, address: u64) -> u64 {
     if isa.word == 8 { address } else { address & 0xffff_ffff }
 }

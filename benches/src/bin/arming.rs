@@ -1,8 +1,8 @@
-//! What arming costs: 1, 1,000 and 100,000 probes, in one batch and one by one, as many as can be on each ISA, and the
-//! host memory that each takes.
+//! The cost of arming 1, 1,000 and 100,000 probes (or the most that an ISA allows), in one batch and one by one, and
+//! the host memory per probe.
 //!
-//! With `--check` the batches of as many as can be have to keep to the goals. Each row is measured by this program
-//! called anew, as `arming row GUEST COUNT HOW`.
+//! With `--check` the largest batches must meet the goals. Each row is measured in a new process, `arming row GUEST
+//! COUNT HOW`.
 
 use std::env;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is over the goals.
+/// Prints all rows. Returns those that miss the goals.
 fn print_all() -> Result<Vec<String>, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     println!("For each probe: microseconds of CPU time (by the clock on the wall), bytes of host memory.");

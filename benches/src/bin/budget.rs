@@ -1,16 +1,16 @@
-//! `make budget`: host instructions that a hit adds, counted by callgrind, against the budgets of
+//! `make budget`: compares the host instructions that a hit adds, counted by callgrind, with the budgets in
 //! `benches/budgets.tsv`.
 //!
-//! The program runs itself under valgrind: as `budget measure GUEST` it puts one mechanism after the other on the
-//! benchmark loop and runs each for two lengths of time (with LETTERS behind it: those mechanisms alone); callgrind
-//! dumps its counts after each. Longer minus shorter is what the hits in between cost, and the same loop without a
-//! probe, at the same length, is taken off. Counts repeat exactly, on any x86-64 machine with the same compiler.
+//! The program runs itself under valgrind as `budget measure GUEST [LETTERS...]`. It puts one mechanism after another
+//! on the benchmark loop and runs each for a short and a long guest time. Callgrind dumps its counts after each run.
+//! The difference is the cost of the hits in between, and the cost of the unprobed loop is subtracted. The counts are
+//! exactly reproducible on any x86-64 host with the same compiler.
 //!
-//! Guests that are loops without a probe (`loops/x86_64`) have no hits but instructions, system calls or switches, of
-//! which all is counted.
+//! Guests named `loops/...` have no probes. Their rows count all host instructions per guest instruction, system call
+//! or address space switch.
 //!
-//! For a guest of many functions what stands behind it are numbers of probes. Callgrind takes its time to see 100,000
-//! armed, so that is measured on the first such guest alone, and with `budget all` on the others too.
+//! For a guest with many functions the arguments are numbers of probes. 100,000 probes take long under callgrind, so
+//! they are measured on the first such guest only, and on the others with `budget all`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,13 +26,13 @@ use trapline::overhead::{Mechanism, SHAPE};
 /// Guest time of the two runs, in nanoseconds.
 const SHORT: u64 = 4_000;
 const LONG: u64 = 24_000;
-/// In front of a guest: what its records cost when they are written.
+/// Prefix of a guest: the cost of writing its records as text.
 const RECORDS: &str = "records/";
-/// In front of an ISA: what a hit costs under a script, over one with an empty handler.
+/// Prefix of an ISA: the cost of a script at a hit, compared with an empty handler.
 const SCRIPTS: &str = "scripts/";
-/// In front of an ISA: what a hit costs on a branch with a delay slot, both of which are computed or run out of line.
+/// Prefix of an ISA: the cost of a hit on a branch with a delay slot.
 const BRANCHES: &str = "branches/";
-/// Before them: what has to be translated is, and what has to be optimised.
+/// Guest time of the warm-up, in which code is translated and probes are optimised.
 const WARM: u64 = 20_000;
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Under callgrind: prints the hits of each of the runs that it counts.
+/// Runs under callgrind. Prints the number of hits of each counted run.
 fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     if let Some(many) = many::find(guest) {
         let number = |text: &&str| {
@@ -98,7 +98,7 @@ fn measure(guest: &str, rest: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The loop with an optimised probe whose handler is empty, and with one that runs a script.
+/// The loop with an optimised probe that has an empty handler, then with one that runs a script.
 fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
     let mut bench = BenchLoop::tiny(&format!("tiny/{guest}"))?;
     let empty = bench.plant(scripts::mechanism()?)?;
@@ -113,7 +113,7 @@ fn measure_scripts(guest: &str, rest: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// A loop of branches without a probe, and with one on a branch.
+/// A loop of branches without a probe, then with a probe on a branch.
 fn measure_branches(guest: &str) -> Result<(), String> {
     let branches = loops::of(&format!("loops/{guest}")).and_then(|loops| loops.branches());
     let (mut bench, probe) = branches.ok_or_else(|| format!("{guest} has no loop of branches"))??;
@@ -122,7 +122,7 @@ fn measure_branches(guest: &str) -> Result<(), String> {
     count_two(&mut bench, "slot", |_| probe.hits())
 }
 
-/// The same loop without a probe, and with one on each of so many functions.
+/// The loop without a probe, then with a probe on each of `count` functions.
 fn measure_among(many: &Many, count: usize) -> Result<(), String> {
     let mut bench = many.bench_loop(count)?;
     count_two(&mut bench, UNPROBED, |_| 0)?;
@@ -132,7 +132,7 @@ fn measure_among(many: &Many, count: usize) -> Result<(), String> {
     count_two(&mut bench, &format!("{AMONG}{count}"), |_| probes[0].hits())
 }
 
-/// In front of a number of probes: the cost of one that is optimised, among so many.
+/// Prefix of a number of probes: the cost of an optimised probe among this many.
 const AMONG: char = 'o';
 
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
@@ -145,7 +145,7 @@ fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) ->
     Ok(())
 }
 
-/// Callgrind knows it by its name, and must see it return.
+/// The function that callgrind measures. It is found by name and must return, so it cannot be inlined.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
     std::hint::black_box(work())
@@ -154,14 +154,14 @@ fn counted(work: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
 /// Host instructions added per hit, by the letters of the mechanism.
 type Added = BTreeMap<String, f64>;
 
-/// The mechanism of no probe: what is measured behind it has its loop taken off.
+/// The name of the run without a probe. Its cost is subtracted from the runs after it.
 const UNPROBED: &str = "none";
 
 fn added(guest: &str, numbers: &[String]) -> Result<Added, String> {
     let folder = env::temp_dir().join(format!("trapline-budget-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let answer = run_callgrind(guest, numbers, &folder).and_then(|said| read_counts(&said, &folder));
-    // It is the host's temporary folder: what stays there is no matter.
+    // This is the host's temporary folder, so a failure to delete it does no harm.
     let _ = fs::remove_dir_all(&folder);
     answer
 }
@@ -182,7 +182,7 @@ fn run_callgrind(guest: &str, numbers: &[String], folder: &Path) -> Result<Strin
     String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }
 
-/// Pairs the runs that the program names with the dumps that callgrind has numbered.
+/// Pairs the runs that the program has printed with callgrind's numbered dumps.
 fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
     let mut runs = Vec::new();
     for (number, line) in said.lines().enumerate() {
@@ -204,19 +204,19 @@ fn read_counts(said: &str, folder: &Path) -> Result<Added, String> {
     Ok(added)
 }
 
-/// What one dump counted in all.
+/// The total count in a dump.
 fn instructions(file: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).map(str::trim);
     total.and_then(|total| total.parse().ok()).ok_or(format!("{} has no totals", file.display()))
 }
 
-/// One line of the committed file.
+/// One line of budgets.tsv.
 struct Budget {
     guest: String,
     what: String,
     most: f64,
-    /// `-` where the project has set none.
+    /// `-` if the project has set no goal.
     goal: String,
 }
 
@@ -236,21 +236,21 @@ fn budgets() -> Result<Vec<Budget>, String> {
 }
 
 impl Budget {
-    /// The numbers of probes that it is about; none where the guest is not one of many functions.
+    /// The numbers of probes in this row, if its guest has many functions.
     fn numbers(&self) -> impl Iterator<Item = &str> {
         let among = many::find(&self.guest).map(|_| self.what.split('/').filter_map(|what| what.strip_prefix(AMONG)));
         among.into_iter().flatten()
     }
 
-    /// Measured only when all are asked for.
+    /// Whether it is measured only on `budget all`.
     fn takes_long(&self) -> bool {
-        /// As many as callgrind sees armed in a few seconds.
+        /// The largest number of probes that callgrind measures in a few seconds.
         const QUICK: usize = 10_000;
         self.guest != many::FIRST.name && self.numbers().any(|number| number.parse().is_ok_and(|number: usize| number > QUICK))
     }
 }
 
-/// Of these guests; without any, of all.
+/// Checks the budgets of these guests, or of all guests if none is given.
 fn check(all: bool, of: &[&str]) -> Result<(), String> {
     let budgets: Vec<Budget> = budgets()?.into_iter().filter(|budget| all || !budget.takes_long()).collect();
     let mut guests: Vec<&str> = budgets.iter().map(|budget| budget.guest.as_str()).collect();
@@ -279,7 +279,7 @@ fn check(all: bool, of: &[&str]) -> Result<(), String> {
     if over.is_empty() { Ok(()) } else { Err(format!("over budget:{over}")) }
 }
 
-/// The shape of the document's tables has to hold on every ISA, among the mechanisms that it has.
+/// Checks the order of the mechanisms' costs, which the kernel's document shows and which must hold on every ISA.
 fn out_of_shape(guest: &str, added: &Added, over: &mut String) {
     for (less, more) in SHAPE {
         if let (Some(one), Some(other)) = (added.get(*less), added.get(*more))
@@ -290,7 +290,7 @@ fn out_of_shape(guest: &str, added: &Added, over: &mut String) {
     }
 }
 
-/// Of a mechanism, or of `one/other`: their ratio.
+/// The cost of a mechanism, or for `one/other` the ratio of two costs.
 fn value_of(added: &Added, what: &str) -> Option<f64> {
     match what.split_once('/') {
         Some((one, other)) => Some(added.get(one)? / added.get(other)?),

@@ -1,9 +1,10 @@
-//! What a hit of the guest's own kprobes costs under QEMU's TCG: `cargo run -p trapline-benches --bin guest_kprobes`.
+//! Measures a hit of the guest's own kprobes under QEMU's TCG, for comparison: `cargo run -p trapline-benches --bin
+//! guest_kprobes`.
 //!
-//! Debian's amd64 kernel boots under qemu-system-x86_64; its shell reads /dev/zero byte by byte, without a probe and
-//! with one in the way of each read, made through the guest's tracefs. Records are switched off, so a hit runs the
-//! handler and no more. What counts is the user time of QEMU's process between two lines of the guest's console, which
-//! other work of the computer disturbs little. `--write` puts the figures into docs/overhead.md.
+//! Debian's amd64 kernel boots under qemu-system-x86_64. Its shell reads /dev/zero byte by byte, without a probe and
+//! with one on the path of each read, made through the guest's tracefs. Records are off, so a hit only runs the
+//! handler. The measure is the user time of the QEMU process between two console lines, which other load on the host
+//! disturbs little. `--write` puts the figures into docs/overhead.md.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -12,14 +13,14 @@ use trapline::boot::initramfs;
 use trapline_benches::{section, user_time};
 use trapline_images::Wanted;
 
-/// The ways take turns so often; medians count.
+/// Number of rounds. The median counts.
 const ROUNDS: usize = 3;
-/// Reads in each run.
+/// Number of reads per run.
 const READS: u64 = 300_000;
-/// A function that each read comes through once; behind its call to the tracer there is room for a jump.
+/// A function that each read calls once. It has room for a jump behind its ftrace site.
 const FUNCTION: &str = "ksys_read";
 
-/// How the function is probed: a line of kprobe_events, and whether jumps may take the place of breakpoints.
+/// A way to probe the function: a line of kprobe_events, and whether jump optimisation is on.
 struct Way {
     name: &'static str,
     what: &'static str,
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Each run is announced by a line and followed by another; then come the guest's own counts.
+/// The guest's script. A console line starts and ends each run, and the guest's own hit counts follow.
 fn script() -> String {
     let mut text = String::from(
         "mount -t tracefs none /sys/kernel/tracing; mount -t debugfs none /sys/kernel/debug; cd /sys/kernel/tracing; echo 0 > tracing_on\n",
@@ -62,7 +63,7 @@ fn script() -> String {
             "echo \"begin $(cat /proc/uptime) {name}\"; dd if=/dev/zero of=/dev/null bs=1 count={READS} 2>/dev/null; echo end {name}\n"
         )
     };
-    // The first run is for QEMU to translate what the others run.
+    // The first run lets QEMU translate the code.
     text.push_str(&run("warm"));
     let mut round = run("none");
     for way in &WAYS {
@@ -80,7 +81,7 @@ fn script() -> String {
     text
 }
 
-/// A run: its name, seconds of QEMU's user time, what the guest said of its probes before, and of their hits after.
+/// A run: its name, QEMU's user time in seconds, and the guest's list of probes before and hit counts after it.
 #[derive(Default)]
 struct Run {
     name: String,
@@ -99,7 +100,7 @@ fn measure(write: bool) -> Result<(), String> {
     fs::write(&initrd, initramfs::with_busybox(&busybox, Some(script().as_bytes()), &[])).map_err(|error| error.to_string())?;
     let child = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"])
-        // Linux puts no jump where a return goes through a thunk.
+        // Linux writes no jump if returns use a thunk, so switch mitigations off.
         .args(["-append", &format!("{} mitigations=off", wanted.stock.command_line)])
         .arg("-kernel")
         .arg(&local.kernel)
@@ -114,14 +115,14 @@ fn measure(write: bool) -> Result<(), String> {
         let ended = child.wait();
         runs.and_then(|runs| ended.map(|_| runs).map_err(|error| error.to_string()))
     });
-    // It is the host's temporary folder: what stays there is no matter.
+    // This is the host's temporary folder, so a failure to delete it does no harm.
     let _ = fs::remove_file(&initrd);
     let table = table(&runs?)?;
     print!("{table}");
     if write { section::replace("guest-kprobes", &table) } else { Ok(()) }
 }
 
-/// Follows the console to its end.
+/// Reads the console to its end and times the runs.
 fn watch(child: &mut Child) -> Result<Vec<Run>, String> {
     let pid = child.id();
     let console = child.stdout.take().ok_or("QEMU has no console")?;
@@ -165,14 +166,14 @@ fn table(runs: &[Run]) -> Result<String, String> {
 }
 
 impl Way {
-    /// The hits of a run, if it was one of this way.
+    /// The number of hits of a run. Fails if the probe was not of this kind.
     fn hits_of(&self, run: &Run) -> Result<f64, String> {
         if run.list.contains("[OPTIMIZED]") != (self.name == "optimised")
             || run.list.contains("[FTRACE]") != (self.name == "return")
         {
             return Err(format!("`{}` in {FUNCTION} did not become what it was to be: {}", self.event, run.list));
         }
-        // Two runs have gone by with this probe: one to warm up.
+        // The probe was hit in two runs, the first of which was a warm-up.
         let hits: u64 = run.profile.split_whitespace().nth(1).and_then(|word| word.parse().ok()).ok_or("no hits were counted")?;
         if hits < 2 * READS {
             return Err(format!("{hits} hits of {} reads were counted", 2 * READS));

@@ -70,7 +70,7 @@ overhead records`; medians). Host instructions are in `benches/budgets.tsv`.
 
 ";
 
-/// Guest nanoseconds for a thousand records or so, which the ring holds.
+/// Guest time for about a thousand records, which fit into the ring. In nanoseconds.
 const RECORDED: u64 = 20_000;
 
 const MACHINES: &str = "\
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         [] => write_all(),
         ["guest", guest] => write_guest(guest).map(|section| print!("{section}")),
         ["records"] => records_table().map(|table| print!("{table}")),
-        // How the rows of the arming table are measured.
+        // A child process measures each row of the arming table.
         ["row", guest, count, how] => {
             Probes::read([guest, count, how]).and_then(Row::measure).map(|row| println!("{}", row.line()))
         }
@@ -138,7 +138,7 @@ fn write(name: &str, text: &str) -> Result<(), String> {
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Writes its plot; its section.
+/// Writes the plot of a guest and returns its section of the document.
 fn write_guest(guest: &str) -> Result<String, String> {
     let name = guest.trim_start_matches("tiny/");
     let measured = Measurement::of(guest, ROUNDS)?;
@@ -205,7 +205,7 @@ fn table_of(guest: &str, name: &str, measured: &Measurement) -> String {
     text
 }
 
-/// Bars: each mechanism's cost as a ratio to k, ours and then the document's.
+/// A bar plot of each mechanism's cost as a ratio to k: ours first, then that in the kernel's document.
 fn plot(guest: &str, measured: &Measurement) -> String {
     const COLOURS: [&str; 3] = ["#1f6feb", "#9aa4b2", "#c9b458"];
     const LEFT: f64 = 50.0;

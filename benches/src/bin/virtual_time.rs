@@ -1,10 +1,10 @@
-//! What exact virtual time costs: the share of host instructions that go into the callback of blocks of code that do
-//! not count themselves.
+//! The cost of exact virtual time: the share of host instructions spent in the callback of blocks that do not count
+//! themselves.
 //!
-//! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's loop without a probe under callgrind,
-//! twice: once counting all host instructions, once those inside the callback (it counts time, finds what the block
-//! stands for, and sees whether anything is due). The machine cannot be run without it: its timers and interrupts come
-//! by that time. What translated code spends on calling it is not in it. `--write` puts the table into
+//! `cargo run -p trapline-benches --bin virtual_time` runs the tiny kernel's unprobed loop twice under callgrind. One
+//! run counts all host instructions, the other those inside the callback, which counts time, looks up the block's
+//! meaning and checks whether an event is due. The machine cannot run without it, because timers and interrupts use
+//! this time. The cost of calling it from translated code is not included. `--write` puts the table into
 //! docs/overhead.md.
 
 use std::path::Path;
@@ -14,10 +14,10 @@ use trapline::overhead::GUESTS;
 use trapline::overhead::bench_loop::BenchLoop;
 use trapline_benches::section;
 
-/// Guest nanoseconds before the counted run, for what has to be translated, and of it.
+/// Guest time of the warm-up and of the counted run, in nanoseconds.
 const WARM: u64 = 20_000;
 const LONG: u64 = 20_000;
-/// Callgrind counts inside these functions, by its own patterns.
+/// The functions inside which callgrind counts, as callgrind patterns.
 const ALL: &str = "virtual_time::counted";
 const CALLBACK: &str = "trapline::unicorn::engine::block*";
 
@@ -44,13 +44,13 @@ fn measure(guest: &str) -> Result<(), String> {
     counted(&mut bench)
 }
 
-/// Callgrind knows it by its name, and must see it return.
+/// The function that callgrind measures. It is found by name and must return, so it cannot be inlined.
 #[inline(never)]
 fn counted(bench: &mut BenchLoop) -> Result<(), String> {
     std::hint::black_box(bench.run(LONG))
 }
 
-/// Printed line by line, too.
+/// Measures the table and prints it line by line.
 fn table() -> Result<String, String> {
     let mut table = String::new();
     let mut put = |line: String| {
@@ -70,7 +70,7 @@ fn table() -> Result<String, String> {
     Ok(table)
 }
 
-/// Host instructions of the counted run that are spent inside a function.
+/// The host instructions that the counted run spends inside a function.
 fn instructions(guest: &str, inside: &str) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let file = env::temp_dir().join(format!("trapline-virtual-time-{}", std::process::id()));
@@ -84,7 +84,7 @@ fn instructions(guest: &str, inside: &str) -> Result<u64, String> {
         .map_err(|error| format!("valgrind cannot be run ({error}); `scripts/setup.sh budget` installs it"))?;
     let dump = file.with_extension("1");
     let total = total(&dump);
-    // It is the host's temporary folder: what stays there is no matter.
+    // This is the host's temporary folder, so a failure to delete it does no harm.
     let _ = fs::remove_file(&file).and_then(|()| fs::remove_file(&dump));
     match output.status.success() {
         true => total,

@@ -1,4 +1,4 @@
-//! Whole boots: to the shell, a script of one line, and off; with 0, 10 and 1,000 probes armed that nothing hits.
+//! Complete boots: to the shell, a one-line script, and power-off, with 0, 10 and 1,000 armed probes that are not hit.
 
 use crate::contest::{Contest, Contestant, Prepared, run};
 use crate::{Options, guest};
@@ -6,7 +6,7 @@ use std::process::Command;
 use trapline_benches::user_time::median;
 
 const SAID: &str = "the shell is there";
-/// How many probes are armed.
+/// Numbers of armed probes.
 const ARMED: [usize; 3] = [0, 10, 1_000];
 
 pub const HEADINGS: [&str; 9] = [
@@ -21,10 +21,10 @@ pub const HEADINGS: [&str; 9] = [
     "millions a second",
 ];
 
-/// What was found out about one kernel; seconds are of user time.
+/// The results for one kernel, in seconds of user time.
 pub struct Figures {
     kernel: &'static str,
-    /// With none, ten and a thousand probes armed.
+    /// With 0, 10 and 1,000 probes armed.
     ours: Vec<f64>,
     qemu: Option<f64>,
     guest_seconds: f64,
@@ -58,14 +58,14 @@ impl Figures {
     }
 }
 
-/// One who boots: a contestant, and how many probes are armed meanwhile.
+/// A boot to measure: a contestant and its number of armed probes.
 struct Turn {
     who: Contestant,
     armed: usize,
     times: Vec<f64>,
 }
 
-/// All of a kernel's boots, in turn.
+/// Measures all boots of a kernel, taking turns.
 pub fn measure(contest: &Contest, options: &Options) -> Result<Figures, String> {
     let prepared = contest.prepare(&format!("echo {SAID}\n"))?;
     let mut turns = Vec::new();
@@ -81,7 +81,7 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Figures, String> 
     }
     let (count, program) = (turns.len(), program.ok_or("nobody boots it")?);
     for round in 0..options.rounds {
-        // Another one begins each round, so that none is always behind the same one.
+        // Rotate the order, so that no contestant always follows the same other one.
         for number in 0..count {
             let turn = &mut turns[(round + number) % count];
             let time = boot(contest, &prepared, turn)?;

@@ -1,4 +1,4 @@
-//! Who is measured: a stock kernel in this build of trapline, in another build, and under its rival, all with the same
+//! The contestants: a stock kernel in this build of trapline, in another build, and under QEMU, all with the same
 //! files.
 
 use crate::{guest, unpacked};
@@ -9,29 +9,30 @@ use trapline::boot::{Kernel, initramfs, payload};
 use trapline_benches::user_time;
 use trapline_images::{Stock, Wanted};
 
-/// A kernel and its rival.
+/// A kernel, and the way QEMU runs it.
 pub struct Contest {
-    /// As `trapline images` calls it.
+    /// Its name in `trapline images`.
     pub kernel: &'static str,
-    /// The program that runs it too.
+    /// The QEMU program.
     qemu: &'static str,
-    /// What it needs besides, to be the machine that the kernel finds in trapline.
+    /// Its arguments, chosen so that the machine resembles trapline's.
     arguments: &'static [&'static str],
-    /// The same on the kernel's command line.
+    /// Additions to the kernel's command line under QEMU.
     appended: &'static str,
-    /// It would run the kernel's own decompressor, so it gets the kernel unpacked: for which machine, by ELF's number.
+    /// `Some` if QEMU would run the kernel's own decompressor. The kernel is then passed unpacked, as an ELF file with
+    /// this machine number.
     unpacked_for: Option<u64>,
 }
 
 const EM_MIPS: u64 = 8;
-/// What the rival boots, where that is another file.
+/// The file name of the unpacked kernel.
 const UNPACKED: &str = "unpacked";
 
-/// A further kernel is a further row.
+/// The contests. Add a row for another kernel.
 pub const CONTESTS: &[Contest] = &[
     Contest { kernel: "debian/amd64", qemu: "qemu-system-x86_64", arguments: &[], appended: "", unpacked_for: None },
     Contest { kernel: "debian/i386", qemu: "qemu-system-i386", arguments: &[], appended: "", unpacked_for: None },
-    // It has no Cortex-A8 on this board.
+    // QEMU's virt board has no Cortex-A8.
     Contest {
         kernel: "debian/armhf",
         qemu: "qemu-system-arm",
@@ -39,7 +40,7 @@ pub const CONTESTS: &[Contest] = &[
         appended: "",
         unpacked_for: None,
     },
-    // It offers a seed for moving the kernel, which the kernel answers with page tables of its own for the user's side.
+    // QEMU provides a KASLR seed, which makes the kernel use separate user page tables (KPTI).
     Contest {
         kernel: "debian/arm64",
         qemu: "qemu-system-aarch64",
@@ -47,9 +48,9 @@ pub const CONTESTS: &[Contest] = &[
         appended: "nokaslr",
         unpacked_for: None,
     },
-    // Its CPU has vectors and ciphers, too. It runs the kernel's own decompressor.
+    // QEMU's CPU also has vectors and crypto. It runs the kernel's own decompressor.
     Contest { kernel: "debian/s390x", qemu: "qemu-system-s390x", arguments: &[], appended: "", unpacked_for: None },
-    // A service processor switches it off. It runs its firmware first, and has no less memory.
+    // QEMU emulates a service processor for power-off, runs firmware first, and needs more memory.
     Contest {
         kernel: "debian/ppc64el",
         qemu: "qemu-system-ppc64",
@@ -74,12 +75,12 @@ pub const CONTESTS: &[Contest] = &[
 ];
 
 impl Contest {
-    /// The kernel without its distribution.
+    /// The kernel's name without its distribution.
     pub fn short(&self) -> &'static str {
         self.kernel.rsplit('/').next().unwrap_or(self.kernel)
     }
 
-    /// What all contestants boot; the script is what the guest runs before it switches itself off.
+    /// Prepares the files that all contestants boot. The guest runs `script` and powers off.
     pub fn prepare(&self, script: &str) -> Result<Prepared, String> {
         let wanted = Wanted::parse(self.kernel).ok_or("no such kernel")?;
         let local = trapline_images::locate(&wanted, &trapline_images::folders())
@@ -92,7 +93,7 @@ impl Contest {
         let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
         let busybox = local.busybox.as_deref().ok_or("it has no busybox beside it")?;
         let kernel = read(&local.kernel)?;
-        // QEMU takes no kernel that is compressed with xz from outside, and bzImages and zImages whole.
+        // QEMU loads bzImages and zImages, but no kernel that is compressed with xz as a whole.
         let packed = local.kernel.extension().is_some_and(|extension| extension == "xz");
         match packed {
             true => write(guest::KERNEL, &payload::unpack(&kernel).map_err(|error| error.to_string())?)?,
@@ -118,7 +119,7 @@ impl Contest {
         Ok(all)
     }
 
-    /// The rival, about to boot it.
+    /// The QEMU command that boots the prepared kernel.
     pub fn rival(&self, prepared: &Prepared) -> Command {
         let mut command = Command::new(self.qemu);
         command.args(["-accel", "tcg", "-m", "512", "-nographic", "-no-reboot"]).args(self.arguments);
@@ -129,15 +130,15 @@ impl Contest {
     }
 }
 
-/// One of those that take turns.
+/// One of the programs that take turns.
 pub enum Contestant {
-    /// This program, or the same of another build of trapline.
+    /// This program, or the same program from another build of trapline.
     Build(PathBuf),
     /// QEMU.
     Rival,
 }
 
-/// A folder of its own, which goes away with this.
+/// The prepared files, in a temporary folder that is deleted on drop.
 pub struct Prepared {
     pub folder: PathBuf,
     stock: &'static Stock,
@@ -145,12 +146,12 @@ pub struct Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // It is the host's temporary folder: what stays there is no matter.
+        // This is the host's temporary folder, so a failure to delete it does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Runs it to its end: seconds of user time, and what it printed.
+/// Runs a command to its end. Returns its user time in seconds and its output.
 pub fn run(command: &mut Command) -> Result<(f64, String), String> {
     let before = user_time::of_children()?;
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What runs in a process of its own: one machine, from the files of a folder, until it switches itself off.
+//! The part that runs in a child process: one machine, started from the files of a folder, until it powers off.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,26 +10,26 @@ use trapline::probed::Session;
 use trapline_isa::function::decode_at;
 use trapline_probes::probe::{Flow, Kprobe};
 
-/// The files.
+/// The file names in that folder.
 pub const KERNEL: &str = "kernel";
 pub const INITRD: &str = "initrd";
 pub const COMMAND_LINE: &str = "command_line";
 
-/// What such a process is asked for.
+/// The commands of the child process.
 pub const BOOT: &str = "boot";
 pub const COUNT: &str = "count";
 pub const WORK: &str = "work";
 
-/// How lines of the console end that others wait for.
+/// The end of the console lines that mark progress.
 pub const MARK: &str = "is next";
 
-/// Guest nanoseconds after which a boot has failed.
+/// Guest time after which a boot has failed, in nanoseconds.
 const LONG: u64 = 60_000_000_000;
-/// The same of what is done behind it.
+/// Guest time after which the work has failed, in nanoseconds.
 const LONG_WORK: u64 = 3_600_000_000_000;
-/// Functions of networks and file systems that these machines have not.
+/// Prefixes of functions for networks and file systems that these machines do not have.
 const IDLE: [&str; 8] = ["tcp_", "udp_", "ip6_", "ipv6_", "inet6_", "icmp", "xfrm_", "fib"];
-/// Hits of all idle probes together that do not show in the time.
+/// The idle probes together may have this many hits without visible effect on the time.
 const FEW_HITS: u64 = 1_000;
 
 fn session(folder: &Path, record_events: bool) -> Result<Session, String> {
@@ -41,7 +41,7 @@ fn session(folder: &Path, record_events: bool) -> Result<Session, String> {
     Session::new(kernel, &config).map_err(|error| error.to_string())
 }
 
-/// Everything that the guest's script does, with the console printed up to each mark as soon as it is there.
+/// Runs the guest's script. Prints the console up to each mark as soon as it appears.
 pub fn work(folder: &Path) -> Result<(), String> {
     let mut session = session(folder, false)?;
     loop {
@@ -56,7 +56,7 @@ pub fn work(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// A boot with probes armed that are not hit.
+/// Boots with armed probes that are not hit.
 pub fn boot(folder: &Path, armed: usize) -> Result<(), String> {
     let mut session = session(folder, false)?;
     let functions = session.kernel().symbols.extents(session.kernel().tables.text.clone());
@@ -76,7 +76,7 @@ pub fn boot(folder: &Path, armed: usize) -> Result<(), String> {
     }
     powers_off(session.run_until(LONG))?;
     let hits: u64 = probes.iter().map(Kprobe::hits).sum();
-    // Setting up the network comes through some of them, once or twice.
+    // The network set-up calls some of them once or twice.
     if hits > FEW_HITS {
         return Err(format!("the probes that were to lie idle were hit {hits} times"));
     }
@@ -90,12 +90,11 @@ fn powers_off(stop: Stop) -> Result<(), String> {
     }
 }
 
-/// Guest time between two looks at what runs.
+/// Guest time between two samples of the pc, in nanoseconds.
 const LOOK: u64 = 1_000_000;
 
-/// A boot that prints the guest's seconds and how many instructions it ran. Time counts bytes of code, less what the
-/// CPU slept; how long an instruction is on average is seen at a thousand places or so, the functions that run as time
-/// goes by.
+/// Boots and prints the guest's seconds and its estimated number of instructions. Virtual time counts bytes of code
+/// (sleep excluded). The average instruction length is estimated at about a thousand sampled places.
 pub fn count(folder: &Path) -> Result<(), String> {
     let mut session = session(folder, true)?;
     let isa = session.kernel().arch.isa();
@@ -108,7 +107,7 @@ pub fn count(folder: &Path) -> Result<(), String> {
         }
         let pcs = session.machine_mut().pcs();
         for pc in pcs {
-            // To the end of the block, or what is as good as one for a mean.
+            // Up to the end of the block, or a length that serves as well for an average.
             const BLOCK: usize = 8;
             let kernel = session.kernel();
             let mut at = pc;

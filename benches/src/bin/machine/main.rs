@@ -1,8 +1,8 @@
-//! Whole machines: what a boot of each stock kernel and users' work in it take, beside QEMU; `machine --help` says the
-//! rest.
+//! Benchmarks of complete machines: the boot of each stock kernel, and user work in it, compared with QEMU. `machine
+//! --help` has the options.
 //!
-//! The contestants take turns, each a process of its own; what counts is the median of their user times. Kernels are
-//! those of `TRAPLINE_IMAGES` and of `trapline images pull`.
+//! The contestants take turns, each in its own process. The median of their user times counts. Kernels come from
+//! `TRAPLINE_IMAGES` and `trapline images pull`.
 
 mod boots;
 mod contest;
@@ -68,7 +68,7 @@ struct Options {
     write: bool,
 }
 
-/// Stands among the works, on the command line.
+/// The name of the boot in the list of works on the command line.
 const BOOT: &str = "boot";
 
 impl Options {
@@ -154,7 +154,7 @@ fn measure(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Puts a table into the document, if there is one.
+/// Writes a table into the document, if it has rows.
 fn write(name: &str, headings: &[&str], rows: &[Vec<String>], rounds: usize) -> Result<(), String> {
     if rows.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! A kernel that unpacks itself, unpacked: an ELF file with nothing but what is loaded. So a rival is spared the kernel's
-//! own decompressor, as trapline is.
+//! Writes a kernel as an uncompressed ELF file of its loaded segments, so that QEMU does not run the kernel's own
+//! decompressor. trapline does not run it either.
 
 use trapline::boot::Kernel;
 use trapline_isa::mem::ByteOrder;
@@ -9,7 +9,7 @@ const VERSION: u64 = 1;
 const LOADED: u64 = 1;
 const READ_WRITE_RUN: u64 = 7;
 
-/// Numbers of an ELF header: how many bytes each takes.
+/// Writes the numbers of an ELF header with their sizes and byte order.
 struct Writer {
     order: ByteOrder,
     word: usize,
@@ -32,7 +32,7 @@ impl Writer {
     }
 }
 
-/// Its segments and its entry, at the addresses that it sees. The machine is given as in ELF.
+/// The ELF file with the kernel's segments and entry at their virtual addresses. `machine` is ELF's e_machine.
 pub fn elf(kernel: &Kernel, machine: u64) -> Vec<u8> {
     let isa = kernel.arch.isa();
     let is_wide = isa.word == 8;

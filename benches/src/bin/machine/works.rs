@@ -1,4 +1,4 @@
-//! What people run in a guest: each work's user time alone, from a line of the guest's console to the next.
+//! User work in a guest: the user time of each work alone, measured between console lines.
 
 use crate::contest::{Contest, Contestant, Prepared};
 use crate::{Options, guest};
@@ -10,15 +10,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 use trapline_benches::user_time::{self, median};
 
-/// Something to do, for the guest's shell; what it prints nobody looks at, but it must end well.
+/// A work for the guest's shell. Its output is ignored, but its status must be 0.
 pub struct Work {
     pub name: &'static str,
-    /// In words, for the table.
+    /// A description for the table.
     what: &'static str,
     command: &'static str,
 }
 
-/// A further work is a further row. Each takes QEMU between half a second and two.
+/// The works. Each takes QEMU between half a second and two. Add a row for another work.
 pub const WORKS: &[Work] = &[
     Work {
         name: "syscalls",
@@ -56,17 +56,17 @@ pub const WORKS: &[Work] = &[
 
 pub const HEADINGS: [&str; 5] = ["kernel", "work", "user s", "QEMU, user s", "ratio"];
 
-/// No run takes longer, on any computer of today.
+/// Upper bound for a run.
 const MOST: Duration = Duration::from_secs(900);
-/// Where the last work ends.
+/// The mark after the last work.
 const END: &str = "end";
 
-/// What one work took with one kernel.
+/// The result of one work with one kernel.
 pub struct Figures {
     kernel: &'static str,
     work: &'static Work,
     ours: f64,
-    /// Of another build.
+    /// The other build's result.
     beside: Option<f64>,
     qemu: Option<f64>,
 }
@@ -97,14 +97,14 @@ impl Figures {
     }
 }
 
-/// All works with one kernel: each contestant boots once a round and does them one behind the other.
+/// Measures all works with one kernel. In each round every contestant boots once and does them one after another.
 pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, String> {
     let works = &options.works;
     let prepared = contest.prepare(&script(works))?;
     let mut contestants = contest.contestants(options.beside.as_deref())?;
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..options.rounds {
-        // Another one begins each round, so that none is always behind the same one.
+        // Rotate the order, so that no contestant always follows the same other one.
         for number in 0..contestants.len() {
             let who = (round + number) % contestants.len();
             times[who].push(watch(spawn(contest, &prepared, &contestants[who])?, works)?);
@@ -123,7 +123,7 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, Str
     Ok(works.iter().enumerate().map(row).collect())
 }
 
-/// Each work is announced by a line, and so is the end of the last.
+/// The guest's script. A line marks the start of each work and the end of the last.
 fn script(works: &[&Work]) -> String {
     let mut script = String::new();
     for work in works {
@@ -148,11 +148,11 @@ fn spawn(contest: &Contest, prepared: &Prepared, who: &Contestant) -> Result<Chi
     child.map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))
 }
 
-/// Seconds of user time of each work, in their order.
+/// The user time of each work in seconds, in their order.
 fn watch(mut child: Child, works: &[&Work]) -> Result<Vec<f64>, String> {
     let watched = follow(&mut child, works);
     if watched.is_err() {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| error.to_string())?;
@@ -172,12 +172,12 @@ fn follow(child: &mut Child, works: &[&Work]) -> Result<Vec<f64>, String> {
         wait_for(&format!("{name} {}", guest::MARK), &lines, until)?;
         taken.push(user_time::of(child.id())?);
     }
-    // It is to be heard to its end, lest it stop at a full pipe.
+    // Read to the end of the output, because a full pipe would block the process.
     while lines.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
     Ok(taken.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
-/// What it prints, line by line, as it comes.
+/// Sends each line that the process prints as soon as it appears.
 fn lines_of(child: &mut Child) -> Result<Receiver<String>, String> {
     let console = child.stdout.take().ok_or("it has no console")?;
     let (sender, lines) = channel();

@@ -1,7 +1,7 @@
-//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on ports, and nothing else.
-//! Where an ISA has no ports they are in memory.
+//! The `bare` board, for our tiny kernel: console, timer, interrupts and a power switch on I/O ports. On ISAs without
+//! ports the registers are memory-mapped.
 //!
-//! The contract with the kernel stands in images/tiny/README.md.
+//! images/tiny/README.md describes the interface to the kernel.
 
 use super::virt::RAM_START;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trapline_isa::mem::ByteOrder;
 
-/// The board in figures.
+/// The board for ISAs with I/O ports.
 pub static SPEC: Spec = Spec {
     name: "bare",
     ram_start: 0,
@@ -32,23 +32,23 @@ pub static SPEC: Spec = Spec {
     devices: |cpus, _| Box::new(Bare::new(cpus)),
 };
 
-/// The same where RAM does not start at 0 and the ports are in memory.
+/// The little-endian board with memory-mapped registers and RAM that does not start at 0.
 pub static ARM: Spec = Spec { ram_start: RAM_START, boot: |config, _, _| boot(RAM_START, config, ByteOrder::Little), ..SPEC };
 
-/// The same for CPUs that read the high byte first.
+/// The big-endian board with memory-mapped registers.
 pub static BIG_ENDIAN: Spec = Spec { boot: |config, _, _| boot(0, config, ByteOrder::Big), ..SPEC };
 
-/// RAM that the guest is told of.
+/// Size of the guest's RAM.
 pub const RAM_BYTES: u64 = 16 << 20;
-/// Where the boot information lies, from the start of RAM.
+/// Offset of the boot information from the start of RAM.
 pub const BOOT_INFO: u64 = 0x1000;
-/// Where the command line lies, from there too.
+/// Offset of the command line from the start of RAM.
 pub const COMMAND_LINE: u64 = 0x1100;
-/// Where the ports are in memory.
+/// Physical address of the registers where they are memory-mapped.
 pub const PORTS: u64 = 0x0900_0000;
-/// The longest command line, its end included.
+/// Size limit of the command line, including its terminating 0.
 pub const COMMAND_LINE_BYTES: usize = 0xe00;
-/// The first word of the boot information.
+/// The magic number at the start of the boot information.
 pub const MAGIC: u32 = 0x5041_5254;
 const VERSION: u32 = 1;
 
@@ -67,7 +67,7 @@ const SLEEP: u64 = 0x604;
 const TIMER_VECTOR: u8 = 0x20;
 const OTHER_CPU_VECTOR: u8 = 0x21;
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bare {
@@ -82,13 +82,13 @@ struct PerCpu {
     interrupts: Interrupts,
     timer: Interval,
     latched_high: u32,
-    /// It has just asked to sleep.
+    /// The CPU has just asked to sleep.
     #[serde(skip)]
     sleeps: bool,
 }
 
 impl Bare {
-    /// A board with so many CPUs.
+    /// A board with this many CPUs.
     pub fn new(cpus: usize) -> Bare {
         Bare { cpus: vec![PerCpu::default(); cpus], console: Vec::new(), power_off: None }
     }
@@ -97,7 +97,7 @@ impl Bare {
         self.cpus.len() == cpus && self.cpus.iter().all(|cpu| cpu.interrupts.is_sound(LAST_TIME) && cpu.timer.is_sound(LAST_TIME))
     }
 
-    /// The words of the boot information, where RAM starts there.
+    /// The boot information for RAM that starts at `start`.
     pub fn boot_info(start: u64, cpus: usize) -> [u32; 5] {
         [MAGIC, VERSION, RAM_BYTES as u32, cpus as u32, (start + COMMAND_LINE) as u32]
     }
@@ -122,8 +122,8 @@ fn boot(start: u64, config: &Config, order: ByteOrder) -> Result<Boot, MachineEr
     })
 }
 
-/// CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0 by CRm and op2: a counter of nanoseconds. The core's own would tell the host's
-/// time. MIPS's Count, with one step in 10 nanoseconds.
+/// Reads CNTFRQ_EL0, CNTPCT_EL0 and CNTVCT_EL0, a counter of nanoseconds (the core's own would return host time), or
+/// MIPS's Count, which counts every 10 nanoseconds.
 fn counter(register: u32, now: Ticks) -> Option<u64> {
     const MIPS_COUNT: u32 = 1 << 16 | 9 << 3;
     if register == MIPS_COUNT {
@@ -136,7 +136,7 @@ fn counter(register: u32, now: Ticks) -> Option<u64> {
     match Register::of(register)? {
         Register { op1: 3, crm: 0, op2: 0 } => Some(NANOSECONDS),
         Register { op1: 3, crm: 0, op2: 1 | 2 } => Some(nanoseconds(now)),
-        // No timer is set.
+        // The timer's other registers read as 0: no timer is set.
         Register { op1: 3, crm: 2 | 3, op2: 0..=2 } => Some(0),
         _ => None,
     }
@@ -231,7 +231,7 @@ impl Board for Bare {
     }
 }
 
-/// Which port lies there.
+/// The port at this address, if there is one.
 fn port(bus: Bus, address: u64) -> Option<u64> {
     match bus {
         Bus::Ports => Some(address),
@@ -245,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever a guest does to the ports, the board answers.
+        /// No guest access to the ports makes the board panic.
         #[test]
         fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((any::<bool>(), any::<u16>(), 0usize..4, any::<u32>(), any::<u32>()), 0..200)) {
             let mut board = Bare::new(2);
@@ -261,9 +261,9 @@ mod tests {
         }
     }
 
-    /// As 32-bit and 64-bit ARM see it.
+    /// The same registers, memory-mapped as on ARM.
     #[test]
-    fn the_ports_are_in_memory_too() {
+    fn the_registers_can_be_memory_mapped() {
         let mut board = Bare::new(1);
         let at = At { cpu: 0, now: 4000 };
         board.write(at, Bus::Memory, PORTS + CONSOLE, 1, u64::from(b'x'));
@@ -280,9 +280,9 @@ mod tests {
         assert_eq!(board.read(at, Bus::Memory, 0, 4), u64::from(u32::MAX));
     }
 
-    /// A CPU is asleep once for each time that it asks for it, and no other CPU is.
+    /// A CPU sleeps once for each request, and no other CPU does.
     #[test]
-    fn who_asks_for_sleep_has_it_once() {
+    fn a_sleep_request_counts_once_for_its_cpu() {
         let mut board = Bare::new(2);
         board.write(At { cpu: 1, now: 0 }, Bus::Memory, PORTS + SLEEP, 4, 0);
         assert_eq!([0, 1, 1].map(|cpu| board.goes_to_sleep(cpu)), [false, true, false]);

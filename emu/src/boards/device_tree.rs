@@ -1,80 +1,81 @@
-//! The device tree of an ARM board: what a kernel finds there, and its command line and initial file system.
+//! Builds the device tree of the ARM boards, with the devices, the command line and the initramfs.
 //!
 //! Bindings: Documentation/devicetree/bindings of Linux 6.1 (arm/cpus.yaml, psci.yaml, arm,gic.yaml, arm,pl011.yaml,
-//! arm,sp804.yaml, arm,arch_timer.yaml). A root that no machine code of Linux claims gets the generic one.
+//! arm,sp804.yaml, arm,arch_timer.yaml). The root's `compatible` matches no machine of Linux, so Linux uses its generic
+//! one.
 
 use super::RANDOM_SEED;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
-/// A board as it is to be told to a kernel.
+/// The facts about a board that go into its tree.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
     /// The CPUs' model, such as `arm,cortex-a72`.
     pub cpu: &'a str,
-    /// How many there are.
+    /// The number of CPUs.
     pub cpus: usize,
-    /// The instruction by which firmware is called: `smc` or `hvc`.
+    /// The instruction that calls the firmware: `smc` or `hvc`.
     pub firmware: &'a str,
-    /// RAM, physically.
+    /// Physical range of RAM.
     pub memory: Range<u64>,
-    /// The interrupt controller's distributor and CPU interface.
+    /// Physical ranges of the GIC's distributor and CPU interface.
     pub gic: [Range<u64>; 2],
     /// The serial port.
     pub uart: Device,
-    /// What gives the time.
+    /// The timer.
     pub timer: Timer,
     /// The command line.
     pub command_line: &'a str,
-    /// Where the initial file system lies, physically; empty: there is none.
+    /// Physical range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,
 }
 
-/// A device with registers and a line.
+/// A device with registers and an interrupt.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its registers, physically.
+    /// Physical range of its registers.
     pub registers: Range<u64>,
-    /// Its number among the lines that all CPUs share.
+    /// Its number among the shared peripheral interrupts (SPIs).
     pub line: u32,
 }
 
-/// The clock of a board.
+/// The timer of a board.
 #[derive(Clone, Debug)]
 pub enum Timer {
-    /// An SP804, both counters on one line.
+    /// An SP804. Both counters share one interrupt.
     Sp804(Device),
-    /// The timer in each CPU.
+    /// The architected timer of each CPU.
     Architected,
 }
 
-/// Frequencies of the clocks that drivers ask for.
+/// Clock frequencies that drivers ask for.
 const UART_HERTZ: u32 = 24_000_000;
 const SP804_HERTZ: u32 = 1_000_000;
 
-/// How nodes refer to each other.
+/// The phandles by which nodes refer to each other.
 const GIC: u32 = 1;
 const UART_CLOCK: u32 = 2;
 const TIMER_CLOCK: u32 = 3;
 
-/// Kinds of interrupt in the GIC's binding, and how they are triggered: while the level is high.
+/// Interrupt types of the GIC binding, and the trigger: active high level.
 const SHARED: u32 = 0;
 const OWN: u32 = 1;
 const LEVEL: u32 = 4;
-/// With one CPU, whose lines these are.
+/// CPU mask of a private interrupt: the first CPU.
 const FIRST_CPU: u32 = 1 << 8;
 
-/// The architected timer's own lines, counted from 16, in the binding's order: secure, not secure, virtual,
-/// hypervisor's.
+/// The architected timer's private interrupts, counted from 16, in the binding's order: secure, non-secure, virtual,
+/// hypervisor.
 const TIMER_LINES: [u32; 4] = [13, 14, 11, 10];
 
-/// Why there is no tree, of whichever board.
+/// The error message if a board's tree cannot be built.
 pub fn unmade(error: Error) -> String {
     format!("the device tree cannot be made: {error}")
 }
 
 impl Tree<'_> {
-    /// The tree in the form in which it lies in memory.
+    /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
         self.write().map_err(unmade)
     }
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Every property by its path, out of the flattened form (Devicetree specification 0.4, chapter 5).
+    /// All properties of a flattened tree with their paths (Devicetree specification 0.4, chapter 5).
     fn properties(tree: &[u8]) -> Vec<(String, Vec<u8>)> {
         let word = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().expect("4 bytes")) as usize;
         let text = |at: usize| {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_says_what_is_on_the_board() {
+    fn the_tree_describes_the_board() {
         let tree = board(Timer::Architected).flatten().expect("it can be made");
         let found = properties(&tree);
         #[rustfmt::skip]
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_told() {
+    fn optional_nodes_are_omitted() {
         let timer = Timer::Sp804(Device { registers: 0x902_0000..0x902_1000, line: 2 });
         let tree = Tree { initrd: 0..0, ..board(timer) }.flatten().expect("it can be made");
         let found = properties(&tree);

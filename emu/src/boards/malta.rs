@@ -1,8 +1,8 @@
-//! The `malta` board, for stock kernels of MIPS: MIPS's own evaluation board, with one CPU, what a PC had on its ports
-//! behind a GT-64120 and a PIIX4, which are all that is on the PCI bus, and the clock in the CPU.
+//! The `malta` board, for stock MIPS kernels: MIPS's evaluation board with one CPU. PC-style devices are behind a
+//! GT-64120 and a PIIX4, which are the only devices on the PCI bus. The timer is in the CPU.
 //!
-//! Its firmware is YAMON, of which a kernel sees what it is given: a command line and an environment
-//! (arch/mips/fw/lib/cmdline.c). Where there is nothing, all bits are ones.
+//! Its firmware is YAMON. The kernel sees only what YAMON passes: a command line and an environment
+//! (arch/mips/fw/lib/cmdline.c). Unmapped addresses read as all ones.
 
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
 use crate::clock::{Ticks, ticks};
@@ -23,8 +23,7 @@ use trapline_isa::mem::ByteOrder;
 
 const MIB: u64 = 1 << 20;
 
-/// The board for CPUs that read the low byte first. Devices begin at 256 MiB, and so much as the probe window takes
-/// lies in front of them.
+/// The board for little-endian CPUs. Devices begin at 256 MiB; RAM ends below that, with room for the probe window.
 pub static SPEC: Spec = Spec {
     name: "malta",
     ram_start: 0,
@@ -37,14 +36,14 @@ pub static SPEC: Spec = Spec {
     devices: |_, _| Box::new(Malta::new(ByteOrder::Little)),
 };
 
-/// For those that read the high byte first.
+/// The board for big-endian CPUs.
 pub static BIG_ENDIAN: Spec = Spec {
     boot: |config, ram, kernel_end| boot(config, ram, kernel_end, ByteOrder::Big),
     devices: |_, _| Box::new(Malta::new(ByteOrder::Big)),
     ..SPEC
 };
 
-// Physical memory: ports, the bridge, switches and the reset, the board's revision in its flash memory.
+// Physical addresses: I/O ports, the GT-64120, switches and reset register, the board's revision.
 const PORTS: u64 = 0x1800_0000;
 const PORTS_END: u64 = PORTS + 0x1_0000;
 const BRIDGE: u64 = 0x1be0_0000;
@@ -54,31 +53,31 @@ const SWITCHES_END: u64 = 0x1f00_0400;
 const RESET: u64 = 0x1f00_0500;
 const REVISION: u64 = 0x1fc0_0010;
 
-/// What is written to reset the board.
+/// The value that resets the board.
 const RESET_NOW: u64 = 0x42;
-/// A board with the card CoreLV, whose bridge is a GT-64120.
+/// The revision of a CoreLV card, whose bridge is a GT-64120.
 const CORE_LV: u64 = 0x420;
 
 const TIMER_LINE: u8 = 0;
 const SERIAL_LINE: u8 = 4;
 const SERIAL: u16 = 0x3f8;
 const SERIAL_END: u16 = SERIAL + 8;
-/// A byte written here is the status with which the machine ends, as on other boards.
+/// A byte written to this port is the machine's exit status, as on other boards.
 const EXIT_STATUS: u16 = 0xf4;
-/// What is acknowledged where no interrupt waits.
+/// The interrupt that is acknowledged if none is pending.
 const SPURIOUS: u8 = 7;
 
-/// Pins as Cause shows them: of the controllers, of Compare, and beside that one the word that it is Compare's.
+/// Bits of the Cause register: the pin of the interrupt controllers, and the timer's pin with its TI bit.
 const PIN_OF_CONTROLLERS: u64 = 1 << 10;
 const PIN_OF_TIMER: u64 = 1 << 15 | 1 << 30;
 
-/// Count and Compare by the numbers that the CPU has for them.
+/// Register numbers of Count and Compare, as the CPU model uses them.
 const COUNT: u32 = 1 << 16 | 9 << 3;
 const COMPARE: u32 = 1 << 16 | 11 << 3;
 
-/// Reads of the timer's ports take as long as on an ISA bus, so that loops that poll them end.
+/// Duration of a read of the PIT's ports. It is as long as on an ISA bus, so that polling loops end.
 const TIMER_READ_NANOSECONDS: u64 = 500;
-/// Reads of the clock's take longer: a kernel polls it for two seconds to find out how fast Count is.
+/// Duration of a read of the RTC. A kernel polls it for two seconds to measure Count's frequency.
 const CLOCK_READ_NANOSECONDS: u64 = 50_000;
 
 /// The board.
@@ -87,7 +86,7 @@ pub struct Malta {
     devices: Devices,
 }
 
-/// Its state.
+/// The state of its devices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Devices {
@@ -98,7 +97,7 @@ struct Devices {
     pit: Pit,
     serial: Uart,
     rtc: Rtc,
-    /// The time when it was last here.
+    /// The virtual time of the last access.
     now: Ticks,
     exit_status: u8,
     off: bool,
@@ -128,7 +127,7 @@ impl Malta {
         }
     }
 
-    /// Two bytes of the ports have the low one first.
+    /// Converts a two-byte port value between the CPU's byte order and little-endian.
     fn in_ports_order(&self, value: u16) -> u16 {
         if self.order == ByteOrder::Big { value.swap_bytes() } else { value }
     }
@@ -184,7 +183,7 @@ impl Board for Malta {
                 None => return all_ones(size),
             },
             BRIDGE..BRIDGE_END => self.read_bridge(address - BRIDGE).into(),
-            // All of them are off.
+            // All switches are off.
             SWITCHES..SWITCHES_END => 0,
             REVISION => CORE_LV,
             _ => return all_ones(size),
@@ -251,7 +250,7 @@ impl Board for Malta {
         }
     }
 
-    /// A timer that nobody would hear of is no event, as on `pc`.
+    /// The timer's next interrupt, unless it is masked, as on `pc`.
     fn next_event(&self, _: usize) -> Option<Ticks> {
         let Devices { clock, pic, pit, serial, now, .. } = &self.devices;
         let timer = pit.next().filter(|_| pic.would_ask(TIMER_LINE));
@@ -266,7 +265,7 @@ impl Board for Malta {
         Some(self.devices.pins())
     }
 
-    /// What asks goes on asking until it is looked after. The number is that of the highest pin.
+    /// Pending interrupts stay pending until they are handled. The number is that of the highest pending pin.
     fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
         let pins = self.devices.pins();
         let highest = if pins & PIN_OF_TIMER != 0 { PIN_OF_TIMER & 0xff00 } else { pins };
@@ -291,16 +290,16 @@ impl Board for Malta {
     }
 }
 
-// What the firmware leaves in memory: pointers of 32 bits to the arguments, to names and values of the environment by
-// turns, and the texts.
+// Memory that the firmware prepares: 32-bit pointers to the arguments, alternating pointers to names and values of the
+// environment, and the strings.
 const ARGUMENTS: u64 = 0x2000;
 const ENVIRONMENT: u64 = 0x2100;
 const TEXTS: u64 = 0x2400;
-/// Where the kernel sees them.
+/// The kernel's virtual address of physical memory (KSEG0).
 const SEEN: u64 = 0xffff_ffff_8000_0000;
-/// The longest command line that Linux takes, its end included.
+/// The command line's size limit in Linux, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 4096;
-/// From the end of RAM on downwards.
+/// Alignment of the initramfs, which ends at the end of RAM.
 const INITRD_ALIGNMENT: u64 = 0x1_0000;
 
 fn boot(config: &Config, ram: u64, kernel_end: u64, order: ByteOrder) -> Result<Boot, MachineError> {
@@ -331,14 +330,14 @@ fn boot(config: &Config, ram: u64, kernel_end: u64, order: ByteOrder) -> Result<
     Ok(Boot { pieces, info: 0, arguments: given })
 }
 
-/// Texts, one behind the other.
+/// The strings, one after another.
 struct Texts {
     order: ByteOrder,
     bytes: Vec<u8>,
 }
 
 impl Texts {
-    /// Adds some; pointers to them, and behind these a name and a value that are not there.
+    /// Adds strings. Returns pointers to them, followed by two null pointers.
     fn pointers(&mut self, texts: &[&str]) -> Vec<u8> {
         let mut pointers = vec![0; 4 * (texts.len() + 2)];
         for (text, pointer) in texts.iter().zip(pointers.chunks_exact_mut(4)) {
@@ -361,12 +360,12 @@ mod tests {
         }
     }
 
-    /// As Linux sets them up: line by line from 0.
+    /// The initialisation that Linux does: vectors from 0, all lines unmasked.
     const CONTROLLERS: &[(u16, u8)] =
         &[(0x20, 0x11), (0x21, 0), (0x21, 4), (0x21, 1), (0xa0, 0x11), (0xa1, 8), (0xa1, 2), (0xa1, 1), (0x21, 0), (0xa1, 0)];
 
     #[test]
-    fn compare_and_the_controllers_ask_by_their_own_pins_until_they_are_looked_after() {
+    fn timer_and_controllers_have_separate_pins_until_handled() {
         let mut board = Malta::new(ByteOrder::Little);
         let at = |now| At { cpu: 0, now };
         assert!(board.register_write(at(0), COMPARE, 100));
@@ -388,7 +387,7 @@ mod tests {
         assert_eq!(board.read(at(due), Bus::Memory, PORTS + u64::from(SERIAL), 1), u64::from(b'x'));
     }
 
-    /// The bridge's registers have their low byte first; what a CPU of the other order reads is turned round.
+    /// The bridge's registers are little-endian, so a big-endian CPU reads swapped values.
     #[test]
     fn the_bridge_has_its_own_byte_order() {
         let read = |order, address| Malta::new(order).read(At { cpu: 0, now: 0 }, Bus::Memory, address, 4);
@@ -406,9 +405,9 @@ mod tests {
         assert_eq!(board.power_off(), Some(3));
     }
 
-    /// The clock of a board is seen to move on, so that a kernel can tell the speed of Count by it.
+    /// The RTC's update flag changes once a second, so that a kernel can measure Count with it.
     #[test]
-    fn the_clock_shows_that_it_moves_on_once_a_second() {
+    fn the_rtc_shows_an_update_once_a_second() {
         let mut board = Malta::new(ByteOrder::Little);
         ports(&mut board, 0, &[(0x70, 0x0a)]);
         let mut shows = |ns| board.read(At { cpu: 0, now: ticks(ns) }, Bus::Memory, PORTS + 0x71, 1) >> 7;
@@ -417,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_with_a_sentence() {
+    fn images_that_do_not_fit_are_refused() {
         let refused = |config: Config| boot(&config, 64 * MIB, 60 * MIB, ByteOrder::Little).expect_err("no room").to_string();
         let initrd = refused(Config { initrd: Some(vec![0; 8 << 20].into()), ..Config::default() });
         let line = refused(Config { command_line: "x".repeat(COMMAND_LINE_BYTES), ..Config::default() });
@@ -425,7 +424,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a guest does to the devices, the board answers, and can be saved and restored.
+        /// No guest access to the devices makes the board panic, and its state can be saved and restored.
         #[test]
         fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..8, any::<u16>(), 0u32..9, any::<u32>(), any::<u32>()), 0..300)) {
             const PLACES: &[u64] = &[PORTS + 0x20, PORTS + 0x21, PORTS + 0xa1, PORTS + 0x40, PORTS + 0x43, PORTS + 0x70, PORTS + 0x71, PORTS + 0x3f8, PORTS + 0x3f9, PORTS + 0x3fc, BRIDGE + 0xc34, BRIDGE + 0xcf8, BRIDGE + 0xcfc, BRIDGE + 0xc18, REVISION, SWITCHES];

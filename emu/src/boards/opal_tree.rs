@@ -1,7 +1,7 @@
-//! The device tree of the `powernv` board: memory, one CPU and what it can do, and the firmware with its console.
+//! Builds the device tree of the `powernv` board: memory, one CPU with its features, and the firmware with its console.
 //!
-//! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree; of the CPU's
-//! features arch/powerpc/kernel/dt_cpu_ftrs.c.
+//! Bindings: Documentation/devicetree/bindings/powerpc/opal of Linux 6.1, and skiboot's doc/device-tree. The CPU
+//! features are those of arch/powerpc/kernel/dt_cpu_ftrs.c.
 
 use super::RANDOM_SEED;
 use super::device_tree::unmade;
@@ -9,28 +9,27 @@ use crate::devices::decrementer;
 use std::ops::Range;
 use vm_fdt::{Error, FdtWriter};
 
-/// In milliseconds of guest time.
+/// Interval at which the kernel polls the firmware, in milliseconds of guest time.
 const HEARTBEAT_MS: u32 = 100;
 
-/// A board as it is to be told to a kernel.
+/// The facts about the board that go into its tree.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
-    /// Bytes of RAM, from 0 on.
+    /// Size of RAM in bytes. RAM starts at 0.
     pub ram: u64,
-    /// Where the firmware lies; its entry comes first.
+    /// Range of the firmware. Its entry point is at the start.
     pub firmware: Range<u64>,
     /// The command line.
     pub command_line: &'a str,
-    /// Where the initial file system lies; empty: there is none.
+    /// Range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,
 }
 
-/// What the CPU can do: a name, the version of the ISA that has it, who may use it (1 programs, 2 a kernel, 4 a
-/// hypervisor), whether these two must do something for it (1: set the bit in the register for that; 2: they know
-/// what), that bit for each, and that in what programs are told.
+/// A CPU feature: name, ISA version, privilege mask (1 problem state, 2 kernel, 4 hypervisor), support needed from
+/// hypervisor and kernel (1: a facility bit, 2: known to software), the facility bit for each, and the HWCAP bit.
 type Feature = (&'static str, u32, u32, Option<u32>, Option<u32>, Option<u32>, Option<u32>, Option<u32>);
 
-/// Those of the ISA 3.0 that the core has. Not among them: prefixed instructions, `scv`, and messages between CPUs.
+/// The features of ISA 3.0 that the core implements. It lacks prefixed instructions, `scv`, and messages between CPUs.
 #[rustfmt::skip]
 const FEATURES: &[Feature] = &[
     // name                         isa     whose   hypervisor  kernel      its bit     its bit     programs'
@@ -59,19 +58,19 @@ const HERTZ: u32 = 1_000_000_000;
 const CACHE_LINE: u32 = 128;
 const CACHE: u32 = 32 << 10;
 
-/// The state to sleep in: `stop`, which keeps everything and goes on behind itself.
+/// The idle state: `stop`, which keeps all state and continues at the next instruction.
 mod sleep {
     pub const FLAGS: u32 = 0x0010_0000;
     pub const LATENCY: u32 = 1_000;
     pub const RESIDENCY: u32 = 10_000;
     pub const NAME: &str = "stop0_lite";
-    /// Of the register that says how deep: nothing is lost, and no exception is needed to come back.
+    /// PSSCR bits: no state is lost, and no exception is needed to wake up.
     pub const DEPTH: u64 = 0;
     pub const DEPTH_BITS: u64 = 0x003f_ffff;
 }
 
 impl Tree<'_> {
-    /// The tree in the form in which it lies in memory.
+    /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
         self.write().map_err(unmade)
     }
@@ -83,7 +82,7 @@ impl Tree<'_> {
         fdt.property_u32("#size-cells", 2)?;
         fdt.property_string("compatible", "ibm,powernv")?;
         fdt.property_string("model", "trapline powernv")?;
-        // The kernel leaves the firmware alone.
+        // The kernel must not use the firmware's memory.
         fdt.property_array_u64("reserved-ranges", &[self.firmware.start, self.firmware.end - self.firmware.start])?;
         self.chosen(&mut fdt)?;
         self.memory(&mut fdt)?;
@@ -121,7 +120,7 @@ impl Tree<'_> {
         fdt.property_u64("opal-base-address", self.firmware.start)?;
         fdt.property_u64("opal-entry-address", self.firmware.start)?;
         fdt.property_u64("opal-runtime-size", self.firmware.end - self.firmware.start)?;
-        // So often the kernel asks what has happened; without it never, for no interrupt tells.
+        // The kernel polls for events at this interval. Without it, it would rely on an interrupt that never comes.
         fdt.property_u32("ibm,heartbeat-ms", HEARTBEAT_MS)?;
         let consoles = fdt.begin_node("consoles")?;
         fdt.property_u32("#address-cells", 1)?;
@@ -165,8 +164,8 @@ fn cpus(fdt: &mut FdtWriter) -> Result<(), Error> {
     for (name, value) in numbers {
         fdt.property_u32(name, value)?;
     }
-    // Sizes of pages are not told: the property's name has 32 letters, which the writer of trees does not take. The
-    // kernel then has 4 and 64 KiB.
+    // The page sizes are omitted, because the tree writer does not support the property's 32-character name. The kernel
+    // then assumes 4 and 64 KiB.
     fdt.end_node(cpu)?;
     features(fdt)?;
     fdt.end_node(cpus)
@@ -199,7 +198,7 @@ fn features(fdt: &mut FdtWriter) -> Result<(), Error> {
     fdt.end_node(features)
 }
 
-/// A controller there must be; nothing is on its lines.
+/// The kernel requires an interrupt controller. No device is connected to it.
 fn interrupts(fdt: &mut FdtWriter) -> Result<(), Error> {
     let controller = fdt.begin_node("interrupt-controller@0")?;
     fdt.property_string("compatible", "ibm,opal-intc")?;
@@ -209,7 +208,7 @@ fn interrupts(fdt: &mut FdtWriter) -> Result<(), Error> {
     fdt.end_node(controller)
 }
 
-/// The bus with the port that takes the status with which the machine ends.
+/// The LPC bus with the port that takes the exit status.
 fn ports(fdt: &mut FdtWriter) -> Result<(), Error> {
     let bus = fdt.begin_node("lpc@0")?;
     fdt.property_string("compatible", "ibm,power8-lpc")?;

@@ -1,7 +1,7 @@
-//! The `pc` board, for stock x86 kernels: what a PC had on its ports before PCI and ACPI, one CPU with a local APIC, a
+//! The `pc` board, for stock x86 kernels: the I/O ports of a PC without PCI and ACPI, one CPU with a local APIC, and a
 //! serial console.
 //!
-//! Ports with nothing behind them give ones. PCI's configuration ports are among them, which says that there is no bus.
+//! Unused ports read as all ones. This includes PCI's configuration ports, so kernels find no PCI bus.
 
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved, zero_page};
 use crate::clock::{Ticks, ticks};
@@ -21,7 +21,7 @@ use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
 
-/// The board in figures.
+/// The description of the board.
 pub static SPEC: Spec = Spec {
     name: "pc",
     ram_start: 0,
@@ -38,21 +38,21 @@ const TIMER_LINE: u8 = 0;
 const KEYBOARD_LINE: u8 = 1;
 const SERIAL_LINE: u8 = 4;
 
-/// Where the local APIC lies, in memory; no firmware says so, it is there.
+/// Physical addresses of the local APIC. No firmware table lists it.
 const LAPIC: Range<u64> = 0xfee0_0000..0xfee0_0000 + Lapic::BYTES;
 
 const SERIAL: u16 = 0x3f8;
 const SERIAL_END: u16 = SERIAL + 8;
-/// A byte written here is the status with which the machine ends, as on other simulated PCs.
+/// A byte written to this port is the machine's exit status, as on other simulated PCs.
 const EXIT_STATUS: u16 = 0xf4;
 
-/// The same in memory, for kernels that do not let programs at ports.
+/// The same in memory, for kernels that do not let programs access ports.
 const EXIT_STATUS_IN_MEMORY: u64 = 0xfef0_0000;
 
-/// Reads of the timer's ports take as long as on an ISA bus, so that loops that poll them end.
+/// Duration of a read of the PIT's ports. It is as long as on an ISA bus, so that polling loops end.
 const TIMER_READ_NANOSECONDS: u64 = 500;
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pc {
@@ -134,13 +134,13 @@ impl Board for Pc {
         }
     }
 
-    /// A timer that nobody would hear of is no event: its request is made up for at the access that lets it through.
+    /// The timer's next interrupt, unless it is masked. When the guest unmasks it, the missed request is delivered.
     fn next_event(&self, _cpu: usize) -> Option<Ticks> {
         let timer = self.pit.next().filter(|_| self.pic.would_ask(TIMER_LINE));
         [timer, self.serial.next(), self.lapic.next()].into_iter().flatten().min()
     }
 
-    /// Since when does not matter where there is one CPU.
+    /// Returns 0 for "since when", which does not matter with one CPU.
     fn pending(&self, _cpu: usize) -> Option<Ticks> {
         (self.lapic.asks() || self.lapic.lets_external_through() && self.pic.asks()).then_some(0)
     }
@@ -169,7 +169,7 @@ impl Board for Pc {
     }
 }
 
-/// All devices are on ports.
+/// The port of an access. All devices are on ports.
 fn port(bus: Bus, address: u64) -> Option<u16> {
     if bus == Bus::Ports { address.try_into().ok() } else { None }
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a guest does to the ports, the board answers.
+        /// No guest access to the ports makes the board panic.
         #[test]
         fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((0u8..8, any::<u16>(), 0u32..9, any::<u32>(), any::<u32>()), 0..300)) {
             const PORTS: &[u16] = &[0x20, 0x21, 0xa0, 0xa1, 0x40, 0x41, 0x42, 0x43, 0x60, 0x61, 0x64, 0x70, 0x71, 0xf4, 0x3f8, 0x3f9, 0x3fa, 0x3fc];

@@ -1,9 +1,9 @@
-//! The `powernv` board, for stock kernels of 64-bit PowerPC: a bare machine whose kernel is its own hypervisor, with
-//! radix trees, a decrementer and no device but what its firmware offers. One CPU.
+//! The `powernv` board, for stock kernels of 64-bit PowerPC. The kernel is its own hypervisor and uses radix page
+//! tables. The board has one CPU with a decrementer, and no devices except those that its firmware provides.
 //!
-//! The firmware is OPAL (skiboot's doc/opal-api): a console, power off, ports of an LPC bus, of which one takes the
-//! status with which the machine ends, and an interrupt controller that never has one. Its entry is a call of the
-//! hypervisor, which is answered here.
+//! The firmware is OPAL (skiboot's doc/opal-api): a console, power-off, ports of an LPC bus (one takes the exit
+//! status), and an interrupt controller without interrupts. Its entry point executes a hypervisor call, which this file
+//! answers.
 
 use super::opal_tree::Tree;
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
@@ -20,7 +20,7 @@ use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
 const MIB: u64 = 1 << 20;
 
-/// The board.
+/// The description of the board.
 pub static SPEC: Spec = Spec {
     name: "powernv",
     ram_start: 0,
@@ -33,20 +33,20 @@ pub static SPEC: Spec = Spec {
     devices: |_, _| Box::new(PowerNv::default()),
 };
 
-/// The firmware, in memory that the kernel leaves alone.
+/// The firmware's reserved memory.
 const FIRMWARE: u64 = 0x300_0000;
 const FIRMWARE_BYTES: u64 = 0x1_0000;
-/// `sc 1; blr`, with the highest byte first.
+/// The firmware's code: `sc 1; blr`, big-endian.
 const ENTRY: [u8; 8] = [0x44, 0, 0, 0x22, 0x4e, 0x80, 0, 0x20];
 
-/// The device tree has at most this.
+/// Size limit of the device tree.
 const TREE_BYTES: u64 = MIB;
-/// The longest command line, its end included.
+/// Size limit of the command line, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 2048;
 
-/// The number of the interrupt of the decrementer (`cpu/ppc/deliver.rs`).
+/// The decrementer's interrupt number (`cpu/ppc/deliver.rs`).
 const DECREMENTER: u32 = 0x900;
-/// The number by which instructions ask for random numbers (`cpu/ppc/state.rs`).
+/// The register number that stands for random numbers (`cpu/ppc/state.rs`).
 const RANDOM: u32 = 1024;
 
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
@@ -79,14 +79,14 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     Ok(Boot { pieces, info: tree_at, ..Boot::default() })
 }
 
-// What a call gives back, where that is not a number.
+// Return codes of OPAL calls.
 const SUCCESS: i64 = 0;
 const PARAMETER: i64 = -1;
 
 const NOTHING_NEW: i64 = -10;
 const UNSUPPORTED: i64 = -7;
 
-/// OPAL's calls, by their numbers (skiboot's opal-api.h). All of these are told to be there.
+/// Function numbers of OPAL calls (skiboot's opal-api.h). OPAL_CHECK_TOKEN reports all of them as present.
 mod call {
     pub const CONSOLE_WRITE: u64 = 1;
     pub const CONSOLE_READ: u64 = 2;
@@ -129,37 +129,37 @@ mod call {
     ];
 }
 
-/// The kernel gives its own addresses; untranslated they are physical ones but for the highest bits.
+/// The kernel passes virtual addresses of its linear map. Clearing the top bits gives the physical address.
 const PHYSICAL: u64 = 0x0fff_ffff_ffff_ffff;
-/// Of the firmware's events: something was typed.
+/// The event bit for console input.
 const CONSOLE_INPUT: u64 = 0x10;
-/// A CPU that has been started.
+/// The CPU status "started".
 const STARTED: u8 = 3;
-/// As much as is taken from the console's reader or writer at once.
+/// Most bytes per console read or write.
 const CONSOLE_BYTES: u64 = 4096;
-/// On the LPC bus: the space of ports, and the port that takes the status with which the machine ends.
+/// On the LPC bus: the I/O space, and the port for the exit status.
 const PORTS: u64 = 1;
 const EXIT_STATUS: u64 = 0xf4;
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerNv {
     decrementer: Decrementer,
-    /// The time when it was last here.
+    /// The virtual time of the last access.
     now: Ticks,
     sent: Vec<u8>,
     typed: Wire,
-    /// What the next random number is made of.
+    /// State of the random number generator.
     random: u64,
-    /// Below this priority the CPU takes interrupts.
+    /// The CPU takes interrupts that are more favoured than this priority.
     priority: u8,
     exit_status: u8,
     off: bool,
 }
 
 impl PowerNv {
-    /// SplitMix64: the same numbers in every run.
+    /// SplitMix64 with a fixed seed, so that every run has the same numbers.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -181,7 +181,7 @@ impl PowerNv {
             call::CONSOLE_READ => {
                 let most = words::get(memory, second)?.min(CONSOLE_BYTES);
                 let mut text = Vec::new();
-                // The firmware has a buffer: what is on the line has come by the time that the kernel asks.
+                // The firmware buffers input: bytes that are still on the line count as arrived.
                 while (text.len() as u64) < most {
                     let earliest = self.typed.next().filter(|_| self.typed.waiting() > 0);
                     let Some(byte) = self.typed.take(earliest.unwrap_or(0).max(at.now)) else { break };
@@ -196,7 +196,7 @@ impl PowerNv {
                 SUCCESS
             }
             call::POLL_EVENTS => {
-                // The kernel asks for what was typed only if it is told that there is something.
+                // The kernel reads the console only if this event is set.
                 let is_typed = self.typed.next().is_some_and(|earliest| earliest <= at.now);
                 if first != 0 {
                     words::put(memory, first, if is_typed { CONSOLE_INPUT } else { 0 })?;
@@ -213,7 +213,7 @@ impl PowerNv {
             }
             call::QUERY_CPU_STATUS => PARAMETER,
             call::LPC_READ => {
-                // Nothing is there; the answer is a number of 32 bits.
+                // No device answers. The value is a 32-bit all-ones word.
                 memory.write(fourth & PHYSICAL, &[0xff; 4])?;
                 SUCCESS
             }
@@ -227,7 +227,7 @@ impl PowerNv {
             call::CHECK_TOKEN => call::ALL.contains(&first).into(),
             call::GET_MSG => NOTHING_NEW,
             call::INT_GET_XIRR => {
-                // The priority, and no source.
+                // The XIRR: the priority, and no interrupt source.
                 memory.write(first & PHYSICAL, &[self.priority, 0, 0, 0])?;
                 SUCCESS
             }
@@ -239,14 +239,14 @@ impl PowerNv {
                 self.priority = (first >> 24) as u8;
                 SUCCESS
             }
-            // With one CPU there is nobody to interrupt.
+            // With one CPU there are no inter-processor interrupts.
             call::INT_SET_MFRR => SUCCESS,
             _ => UNSUPPORTED,
         })
     }
 }
 
-/// Numbers that the firmware is given and gives have their highest byte first.
+/// Numbers passed to and from the firmware are big-endian.
 mod words {
     use super::{ByteOrder, Fault, Memory, PHYSICAL};
 
@@ -281,7 +281,7 @@ impl Board for PowerNv {
         is_decrementer
     }
 
-    /// What cannot be read or written where the kernel says is its own fault.
+    /// An access to an address that the kernel passed and that does not exist returns a parameter error.
     fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
         let mut arguments = [0; 5];
         for (to, from) in arguments.iter_mut().zip(call.arguments) {
@@ -303,7 +303,7 @@ impl Board for PowerNv {
         self.decrementer.asks(self.now).then_some(self.now)
     }
 
-    /// It goes on asking until it is set.
+    /// The decrementer's interrupt stays pending until it is set.
     fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
         self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER))
     }
@@ -326,7 +326,7 @@ impl Board for PowerNv {
     }
 }
 
-/// The firmware's.
+/// The firmware's console.
 impl Console for PowerNv {
     fn sent(&mut self) -> &mut Vec<u8> {
         &mut self.sent
@@ -342,9 +342,9 @@ mod tests {
     use super::*;
     use crate::unicorn::ram::{Physical, Ram};
 
-    /// BY-4: what is typed is an event until it has been read.
+    /// BY-4: console input sets the event until it has been read.
     #[test]
-    fn what_is_typed_is_told_and_read() {
+    fn console_input_sets_an_event_until_it_is_read() {
         let ram = Ram::at(0, 2 << 20, ByteOrder::Big).expect("memory");
         let mut board = PowerNv::default();
         let call = |board: &mut PowerNv, now, number, arguments: [u64; 3]| {

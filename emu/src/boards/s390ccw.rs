@@ -1,9 +1,9 @@
-//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the clocks of
-//! one CPU. There is no channel and no other CPU, and whoever asks for one is told so. The machine ends with the level
-//! for a status that its system has said it has.
+//! The `s390ccw` board, for stock kernels of z/Architecture: the service processor with its console, and the timers of
+//! one CPU. There are no channel devices and no other CPUs; instructions that address them report that. The exit status
+//! is the system level that the guest sets through the service processor.
 //!
-//! A kernel's file is entered as if a loader had put it to the start of memory (arch/s390/boot/head.S): what it is told
-//! stands in words of the file itself.
+//! A kernel is entered as if a loader had placed its file at address 0 (arch/s390/boot/head.S). The boot parameters are
+//! words inside the file itself.
 
 use super::{At, Board, Boot, FirmwareCall, Interrupt, Spec, restored, saved};
 use crate::clock::Ticks;
@@ -20,7 +20,7 @@ pub use crate::devices::tod::{COMPARATOR, TIME_OF_DAY, TIMER};
 
 const MIB: u64 = 1 << 20;
 
-/// The board.
+/// The description of the board.
 pub static SPEC: Spec = Spec {
     name: "s390ccw",
     ram_start: 0,
@@ -33,20 +33,20 @@ pub static SPEC: Spec = Spec {
     devices: |_, ram| Box::new(S390Ccw::new(ram)),
 };
 
-/// What a shell does last, with the status in a variable of that name.
+/// The last shell commands, which report the variable `status`.
 const ENDS: &str = "\
 printf %x $status > /sys/firmware/cpi/system_level
 echo 1 > /sys/firmware/cpi/set
 reboot -f
 ";
 
-/// What a loader tells a kernel: where its first file system lies, how long that is, and the command line.
+/// Boot parameters: address and size of the initramfs, and the command line.
 const INITRD_START: u64 = 0x1_0408;
 const INITRD_BYTES: u64 = 0x1_0410;
 const COMMAND_LINE: u64 = 0x1_0480;
-/// The longest command line that every kernel takes, its end included.
+/// The smallest size limit of a command line among all kernels, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 896;
-/// From the end of RAM on downwards; what a kernel's own decompressor uses lies far below.
+/// Alignment of the initramfs, which ends at the end of RAM. The kernel's decompressor uses memory far below.
 const INITRD_ALIGNMENT: u64 = MIB;
 
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
@@ -71,25 +71,25 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     Ok(Boot { pieces, info: 0, ..Boot::default() })
 }
 
-/// Operation codes of calls that are answered here, the first of a call's arguments (`cpu/s390/left.rs`).
+/// Opcodes of instructions that are answered here. The opcode is the call's first argument (`cpu/s390/left.rs`).
 pub mod call {
-    /// The service processor: a command, and where its block is.
+    /// SERVC, a service processor call: command, address of the block (SCCB).
     pub const SERVICE: u64 = 0xb220;
-    /// A signal to a CPU: the order, the CPU.
+    /// SIGP, a signal to a CPU: order, CPU address.
     pub const SIGNAL: u64 = 0xae00;
-    /// The machine is to begin anew, or to tell how it did: what is asked for.
+    /// DIAG 0x308, re-IPL: subcode.
     pub const RESTART: u64 = 0x8308;
 }
 
-// What a call gives back: a condition code, and of a signal the status with it.
+// Condition codes, and status bits of a signal.
 const ACCEPTED: u64 = 0;
 const STATUS_STORED: u64 = 1;
 const NOT_THERE: u64 = 3;
 const INVALID_ORDER: u64 = 2;
-/// There is nothing to tell of how the machine has begun.
+/// The return code of DIAG 0x308 if there is no IPL information.
 const NOT_AVAILABLE: u64 = 0x102;
 
-/// Orders to CPUs.
+/// Orders of SIGP.
 mod order {
     pub const SENSE: u64 = 0x01;
     pub const EXTERNAL_CALL: u64 = 0x02;
@@ -100,16 +100,16 @@ mod order {
     pub const SENSE_RUNNING: u64 = 0x15;
 }
 
-/// Up to this one a restart is asked for.
+/// Subcodes up to this one request a re-IPL.
 const LAST_RESTART: u64 = 4;
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S390Ccw {
     clocks: Clocks,
     service: Sclp,
-    /// The time when it was last here.
+    /// The virtual time of the last access.
     now: Ticks,
     off: bool,
 }
@@ -147,7 +147,7 @@ impl Board for S390Ccw {
         self.clocks.write(register, value, at.now)
     }
 
-    /// A block of the service processor's that is not in memory is none.
+    /// A block outside of memory returns "not operational".
     fn firmware_call(&mut self, at: At, call: FirmwareCall<'_>) -> Vec<u64> {
         match *call.arguments {
             [call::SERVICE, command, block] => match self.service.command(command as u32, block, call.memory, at.now) {
@@ -176,7 +176,7 @@ impl Board for S390Ccw {
         (self.clocks.asks(self.now).is_some() || self.service_asks()).then_some(self.now)
     }
 
-    /// The clocks go on asking until they are set.
+    /// Timer interrupts stay pending until the timers are set.
     fn acknowledge(&mut self, _cpu: usize) -> Option<Interrupt> {
         if let Some(number) = self.clocks.asks(self.now) {
             return Some(Interrupt::of(number));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_asks_until_it_is_set_and_only_while_it_is_let_in() {
+    fn timer_interrupts_stay_pending_until_set_and_can_be_masked() {
         let mut board = S390Ccw::new(SPEC.ram);
         let at = At { cpu: 0, now: 1000 };
         board.advance(at);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_cpus_are_not_there_and_the_last_one_that_stops_ends_the_run() {
+    fn other_cpus_do_not_exist_and_stopping_the_last_ends_the_run() {
         let mut board = S390Ccw::new(SPEC.ram);
         assert_eq!(call(&mut board, &[call::SIGNAL, order::SENSE, 1]), [NOT_THERE, 0]);
         assert_eq!(call(&mut board, &[call::SIGNAL, 0x77, 0]), [STATUS_STORED, INVALID_ORDER]);

@@ -1,8 +1,8 @@
-//! The `virt` board, for stock kernels of ARM: GICv2, a PL011, PSCI and a timer, told to the kernel by a device tree;
-//! one CPU.
+//! The `virt` board, for stock ARM kernels: GICv2, a PL011, PSCI and a timer, described by a device tree. It has one
+//! CPU.
 //!
-//! 32-bit ARM has an SP804 and its CPU no timer of its own, 64-bit ARM the architected timer behind MRS and MSR, whose
-//! answers come from here. Addresses with nothing behind them read as zero.
+//! 32-bit ARM uses an SP804 timer. 64-bit ARM uses the architected timer, whose system registers are answered here.
+//! Unmapped addresses read as zero.
 
 use super::device_tree::{Device, Timer, Tree};
 use super::{At, Board, Boot, Bus, FirmwareCall, Interrupt, Spec, all_ones, restored, saved};
@@ -22,14 +22,14 @@ use std::ops::Range;
 
 const MIB: u64 = 1 << 20;
 
-/// Where ARM's boards have their RAM.
+/// Start of RAM on ARM boards.
 pub const RAM_START: u64 = 0x4000_0000;
 
-/// The board of 32-bit ARM.
+/// The board for 32-bit ARM.
 pub static ARM: Spec =
     Spec { ram: 256 * MIB, most_ram: 512 * MIB, boot: |config, ram, end| boot(&A32, config, ram, end), ..ARM64 };
 
-/// The board of 64-bit ARM.
+/// The board for 64-bit ARM.
 pub static ARM64: Spec = Spec {
     name: "virt",
     ram_start: RAM_START,
@@ -46,23 +46,23 @@ const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;
 const CPU_INTERFACE: Range<u64> = 0x0801_0000..0x0801_2000;
 const UART: Range<u64> = 0x0900_0000..0x0900_1000;
 const SP804: Range<u64> = 0x0902_0000..0x0902_1000;
-/// A byte written here is the status with which the machine ends.
+/// A byte written to this address is the machine's exit status.
 pub const EXIT_STATUS: u64 = 0x0903_0000;
 
 const SP804_LINE: u32 = 2;
 const UART_LINE: u32 = 5;
 
-/// The device tree has at most this.
+/// Size limit of the device tree.
 const TREE_BYTES: u64 = 2 * MIB;
 const ALIGNMENT: u64 = 2 * MIB;
-/// A decompressor or the kernel itself may use what lies close behind the image.
+/// Free space after the kernel image, which a decompressor or the kernel may use.
 const ROOM_BEHIND_KERNEL: u64 = 16 * MIB;
-/// The longest command line of either kernel, its end included.
+/// The smaller command line limit of both kernels, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 1024;
 
-/// What the two widths do not share.
+/// The differences between 32-bit and 64-bit ARM.
 struct Width {
-    /// The usual CPU.
+    /// The default CPU.
     cpu: &'static str,
     firmware: &'static str,
     timer: fn() -> Timer,
@@ -102,7 +102,7 @@ fn boot(width: &Width, config: &Config, ram: u64, kernel_end: u64) -> Result<Boo
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Virt {
@@ -118,12 +118,12 @@ pub struct Virt {
 #[serde(deny_unknown_fields)]
 struct PerCpu {
     timer: ArchTimer,
-    /// Its time when it was last here.
+    /// The CPU's virtual time at its last access.
     now: Ticks,
 }
 
 impl Virt {
-    /// A board with so many CPUs.
+    /// A board with this many CPUs.
     pub fn new(cpus: usize) -> Virt {
         Virt {
             gic: Gic::new(cpus),
@@ -140,7 +140,7 @@ impl Virt {
         timers && self.gic.is_sound(cpus, LAST_TIME) && self.uart.is_sound() && self.sp804.is_sound(LAST_TIME)
     }
 
-    /// The controller sees the devices' lines as they are at this time.
+    /// Updates the interrupt controller's inputs from the devices' interrupt lines.
     fn set_lines(&mut self, at: At) {
         self.gic.set_shared(UART_LINE, self.uart.line());
         self.gic.set_shared(SP804_LINE, self.sp804.line(at.now));
@@ -229,7 +229,7 @@ impl Board for Virt {
         self.gic.asks(cpu)
     }
 
-    /// The CPU learns from the controller which one it is.
+    /// The CPU reads the interrupt's number from the GIC.
     fn acknowledge(&mut self, cpu: usize) -> Option<Interrupt> {
         self.gic.asks(cpu).map(|_| Interrupt::default())
     }
@@ -264,7 +264,7 @@ mod tests {
         At { cpu: 0, now }
     }
 
-    /// With the controller set up as Linux does it.
+    /// A board whose GIC is initialised as Linux does it.
     fn board() -> Virt {
         let mut board = Virt::new(1);
         for (address, value) in [(0, 1), (0x800 + 32, 0x0101_0101), (0x800 + 36, 0x0101_0101), (0x100, 1 << 27), (0x104, 0x24)] {
@@ -276,12 +276,12 @@ mod tests {
         board
     }
 
-    /// A register with op0 3, as MRS and MSR have it.
+    /// The number of a system register with op0 3, as encoded in MRS and MSR.
     fn number(op1: u32, crn: u32, crm: u32, op2: u32) -> u32 {
         3 << 14 | op1 << 11 | crn << 7 | crm << 3 | op2
     }
 
-    /// PSCI wants none.
+    /// A memory for PSCI calls, which use none.
     struct Nowhere;
 
     impl Memory for Nowhere {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused() {
+    fn images_that_do_not_fit_are_refused() {
         #[rustfmt::skip]
         let cases = [
             ("all fits",                        10,     4096,       0x4200_0000,    None),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a guest does to the devices, the board answers.
+        /// No guest access to the devices makes the board panic.
         #[test]
         fn bad_register_traffic_never_panics(
             accesses in proptest::collection::vec((0u8..9, 0usize..2, 0u64..0x2100, 1u32..9, any::<u64>(), any::<u32>()), 0..300),

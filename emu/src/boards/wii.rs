@@ -1,9 +1,10 @@
-//! The `wii` board, for Linux on 32-bit PowerPC: of Nintendo's Wii what a kernel for it asks of the board, which among
-//! the machines that Linux knows for this CPU is the least, and a 16550, which the Wii has not. One CPU.
+//! The `wii` board, for Linux on 32-bit PowerPC: the parts of Nintendo's Wii that its kernel needs, plus a 16550
+//! console that a Wii does not have. Of the machines that Linux supports on this CPU, the Wii needs the fewest devices.
+//! One CPU.
 //!
-//! Its processor interface ("Flipper") has a mask for interrupts, its Hollywood a pin that switches the power off and a
-//! bit that resets it (arch/powerpc/platforms/embedded6xx, flipper-pic.c and wii.c, and boot/dts/wii.dts, of Linux 6.1).
-//! Memory lies in one piece. Where there is nothing, all bits are ones.
+//! Flipper is the processor interface with an interrupt mask. Hollywood has a GPIO pin that switches the power off, and
+//! a reset bit (arch/powerpc/platforms/embedded6xx: flipper-pic.c and wii.c, and boot/dts/wii.dts, of Linux 6.1). RAM
+//! is contiguous. Unmapped addresses read as all ones.
 
 use super::wii_tree::Tree;
 use super::{At, Board, Boot, Bus, Interrupt, Spec, all_ones, restored, saved};
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-/// The board.
+/// The description of the board.
 pub static SPEC: Spec = Spec {
     name: "wii",
     ram_start: 0,
@@ -32,61 +33,61 @@ pub static SPEC: Spec = Spec {
     devices: |_, _| Box::new(Wii::default()),
 };
 
-/// There are no ports: a program writes the status to memory.
+/// There are no I/O ports, so a program writes the exit status to memory.
 const ENDS: &str = "\
 devmem 0x0d900010 8 $status
 poweroff -f
 ";
 
-/// Where its devices are, in bytes of memory.
+/// Physical addresses of the devices.
 pub mod place {
     use core::ops::Range;
 
-    /// The processor interface, whose first two words are the causes of interrupts and their mask.
+    /// Flipper. Its first two words are the interrupt causes and their mask.
     pub const FLIPPER: Range<u64> = 0x0c00_3000..0x0c00_3100;
-    /// Hollywood's controller of interrupts, which has none.
+    /// Hollywood's interrupt controller, to which nothing is connected.
     pub const CASCADED: Range<u64> = 0x0d80_0030..0x0d80_0040;
-    /// Hollywood's pins: two sets of registers.
+    /// Hollywood's GPIO pins: two sets of registers.
     pub const PINS: Range<u64> = 0x0d80_00c0..0x0d80_0100;
-    /// Its other registers.
+    /// Hollywood's other registers.
     pub const CONTROL: Range<u64> = 0x0d80_0100..0x0d80_01a0;
-    /// The console, and behind its registers the byte that takes the status with which the machine ends.
+    /// The console's registers. The exit status byte is 8 bytes after them.
     pub const SERIAL: Range<u64> = 0x0d90_0000..0x0d90_0008;
-    /// The status with which the machine ends.
+    /// A byte written here is the machine's exit status.
     pub const EXIT_STATUS: u64 = 0x0d90_0010;
 }
 
-/// The line of the console; on a Wii it is that of its debugger's port.
+/// The console's interrupt line. On a Wii it is that of the debug port.
 pub const SERIAL_LINE: u32 = 12;
-/// That of Hollywood's controller.
+/// The interrupt line of Hollywood's controller.
 pub const CASCADED_LINE: u32 = 14;
 
 const CAUSE: u64 = place::FLIPPER.start;
 const MASK: u64 = CAUSE + 4;
-/// Nobody presses the button for a reset.
+/// The reset button is not pressed.
 const NOT_PRESSED: u32 = 1 << 16;
 const LINES: u32 = 0x3fff;
 
-/// The pins' levels and directions, as the other processor has them, to which the pin that switches off belongs.
+/// GPIO levels and directions in the register set of the ARM coprocessor, which owns the power-off pin.
 const LEVELS: u64 = place::PINS.start + 0x20;
 const DIRECTIONS: u64 = LEVELS + 4;
 const POWER_OFF: u32 = 1 << 1;
-/// Resets, of which one is the machine's: it is on for as long as its bit is 0.
+/// The reset register. The machine resets while its lowest bit is 0.
 const RESETS: u64 = place::CONTROL.start + 0x94;
 const NO_RESET: u32 = 1;
 
-/// The number of the interrupt of the decrementer (`cpu/ppc/deliver.rs`); any other one is a device's.
+/// The decrementer's interrupt number (`cpu/ppc/deliver.rs`), and that of external interrupts.
 const DECREMENTER: u32 = 0x900;
 const DEVICE: u32 = 0x500;
 
-/// The device tree has at most this; so it is aligned.
+/// Size limit and alignment of the device tree.
 const TREE_BYTES: u64 = 64 << 10;
-/// In front of it is the firmware's stack, which the kernel begins on (`cpu/ppc/narrow/boot.rs`).
+/// Size of the firmware's stack in front of the tree, on which the kernel starts (`cpu/ppc/narrow/boot.rs`).
 const STACK_BYTES: u64 = 16 << 10;
-/// The longest command line, its end included.
+/// Size limit of the command line, including its terminating 0.
 const COMMAND_LINE_BYTES: usize = 2048;
 
-/// The tree and the initial file system lie behind the kernel.
+/// Places the device tree and the initramfs after the kernel.
 fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError> {
     let wrong = |why: String| Err(MachineError::Config(why));
     if config.command_line.len() >= COMMAND_LINE_BYTES {
@@ -111,12 +112,12 @@ fn boot(config: &Config, ram: u64, kernel_end: u64) -> Result<Boot, MachineError
     Ok(Boot { pieces: vec![(tree_at, tree), (initrd_at, initrd.to_vec())], info: tree_at, ..Boot::default() })
 }
 
-/// The board's state.
+/// The state of the board.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wii {
     decrementer: Decrementer,
-    /// The time when it was last here.
+    /// The virtual time of the last access.
     now: Ticks,
     serial: Uart,
     mask: u32,
@@ -194,7 +195,7 @@ impl Board for Wii {
         (self.device_asks() || self.decrementer.asks(self.now)).then_some(self.now)
     }
 
-    /// Both go on asking until they are looked after; a device goes first.
+    /// Interrupts stay pending until they are handled. External interrupts have priority over the decrementer.
     fn acknowledge(&mut self, _: usize) -> Option<Interrupt> {
         let decrementer = || self.decrementer.asks(self.now).then_some(Interrupt::of(DECREMENTER));
         if self.device_asks() { Some(Interrupt::of(DEVICE)) } else { decrementer() }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decrementer_and_the_serial_port_ask_until_they_are_looked_after() {
+    fn decrementer_and_serial_port_stay_pending_until_handled() {
         let mut board = Wii::default();
         assert_eq!((board.pending(0), get(&mut board, 0, CAUSE, 4)), (None, NOT_PRESSED.into()));
         assert!(board.register_write(at(0), decrementer::NUMBER, 100));
@@ -244,7 +245,7 @@ mod tests {
         board.advance(at(due));
         let taken = Some(Interrupt::of(DECREMENTER));
         assert_eq!((board.pending(0), board.acknowledge(0), board.acknowledge(0)), (Some(due), taken, taken));
-        // Whoever waits for the transmitter to be empty is told at once, where the mask lets it through.
+        // With the transmitter interrupt enabled, the empty transmitter interrupts at once, if the mask allows it.
         put(&mut board, due, place::SERIAL.start + 4, 1, 8);
         put(&mut board, due, place::SERIAL.start + 1, 1, 2);
         let cause = u64::from(NOT_PRESSED | 1 << SERIAL_LINE);
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!((board.pending(0), board.acknowledge(0)), (None, None));
     }
 
-    /// As the kernel's `wii_power_off` and `wii_restart` do it, with the status that a script leaves.
+    /// Power-off and restart as in the kernel's `wii_power_off` and `wii_restart`, with the status from a script.
     #[test]
     fn the_pin_and_the_reset_switch_it_off() {
         let mut board = Wii::default();
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_with_a_sentence() {
+    fn images_that_do_not_fit_are_refused() {
         let with = |bytes: usize, line: &str| Config {
             initrd: Some(vec![0; bytes].into()),
             command_line: line.into(),
@@ -289,7 +290,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a guest does, the board answers, and is saved and restored as it is.
+        /// No guest access makes the board panic, and its state can be saved and restored.
         #[test]
         fn bad_register_traffic_never_panics(accesses in proptest::collection::vec((any::<bool>(), any::<u8>(), any::<u32>(), any::<u32>()), 0..200)) {
             let places = [&place::FLIPPER, &place::PINS, &place::CONTROL, &place::SERIAL, &place::CASCADED];

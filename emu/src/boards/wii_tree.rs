@@ -1,4 +1,4 @@
-//! The device tree of the `wii` board: memory, one CPU and the devices.
+//! Builds the device tree of the `wii` board: memory, one CPU and the devices.
 //!
 //! Bindings: Documentation/devicetree/bindings/powerpc/nintendo of Linux 6.1.
 
@@ -15,19 +15,19 @@ const CACHE_LINE: u32 = 32;
 const CACHE: u32 = 32 << 10;
 const CONTROLLER: u32 = 1;
 
-/// A board as it is to be told to a kernel.
+/// The facts about the board that go into its tree.
 #[derive(Clone, Debug)]
 pub struct Tree<'a> {
-    /// Bytes of RAM, from 0 on.
+    /// Size of RAM in bytes. RAM starts at 0.
     pub ram: u64,
     /// The command line.
     pub command_line: &'a str,
-    /// Where the initial file system lies; empty: there is none.
+    /// Range of the initramfs. Empty if there is none.
     pub initrd: Range<u64>,
 }
 
 impl Tree<'_> {
-    /// The tree in the form in which it lies in memory.
+    /// The flattened tree.
     pub fn flatten(&self) -> Result<Vec<u8>, String> {
         self.write().map_err(unmade)
     }

@@ -1,14 +1,12 @@
-//! What Linux finds in memory when it is entered on x86: boot parameters, memory map, command line, initial file
-//! system.
+//! Builds the boot data of Linux on x86: boot parameters ("zero page"), memory map, command line, and initramfs.
 //!
-//! Both widths take the same: the address of the parameters in si, and the ELF image already where it belongs, so
-//! neither the set-up code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A
-//! bzImage that is booted whole (`boot/whole.rs`) is given its own header in the parameters, as its decompressor wants
-//! it.
+//! Both widths use the same protocol: esi holds the address of the parameters, and the ELF image is already in place.
+//! So neither the set-up code nor the decompressor of a bzImage runs (Documentation/x86/boot.rst, zero-page.rst). A
+//! bzImage that is booted whole (`boot/whole.rs`) gets its own header in the parameters, which its decompressor needs.
 
 use super::{Boot, RANDOM_SEED};
 
-/// The longest command line, its end included.
+/// Size limit of the command line, including its terminating 0.
 pub const COMMAND_LINE_BYTES: usize = 2048;
 
 const PARAMETERS: u64 = 0x1_0000;
@@ -17,7 +15,7 @@ const COMMAND_LINE: u64 = 0x2_0000;
 const SETUP_DATA: u64 = 0x2_1000;
 const PAGE: u64 = 4096;
 
-/// Where the memory of the first PCs ended, and where theirs went on.
+/// The end of conventional memory and the start of extended memory on a PC.
 const LOW_END: u64 = 0x9_f000;
 const HIGH_START: u64 = 0x10_0000;
 
@@ -49,14 +47,14 @@ const ALIGNMENT: u32 = 0x20_0000;
 const LINKED_AT: u32 = 0x100_0000;
 const HIGHEST: u32 = 0x7fff_ffff;
 
-/// What a piece of set-up data is, which the parameters point to.
+/// The type of a setup_data entry with a random seed.
 const SETUP_RNG_SEED: u32 = 9;
 
 const USABLE: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// The pieces for this much RAM, with an image that ends at `kernel_end` and has that header, or none; a sentence when
-/// they have no room.
+/// The boot data for this much RAM, an image that ends at `kernel_end`, and the bzImage's header or none. Fails if it
+/// does not fit.
 pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header: &[u8]) -> Result<Boot, String> {
     if command_line.len() >= COMMAND_LINE_BYTES {
         return Err(format!("the command line has {} bytes, Linux takes {}", command_line.len(), COMMAND_LINE_BYTES - 1));
@@ -96,7 +94,7 @@ pub fn boot(command_line: &str, initrd: &[u8], ram: u64, kernel_end: u64, header
     Ok(Boot { pieces, info: PARAMETERS, ..Boot::default() })
 }
 
-/// The one piece of set-up data: the address of the next, which there is not, what it is, its length, and itself.
+/// A setup_data entry: address of the next entry (none), type, length, data.
 fn random_seed() -> Vec<u8> {
     let length = RANDOM_SEED.len() as u32;
     [&0_u64.to_le_bytes()[..], &SETUP_RNG_SEED.to_le_bytes(), &length.to_le_bytes(), RANDOM_SEED].concat()
@@ -113,7 +111,7 @@ impl Parameters {
         self.put(at, &value.to_le_bytes());
     }
 
-    /// The map of physical memory: start, end, kind. What is in no row does not exist for the guest.
+    /// Writes the E820 map of (start, end, type). Memory that is not listed does not exist for the guest.
     fn memory(&mut self, rows: &[(u64, u64, u32)]) {
         self.put(E820_ENTRIES, &[rows.len() as u8]);
         for (number, (start, end, kind)) in rows.iter().enumerate() {
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parameters_tell_where_everything_is() {
+    fn the_parameters_have_all_addresses() {
         let ram = 64 << 20;
         let boot = boot("quiet", &[7; 5000], ram, 0x400_0000 - 0x10_0000, &[]).expect("it fits");
         let [(at, parameters), (line_at, line), (seed_at, seed), (initrd_at, initrd)] = &boot.pieces[..] else {
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_booted_whole_finds_its_own_header() {
+    fn a_whole_bzimage_gets_its_own_header() {
         for length in [0x7b, 0xff + 0x11] {
             let boot = boot("quiet", &[], 64 << 20, HIGH_START, &vec![0xee; length]).expect("it fits");
             let parameters = &boot.pieces[0].1;
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused() {
+    fn images_that_do_not_fit_are_refused() {
         let long = "x".repeat(COMMAND_LINE_BYTES);
         #[rustfmt::skip]
         let cases: [(&str, &str, usize, u64, Option<&str>); 4] = [

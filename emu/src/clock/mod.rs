@@ -1,8 +1,9 @@
-//! Virtual time: bytes of the guest's own code executed, exact at every trap, hook and clock read.
+//! Virtual time: the number of bytes of the guest's own code that were executed. It is exact at every trap, hook and
+//! clock read.
 //!
-//! What the engine adds (traps, slots, pads) takes no time, and a place in the probe window counts as the place that it
-//! stands for; so a probed and an unprobed run see the same time everywhere. Here are its unit, what code can be for
-//! it, and a clock that stands; one that runs is [`running`].
+//! Code that the engine adds (traps, slots, pads) takes no time. A place in the probe window counts as the place that
+//! it stands for, so probed and unprobed runs see the same time everywhere. This file defines the unit, the meaning of
+//! a block for the clock, and a stopped clock ([`Stopped`]). [`running`] has the clock of a running CPU.
 
 #[cfg(feature = "cpu")]
 pub mod running;
@@ -12,23 +13,23 @@ use serde::{Deserialize, Serialize};
 /// Virtual time, in bytes of guest code.
 pub type Ticks = u64;
 
-/// Four bytes of code take a nanosecond.
+/// Four bytes of code take one nanosecond.
 const SHIFT: u32 = 2;
 
-/// Nanoseconds of virtual time.
+/// Converts virtual time to nanoseconds.
 pub fn nanoseconds(ticks: Ticks) -> u64 {
     ticks >> SHIFT
 }
 
-/// The time that so many nanoseconds are.
+/// Converts nanoseconds to virtual time.
 pub fn ticks(nanoseconds: u64) -> Ticks {
     nanoseconds.saturating_mul(1 << SHIFT)
 }
 
-/// What a block of code is, for the clock.
+/// The meaning of a block of code for the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// Code of the guest's own.
+    /// The guest's own code.
     Guest,
     /// The start of a displaced copy of `len` bytes, which stands for the instruction at `origin`.
     Copy {
@@ -37,43 +38,45 @@ pub enum Meaning {
         /// Bytes of the instruction.
         len: u8,
     },
-    /// What follows the copy and leads back to the address `next`.
+    /// The code after a copy, which leads back to the address `next`.
     WayBack {
         /// The address behind the probed instruction.
         next: u64,
     },
     /// The start of a detour.
     Detour(Detour),
-    /// The start of a faithful detour, come to by a jump of `jump` bytes: what saves the registers counts nothing.
+    /// The start of a faithful detour, reached by a jump of `jump` bytes. Saving the registers counts nothing.
     Saving {
         /// Bytes of the jump.
         jump: u8,
     },
-    /// Further on in it: `lead` bytes that count nothing, then the displaced copy of the `len` bytes at `origin`.
+    /// The second part of a faithful detour: `lead` bytes that count nothing, then the displaced copy of the `len`
+    /// bytes at `origin`.
     Restoring {
         /// The probed address.
         origin: u64,
         /// Bytes of the displaced instructions.
         len: u8,
-        /// Bytes in front of them.
+        /// Bytes in front of the displaced instructions.
         lead: u8,
     },
-    /// What faithful detours call: code of the engine's too.
+    /// The trampoline that faithful detours call. It counts nothing.
     Trampoline,
-    /// Where hijacked functions return to: code of the engine's too.
+    /// The return pad. It counts nothing.
     ReturnPad,
-    /// Code of the engine's: counts nothing, takes no interrupt.
+    /// Other code of the engine. It counts nothing and takes no interrupt.
     Nothing,
 }
 
-/// A detour, come to by a jump at `origin`: bytes that count nothing, then the displaced copy of those at `origin`.
+/// A detour, reached by a jump at `origin`: some bytes that count nothing, then the displaced copy of the instructions
+/// at `origin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour {
     /// The probed address.
     pub origin: u64,
-    /// What it is to whom it belongs.
+    /// The point's number, for the listener.
     pub point: u32,
-    /// Bytes up to the end of the displaced instructions: of a block that has them all, at least.
+    /// Offset of the end of the displaced instructions. A block that contains all of them is at least this long.
     pub end: u16,
     /// Bytes of the displaced instructions.
     pub len: u8,
@@ -82,7 +85,7 @@ pub struct Detour {
 }
 
 impl Detour {
-    /// An end that no block comes to.
+    /// An `end` that no block reaches.
     pub const NEVER: u16 = u16::MAX;
 
     /// Bytes in front of the displaced instructions.
@@ -92,18 +95,19 @@ impl Detour {
     }
 }
 
-/// A clock that stands, between two runs of its CPU.
+/// A clock that is stopped between two runs of its CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stopped {
-    /// The time.
+    /// The virtual time.
     pub time: Ticks,
-    /// Where the next block would continue the line of code before it: in front of that nothing is taken.
+    /// The address at which the next block would continue the line of code. No interrupt is taken in front of that
+    /// block.
     pub goes_on_at: Option<u64>,
 }
 
 impl Stopped {
-    /// Whether it could be a clock's state before that time.
+    /// Whether a clock could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.time < last
     }

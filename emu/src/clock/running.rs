@@ -1,7 +1,7 @@
-//! A clock that runs: time from three words, most of which translated code writes by itself.
+//! The clock of the running CPU. It computes the time from three words, which translated code mostly updates by itself.
 //!
-//! A line of code is what runs from one taken branch to the next; blocks are pieces of it. The words are of the block
-//! that runs now:
+//! A line of code is the code that runs between two taken branches. Blocks are pieces of it. The three words describe
+//! the current block:
 //!
 //! ```text
 //!             start               pc                    start + size
@@ -9,37 +9,38 @@
 //!             time()             at(pc)                  the end
 //! ```
 //!
-//! `count` is the time at that end, less `look`: the time from which on the start of a block is to be told to the
-//! machine. So at the start of the next block, which is at that very time, the code has only to look at the sign, and
-//! to add the block's size (`translator/loop.c`). A block that calls is entered here instead.
+//! `count` is the time at the block's end minus `look`, the time from which on each block start must be reported to the
+//! machine. The next block starts at that time, so its code only has to test the sign and add its size
+//! (`translator/loop.c`). A block that calls the machine is entered here instead.
 //!
-//! While no block runs, the words are of a block of no bytes: at the place where the line would go on, or at `NOWHERE`.
+//! While no block runs, the words describe an empty block: at the address where the line would continue, or at
+//! `NOWHERE`.
 //!
-//! A copy in the probe window stands for an instruction somewhere else: its line goes on behind that, which a word of
-//! our own says.
+//! A copy in the probe window stands for an instruction elsewhere. Its line continues after that instruction; the field
+//! `copy` stores the address.
 
 use super::{Detour, Meaning, Stopped, Ticks};
 use crate::unicorn::line::Line;
 
-/// The clock of the CPU that is on the core, told of every block that has not counted itself and of everything that
-/// leaves one early.
+/// The clock of the CPU that is on the core. It must be told of every block that has not counted itself, and of
+/// everything that leaves a block early.
 #[derive(Debug)]
 pub struct Clock {
     line: Line,
     look: Ticks,
-    /// The block in the window that was entered last: where it starts, and where its line goes on.
+    /// The window block that was entered last: its start, and the address where its line continues.
     copy: (u64, u64),
 }
 
-/// No instruction stands there, on any ISA: x86-64 has no such address, and the others have none that is odd.
+/// An address without instructions on any ISA: not canonical on x86-64, and odd.
 const NOWHERE: u64 = 1 << 63 | 1;
-/// Bytes of a branch that has a delay slot.
+/// Size of a branch that has a delay slot, in bytes.
 const LONGEST_BRANCH: u64 = 4;
-/// A time so far away does not come.
+/// A time so far in the future that it is never reached.
 const FAR: Ticks = 1 << 62;
 
 impl Clock {
-    /// One that counts in these words; it is 0, and every block is told.
+    /// A clock on these words. Its time is 0, and every block is reported.
     pub fn new(line: Line) -> Clock {
         let mut clock = Clock { line, look: 0, copy: (NOWHERE, NOWHERE) };
         clock.go_on(&Stopped::default());
@@ -69,34 +70,35 @@ impl Clock {
         self.end().wrapping_sub(self.rest_from(pc))
     }
 
-    /// Bytes of the block from an instruction on; all of them if it is not in the block.
+    /// The bytes of the block from an instruction on. All bytes if the instruction is not in the block.
     #[inline(always)]
     fn rest_from(&self, pc: u64) -> u64 {
         let (into, size) = (pc.wrapping_sub(self.line.start()), self.line.size());
         if into <= size { size - into } else { size }
     }
 
-    /// Where the line goes on behind the block.
+    /// The address at which the line continues after the block.
     #[inline]
     fn next(&self) -> u64 {
         let start = self.line.start();
         if start == self.copy.0 { self.copy.1 } else { start.wrapping_add(self.line.size()) }
     }
 
-    /// From this time on the start of a block is told; one that is told always is told before that, too.
+    /// Sets the time from which on block starts are reported. Blocks that always call the machine are reported before
+    /// that, too.
     pub fn look_at(&mut self, time: Ticks) {
         let end = self.end();
         self.look = time.min(end.saturating_add(FAR));
         self.line.set_count(end.wrapping_sub(self.look).cast_signed());
     }
 
-    /// The start of a detour, in one piece and come to by the jump: [`Clock::enter`] for almost all of them. False: it
-    /// is not so, nothing has changed.
+    /// Fast path of [`Clock::enter`] for a detour that is one block and was reached by its jump. Returns false, having
+    /// changed nothing, in all other cases.
     #[inline(always)]
     pub fn enter_detour(&mut self, pc: u64, size: u32, detour: &Detour) -> bool {
         let (end, len, jump) = (u32::from(detour.end), u64::from(detour.len), u64::from(detour.jump));
-        // The jump has been counted where it stands, in the block before; what it stands for is counted here. Two signs
-        // together are one branch.
+        // The jump was counted in the block before, so take back its bytes; the displaced instructions count here. Both
+        // conditions are combined into one branch.
         if (i64::from(size) - i64::from(end)) | self.line.size().wrapping_sub(jump).cast_signed() < 0 {
             return false;
         }
@@ -107,8 +109,8 @@ impl Clock {
         true
     }
 
-    /// The start of a copy behind a trap that was claimed: [`Clock::enter`] for [`Meaning::Copy`]. False: a block runs,
-    /// nothing has changed.
+    /// Fast path of [`Clock::enter`] for [`Meaning::Copy`] after a claimed trap. Returns false, having changed nothing,
+    /// if a block runs.
     #[inline(always)]
     pub fn enter_copy(&mut self, pc: u64, size: u32, origin: u64, len: u8) -> bool {
         let is_new = self.line.size() == 0;
@@ -121,25 +123,25 @@ impl Clock {
         is_new
     }
 
-    /// A block that counts nothing and is no copy: [`Clock::enter`] for [`Meaning::ReturnPad`].
+    /// Fast path of [`Clock::enter`] for [`Meaning::ReturnPad`] and other code that counts nothing.
     #[inline(always)]
     pub fn enter_nothing(&mut self, pc: u64) {
         self.line.set_block(pc, 0);
     }
 
-    /// A block starts that has not counted itself. True: it is the fall-through of the one before, and nothing may be
-    /// taken or stopped here.
+    /// Enters a block that has not counted itself. Returns true if it falls through from the block before; then no
+    /// interrupt and no stop may happen here.
     pub fn enter(&mut self, pc: u64, size: u64, meaning: Meaning) -> bool {
         let again = self.line.size() != 0 && pc == self.line.start();
         let mut falls_through = pc == self.next();
-        // Where it starts, how much of it counts, and as what the guest would see it.
+        // Start of the counted bytes, their number, and the address that the guest would see.
         let (mut start, mut counted, mut shown) = (pc, 0, pc);
         match meaning {
             Meaning::Guest => counted = size,
             Meaning::Copy { origin, len } => {
-                // A repeated instruction comes back to its start: a place for interrupts, as in the original.
+                // A repeated instruction returns to its own start, where interrupts are possible as in the original.
                 falls_through = !again;
-                // The core ends blocks behind some instructions; what is left of the copy is offered by itself.
+                // The core ends blocks after some instructions. The rest of a copy is then a block of its own.
                 (shown, counted) = (origin, u64::from(len).min(size));
             }
             Meaning::WayBack { next } => {
@@ -158,7 +160,7 @@ impl Clock {
                 falls_through = true;
                 self.add_signed(-i64::from(jump));
             }
-            // Where the core ends the block in front of the displaced instructions, they are offered by themselves.
+            // If the core ends the block before the displaced instructions, they are a block of their own.
             Meaning::Restoring { origin, len, lead } if size > u64::from(lead) => {
                 falls_through = true;
                 start = pc.wrapping_add(lead.into());
@@ -175,16 +177,16 @@ impl Clock {
         falls_through
     }
 
-    /// The block was left at `pc`, which has not run. Elsewhere than in it: the exception came while the next block was
-    /// looked for, so it is complete.
+    /// Closes the block at `pc`, which has not run. If `pc` is outside of the block, the exception was raised while
+    /// fetching the next block, so the block is complete.
     #[inline]
     pub fn close_at(&mut self, pc: u64) {
         let into = pc.wrapping_sub(self.line.start());
         self.close(if into <= self.line.size() { self.line.size() - into } else { 0 });
     }
 
-    /// The block was left in the delay slot of the branch at this address, which is going to run again. It may begin
-    /// with that slot, where a page begins there: then what has been counted of the branch is taken back, too.
+    /// Closes the block at the branch at this address, after an exception in its delay slot; the branch will run again.
+    /// If the block begins with the slot (at a page start), the branch's bytes are taken back, too.
     pub fn close_at_branch(&mut self, branch: u64) {
         let slot_first = self.line.start().wrapping_sub(branch);
         match self.line.size() {
@@ -193,12 +195,12 @@ impl Clock {
         }
     }
 
-    /// The block ran to its end.
+    /// Closes a block that ran to its end.
     pub fn close_whole(&mut self) {
         self.close(0);
     }
 
-    /// The block that was just entered is not going to run now; it will be offered again.
+    /// Takes back the block that was just entered. It will be entered again.
     pub fn take_back(&mut self) {
         self.close(self.line.size());
     }
@@ -209,31 +211,31 @@ impl Clock {
         self.line.set_block(NOWHERE, 0);
     }
 
-    /// The engine has claimed a trap: so many bytes of guest code were computed, and the next block may continue the
-    /// line, at this place.
+    /// Continues after a trap that the engine has claimed. `counted` bytes of guest code were computed, and the next
+    /// block may continue the line at `goes_on_at`.
     #[inline]
     pub fn resume(&mut self, counted: u64, goes_on_at: Option<u64>) {
         self.add_signed(counted.wrapping_sub(self.line.size()).cast_signed());
         self.line.set_block(goes_on_at.unwrap_or(NOWHERE), 0);
     }
 
-    /// An instruction costs more than its length.
+    /// Adds time for an instruction that takes longer than its length.
     pub fn add(&mut self, ticks: Ticks) {
         self.add_signed(ticks.cast_signed());
     }
 
-    /// Sleeps until then.
+    /// Sleeps until a time.
     pub fn sleep_until(&mut self, time: Ticks) {
         self.add(time.saturating_sub(self.time()));
     }
 
-    /// What goes on when this CPU is on the core again. No block runs.
+    /// The state to continue from when this CPU is on the core again. No block must be running.
     pub fn stopped(&self) -> Stopped {
         let goes_on_at = Some(self.line.start()).filter(|at| self.line.size() == 0 && *at != NOWHERE);
         Stopped { time: self.time(), goes_on_at }
     }
 
-    /// This CPU is on the core now.
+    /// Puts this CPU's clock on the core.
     pub fn go_on(&mut self, from: &Stopped) {
         self.line.set_block(from.goes_on_at.unwrap_or(NOWHERE), 0);
         self.line.set_count(from.time.wrapping_sub(self.look).cast_signed());
@@ -249,7 +251,7 @@ mod tests {
         Clock::new(Line::of_no_core())
     }
 
-    /// BY-4: breakpoint, slot and way back count as the one instruction that they stand for.
+    /// BY-4: breakpoint, slot and way back together take the time of the instruction that they replace.
     #[test]
     fn a_probed_instruction_takes_the_time_of_the_instruction() {
         let mut plain = clock();
@@ -274,8 +276,8 @@ mod tests {
         }
     }
 
-    /// BY-4, OP-4: jump, detour and way back count as the instructions that the jump has taken the place of, also where
-    /// the core cuts the detour in two, or something in it faults.
+    /// BY-4, OP-4: jump, detour and way back together take the time of the instructions that the jump replaces. This
+    /// also holds if the core splits the detour, or an instruction in it faults.
     #[test]
     fn an_optimised_region_takes_the_time_of_its_instructions() {
         let mut plain = clock();
@@ -301,8 +303,8 @@ mod tests {
         assert_eq!(faulted.time(), 11);
     }
 
-    /// BY-4: a faithful detour saves, calls and restores in no time, be the displaced instructions a block of their own
-    /// or not.
+    /// BY-4: a faithful detour saves, calls and restores in no time, whether the displaced instructions are a separate
+    /// block or not.
     #[test]
     fn a_faithful_detour_takes_the_time_of_its_instructions() {
         let mut plain = clock();
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(full.time(), 8, "a stack that is full is found out in no time");
     }
 
-    /// BY-4, KP-9: an exception in a delay slot is at the time of its branch, whether the slot begins a block or not.
+    /// BY-4, KP-9: an exception in a delay slot has the time of its branch, also if the slot begins a block.
     #[test]
     fn an_exception_in_a_delay_slot_is_at_the_time_of_its_branch() {
         let left = |blocks: &[(u64, u64)]| {
@@ -345,9 +347,9 @@ mod tests {
         assert_eq!((left(&[(0xff0, 20)]), left(&[(0xff0, 16), (0x1000, 4)])), (12, 12));
     }
 
-    /// BY-4: each turn of a repeated instruction counts and is a place for interrupts, in a slot as in place.
+    /// BY-4: each iteration of a repeated instruction counts and allows interrupts, in a slot as in place.
     #[test]
-    fn a_repeated_instruction_counts_every_turn() {
+    fn each_iteration_of_a_repeated_instruction_counts() {
         let turns = |meaning: fn() -> Meaning, first: u64| {
             let mut clock = clock();
             clock.resume(0, Some(first));
@@ -361,9 +363,9 @@ mod tests {
         assert_eq!(in_slot, (6, vec![true, false, false]));
     }
 
-    /// BY-4: a block that writes into itself starts over in a shorter one; what had run counts once, be it nothing.
+    /// BY-4: a block that modifies itself is restarted as a shorter one. The part that had run counts once.
     #[test]
-    fn a_block_that_writes_into_itself_counts_once() {
+    fn a_self_modifying_block_counts_once() {
         for left_at in [0x100, 0x104] {
             let mut clock = clock();
             clock.enter(0x100, 16, Meaning::Guest);
@@ -399,19 +401,19 @@ mod tests {
         assert_eq!((clock.time(), clock.at(0x105)), (5, 5));
     }
 
-    /// What happens to a block.
+    /// One event of the model test.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// It starts behind the one before, or so far behind an address.
+        /// A block starts at the end of the one before, or at a distance from some address.
         On(u16),
         Jump(u8, u16),
-        /// An exception at so many bytes of it.
+        /// An exception at this offset in the block.
         Trap(u16),
-        /// The clock is asked at so many bytes of it.
+        /// The time is read at this offset in the block.
         Ask(u16),
-        /// An instruction costs more.
+        /// An instruction takes longer than its length.
         Cost(u8),
-        /// From so far on blocks are told.
+        /// Blocks are reported from this distance in time on.
         Look(u16),
     }
 
@@ -427,7 +429,7 @@ mod tests {
     }
 
     proptest! {
-        /// BY-4: whether blocks count themselves or are told, and from when on, the time is the same everywhere.
+        /// BY-4: time is the same whether blocks count themselves or are reported, from any time on.
         #[test]
         fn blocks_that_count_themselves_take_the_same_time(steps in proptest::collection::vec(step(), 1..200)) {
             let (mut told, mut counting) = (clock(), clock());

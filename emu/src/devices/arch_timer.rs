@@ -1,18 +1,18 @@
-//! The architected timer of arm64: a counter that all see and two comparators for each CPU, reached by MRS and MSR.
+//! The architected timer of arm64: a counter shared by all CPUs and two comparators per CPU, accessed by MRS and MSR.
 //!
-//! The core's own answers with host time and never interrupts, so each access comes here. The virtual count is the
-//! physical one: there is no hypervisor to shift it.
+//! The core's own timer returns host time and never interrupts, so every access is handled here. The virtual count
+//! equals the physical one, because there is no hypervisor.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 
-/// Counts a second.
+/// Counter frequency in Hz.
 pub const FREQUENCY: u32 = 62_500_000;
 const COUNT_NANOSECONDS: u64 = 1_000_000_000 / FREQUENCY as u64;
 
-/// The line of the physical comparator among a CPU's own lines.
+/// The interrupt number of the physical comparator among a CPU's private interrupts.
 pub const PHYSICAL_LINE: u32 = 30;
-/// The line of the virtual comparator.
+/// The interrupt number of the virtual comparator.
 pub const VIRTUAL_LINE: u32 = 27;
 
 /// A system register with op0 3 and CRn 14, by its other fields.
@@ -27,7 +27,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// By the number that MRS and MSR have for it: the fields op0, op1, CRn, CRm, op2, from the highest bits down.
+    /// The register with this number, as encoded in MRS and MSR: op0, op1, CRn, CRm, op2 from the highest bits down.
     pub fn of(number: u32) -> Option<Register> {
         let field = |low: u32, bits: u32| (number >> low & ((1 << bits) - 1)) as u8;
         let is_timer = number >> 14 == 3 && field(7, 4) == 14;
@@ -35,12 +35,12 @@ impl Register {
     }
 }
 
-/// What a register is.
+/// The function of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Frequency,
     Count,
-    /// How many counts there are to go.
+    /// The signed number of counts until the comparator expires (TVAL).
     Remaining(usize),
     Control(usize),
     Compare(usize),
@@ -82,7 +82,7 @@ struct Comparator {
 }
 
 impl ArchTimer {
-    /// A read; `None` for registers that are not the timer's.
+    /// Reads a register. `None` if it is not the timer's.
     pub fn read(&self, register: Register, now: Ticks) -> Option<u64> {
         Some(match meaning(register)? {
             Meaning::Frequency => FREQUENCY.into(),
@@ -96,7 +96,7 @@ impl ArchTimer {
         })
     }
 
-    /// A write; false for registers that are not the timer's.
+    /// Writes a register. Returns false if it is not the timer's.
     pub fn write(&mut self, register: Register, value: u64, now: Ticks) -> bool {
         match meaning(register) {
             Some(Meaning::Remaining(which)) => {
@@ -105,20 +105,20 @@ impl ArchTimer {
             }
             Some(Meaning::Control(which)) => self.comparators[which].control = value & (ENABLE | MASK),
             Some(Meaning::Compare(which)) => self.comparators[which].compare = value,
-            // What it counts is not for a kernel to change.
+            // Frequency and count are read-only.
             Some(Meaning::Frequency | Meaning::Count) => {}
             None => return false,
         }
         true
     }
 
-    /// The levels of its lines, each with its number among the CPU's own.
+    /// The level of each interrupt line, with its number among the private interrupts.
     pub fn lines(&self, now: Ticks) -> [(u32, bool); 2] {
         let level = |which: usize| self.comparators[which].control & MASK == 0 && self.comparators[which].expired(now);
         [(PHYSICAL_LINE, level(PHYSICAL)), (VIRTUAL_LINE, level(VIRTUAL))]
     }
 
-    /// When a line next rises by itself.
+    /// The time when a line next rises by itself.
     pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
         self.comparators.iter().filter_map(|comparator| comparator.rises_after(now)).min()
     }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Ticks that a count takes.
+    /// Virtual time per count.
     const COUNT: Ticks = 64;
 
     const FREQUENCY_REGISTER: Register = Register { op1: 3, crm: 0, op2: 0 };

@@ -1,34 +1,34 @@
-//! Where a guest writes what people read, and reads what they type.
+//! The interface to a guest's console: its output, and the input that a user types.
 
 use super::wire::Wire;
 
-/// A device with a console at its other end.
+/// A device that serves as a console.
 pub trait Console {
-    /// What the guest has written and nobody has taken.
+    /// The output that nobody has taken yet.
     fn sent(&mut self) -> &mut Vec<u8>;
-    /// What is typed, on its way to the guest; `None`: it has nothing to read from.
+    /// The input on its way to the guest. `None` if the device has no input.
     fn typed(&mut self) -> Option<&mut Wire> {
         None
     }
-    /// How much the device has taken of it and the guest has not.
+    /// The number of input bytes that the device holds and the guest has not read.
     fn taken(&self) -> usize {
         0
     }
-    /// What was sent since the last call.
+    /// Takes the output since the last call.
     fn take_sent(&mut self) -> Vec<u8> {
         std::mem::take(self.sent())
     }
-    /// Somebody types. What nobody reads yet waits.
+    /// Adds typed input. It waits until the guest reads it.
     fn receive(&mut self, bytes: &[u8]) {
         if let Some(typed) = self.typed() {
             typed.send(bytes);
         }
     }
-    /// How much of that the guest has not read yet.
+    /// The number of input bytes that the guest has not read.
     fn unread(&mut self) -> usize {
         self.typed().map_or(0, |typed| typed.waiting()) + self.taken()
     }
-    /// Nobody types any more: behind what was typed comes the end of file.
+    /// Ends the input: an end of file follows the bytes typed so far.
     fn end(&mut self) {
         if let Some(typed) = self.typed() {
             typed.end();
@@ -36,7 +36,7 @@ pub trait Console {
     }
 }
 
-/// A device to which nobody types.
+/// An output-only console.
 impl Console for Vec<u8> {
     fn sent(&mut self) -> &mut Vec<u8> {
         self

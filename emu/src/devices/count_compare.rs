@@ -1,62 +1,62 @@
-//! MIPS's clock: Count, and Compare, which asks for an interrupt when Count has come to it, until Compare is written
-//! again (MIPS32 PRA, "Count" and "Compare").
+//! MIPS's timer: the Count and Compare registers. It requests an interrupt when Count reaches Compare, until Compare is
+//! written again (MIPS32 PRA, "Count" and "Compare").
 
 use crate::clock::{Ticks, nanoseconds, ticks};
 use serde::{Deserialize, Serialize};
 
-/// Count goes up by one in so many nanoseconds: 100 MHz, half of what a CPU of 200 MHz has.
+/// Nanoseconds per count: 100 MHz, half the frequency of a 200 MHz CPU.
 const NANOSECONDS: u64 = 10;
 
-/// Both registers of one CPU.
+/// Both registers of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountCompare {
-    /// How far Count is ahead of the time.
+    /// The difference between Count and the count of virtual time.
     ahead: u32,
-    /// When Count is at Compare next, or was; `None`: nobody has written Compare.
+    /// The time of the next or last match. `None` if Compare was never written.
     due: Option<Ticks>,
 }
 
 impl CountCompare {
-    /// Whether it could have come to be like this before that time.
+    /// Whether the timer could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
-        // Count is at each number once in 43 s.
+        // Count wraps around every 43 s.
         self.due.is_none_or(|due| due <= last.saturating_add(ticks(NANOSECONDS << 32)))
     }
 
-    /// Count.
+    /// The value of Count.
     pub fn count(&self, now: Ticks) -> u32 {
         ((nanoseconds(now) / NANOSECONDS) as u32).wrapping_add(self.ahead)
     }
 
-    /// Sets Count; Compare stays.
+    /// Sets Count. Compare keeps its value.
     pub fn set_count(&mut self, value: u32, now: Ticks) {
         let jump = value.wrapping_sub(self.count(now));
         self.ahead = self.ahead.wrapping_add(jump);
-        // What has been asked for goes on being asked for.
+        // A pending interrupt stays pending.
         if let Some(due) = self.due.filter(|due| *due > now) {
             let steps = (nanoseconds(due) / NANOSECONDS).wrapping_sub(nanoseconds(now) / NANOSECONDS) as u32;
             self.due = Some(at(now, steps.wrapping_sub(jump)));
         }
     }
 
-    /// Sets Compare; it asks no more.
+    /// Sets Compare and clears the interrupt.
     pub fn set_compare(&mut self, value: u32, now: Ticks) {
         self.due = Some(at(now, value.wrapping_sub(self.count(now))));
     }
 
-    /// Whether it asks for an interrupt.
+    /// Whether it requests an interrupt.
     pub fn asks(&self, now: Ticks) -> bool {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// When it next begins to ask; `None`: it does, or never will.
+    /// The time of the next request. `None` if it requests one already or never will.
     pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
         self.due.filter(|due| *due > now)
     }
 }
 
-/// When Count has gone up by so many; it has been all round when that is none.
+/// The time after this many counts. 0 means a full wrap-around.
 fn at(now: Ticks, steps: u32) -> Ticks {
     let steps = if steps == 0 { 1 << 32 } else { u64::from(steps) };
     ticks((nanoseconds(now) / NANOSECONDS + steps).saturating_mul(NANOSECONDS))
@@ -66,13 +66,13 @@ fn at(now: Ticks, steps: u32) -> Ticks {
 mod tests {
     use super::*;
 
-    /// In steps of Count.
+    /// The time after this many counts.
     fn after(steps: u64) -> Ticks {
         ticks(steps * NANOSECONDS)
     }
 
     #[test]
-    fn it_asks_from_the_time_at_which_count_is_compare_until_compare_is_written() {
+    fn it_interrupts_at_compare_until_compare_is_written() {
         let mut clock = CountCompare::default();
         assert_eq!((clock.asks(after(1 << 33)), clock.next_event(0)), (false, None), "nobody has asked for anything");
         clock.set_compare(500, after(100));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn count_that_is_set_comes_to_compare_at_another_time() {
+    fn setting_count_moves_the_interrupt() {
         let mut clock = CountCompare::default();
         clock.set_compare(1000, 0);
         clock.set_count(900, after(10));

@@ -1,20 +1,20 @@
-//! The time base of PowerPC and its decrementer, which asks for an interrupt for as long as it is below 0
-//! (Power ISA 3.0B, book III, 7.3).
+//! The time base of PowerPC and its decrementer, which requests an interrupt while it is negative (Power ISA 3.0B, book
+//! III, 7.3).
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 
-/// What the time base counts in a second. Device trees say so.
+/// Frequency of the time base in Hz. The device trees state it.
 pub const HERTZ: u32 = 500_000_000;
-/// Of the machine's clock there are so many in one of the time base.
+/// Ticks of virtual time per count of the time base.
 const TICKS: u64 = 8;
 
-/// The decrementer's number among the special registers.
+/// SPR number of the decrementer.
 pub const NUMBER: u32 = 22;
 const TIME_BASE: u32 = 268;
 const TIME_BASE_UPPER: u32 = 269;
 
-/// The time base, if that is what this number is of.
+/// The time base, if this SPR number is the time base or its upper half.
 pub fn time_base(register: u32, now: Ticks) -> Option<u64> {
     match register {
         TIME_BASE => Some(now / TICKS),
@@ -23,23 +23,23 @@ pub fn time_base(register: u32, now: Ticks) -> Option<u64> {
     }
 }
 
-/// That of one CPU.
+/// The decrementer of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decrementer {
-    /// The time base at which it is 0, of which the lower half counts.
+    /// The time base at which the decrementer is 0. Only the lower half counts.
     zero_at: u64,
 }
 
 impl Default for Decrementer {
-    /// As far away as can be.
+    /// A decrementer that is as far from its interrupt as possible.
     fn default() -> Decrementer {
         Decrementer { zero_at: i32::MAX as u64 }
     }
 }
 
 impl Decrementer {
-    /// Its value.
+    /// The value of the register.
     pub fn value(&self, now: Ticks) -> u32 {
         self.zero_at.wrapping_sub(now / TICKS) as u32
     }
@@ -49,12 +49,12 @@ impl Decrementer {
         self.zero_at = (now / TICKS).wrapping_add(value.into());
     }
 
-    /// Whether it asks for an interrupt.
+    /// Whether it requests an interrupt.
     pub fn asks(&self, now: Ticks) -> bool {
         self.value(now).cast_signed() < 0
     }
 
-    /// When it next begins to ask; `None`: it does.
+    /// The time of the next request. `None` if it requests one already.
     pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
         let counts = u64::from(self.value(now)) + 1;
         (!self.asks(now)).then(|| (now / TICKS + counts).saturating_mul(TICKS))
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_decrementer_asks_from_below_zero_on_until_it_is_set() {
+    fn the_decrementer_interrupts_below_zero_until_it_is_set() {
         let mut decrementer = Decrementer::default();
         assert_eq!((decrementer.asks(0), decrementer.value(80)), (false, 0x7fff_ffff - 10));
         decrementer.set(10, 100 * TICKS + 3);

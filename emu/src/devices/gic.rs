@@ -1,26 +1,26 @@
-//! GICv2: the interrupt controller of the `virt` board, a distributor for all and an interface for each CPU.
+//! GICv2, the interrupt controller of the `virt` board: one distributor, and an interface for each CPU.
 //!
-//! Devices hold lines; what is pending follows from these and from what software has set. Without the security
-//! extensions: there is one group, and registers of groups read as zero (ARM IHI 0048B).
+//! Pending state follows from the devices' lines and from software. There are no security extensions, so there is one
+//! group, and the group registers read as zero (ARM IHI 0048B).
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 
-/// The first shared line; those before it belong to each CPU.
+/// The first shared interrupt (SPI). Those below are private to each CPU.
 pub const SHARED: u32 = 32;
 
-/// The lines in a bank: one word of the registers with a bit for each line.
+/// Interrupts per bank: the bits of one register word.
 const BANK: usize = 32;
-/// Banks of lines that all CPUs share.
+/// Banks of shared interrupts.
 const SHARED_BANKS: usize = 3;
-/// Lines that software raises on other CPUs.
+/// Software-generated interrupts (SGIs), which CPUs send to each other.
 const SOFTWARE_LINES: usize = 16;
-/// As many as the registers have bits for.
+/// Most CPUs, limited by the bits of the target registers.
 const MOST_CPUS: usize = 8;
 
-/// The answer when nothing is pending.
+/// The interrupt number that means "none pending".
 const SPURIOUS: u32 = 1023;
-/// Nothing runs: less urgent than all that can be set.
+/// The running priority while no interrupt is active. It is below every priority.
 const IDLE: u8 = 0xff;
 
 // The distributor's registers.
@@ -53,7 +53,7 @@ const INTERFACE_IMPLEMENTER: u64 = 0xfc;
 const DEACTIVATE: u64 = 0x1000;
 
 const ENABLE: u32 = 1;
-/// Ending drops the priority only; the line stays active until it is deactivated.
+/// End of interrupt drops the priority only. The interrupt stays active until it is deactivated.
 const END_DROPS_PRIORITY: u32 = 1 << 9;
 const CONTROL_BITS: u32 = ENABLE | END_DROPS_PRIORITY;
 
@@ -61,17 +61,17 @@ const ARM_DISTRIBUTOR: u32 = 0x0200_143b;
 const ARM_INTERFACE: u32 = 0x0202_143b;
 const VERSION_2: u32 = 0x2b;
 
-/// One word's worth of lines.
+/// The interrupts of one register word.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bank {
     enabled: u32,
-    /// Held by a device.
+    /// Lines that a device asserts.
     level: u32,
-    /// Latched: set by software, or by a device on a line that is triggered by edges.
+    /// Latched requests: set by software, or by a device on an edge-triggered line.
     latched: u32,
     active: u32,
-    /// Triggered by edges.
+    /// Edge-triggered lines.
     edge: u32,
     priority: [u8; BANK],
     targets: [u8; BANK],
@@ -94,23 +94,23 @@ impl Bank {
     }
 }
 
-/// One CPU's interface and the lines that are its own.
+/// One CPU's interface and its private interrupts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Interface {
     own: Bank,
-    /// For each software line the CPUs that have raised it.
+    /// For each SGI, the CPUs that have sent it.
     senders: [u8; SOFTWARE_LINES],
-    /// Since when the latest of them has been raised.
+    /// The time of the latest SGI.
     raised: Ticks,
     control: u32,
     mask: u8,
     binary_point: u8,
-    /// What was acknowledged and has not ended, each more urgent than the one before.
+    /// The active interrupts with their priorities. Each has a higher priority than the one before.
     running: Vec<(u32, u8)>,
 }
 
-/// The controller.
+/// The interrupt controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gic {
@@ -119,7 +119,7 @@ pub struct Gic {
     cpus: Vec<Interface>,
 }
 
-/// What a CPU could take next.
+/// The interrupt that a CPU could take next.
 #[derive(Clone, Copy)]
 struct Candidate {
     line: u32,
@@ -127,8 +127,8 @@ struct Candidate {
 }
 
 impl Gic {
-    /// Whether a state that was read from somewhere is one that a controller for so many CPUs can be in, at a time
-    /// before the last there is.
+    /// Whether a controller for this many CPUs can be in this state, which was read from a snapshot, before the time
+    /// `last`.
     pub fn is_sound(&self, cpus: usize, last: Ticks) -> bool {
         let lines = (SHARED_BANKS + 1) * BANK;
         let fits = |cpu: &Interface| {
@@ -137,26 +137,26 @@ impl Gic {
         self.cpus.len() == cpus && self.cpus.iter().all(fits)
     }
 
-    /// For so many CPUs, at most eight.
+    /// A controller for this many CPUs, at most eight.
     pub fn new(cpus: usize) -> Gic {
         Gic { enabled: false, shared: Default::default(), cpus: vec![Interface::default(); cpus.clamp(1, MOST_CPUS)] }
     }
 
-    /// A device holds a shared line, numbered from 0, or lets it go.
+    /// Sets the level of a shared interrupt, numbered from 0.
     pub fn set_shared(&mut self, number: u32, level: bool) {
         if let Some(bank) = self.shared.get_mut(number as usize / BANK) {
             bank.hold(number % BANK as u32, level);
         }
     }
 
-    /// A device of one CPU holds a line of that CPU, numbered from 0 with the software lines.
+    /// Sets the level of a CPU's private interrupt, numbered from 0 with the SGIs.
     pub fn set_own(&mut self, cpu: usize, line: u32, level: bool) {
         if let Some(cpu) = self.cpus.get_mut(cpu) {
             cpu.own.hold(line % BANK as u32, level);
         }
     }
 
-    /// Since when this CPU has an interrupt to take, as far as that is known: 0 for lines of devices.
+    /// The time since which this CPU has a pending interrupt. 0 for interrupts of devices, whose time is not known.
     pub fn asks(&self, cpu: usize) -> Option<Ticks> {
         let best = self.best(cpu)?;
         let since = self.cpus.get(cpu)?.raised;
@@ -227,7 +227,7 @@ impl Gic {
                 }
             }),
             _ => {
-                // Software lines are always enabled, and have their own registers for being pending.
+                // SGIs are always enabled and have their own pending registers.
                 let fixed = if number == 0 { (1u32 << SOFTWARE_LINES) - 1 } else { 0 };
                 let Some(bank) = self.bank_mut(cpu, number) else { return };
                 match register {
@@ -243,7 +243,7 @@ impl Gic {
         }
     }
 
-    /// A CPU reads its interface. Reading who interrupts acknowledges it.
+    /// A CPU reads its interface. Reading the acknowledge register acknowledges the interrupt.
     pub fn interface_read(&mut self, cpu: usize, offset: u64) -> u32 {
         if offset == ACKNOWLEDGE {
             return self.acknowledge(cpu);
@@ -300,12 +300,12 @@ impl Gic {
         (0..size.min(4)).fold(0, |value, byte| value | u32::from(of(first as usize + byte as usize).unwrap_or(0)) << (8 * byte))
     }
 
-    /// A CPU's own lines go to that CPU; reading this is how a CPU finds out which one it is.
+    /// The targets of an interrupt. Private ones target their own CPU, from which a CPU learns its number.
     fn targets(&self, cpu: usize, line: usize) -> Option<u8> {
         if line < BANK { Some(1 << (cpu % MOST_CPUS)) } else { Some(self.bank(cpu, line / BANK)?.targets[line % BANK]) }
     }
 
-    /// Two bits for each line, of which the upper says whether edges trigger it; software lines are always so.
+    /// Two bits per interrupt. The upper one means edge-triggered, which SGIs always are.
     fn configuration(&self, cpu: usize, offset: u64) -> u32 {
         const SOFTWARE: u32 = 0xaaaa_aaaa;
         let first = ((offset - CONFIGURATION) / 4 * 16) as usize;
@@ -318,7 +318,7 @@ impl Gic {
 
     fn configure(&mut self, cpu: usize, offset: u64, value: u32) {
         let first = ((offset - CONFIGURATION) / 4 * 16) as usize;
-        // Lines of a CPU's own are what they are wired for.
+        // The configuration of private interrupts is fixed.
         if first >= BANK
             && let Some(bank) = self.bank_mut(cpu, first / BANK)
         {
@@ -350,7 +350,7 @@ impl Gic {
         cpu.senders.iter().enumerate().fold(0, |bits, (line, senders)| bits | u32::from(*senders != 0) << line)
     }
 
-    /// The most urgent one that could interrupt what runs; of several the lowest.
+    /// The pending interrupt with the highest priority that can preempt the active one. The lowest number wins a tie.
     fn best(&self, cpu: usize) -> Option<Candidate> {
         let interface = self.cpus.get(cpu)?;
         if !self.enabled || interface.control & ENABLE == 0 {

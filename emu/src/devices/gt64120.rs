@@ -1,32 +1,32 @@
-//! The GT-64120 of a Malta board: the bridge from the CPU to the PCI bus, of which there is as much here as a kernel
-//! asks for (Galileo's GT-64120 data sheet, "Register Tables").
+//! The GT-64120 of a Malta board, the bridge from the CPU to the PCI bus, as far as kernels use it (Galileo's GT-64120
+//! data sheet, "Register Tables").
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of its registers.
+/// Size of its register space.
 pub const BYTES: u64 = 0x1000;
-/// Each of so many.
+/// Size of a register.
 const REGISTER_BYTES: u32 = 4;
 
-/// A read tells the number of the interrupt that waits on the bus, and takes it.
+/// A read of this register returns the pending interrupt's number from the bus and acknowledges it.
 const ACKNOWLEDGE: u16 = 0xc34;
 const INTERRUPT_CAUSE: u16 = 0xc18;
-/// A device on the bus has not answered.
+/// The cause bit for a PCI access without an answer (master abort).
 const CAUSE_MASTER_ABORT: u32 = 1 << 18;
 
 const CONFIG_ADDRESS: u16 = 0xcf8;
 const CONFIG_DATA: u16 = 0xcfc;
-/// Of an address: the bus, and the device on it.
+/// Fields of a configuration address: bus and device, register.
 const CONFIG_DEVICE: u32 = 0x00ff_f800;
 const CONFIG_REGISTER: u32 = 0xfc;
 
-/// What the bridge says of itself: Galileo's, a GT-64120; a bridge of hosts.
+/// The bridge's own configuration: vendor Galileo, device GT-64120; class host bridge.
 const CONFIG_IDENTITY: (u32, u32) = (0x00, 0x4620_11ab);
 const CONFIG_CLASS: (u32, u32) = (0x08, 0x0600_0010);
 
-/// Where the firmware has put the windows through which the CPU sees the bus, in units of 2 MiB: ports, then memory,
-/// twice; of each its start, the low bits of its end, and what the bus calls it.
+/// The initial windows through which the CPU accesses the bus, in units of 2 MiB: I/O, then memory, twice. For each:
+/// start, low bits of the end, and PCI address.
 const WINDOWS: [(u16, u32); 10] = [
     (0x048, 0xc0),
     (0x050, 0x40),
@@ -44,7 +44,7 @@ const WINDOWS: [(u16, u32); 10] = [
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gt64120 {
-    /// What was written, by the register's offset.
+    /// The written registers, by offset.
     registers: BTreeMap<u16, u32>,
 }
 
@@ -55,17 +55,17 @@ impl Default for Gt64120 {
 }
 
 impl Gt64120 {
-    /// Whether it could have come to be like this.
+    /// Whether the bridge could be in this state.
     pub fn is_sound(&self) -> bool {
         self.registers.keys().all(|offset| u64::from(*offset) < BYTES && u32::from(*offset).is_multiple_of(REGISTER_BYTES))
     }
 
-    /// Whether a register has its lowest byte first whatever the CPU does: what is behind the bus has its own order.
+    /// Whether a register is little-endian regardless of the CPU. Configuration data has the byte order of its device.
     pub fn is_little_endian(offset: u64) -> bool {
         offset != u64::from(CONFIG_DATA)
     }
 
-    /// A read of a register; `acknowledge` takes the interrupt that waits on the bus.
+    /// Reads a register. `acknowledge` takes the pending interrupt from the bus.
     pub fn read(&mut self, offset: u64, acknowledge: impl FnOnce() -> u8) -> u32 {
         match aligned(offset) {
             ACKNOWLEDGE => acknowledge().into(),
@@ -74,11 +74,11 @@ impl Gt64120 {
         }
     }
 
-    /// A write to one.
+    /// Writes a register.
     pub fn write(&mut self, offset: u64, value: u32) {
         let offset = aligned(offset);
         let value = match offset {
-            // What is written as 0 is acknowledged.
+            // Writing 0 to a bit acknowledges it.
             INTERRUPT_CAUSE => self.written(offset) & value,
             _ => value,
         };
@@ -89,19 +89,19 @@ impl Gt64120 {
         self.registers.get(&offset).copied().unwrap_or(0)
     }
 
-    /// The address of another device, if it is this one's configuration that is read or written at that offset.
+    /// The configuration address, if this access goes to another device's configuration.
     pub fn asks_another(&self, offset: u64) -> Option<u32> {
         let address = self.written(CONFIG_ADDRESS);
         (aligned(offset) == CONFIG_DATA && address & CONFIG_DEVICE != 0).then_some(address)
     }
 
-    /// It has not answered: what is then read.
+    /// Reports that no device has answered, and returns the value that is read then.
     pub fn unanswered(&mut self) -> u32 {
         *self.registers.entry(INTERRUPT_CAUSE).or_default() |= CAUSE_MASTER_ABORT;
         u32::MAX
     }
 
-    /// The bridge's own.
+    /// A register of the bridge's own configuration.
     fn config(&self) -> u32 {
         let address = self.written(CONFIG_ADDRESS);
         [CONFIG_IDENTITY, CONFIG_CLASS]
@@ -111,7 +111,7 @@ impl Gt64120 {
     }
 }
 
-/// The register that a byte of these belongs to.
+/// The offset of the register that contains this byte.
 fn aligned(offset: u64) -> u16 {
     (offset % BYTES) as u16 / REGISTER_BYTES as u16 * REGISTER_BYTES as u16
 }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_of_nobody_is_told_in_the_cause() {
+    fn an_unanswered_access_sets_the_cause_bit() {
         let mut bridge = Gt64120::default();
         let mut config = |device: u32, register: u32| {
             bridge.write(CONFIG_ADDRESS.into(), 1 << 31 | device << 11 | register);

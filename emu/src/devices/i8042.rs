@@ -1,5 +1,5 @@
-//! The keyboard controller of a PC with nothing plugged in: enough for a driver to find it, and the line by which it
-//! resets the machine.
+//! The keyboard controller of a PC without keyboard and mouse. Drivers can detect it, and its output port can reset the
+//! machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ const COMMAND: u16 = 0x64;
 
 const STATUS_OUTPUT: u8 = 1;
 const STATUS_SELF_TESTED: u8 = 1 << 2;
-/// The keyboard is not locked away.
+/// The keyboard lock is open.
 const STATUS_UNLOCKED: u8 = 1 << 4;
 const STATUS_TIMEOUT: u8 = 1 << 6;
 
@@ -26,7 +26,7 @@ const WRITE_OUTPUT_PORT: u8 = 0xd1;
 const WRITE_KEYBOARD_OUTPUT: u8 = 0xd2;
 const WRITE_MOUSE_OUTPUT: u8 = 0xd3;
 const WRITE_MOUSE: u8 = 0xd4;
-/// The commands from here on pulse lines of the output port: those whose bit is 0.
+/// Commands from here on pulse the lines of the output port whose bit is 0.
 const PULSE: u8 = 0xf0;
 
 const CONFIGURATION_INTERRUPT: u8 = 1;
@@ -36,10 +36,10 @@ const CONFIGURATION_MOUSE_OFF: u8 = 1 << 5;
 const SELF_TEST_PASSED: u8 = 0x55;
 const TEST_PASSED: u8 = 0x00;
 const TEST_CLOCK_STUCK: u8 = 0x01;
-/// What a driver reads when a device has not answered.
+/// The byte that a driver reads if a device has not answered.
 const RESEND: u8 = 0xfe;
 
-/// In the output port: low resets the machine.
+/// Bit of the output port. Low resets the machine.
 const OUTPUT_NO_RESET: u8 = 1;
 
 /// The controller.
@@ -49,7 +49,7 @@ pub struct I8042 {
     configuration: u8,
     output: Option<u8>,
     timed_out: bool,
-    /// The command whose argument comes next on the data port.
+    /// The command whose argument is the next byte on the data port.
     awaits: Option<u8>,
     reset: bool,
 }
@@ -93,7 +93,7 @@ impl I8042 {
         self.output.is_some() && self.configuration & CONFIGURATION_INTERRUPT != 0
     }
 
-    /// The guest has pulled the machine's reset line.
+    /// Whether the guest has pulsed the reset line.
     pub fn reset(&self) -> bool {
         self.reset
     }
@@ -122,7 +122,7 @@ impl I8042 {
         match command {
             WRITE_CONFIGURATION => self.configuration = value,
             WRITE_OUTPUT_PORT => self.reset |= value & OUTPUT_NO_RESET == 0,
-            // Without the mark of a mouse's byte: the port for one does not exist.
+            // The answer has no mark of a mouse byte, because there is no mouse port.
             WRITE_KEYBOARD_OUTPUT | WRITE_MOUSE_OUTPUT => self.answer(value),
             _ => self.nobody_answers(),
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_finds_the_controller_and_nothing_behind_it() {
+    fn a_driver_detects_the_controller_but_no_device() {
         let mut controller = I8042::default();
         assert_eq!(ask(&mut controller, SELF_TEST), SELF_TEST_PASSED);
         controller.write(COMMAND, WRITE_CONFIGURATION);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_reset_by_a_pulse_on_line_0_alone() {
+    fn only_a_pulse_on_line_0_resets_the_machine() {
         for (command, resets) in [(0xfe, true), (0xff, false), (0xfd, false), (0xf0, true), (0xaa, false)] {
             let mut controller = I8042::default();
             controller.write(COMMAND, command);

@@ -1,9 +1,10 @@
-//! The interrupt controller of the `bare` board: each vector pending at most once, one in service at a time.
+//! The interrupt controller of the `bare` board. Each vector is pending at most once, and one interrupt is in service
+//! at a time.
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 
-/// One CPU's share of it.
+/// The interrupt controller of one CPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupts {
@@ -12,7 +13,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// A device wants attention since this time.
+    /// Requests an interrupt, with the time of the request.
     pub fn raise(&mut self, vector: u8, since: Ticks) {
         if !self.pending.iter().any(|(known, _)| *known == vector) {
             self.pending.push((vector, since));
@@ -20,17 +21,17 @@ impl Interrupts {
         }
     }
 
-    /// Whether it could have come to be like this before that time.
+    /// Whether the controller could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.pending.iter().all(|(_, since)| *since < last)
     }
 
-    /// Since when an interrupt could be delivered.
+    /// The time since which an interrupt can be delivered. `None` if none can.
     pub fn deliverable(&self) -> Option<Ticks> {
         if self.in_service.is_some() { None } else { self.pending.iter().map(|(_, since)| *since).min() }
     }
 
-    /// The CPU takes the lowest vector; it is in service until [`Interrupts::end`].
+    /// The CPU takes the lowest vector, which is in service until [`Interrupts::end`].
     pub fn take(&mut self) -> Option<u8> {
         if self.in_service.is_some() || self.pending.is_empty() {
             return None;
@@ -40,12 +41,12 @@ impl Interrupts {
         Some(vector)
     }
 
-    /// The vector that is in service, 0 if none is.
+    /// The vector in service, 0 if there is none.
     pub fn in_service(&self) -> u8 {
         self.in_service.unwrap_or(0)
     }
 
-    /// End of interrupt.
+    /// Ends the interrupt in service.
     pub fn end(&mut self) {
         self.in_service = None;
     }

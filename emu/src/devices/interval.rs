@@ -1,9 +1,9 @@
-//! The interval timer of the `bare` board: expires every so many nanoseconds, one per CPU.
+//! The periodic timer of the `bare` board, one per CPU.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 
-/// The timer. It is never ticked: it knows when it expires next.
+/// The timer. It stores the time of its next expiry, so it needs no ticks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
@@ -12,27 +12,27 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The shortest period, so that a guest cannot drown itself.
+    /// The shortest period, so that interrupts cannot take all of the guest's time.
     const SHORTEST: Ticks = 400;
 
-    /// Starts it with this period in nanoseconds; 0 stops it.
+    /// Starts the timer with this period. 0 stops it.
     pub fn set_period(&mut self, nanoseconds: u32, now: Ticks) {
         self.period = ticks(nanoseconds.into()).max(Self::SHORTEST);
         self.next = (nanoseconds != 0).then(|| now + self.period);
     }
 
-    /// Whether it could have come to be like this before that time.
+    /// Whether the timer could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         let longest = ticks(u32::MAX.into());
         self.next.is_none_or(|next| next < last && (Self::SHORTEST..=longest).contains(&self.period))
     }
 
-    /// When it expires next.
+    /// The time of the next expiry.
     pub fn next(&self) -> Option<Ticks> {
         self.next
     }
 
-    /// Moves on to `now`; the time of the latest expiry that has passed, if any.
+    /// Advances the timer to `now`. Returns the time of the latest expiry, if there was one.
     pub fn advance(&mut self, now: Ticks) -> Option<Ticks> {
         let next = self.next.filter(|next| *next <= now)?;
         let latest = next + (now - next) / self.period * self.period;

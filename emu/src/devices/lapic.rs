@@ -1,15 +1,15 @@
-//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the pin by which those of the
-//! 8259 come.
+//! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the LINT0 pin to which the
+//! 8259 is connected.
 //!
-//! One CPU, so a message goes to itself or to nobody. It starts as firmware leaves it: switched on, the 8259 on its
-//! first pin.
+//! There is one CPU, so a message goes to itself or to nobody. The initial state is that left by firmware: enabled,
+//! with the 8259 on LINT0.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 
-/// A tick of its timer before it is divided, in nanoseconds.
+/// Period of the undivided timer, in nanoseconds.
 const TIMER_NANOSECONDS: u64 = 1;
-/// Integrated, with six entries in its local table.
+/// Version register: integrated APIC, six local vector table entries.
 const VERSION: u32 = 0x0005_0014;
 
 const ENABLED: u32 = 1 << 8;
@@ -17,11 +17,11 @@ const MASKED: u32 = 1 << 16;
 const PERIODIC: u32 = 1 << 17;
 const MODE: u32 = 7 << 8;
 const EXTERNAL: u32 = 7 << 8;
-/// What may be written of an entry of the local table.
+/// Writable bits of a local vector table entry.
 const ENTRY: u32 = 0x0003_a7ff;
 const FIXED: u32 = 0;
 
-/// Entries of the local table.
+/// Indexes of local vector table entries.
 const TIMER: usize = 0;
 const PIN_0: usize = 3;
 const ENTRIES: usize = 6;
@@ -36,14 +36,14 @@ impl Vectors {
         self.0[word] = if is_in { self.0[word] | bit } else { self.0[word] & !bit };
     }
 
-    /// The one of the highest priority.
+    /// The vector with the highest priority.
     fn highest(&self) -> Option<u8> {
         let word = self.0.iter().rposition(|word| *word != 0)?;
         Some(word as u8 * 32 + (31 - self.0[word].leading_zeros()) as u8)
     }
 }
 
-/// Its state.
+/// The state of the APIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lapic {
@@ -58,7 +58,7 @@ pub struct Lapic {
     in_service: Vectors,
     initial: u32,
     divide: u32,
-    /// When the timer began to count, while it counts.
+    /// The time at which the timer started, while it counts.
     began: Option<Ticks>,
 }
 
@@ -83,10 +83,10 @@ impl Default for Lapic {
 }
 
 impl Lapic {
-    /// Bytes of its registers.
+    /// Size of its register space.
     pub const BYTES: u64 = 0x1000;
 
-    /// A read of the register that lies there.
+    /// Reads the register at this offset.
     pub fn read(&self, offset: u64, now: Ticks) -> u32 {
         let word = |vectors: &Vectors| vectors.0[(offset >> 4 & 7) as usize];
         match offset & 0xff0 {
@@ -109,7 +109,7 @@ impl Lapic {
         }
     }
 
-    /// A write to it.
+    /// Writes the register at this offset.
     pub fn write(&mut self, offset: u64, value: u32, now: Ticks) {
         match offset & 0xff0 {
             0x20 => self.id = value & 0xff00_0000,
@@ -153,7 +153,7 @@ impl Lapic {
         self.spurious & ENABLED != 0
     }
 
-    /// A message: to this CPU, or to nobody.
+    /// Sends the message in the command register: to this CPU, or to nobody.
     fn send(&mut self) {
         let [low, high] = self.command;
         let to_itself = match low >> 18 & 3 {
@@ -168,13 +168,13 @@ impl Lapic {
     }
 
     fn request(&mut self, vector: u8) {
-        // Those below are no interrupts.
+        // Vectors below 16 are invalid.
         if self.is_enabled() && vector >= 16 {
             self.requested.set(vector, true);
         }
     }
 
-    /// Ticks of the machine's clock in one of the timer's.
+    /// Virtual time per count of the divided timer.
     fn timer_tick(&self) -> Ticks {
         let by = (self.divide & 3 | self.divide >> 1 & 4).wrapping_add(1) & 7;
         ticks(TIMER_NANOSECONDS) << by
@@ -198,7 +198,7 @@ impl Lapic {
         }
     }
 
-    /// Lets the timer move on.
+    /// Advances the timer.
     pub fn advance(&mut self, now: Ticks) {
         let Some(due) = self.due().filter(|due| *due <= now) else { return };
         let period = self.period().max(1);
@@ -213,17 +213,17 @@ impl Lapic {
         Some(self.began?.saturating_add(self.period()))
     }
 
-    /// When the timer is next heard of.
+    /// The time of the next timer interrupt.
     pub fn next(&self) -> Option<Ticks> {
         self.due().filter(|_| self.table[TIMER] & MASKED == 0)
     }
 
-    /// Whether the 8259 is heard.
+    /// Whether LINT0 passes interrupts of the 8259.
     pub fn lets_external_through(&self) -> bool {
         self.table[PIN_0] & (MASKED | MODE) == EXTERNAL
     }
 
-    /// What an interrupt must be above.
+    /// The priority that an interrupt must exceed.
     fn threshold(&self) -> u8 {
         let served = self.in_service.highest().unwrap_or(0);
         if self.priority >> 4 >= served >> 4 { self.priority } else { served & 0xf0 }
@@ -233,12 +233,12 @@ impl Lapic {
         self.requested.highest().filter(|vector| vector >> 4 > self.threshold() >> 4)
     }
 
-    /// Whether the CPU is being asked to take an interrupt of its own.
+    /// Whether an interrupt is pending that can be taken.
     pub fn asks(&self) -> bool {
         self.highest().is_some()
     }
 
-    /// The CPU takes it: its vector.
+    /// The CPU takes the interrupt. Returns its vector.
     pub fn acknowledge(&mut self) -> Option<u8> {
         let vector = self.highest()?;
         self.requested.set(vector, false);
@@ -246,7 +246,7 @@ impl Lapic {
         Some(vector)
     }
 
-    /// Whether it could be in this state before that time.
+    /// Whether the APIC could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.began.is_none_or(|began| began < last)
     }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_8259_is_heard_unless_its_pin_is_masked() {
+    fn lint0_passes_the_8259_unless_masked() {
         let mut lapic = Lapic::default();
         assert!(lapic.lets_external_through());
         lapic.write(0xf0, 0xff, 0);

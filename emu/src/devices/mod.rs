@@ -1,4 +1,5 @@
-//! Devices: one small struct a file, with no I/O of its own and no knowledge of the board.
+//! Device models, one per file. They do no I/O and do not know their board. A board passes register accesses and the
+//! virtual time, and asks for interrupt levels and the time of the next event.
 
 pub mod arch_timer;
 pub mod console;

@@ -1,5 +1,5 @@
-//! The pair of 8259 interrupt controllers of a PC: fifteen lines, edge-triggered, the second chip behind line 2 of the
-//! first.
+//! The pair of 8259 interrupt controllers of a PC: fifteen edge-triggered lines. The second chip is connected to line 2
+//! of the first.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ const MASTER_DATA: u16 = 0x21;
 const SLAVE_COMMAND: u16 = 0xa0;
 const SLAVE_DATA: u16 = 0xa1;
 
-/// The line of the first chip that the second one drives.
+/// The line of the first chip that the second chip drives.
 const CASCADE: u8 = 2;
-/// What an interrupt is that has gone away before it was taken.
+/// The line reported for an interrupt that went away before it was taken.
 const SPURIOUS: u8 = 7;
 
-// Commands: bit 4 starts the initialisation, bit 3 asks for a register, otherwise the upper three bits say how an
-// interrupt ends.
+// Command bytes: bit 4 starts the initialisation, bit 3 selects a register to read. Otherwise the upper three bits are
+// the kind of end of interrupt.
 const COMMAND_INITIALISE: u8 = 1 << 4;
 const COMMAND_REGISTER: u8 = 1 << 3;
 const INITIALISE_WITH_FOURTH: u8 = 1;
@@ -65,7 +65,7 @@ impl Pic {
         self.cascade();
     }
 
-    /// A device sets its line; what counts is that it rises.
+    /// Sets the level of a line. A rising edge requests an interrupt.
     pub fn set_line(&mut self, line: u8, level: bool) {
         let bit = 1 << (line & 15);
         let rises = level && self.levels & bit == 0;
@@ -79,7 +79,7 @@ impl Pic {
         self.cascade();
     }
 
-    /// A line that rises and falls again at once; the request stays.
+    /// Requests an interrupt by a short pulse on a line.
     pub fn pulse(&mut self, line: u8) {
         match line {
             0..8 => self.master.requested |= 1 << line,
@@ -88,17 +88,17 @@ impl Pic {
         self.cascade();
     }
 
-    /// Whether the CPU is being asked to take an interrupt.
+    /// Whether an interrupt is pending for the CPU.
     pub fn asks(&self) -> bool {
         self.master.next().is_some()
     }
 
-    /// Whether a rising line of the first chip would make it ask.
+    /// Whether a rising edge on this line of the first chip would interrupt the CPU.
     pub fn would_ask(&self, line: u8) -> bool {
         self.master.lets_through(1 << (line & 7)).is_some()
     }
 
-    /// The CPU takes an interrupt: its vector.
+    /// The CPU takes the interrupt. Returns its vector.
     pub fn acknowledge(&mut self) -> Option<u8> {
         let line = self.master.next()?;
         self.master.take(line);
@@ -130,7 +130,7 @@ struct Chip {
     in_service: u8,
     masked: u8,
     base: u8,
-    /// Which word of the initialisation comes next, if one is under way.
+    /// The initialisation word that is expected next, during an initialisation.
     awaited: Option<Word>,
     wants_third: bool,
     wants_fourth: bool,
@@ -154,7 +154,7 @@ impl Chip {
         self.base & !7 | line
     }
 
-    /// The line to be served: the lowest, if none of its rank or higher is being served.
+    /// The line to serve: the lowest one requested, unless one of equal or higher priority is in service.
     fn next(&self) -> Option<u8> {
         self.lets_through(self.requested)
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As Linux sets them up: vectors 0x30 and 0x38, all lines open.
+    /// The initialisation that Linux does: vectors 0x30 and 0x38, all lines unmasked.
     fn ready() -> Pic {
         let mut pic = Pic::default();
         for (command, data, base, wiring) in [(MASTER_COMMAND, MASTER_DATA, 0x30, 4), (SLAVE_COMMAND, SLAVE_DATA, 0x38, 2)] {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_line_goes_first_and_holds_back_those_below_it() {
+    fn a_lower_line_has_priority_over_higher_ones() {
         let mut pic = ready();
         pic.set_line(4, true);
         pic.pulse(0);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_chip_comes_through_line_2() {
+    fn the_second_chip_interrupts_through_line_2() {
         let mut pic = ready();
         pic.set_line(8, true);
         assert_eq!(pic.acknowledge(), Some(0x38));

@@ -1,19 +1,19 @@
-//! The PIIX4 of a Malta board: the bridge from the PCI bus to what a PC had on its ports, of which a kernel needs the
-//! function that switches the power off (Intel's 82371AB data sheet, "Power Management").
+//! The PIIX4 of a Malta board, the bridge from the PCI bus to PC-style devices. A kernel needs its power management
+//! function for power-off (Intel's 82371AB data sheet, "Power Management").
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of an address of configuration: the bus, the device, its function, the register.
+/// Fields of a configuration address: bus and device, function, register.
 const BUS_AND_DEVICE: u32 = 0x00ff_f800;
 const FUNCTION: u32 = 0x700;
 const REGISTER: u32 = 0xfc;
-/// Device 10 on the first bus.
+/// Device 10 on bus 0.
 const HERE: u32 = 10 << 11;
 
 const BRIDGE: u32 = 0;
 const POWER: u32 = 3 << 8;
-/// Registers that say what a function is: function, register, value. The bridge is a device of several functions.
+/// Identification registers: function, register, value. The bridge is a multi-function device.
 const IDENTITIES: [(u32, u32, u32); 5] = [
     (BRIDGE, 0x00, 0x7110_8086),
     (BRIDGE, 0x08, 0x0601_0002),
@@ -21,18 +21,18 @@ const IDENTITIES: [(u32, u32, u32); 5] = [
     (POWER, 0x00, 0x7113_8086),
     (POWER, 0x08, 0x0680_0003),
 ];
-/// From the header's first address of memory to its end there is nothing to be set.
+/// The rest of the configuration header has no writable registers.
 const NOTHING_THERE: std::ops::Range<u32> = 0x0c..0x40;
-/// Where the power's ports are, and whether they are there.
+/// The base address of the power management ports, and their enable bit.
 const PORTS_AT: u32 = 0x40;
 const PORTS_MASK: u32 = 0xffc0;
 const PORTS_ENABLED: u32 = 0x80;
 
-/// Of the power's ports that which says what is to be done; the others say that nothing has happened.
+/// The power management control port. The other ports read as 0.
 const CONTROL: u16 = 4;
 const PORTS: u16 = 64;
-/// Bits of it: sleep; how deeply, 0 is off. The chip waits for a message on the bus that the CPU has stopped, which the
-/// bridge of this board cannot send (its kernels do not even try), so it is off at once.
+/// Bits of the control port: enter sleep; sleep type, of which 0 is soft-off. Hardware waits for a stop-grant message
+/// on the bus. This board's bridge cannot send one (Malta kernels do not even try), so power goes off at once.
 const SLEEPS: u16 = 1 << 13;
 const DEPTH: u16 = 7 << 10;
 
@@ -40,26 +40,26 @@ const DEPTH: u16 = 7 << 10;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Piix4 {
-    /// What was written, by function and register.
+    /// The written configuration registers, by function and register.
     written: BTreeMap<u16, u32>,
     control: u16,
     off: bool,
 }
 
 impl Piix4 {
-    /// Whether it could have come to be like this.
+    /// Whether the device could be in this state.
     pub fn is_sound(&self) -> bool {
         self.written.keys().all(|place| is_writable((*place).into()))
     }
 
-    /// A register of its configuration; `None`: nobody answers at that address.
+    /// Reads a configuration register. `None` if no function has this address.
     pub fn config(&self, address: u32) -> Option<u32> {
         let (function, register) = place_of(address)?;
         let identity = IDENTITIES.iter().find(|(of, at, _)| (*of, *at) == (function, register));
         Some(identity.map_or_else(|| self.register(function, register), |(_, _, value)| *value))
     }
 
-    /// A write of one. False: nobody answers there.
+    /// Writes a configuration register. Returns false if no function has this address.
     pub fn set_config(&mut self, address: u32, value: u32) -> bool {
         let Some((function, register)) = place_of(address) else { return false };
         if is_writable(function | register) {
@@ -72,19 +72,19 @@ impl Piix4 {
         self.written.get(&((function | register) as u16)).copied().unwrap_or(0)
     }
 
-    /// Which of its ports this is.
+    /// The offset of a port in the power management ports, if it is one of them.
     fn port(&self, port: u16) -> Option<u16> {
         let at = (self.register(POWER, PORTS_AT) & PORTS_MASK) as u16;
         let is_there = self.register(POWER, PORTS_ENABLED) & 1 != 0;
         port.checked_sub(at).filter(|offset| is_there && *offset < PORTS)
     }
 
-    /// A read of two bytes of its ports, if it is one of them.
+    /// Reads a 16-bit port, if it is one of the device's.
     pub fn read(&self, port: u16) -> Option<u16> {
         self.port(port).map(|offset| if offset == CONTROL { self.control } else { 0 })
     }
 
-    /// A write of two bytes.
+    /// Writes a 16-bit port.
     pub fn write(&mut self, port: u16, value: u16) {
         if self.port(port) == Some(CONTROL) {
             self.control = value;
@@ -92,13 +92,13 @@ impl Piix4 {
         }
     }
 
-    /// The power is off.
+    /// Whether the power is off.
     pub fn is_off(&self) -> bool {
         self.off
     }
 }
 
-/// The function and register of an address, where there is such a function.
+/// The function and register of a configuration address, if that function exists.
 fn place_of(address: u32) -> Option<(u32, u32)> {
     let function = address & FUNCTION;
     let is_here = address & BUS_AND_DEVICE == HERE && matches!(function, BRIDGE | POWER);
@@ -120,20 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn there_are_a_bridge_and_a_switch_and_no_other_function() {
+    fn only_a_bridge_and_a_power_function_exist() {
         let mut device = Piix4::default();
         let functions: Vec<Option<u32>> = (0..8).map(|function| device.config(at(function, 0))).collect();
         assert_eq!((functions[0], functions[3]), (Some(0x7110_8086), Some(0x7113_8086)));
         assert_eq!(functions.iter().flatten().count(), 2);
         assert_eq!(device.config(11 << 11), None);
-        // Addresses of memory are looked for by writing ones.
+        // Drivers probe base address registers by writing ones.
         assert!(device.set_config(at(3, 0x10), u32::MAX) && device.set_config(at(3, 0), u32::MAX));
         assert_eq!((device.config(at(3, 0x10)), device.config(at(3, 0))), (Some(0), Some(0x7113_8086)));
         assert!(device.is_sound());
     }
 
     #[test]
-    fn the_power_goes_off_when_it_is_asked_to_and_not_only_to_sleep() {
+    fn soft_off_powers_off_and_other_sleep_types_do_not() {
         let mut device = Piix4::default();
         assert_eq!(device.read(0x1000), None, "its ports are nowhere yet");
         device.set_config(at(3, PORTS_AT), 0x1001);

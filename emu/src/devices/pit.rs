@@ -1,11 +1,11 @@
-//! The 8254 timer of a PC and the port beside it (0x61) that gates its third counter and shows that counter's output.
+//! The 8254 timer of a PC, and port 0x61, which gates its third counter and shows that counter's output.
 //!
-//! No counter is ever ticked: each knows when it was loaded, and everything is computed from that.
+//! Counters are not ticked. Each stores when it was loaded, and its value is computed from the time.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 
-/// What the counters count.
+/// Frequency of the counters' clock.
 pub const HERTZ: u64 = 1_193_182;
 
 const COUNTERS: u16 = 0x40;
@@ -23,7 +23,7 @@ const READ_BACK_NO_STATUS: u8 = 1 << 4;
 const ACCESS_LOW: u8 = 1;
 const ACCESS_HIGH: u8 = 2;
 
-/// The whole range of a counter, which it is also set to by writing 0.
+/// The range of a counter. Writing 0 loads this value.
 const RANGE: u64 = 0x1_0000;
 
 /// The three counters and port 0x61.
@@ -48,7 +48,7 @@ impl Pit {
         matches!(port, COUNTERS..=CONTROL | SPEAKER)
     }
 
-    /// Whether it could have come to be like this before that time.
+    /// Whether the timer could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.counters.iter().all(|counter| counter.is_sound(last))
     }
@@ -82,7 +82,7 @@ impl Pit {
         }
     }
 
-    /// Moves on to `now`; true when the first counter has asked for an interrupt since the last time.
+    /// Advances the first counter to `now`. Returns true if it has requested an interrupt since the last call.
     pub fn advance(&mut self, now: Ticks) -> bool {
         let counter = &mut self.counters[0];
         let expiries = counter.expiries(now);
@@ -91,7 +91,7 @@ impl Pit {
         new
     }
 
-    /// When the first counter next asks for an interrupt.
+    /// The time of the first counter's next interrupt.
     pub fn next(&self) -> Option<Ticks> {
         self.counters[0].next()
     }
@@ -108,7 +108,7 @@ struct Counter {
     /// Clocks that had passed when the gate was closed.
     held: u64,
     gate: bool,
-    /// Expiries that were reported.
+    /// Expiries that were already reported.
     seen: u64,
     count_latch: Option<u16>,
     status_latch: Option<u8>,
@@ -138,7 +138,7 @@ impl Default for Counter {
 impl Counter {
     fn is_sound(&self, last: Ticks) -> bool {
         let reload = (1..=RANGE).contains(&self.reload);
-        // A clock is longer than a tick of time.
+        // A clock takes more than one tick of virtual time.
         self.mode <= 5 && self.access <= 3 && reload && self.started < last && self.held < last && self.seen < last
     }
 
@@ -149,7 +149,7 @@ impl Counter {
             return;
         }
         let mode = value >> 1 & 7;
-        // Modes 6 and 7 are 2 and 3 again.
+        // Modes 6 and 7 are aliases of 2 and 3.
         let mode = if mode > 5 { mode - 4 } else { mode };
         *self = Counter { mode, access, gate: self.gate, ..Counter::default() };
     }
@@ -198,7 +198,7 @@ impl Counter {
         if high { (count >> 8) as u8 } else { count as u8 }
     }
 
-    /// A closed gate holds the count; where opening it starts the count anew, that happens.
+    /// Opens or closes the gate. A closed gate holds the count. In some modes opening it restarts the count.
     fn set_gate(&mut self, open: bool, now: Ticks) {
         if open == self.gate {
             return;
@@ -223,7 +223,7 @@ impl Counter {
         let elapsed = self.elapsed(now);
         let count = match self.mode {
             2 => self.reload - elapsed % self.reload,
-            // A square wave counts down by two, twice.
+            // In square wave mode the count goes down by two, twice per period.
             3 => (self.reload - (2 * elapsed) % self.reload) & !1,
             _ => self.reload.wrapping_sub(elapsed),
         };
@@ -243,7 +243,7 @@ impl Counter {
         }
     }
 
-    /// How often the output has risen; modes 1 and 5 wait for a gate that the first counter has not.
+    /// The number of times that the output has risen. Modes 1 and 5 need a gate, which the first counter does not have.
     fn expiries(&self, now: Ticks) -> u64 {
         match self.mode {
             _ if !self.loaded => 0,
@@ -260,13 +260,13 @@ impl Counter {
     }
 }
 
-/// Whole clocks in that time.
+/// The number of whole clocks in this time.
 fn clocks(time: Ticks) -> u64 {
     let second = u128::from(ticks(1_000_000_000));
     u64::try_from(u128::from(time) * u128::from(HERTZ) / second).unwrap_or(u64::MAX)
 }
 
-/// The earliest time at which so many clocks have passed.
+/// The earliest time at which this many clocks have passed.
 fn time_of(clocks: u64) -> Ticks {
     let second = u128::from(ticks(1_000_000_000));
     u64::try_from((u128::from(clocks) * second).div_ceil(u128::from(HERTZ))).unwrap_or(u64::MAX)
@@ -278,7 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_counter_asks_once_a_period_and_never_drifts() {
+    fn the_first_counter_interrupts_periodically_without_drift() {
         let mut pit = Pit::default();
         assert_eq!((pit.next(), pit.advance(1 << 40)), (None, false), "not loaded");
         pit.write(CONTROL, 0x34, 0);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_shot_asks_once_for_each_time_it_is_loaded() {
+    fn a_one_shot_interrupts_once_per_load() {
         for control in [0x30, 0x38] {
             let mut pit = Pit::default();
             pit.write(CONTROL, control, 0);
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Linux measures the CPU's clock with the third counter in mode 0.
+    /// Linux calibrates the CPU's clock with the third counter in mode 0.
     #[test]
     fn the_third_counter_shows_its_output_on_port_61() {
         let mut pit = Pit::default();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latched_count_is_read_low_byte_first_and_stands_still() {
+    fn a_latched_count_is_read_low_byte_first() {
         let mut pit = Pit::default();
         pit.write(CONTROL, 0x34, 0);
         pit.write(COUNTERS, 0, 0);

@@ -1,7 +1,7 @@
-//! PL011: the serial port and console of the `virt` board.
+//! The PL011 serial port, the console of the `virt` board.
 //!
-//! Bytes leave at once, so there is always room to send; what is typed waits on a [`Wire`] until the guest's driver
-//! listens (ARM DDI 0183G).
+//! Output leaves at once, so there is always room to send. Input waits on a [`Wire`] until the guest's driver listens
+//! (ARM DDI 0183G).
 
 use super::console::Console;
 use super::wire::Wire;
@@ -28,31 +28,31 @@ const FLAG_ALL_SENT: u32 = 1 << 7;
 
 const RECEIVED: u32 = 1 << 4;
 const SENT: u32 = 1 << 5;
-/// Something has waited for a while.
+/// The receive timeout interrupt.
 const WAITED: u32 = 1 << 6;
 const INTERRUPTS: u32 = 0x7ff;
 
 const LINE_CONTROL_FIFO: u32 = 1 << 4;
-/// What it holds of this revision.
+/// FIFO depth of this revision.
 const FIFO_DEPTH: usize = 16;
 
 const CONTROL_ON: u32 = 1;
 const CONTROL_RECEIVES: u32 = 1 << 9;
-/// Enabled to receive and to send, but not on.
+/// Value after reset: receiver and transmitter enabled, the port itself off.
 const CONTROL_AT_RESET: u32 = CONTROL_RECEIVES | 1 << 8;
 const FIFO_LEVELS_AT_RESET: u32 = 0x12;
 
-/// A PL011 of ARM's, revision 1, and the mark of all PrimeCells.
+/// Identification: ARM PL011 revision 1, and the PrimeCell id.
 const IDENTITIES: [u8; 8] = [0x11, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1];
 
 /// The port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pl011 {
-    /// Registers that only keep what is written to them: offset, the bits that they have, value.
+    /// Registers that only store their value: offset, implemented bits, value.
     kept: [(u64, u32, u32); 6],
     mask: u32,
-    /// Something was sent, and the interrupt for it has not been cleared.
+    /// The transmit interrupt, which is set by sending and not yet cleared.
     sent_status: bool,
     received: VecDeque<u8>,
     wire: Wire,
@@ -74,7 +74,7 @@ impl Default for Pl011 {
 }
 
 impl Pl011 {
-    /// Whether a state that was read from somewhere is one that the port can be in.
+    /// Whether the port, as read from a snapshot, could be in this state.
     pub fn is_sound(&self) -> bool {
         let usual = Pl011::default().kept;
         let is_known = |((at, bits, value), (known, may, _)): (&(u64, u32, u32), &(u64, u32, u32))| {
@@ -122,7 +122,7 @@ impl Pl011 {
         self.status() & self.mask != 0
     }
 
-    /// Lets bytes arrive that have had the time to.
+    /// Receives the bytes whose time has come.
     pub fn advance(&mut self, now: Ticks) {
         while self.takes_bytes()
             && let Some(byte) = self.wire.take(now)
@@ -131,20 +131,20 @@ impl Pl011 {
         }
     }
 
-    /// When the next byte arrives, as things stand.
+    /// The time at which the next byte arrives, if the guest listens.
     pub fn next(&self) -> Option<Ticks> {
         self.wire.next().filter(|_| self.takes_bytes())
     }
 
-    /// A guest listens when received bytes interrupt it, which is what a driver wants when the port is opened; what
-    /// came earlier it would throw away.
+    /// Whether the guest listens. It does when the receive interrupt is enabled, as by a driver when the port is
+    /// opened. A driver would discard earlier bytes.
     fn takes_bytes(&self) -> bool {
         const ON: u32 = CONTROL_ON | CONTROL_RECEIVES;
         let depth = if self.kept(LINE_CONTROL) & LINE_CONTROL_FIFO != 0 { FIFO_DEPTH } else { 1 };
         self.mask & (RECEIVED | WAITED) != 0 && self.kept(CONTROL) & ON == ON && self.received.len() < depth
     }
 
-    /// What has arrived asks for attention until it has been read.
+    /// The raw interrupt status. Received bytes keep their interrupt until they are read.
     fn status(&self) -> u32 {
         let received = if self.received.is_empty() { 0 } else { RECEIVED | WAITED };
         received | if self.sent_status { SENT } else { 0 }
@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_written_leaves_at_once_and_interrupts_until_that_is_cleared() {
+    fn sending_interrupts_until_the_interrupt_is_cleared() {
         let mut port = Pl011::default();
         port.write(DATA, u32::from(b'a'));
         assert_eq!((port.line(), port.read(RAW_STATUS), port.read(FLAGS)), (false, SENT, 0x90));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_interrupts_until_it_is_read() {
+    fn received_bytes_interrupt_until_they_are_read() {
         let mut port = listening();
         port.receive(b"hi");
         let second = Wire::pace();
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(read, [(b'h'.into(), true), (b'i'.into(), false), (0, false)]);
     }
 
-    /// A port that is on, with a queue, and whose guest wants to hear of what arrives.
+    /// A port that is on, with FIFO, and with the receive interrupt enabled.
     fn listening() -> Pl011 {
         let mut port = Pl011::default();
         for (register, value) in [(LINE_CONTROL, LINE_CONTROL_FIFO), (CONTROL, 0x301), (INTERRUPT_MASK, RECEIVED | WAITED)] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_waits_until_the_guest_listens_and_has_room() {
+    fn input_waits_until_the_guest_listens_and_has_room() {
         type Writes = &'static [(u64, u32)];
         #[rustfmt::skip]
         let cases: [(&str, Writes, usize); 5] = [
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_keep_the_bits_that_they_have() {
+    fn registers_store_their_implemented_bits() {
         #[rustfmt::skip]
         let cases = [
             // register         at reset  written       read
@@ -247,9 +247,9 @@ mod tests {
         }
     }
 
-    /// Linux knows the device by these.
+    /// Linux identifies the device by these registers.
     #[test]
-    fn it_says_what_it_is() {
+    fn identification_registers_can_be_read() {
         let mut port = Pl011::default();
         let identity = (0..4).fold(0, |id, byte| id | port.read(IDENTITY + 4 * byte) << (8 * byte));
         assert_eq!(identity & 0x000f_ffff, 0x0004_1011);

@@ -1,13 +1,14 @@
-//! PSCI 0.2: the firmware of the `virt` board, called by SMC or HVC with a function's number (ARM DEN 0022).
+//! PSCI 0.2, the firmware interface of the `virt` board. It is called by SMC or HVC with a function number (ARM DEN
+//! 0022).
 
-/// What the machine is to do about a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Go on with this value in the first register: it is signed, and as wide as the register.
+    /// Continue with this signed value in the first register, extended to the register's width.
     Value(i32),
-    /// The machine is switched off.
+    /// Power the machine off.
     Off,
-    /// Begin again, which here is to end too.
+    /// Reset the machine. Here this ends the machine, too.
     Reset,
 }
 
@@ -19,11 +20,11 @@ const AFFINITY: u32 = 0x8400_0004;
 const MIGRATE_TYPE: u32 = 0x8400_0006;
 const SYSTEM_OFF: u32 = 0x8400_0008;
 const SYSTEM_RESET: u32 = 0x8400_0009;
-/// Set in the numbers of functions that take 64-bit arguments.
+/// Set in the numbers of functions with 64-bit arguments.
 const WIDE: u32 = 1 << 30;
 
 const VERSION_0_2: i32 = 2;
-/// There is no trusted system that would have to move along.
+/// The migration type: there is no trusted OS that would have to migrate.
 const NOTHING_TO_MIGRATE: i32 = 2;
 const IS_ON: i32 = 0;
 
@@ -32,7 +33,7 @@ const INVALID_PARAMETERS: i32 = -2;
 const DENIED: i32 = -3;
 const ALREADY_ON: i32 = -4;
 
-/// The answer to a call on a board where all of these many CPUs run from the start.
+/// Answers a call on a board where all `cpus` CPUs run from the start.
 pub fn call(function: u32, argument: u64, cpus: usize) -> Answer {
     let takes_cpu = |answer: i32| if argument < cpus as u64 { answer } else { INVALID_PARAMETERS };
     let value = match function {
@@ -44,7 +45,7 @@ pub fn call(function: u32, argument: u64, cpus: usize) -> Answer {
         _ => match function & !WIDE {
             CPU_ON => takes_cpu(ALREADY_ON),
             AFFINITY => takes_cpu(IS_ON),
-            // Waiting for an interrupt is all that suspending would do.
+            // CPU_SUSPEND would do no more than WFI, so it is not offered.
             SUSPEND => INVALID_PARAMETERS,
             _ => NOT_SUPPORTED,
         },
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_function_has_its_answer() {
+    fn each_function_has_its_result() {
         #[rustfmt::skip]
         let cases = [
             // what                     function        argument    answer

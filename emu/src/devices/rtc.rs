@@ -1,7 +1,7 @@
-//! The clock of a PC with its battery-backed memory (MC146818).
+//! The real-time clock of a PC with its battery-backed memory (MC146818).
 //!
-//! Its time is the virtual one counted from a fixed date, so that every run sees the same; it cannot be set and rings
-//! no alarm.
+//! Its time is virtual time since a fixed date, so that every run sees the same. The clock cannot be set and has no
+//! alarm.
 
 use crate::clock::{Ticks, nanoseconds};
 use serde::{Deserialize, Serialize};
@@ -22,20 +22,20 @@ const STATUS_C: u8 = 0x0c;
 const STATUS_D: u8 = 0x0d;
 const CENTURY: u8 = 0x32;
 
-/// Divider running; no update is in progress.
+/// Status A: divider running, no update in progress.
 const A_RUNNING: u8 = 0x26;
 const A_UPDATE_IN_PROGRESS: u8 = 1 << 7;
-/// An update, and the time before it in which it is announced.
+/// Duration of an update, including the time for which it is announced.
 const UPDATE_NANOSECONDS: u64 = 1_984_000 + 244_000;
 const SECOND: u64 = 1_000_000_000;
 const B_24_HOURS: u8 = 1 << 1;
 const B_BINARY: u8 = 1 << 2;
-/// The battery is good.
+/// Status D: the battery is good.
 const D_VALID: u8 = 1 << 7;
 
 const CELLS: usize = 128;
 
-/// 2026-01-01, a Thursday: the day on which every machine is switched on.
+/// The date at power-on of every machine: 2026-01-01, a Thursday.
 const FIRST_YEAR: u64 = 2026;
 const FIRST_WEEKDAY: u64 = 4;
 
@@ -47,7 +47,7 @@ pub struct Rtc {
     cells: Cells,
 }
 
-/// The memory, byte by byte.
+/// The memory, one byte per cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 struct Cells([u8; CELLS]);
@@ -80,7 +80,7 @@ impl Rtc {
         matches!(port, INDEX | DATA)
     }
 
-    /// Whether it could have come to be like this.
+    /// Whether the clock could be in this state.
     pub fn is_sound(&self) -> bool {
         usize::from(self.index) < CELLS
     }
@@ -93,8 +93,7 @@ impl Rtc {
         }
     }
 
-    /// What such a read has besides for a clock that is seen to move on: for as long as that takes, at the end of each
-    /// second.
+    /// The update-in-progress flag, for boards whose kernels wait for it. It is set at the end of each second.
     pub fn update_in_progress(&self, port: u16, now: Ticks) -> u8 {
         let is_on = nanoseconds(now) % SECOND >= SECOND - UPDATE_NANOSECONDS;
         if port == DATA && self.index == STATUS_A && is_on { A_UPDATE_IN_PROGRESS } else { 0 }
@@ -103,7 +102,7 @@ impl Rtc {
     /// A write to one of its ports.
     pub fn write(&mut self, port: u16, value: u8) {
         match port {
-            // The upper bit masks the NMI on hardware.
+            // The highest bit masks NMIs on hardware.
             INDEX => self.index = value & 0x7f,
             DATA => self.cells.0[usize::from(self.index)] = value,
             _ => {}
@@ -154,7 +153,7 @@ struct Date {
 }
 
 impl Date {
-    /// So many seconds after the machine was switched on.
+    /// The date this many seconds after power-on.
     fn at(seconds: u64) -> Date {
         let days = seconds / 86_400;
         let (mut year, mut left) = (FIRST_YEAR, days % (400 * 365 + 97));
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_on_a_fixed_day_and_goes_with_virtual_time() {
+    fn it_starts_on_a_fixed_date_and_follows_virtual_time() {
         let mut rtc = Rtc::default();
         assert_eq!(shown(&mut rtc, 0), [0x20, 0x26, 1, 1, 5, 0, 0, 0], "a Thursday, Sunday being 1");
         let later = ticks(1_000_000_000) * (86_400 * (365 + 365 + 59) + 13 * 3600 + 62);

@@ -1,9 +1,9 @@
-//! The service processor of z/Architecture as far as Linux asks it: what the machine has, and a console that takes
-//! lines of text and keys, which is called VT220 (Linux's drivers/s390/char/sclp.h).
+//! The service processor of z/Architecture, as far as Linux uses it: information about the machine, and the VT220
+//! console (Linux's drivers/s390/char/sclp.h).
 //!
-//! A command comes with a block of memory whose first two bytes are its length; the answer is written into it, and its
-//! code into the bytes 6 and 7. That it is there is told by an interrupt, whose parameter is the block's address and,
-//! in its last bit, whether keys wait.
+//! A command has a block of memory (SCCB) whose first two bytes are its length. The response is written into the block,
+//! with the response code in bytes 6 and 7. An interrupt signals completion. Its parameter is the block's address; its
+//! lowest bit means that input is pending.
 
 use super::console::Console;
 use super::wire::Wire;
@@ -11,10 +11,10 @@ use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 use trapline_isa::mem::{ByteOrder, Fault, Memory};
 
-/// The interrupt, and the bit of control register 0 that lets it in.
+/// The interrupt code, and the bit of control register 0 that enables it.
 pub const SIGNAL: (u32, u64) = (0x2401, 0x200);
 
-// Commands.
+// Command codes.
 const READ_SCP_INFO: u32 = 0x0002_0001;
 const READ_SCP_INFO_FORCED: u32 = 0x0012_0001;
 const READ_CPU_INFO: u32 = 0x0001_0001;
@@ -22,37 +22,38 @@ const WRITE_EVENT_MASK: u32 = 0x0078_0005;
 const WRITE_EVENT_DATA: u32 = 0x0076_0005;
 const READ_EVENT_DATA: u32 = 0x0077_0005;
 
-// Answers.
+// Response codes.
 const READ: u16 = 0x0010;
 const DONE: u16 = 0x0020;
 const UNKNOWN_COMMAND: u16 = 0x01f0;
 const UNKNOWN_EVENT: u16 = 0x40f0;
 const NOTHING_WAITS: u16 = 0x60f0;
 
-/// An event: length, kind, flags, two bytes that mean nothing, then its text.
+/// An event buffer: length, type, flags, two reserved bytes, then the data.
 const EVENT_HEADER: usize = 6;
 const CONSOLE_EVENT: u8 = 0x1a;
 const ACCEPTED: u8 = 0x80;
-/// What the system that runs says of itself (Linux: /sys/firmware/cpi); its level stands there, of 8 bytes.
+/// The event by which the system identifies itself (Linux: /sys/firmware/cpi), and the offset of its 8-byte system
+/// level.
 const IDENTITY_EVENT: u8 = 0x0b;
 const LEVEL: usize = 40;
-/// What the console's kind is in a mask of kinds: so many bytes from its start.
+/// The console's bit in an event mask: byte offset and bit.
 const CONSOLE_MASK: (usize, u8) = (3, 0x40);
-/// The other's.
+/// The identification event's bit in an event mask.
 const IDENTITY_MASK: (usize, u8) = (1, 0x20);
-/// A mask has as many bytes as these at most.
+/// Largest event mask in bytes.
 const MOST_MASK: usize = 1024;
-/// Behind a block's header.
+/// Offset of the data after the block's header.
 const BODY: usize = 8;
 const LENGTH: usize = 2;
 const CODE: usize = 6;
-/// No block is longer.
+/// Largest block in bytes.
 pub const LONGEST: usize = 4096;
 
 const MIB: u64 = 1 << 20;
-/// Where the CPUs stand in the answer, and of how many bytes each is.
+/// Offset of the CPU entries in the response.
 const CPUS_AT: usize = 128;
-/// Facilities of the service processor: it knows CPUs.
+/// Facility bit: CPU information is available.
 const KNOWS_CPUS: u64 = 0x0800_0000_0000_0000;
 
 /// The service processor.
@@ -61,28 +62,28 @@ const KNOWS_CPUS: u64 = 0x0800_0000_0000_0000;
 pub struct Sclp {
     ram: u64,
     sent: Vec<u8>,
-    /// The level that the system has said it has.
+    /// The system level that the guest has reported.
     level: u64,
     typed: Wire,
-    /// The guest wants to be told of keys, has been told, and has not asked for them yet.
+    /// Whether the guest wants console input events, and whether it was signalled and has not read the input yet.
     listens: bool,
     told: bool,
-    /// The parameter of the interrupt that waits.
+    /// The parameter of the pending interrupt.
     signal: Option<u32>,
 }
 
 impl Sclp {
-    /// For a machine with that much memory.
+    /// A service processor for a machine with this much RAM.
     pub fn with_ram(ram: u64) -> Sclp {
         Sclp { ram, ..Sclp::default() }
     }
 
-    /// That.
+    /// Size of the machine's RAM in bytes.
     pub fn ram(&self) -> u64 {
         self.ram
     }
 
-    /// A command; the block is at that absolute address. False: the block is none, and nothing has been done.
+    /// Executes a command. `block` is an absolute address. Returns false, having done nothing, if the block is invalid.
     pub fn command(&mut self, command: u32, block: u64, memory: &mut dyn Memory, now: Ticks) -> Result<bool, Fault> {
         let mut length = [0; LENGTH];
         memory.read(block, &mut length)?;
@@ -95,7 +96,7 @@ impl Sclp {
         let code = self.answer(command, &mut bytes, now);
         put(&mut bytes, CODE, 2, code.into());
         memory.write(block, &bytes)?;
-        // Of keys that it has not taken yet it is told still.
+        // Keep the flag of pending input that was not taken yet.
         let keys = self.signal.unwrap_or(0) & 1;
         self.signal = Some(block as u32 & !7 | keys);
         Ok(true)
@@ -105,8 +106,7 @@ impl Sclp {
         match command {
             READ_SCP_INFO | READ_SCP_INFO_FORCED => {
                 block[BODY..].fill(0);
-                // Memory in pieces of one MiB, and how many of these; the CPU; its speed; the name of the system, of
-                // which there is none.
+                // Number of storage increments and their size of 1 MiB, the CPU, its speed. The system has no name.
                 put(block, 8, 2, self.ram / MIB);
                 put(block, 10, 1, 1);
                 put(block, 16, 2, 1);
@@ -119,7 +119,7 @@ impl Sclp {
             }
             READ_CPU_INFO => {
                 block[BODY..].fill(0);
-                // One CPU that is there, in a list that begins here; none that could be.
+                // One configured CPU, in a list that begins here. No standby CPUs.
                 put(block, 8, 2, 1);
                 put(block, 10, 2, 16);
                 put(block, 14, 2, 32);
@@ -132,7 +132,7 @@ impl Sclp {
         }
     }
 
-    /// What kinds of events the guest takes and sends, then those that are taken from it and sent to it.
+    /// Exchanges event masks: those that the guest receives and sends, then those that are supported.
     fn exchange_masks(&mut self, block: &mut [u8]) -> u16 {
         let length = number(block, 10, 2).min(MOST_MASK as u64) as usize;
         let (place, bit) = CONSOLE_MASK;
@@ -152,7 +152,7 @@ impl Sclp {
         DONE
     }
 
-    /// Text for the console. Drivers of other kinds of event would wait for an answer, so these are refused.
+    /// Prints console text. Other events are refused, because their drivers would wait for a response.
     fn events(&mut self, block: &mut [u8]) -> u16 {
         let (mut at, mut code) = (BODY, DONE);
         while at + EVENT_HEADER <= block.len() {
@@ -174,7 +174,7 @@ impl Sclp {
         code
     }
 
-    /// A key that has come: one event whose text begins with a byte that says so.
+    /// Returns one input byte, as an event whose data begins with a type byte.
     fn keys(&mut self, block: &mut [u8], now: Ticks) -> u16 {
         self.told = false;
         let length = EVENT_HEADER + 2;
@@ -189,7 +189,7 @@ impl Sclp {
         DONE
     }
 
-    /// Tells the guest of a key that has come by now.
+    /// Signals console input whose time has come.
     pub fn advance(&mut self, now: Ticks) {
         if self.next_event().is_some_and(|at| at <= now) {
             self.told = true;
@@ -197,22 +197,22 @@ impl Sclp {
         }
     }
 
-    /// When the next key comes of which the guest is to be told.
+    /// The time of the next input that must be signalled.
     pub fn next_event(&self) -> Option<Ticks> {
         self.typed.next().filter(|_| self.listens && !self.told)
     }
 
-    /// Whether an interrupt waits.
+    /// Whether an interrupt is pending.
     pub fn asks(&self) -> bool {
         self.signal.is_some()
     }
 
-    /// Its parameter; it waits no more.
+    /// Takes the pending interrupt's parameter.
     pub fn take(&mut self) -> Option<u32> {
         self.signal.take()
     }
 
-    /// The level that the system has last said it has; 0: it has said nothing.
+    /// The system level that was last reported. 0 if none was.
     pub fn level(&self) -> u64 {
         self.level
     }
@@ -228,10 +228,10 @@ impl Console for Sclp {
     }
 }
 
-/// A blank in the alphabet of these machines.
+/// A blank in EBCDIC.
 const BLANK: u8 = 0x40;
 
-/// Numbers have their highest byte first. What would be behind the block's end is left out.
+/// Writes a big-endian number. Ignored if it would not fit in the block.
 fn put(block: &mut [u8], at: usize, bytes: usize, value: u64) {
     if let Some(place) = block.get_mut(at..at + bytes) {
         ByteOrder::Big.put(value, place);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_printed_and_what_is_no_text_refused() {
+    fn console_text_is_printed_and_other_events_refused() {
         let mut sclp = Sclp::default();
         let mut text = block(8 + 6 + 5);
         put(&mut text, 8, 2, 11);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_of_and_read_one_after_the_other() {
+    fn input_is_signalled_and_read_byte_by_byte() {
         let mut sclp = Sclp::default();
         sclp.receive(b"ab");
         assert_eq!(sclp.next_event(), None, "nobody listens");
@@ -315,9 +315,9 @@ mod tests {
         assert_eq!(sclp.unread(), 0);
     }
 
-    /// A guest that prints with interrupts off while a key comes hears of both.
+    /// A guest that prints with interrupts disabled while input arrives is told of both.
     #[test]
-    fn a_command_between_a_key_and_its_interrupt_loses_no_key() {
+    fn a_command_does_not_lose_an_input_signal() {
         let mut sclp = Sclp::default();
         let mut masks = block(12 + 16);
         put(&mut masks, 10, 2, 4);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a guest gives it, the service processor answers.
+        /// No block from a guest makes the service processor panic.
         #[test]
         fn bad_blocks_never_panic(number in any::<u32>(), known in 0usize..6, bytes in proptest::collection::vec(any::<u8>(), 2..200)) {
             let commands = [READ_SCP_INFO, READ_CPU_INFO, WRITE_EVENT_MASK, WRITE_EVENT_DATA, READ_EVENT_DATA, number];

@@ -1,7 +1,7 @@
-//! SP804: two down-counters behind one interrupt line, the timer of the `virt` board for 32-bit ARM.
+//! SP804, two down-counters with one interrupt line. It is the timer of the `virt` board for 32-bit ARM.
 //!
-//! A counter is never ticked: value and interrupt follow from the time at which it was set (ARM DDI 0271D). It counts
-//! microseconds.
+//! Counters are not ticked. Value and interrupt are computed from the time at which the counter was set (ARM DDI
+//! 0271D). It counts microseconds.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const INTERRUPT_CLEAR: u64 = 0x0c;
 const RAW_STATUS: u64 = 0x10;
 const MASKED_STATUS: u64 = 0x14;
 const BACKGROUND_LOAD: u64 = 0x18;
-/// Where the second counter's registers begin, and where both end.
+/// Offset of the second counter's registers, and the end of both.
 const SECOND: u64 = 0x20;
 const COUNTERS_END: u64 = 0x40;
 const IDENTITY: u64 = 0xfe0;
@@ -37,8 +37,7 @@ pub struct Sp804 {
 }
 
 impl Sp804 {
-    /// Whether a state that was read from somewhere is one that the timers can be in, at a time before the last there
-    /// is.
+    /// Whether the timers, as read from a snapshot, could be in this state before the time `last`.
     pub fn is_sound(&self, last: Ticks) -> bool {
         self.counters.iter().all(|counter| counter.since < last && counter.seen < last)
     }
@@ -70,7 +69,7 @@ impl Sp804 {
                 counter.raised = counter.raw(now);
                 (counter.load, counter.count, counter.since, counter.seen) = (value, value, now, 0);
             }
-            // The count goes on from where it is; only what comes after zero changes.
+            // The count continues. Only the reload value changes.
             BACKGROUND_LOAD => {
                 counter.rebase(now);
                 counter.load = value;
@@ -89,24 +88,24 @@ impl Sp804 {
         self.counters.iter().any(|counter| counter.line(now))
     }
 
-    /// When the line next rises by itself.
+    /// The time when the line next rises by itself.
     pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
         if self.line(now) { None } else { self.counters.iter().filter_map(Counter::rises_at).min() }
     }
 }
 
-/// One of the two.
+/// One of the two counters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Counter {
     load: u32,
     control: u32,
-    /// The count at `since`.
+    /// The value at the time `since`.
     count: u32,
     since: Ticks,
-    /// How often since then it had reached zero when the interrupt was cleared last.
+    /// The number of expiries since then that the last interrupt clear has covered.
     seen: u64,
-    /// It had reached zero before then, and that has not been cleared.
+    /// Whether an expiry before `since` is still not cleared.
     raised: bool,
 }
 
@@ -117,16 +116,16 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Goes on from here, by other rules perhaps.
+    /// Makes `now` the new reference time, before the counting mode changes.
     fn rebase(&mut self, now: Ticks) {
         if !self.runs() {
-            // All 32 bits that were loaded, also those that a narrow counter does not show.
+            // Keep all 32 loaded bits, also those that a 16-bit counter does not show.
             self.since = now;
             return;
         }
         let (count, zeros) = (self.value(now), self.zeros(now));
         self.raised = self.raw(now);
-        // The part of a count that has passed is not lost, so that looking at it does not slow it down.
+        // Keep the fraction of a count that has passed, so that frequent accesses do not slow the counter down.
         let into = now.saturating_sub(self.since) % self.step();
         (self.count, self.since) = (count, now - into.min(now));
         self.seen = u64::from(count == 0 && zeros > 0);
@@ -141,7 +140,7 @@ impl Counter {
         ticks(COUNT_NANOSECONDS) * PRESCALE[(self.control >> 2 & 3) as usize]
     }
 
-    /// Counts from zero to zero.
+    /// Counts per period.
     fn period(&self) -> u64 {
         match () {
             () if self.control & PERIODIC != 0 => self.load.max(1).into(),
@@ -150,7 +149,7 @@ impl Counter {
         }
     }
 
-    /// Counts to the first zero: a narrow counter has 16 bits.
+    /// Counts to the first zero. Narrow counters have 16 bits.
     fn first(&self) -> u64 {
         if self.control & WIDE != 0 { self.count.into() } else { (self.count & 0xffff).into() }
     }
@@ -172,7 +171,7 @@ impl Counter {
         value.min(u32::MAX.into()) as u32
     }
 
-    /// How often it has reached zero.
+    /// The number of times that it has reached zero.
     fn zeros(&self, now: Ticks) -> u64 {
         match self.elapsed(now).checked_sub(self.first()) {
             _ if !self.runs() => 0,
@@ -206,7 +205,7 @@ mod tests {
 
     const MICROSECOND: Ticks = 4000;
 
-    /// Loaded and let run at the time 0.
+    /// A timer that was loaded and started at time 0.
     fn running(load: u32, control: u32) -> Sp804 {
         let mut timer = Sp804::default();
         timer.write(CONTROL, control, 0);
@@ -215,7 +214,7 @@ mod tests {
         timer
     }
 
-    /// What, load, control; microseconds with the counts that are seen then; microseconds at which it rises.
+    /// Mode, load value, control; expected values at microseconds; microseconds at which the line rises.
     type Case = (&'static str, u32, u32, &'static [(u64, u32)], &'static [u64]);
 
     #[test]
@@ -253,7 +252,7 @@ mod tests {
         }
     }
 
-    /// As Linux does it: the second runs freely for the time of day, the first rings once each time.
+    /// As Linux uses it: the second counter runs freely as a clock, the first is a one-shot timer.
     #[test]
     fn the_counters_do_not_disturb_each_other() {
         let mut timer = Sp804::default();
@@ -271,7 +270,7 @@ mod tests {
         assert_eq!(timer.read(IDENTITY + 4, 0), 0x18);
     }
 
-    /// A load that is written while it counts (behind the back) counts from the next zero on.
+    /// A value written to BGLOAD takes effect at the next zero.
     #[test]
     fn a_background_load_waits_for_the_zero() {
         let mut timer = running(10, INTERRUPTS | WIDE | PERIODIC);

@@ -1,59 +1,59 @@
-//! The clocks of z/Architecture: the time of day, what it is compared with, and the timer of one CPU (Principles of
-//! Operation, chapter 4, "Timing"). The last two ask for interrupts for as long as they have something to say, and
-//! control register 0 lets these in.
+//! The timers of z/Architecture: the time-of-day clock, the clock comparator, and the CPU timer (Principles of
+//! Operation, chapter 4, "Timing"). Comparator and CPU timer request interrupts while their condition holds. Control
+//! register 0 enables these.
 
 use crate::clock::Ticks;
 use serde::{Deserialize, Serialize};
 
-// Numbers by which instructions name these: the operation codes that read or load them.
-/// The time of day.
+// Register numbers: the opcodes of the instructions that store or set them.
+/// The time-of-day clock.
 pub const TIME_OF_DAY: u32 = 0xb205;
-/// What it is compared with.
+/// The clock comparator.
 pub const COMPARATOR: u32 = 0xb206;
-/// The CPU's timer.
+/// The CPU timer.
 pub const TIMER: u32 = 0xb208;
 /// Control register 0.
 pub const CONTROL_0: u32 = 0xb700;
 
-/// The interrupt of the comparator, and the bit that lets it in.
+/// The comparator's interrupt code, and its enable bit in control register 0.
 pub const BY_COMPARATOR: (u32, u64) = (0x1004, 0x800);
-/// That of the timer.
+/// The CPU timer's interrupt code, and its enable bit.
 pub const BY_TIMER: (u32, u64) = (0x1005, 0x400);
 
-/// 1970 in the clock's own count, which begins in 1900 and has 4096 for a microsecond; from then to the first day of
-/// 2026, the day on which every machine is switched on.
+/// The clock's value at power-on, 2026-01-01. The clock starts in 1900 and counts 4096 units per microsecond; the first
+/// term is the value of 1970.
 const SWITCHED_ON: u64 = 0x7d91_048b_ca00_0000 + 1_767_225_600 * 4_096_000_000;
-/// Four of the machine's are a nanosecond: of these there are so many in as many of the clock's.
+/// 125 ticks of virtual time (a quarter nanosecond each) are 128 clock units.
 const TICKS: u128 = 125;
 const UNITS: u128 = 128;
 
-/// The time of day.
+/// The time-of-day clock's value.
 pub fn time_of_day(now: Ticks) -> u64 {
     SWITCHED_ON.wrapping_add(units(now))
 }
 
-/// So much of the machine's time in units of the clock.
+/// Converts virtual time to clock units.
 fn units(ticks: Ticks) -> u64 {
     (u128::from(ticks) * UNITS / TICKS) as u64
 }
 
-/// The first moment at which so many units are over.
+/// The first time at which this many clock units have passed.
 fn ticks(units: u64) -> Ticks {
     Ticks::try_from((u128::from(units) * TICKS).div_ceil(UNITS)).unwrap_or(Ticks::MAX)
 }
 
-/// Those of one CPU.
+/// The timers of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clocks {
     comparator: u64,
-    /// What the timer was set to, less the units that were over then.
+    /// The value that the CPU timer was set to, plus the clock units at that time.
     timer: u64,
     let_in: u64,
 }
 
 impl Clocks {
-    /// What an instruction reads, if it is of one of these.
+    /// Reads a register. `None` if it is not one of these.
     pub fn read(&self, register: u32, now: Ticks) -> Option<u64> {
         match register {
             TIME_OF_DAY => Some(time_of_day(now)),
@@ -63,7 +63,7 @@ impl Clocks {
         }
     }
 
-    /// What one has loaded; false: it is none of these. The time of day is what it is.
+    /// Writes a register. Returns false if it is not one of these. The time-of-day clock cannot be set.
     pub fn write(&mut self, register: u32, value: u64, now: Ticks) -> bool {
         match register {
             COMPARATOR => self.comparator = value,
@@ -78,12 +78,12 @@ impl Clocks {
         self.timer.wrapping_sub(units(now))
     }
 
-    /// Whether interrupts are let in by this bit of the control register.
+    /// Whether this bit of control register 0 enables interrupts.
     pub fn lets_in(&self, bit: u64) -> bool {
         self.let_in & bit != 0
     }
 
-    /// The interrupt that they ask for now and that is let in; the comparator's goes first.
+    /// The enabled interrupt that is requested now. The comparator has priority.
     pub fn asks(&self, now: Ticks) -> Option<u32> {
         let compared = time_of_day(now) > self.comparator;
         let timed = self.timer_at(now).cast_signed() < 0;
@@ -91,7 +91,7 @@ impl Clocks {
         asks.into_iter().find(|(asks, (_, bit))| *asks && self.lets_in(*bit)).map(|(_, (number, _))| number)
     }
 
-    /// When they next ask for one that is let in; `None`: they do, or never will.
+    /// The time of the next enabled request. `None` if one is requested already or never will be.
     pub fn next_event(&self, now: Ticks) -> Option<Ticks> {
         if self.asks(now).is_some() {
             return None;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparator_asks_when_the_time_is_behind_it_and_the_timer_below_zero() {
+    fn comparator_and_cpu_timer_interrupt_while_due() {
         let mut clocks = Clocks::default();
         assert_eq!((clocks.asks(0), clocks.next_event(0)), (None, None), "nothing is let in");
         clocks.write(CONTROL_0, BY_COMPARATOR.1 | BY_TIMER.1, 0);

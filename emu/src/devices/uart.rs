@@ -1,7 +1,7 @@
-//! A 16550 serial port: the console of a PC.
+//! A 16550 serial port, the console of a PC.
 //!
-//! Bytes leave at once, so the transmitter is always empty. vm-superio's `Serial` is not used: it calls its interrupt
-//! where an 8259 wants a line with a level, which here follows from the registers at any time.
+//! Output leaves at once, so the transmitter is always empty. vm-superio's `Serial` does not fit: it triggers
+//! interrupts, but an 8259 needs a line level, which is computed from the registers here.
 
 use super::console::Console;
 use super::wire::Wire;
@@ -27,7 +27,7 @@ const IDENTITY_EMPTY: u8 = 2;
 const IDENTITY_RECEIVED: u8 = 4;
 const IDENTITY_FIFO: u8 = 0xc0;
 
-/// Bytes that it holds until they are read.
+/// Receive FIFO depth.
 const FIFO_DEPTH: usize = 16;
 
 const FIFO_ENABLE: u8 = 1;
@@ -60,7 +60,7 @@ pub struct Uart {
     scratch: u8,
     divisor: [u8; 2],
     fifo: bool,
-    /// The transmitter has become empty and nobody has looked yet.
+    /// The transmitter-empty interrupt is pending and was not read yet.
     emptied: bool,
     received: VecDeque<u8>,
     wire: Wire,
@@ -119,12 +119,12 @@ impl Uart {
         }
     }
 
-    /// The level of the interrupt line; a PC wires it through OUT2.
+    /// The level of the interrupt line. A PC gates it by OUT2.
     pub fn line(&self) -> bool {
         self.interrupts_pass() && self.identity() != IDENTITY_NONE
     }
 
-    /// Lets bytes arrive that have had the time to.
+    /// Receives the bytes whose time has come.
     pub fn advance(&mut self, now: Ticks) {
         while self.takes_bytes()
             && let Some(byte) = self.wire.take(now)
@@ -133,13 +133,13 @@ impl Uart {
         }
     }
 
-    /// When the next byte arrives, as things stand.
+    /// The time at which the next byte arrives, if the guest listens.
     pub fn next(&self) -> Option<Ticks> {
         self.wire.next().filter(|_| self.takes_bytes())
     }
 
-    /// A guest listens when its interrupts get through, which is what a driver does when the port is opened; a byte
-    /// that came earlier would be thrown away with what a driver finds in the port.
+    /// Whether the guest listens. It does when its receive interrupts reach the CPU, as after a driver has opened the
+    /// port. A driver would discard earlier bytes.
     fn takes_bytes(&self) -> bool {
         let depth = if self.fifo { FIFO_DEPTH } else { 1 };
         self.enabled & ENABLE_RECEIVED != 0 && self.interrupts_pass() && self.received.len() < depth
@@ -165,7 +165,7 @@ impl Uart {
         }
     }
 
-    /// A terminal that is there, or in the loop what the port's own outputs say.
+    /// The modem status: a connected terminal or, in loopback mode, the port's own outputs.
     fn modem_status(&self) -> u8 {
         if !self.loops() {
             return SHOWN_CTS | SHOWN_DSR | SHOWN_CARRIER;
@@ -194,9 +194,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What Linux's driver does to find out whether a port is there.
+    /// Linux's driver detects the port by this loopback test.
     #[test]
-    fn the_loop_shows_the_ports_own_outputs() {
+    fn loopback_shows_the_ports_own_outputs() {
         let mut uart = Uart::default();
         uart.write(MODEM_CONTROL, MODEM_LOOP | 0x0a);
         assert_eq!(uart.read(MODEM_STATUS) & 0xf0, 0x90);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_transmitter_interrupts_once_for_each_write_and_when_it_is_let() {
+    fn an_empty_transmitter_interrupts_once_per_write_and_enable() {
         let mut uart = Uart::default();
         uart.write(MODEM_CONTROL, MODEM_OUT2);
         assert!(!uart.line());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_interrupts_until_it_is_read() {
+    fn received_bytes_interrupt_until_they_are_read() {
         let mut uart = Uart::default();
         uart.write(MODEM_CONTROL, MODEM_OUT2);
         uart.write(INTERRUPT_ENABLE, ENABLE_RECEIVED);
@@ -238,9 +238,9 @@ mod tests {
         assert_eq!((uart.read(DATA), uart.line(), uart.read(DATA), uart.line()), (b'h', true, b'i', false));
     }
 
-    /// A driver throws away what it finds when it opens the port; a byte comes when it listens.
+    /// A driver discards received bytes when it opens the port, so input arrives only when it listens.
     #[test]
-    fn what_is_typed_early_waits_until_somebody_listens() {
+    fn input_waits_until_the_guest_listens() {
         let mut uart = Uart::default();
         uart.receive(b"typed");
         uart.write(INTERRUPT_ENABLE, ENABLE_ALL); // the search for the port, without OUT2

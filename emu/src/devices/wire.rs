@@ -1,20 +1,20 @@
-//! What is typed at a serial port: bytes on their way, one behind the other as on a line of 115200 baud.
+//! Console input on its way to a serial port: bytes that arrive one after another at 115200 baud.
 //!
-//! A port takes a byte when its guest listens and it has room; until then the byte stays on the wire. So nothing is
-//! lost, and when each byte arrives depends on the guest alone.
+//! A port takes a byte when its guest listens and the FIFO has room. Until then the byte stays here, so nothing is
+//! lost, and arrival times depend on the guest only.
 
 use crate::clock::{Ticks, ticks};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Ten bits at 115200 baud.
+/// Duration of a byte: ten bits at 115200 baud.
 const BYTE_NANOSECONDS: u64 = 86_806;
-/// What a terminal types for its end of file. A guest may take one for something else while it runs a program, so
-/// another comes later.
+/// The end-of-file character of a terminal (^D). A guest may use one for another purpose while it runs a program, so it
+/// is repeated.
 const END_OF_FILE: u8 = 4;
 const ANOTHER_END_NANOSECONDS: u64 = 100_000_000;
 
-/// The bytes, and when the first of them can arrive.
+/// The waiting bytes, and the earliest time at which the first can arrive.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Wire {
     waiting: VecDeque<u8>,
@@ -23,32 +23,32 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// How long a byte takes.
+    /// The time that a byte takes.
     pub fn pace() -> Ticks {
         ticks(BYTE_NANOSECONDS)
     }
 
-    /// Somebody types.
+    /// Adds typed bytes.
     pub fn send(&mut self, bytes: &[u8]) {
         self.waiting.extend(bytes);
     }
 
-    /// Nobody types any more: end-of-file follows, until the guest has understood.
+    /// Ends the input. End-of-file characters follow until the guest ends.
     pub fn end(&mut self) {
         self.ends = true;
     }
 
-    /// When the next byte can be taken; `None`: there is none.
+    /// The earliest time for the next byte. `None` if there is none.
     pub fn next(&self) -> Option<Ticks> {
         (self.ends || !self.waiting.is_empty()).then_some(self.earliest)
     }
 
-    /// How many bytes are on their way.
+    /// The number of waiting bytes.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes a byte, if one can have come by now.
+    /// Takes a byte, if its time has come.
     pub fn take(&mut self, now: Ticks) -> Option<u8> {
         if self.earliest > now {
             return None;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_one_behind_the_other_and_none_is_lost() {
+    fn bytes_arrive_in_order_without_loss() {
         let mut wire = Wire::default();
         assert_eq!((wire.next(), wire.take(1000)), (None, None));
         wire.send(b"ab");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_said_until_it_is_understood() {
+    fn end_of_file_is_repeated() {
         let mut wire = Wire::default();
         wire.send(b"a");
         wire.end();

@@ -1,5 +1,5 @@
-//! Where snapshots of booted guests lie: `trapline/snapshots` in the user's cache. One is written whole or not at all,
-//! and whatever is wrong with one is a reason to make it anew.
+//! The cache of snapshots of booted guests, in `trapline/snapshots` of the user's cache folder. A snapshot is written
+//! completely or not at all. Any defect of one is a reason to boot and write it again.
 
 use super::file::{self, Key};
 use super::{Snapshot, SnapshotError};
@@ -8,19 +8,20 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// A larger file is none of ours.
+/// A larger file is not one of ours.
 const MOST_FILE_BYTES: u64 = 4 << 30;
 
-/// Who makes snapshots: this version of the program, built from these sources. Other sources may run guests otherwise.
+/// Identifies the program that made a snapshot: its version and a hash of its sources. Other sources may run guests
+/// differently.
 pub const TRAPLINE: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("TRAPLINE_SOURCES"));
 
-/// The file of such a snapshot; `None` where the user has no cache.
+/// The path of a snapshot's file. `None` if the user has no cache folder.
 pub fn path(key: &Key) -> Option<PathBuf> {
     let images = trapline_images::cache_folder()?;
     Some(images.with_file_name("snapshots").join(format!("{}.snapshot", key.name())))
 }
 
-/// The snapshot that was kept, if there is one. An error says what is wrong with it.
+/// The cached snapshot, if there is one. An error says what is wrong with it.
 pub fn find(key: &Key, most: u64) -> Result<Option<Snapshot>, SnapshotError> {
     let Some(path) = path(key) else { return Ok(None) };
     let unreadable = |error: io::Error| SnapshotError::Damaged(format!("`{}` cannot be read: {error}", path.display()));
@@ -34,7 +35,7 @@ pub fn find(key: &Key, most: u64) -> Result<Option<Snapshot>, SnapshotError> {
     file::read(&fs::read(&path).map_err(unreadable)?, key, most).map(Some)
 }
 
-/// Keeps a snapshot.
+/// Writes a snapshot to the cache. Returns its path.
 pub fn keep(key: &Key, snapshot: &Snapshot) -> Result<PathBuf, String> {
     let path = path(key).ok_or("there is no cache folder: neither XDG_CACHE_HOME nor HOME is set")?;
     let file = file::write(key, snapshot).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! A snapshot's file: a head in JSON that people can read, the memory compressed, a checksum over all of it.
+//! The snapshot file format: a human-readable JSON header, the compressed memory, and a checksum over both.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | .. | the memory, a zstd frame |
 //! | 32 | BLAKE3 of everything before |
 //!
-//! Numbers are little-endian. Whatever the bytes are, the answer is the snapshot that was written or a sentence.
+//! Numbers are little-endian. For any input, reading returns the snapshot that was written or an error message.
 
 use super::memory::{Memory, PAGE, Run};
 use super::{Snapshot, SnapshotError, State};
@@ -17,54 +17,54 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 
 const MAGIC: &[u8; 8] = b"trapsnap";
-/// Goes up whenever the head or what is behind it changes its meaning.
+/// The format number. It must be increased whenever the meaning of the header or the data changes.
 const FORMAT: u32 = 1;
 const HEAD_AT: usize = 16;
 const CHECKSUM: usize = 32;
-/// No head is longer.
+/// Largest header in bytes.
 const LONGEST_HEAD: usize = 64 << 20;
-/// Fast: what counts is how soon it is read again.
+/// The compression level. It is low, because the speed of reading counts.
 const LEVEL: i32 = 1;
 
-/// What a snapshot was made of, and by whom.
+/// Identifies what a snapshot was made from, and by which program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// The trapline that made it.
+    /// The version of trapline that made it, with the hash of its sources.
     pub trapline: String,
     /// BLAKE3 of the kernel's file.
     pub image: String,
-    /// BLAKE3 of the initial file system; empty without one.
+    /// BLAKE3 of the initramfs. Empty without one.
     pub initrd: String,
     /// The kernel's command line.
     pub command_line: String,
-    /// Which CPU the guest finds; empty: the usual one.
+    /// The selected CPU model. Empty for the default.
     #[serde(default)]
     pub cpu: String,
-    /// CPUs of the machine.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Bytes of RAM, if they were asked for.
+    /// Size of RAM in bytes, if it was configured.
     pub ram: Option<u64>,
-    /// Bytes of probe window.
+    /// Size of the probe window in bytes.
     pub window: u64,
-    /// Where in the guest's life it was taken.
+    /// The point of the guest's run at which it was taken, such as the shell prompt.
     pub moment: String,
 }
 
 impl Key {
-    /// Hexadecimal digits for a part of a key.
+    /// A hash for a key, in hexadecimal.
     pub fn hash(bytes: &[u8]) -> String {
         blake3::hash(bytes).to_hex().to_string()
     }
 
-    /// The same for everything but who made it: one name for all builds, so that a new build's takes the old one's
-    /// place.
+    /// A file name that depends on everything except the program, so that a new build replaces the old build's
+    /// snapshot.
     pub fn name(&self) -> String {
         let text = serde_json::to_string(&Key { trapline: String::new(), ..self.clone() });
         Key::hash(text.unwrap_or_default().as_bytes())[..32].to_string()
     }
 
-    /// The first thing in which another one differs.
+    /// The first difference from another key.
     fn differs(&self, other: &Key) -> Option<&'static str> {
         match () {
             () if self.image != other.image => Some("another kernel"),
@@ -84,11 +84,11 @@ impl Key {
 struct Head {
     key: Key,
     state: State,
-    /// Address and number of pages.
+    /// Start address and number of pages of each run.
     runs: Vec<(u64, u32)>,
 }
 
-/// The bytes of a file.
+/// The bytes of a snapshot file.
 pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     let cannot = |why: String| SnapshotError::NotNow(format!("it cannot be written: {why}"));
     let runs = snapshot.memory.runs().iter().map(|run| (run.start, run.pages)).collect();
@@ -105,25 +105,25 @@ pub fn write(key: &Key, snapshot: &Snapshot) -> Result<Vec<u8>, SnapshotError> {
     Ok(seal(file))
 }
 
-/// Memory as it stands in a file.
+/// Compresses memory as in a file.
 pub fn pack(memory: &[u8]) -> Vec<u8> {
-    // Of what zstd can refuse, nothing happens to bytes in memory; no bytes are no frame, which nobody can read.
+    // zstd cannot fail on bytes in memory. An empty result would not be a valid frame, so a reader would refuse it.
     zstd::bulk::compress(memory, LEVEL).unwrap_or_default()
 }
 
-/// Puts the checksum behind the rest of a file.
+/// Appends the checksum to a file.
 pub fn seal(mut file: Vec<u8>) -> Vec<u8> {
     let checksum = blake3::hash(&file);
     file.extend_from_slice(checksum.as_bytes());
     file
 }
 
-/// What a file is of.
+/// The key of a file.
 pub fn key(file: &[u8]) -> Result<Key, SnapshotError> {
     open(file).map(|(head, _)| head.key)
 }
 
-/// The snapshot in these bytes, if it is of what the key says and has at most so many bytes of memory.
+/// Reads a snapshot, if it has the given key and at most `most` bytes of memory.
 pub fn read(file: &[u8], key: &Key, most: u64) -> Result<Snapshot, SnapshotError> {
     let (head, memory) = open(file)?;
     if let Some(what) = head.key.differs(key) {
@@ -139,7 +139,7 @@ fn damaged<T>(why: &str) -> Result<T, SnapshotError> {
     Err(SnapshotError::Damaged(why.into()))
 }
 
-/// The head, and the bytes of the memory.
+/// The header, and the compressed memory.
 fn open(file: &[u8]) -> Result<(Head, &[u8]), SnapshotError> {
     let Some((body, checksum)) = file.split_last_chunk::<CHECKSUM>() else { return damaged("it is cut off") };
     let (Some(magic), Some(numbers)) = (body.get(..8), body.get(8..HEAD_AT)) else { return damaged("it is cut off") };
@@ -161,7 +161,7 @@ fn open(file: &[u8]) -> Result<(Head, &[u8]), SnapshotError> {
     Ok((head, memory))
 }
 
-/// Runs in order, apart from each other, of whole pages, of not too many bytes together.
+/// Checks the runs: ordered, disjoint, whole pages, at most `most` bytes in total.
 fn runs(written: &[(u64, u32)], most: u64) -> Result<Vec<Run>, SnapshotError> {
     let (mut behind, mut bytes) = (None, 0u64);
     let mut runs = Vec::with_capacity(written.len());
@@ -183,7 +183,7 @@ fn runs(written: &[(u64, u32)], most: u64) -> Result<Vec<Run>, SnapshotError> {
 fn unpack(packed: &[u8], runs: &[Run]) -> Result<Vec<u8>, SnapshotError> {
     let len: usize = runs.iter().map(|run| run.pages as usize * PAGE).sum();
     let no_frame = |error: std::io::Error| SnapshotError::Damaged(format!("its memory cannot be unpacked: {error}"));
-    // Room is made as the bytes come, not as the head promises them.
+    // Grow the buffer with the data instead of trusting the header's size.
     const ROOM: usize = 256 << 20;
     let mut bytes = Vec::with_capacity(len.min(ROOM).min(packed.len().saturating_mul(64)));
     let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(no_frame)?;
@@ -261,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_snapshot_can_be_read() {
         let file = write(&key(), &snapshot()).expect("a file");
         assert_eq!(read(&file, &key(), MOST).expect("a snapshot"), snapshot());
     }
 
     #[test]
-    fn what_was_made_of_something_else_or_by_another_trapline_is_stale() {
+    fn a_snapshot_with_another_key_is_stale() {
         let file = write(&key(), &snapshot()).expect("a file");
         type Change = fn(&mut Key);
         #[rustfmt::skip]
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_has_a_bit_flipped_is_damaged() {
+    fn a_truncated_or_corrupted_file_is_damaged() {
         let file = write(&key(), &snapshot()).expect("a file");
         for len in 0..file.len() {
             assert!(read(&file[..len], &key(), MOST).is_err(), "cut off at {len}");
@@ -302,9 +302,9 @@ mod tests {
         }
     }
 
-    /// As if somebody had made the checksum fit.
+    /// These headers have a valid checksum.
     #[test]
-    fn a_head_that_cannot_be_is_refused() {
+    fn an_invalid_header_is_refused() {
         type Change = fn(&mut serde_json::Value);
         #[rustfmt::skip]
         let cases: &[(&str, Change, &str)] = &[
@@ -329,7 +329,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_snapshot_or_a_sentence(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_a_snapshot_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut file = [&MAGIC[..], &FORMAT.to_le_bytes()].concat();
             file.extend(&bytes);
             prop_assert!(read(&seal(file), &key(), MOST).is_err());

@@ -1,37 +1,37 @@
-//! Guest memory in a snapshot: the pages that are not zero.
+//! Guest memory in a snapshot: only the pages that are not zero.
 
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
-/// Looked at in one go.
+/// Number of pages read at a time.
 const CHUNK_PAGES: usize = 256;
 
-/// A run of pages that are there.
+/// A run of consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The physical address of the first one.
+    /// Physical address of the first page.
     pub start: u64,
-    /// How many pages there are.
+    /// Number of pages.
     pub pages: u32,
 }
 
 impl Run {
-    /// The physical address behind it.
+    /// Physical address after the last page.
     pub fn end(&self) -> u64 {
         self.start.saturating_add(u64::from(self.pages) * PAGE as u64)
     }
 }
 
-/// Pages by their addresses; all others are zero.
+/// The stored pages by address. All others are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// In order, with something between them.
+    /// The runs, in order of address, with gaps between them.
     pub(super) runs: Vec<Run>,
-    /// The bytes of all of them.
+    /// The contents of all runs, one after another.
     pub(super) bytes: Vec<u8>,
 }
 
 impl Memory {
-    /// Adds what is not zero between two addresses; `read` fills a buffer from an address. Ranges come in order.
+    /// Adds the nonzero pages of a range. `read` fills a buffer from an address. Ranges must be added in order.
     pub fn gather(&mut self, from: u64, to: u64, mut read: impl FnMut(u64, &mut [u8])) {
         let mut chunk = vec![0; CHUNK_PAGES * PAGE];
         let mut at = from;
@@ -54,17 +54,17 @@ impl Memory {
         self.bytes.resize(self.bytes.len().next_multiple_of(PAGE), 0);
     }
 
-    /// Pages that are not zero.
+    /// Number of stored pages.
     pub fn pages(&self) -> usize {
         self.bytes.len() / PAGE
     }
 
-    /// Where they are.
+    /// The runs of stored pages.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Each run: its address and its bytes.
+    /// The runs with their addresses and contents.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = &self.bytes[..];
         self.runs.iter().map(move |run| {
@@ -74,7 +74,7 @@ impl Memory {
         })
     }
 
-    /// Copies bytes out; what is not there is zero.
+    /// Copies memory out. Missing pages read as zero.
     pub fn read(&self, at: u64, into: &mut [u8]) {
         into.fill(0);
         let end = at.saturating_add(into.len() as u64);
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// Whether all of it lies between these addresses, or these.
+    /// Whether every run lies in one of these ranges.
     pub fn lies_in(&self, places: &[core::ops::Range<u64>]) -> bool {
         self.runs.iter().all(|run| places.iter().any(|place| place.start <= run.start && run.end() <= place.end))
     }
@@ -95,7 +95,7 @@ impl Memory {
 
 /// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
-    // In words: pages of zeros are what most memory is.
+    // Compare whole words, because most pages are zero.
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_zeros_are_left_out_and_the_others_come_back() {
+    fn zero_pages_are_omitted_and_the_others_restored() {
         let mut ram = vec![0u8; 600 * PAGE];
         for (page, value) in [(0, 1), (1, 2), (255, 3), (256, 4), (599, 5)] {
             ram[page * PAGE + page % PAGE] = value;

@@ -1,13 +1,13 @@
-//! Snapshots: a machine between two runs as named values and pages of memory, in memory and on disk.
+//! Snapshots: the state of a stopped machine as named values and pages of memory, in memory and on disk.
 //!
-//! Never a raw copy of what the CPU core holds: every value has a name, and what is unknown, missing or out of range is
-//! refused. The probe engine is no part of it: a snapshot is the guest alone. Reading one builds without the CPU core;
-//! `machine/between_runs.rs` makes and restores them, `cache.rs` keeps those of booted guests.
+//! A snapshot is never a raw copy of the CPU core's data. Every value has a name, and unknown, missing or invalid
+//! values are refused. It contains the guest only, not the probe engine. This folder builds without the CPU core.
+//! `machine/between_runs.rs` takes and restores snapshots, and `cache.rs` keeps those of booted guests.
 //!
-//! The machine that goes on loads the very values that it gave, and drops TLB and translations as a restored one does:
-//! both runs are the same, and the same as one that was never asked. The key in a file's head (kernel, initial file
-//! system, command line, machine, moment, and the sources that the program was built from) must be that of what is to
-//! run; otherwise the guest is booted and the file written anew.
+//! After a snapshot the running machine loads the values that it has saved and flushes TLB and translations, as a
+//! restored machine does. So both runs are equal, and equal to a run without a snapshot. The key in a file's header
+//! (kernel, initramfs, command line, machine, point of the run, and a hash of the program's sources) must match.
+//! Otherwise the guest is booted and the file written again.
 
 #[cfg(feature = "cpu")]
 pub mod cache;
@@ -22,63 +22,63 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// A machine between two runs.
+/// The state of a stopped machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// All but its memory.
+    /// Everything except the memory.
     pub state: State,
-    /// The memory that the guest knows of.
+    /// The guest's memory.
     pub memory: Memory,
 }
 
-/// Everything but the memory.
+/// Everything except the memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// The machine that it fits.
+    /// The machine that the snapshot fits.
     pub shape: Build,
-    /// What each CPU holds.
+    /// The state of each CPU.
     pub cpus: Vec<Cpu>,
-    /// What the core holds once for all of them.
+    /// The core's state that all CPUs share.
     pub shared: Values,
-    /// The CPU whose turn it is.
+    /// The number of the CPU that runs next.
     pub current: usize,
-    /// When that turn ends.
+    /// The end of that CPU's time slice.
     pub slice_end: Ticks,
-    /// How often things happened.
+    /// The machine's event counters.
     pub counts: Counts,
-    /// What was printed and nobody has taken.
+    /// Console output that was not taken yet.
     pub console: Vec<u8>,
-    /// The text at which a run is to end.
+    /// The console text at which the run ends.
     pub console_watch: Option<Vec<u8>>,
-    /// The board's devices.
+    /// The state of the board's devices.
     pub devices: Value,
-    /// The guest has given up its init sections.
+    /// Whether the guest has freed its init sections.
     pub init_freed: bool,
 }
 
-/// What a machine must be like to take a snapshot in.
+/// The properties that a machine must share with a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
     /// Its ISA.
     pub arch: String,
-    /// Which CPU the guest finds.
+    /// The CPU model.
     #[serde(default)]
     pub cpu: String,
     /// Its board.
     pub board: String,
-    /// How many CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Where RAM starts, physically.
+    /// Physical start of RAM.
     pub ram_start: u64,
-    /// Bytes that the guest was told of.
+    /// Size of the guest's RAM in bytes.
     pub ram: u64,
-    /// Bytes of the probe window behind them; the tables that CPUs start with lie behind that.
+    /// Size of the probe window after RAM in bytes. The initial page tables follow it.
     pub window: u64,
 }
 
-/// A CPU.
+/// The state of a CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
@@ -86,13 +86,13 @@ pub struct Cpu {
     pub registers: Values,
     /// Its clock.
     pub clock: Stopped,
-    /// The fault address that its guest knows of.
+    /// The value of the fault address register that the guest has seen.
     pub fault_address: u64,
-    /// It sleeps.
+    /// Whether it sleeps.
     pub halted: bool,
 }
 
-/// How often things happened.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -104,45 +104,45 @@ pub struct Counts {
     pub system_calls: u64,
     /// Breakpoints that the listener claimed.
     pub claimed: u64,
-    /// Fetches from the probe window that the page tables in force did not show.
+    /// Fetches from the probe window that faulted because the active page tables did not map it.
     pub window_faults: u64,
 }
 
-/// Why there is no snapshot, or none that can be used.
+/// The reason why a snapshot cannot be taken or used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// The machine is in no state that can be told in names.
+    /// The machine is in a state that has no names.
     #[error("no snapshot can be taken: {0}")]
     NotNow(String),
-    /// It is of another machine.
+    /// The snapshot is of another machine.
     #[error("the snapshot does not fit: {what} is {has} in it, and {wanted} here")]
     Foreign {
-        /// What differs.
+        /// The differing property.
         what: &'static str,
-        /// What the snapshot has.
+        /// Its value in the snapshot.
         has: String,
-        /// This machine's.
+        /// Its value in this machine.
         wanted: String,
     },
-    /// It holds what no machine can hold.
+    /// It has a value that no machine can have.
     #[error("the snapshot cannot be restored: {0}")]
     Unsound(String),
-    /// Its file is not what was written.
+    /// The file was changed or truncated.
     #[error("the snapshot's file is damaged: {0}")]
     Damaged(String),
-    /// It was made of something else than what is to run now, or by another trapline.
+    /// It was made from other inputs or by another version of trapline.
     #[error("the snapshot is of {what}")]
     Stale {
-        /// What is not the same.
+        /// The first difference.
         what: &'static str,
     },
 }
 
-/// Times beyond this would run over.
+/// Upper bound of virtual time. Larger values would overflow.
 pub const LAST_TIME: Ticks = 1 << 62;
 
 impl State {
-    /// What can be said without a machine.
+    /// Checks everything that can be checked without a machine.
     pub fn check(&self) -> Result<(), SnapshotError> {
         let unsound = |why: String| Err(SnapshotError::Unsound(why));
         if self.cpus.len() != self.shape.cpus || self.current >= self.cpus.len() {
@@ -156,7 +156,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether it fits a machine of that shape.
+    /// Checks whether it fits a machine with these properties.
     pub fn fits(&self, machine: &Build) -> Result<(), SnapshotError> {
         let own = &self.shape;
         let differs = |what, has: &dyn ToString, wanted: &dyn ToString| {

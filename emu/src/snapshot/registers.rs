@@ -1,25 +1,25 @@
-//! Values by name: what a snapshot holds of a CPU.
+//! Named values: the contents of a CPU in a snapshot.
 //!
-//! A reader must take every value that there is, and find every value that it wants: what is unknown, missing or out of
-//! range is refused before anything is changed.
+//! A reader must consume every value and find every value that it needs. Unknown, missing and out-of-range values are
+//! refused before anything is changed.
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Values by name, in the order of the table that gave them. On disk: `{"ax": "0x1f", ..}`.
+/// Values by name, in the order of the table that wrote them. On disk: `{"ax": "0x1f", ..}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     values: Vec<(String, u128)>,
 }
 
-/// What a table wants to read: a name, and the bits that its value may have.
+/// A value that a table wants to read: its name, and its valid bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Bits that are not here must be 0.
+    /// All other bits must be 0.
     pub bits: u128,
 }
 
@@ -29,17 +29,17 @@ impl Values {
         self.values.push((name.into(), value));
     }
 
-    /// All of them.
+    /// All values with their names.
     pub fn values(&self) -> impl Iterator<Item = (&str, u128)> {
         self.values.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// The values in the order in which they are wanted, if they are exactly these.
+    /// The values in the order in which they are wanted. Fails unless the names are exactly these.
     pub fn read<'a>(&self, wanted: impl Iterator<Item = Wanted<'a>>) -> Result<Vec<u128>, String> {
         let mut taken = vec![false; self.values.len()];
         let mut answer = Vec::with_capacity(self.values.len());
         for (number, Wanted { name, bits }) in wanted.enumerate() {
-            // As a rule they stand in the table's own order.
+            // Usually they are in the table's order.
             let here = self.values.get(number).filter(|(known, _)| known == name).map(|_| number);
             let at = here.or_else(|| self.values.iter().position(|(known, _)| known == name));
             let at = at.ok_or_else(|| format!("the register `{name}` is missing"))?;
@@ -56,7 +56,7 @@ impl Values {
         }
     }
 
-    /// For tests and repairs: sets a value that is there.
+    /// Replaces a value, for tests and repairs. Returns false if the name is unknown.
     pub fn set(&mut self, name: &str, value: u128) -> bool {
         let place = self.values.iter_mut().find(|(known, _)| known == name);
         place.map(|(_, old)| *old = value).is_some()
@@ -112,7 +112,7 @@ mod tests {
     type Answer = Result<Vec<u128>, &'static str>;
 
     #[test]
-    fn what_is_unknown_missing_twice_or_out_of_range_is_refused() {
+    fn unknown_missing_duplicate_and_bad_values_are_refused() {
         let table = [Wanted { name: "a", bits: 0xff }, Wanted { name: "b", bits: u128::MAX }];
         #[rustfmt::skip]
         let cases: &[(&str, Given<'_>, Answer)] = &[
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_written_by_name_and_read_again() {
+    fn values_are_written_by_name_and_read_back() {
         let registers = registers(&[("ax", 0x1f), ("xmm0", u128::MAX)]);
         let text = serde_json::to_string(&registers).expect("text");
         assert_eq!(text, r#"{"ax":"0x1f","xmm0":"0xffffffffffffffffffffffffffffffff"}"#);

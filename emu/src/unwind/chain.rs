@@ -1,29 +1,29 @@
-//! Frames that point to one another: each holds the place of the one before it, and it or that one holds the address of
-//! a return.
+//! Unwinding by frame pointers or back chains: each frame stores the address of the caller's frame, and one of the two
+//! frames stores the return address.
 
 use crate::boot::Kernel;
 use crate::symbols::Symbols;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// How frames lie.
+/// The frame layout of an ISA.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
-    /// The frame pointer.
+    /// The name of the frame pointer.
     pub pointer: &'static str,
-    /// What calls leave the return address in, where that is a register.
+    /// The name of the link register, if the ISA has one.
     pub link: Option<&'static str>,
-    /// How far behind the beginning of a frame the place of the next one stands.
+    /// Offset of the next frame's address in a frame.
     pub next: u64,
-    /// How far behind the beginning of a frame the address of the return stands.
+    /// Offset of the return address in a frame.
     pub back: u64,
-    /// It stands in the caller's frame, not in the function's own; then a frame begins where the stack pointer is.
+    /// The return address is in the caller's frame. Then a frame begins at the stack pointer.
     pub is_callers: bool,
-    /// A function that stands so far behind its beginning, or less, has not made its frame yet.
+    /// A function has not set up its frame yet within this many bytes of its start.
     pub entry: u64,
 }
 
-/// The frames of one kernel's code.
+/// The unwind rule for one kernel.
 pub struct Chained {
     chain: Chain,
     word: u64,
@@ -33,7 +33,7 @@ pub struct Chained {
 }
 
 impl Chained {
-    /// Of a kernel whose code lays such frames.
+    /// A rule for a kernel whose code uses such frames.
     pub fn new(kernel: &Kernel, chain: &Chain) -> Option<Chained> {
         let isa = kernel.arch.isa();
         let register = |name: &str| isa.abi.register(name);
@@ -49,7 +49,7 @@ impl Chained {
         })
     }
 
-    /// It has been called, and has not laid its frame.
+    /// Whether the function was just called and has not set up its frame.
     fn is_entering(&self, at: &Standing) -> bool {
         !at.called && self.symbols.containing(at.pc).is_some_and(|symbol| at.pc - symbol.start <= self.chain.entry)
     }
@@ -67,7 +67,7 @@ impl Unwind for Chained {
                 None => Some((Standing { pc: read(at.sp)?, sp: at.sp.wrapping_add(self.word), called: true, ..*at }, at.sp)),
             };
         }
-        // The first of all has none before it.
+        // The outermost function has no frame before it.
         let frame = Some(at.frame).filter(|frame| *frame != 0 && frame.is_multiple_of(self.word))?;
         let next = read(frame.wrapping_add(self.chain.next))?;
         if self.chain.is_callers {
@@ -87,13 +87,13 @@ mod tests {
     use super::*;
     use trapline_isa::arch::Arch;
 
-    /// BY-1: frames of calls laid by hand, in each of the ways that there are, lead from one to the next and to an end.
+    /// BY-1: artificial frames in each layout are followed to the end.
     #[test]
-    fn frames_lead_to_one_another() {
+    fn frames_are_followed_to_the_outermost() {
         for (arch, chain) in CHAINS {
             let isa = arch.isa();
             let word = isa.word as u64;
-            // Three frames, each 0x100 above the one before it; the last one leads nowhere.
+            // Three frames, each 0x100 above the one before it. The last one ends the chain.
             let read = |at: u64| {
                 let (number, place) = ((at - 0x1000) / 0x100, (at - 0x1000) % 0x100);
                 match (place, number) {

@@ -1,35 +1,34 @@
-//! The tables of 32-bit ARM's kernels (EXIDX): for each function, or piece of one, how the stack pointer comes to its
-//! caller's, and where registers were kept.
+//! Unwinding by the EXIDX tables of 32-bit ARM kernels. For each function or part of one, a table entry says how to
+//! restore the caller's stack pointer and the saved registers.
 //!
-//! A table of pairs of words in the image, sorted: where the piece begins, as a distance of 31 bits from its own place,
-//! and how it is left: that nobody can tell, a few instructions, or the distance to some more of them. No symbol names
-//! it, so it is found by its form.
+//! The table is a sorted array of word pairs in the image. The first word is a 31-bit relative offset to the start of
+//! the code. The second is "cannot unwind", a few inline instructions, or the offset to a list of instructions. No
+//! symbol names the table, so it is found by its contents.
 
 use crate::boot::Kernel;
 use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// What stands where nobody can tell.
+/// The second word of an entry that cannot be unwound (EXIDX_CANTUNWIND).
 const NOBODY: u32 = 1;
-/// Instructions in place of a distance, and among those of a longer list how they are held: three of them, or two and
-/// some words more.
+/// Personality bytes: three inline instructions, or two and a number of additional words.
 const SHORT: u32 = 0x80;
 const LONG: u32 = 0x81;
-/// A kernel has more pieces.
+/// A kernel has at least this many entries.
 const FEWEST: usize = 1000;
-/// Registers by number.
+/// Register numbers.
 const FRAME: usize = 11;
 const SP: usize = 13;
 const LINK: usize = 14;
 const PC: usize = 15;
-/// No list has as many instructions.
+/// Longest instruction list in bytes.
 const MOST_BYTES: usize = 1024;
 
 /// The tables of one kernel.
 pub struct Exidx {
     starts: Vec<u64>,
-    /// For each start a piece of `code`; an empty one: nobody can tell.
+    /// For each start, offset and length of its list in `code`. Length 0 means that it cannot be unwound.
     lists: Vec<(u32, u16)>,
     code: Vec<u8>,
     frame: Reg,
@@ -37,7 +36,7 @@ pub struct Exidx {
 }
 
 impl Exidx {
-    /// Of a kernel that has them.
+    /// The tables of a kernel, if it has them.
     pub fn of(kernel: &Kernel) -> Option<Exidx> {
         let isa = kernel.arch.isa();
         if isa.word != 4 || isa.order != ByteOrder::Little {
@@ -82,7 +81,7 @@ impl Exidx {
         Some(Exidx { starts, lists, code, frame, link })
     }
 
-    /// Where the piece begins that holds an address, and its instructions.
+    /// The start of the code that contains an address, and its unwind instructions.
     fn list(&self, pc: u64) -> Option<(u64, &[u8])> {
         let number = self.starts.partition_point(|start| *start <= pc).checked_sub(1)?;
         let (from, length) = *self.lists.get(number)?;
@@ -91,13 +90,13 @@ impl Exidx {
     }
 }
 
-/// Where such a distance leads.
+/// The target of a 31-bit relative offset.
 fn distance(at: u64, word: u32) -> u64 {
     let signed = (word << 1).cast_signed() >> 1;
     u64::from((at as u32).wrapping_add_signed(signed))
 }
 
-/// The longest run of pairs that look like the table's: its address, and how many.
+/// The longest sequence of pairs that look like the table. Returns its address and number of entries.
 fn find(kernel: &Kernel) -> Option<(u64, usize)> {
     let mut longest = (0, 0);
     for segment in &kernel.segments {
@@ -108,7 +107,7 @@ fn find(kernel: &Kernel) -> Option<(u64, usize)> {
                 let at = segment.virtual_address + (odd + 8 * number) as u64;
                 let word = u32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]);
                 let place = distance(at, word);
-                // Zeros that fill the text up would lead to themselves.
+                // Zero padding would look like relative offsets to itself.
                 let is_pair = word >> 31 == 0 && pair[..4] != [0; 4] && pair[4..] != [0; 4];
                 let fits = is_pair && kernel.tables.is_text(place) && (run == 0 || place > last);
                 (run, start) = match (fits, run) {
@@ -126,17 +125,17 @@ fn find(kernel: &Kernel) -> Option<(u64, usize)> {
     Some(longest).filter(|(_, count)| *count >= FEWEST)
 }
 
-/// A function that is being left: its registers, those of which something is known.
+/// The state while unwinding a function: the known registers of its caller.
 struct Leaving<'a> {
     registers: [Option<u64>; 16],
     sp: u64,
-    /// Where the address of the return was found.
+    /// The stack address of the return address.
     slot: u64,
     read: &'a mut dyn FnMut(u64) -> Option<u64>,
 }
 
 impl Leaving<'_> {
-    /// Takes the registers of these bits from the stack, the lowest first.
+    /// Pops the registers selected by `bits` from the stack, the lowest first.
     fn pop(&mut self, first: usize, bits: u32) -> Option<()> {
         let mut new_sp = None;
         for register in (first..16).filter(|register| bits >> (register - first) & 1 != 0) {
@@ -156,7 +155,7 @@ impl Leaving<'_> {
         Some(())
     }
 
-    /// Carries out a list of instructions.
+    /// Executes a list of unwind instructions.
     fn run(&mut self, code: &[u8]) -> Option<()> {
         let mut code = code.iter().copied();
         while let Some(insn) = code.next() {
@@ -166,7 +165,7 @@ impl Leaving<'_> {
                 0x40..=0x7f => self.sp = self.sp.wrapping_sub(step),
                 0x80..=0x8f => {
                     let bits = u32::from(insn & 0xf) << 8 | u32::from(code.next()?);
-                    // No bit: this frame is not to be left.
+                    // An empty register mask means "refuse to unwind".
                     if bits == 0 {
                         return None;
                     }
@@ -196,7 +195,7 @@ impl Leaving<'_> {
                     }
                     self.sp = self.sp.wrapping_add(0x204 + value * 4);
                 }
-                // What keeps registers of the floating point, and what is not for kernels.
+                // Other instructions, such as those for VFP registers, are not used in kernels.
                 _ => return None,
             }
             self.sp &= u64::from(u32::MAX);
@@ -211,7 +210,7 @@ impl Unwind for Exidx {
     }
 
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
-        // Behind a call that does not come back another function may begin.
+        // After a call that does not return, the return address may be the start of the next function.
         let (start, code) = self.list(if at.called { at.pc.wrapping_sub(1) } else { at.pc })?;
         if !at.called && at.pc == start {
             return Some((Standing { pc: at.link, link: 0, called: true, ..*at }, 0)).filter(|_| at.link != 0);
@@ -224,7 +223,7 @@ impl Unwind for Exidx {
         let Leaving { registers, sp, slot, .. } = leaving;
         let frame = registers[FRAME].unwrap_or(at.frame);
         match registers[PC] {
-            // An interrupt's or exception's: it stood at an instruction, and the register is its own.
+            // The frame of an interrupt or exception: the pc is that of an instruction, and the link register is live.
             Some(pc) => Some((Standing { pc, sp, frame, link: registers[LINK].unwrap_or(0), called: false }, slot)),
             None => Some((Standing { pc: registers[LINK]?, sp, frame, link: 0, called: true }, slot)),
         }
@@ -235,10 +234,10 @@ impl Unwind for Exidx {
 mod tests {
     use super::*;
 
-    /// BY-1: a list of instructions finds the stack of the caller, and the registers that were kept.
+    /// BY-1: a list of unwind instructions restores the caller's stack pointer and saved registers.
     #[test]
-    fn lists_of_instructions_are_carried_out() {
-        // Words that tell their addresses.
+    fn unwind_instructions_are_executed() {
+        // Each word's value contains its address.
         let mut read = |at: u64| Some(at | 0x8000_0000);
         let mut of = |code: &[u8], frame: u64| {
             let mut registers = [None; 16];

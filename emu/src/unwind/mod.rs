@@ -1,6 +1,6 @@
-//! How callers are found, kernel by kernel: one row for each ISA. By the kernel's own tables where it has any, by what
-//! its functions do first on MIPS, by frames that point to one another where its code lays such, and otherwise not at
-//! all: then a stack is what its words may mean.
+//! Finds the stack unwinding rule for a kernel; there is a table for each method. Kernels with unwind tables use those
+//! (ORC, EXIDX). MIPS decodes function prologues, SPARC uses register windows, and other ISAs follow frame pointers or
+//! back chains. Without a rule, stacks are only scanned for code addresses.
 
 mod chain;
 mod exidx;
@@ -16,27 +16,26 @@ use trapline_isa::arch::Arch;
 use trapline_probes::unwind::Unwind;
 use windows::Shape;
 
-/// How one ISA's frames lead to one another.
+/// The frame chain of each ISA.
 #[rustfmt::skip]
 const CHAINS: &[(Arch, Chain)] = &[
-    // push %ebp; mov %esp,%ebp: behind the tracer's call of 5 bytes.
+    // `push %ebp; mov %esp,%ebp`, after the 5-byte ftrace call.
     (Arch::I386,    Chain { pointer: "bp",  link: None,         next: 0,   back: 4,   is_callers: false, entry: 5 }),
-    // stp x29, x30, [sp, #-..]!; mov x29, sp: behind the tracer's two nops, and one more instruction that guards
-    // branches.
+    // `stp x29, x30, [sp, #-..]!; mov x29, sp`, after ftrace's two nops and a BTI/PAC instruction.
     (Arch::Arm64,   Chain { pointer: "x29", link: Some("x30"),  next: 0,   back: 8,   is_callers: false, entry: 12 }),
-    // stdu r1, -..(r1): behind two instructions for r2, the tracer's two and those that keep registers; the address in
-    // the caller's frame.
+    // `stdu r1, -..(r1)`, after two instructions that set r2, ftrace's two, and register saves. The return address is
+    // in the caller's frame.
     (Arch::Ppc64le, Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
     (Arch::Ppc64,   Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 16,  is_callers: true,  entry: 16 }),
     (Arch::Ppc,     Chain { pointer: "gpr1", link: Some("link"), next: 0,   back: 4,   is_callers: true,  entry: 12 }),
-    // stmg %r6,%r15,72(%r15); lay %r15,-..(%r15); stg ..,152(%r15): the registers in the caller's frame.
+    // `stmg %r6,%r15,72(%r15); lay %r15,-..(%r15); stg ..,152(%r15)`. The registers are saved in the caller's frame.
     (Arch::S390x,   Chain { pointer: "r15", link: Some("r14"),  next: 152, back: 136, is_callers: true,  entry: 16 }),
 ];
 
-/// Where the ABI promises such frames, whoever built the kernel.
+/// ISAs whose ABI guarantees such frames, however the kernel was built.
 const PROMISED: &[Arch] = &[Arch::Ppc, Arch::Ppc64, Arch::Ppc64le];
 
-/// How one ISA's functions begin.
+/// The prologue patterns of each ISA that uses them.
 const PROLOGUES: &[(&[Arch], Looks)] = &[(&[Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el], MIPS)];
 
 /// `addiu` or `daddiu` of the stack pointer, `sw` or `sd` of ra, `jal`.
@@ -50,12 +49,11 @@ const MIPS: Looks = Looks {
     calls: |word| word >> 26 == 3,
 };
 
-/// Those whose functions open windows of registers.
-/// `save` of the stack pointer opens one.
+/// The ISAs with register windows. `save` of the stack pointer opens a window.
 const WINDOWS: &[(Arch, Shape)] =
     &[(Arch::Sparc64, Shape { bias: 2047, behind_call: 8, opens: |word| word & 0xfff8_0000 == 0x9de0_0000 })];
 
-/// How callers are found in this kernel; `None`: nobody knows.
+/// The unwind rule for this kernel. `None` if there is none.
 pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = orc::Orc::of(kernel) {
         return Some(Arc::new(tables));
@@ -69,7 +67,7 @@ pub fn of(kernel: &Kernel) -> Option<Arc<dyn Unwind>> {
     if let Some(tables) = exidx::Exidx::of(kernel) {
         return Some(Arc::new(tables));
     }
-    // Others are built as people like.
+    // Other kernels may have been built without frame pointers.
     if !kernel.is_stock() && !PROMISED.contains(&kernel.arch) {
         return None;
     }

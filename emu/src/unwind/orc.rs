@@ -1,15 +1,15 @@
-//! The tables of x86-64 kernels (ORC): for each piece of code, where the frame of its caller begins and where the frame
-//! pointer was kept.
+//! Unwinding by the ORC tables of x86-64 kernels. For each piece of code an entry says where the caller's frame begins
+//! and where the frame pointer was saved.
 //!
-//! Two tables in the image, of one order: where each piece begins (a distance of 32 bits from its own place), and six
-//! bytes about it (arch/x86/include/asm/orc_types.h): two distances, then a word of the registers that these are from
-//! and what kind of frame it is.
+//! The image has two parallel tables. One has the start of each piece, as a 32-bit relative offset. The other has six
+//! bytes per piece (arch/x86/include/asm/orc_types.h): two offsets, then a word with their base registers and the frame
+//! type.
 
 use crate::boot::Kernel;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// Registers that a distance is from.
+/// Base registers of an offset.
 const UNDEFINED: u16 = 0;
 const PREVIOUS_SP: u16 = 1;
 const BP: u16 = 4;
@@ -17,18 +17,18 @@ const SP: u16 = 5;
 const BP_INDIRECT: u16 = 8;
 const SP_INDIRECT: u16 = 9;
 
-/// Kinds of frame: of a call; of an interrupt, with all registers or those alone that the CPU has saved.
+/// Frame types: a call; an interrupt with all registers; an interrupt with only the registers that the CPU saves.
 const CALL: u16 = 0;
 const REGISTERS: u16 = 1;
 const SAVED: u16 = 2;
 
-/// Where registers lie in the kernel's own frame of an interrupt.
+/// Offsets in the kernel's interrupt frame (pt_regs).
 const SAVED_BP: u64 = 32;
 const SAVED_IP: u64 = 128;
-/// From the instruction pointer on: the code segment, and the stack pointer.
+/// Offsets from the saved instruction pointer: code segment, stack pointer.
 const BEHIND_IP_CS: u64 = 8;
 const BEHIND_IP_SP: u64 = 24;
-/// Privilege in a code segment: none for the kernel.
+/// The privilege level bits of a code segment. 0 is the kernel.
 const PRIVILEGE: u64 = 3;
 
 /// The tables of one kernel.
@@ -42,7 +42,7 @@ pub struct Orc {
 struct Row {
     sp_offset: i16,
     bp_offset: i16,
-    /// From the lowest bits on: 4 for each register, 2 or 3 for the kind.
+    /// From the lowest bit on: 4 bits for each base register, 2 or 3 for the frame type.
     how: u16,
 }
 
@@ -53,7 +53,7 @@ impl Row {
 }
 
 impl Orc {
-    /// Of a kernel that has them.
+    /// The tables of a kernel, if it has them.
     pub fn of(kernel: &Kernel) -> Option<Orc> {
         let held = |from: &str, to: &str| {
             let start = kernel.symbols.address_of(from)?;
@@ -73,7 +73,7 @@ impl Orc {
             how: half(bytes, 4),
         };
         let rows: Vec<Row> = rows.chunks_exact(6).map(row).collect();
-        // Sorted when the kernel is built; one that sorts them when it boots is not looked at.
+        // The tables are sorted at build time. Tables that the kernel sorts at boot are not supported.
         let is_whole = !starts.is_empty() && starts.len() == rows.len() && starts.is_sorted();
         Some(Orc { starts, rows, bp: kernel.arch.isa().abi.register("bp")? }).filter(|_| is_whole)
     }
@@ -90,7 +90,7 @@ impl Unwind for Orc {
     }
 
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
-        // Behind a call that does not come back another function may begin.
+        // After a call that does not return, the return address may be the start of the next function.
         let row = self.row(if at.called { at.pc.wrapping_sub(1) } else { at.pc })?;
         let distance = i64::from(row.sp_offset);
         let base = match row.how & 15 {
@@ -98,7 +98,7 @@ impl Unwind for Orc {
             BP => at.frame.wrapping_add_signed(distance),
             SP_INDIRECT => read(at.sp)?.wrapping_add_signed(distance),
             BP_INDIRECT => read(at.frame.wrapping_add_signed(distance))?,
-            // The first of all, or one that begins with a register that nobody has.
+            // The outermost frame, or a base register whose value is not known.
             _ => return None,
         };
         let (slot, sp, cs) = match row.kind() {

@@ -1,24 +1,24 @@
-//! Frames of code whose instructions are all of 4 bytes: nothing leads from one to the next, so the instructions at a
-//! function's start are read, which say how much of the stack it takes and where it puts the address of its return.
-//! Linux looks for callers in the same way on MIPS.
+//! Unwinding by decoding function prologues, for ISAs with 4-byte instructions and without frame chains. The first
+//! instructions of a function show the size of its frame and where it saves the return address. Linux unwinds MIPS
+//! stacks in the same way.
 
 use crate::boot::Kernel;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// What makes a frame stands within so many words; before a frame is made some functions look whether they need one.
+/// Number of instructions that are searched. Some functions test whether they need a frame before they make one.
 const MOST: usize = 64;
 
-/// What functions begin with.
+/// The prologue patterns of an ISA.
 #[derive(Clone, Copy, Debug)]
 pub struct Looks {
-    /// What calls leave the return address in.
+    /// The name of the link register.
     pub link: &'static str,
-    /// So many bytes of the stack are taken.
+    /// The frame size, if the instruction allocates a frame.
     pub takes: fn(u32) -> Option<u64>,
-    /// That register is put so far from the stack pointer.
+    /// The offset from the stack pointer, if the instruction saves the link register.
     pub keeps: fn(u32) -> Option<i64>,
-    /// A call, with what is in its delay slot behind it.
+    /// Whether the instruction is a call, which has a delay slot.
     pub calls: fn(u32) -> bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Prologues {
     functions: Vec<Function>,
 }
 
-/// What a function does at its start.
+/// The prologue of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Function {
     start: u64,
@@ -37,7 +37,8 @@ struct Function {
     frame: Option<Frame>,
 }
 
-/// Behind `taken` it has taken `size` bytes, behind `kept` the address of the return is `link` bytes into them.
+/// From address `taken` on the frame of `size` bytes is allocated. From `kept` on the return address is at offset
+/// `link` in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
     taken: u64,
@@ -47,7 +48,7 @@ struct Frame {
 }
 
 impl Prologues {
-    /// Of a kernel whose functions begin so.
+    /// The rule for a kernel with such prologues.
     pub fn new(kernel: &Kernel, looks: &Looks) -> Option<Prologues> {
         let isa = kernel.arch.isa();
         let mut functions: Vec<Function> = kernel
@@ -74,18 +75,18 @@ impl Prologues {
     }
 }
 
-/// The first words that take a piece of the stack and put the register there.
+/// Finds the instructions that allocate a frame and save the link register in it.
 fn frame(looks: &Looks, words: impl Iterator<Item = (u64, u32)>) -> Option<Frame> {
     let (mut taken, mut in_slot) = (None, false);
     for (at, word) in words {
-        // What is in a delay slot has run when what is behind it runs.
+        // An instruction in a delay slot has run when the next one runs.
         let behind = at + 4;
         match (taken, (looks.takes)(word), (looks.keeps)(word)) {
             (None, Some(size), _) => taken = Some((behind, size)),
             (Some((taken, size)), _, Some(link)) if (0..size as i64).contains(&link) => {
                 return Some(Frame { taken, size, kept: behind, link: link as u64 });
             }
-            // It calls with the register as it is: a function without a frame.
+            // A call before the link register is saved: the function has no frame of this kind.
             (Some(_), ..) if in_slot => return None,
             _ => {}
         }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_says_at_its_start_what_its_frame_is() {
+    fn a_prologue_gives_the_frame() {
         const TAKE: u32 = 0x27bd_ffe0;
         const KEEP: u32 = 0xafbf_001c;
         let expected = |taken, kept| Some(Frame { taken, size: 32, kept, link: 28 });

@@ -1,5 +1,5 @@
-//! Windows of registers: a function that has opened one has its caller's stack pointer and the address of its call there,
-//! in the CPU or where its own stack pointer leads; one that has not shares its caller's.
+//! Unwinding by register windows. A function that has opened a window finds its caller's stack pointer and the address
+//! of its call in that window, in the CPU or spilled to the stack. A function without a window shares its caller's.
 
 use crate::boot::Kernel;
 use crate::symbols::Symbols;
@@ -8,18 +8,18 @@ use trapline_isa::mem::ByteOrder;
 use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
-/// Where %i6 and %i7 stand above the stack pointer, which has no bias here.
+/// Offsets of %i6 and %i7 in the save area, from the unbiased stack pointer.
 const STACK: u64 = 64 + 48;
 const CALL: u64 = 64 + 56;
-/// Nobody opens a window later in a function than this.
+/// Number of instructions in which a function may open its window.
 const PROLOGUE: usize = 64;
 
-/// How an ISA's windows look.
+/// The register windows of an ISA.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// What stack pointers say is so far below what they mean.
+    /// The stack bias: the real stack pointer is this much higher.
     pub bias: u64,
-    /// A function returns so far behind its call, whose place is what it is told.
+    /// A function returns this many bytes after the address of its call, which %i7 holds.
     pub behind_call: u64,
     /// Whether an instruction opens a window.
     pub opens: fn(u32) -> bool,
@@ -34,7 +34,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Of this kernel's.
+    /// The rule for this kernel.
     pub fn new(kernel: &Kernel, shape: Shape) -> Windows {
         let code = kernel.segments.iter().filter(|segment| segment.executable);
         let kernel_code = code.map(|segment| (segment.virtual_address, segment.bytes.clone())).collect();
@@ -45,7 +45,7 @@ impl Windows {
         Windows { shape, link, symbols: kernel.symbols.clone(), kernel: kernel_code }
     }
 
-    /// Whether the function has opened its window in front of this place.
+    /// Whether the function has opened its window before this pc.
     fn has_window(&self, pc: u64) -> bool {
         let Some(function) = self.symbols.containing(pc) else { return false };
         let found = self.kernel.iter().find_map(|(start, bytes)| {
@@ -64,7 +64,7 @@ impl Unwind for Windows {
 
     fn caller(&self, at: &Standing, read: &mut dyn FnMut(u64) -> Option<u64>) -> Option<Caller> {
         if !self.has_window(at.pc) {
-            // What has no window calls nobody, but as the last thing it does.
+            // A function without a window makes no calls, except a tail call.
             return (!at.called).then_some((Standing { pc: at.link, link: 0, called: true, ..*at }, 0));
         }
         let slot = at.sp.wrapping_add(CALL);
@@ -81,7 +81,8 @@ mod tests {
 
     const TEXT: u64 = 0x8010_0000;
 
-    /// BY-1: in front of its `save` a function's caller is in a register, behind it in its window; a leaf has none.
+    /// BY-1: before its `save` a function's caller is in a register, afterwards in its window. A leaf function has no
+    /// window.
     #[test]
     fn callers_are_found_before_and_behind_a_save() {
         let words: [u32; 8] =

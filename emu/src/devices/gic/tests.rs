@@ -1,4 +1,4 @@
-//! The interrupt controller as a guest finds it.
+//! Tests of the interrupt controller through its registers.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const UART: u32 = 5;
 const LINE: u32 = SHARED + UART;
 
-/// As Linux sets it up: all at one priority, shared lines to the first CPU.
+/// The initialisation that Linux does: one priority for all, shared interrupts to the first CPU.
 fn set_up(cpus: usize) -> Gic {
     let mut gic = Gic::new(cpus);
     gic.write(0, CONTROL, 4, 1, 0);
@@ -23,7 +23,7 @@ fn set_up(cpus: usize) -> Gic {
 }
 
 #[test]
-fn a_line_interrupts_while_it_is_held_and_once_until_it_ends() {
+fn a_line_interrupts_while_asserted_and_once_until_its_end() {
     let mut gic = set_up(1);
     assert_eq!((gic.asks(0), gic.interface_read(0, ACKNOWLEDGE)), (None, SPURIOUS));
     gic.set_shared(UART, true);
@@ -40,7 +40,7 @@ fn a_line_interrupts_while_it_is_held_and_once_until_it_ends() {
 type Shut = fn(&mut Gic);
 
 #[test]
-fn nothing_comes_through_what_is_shut() {
+fn a_masked_interrupt_is_not_delivered() {
     #[rustfmt::skip]
     let cases: [(&str, Shut); 6] = [
         ("the distributor",     |gic| gic.write(0, CONTROL, 4, 0, 0)),
@@ -60,7 +60,7 @@ fn nothing_comes_through_what_is_shut() {
 }
 
 #[test]
-fn the_more_urgent_interrupts_the_less_urgent() {
+fn a_higher_priority_preempts_a_lower_one() {
     let mut gic = set_up(1);
     gic.write(0, SET_ENABLE, 4, 1 << 27, 0);
     gic.write(0, PRIORITY + 27, 1, 0x20, 0);
@@ -73,7 +73,7 @@ fn the_more_urgent_interrupts_the_less_urgent() {
 }
 
 #[test]
-fn an_end_may_leave_the_line_active_until_it_is_deactivated() {
+fn an_ended_interrupt_can_stay_active_until_deactivated() {
     let mut gic = set_up(1);
     gic.interface_write(0, INTERFACE_CONTROL, ENABLE | END_DROPS_PRIORITY);
     gic.set_shared(UART, true);
@@ -85,7 +85,7 @@ fn an_end_may_leave_the_line_active_until_it_is_deactivated() {
 }
 
 #[test]
-fn software_interrupts_go_where_they_are_sent_and_say_from_whom() {
+fn sgis_reach_their_targets_and_name_their_sender() {
     #[rustfmt::skip]
     let cases = [
         // what              value written              asked on 0, on 1
@@ -110,7 +110,7 @@ fn software_interrupts_go_where_they_are_sent_and_say_from_whom() {
     assert_eq!(gic.asks(0), None);
 }
 
-/// An edge is remembered; a level is not.
+/// An edge is latched, a level is not.
 #[test]
 fn a_line_may_be_triggered_by_edges() {
     let mut gic = set_up(1);
@@ -124,7 +124,7 @@ fn a_line_may_be_triggered_by_edges() {
 }
 
 #[test]
-fn what_it_is_can_be_read() {
+fn identification_registers_can_be_read() {
     let gic = set_up(2);
     #[rustfmt::skip]
     let cases = [

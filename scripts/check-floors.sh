@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Holds the three floors apart: arrows only point down, and nothing under the GPL or with an emulator in it gets below the machine.
+# Checks the layers: crates and folders depend downwards only, and no layer below the machine uses GPL code or an emulator.
 #
-#   isa     depends on nothing of ours            no GPL, no Unicorn, no_std, no unsafe
-#   probes  depends on isa and nothing else       the same
-#   emu     depends on both; only it has Unicorn, and without its feature `cpu` not even it
+#   isa     depends on no other crate of ours     no GPL, no Unicorn, no_std, no unsafe
+#   probes  depends on isa only                   no GPL, no Unicorn, no_std, no unsafe
+#   emu     depends on both; only emu uses Unicorn, and only with its feature `cpu`
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,12 +13,12 @@ fail() {
     failed=1
 }
 
-# tree PACKAGE [FLAG]...: what PACKAGE is built from, one `name licence` a line, itself included.
+# tree PACKAGE [FLAG]...: prints the crates that PACKAGE is built from, itself included: one `name licence` per line.
 tree() {
     cargo tree --locked --edges normal,build --prefix none --format '{p} {l}' --package "$@" | sed -E 's/ v[0-9][^ ]*//; s/ \((\/|proc-macro)[^)]*\)//g; s/ \(\*\)$//' | sort -u
 }
 
-# expect_ours PACKAGE ALLOWED...: of our own crates it may depend on these alone.
+# expect_ours PACKAGE ALLOWED...: of our own crates, PACKAGE may depend on these only.
 expect_ours() {
     local package=$1 built_from name
     shift
@@ -28,7 +28,7 @@ expect_ours() {
     done < <(grep '^trapline' <<<"$built_from")
 }
 
-# forbid PACKAGE PATTERN WHY [FLAG]...: nothing that it is built from matches.
+# forbid PACKAGE PATTERN WHY [FLAG]...: no crate that PACKAGE is built from may match the pattern.
 forbid() {
     local package=$1 pattern=$2 why=$3 built_from found
     shift 3
@@ -53,9 +53,10 @@ for crate in isa probes; do
     grep -qx '#!\[forbid(unsafe_code)\]' "$crate/src/lib.rs" || fail "$crate/src/lib.rs must say #![forbid(unsafe_code)]"
 done
 
-# A target without std and without 64-bit atomics: none can be fetched everywhere, so what such a one lacks is looked for by name. Tests may have it.
+# isa and probes must build for targets without std and without 64-bit atomics. Such a target is not installed everywhere, so their names are
+# searched instead. Tests may use them.
 while IFS= read -r place; do
-    fail "std, or an atomic of 64 bits, which not every target has: $place"
+    fail "std or a 64-bit atomic, which some targets do not have: $place"
 done < <(
     for crate in isa probes; do
         find "$crate/src" -name '*.rs' ! -name '*tests.rs' ! -name notes.rs ! -name counter.rs -print0 |
@@ -63,13 +64,13 @@ done < <(
     done
 )
 
-# design: the only unsafe code is the safe face of Unicorn.
+# Only the safe interface to Unicorn may have unsafe code.
 while IFS= read -r place; do
     fail "unsafe outside emu/src/unicorn: $place"
 done < <(grep -rnE --include='*.rs' '(^|[^_[:alnum:]"`])unsafe (\{|fn|impl|extern)' isa/src probes/src images/src emu/src | grep -v '^emu/src/unicorn/' || true)
 
-# code PATH...: the source in these files and folders without tests and comments, `file:line:text`, in which every path begins at the
-# crate's root: `use` of several things is one line for each, and `super::` and `self::` are written out.
+# code PATH...: prints the source of these files and folders without tests and comments, as `file:line:text`. Every path starts at the crate's
+# root: grouped `use` items become a line each, and `super::` and `self::` are resolved.
 code() {
     find "$@" -name '*.rs' ! -path '*/tests/*' ! -path '*/toy/*' ! -name '*tests.rs' ! -name 'testing.rs' | sort | xargs awk '
         function room(file) {
@@ -115,7 +116,7 @@ code() {
 
 emu_code=$(code emu/src)
 
-# stands_on ROOM OTHER...: a room of emu/ names those others alone.
+# stands_on FOLDER OTHER...: a folder of emu/src may use only those others.
 stands_on() {
     local room=$1 found
     shift
@@ -127,10 +128,11 @@ stands_on() {
             if (!index(allowed, " " name " ")) { print; next }
         }
     }' || true)
-    [[ -z $found ]] || fail "emu/src/$room is below what it names, or beside it:"$'\n'"$found"
+    [[ -z $found ]] || fail "emu/src/$room uses a folder that it must not use:"$'\n'"$found"
 }
 
-# Inside of emu arrows point down, too. Of all rooms the table of ISAs alone is named from below: boot reads what it says of images.
+# Inside emu, folders depend downwards too, with known exceptions: `boot` uses the table of ISAs above it, and boot, error, snapshot and unpacked
+# form a circle.
 known='lib main'
 stands_on unicorn
 stands_on clock unicorn
@@ -151,22 +153,22 @@ stands_on probed boot clock cpu error machine snapshot symbols unicorn unwind
 stands_on booted boot error machine snapshot
 for room in emu/src/*; do
     room=$(basename "$room" .rs)
-    [[ " $known cli overhead " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh does not say on what it stands"
+    [[ " $known cli overhead " == *" $room "* ]] || fail "emu/src/$room: scripts/check-floors.sh has no line for this folder"
 done
 
-# What differs between ISAs stands in their own rooms, and in the tables that docs/adding-an-isa.md lists.
+# An ISA is named only in its own folders and in the files that docs/adding-an-isa.md lists.
 isas=$(sed -nE 's/^ *Arch::[A-Za-z0-9_]+ => "([a-z0-9_]+)",$/\1/p' isa/src/arch.rs | paste -sd'|')
 variants=$(sed -nE 's/^ *Arch::([A-Za-z0-9_]+) => "[a-z0-9_]+",$/\1/p' isa/src/arch.rs | paste -sd'|')
 debian=$(sed -nE 's/^ *debian: "([a-z0-9]+)",$/\1/p' emu/src/arches/rows.rs | paste -sd'|')
 rooms='x86|arm|arm64|ppc|mips|s390|sparc64|ia64|parisc'
-# Beside them two tables about foreign machines and other people's figures name some.
+# Two more tables may name ISAs: foreign machines, and the figures of Linux's document.
 tables=$(sed -nE 's/^\| `([A-Za-z0-9_/.-]+)` \|.*/\1/p' docs/adding-an-isa.md | paste -sd'|')
 [[ -n $isas && -n $variants && -n $debian && -n $tables ]] || fail "the names of ISAs or the list of their tables cannot be read"
 library='Register(X86|ARM|ARM64|MIPS|PPC|S390X|SPARC)|EM_(386|X86_64|ARM|AARCH64|MIPS|PPC|PPC64|S390|SPARCV9)'
 named=$( (code isa/src probes/src images/src && echo "$emu_code") |
     grep -E "\bArch::($variants)\b|\"($isas|$debian)\"|\b(crate|cpu|unicorn|marks|trapline_isa)::($rooms)\b|\b($library)\b" |
     grep -vE "^(isa/src|emu/src/cpu)/($rooms)/|^(emu/src/unicorn|emu/src/boot/marks)/($rooms)\.rs:|^($tables|emu/src/boot/foreign\.rs|emu/src/overhead/document\.rs):" || true)
-[[ -z $named ]] || fail "an ISA is named outside of its rooms and of the tables in docs/adding-an-isa.md:"$'\n'"$named"
+[[ -z $named ]] || fail "an ISA is named outside of its own folders and the files in docs/adding-an-isa.md:"$'\n'"$named"
 
-[[ $failed -eq 0 ]] && echo "the floors hold: isa, probes, emu"
+[[ $failed -eq 0 ]] && echo "the layers are correct: isa, probes, emu"
 exit "$failed"

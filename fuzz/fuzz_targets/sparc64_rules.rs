@@ -113,7 +113,7 @@ fn computes(insn: &Insn, what: Computation, seed: &[u8]) {
     let place = if what == Computation::Retry { before.values[usize::from(abi::TPC.0)] } else { next };
     let leads_to = match then {
         Then::Onwards => regs.pc,
-        Then::Slot { then } => {
+        Then::DelaySlot { then } => {
             assert_eq!(regs.pc, place, "{insn:x?}");
             then
         }

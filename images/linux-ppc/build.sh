@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds Linux for 32-bit PowerPC, and the busybox for it, out of Debian 12's packages of sources: build.sh FOLDER.
-# What comes of it lies in FOLDER as kernels lie that `trapline images pull` brings: TRAPLINE_IMAGES=FOLDER trapline run linux/ppc
+# Builds Linux for 32-bit PowerPC and its busybox from Debian 12's source packages: build.sh FOLDER.
+# FOLDER gets the layout of the cache of `trapline images pull`. To use it: TRAPLINE_IMAGES=FOLDER trapline run linux/ppc
 # Needs gcc-powerpc-linux-gnu, make, flex, bison, bc, xz-utils, bzip2 and 2 GB; takes some minutes. See README.md.
 set -eu
 export LC_ALL=C KBUILD_BUILD_USER=trapline KBUILD_BUILD_HOST=trapline KBUILD_BUILD_TIMESTAMP='2026-01-01'
@@ -18,7 +18,7 @@ folder=$(cd "$folder" && pwd)
 work=$folder/.build-linux-ppc
 mkdir -p "$work/lists/partial" "$work/packages" "$work/linux" "$work/busybox" "$work/libc"
 
-# Packages and sources, by the computer's own apt as an ordinary user.
+# Download packages and sources with the computer's apt, as an ordinary user.
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 : >"$work/status"
 cat >"$work/sources.list" <<END
@@ -42,16 +42,16 @@ dpkg-deb --fsys-tarfile "$work"/packages/linux-source-6.1_*.deb | tar -xO ./usr/
     tar -xJ -C "$work/linux" --strip-components=1
 tar -xj -C "$work/busybox" --strip-components=1 -f "$work"/packages/busybox_*.orig.tar.bz2
 
-# The kernel: everything is left out that linux.config does not name.
+# The kernel: options that are not in linux.config are off.
 cd "$work/linux"
 KCONFIG_ALLCONFIG=$here/linux.config make -s ARCH=powerpc CROSS_COMPILE=$cross allnoconfig
 while read -r line; do
-    grep -qxF "$line" .config || { echo "build.sh: this Linux does not take $line" >&2; exit 1; }
+    grep -qxF "$line" .config || { echo "build.sh: this Linux does not accept $line" >&2; exit 1; }
 done <"$here/linux.config"
 make -s -j "$jobs" ARCH=powerpc CROSS_COMPILE=$cross vmlinux modules
 release=$(make -s ARCH=powerpc CROSS_COMPILE=$cross kernelrelease)
 
-# Busybox, in one piece.
+# Busybox, statically linked.
 cd "$work/busybox"
 make -s allnoconfig >/dev/null
 while read -r option; do
@@ -66,4 +66,4 @@ find "$work/linux" -name '*.ko' -exec cp {} "$folder/$release/modules" \;
 cp "$work/busybox/busybox" "$folder/busybox/busybox-powerpc"
 cp "$work/linux/vmlinux" "$folder/$release/vmlinux-$release"
 rm -rf "$work"
-echo "linux/ppc is there: TRAPLINE_IMAGES=$folder trapline run linux/ppc"
+echo "linux/ppc is built. To run it: TRAPLINE_IMAGES=$folder trapline run linux/ppc"

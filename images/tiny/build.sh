@@ -3,7 +3,7 @@
 # Needs gcc and GNU ld for each (Debian: gcc, binutils, gcc-arm-linux-gnueabihf, gcc-aarch64-linux-gnu, gcc-powerpc64le-linux-gnu, gcc-powerpc64-linux-gnu, gcc-powerpc-linux-gnu,
 # gcc-mips-linux-gnu, gcc-mipsel-linux-gnu, gcc-mips64-linux-gnuabi64, gcc-mips64el-linux-gnuabi64, gcc-s390x-linux-gnu,
 # gcc-sparc64-linux-gnu).
-# The same compiler and linker give the same bytes wherever the sources lie: see COMPILER.
+# The same compiler and linker give the same bytes in any folder: see COMPILER.
 set -eu
 export LC_ALL=C
 
@@ -34,7 +34,7 @@ common="-std=gnu11 -O2 -Wall -Wextra -Werror -Wno-cast-function-type -ffreestand
  -fno-ipa-cp -fno-ipa-sra -fno-ipa-icf -fno-ipa-ra -fno-partial-inlining -fno-reorder-functions -fno-reorder-blocks-and-partition
  -frandom-seed=tiny"
 x86="-fcf-protection=none -mno-sse -mno-mmx -msoft-float -mno-80387"
-# No jump tables: in T32 code they are data in the middle of functions, which shifts what is decoded behind them.
+# No jump tables: in T32 code they are data inside functions, which makes a decoder lose the instruction boundaries.
 arm="-fno-jump-tables -fno-section-anchors -march=armv7-a -mfloat-abi=soft -mgeneral-regs-only -masm-syntax-unified"
 
 ppc32="-mcpu=750 -msoft-float -msdata=none -fno-section-anchors -Wa,-mregnames"
@@ -42,10 +42,10 @@ ppc="-mcpu=power9 -mno-vsx -mno-altivec -msoft-float -mcmodel=medium -ffixed-r13
 
 mips="-mno-abicalls -G0 -msoft-float -mno-micromips -mbranch-likely -mno-explicit-relocs"
 
-# As Linux, which has a chain of frames and packs them.
+# As in Linux: packed stack frames with a back chain.
 z="-m64 -march=z10 -msoft-float -mbackchain -mpacked-stack -fno-section-anchors"
 
-# No jump tables: they would be data in the middle of functions.
+# No jump tables: they would be data inside functions.
 sparc="-m64 -mcpu=ultrasparc -mcmodel=medlow -mno-fpu -mno-app-regs -fno-jump-tables"
 
 for arch in "$@"; do
@@ -85,7 +85,7 @@ for arch in "$@"; do
     objects=$out/$arch.o
     rm -rf "$objects"
     mkdir -p "$objects"
-    # Relative names throughout, so that nothing of the path gets into the result. The order of this list is the order in memory.
+    # Relative names only, so that the path does not get into the result. The order of this list is the order in memory.
     cd "$here"
     list=
     for source in $folder/head.S $folder/entry.S $shared/traps.c $shared/cpu.c $shared/process.c $mmu $zoo \
@@ -95,14 +95,14 @@ for arch in "$@"; do
         input=$source
         case $folder/$source in
         ppc64/kernel/user.c)
-            # Programs have no table of contents: what they name has an address of less than 32 bits, and is named by that.
+            # Programs have no TOC: replace TOC-relative references by absolute 32-bit addresses.
             input=$objects/user.s
             $cc $common $machine $includes -S "$source" -o - |
                 sed -e 's/,2,\(.*\)@toc@ha$/,0,\1@ha/' -e 's/@toc@l\>/@l/' -e '/\.TOC\.-/d' >"$input" ;;
         esac
         flat=
         case $folder/$source in
-        # Programs have one window: what is in it the kernel saves with the other registers.
+        # Programs use a single register window, which the kernel saves with the other registers.
         sparc64/kernel/user.c) flat=-mflat ;;
         esac
         $cc $common $machine $flat $includes -Wa,--noexecstack -c "$input" -o "$objects/$name"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the kernels that the program embeds, and records the tools. Run it after each change of the sources.
+# Builds the embedded kernels into prebuilt/ and records the tools in COMPILER. Run it after each change of the sources.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 sh "$here/build.sh" "$here/prebuilt" x86_64 i386 arm64 arm thumb2 ppc64le ppc64 ppc mips mipsel mips64 mips64el s390x sparc64

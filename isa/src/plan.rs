@@ -39,7 +39,7 @@ pub enum Then {
         undo: Option<(Reg, u64)>,
     },
     /// Run the instruction at the pc, which is in the delay slot of the emulated branch, then continue elsewhere.
-    Slot {
+    DelaySlot {
         /// The address to continue at.
         then: u64,
     },

@@ -168,7 +168,7 @@ fn execute(text: &mut PlainText, from: u64, places: &[u64], back: &dyn Fn(u64) -
         let odd = registers.iter().fold(0, |all: u32, one| all.rotate_left(3) ^ one).count_ones() & 1 == 1;
         // A branch-likely that is not taken nullifies its delay slot.
         let (is_likely, is_branch) = (word >> 26 == 0x15, matches!(insn.flow, Flow::Branch(_)));
-        let slot = decode::slot_of(&insn).filter(|_| !(is_likely && is_branch && !odd));
+        let slot = decode::delay_slot_of(&insn).filter(|_| !(is_likely && is_branch && !odd));
         if let Some(slot) = slot {
             work += usize::from(works(decode::word(SET, &slot), registers));
         }

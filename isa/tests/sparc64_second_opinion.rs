@@ -115,7 +115,7 @@ proptest! {
                     }
                     let (next, behind) = (original.next(), original.next().wrapping_add(4));
                     let leads_to = match then {
-                        Then::Slot { then } => {
+                        Then::DelaySlot { then } => {
                             prop_assert_eq!(cpu.pc, next);
                             then
                         }

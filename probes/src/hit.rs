@@ -419,13 +419,13 @@ impl Engine {
             Plan::Emulate(what) => {
                 let stepped = cpu.is_stepped();
                 match computed::emulate(self.isa, what, found, cpu) {
-                    Ok(then @ (Then::Onwards | Then::Slot { .. })) => {
+                    Ok(then @ (Then::Onwards | Then::DelaySlot { .. })) => {
                         let (length, to) = (found.insn.length() as u8, cpu.pc());
                         return match self.after(cpu, number, point, inside, length) {
                             Answer::Resume(resume) => {
                                 // A post-handler may have changed the pc.
                                 let behind_slot = match then {
-                                    Then::Slot { then } if cpu.pc() == to => Some(then),
+                                    Then::DelaySlot { then } if cpu.pc() == to => Some(then),
                                     _ => None,
                                 };
                                 Answer::Resume(Resume { stepped, behind_slot, ..resume })

@@ -32,7 +32,7 @@
 #endif
 #define UNDEFINED "udf #0"
 #define RETURN "bx lr"
-/* A NOP hint would be computed and neither boosted nor optimised: this is measured by all three. */
+/* A NOP hint would be emulated, never boosted or optimised; the benchmark measures all three, so it needs another no-op. */
 #define TRACER_NOP "mov r0, r0"
 
 #ifndef __ASSEMBLER__
@@ -85,7 +85,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: a register that programs can only read. */
+/* As in Linux: TPIDRURO, which programs can only read. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

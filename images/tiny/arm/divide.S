@@ -1,4 +1,4 @@
-/* Divisions that the compiler asks for: the processor has no instruction for them. */
+/* Division helpers of the compiler: this CPU has no division instruction. */
 	.syntax unified
 #ifdef __thumb__
 	.thumb
@@ -10,7 +10,7 @@
 	.type __aeabi_uidivmod, %function
 	.type __aeabi_uidiv, %function
 __aeabi_uidivmod:
-__aeabi_uidiv: /* r0 by r1: quotient in r0, rest in r1; by 0 both mean nothing */
+__aeabi_uidiv: /* r0 by r1: quotient in r0, remainder in r1; undefined for a zero divisor */
 	mov r2, r0
 	mov r0, #0
 	cmp r1, #0

@@ -41,7 +41,7 @@ vectors:
 	BRANCH unexpected
 	.size vectors, . - vectors
 
-/* Into supervisor mode, whose stack gets a pt_regs: in r0, and in r4 for the way back, as C wants an aligned stack. */
+/* Enters supervisor mode with a pt_regs on its stack: address in r0, and in r4 for the return, because C needs an aligned stack. */
 	.macro save_registers less
 	.if \less
 	sub lr, lr, #\less
@@ -55,7 +55,7 @@ vectors:
 	cmp r0, #MODE_USER
 	mov r4, sp
 	bne 1f
-	cps #MODE_SYSTEM /* its registers are the program's */
+	cps #MODE_SYSTEM /* its sp and lr are the program's */
 	mov r6, sp
 	mov r7, lr
 	cps #MODE_SUPERVISOR

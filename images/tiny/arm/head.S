@@ -106,7 +106,7 @@ swapper_pg_dir:
 	.globl level2_kernel_pgt
 	.type level2_kernel_pgt, %object
 	.size level2_kernel_pgt, 2048
-level2_kernel_pgt: /* the first 2 MiB, where the kernel lies, in small pages */
+level2_kernel_pgt: /* the first 2 MiB, which hold the kernel, in small pages */
 	.set .Lphysical, RAM_START
 	.rept 512
 	.long PAGE + .Lphysical

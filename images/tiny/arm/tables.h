@@ -1,11 +1,11 @@
-/* 32-bit ARM: one first-level table for a program and the kernel together, 16 KiB, out of a store of their own. */
+/* 32-bit ARM page tables: one first-level table of 16 KiB for program and kernel, from a pool of its own. */
 #include "lock.h"
 
 extern pte_t swapper_pg_dir[], level2_kernel_pgt[];
 #define kernel_ptes level2_kernel_pgt
 
 #define PGD_ENTRIES 4096
-#define FIRST_KERNEL_ENTRY 0xbf0 /* modules lie below the kernel */
+#define FIRST_KERNEL_ENTRY 0xbf0 /* modules are below the kernel */
 #define TABLE 1UL
 
 static pte_t pgds[12][PGD_ENTRIES] __attribute__((aligned(16384)));
@@ -32,7 +32,7 @@ static noinline pte_t *new_pgd(void)
 	return pgds[number];
 }
 
-/* Two tables of the second level stand in one page, one behind the other. */
+/* A page holds two adjacent second-level tables. */
 void arch_mm_tables(struct mm *mm)
 {
 	mm->pgd = new_pgd();

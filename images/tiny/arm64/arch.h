@@ -14,7 +14,7 @@
 #define PAGE_SIZE 4096UL
 #include "types.h"
 
-/* Only interrupts are ever let in: the other bits of DAIF stay set. */
+/* Only I is ever cleared; the other bits of DAIF stay set. */
 #define FLAGS_INTERRUPTS_ON 0x340UL
 #define FLAGS_I 0x80UL
 #define FLAGS_KERNEL 0x345UL
@@ -69,7 +69,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: programs' stack pointer holds the task while the kernel runs. */
+/* As in Linux: sp_el0 holds the task while the kernel runs. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

@@ -32,7 +32,7 @@ _head: /* runs at physical addresses until the jump */
 	msr ttbr1_el1, x0
 	ldr x0, =vectors
 	msr vbar_el1, x0
-	mov x0, #0x300000 /* no traps of SIMD: nobody uses it */
+	mov x0, #0x300000 /* SIMD does not trap; the kernel does not use it */
 	msr cpacr_el1, x0
 	mov x0, #PORTS_PHYSICAL
 	ldr w19, [x0, #PORT_CPU_NUMBER]
@@ -109,14 +109,14 @@ table level2_kernel_pgt /* from 0xffff800000000000 on */
 	.quad DEVICE + PORTS_PHYSICAL
 	.fill 383, 8, 0
 
-table level3_kernel_pgt /* the first 2 MiB, where the kernel lies, in small pages */
+table level3_kernel_pgt /* the first 2 MiB, which hold the kernel, in small pages */
 	.set .Lphysical, RAM_START
 	.rept 512
 	.quad PAGE + .Lphysical
 	.set .Lphysical, .Lphysical + 0x1000
 	.endr
 
-table identity_pgd /* for the way up only */
+table identity_pgd /* for the boot only */
 	.quad identity_level1 - LOAD_OFFSET + TABLE
 	.fill 511, 8, 0
 

@@ -1,11 +1,11 @@
-/* arm64: the kernel's tables are behind ttbr1 and the same for all; a program's are behind ttbr0. */
+/* arm64 page tables: the kernel's are in ttbr1 and shared; a program's are in ttbr0. */
 
 extern pte_t empty_zero_page[], level3_kernel_pgt[];
 #define kernel_ptes level3_kernel_pgt
 
 unsigned long kernel_pgd(void) { return __pa(empty_zero_page); }
 
-/* It was behind ttbr0, which every CPU has left. */
+/* The identity map was in ttbr0, which no CPU uses any more. */
 static inline void forget_identity_map(void) {}
 
 #define TABLE 3UL

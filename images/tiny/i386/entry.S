@@ -46,7 +46,7 @@ function entry_INT80_32
 	jmp exception_common
 end entry_INT80_32
 
-function exception_common /* the handler's address lies where gs belongs */
+function exception_common /* the handler's address is in the slot of gs */
 	pushl %fs
 	pushl %es
 	pushl %ds

@@ -17,7 +17,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; runs at physical address
 	mov $(swapper_pg_dir - KERNEL_BASE), %eax
 	mov %eax, %cr3
 	mov %cr0, %eax
-	or $0x80010000, %eax /* paging; write protection counts for the kernel too */
+	or $0x80010000, %eax /* paging; write protection applies to the kernel too */
 	mov %eax, %cr0
 	mov $1f, %eax
 	jmp *%eax
@@ -30,7 +30,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; runs at physical address
 	shl $13, %eax /* KERNEL_STACK_SIZE */
 	lea boot_stacks(%eax), %esp
 
-	mov %ebx, %eax /* the base of the per-CPU segment, in three pieces */
+	mov %ebx, %eax /* the base of the per-CPU segment, in three parts */
 	movw %ax, (PERCPU_GDT + GDT_PERCPU * 8 + 2)(%ebx)
 	shr $16, %eax
 	movb %al, (PERCPU_GDT + GDT_PERCPU * 8 + 4)(%ebx)
@@ -49,7 +49,7 @@ startup_32: /* edi: number of this CPU, esi: boot info; runs at physical address
 	mov %eax, %fs
 	xor %eax, %eax
 	mov %eax, %gs
-	sub $(17 * 4 + 8), %esp /* the place of a pt_regs; the stack is as after a call */
+	sub $(17 * 4 + 8), %esp /* reserves a pt_regs; the stack is aligned as after a call */
 	xor %ebp, %ebp
 	test %edi, %edi
 	jnz .Lsecondary
@@ -82,7 +82,7 @@ swapper_pg_dir:
 	.globl level1_kernel_pgt
 	.type level1_kernel_pgt, @object
 	.size level1_kernel_pgt, 4096
-level1_kernel_pgt: /* the first 4 MiB, where the kernel lies, in small pages */
+level1_kernel_pgt: /* the first 4 MiB, which hold the kernel, in small pages */
 	.set .Lphysical, 0
 	.rept 1024
 	.long TABLE + .Lphysical

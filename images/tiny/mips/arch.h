@@ -22,18 +22,18 @@
 #define ARCHITECTURE "mipsel"
 #endif
 #define RAM_START 0
-/* Two parts of the address space show memory one to one, by its lower 29 bits: text and data are seen in this one. */
+/* KSEG0 and KSEG1 map the low 512 MiB of memory directly. Text and data use this one. */
 #define KERNEL_BASE (SIGN + 0x80000000)
 #define LOAD_OFFSET KERNEL_BASE
 #define PHYSICAL(address) ((address) & 0x1fffffff)
-/* Constants are seen through the TLB, which alone can keep anybody from writing them: at this plus the physical address. */
+/* Constants are mapped through the TLB, because only TLB entries can be read-only: at this plus the physical address. */
 #define MAPPED_BASE (SIGN + 0xc0000000)
 #define CONSTANTS_OFFSET 0x40000000
 #define PORTS (SIGN + 0xa9000000)
 /* An unmapped address. */
 #define NOWHERE (MAPPED_BASE + 0x3000000)
 
-/* pt_regs, by the numbers of the registers, then these. */
+/* pt_regs: general registers by number, then these. */
 #define PT_LO (32 * WORD)
 #define PT_HI (33 * WORD)
 #define PT_IP (34 * WORD)
@@ -41,7 +41,7 @@
 #define PT_CAUSE (36 * WORD)
 #define PT_ADDRESS (37 * WORD)
 #define PT_REGS_SIZE (38 * WORD)
-/* Calls with 32 bits leave room for four arguments. */
+/* o32 calls reserve stack space for four arguments. */
 #ifdef __mips64
 #define FRAME_HEAD 0
 #else
@@ -51,11 +51,11 @@
 #define STATUS_IE 1
 #define STATUS_EXL 2
 #define STATUS_USER 0x10
-#define STATUS_BOARD 0x400 /* lets the board's interrupts in */
+#define STATUS_BOARD 0x400 /* enables the board's interrupts */
 #define STATUS_CU0 0x10000000
 #define STATUS_KERNEL (STATUS_CU0 | STATUS_BOARD | STATUS_WIDE)
 
-/* A page: it is there, may be written, belongs to all address spaces; its memory is cached. */
+/* Page bits: valid, writable, global; cached. */
 #define PTE_GLOBAL 1
 #define PTE_VALID 2
 #define PTE_DIRTY 4
@@ -87,7 +87,7 @@ static inline void local_irq_restore(unsigned long flags)
 		local_irq_disable();
 }
 
-/* Instructions on a word of the machine. */
+/* Instructions for a machine word. */
 #ifdef __mips64
 #define LOAD_WORD "ld"
 #define STORE_WORD "sd"
@@ -107,12 +107,12 @@ static inline void local_irq_restore(unsigned long flags)
 #define UNDEFINED ".word 0x7000003e"
 #define CODE_STATE ""
 #define RETURN "jr $31\n\tnop"
-/* As a function that is not traced begins: the return address is kept, the call of the tracer is gone. */
+/* The prologue of an untraced function: saves the return address; the call of the tracer is a no-op. */
 #define TRACER_NOP ".set push\n\t.set noat\n\t.set noreorder\n\tmove $1, $31\n\tnop\n\t.set pop"
 #define TRAP_BYTES 4
 #define WAIT "wait"
 
-/* What raised the exception may be in the delay slot of the instruction at ip. */
+/* The faulting instruction may be in the delay slot of the instruction at ip. */
 #define FAULTING_IP(regs) ((regs)->ip + ((s32)(regs)->cause < 0 ? 4 : 0))
 
 #include "common.h"
@@ -143,14 +143,14 @@ struct percpu {
 	unsigned long kernel_sp;
 	unsigned long user_sp;
 	struct task *idle;
-	unsigned long active_pgd; /* the refill of the TLB goes by it */
+	unsigned long active_pgd; /* the TLB refill uses it */
 	unsigned long number;
 	unsigned long ticks;
 } __attribute__((aligned(1024)));
 
 extern struct percpu percpu_areas[];
 
-/* gp leads to the word in which the running task is: one instruction, so that no interrupt can come between. */
+/* gp points to the word with the running task: one instruction, so that an interrupt cannot split it. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -223,7 +223,7 @@ static inline void write_system(const int number, unsigned long value)
 	asm volatile(WRITE_WORD " %0, $%1\n\tehb" ::"r"(value), "i"(number) : "memory");
 }
 
-/* An entry that no address fits: a part of the address space that has no use for it. */
+/* An entry that matches no address: KSEG0 addresses do not use the TLB. */
 static inline void empty_entry(unsigned long index)
 {
 	write_system(INDEX, index);

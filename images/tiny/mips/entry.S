@@ -32,7 +32,7 @@ no_vectors:
 	.word 0x7000003e
 	.size no_vectors, . - no_vectors
 
-/* k0: an address of a program's, or one of the constants', that the TLB knows nothing of. Two pages side by side make an entry. */
+/* TLB refill. k0: the address, of a program or a constant. An entry maps two adjacent pages. */
 function refill
 	bltz $26, 1f
 	SRL $27, $26, 21
@@ -64,12 +64,12 @@ function refill
 	ehb
 	tlbwr
 	eret
-4:	move $26, $0 /* no such page: this entry refuses the access, which comes again as another exception */
+4:	move $26, $0 /* no such page: an invalid entry, so that the access raises another exception */
 	b 3b
 	move $27, $0
 end refill
 
-/* k0: the status. Leaves the registers' place in a0, and in s0 the code of the exception. */
+/* k0: the status. Returns the address of pt_regs in a0, and the exception code in s0. */
 function exception_entry
 	andi $26, $26, STATUS_USER
 	beqz $26, 1f
@@ -102,9 +102,9 @@ function exception_entry
 	ext $5, $10, 2, 5
 	xori $11, $5, CODE_SYSTEM_CALL
 	beqzl $11, 3f
-	ADDIU $8, $8, 4 /* goes on behind it */
+	ADDIU $8, $8, 4 /* continue behind it */
 3:	REG_S $8, FRAME_HEAD + PT_IP($29)
-	ins $9, $0, 0, 5 /* the kernel's, and other exceptions may come */
+	ins $9, $0, 0, 5 /* kernel mode, exceptions allowed */
 	mtc0 $9, $12
 	ehb
 	beqz $5, 4f

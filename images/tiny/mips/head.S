@@ -18,8 +18,8 @@ function _head /* a0: which CPU this is */
 	mtc0 $8, $12
 	load $8, vectors
 	mtc0 $8, $15, 1
-	mtc0 $0, $5 /* pages of 4 KiB */
-	mtc0 $0, $6 /* no entry is kept for ever */
+	mtc0 $0, $5 /* page size 4 KiB */
+	mtc0 $0, $6 /* no wired entries */
 	ehb
 	load $28, percpu_areas + PERCPU_CURRENT
 	sll $8, $4, 10 /* PERCPU_SIZE */
@@ -34,7 +34,7 @@ function _head /* a0: which CPU this is */
 	j start_kernel
 	ori $4, $0, BOOT_INFO
 
-.Lsecondary: /* spins until the first CPU is ready; the address is loaded in part behind the branch */
+.Lsecondary: /* spins waits until the first CPU is ready; the delay slot loads a part of the address */
 	load $8, secondary_may_start
 1:	lw $9, 0($8)
 	beqz $9, 1b
@@ -43,7 +43,7 @@ function _head /* a0: which CPU this is */
 	move $4, $16
 end _head
 
-/* The first 2 MiB, where the kernel lies, as its constants are seen: they can be read and no more, from the start on. */
+/* The first 2 MiB, with the kernel, as mapped for constants: read-only from the start. */
 	.section .data..page_tables, "aw"
 	.balign 4096
 	.globl kernel_ptes

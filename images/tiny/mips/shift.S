@@ -1,5 +1,5 @@
-/* Shifts of 64 bits that the compiler asks for where registers have 32: the number in two registers, the higher half where its address
-   says, the distance in a2. */
+/* 64-bit shift helpers of the compiler for 32-bit registers: the number is in two registers (high half
+   first in big-endian code), the distance in a2. */
 #include "arch.h"
 #include "asm.h"
 

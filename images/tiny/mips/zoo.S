@@ -109,7 +109,7 @@ function instruction_zoo /* a0: a number; returns another */
 #endif
 	xor $9, $9, $13
 
-	/* memory: constants behind the TLB, with signs and without, unaligned, conditional */
+	/* memory: constants behind the TLB, signed and unsigned, unaligned, conditional */
 	load $10, zoo_table
 	andi $11, $9, 3
 	sll $11, $11, 2
@@ -146,17 +146,17 @@ function instruction_zoo /* a0: a number; returns another */
 	sh $11, FRAME_HEAD($29)
 	addu $9, $9, $11
 
-	/* branches of every kind, with something to do in each slot */
+	/* branches of every kind, with an instruction in each delay slot */
 	addiu $8, $0, 5
 2:	sll $10, $9, 1
 	addu $9, $9, $10
 	bgtz $8, 2b
 	addiu $8, $8, -1
 	bltzl $8, 3f
-	addiu $9, $9, 21 /* done: taken */
+	addiu $9, $9, 21 /* executed: taken */
 	addiu $9, $9, 1000
 3:	bgezl $8, 4f
-	addiu $9, $9, 3000 /* not done: not taken */
+	addiu $9, $9, 3000 /* annulled: not taken */
 	xori $9, $9, 0x55
 4:	blez $8, 5f
 	subu $9, $9, $8
@@ -186,7 +186,7 @@ function instruction_zoo /* a0: a number; returns another */
 .Leight:
 	xori $17, $17, 0xff
 
-	/* calls, in every way; what is given them is made in their slots */
+	/* calls, in every way; their arguments are computed in the delay slots */
 .Lnine:
 	jal zoo_helper
 	move $4, $17

@@ -4,20 +4,20 @@
 #define WORD 4
 #define ARCHITECTURE "ppc"
 #define RAM_START 0
-/* A block register shows the first 256 MiB of memory here: text and data are seen in this one. */
+/* A block register (BAT) maps the first 256 MiB of memory here. Text and data use this mapping. */
 #define KERNEL_BASE 0xc0000000
 #define LOAD_OFFSET KERNEL_BASE
 #define PHYSICAL(address) ((address) & 0x0fffffff)
-/* Constants are seen through the table, which alone can keep anybody from writing them: in the next 256 MiB. */
+/* Constants are mapped through the hashed table, because only its entries can be read-only: in the next 256 MiB. */
 #define CONSTANTS_OFFSET 0x10000000
 #define PORTS 0xc9000000
 /* An unmapped address. */
 #define NOWHERE 0xd3000000
-/* Exceptions come to these addresses, by their numbers, untranslated. */
+/* Exceptions enter at these addresses, by number, with translation off. */
 #define VECTORS 0
 #define VECTORS_END 0x1000
 #define PT_REGS_SIZE 160
-/* In front of what a caller keeps on its stack: back chain and LR; stacks are aligned to 16 bytes. */
+/* The frame header: back chain and LR. Stacks are aligned to 16 bytes. */
 #define FRAME_HEAD 16
 
 #define MSR_POW 0x40000
@@ -34,10 +34,10 @@
 /* Numbers of address spaces: the kernel's, and an empty one. */
 #define KERNEL_SPACE 1
 #define NO_SPACE 2
-/* Of a segment: programs' accesses go by the keys of programs. */
+/* Segment register: user accesses use the user key. */
 #define SEGMENT_KEYS 0x20000000
 
-/* A page in our own tables: as the second word of an entry, and one of its spare bits: it is there. */
+/* A page in our own tables: the second word of a hashed entry, and a spare bit that means present. */
 #define PTE_THERE 0x200
 #define PTE_USED 0x180
 /* Kernel and user may read and write; both may read. */
@@ -74,7 +74,7 @@ static inline void local_irq_restore(unsigned long flags) { set_interrupts(flags
 #define RETURN "blr"
 #define TRACER_NOP "nop"
 #define TRAP_BYTES 4
-/* Dozes with interrupts off; all registers are as before. */
+/* Dozes with interrupts off; keeps all registers. */
 #define WAIT "mtsprg 3, 0\n\tlis 0, 4\n\tori 0, 0, 0x1032\n\tsync\n\tmtmsr 0\n\tisync\n\tmfsprg 0, 3"
 
 #include "common.h"

@@ -46,7 +46,7 @@ vectors:
 	vector 0xc00 trap_entry
 	vector 0xd00 trap_entry
 
-	/* Keeps what the way to translated code takes, and goes on there: r12 leads to this CPU's area. */
+	/* Saves the registers that the switch to translated code needs, and continues there. r12 points to this CPU's area. */
 	.org vectors + 0xe00
 come_in:
 	stw r10, SAVED_R10(r12)
@@ -67,7 +67,7 @@ come_in:
 	rfi
 
 	.section .entry.text, "ax"
-	/* Leaves the registers' place in r3, why in r4, and the address in r5. */
+	/* Returns the address of pt_regs in r3, the reason in r4, and the fault address in r5. */
 	.macro save_registers
 	lwz r10, SAVED_FLAGS(r12)
 	andi. r10, r10, MSR_PR

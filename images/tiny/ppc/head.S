@@ -12,7 +12,7 @@
 #define BOOT_INFO (RAM_START + 0x1000)
 #define HID0 1008
 #define DOZE 0x80
-/* 256 MiB from KERNEL_BASE on, for the kernel alone; from 0 on, to be read and written. */
+/* Maps 256 MiB at KERNEL_BASE, kernel only; physical from 0, read and write. */
 #define BLOCK_UPPER (KERNEL_BASE + 0x1ffe)
 #define BLOCK_LOWER 2
 #define IBAT0U 528
@@ -41,7 +41,7 @@ _head: /* r4: which CPU this is */
 	load r3, SEGMENT_KEYS + KERNEL_SPACE
 	mtsr 12, r3
 	mtsr 13, r3
-	load r3, hash_table - LOAD_OFFSET /* and the mask of the least table there is */
+	load r3, hash_table - LOAD_OFFSET /* and the mask for the smallest table */
 	mtspr 25, r3
 	lis r3, DOZE
 	mtspr HID0, r3

@@ -1,5 +1,5 @@
-/* Programs' tables, of which this CPU knows nothing: it looks pages up in one hashed table, which is filled from them as they are missed. The
-   kernel's own text and data are seen without. */
+/* Programs' page tables. The CPU uses one hashed table, which is filled from them on misses. The
+   kernel's own text and data do not use it. */
 #include "board.h"
 #include "lock.h"
 #include "tiny.h"
@@ -89,7 +89,7 @@ static noinline void enter_page(unsigned long address, pte_t pte)
 	spin_unlock_irqrestore(&hash_lock, flags);
 }
 
-/* The page in our own tables: a constant's, or one of the program whose tables are in force. */
+/* The entry in our own tables: of a constant, or of the current program. */
 static inline pte_t page_of(unsigned long address)
 {
 	struct mm *mm = current->mm;

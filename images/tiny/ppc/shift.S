@@ -1,4 +1,4 @@
-/* Shifts of 64 bits that the compiler asks for: the number in r3 (the higher half) and r4, the distance in r5. A distance of 32 and more gives 0 here. */
+/* 64-bit shift helpers of the compiler: the number is in r3 (high half) and r4, the distance in r5. A 32-bit shift by 32 to 63 gives 0. */
 #include "arch.h"
 #include "asm.h"
 

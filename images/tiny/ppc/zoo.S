@@ -101,7 +101,7 @@ function instruction_zoo /* r3: a number; returns another */
 	lbz r11, 57(r1)
 	add r31, r31, r11
 
-	/* reserved and conditional */
+	/* load-and-reserve and store-conditional */
 	addi r4, r1, 72
 	stw r31, 72(r1)
 1:	lwarx r5, 0, r4
@@ -124,7 +124,7 @@ function instruction_zoo /* r3: a number; returns another */
 4:	mflr r6 /* the get-pc idiom; the result is not used */
 	andi. r7, r31, 1
 	crclr 26
-	beqlr- cr6 /* never */
+	beqlr- cr6 /* never taken */
 	bne+ 5f
 	not r31, r31
 5:	rlwinm r7, r31, 2, 28, 29

@@ -11,11 +11,11 @@
 #define KERNEL_BASE 0xc000000000000000 /* virtual = this + physical */
 #define LOAD_OFFSET KERNEL_BASE
 #define PORTS 0xc000000009000000
-/* Exceptions come to these addresses, by their numbers, with translation on. */
+/* Exceptions enter at these addresses, by number, with translation on. */
 #define VECTORS 0x4000
 #define LOW_TEXT_END 0x6000
 #define PT_REGS_SIZE 320
-/* In front of what a caller keeps on its stack: back chain, CR, LR, TOC and room for arguments. */
+/* The frame header: back chain, CR, LR, TOC and space for arguments. */
 #define FRAME_HEAD 112
 
 #define MSR_SF 0x8000000000000000
@@ -41,11 +41,11 @@
 #define SPR_LPIDR 319
 #define SPR_PTCR 464
 
-/* A partition table entry's words, a process' entry, and what a directory entry says of the next table, which has 512 entries. */
+/* Words of a partition table entry and of a process table entry; bits of a directory entry, whose next table has 512 entries. */
 #define RADIX 0x8000000000000000
 #define TREE_OF_52_BITS 0x40000000000000ad
 #define DIRECTORY 0x8000000000000009
-/* A page that is there, accessed and changed; whose; what may be done. */
+/* Page bits: valid, accessed, changed; privileged; access rights. */
 #define PTE_PAGE 0xc000000000000184
 #define PTE_KERNEL 8
 #define PTE_WRITABLE 2
@@ -128,7 +128,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: one instruction, so that no interrupt can come between. */
+/* As in Linux: one instruction, so that an interrupt cannot split it. */
 static inline struct task *get_current(void)
 {
 	struct task *task;

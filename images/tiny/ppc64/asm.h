@@ -1,7 +1,7 @@
 /* Macros for the assembly files of 64-bit PowerPC: functions of both ABIs, 64-bit constants. */
 #pragma once
 
-	/* A function's symbol is its descriptor's, or its code's. */
+	/* The symbol of a function is its descriptor (ELFv1) or its code (ELFv2). */
 #if _CALL_ELF == 1
 #define CODE(name) .name
 	.macro function name
@@ -19,7 +19,7 @@
 	.macro end name
 	.size .\name, . - .\name
 	.endm
-	/* Calls what a pointer in r12 leads to. */
+	/* Calls the function that the pointer in r12 refers to. */
 	.macro call_r12
 	ld r0, 0(r12)
 	mtctr r0

@@ -20,7 +20,7 @@
 
 #define SPR_SRR0 26
 #define SPR_SRR1 27
-/* Below the stack pointer these bytes belong to whoever runs. */
+/* The red zone: bytes below the stack pointer that the running function owns. */
 #define RED_ZONE 288
 
 	.section .vectors, "ax"
@@ -52,7 +52,7 @@ vectors:
 	vector 0xf80 hypervisor_entry
 
 	.section .entry.text, "ax"
-	/* r12 is the number of the vector. Leaves it in r4, and the registers' place in r3. */
+	/* r12 is the vector number. Returns it in r4, and the address of pt_regs in r3. */
 	.macro save_registers ip=SPR_SRR0 flags=SPR_SRR1
 	std r11, SAVED_R11(r13)
 	mfspr r11, 273

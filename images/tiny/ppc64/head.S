@@ -12,10 +12,10 @@
 #define PORTS_PHYSICAL 0x09000000
 #define BOOT_INFO (RAM_START + 0x1000)
 
-/* Radix trees that each process has, exceptions with translation on, interrupts by SRR0. */
+/* LPCR: radix trees per process, exceptions with translation on, interrupts through SRR0. */
 #define LPCR_VALUE 0x1d00008
 
-	/* The physical address of something in the kernel. */
+	/* The physical address of a kernel symbol. */
 	.macro physical register symbol
 	load \register, \symbol - LOAD_OFFSET
 	.endm
@@ -46,7 +46,7 @@ _head: /* r4: which CPU this is */
 	cmpdi r30, 0
 	bne .Lwait
 
-	/* The first CPU makes the tables: the kernel's tree, and the two tables that lead to it. */
+	/* The first CPU builds the tables: the kernel's tree, and the partition and process tables. */
 	physical r8, partition_table
 	load r3, RADIX
 	entry r3
@@ -63,7 +63,7 @@ _head: /* r4: which CPU this is */
 	directory level2_kernel_pgt
 	physical r8, level2_kernel_pgt
 	directory level3_kernel_pgt
-	/* The first 2 MiB, where the kernel lies, in small pages; the machine's entries are behind the RAM. */
+	/* The first 2 MiB, which hold the kernel, in small pages; the machine's entries are behind the RAM. */
 	physical r8, level3_kernel_pgt
 	directory level4_kernel_pgt
 	load r3, PTE_PAGE + PTE_KERNEL + PTE_WRITABLE + 0x200000

@@ -1,9 +1,9 @@
-/* 64-bit PowerPC: a radix tree for the kernel, and one for each program under the number of its address space. */
+/* 64-bit PowerPC page tables: a radix tree for the kernel, and one for each program, found by its address space number. */
 #include "lock.h"
 
 #define kernel_ptes level4_kernel_pgt
 
-/* Two words for each address space: its tree, and none for the second. Set by head.S for the kernel's. */
+/* The process table: two words per address space, its tree and 0. head.S sets the kernel's. */
 extern pte_t process_table[];
 
 enum { PROGRAMS = 10 };
@@ -11,7 +11,7 @@ pte_t program_tables[PROGRAMS][TABLE_ENTRIES] __attribute__((aligned(sizeof(pte_
 static u32 tables_in_use;
 static struct spinlock tables_lock;
 
-/* No program's. */
+/* Not used by programs. */
 unsigned long kernel_pgd(void) { return 0; }
 
 static inline void forget_identity_map(void) {}

@@ -12,7 +12,7 @@
 #define LOAD_OFFSET KERNEL_BASE
 #define PORTS 0x89000000UL
 #define PT_REGS_SIZE 160
-/* In front of what a caller keeps on its stack: room for a called function's registers. */
+/* The frame header: space for the callee's saved registers. */
 #define FRAME_HEAD 160
 
 /* The mask of the PSW. */
@@ -23,11 +23,11 @@
 #define PSW_HOME 0x0000c00000000000
 #define PSW_WIDE 0x0000000180000000
 #define PSW_KERNEL (PSW_TRANSLATES | PSW_HOME | PSW_WIDE)
-/* The same as the one byte that SSM loads. */
+/* The flags in the byte that SSM loads. */
 #define MASK_OFF 0x04
 #define MASK_ON 0x05
 
-/* The CPU's own page: as the architecture has it, then as this kernel has it. CPUs see their own one at real address 0. */
+/* The lowcore: fields of the architecture, then fields of this kernel. Each CPU has its own at real address 0. */
 #define LOW_PROGRAM_LENGTH 0x8c
 #define LOW_PROGRAM_CODE 0x8e
 #define LOW_FAULT 0xa8
@@ -38,22 +38,22 @@
 #define LOW_CALL_NEW 0x1c0
 #define LOW_PROGRAM_NEW 0x1d0
 #define LOW_SAVED 0x200	      /* r8 to r15, until there is a stack */
-#define LOW_EXTERNAL_GOES 0x240 /* where each goes on, translated */
+#define LOW_EXTERNAL_GOES 0x240 /* where each continues, with translation on */
 #define LOW_CALL_GOES 0x250
 #define LOW_PROGRAM_GOES 0x260
-#define LOW_RETURN_GOES 0x270 /* untranslated again */
+#define LOW_RETURN_GOES 0x270 /* with translation off again */
 #define LOW_RETURN 0x280
 #define LOW_REGISTERS 0x290
 #define LOW_CURRENT 0x340
 #define LOW_NOTHING 0x800
 #define LOW_PERCPU 0x348
 
-/* Control register 13 and 1 lead to a region's table and a segment's of 512 entries each; entries lead on. */
+/* Control registers 13 and 1 point to a region table and a segment table of 512 entries each; entries point to the next level. */
 #define REGIONS 0x4
 #define REGION 0x4
 #define ENTRY_INVALID 0x20
 #define TABLE_ENTRIES 512
-/* A page's entry; the last bit is ours. */
+/* A page-table entry; the last bit is our own. */
 #define PTE_INVALID 0x400
 #define PTE_PROTECTED 0x200
 #define PTE_PRESENT 1
@@ -88,7 +88,7 @@ static inline void local_irq_enable(void)
 #define RETURN "br %r14"
 #define TRACER_NOP "brcl 0, ."
 #define TRAP_BYTES 2
-/* A PSW that waits and lets interrupts in. The register that leads to it is kept where this kernel has nothing. */
+/* A PSW that waits with interrupts enabled. The register that points to it is saved in unused memory. */
 #define WAIT                                                                                                           \
 	".pushsection .rodata\n\t.balign 8\n8:\t.quad 0x0506c00180000000, 9f\n\t.popsection\n"                               \
 	"\tldgr 0, 1\n\tlarl 1, 8b\n\tlpswe 0(1)\n9:\tlgdr 1, 0"
@@ -126,7 +126,7 @@ struct percpu {
 
 extern struct percpu percpu_areas[];
 
-/* As in Linux: one instruction, so that no interrupt can come between. The CPU's own page is seen at the start of the kernel. */
+/* As in Linux: one instruction, so that an interrupt cannot split it. The lowcore is mapped at the start of the kernel. */
 static inline struct task *get_current(void)
 {
 	struct task *task;
@@ -154,8 +154,8 @@ static inline long user_syscall(long number, long a, long b, long c)
 	return r2;
 }
 
-/* `why` is the number of the program interruption, or more than any for a system call. Of most the PSW is that behind the instruction; it is
-   put back to that. Programs' code is seen at its own address in the kernel's space, too. */
+/* `why` is the number of the program interruption, or more than any for a system call. For most of them the PSW points behind the instruction; it is
+   moved back to it. Programs' code is also mapped at its own address in the kernel's space. */
 static inline enum trap trap_of(struct pt_regs *regs, unsigned long why)
 {
 	switch (why) {
@@ -185,7 +185,7 @@ static inline u32 exchange(volatile u32 *place, u32 value)
 	return old;
 }
 
-/* All translations of this CPU. Another one has none of a page that was not there. */
+/* Flushes this CPU's TLB. Other CPUs have no entry for a page that was not present. */
 static inline void flush_page(unsigned long address)
 {
 	(void)address;
@@ -207,7 +207,7 @@ static inline void forget_vectors(void)
 }
 
 extern pte_t no_segments[];
-/* Puts page tables in force: all of them for the kernel, a program's own segments alone for programs. */
+/* Loads the page-table base: the whole tree for the kernel, and the program's own segments for user space. */
 static inline void load_pgd(unsigned long value)
 {
 	const pte_t *regions = __va(value);
@@ -216,7 +216,7 @@ static inline void load_pgd(unsigned long value)
 	asm volatile("lctlg 13, 13, %0\n\tlctlg 1, 1, %1\n\tlctlg 7, 7, %1" ::"Q"(home), "Q"(segments) : "memory");
 }
 
-/* Both by the one instruction that moves so much, and can be interrupted. */
+/* Both use MVCL, which interrupts can suspend. */
 static inline void clear_page(void *page)
 {
 	register unsigned long to asm("r2") = (unsigned long)page, bytes asm("r3") = PAGE_SIZE, from asm("r4") = 0, filler asm("r5") = 0;

@@ -16,7 +16,7 @@
 	.endm
 
 	.section .entry.text, "ax"
-	/* What the CPU enters, untranslated: its own page is at 0, and nothing else can be named with no register free. */
+	/* Exception entry with translation off. No register is free, so only the lowcore at address 0 can be addressed. */
 	.macro first name goes
 function \name
 	stmg %r8, %r15, LOW_SAVED
@@ -27,7 +27,7 @@ end \name
 	first call_first LOW_CALL_GOES
 	first program_first LOW_PROGRAM_GOES
 
-	/* Translated. Leaves the registers' place in r2, and the CPU's own page in r14. */
+	/* Translation on. Returns the address of pt_regs in r2, and the lowcore in r14. */
 	.macro save_registers old
 	llilh %r14, KERNEL_BASE >> 16
 	lg %r15, LOW_SAVED + 56(%r14)
@@ -80,7 +80,7 @@ function return_from_exception
 	lpswe LOW_RETURN_GOES(%r14)
 end return_from_exception
 
-	/* Untranslated again, with everything in the CPU's own page. */
+	/* Translation off again; all state is in the lowcore. */
 function return_last
 	lmg %r0, %r15, LOW_REGISTERS
 	lpswe LOW_RETURN

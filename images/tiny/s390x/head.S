@@ -14,7 +14,7 @@
 #define BOOT_INFO 0x1000
 #define RAM_SEGMENTS 16
 
-	/* A PSW at a place in the CPU's own page. Untranslated, distances lead to physical addresses. */
+	/* Stores a PSW into the lowcore. With translation off, relative addresses are physical. */
 	.macro psw at mask symbol offset
 	llihf %r4, (\mask) >> 32
 	oilf %r4, (\mask) & 0xffffffff
@@ -39,7 +39,7 @@ _head: /* r2: which CPU this is, r3: the boot information */
 .Lprefix:
 	.long second_lowcore - LOAD_OFFSET
 
-	/* The first CPU makes the tables: the kernel's region, its segments, pages for all of RAM and for the machine's entries. */
+	/* The first CPU builds the tables: the kernel's region and segments, pages for all RAM and for the machine's entries. */
 .Lfirst:
 	larl %r1, swapper_pg_dir
 	lghi %r2, TABLE_ENTRIES
@@ -81,7 +81,7 @@ _head: /* r2: which CPU this is, r3: the boot information */
 	lghi %r1, 1
 	stgrl %r1, tables_are_ready
 
-	/* The CPU's own page, at real address 0 whichever CPU it is. */
+	/* The lowcore, at real address 0 on every CPU. */
 .Lown_page:
 	psw LOW_EXTERNAL_NEW, PSW_WIDE, external_first, 0
 	psw LOW_CALL_NEW, PSW_WIDE, call_first, 0
@@ -105,7 +105,7 @@ _head: /* r2: which CPU this is, r3: the boot information */
 	lctlg %c7, %c7, 8(%r1)
 	lpswe LOW_RETURN
 
-	/* r2 entries at r1 become r3. */
+	/* Sets r2 entries at r1 to r3. */
 .Lfill:
 	lgr %r4, %r1
 4:	stg %r3, 0(%r4)

@@ -1,4 +1,4 @@
-/* z/Architecture: a program's tables are a region's, which has the kernel's half too, a segment's, and two of pages side by side. */
+/* z/Architecture page tables of a program: a region table with the kernel's half, a segment table, and two adjacent page tables. */
 
 /* Set by head.S: all of RAM in small pages. */
 extern pte_t swapper_pg_dir[], kernel_ptes[];

@@ -126,7 +126,7 @@ instruction_zoo: /* r2: a number; returns another */
 	lmh %r3, %r4, 160(%r15)
 	stmh %r3, %r4, 192(%r15)
 
-	/* one instruction that executes another, with a length and without */
+	/* EXECUTE, with and without a length */
 	lghi %r3, 4
 	exrl %r3, .Lexecuted
 	larl %r4, .Lexecuted_too
@@ -143,7 +143,7 @@ instruction_zoo: /* r2: a number; returns another */
 .Lexecuted_arithmetic:
 	aghi %r12, 0x100
 1:
-	/* compared and exchanged */
+	/* compare and swap */
 	stg %r12, 160(%r15)
 	lg %r3, 160(%r15)
 2:	lgr %r4, %r3
@@ -159,7 +159,7 @@ instruction_zoo: /* r2: a number; returns another */
 	cds %r4, %r4, 160(%r15)
 	lg %r12, 160(%r15)
 
-	/* what can be interrupted */
+	/* instructions that interrupts can suspend */
 	larl %r4, zoo_table
 	la %r2, 160(%r15)
 	lghi %r3, 16

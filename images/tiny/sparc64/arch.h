@@ -4,11 +4,11 @@
 #define WORD 8
 #define ARCHITECTURE "sparc64"
 #define RAM_START 0
-/* Text and data are seen here, by entries of 4 MiB that stay in the TLB. All that is linked has an address of 32 bits. */
+/* Text and data are mapped here by locked TLB entries of 4 MiB. All symbols have 32-bit addresses. */
 #define KERNEL_BASE 0x80000000
 #define LOAD_OFFSET KERNEL_BASE
 #define PHYSICAL(address) ((address) & 0xffffff)
-/* Constants are seen by another entry, which lets nobody write. */
+/* Constants are mapped by another entry, which is read-only. */
 #define CONSTANTS_OFFSET 0x10000000
 #define VECTORS 0x8000
 #ifdef __ASSEMBLER__
@@ -24,11 +24,11 @@
 #define LINK_PAGE 8192
 #define KERNEL_STACK_SIZE 16384
 
-/* %sp is so far below what it means, and 16 words above that are a window's, when that is written to the stack. */
+/* The stack bias. The 16 words above the unbiased stack pointer are the spill area of the window. */
 #define BIAS 2047
 #define FRAME 176
 
-/* pt_regs: %g, %o, %l and %i, then these. */
+/* pt_regs: registers %g, %o, %l and %i, then these. */
 #define PT_G 0
 #define PT_O 64
 #define PT_L 128
@@ -46,12 +46,12 @@
 #define PSTATE_PEF 0x10
 #define PSTATE_MG 0x400
 #define PSTATE_KERNEL (PSTATE_PRIV | PSTATE_PEF)
-/* Of the saved state. */
+/* Bits of the saved state (TSTATE). */
 #define TSTATE_PRIV (PSTATE_PRIV << 8)
 #define TSTATE_IE (PSTATE_IE << 8)
 #define WINDOWS 8
 
-/* An entry of the TLB: a page of 8 KiB or of 4 MiB that is there. One bit is ours: it may be run. */
+/* TLB entry bits: a valid page of 8 KiB or 4 MiB. One bit is our own: executable. */
 #define TTE_VALID (1 << 63)
 #define TTE_LARGE (3 << 61)
 #define TTE_RUN (1 << 50)
@@ -71,7 +71,7 @@
 #define ASI_LSU 0x45
 #define MMU_PRIMARY 8
 #define MMU_ACCESS 0x30
-/* Programs' entries are these, one after the other. */
+/* The TLB entries for programs, replaced in turn. */
 #define FIRST_ENTRY 8
 #define LAST_ENTRY 59
 
@@ -104,7 +104,7 @@ static inline void local_irq_restore(unsigned long flags)
 #define UNDEFINED ".word 0"
 #define CODE_STATE ""
 #define RETURN "retl\n\tnop"
-/* As a function that is not traced begins: the call of the tracer is gone. */
+/* The prologue of an untraced function: the call of the tracer is a no-op. */
 #define TRACER_NOP "nop"
 #define TRAP_BYTES 4
 /* SPARC has no sleep instruction; a port of the board provides it. */
@@ -125,7 +125,7 @@ struct pt_regs {
 static inline int user_mode(struct pt_regs *regs) { return !(regs->flags & TSTATE_PRIV); }
 static inline int interrupts_were_on(struct pt_regs *regs) { return !!(regs->flags & TSTATE_IE); }
 
-/* The stack of a task that never ran: the windows of __switch_to_asm and of ret_from_fork. */
+/* The stack of a new task: the windows of __switch_to_asm and of ret_from_fork. */
 struct first_frame {
 	unsigned long l[8], i[6], fp, ip, room[6];
 	unsigned long function, argument, next_l[6], next_i[8], next_room[6];
@@ -200,7 +200,7 @@ static inline u32 exchange(volatile u32 *place, u32 value)
 }
 
 void flush_page(unsigned long address);
-/* The address space in force, which the caller has noted. */
+/* Loads the current address space, which the caller has recorded. */
 void load_pgd(unsigned long physical);
 
 #define PAGE_PRESENT (1ul << 63)

@@ -24,7 +24,7 @@
 	restored
 	retry
 	.endm
-	/* Eight instructions for each trap, and the same again for those that come while one is being handled. */
+	/* The trap table: eight instructions per trap, then a second half for traps inside traps. */
 	.section .vectors, "ax"
 	.balign 32768
 	.globl vectors
@@ -67,7 +67,7 @@ no_vectors:
 	.skip 0x4000 + 32 * 0x11
 	.size no_vectors, . - no_vectors
 
-	/* An entry of a TLB out of the program's table, one after the other; or there is none for this address. */
+	/* Loads a TLB entry from the program's page table, replacing entries in turn; or reports a fault if there is none. */
 	.macro miss mmu, entry
 	mov MMU_ACCESS, %g1
 	ldxa [%g1] \mmu, %g5
@@ -118,7 +118,7 @@ function trap_entry
 	clr %g5
 end trap_entry
 
-/* g5: the address that could not be reached, g6: this CPU's area. Leaves the registers' place in l0 and in o0, and the number of the trap. */
+/* g5: the fault address, g6: this CPU's area. Returns the address of pt_regs in l0 and o0, and the trap number. */
 function trap_entry_at
 	rdpr %tstate, %g1
 	andcc %g1, TSTATE_PRIV, %g0
@@ -131,7 +131,7 @@ function trap_entry_at
 	stx %l\number, [%g2 + PT_L + 8 * \number]
 	stx %i\number, [%g2 + PT_I + 8 * \number]
 	.endr
-	wrpr %g0, WINDOWS - 2, %cansave /* a program has one window, and that is saved */
+	wrpr %g0, WINDOWS - 2, %cansave /* a program has one window, which is saved here */
 	wrpr %g0, 0, %canrestore
 	mov %g2, %l0
 	sub %g2, FRAME + BIAS, %sp
@@ -156,7 +156,7 @@ entered:
 	cmp %l1, SYSTEM_CALL
 	bne,pt %xcc, 1f
 	 stx %l3, [%l0 + PT_Y]
-	mov %l7, %l6 /* goes on behind it */
+	mov %l7, %l6 /* continue behind it */
 	add %l7, 4, %l7
 1:	stx %l5, [%l0 + PT_FLAGS]
 	stx %l6, [%l0 + PT_IP]
@@ -192,7 +192,7 @@ function return_from_exception
 	ldx [%l0 + PT_Y], %l3
 	cmp %l4, %l6
 	bne,a,pn %xcc, 1f
-	 add %l6, 4, %l7 /* it goes on elsewhere */
+	 add %l6, 4, %l7 /* it continues elsewhere */
 1:	wr %l3, 0, %y
 	.irp number, 1,2,3,4,5
 	ldx [%l0 + PT_G + 8 * \number], %g\number
@@ -229,7 +229,7 @@ to_kernel: /* g6 is the CPU's, which may be another one now */
 	wrpr %l6, %tpc
 	wrpr %l7, %tnpc
 	restore
-	rdpr %cwp, %g3 /* nor need it be the window */
+	rdpr %cwp, %g3 /* the window may differ too */
 	or %g1, %g3, %g1
 	wrpr %g1, %tstate
 	retry
@@ -250,7 +250,7 @@ end ret_from_fork
 	.text
 function __switch_to_asm /* o0: previous task, o1: next */
 	save %sp, -FRAME, %sp
-	flushw /* all other windows go to their stacks */
+	flushw /* spills all other windows */
 	stx %fp, [%sp + BIAS + 64 + 48]
 	stx %i7, [%sp + BIAS + 64 + 56]
 	stx %sp, [%i0 + TASK_SP]

@@ -13,7 +13,7 @@
 #define SEEN(entry) (TTE_VALID | TTE_LOCKED | TTE_KERNEL | TTE_GLOBAL | (entry))
 #define RAM (TTE_LARGE | TTE_CACHED)
 
-	/* An entry of both TLBs, or of that of data alone: its number, where it is seen, what is seen. */
+	/* Loads an entry into both TLBs or the data TLB: number, virtual address, physical address. */
 	.macro entry asi_mmu, asi_entry, number, address, what
 	setx \address, %g3, %g2
 	stxa %g2, [%g1] \asi_mmu
@@ -34,7 +34,7 @@ function _head /* o0: which CPU this is */
 	wrpr %g0, 0, %wstate
 	mov MMU_ACCESS, %g1
 	entry ASI_FETCH_MMU, ASI_FETCH_ENTRY, 0, KERNEL_BASE, SEEN(RAM)
-	entry ASI_FETCH_MMU, ASI_FETCH_ENTRY, 1, 0, SEEN(RAM) /* where this runs */
+	entry ASI_FETCH_MMU, ASI_FETCH_ENTRY, 1, 0, SEEN(RAM) /* for this code */
 	entry ASI_DATA_MMU, ASI_DATA_ENTRY, 0, KERNEL_BASE, SEEN(RAM | TTE_WRITE)
 	entry ASI_DATA_MMU, ASI_DATA_ENTRY, 1, KERNEL_BASE + 0x400000, SEEN(RAM | TTE_WRITE | 0x400000)
 	entry ASI_DATA_MMU, ASI_DATA_ENTRY, 2, KERNEL_BASE + 0x800000, SEEN(RAM | TTE_WRITE | 0x800000)

@@ -51,7 +51,7 @@ void load_pgd(unsigned long physical)
 	register unsigned long table asm("o0") = (unsigned long)__va(physical), before asm("o1");
 	unsigned long context = (primary_context() + 1) & 0x1fff;
 
-	/* %g7 of the handlers of misses. */
+	/* %g7 of the TLB miss handlers. */
 	asm volatile("rdpr %%pstate, %0\n\t"
 		     "wrpr %%g0, %2, %%pstate\n\t"
 		     "mov %1, %%g7\n\t"

@@ -66,7 +66,7 @@ function instruction_zoo /* o0: a number; returns another */
 	sub %l5, %l4, %l5
 	add %l3, %l5, %l3
 
-	/* memory: all widths, with signs and without, atomically */
+	/* memory: all widths, signed and unsigned, atomically */
 	add %sp, BIAS + FRAME, %l6
 	stx %l3, [%l6]
 	stw %l2, [%l6 + 8]
@@ -96,7 +96,7 @@ function instruction_zoo /* o0: a number; returns another */
 	ldxa [%l6 + 8] %asi, %o3
 	stxa %o3, [%l6 + 24] %asi
 	lduba [%l6] 0x80, %o4
-	ldxa [%l6] 0x88, %o5 /* the other order of bytes */
+	ldxa [%l6] 0x88, %o5 /* the other byte order */
 	xor %l3, %o5, %l3
 	add %l3, %o4, %l3
 	xor %l3, %o3, %l3
@@ -106,16 +106,16 @@ function instruction_zoo /* o0: a number; returns another */
 	lduw [%o2 + %o3], %o3
 	add %l3, %o3, %l3
 
-	/* branches of every kind, with something to do in each slot */
+	/* branches of every kind, with an instruction in each delay slot */
 	mov 5, %l1
 1:	sllx %l3, 1, %l4
 	brgz,pt %l1, 1b
 	 sub %l1, 1, %l1
 	brlz,a,pt %l1, 2f
-	 add %l3, 21, %l3 /* done: taken */
+	 add %l3, 21, %l3 /* executed: taken */
 	add %l3, 1000, %l3
 2:	brgez,a,pn %l1, 3f
-	 add %l3, 3000, %l3 /* not done: not taken */
+	 add %l3, 3000, %l3 /* annulled: not taken */
 	xor %l3, 0x55, %l3
 3:	brlez,pn %l1, 4f
 	 sub %l3, %l1, %l3
@@ -162,7 +162,7 @@ function instruction_zoo /* o0: a number; returns another */
 .Leight:
 	xor %l5, 0xff, %l5
 
-	/* calls, in every way; what is given them is made in their slots */
+	/* calls, in every way; their arguments are computed in the delay slots */
 .Lnine:
 	call zoo_helper
 	 mov %l5, %o0

@@ -58,7 +58,7 @@ static struct gate idt[256] __attribute__((aligned(16)));
 volatile u32 secondary_may_start;
 
 #define GATE_KERNEL 0x8e /* interrupt gate */
-#define GATE_USER 0xee	 /* the same, open to programs */
+#define GATE_USER 0xee	 /* an interrupt gate that user mode may call */
 
 void asm_divide_error(void);
 void asm_debug(void);
@@ -123,7 +123,7 @@ void cpu_init(int cpu)
 	struct percpu *area = &percpu_areas[cpu];
 	unsigned long tss = (unsigned long)&area->tss;
 
-	area->gdt[GDT_TSS] = 0x0000890000000000 | (sizeof(struct tss) - 1); /* a task state, free */
+	area->gdt[GDT_TSS] = 0x0000890000000000 | (sizeof(struct tss) - 1); /* an available TSS */
 	area->gdt[GDT_TSS] |= (u64)(tss & 0xffffff) << 16 | (u64)(tss >> 24 & 0xff) << 56;
 	area->tss.io_map = sizeof(struct tss);
 	area->kernel_sp = (unsigned long)boot_stacks + (cpu + 1) * KERNEL_STACK_SIZE;

@@ -73,7 +73,7 @@ entry asm_unexpected do_unexpected_trap
 entry asm_timer_interrupt do_timer_interrupt
 entry asm_reschedule_interrupt do_reschedule_interrupt
 
-function exception_common /* the handler's address lies where di belongs */
+function exception_common /* the handler's address is in the slot of di */
 	xchg %rdi, (%rsp)
 	push_registers_behind_di
 	mov %rdi, %rbx

@@ -23,7 +23,7 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; runs at physical address
 	mov $(init_top_pgt - KERNEL_BASE), %eax
 	mov %rax, %cr3
 	mov %cr0, %rax
-	or $0x10000, %eax /* write protection counts for the kernel too */
+	or $0x10000, %eax /* write protection applies to the kernel too */
 	mov %rax, %cr0
 	mov $1f, %rax
 	jmp *%rax
@@ -59,7 +59,7 @@ startup_64: /* rdi: number of this CPU, rsi: boot info; runs at physical address
 	shr $32, %rdx
 	mov $MSR_GS_BASE, %ecx
 	wrmsr
-	sub $(21 * 8 + 8), %rsp /* the place of a pt_regs; the stack is as after a call */
+	sub $(21 * 8 + 8), %rsp /* reserves a pt_regs; the stack is aligned as after a call */
 	test %ebx, %ebx
 	jnz .Lsecondary
 	mov %rbp, %rdi
@@ -101,7 +101,7 @@ page_table level3_kernel_pgt
 	.fill 510, 8, 0
 	.quad level2_kernel_pgt - KERNEL_BASE + TABLE
 	.quad 0
-page_table level2_kernel_pgt /* one for all address spaces; its last 16 entries are not ours */
+page_table level2_kernel_pgt /* shared by all address spaces; its last 16 entries are the machine's */
 	.fill 8, 8, 0
 	.quad level1_kernel_pgt - KERNEL_BASE + TABLE
 	.set .Lphysical, 0x200000
@@ -110,7 +110,7 @@ page_table level2_kernel_pgt /* one for all address spaces; its last 16 entries 
 	.set .Lphysical, .Lphysical + 0x200000
 	.endr
 	.fill 496, 8, 0
-page_table level1_kernel_pgt /* the first 2 MiB, where the kernel lies, in small pages */
+page_table level1_kernel_pgt /* the first 2 MiB, which hold the kernel, in small pages */
 	.set .Lphysical, 0
 	.rept 512
 	.quad TABLE + .Lphysical

@@ -19,48 +19,48 @@ use crate::insn::Insn;
 use crate::plan::{Errno, Plan, Policy, Refusal, Rule};
 use crate::region::Surroundings;
 use Errno::EINVAL;
-use Verdict::{Compute, Either, Refuse, Slot, Step};
+use Verdict::{Compute, Copy, Either, Refuse, Step};
 use core::ops::Range;
 
 #[rustfmt::skip]
 mod reasons {
     use super::*;
     pub static REGISTERS: Rule = Rule::new("registers", EINVAL,
-        "with these registers no CPU says what the instruction does; probe the instruction before or after it instead");
+        "the architecture leaves the result of this instruction with these registers UNPREDICTABLE; probe the instruction before or after it instead");
     pub static UNKNOWN: Rule = Rule::new("unknown", EINVAL,
-        "no instruction that is known here has this encoding, so it may be data; probe code that runs instead");
+        "this encoding is unknown, so it may be data; probe code that runs instead");
     pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
-        "it is there to raise an exception: a BUG(), or a breakpoint of someone else's; probe the instruction before it instead");
+        "it raises an exception on purpose: a BUG(), or a breakpoint of the guest; probe the instruction before it instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
-        "it returns from an exception or makes its frame, and no trap may come there; probe an earlier instruction of this path instead");
+        "it returns from an exception or builds an exception frame, where a trap would destroy state; probe an earlier instruction of this path instead");
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
-        "a trap between a load-exclusive and its store-exclusive makes the store fail for ever; probe the instruction behind the loop instead");
+        "a trap between a load-exclusive and its store-exclusive makes the store fail for ever; probe the instruction after the loop instead");
     pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
-        "it stands between a load-exclusive and its store-exclusive, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+        "it is between a load-exclusive and its store-exclusive, where a trap makes the store fail for ever; probe the instruction after the loop instead");
     pub static STATE: Rule = Rule::new("system-state", EINVAL,
-        "it may change how everything behind it is translated or executed, the engine's own code included; probe the instruction before it instead");
+        "it may change how all later code is translated or executed, the engine's own included; probe the instruction before it instead");
     pub static TRAP_STATE: Rule = Rule::new("trap-state", EINVAL,
-        "it looks at a register that a trap overwrites; probe the instruction before or behind it instead");
+        "it reads a register that a trap overwrites; probe the instruction before or after it instead");
     pub static COPROCESSOR: Rule = Rule::new("coprocessor", EINVAL,
-        "Linux 6.1 runs no coprocessor, floating-point or SIMD instruction elsewhere; the policy `best` runs most of them");
+        "Linux 6.1 refuses coprocessor, floating-point and SIMD instructions; the policy `best` accepts most of them");
     pub static BARRIER: Rule = Rule::new("barrier", EINVAL,
-        "Linux 6.1 runs no barrier elsewhere; the policy `best` does");
+        "Linux 6.1 refuses barriers; the policy `best` accepts them");
     pub static STATUS: Rule = Rule::new("status", EINVAL,
-        "Linux 6.1 does not compute changes of the CPSR; the policy `best` runs those that cannot change the mode of the probe's trap");
+        "Linux 6.1 refuses changes of the CPSR; the policy `best` accepts those that cannot change the CPU mode");
     pub static UNPRIVILEGED: Rule = Rule::new("unprivileged", EINVAL,
-        "Linux 6.1 does not run accesses with the rights of user space elsewhere; the policy `best` does");
+        "Linux 6.1 refuses accesses with user-space rights; the policy `best` accepts them");
     pub static HINT: Rule = Rule::new("hint", EINVAL,
-        "Linux 6.1 knows few hints only; the policy `best` runs all that do not wait");
+        "Linux 6.1 accepts only a few hints; the policy `best` accepts all that do not wait");
     pub static WAIT: Rule = Rule::new("wait", EINVAL,
-        "it waits for an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+        "it waits for an interrupt, but its copy would run with interrupts off; probe the instruction before or after it instead");
     pub static DIVIDE: Rule = Rule::new("divide", EINVAL,
-        "Linux 6.1 does not know this instruction; the policy `best` does");
+        "Linux 6.1 does not support this instruction; the policy `best` does");
     pub static LITERAL: Rule = Rule::new("literal-vector", EINVAL,
-        "it loads a floating-point register from a place relative to itself, which is not computed; probe the instruction before or after it instead");
+        "it is a pc-relative load of a floating-point register, which the engine does not emulate; probe the instruction before or after it instead");
     pub static STACK: Rule = Rule::new("stack", EINVAL,
-        "Linux 6.1 keeps its own frame where this instruction may store, more than 64 bytes below the stack pointer; the policy `best` has no frame there");
+        "this instruction may store more than 64 bytes below the stack pointer, where Linux 6.1 keeps a frame of its own; the policy `best` has no such frame");
 }
 pub(super) use reasons::*;
 
@@ -80,8 +80,8 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Compute(computation) => Plan::Emulate(Emulation::Arm(computation(insn, word))),
         Either(computation) if names_pc => Plan::Emulate(Emulation::Arm(computation(insn, word))),
         // A copy of Thumb code may be in an IT block, where no branch may follow it.
-        Slot | Either(_) if set == Set::A32 => Plan::Boost,
-        Slot | Either(_) | Step => Plan::Step,
+        Copy | Either(_) if set == Set::A32 => Plan::Boost,
+        Copy | Either(_) | Step => Plan::Step,
     };
     match policy {
         Policy::Linux61 if stack::is_too_deep(set, insn.bytes().len(), word) => Err(STACK.refusal()),
@@ -165,10 +165,10 @@ pub fn counts_from_pc(set: Set, insn: &Insn) -> bool {
 }
 
 /// The decision in one column of a table.
-#[derive(Clone, Copy)]
+#[derive(Clone, core::marker::Copy)]
 enum Verdict {
     /// Its copy runs in a slot; boosted in A32 code.
-    Slot,
+    Copy,
     /// Its copy is stepped: it ends a translation block, or the machine must react to it at once.
     Step,
     /// It is emulated if it names the pc. Otherwise its copy runs.

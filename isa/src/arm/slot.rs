@@ -72,7 +72,7 @@ const TRAPS: &[(u32, u32)] = &[
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would be more than 32 MiB away from it; the probe window must lie nearer to the probed text",
+    "the copy of this instruction would be more than 32 MiB away from it; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
@@ -118,11 +118,8 @@ pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal>
 }
 
 /// The refusal of a jump back: copies of Thumb code are stepped.
-pub static NO_WAY_BACK: Rule = Rule::new(
-    "no-way-back",
-    Errno::EINVAL,
-    "no branch may stand in the middle of an IT block, so a copy of Thumb code ends in a trap",
-);
+pub static NO_WAY_BACK: Rule =
+    Rule::new("no-way-back", Errno::EINVAL, "a branch is not allowed inside an IT block, so a copy of Thumb code ends in a trap");
 
 #[cfg(test)]
 mod tests;

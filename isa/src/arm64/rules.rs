@@ -20,35 +20,35 @@ use core::ops::Range;
 mod reasons {
     use super::*;
     pub static EXPECTED_FAULT: Rule = Rule::new("expected-fault", EINVAL,
-        "Linux 6.1 refuses instructions that the exception table expects to fault; the policy `best` does not");
+        "Linux 6.1 refuses instructions in the exception table; the policy `best` accepts them");
     pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
-        "it stands between a load-exclusive and its store-exclusive, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+        "it is between a load-exclusive and its store-exclusive, where a trap makes the store fail for ever; probe the instruction after the loop instead");
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
-        "a trap between a load-exclusive and its store-exclusive makes the store fail for ever; probe the instruction behind the loop instead");
+        "a trap between a load-exclusive and its store-exclusive makes the store fail for ever; probe the instruction after the loop instead");
     pub static AUTHENTICATED: Rule = Rule::new("authenticated-branch", EINVAL,
-        "where it leads is found with a secret key, so it is not computed; probe where it leads to instead");
+        "its target is authenticated with a secret key, so the engine cannot emulate it; probe its target instead");
     pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
-        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+        "it returns from an exception, and a trap at this point would overwrite the saved state; probe an earlier instruction of this path instead");
     pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
-        "there is a breakpoint of someone else's here, or the trap of a BUG(); probe the next instruction instead");
+        "the instruction is already a breakpoint, or the trap of a BUG(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static STATE: Rule = Rule::new("system-state", EINVAL,
-        "it may change how everything behind it is translated, executed or trapped, the engine's own code included; probe the instruction before it instead");
+        "it may change how all later code is translated, executed or trapped, the engine's own included; probe the instruction before it instead");
     pub static MASKING: Rule = Rule::new("interrupt-masks", EINVAL,
-        "Linux 6.1 steps with interrupts masked, where their masks must not be looked at or changed; the policy `best` computes it");
+        "Linux 6.1 steps with interrupts masked, so it refuses to read or change the masks; the policy `best` emulates this");
     pub static TRAP_STATE: Rule = Rule::new("trap-state", EINVAL,
-        "it looks at a register that the probe's own trap overwrites; probe the instruction behind it, which sees the value, instead");
+        "it reads a register that the probe's trap overwrites; probe the next instruction, which sees the value, instead");
     pub static HINT: Rule = Rule::new("hint", EINVAL,
-        "Linux 6.1 steps few hints only; the policy `best` runs all that do not wait");
+        "Linux 6.1 accepts only a few hints; the policy `best` accepts all that do not wait");
     pub static WAIT: Rule = Rule::new("wait", EINVAL,
-        "it waits for an event or an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+        "it waits for an event or an interrupt, but its copy would run with interrupts off; probe the instruction before or after it instead");
     pub static PREFETCH: Rule = Rule::new("literal-prefetch", EINVAL,
-        "Linux 6.1 does not compute a prefetch of a literal; the policy `best` does");
+        "Linux 6.1 does not emulate a prefetch of a literal; the policy `best` does");
     pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
-        "it is there to raise an exception, or is data; probe the instruction before it instead");
+        "it raises an exception on purpose, or is data; probe the instruction before it instead");
     pub static UNKNOWN: Rule = Rule::new("unknown", EINVAL,
-        "no CPU that is known here has this branch or system instruction; probe another one instead");
+        "this branch or system instruction is unknown; probe another one instead");
 }
 pub(super) use reasons::*;
 

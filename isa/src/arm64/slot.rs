@@ -22,7 +22,7 @@ pub fn is_breakpoint(bytes: &[u8]) -> bool {
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would be more than 128 MiB away from it; the probe window must lie nearer to the probed text",
+    "the copy of this instruction would be more than 128 MiB away from it; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
@@ -173,8 +173,8 @@ mod tests {
         let refused = Err(OUT_OF_REACH.refusal());
         #[rustfmt::skip]
         let cases: &[(&str, u32, u64)] = &[
-            ("the way back",           0xd503_201f, TEXT + 0x800_0004),
-            ("the way back, forwards", 0xd503_201f, TEXT - 0x800_0000),
+            ("the jump back",           0xd503_201f, TEXT + 0x800_0004),
+            ("the jump back, forwards", 0xd503_201f, TEXT - 0x800_0000),
             ("adr among others",       0x1000_0000, TEXT + 0x20_0000),
         ];
         for (what, word, at) in cases {

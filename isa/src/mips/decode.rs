@@ -10,7 +10,7 @@ pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>
     let own = bytes.get(..LENGTH).ok_or(cut)?;
     let word = set.word(own);
     let Some(row) = row_of(word) else { return Ok(Insn::new(address, own, Flow::Next)) };
-    let bytes = if row.has_slot { bytes.get(..2 * LENGTH).ok_or(cut)? } else { own };
+    let bytes = if row.has_delay_slot { bytes.get(..2 * LENGTH).ok_or(cut)? } else { own };
     let flow = match (row.flow)(address, word) {
         Flow::Jump(target) => Flow::Jump(set.cut(target)),
         Flow::Branch(target) => Flow::Branch(set.cut(target)),
@@ -22,7 +22,7 @@ pub fn decode(set: Set, address: u64, bytes: &[u8]) -> Result<Insn, Undecodable>
 
 /// Whether the instruction behind this word is in its delay slot.
 pub fn has_delay_slot(word: u32) -> bool {
-    row_of(word).is_some_and(|row| row.has_slot)
+    row_of(word).is_some_and(|row| row.has_delay_slot)
 }
 
 /// The instruction's word, without its delay slot.
@@ -31,7 +31,7 @@ pub fn word(set: Set, insn: &Insn) -> u32 {
 }
 
 /// The instruction in the delay slot, if there is one.
-pub fn slot_of(insn: &Insn) -> Option<Insn> {
+pub fn delay_slot_of(insn: &Insn) -> Option<Insn> {
     let slot = insn.bytes().get(LENGTH..).filter(|slot| !slot.is_empty())?;
     Some(Insn::new(insn.address.wrapping_add(LENGTH as u64), slot, Flow::Next))
 }
@@ -40,7 +40,7 @@ pub fn slot_of(insn: &Insn) -> Option<Insn> {
 struct FlowRow {
     mask: u32,
     value: u32,
-    has_slot: bool,
+    has_delay_slot: bool,
     flow: fn(address: u64, word: u32) -> Flow,
 }
 
@@ -51,12 +51,12 @@ fn row_of(word: u32) -> Option<&'static FlowRow> {
 
 /// A row of instructions with a delay slot.
 const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
-    FlowRow { mask, value, has_slot: true, flow }
+    FlowRow { mask, value, has_delay_slot: true, flow }
 }
 
 /// A row of instructions without one.
 const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
-    FlowRow { mask, value, has_slot: false, flow }
+    FlowRow { mask, value, has_delay_slot: false, flow }
 }
 
 const TRAP: fn(u64, u32) -> Flow = |_, _| Flow::Trap;
@@ -205,7 +205,7 @@ mod tests {
                 assert_eq!((insn.bytes().len(), insn.flow), (*length, expected), "{what}, {set:?}");
                 assert_eq!(has_delay_slot(*word), *length == 8, "{what}");
                 assert_eq!(
-                    slot_of(&insn).map(|slot| (slot.address, super::word(set, &slot))),
+                    delay_slot_of(&insn).map(|slot| (slot.address, super::word(set, &slot))),
                     (*length == 8).then_some((address + 4, 0x2442_0001))
                 );
             }

@@ -20,7 +20,7 @@ pub struct Computation {
     /// A branch-likely: the delay slot runs only if the branch is taken.
     pub likely: bool,
     /// The delay slot has a `nop`.
-    pub empty_slot: bool,
+    pub empty_delay_slot: bool,
 }
 
 /// The condition of a branch. Registers are compared as signed numbers of full width.
@@ -74,7 +74,7 @@ pub fn emulate(set: Set, what: &Computation, insn: &Insn, regs: &mut dyn Registe
     }
     regs.set_pc(if is_taken { target } else { next });
     let is_nullified = what.likely && !is_taken;
-    if is_nullified || what.empty_slot { Then::Onwards } else { Then::Copy { undo: None } }
+    if is_nullified || what.empty_delay_slot { Then::Onwards } else { Then::Copy { undo: None } }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! instructions that its trap or its step breaks.
 
 use super::abi::{RA, r};
-use super::decode::{has_delay_slot, slot_of, word};
+use super::decode::{delay_slot_of, has_delay_slot, word};
 use super::emulate::{Computation, Condition, Target};
 use super::{LENGTH, Set, slot};
 use crate::arch::Emulation;
@@ -23,39 +23,39 @@ mod reasons {
     use super::*;
     pub static IN_DELAY_SLOT: Rule = Rule::new("delay-slot", EINVAL,
         "it lies in the delay slot of the branch in front of it, and both run as one instruction; probe the branch instead");
-    pub static SLOT_APART: Rule = Rule::new("slot-apart", EINVAL,
-        "its delay slot is in the next page, for which the guest may have to fill the TLB before the branch runs; probe the instruction in front of it instead");
+    pub static DELAY_SLOT_APART: Rule = Rule::new("slot-apart", EINVAL,
+        "its delay slot is in the next page, which may need a TLB refill before the branch runs; probe the previous instruction instead");
     pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
-        "it stands between a load-linked and its store-conditional, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+        "it is between a load-linked and its store-conditional, where a trap makes the store fail for ever; probe the instruction after the loop instead");
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
-        "a trap between a load-linked and its store-conditional makes the store fail for ever; probe the instruction behind the loop instead");
+        "a trap between a load-linked and its store-conditional makes the store fail for ever; probe the instruction after the loop instead");
     pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
-        "there is a breakpoint of someone else's here, or that of a BUG() or WARN(); probe the next instruction instead");
+        "the instruction is already a breakpoint, or that of a BUG() or WARN(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
-        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+        "it returns from an exception, and a trap at this point would overwrite the saved state; probe an earlier instruction of this path instead");
     pub static WAIT: Rule = Rule::new("wait", EINVAL,
-        "it waits for an interrupt or another CPU, and its copy runs where none is let in; probe the instruction before or after it instead");
-    pub static SLOT: Rule = Rule::new("unfit-delay-slot", EINVAL,
-        "what is in its delay slot leads elsewhere itself, and what that does no manual says; probe an instruction in front of it instead");
+        "it waits for an interrupt or another CPU, but its copy would run with interrupts off; probe the instruction before or after it instead");
+    pub static UNFIT_DELAY_SLOT: Rule = Rule::new("unfit-delay-slot", EINVAL,
+        "its delay slot has a branch, whose effect the architecture leaves undefined; probe an earlier instruction instead");
     pub static INVALID: Rule = Rule::new("invalid-form", EINVAL,
-        "it overwrites the register that says where it leads, so it cannot be done again after a fault; probe another instruction instead");
+        "it overwrites the register with its own target, so it cannot be repeated after a fault; probe another instruction instead");
     pub static HINT: Rule = Rule::new("jump-hint", EINVAL,
-        "it is a jump with a hint that no book explains, and some CPUs take it for no instruction; probe an instruction in front of it instead");
+        "it is a jump with a reserved hint, which some CPUs reject; probe an earlier instruction instead");
     pub static OTHER_MODE: Rule = Rule::new("other-mode", EINVAL,
-        "it leads into code of microMIPS or MIPS16, which is not known here; probe an instruction in front of it instead");
+        "it leads into microMIPS or MIPS16 code, which is not supported; probe an earlier instruction instead");
     pub static COPROCESSOR: Rule = Rule::new("coprocessor-branch", EINVAL,
-        "it looks at a flag of a coprocessor, which may be off; probe the instruction in front of it instead");
+        "it tests a flag of a coprocessor, which may be disabled; probe the previous instruction instead");
     pub static RELEASE_6: Rule = Rule::new("release-6", EINVAL,
-        "it uses the pc on CPUs of release 6 and is none or another instruction on all before; probe another instruction instead");
+        "it uses the pc on CPUs of release 6, and is a different or no instruction on older CPUs; probe another instruction instead");
 }
 pub(super) use reasons::*;
 
 /// All reasons for a refusal.
 #[rustfmt::skip]
 pub static RULES: &[&Rule] = &[
-    &IN_DELAY_SLOT, &SLOT_APART, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
+    &IN_DELAY_SLOT, &DELAY_SLOT_APART, &BETWEEN_EXCLUSIVES, &EXCLUSIVE, &BREAKPOINT, &EXCEPTION, &RETURN, &WAIT, &UNFIT_DELAY_SLOT, &INVALID, &HINT, &OTHER_MODE, &COPROCESSOR,
     &RELEASE_6, &slot::OUT_OF_REACH,
 ];
 
@@ -67,19 +67,19 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
         Policy::Best => found.map_or(Boost, |row| row.best),
         Policy::Linux61 => found.map_or(Step, |row| row.linux),
     };
-    match (verdict, slot_of(insn)) {
+    match (verdict, delay_slot_of(insn)) {
         (Refuse(rule), _) => Err(rule.refusal()),
         (Compute(computation), Some(slot)) => {
             if policy == Policy::Best {
-                fits_slot(set, &slot)?;
+                check_delay_slot(set, &slot)?;
             }
             let what = computation(word);
             let overwrites = what.link.is_some_and(|link| what.looks_at(link));
             if policy == Policy::Best && overwrites {
                 return Err(INVALID.refusal());
             }
-            let empty_slot = super::decode::word(set, &slot) == 0;
-            Ok(Plan::Emulate(Emulation::Mips(Computation { empty_slot, ..what })))
+            let empty_delay_slot = super::decode::word(set, &slot) == 0;
+            Ok(Plan::Emulate(Emulation::Mips(Computation { empty_delay_slot, ..what })))
         }
         (Boost, _) => Ok(Plan::Boost),
         (Step | Compute(_), _) => Ok(Plan::Step),
@@ -87,10 +87,10 @@ pub fn plan(set: Set, insn: &Insn, policy: Policy) -> Result<Plan, Refusal> {
 }
 
 /// The instruction in a delay slot runs as a copy, so it must be one that may be probed itself, and no branch.
-fn fits_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
+fn check_delay_slot(set: Set, slot: &Insn) -> Result<(), Refusal> {
     let word = word(set, slot);
     match row_of(word).map(|row| row.best) {
-        _ if has_delay_slot(word) => Err(SLOT.refusal()),
+        _ if has_delay_slot(word) => Err(UNFIT_DELAY_SLOT.refusal()),
         Some(Refuse(rule)) => Err(rule.refusal()),
         _ => Ok(()),
     }
@@ -223,7 +223,7 @@ fn rt(word: u32) -> Reg {
 
 /// A branch to the fixed target in the instruction.
 fn branch(condition: Condition) -> Computation {
-    Computation { condition, target: Target::Written, link: None, likely: false, empty_slot: false }
+    Computation { condition, target: Target::Written, link: None, likely: false, empty_delay_slot: false }
 }
 
 fn likely(condition: Condition) -> Computation {
@@ -296,7 +296,7 @@ pub fn stands(set: Set, insn: &Insn, policy: Policy, function: Range<u64>, aroun
     };
     let may_miss = insn.length() > LENGTH as u64 && insn.address % PAGE == PAGE - LENGTH as u64 && is_mapped(set, insn.address);
     match policy {
-        Policy::Best if may_miss => Err(SLOT_APART.refusal()),
+        Policy::Best if may_miss => Err(DELAY_SLOT_APART.refusal()),
         Policy::Best if between_exclusives(set.isa(), kind, &function, insn.address, around) => Err(BETWEEN_EXCLUSIVES.refusal()),
         _ => Ok(()),
     }
@@ -345,7 +345,7 @@ fn exclusive(set: Set, insn: &Insn) -> Exclusive {
         _ => Exclusive::Neither,
     };
     match of(word(set, insn)) {
-        Exclusive::Neither => slot_of(insn).map_or(Exclusive::Neither, |slot| of(word(set, &slot))),
+        Exclusive::Neither => delay_slot_of(insn).map_or(Exclusive::Neither, |slot| of(word(set, &slot))),
         own => own,
     }
 }

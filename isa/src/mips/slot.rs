@@ -1,6 +1,6 @@
 //! The breakpoint of MIPS, and the copy of an instruction that runs in the window.
 
-use super::decode::{slot_of, word};
+use super::decode::{delay_slot_of, word};
 use super::{LENGTH, Set, detour};
 use crate::insn::Insn;
 use crate::plan::{Copy, Errno, Refusal, Rule, Tail};
@@ -18,13 +18,13 @@ pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would not lie in the same 256 MiB; the probe window must be in those of the probed text",
+    "the copy of this instruction would be in another 256 MiB segment; the probe window must be in the segment of the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`. For a branch, which is emulated,
 /// this is the copy of its delay slot. No copied instruction uses the pc, so the word is unchanged.
 pub fn copy(set: Set, insn: &Insn, at: u64, tail: Tail) -> Result<Copy, Refusal> {
-    let runs = slot_of(insn).unwrap_or(*insn);
+    let runs = delay_slot_of(insn).unwrap_or(*insn);
     let behind = at.wrapping_add(LENGTH as u64);
     let tail: &[u32] = match tail {
         Tail::Breakpoint => &[BREAK],
@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(back(WINDOW), Ok([0x27bd_ffe0, 0x0804_03fd, 0].to_vec()));
             assert_eq!(back(WINDOW + 0x100_0000), Err(OUT_OF_REACH.refusal()), "in the next 256 MiB");
             let far = copied(set, &[0x27bd_ffe0], WINDOW + 0x100_0000, Tail::Breakpoint);
-            assert_eq!(far, Ok([0x27bd_ffe0, BREAK].to_vec()), "a step needs no way back");
+            assert_eq!(far, Ok([0x27bd_ffe0, BREAK].to_vec()), "a step needs no jump back");
         }
     }
 

@@ -23,25 +23,25 @@ mod reasons {
     pub static SECOND_WORD: Rule = Rule::new("second-word", EINVAL,
         "it is the second word of a prefixed instruction, which has 8 bytes; probe its first word instead");
     pub static BETWEEN_EXCLUSIVES: Rule = Rule::new("between-exclusives", EINVAL,
-        "it stands between a load-and-reserve and its store-conditional, and a trap there makes the store fail for ever; probe the instruction behind the loop instead");
+        "it is between a load-and-reserve and its store-conditional, where a trap makes the store fail for ever; probe the instruction after the loop instead");
     pub static EXCLUSIVE: Rule = Rule::new("exclusive", EINVAL,
-        "a trap between a load-and-reserve and its store-conditional makes the store fail for ever; probe the instruction behind the loop instead");
+        "a trap between a load-and-reserve and its store-conditional makes the store fail for ever; probe the instruction after the loop instead");
     pub static TRAP: Rule = Rule::new("foreign-breakpoint", EINVAL,
-        "there is a breakpoint of someone else's here, or the trap of a BUG() or WARN(); probe the next instruction instead");
+        "the instruction is already a breakpoint, or the trap of a BUG() or WARN(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static RETURN: Rule = Rule::new("exception-return", EINVAL,
-        "it returns from an exception, and no trap may come that late; probe an earlier instruction of this path instead");
+        "it returns from an exception, and a trap at this point would overwrite the saved state; probe an earlier instruction of this path instead");
     pub static WAIT: Rule = Rule::new("wait", EINVAL,
-        "it waits for an event or an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+        "it waits for an event or an interrupt, but its copy would run with interrupts off; probe the instruction before or after it instead");
     pub static STATE: Rule = Rule::new("system-state", EINVAL,
-        "it may change how everything behind it is translated, executed or trapped, the engine's own code included; probe the instruction before it instead");
+        "it may change how all later code is translated, executed or trapped, the engine's own included; probe the instruction before it instead");
     pub static TRAP_STATE: Rule = Rule::new("trap-state", EINVAL,
-        "it uses a register that the probe's own trap overwrites; probe an instruction before the register is set, or behind its last use, instead");
+        "it uses a register that the probe's trap overwrites; probe an instruction before the register is set, or after its last use, instead");
     pub static INVALID: Rule = Rule::new("invalid-form", EINVAL,
-        "CPUs differ in what this form of a branch does; probe another instruction instead");
+        "CPUs differ in their treatment of this form of branch; probe another instruction instead");
     pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
-        "it is there to raise an exception, or is data; probe the instruction before it instead");
+        "it raises an exception on purpose, or is data; probe the instruction before it instead");
 }
 pub(super) use reasons::*;
 

@@ -22,7 +22,7 @@ pub fn is_breakpoint(set: Set, bytes: &[u8]) -> bool {
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would be more than 32 MiB away from it; the probe window must lie nearer to the probed text",
+    "the copy of this instruction would be more than 32 MiB away from it; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
@@ -179,8 +179,8 @@ mod tests {
     fn a_slot_out_of_reach_is_refused() {
         #[rustfmt::skip]
         let cases: &[(&str, u32, u64)] = &[
-            ("the way back",           0x6000_0000, TEXT + 0x200_0004),
-            ("the way back, forwards", 0x6000_0000, TEXT - 0x200_0000),
+            ("the jump back",           0x6000_0000, TEXT + 0x200_0004),
+            ("the jump back, forwards", 0x6000_0000, TEXT - 0x200_0000),
             ("addpcis among others",   0x4c60_0004, TEXT + 0x20),
         ];
         for (what, word, at) in cases {

@@ -24,29 +24,29 @@ use core::ops::Range;
 mod reasons {
     use super::*;
     pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
-        "no machine has this instruction: it is there to raise an exception, or is data; probe the instruction before it instead");
+        "no machine has this instruction: it raises an exception on purpose, or is data; probe the instruction before it instead");
     pub static EXECUTE: Rule = Rule::new("execute", EINVAL,
-        "it executes an instruction that stands elsewhere, and the two cannot be told apart when one of them traps; probe the instruction before or after it instead");
+        "it executes an instruction at another address, and a trap does not tell which of the two raised it; probe the instruction before or after it instead");
     pub static EXECUTED: Rule = Rule::new("executed", EINVAL,
-        "another instruction executes it from afar (exrl), or may do so by its address (larl): a breakpoint there would trap at that one; probe the instruction that executes it, or its neighbours, instead");
+        "another instruction executes it (exrl), or may do so by its address (larl), and a breakpoint here would trap at that instruction; probe the executing instruction, or a neighbour, instead");
     pub static LINKAGE: Rule = Rule::new("program-linkage", EINVAL,
-        "it enters or leaves another program, address space or addressing mode, which takes the probe along; probe the instruction before it instead");
+        "it switches the program, address space or addressing mode, and the engine's code would run in the new one; probe the instruction before it instead");
     pub static TRANSACTION: Rule = Rule::new("transaction", EINVAL,
-        "a trap ends the transaction that it begins or completes, which then fails for ever; probe the instruction that goes on after a failure instead");
+        "a trap ends the transaction that it begins or completes, which then fails for ever; probe the transaction's abort path instead");
     pub static STATE: Rule = Rule::new("system-state", EINVAL,
-        "it changes how everything behind it is translated, interrupted or trapped, the engine's own code included; probe the instruction before it instead");
+        "it changes how all later code is translated, interrupted or trapped, the engine's own included; probe the instruction before it instead");
     pub static READS_MASK: Rule = Rule::new("reads-mask", EINVAL,
-        "Linux 6.1 steps with other bits in the PSW, which it would read; probe the instruction behind it instead");
+        "it reads the PSW, which has other bits while Linux 6.1 steps; probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static TRAP: Rule = Rule::new("trap", EINVAL,
-        "it is the trap of a BUG() or WARN(), which the kernel knows by its address; probe the instruction before or after it instead");
+        "it is the trap of a BUG() or WARN(), which the kernel finds by its address; probe the instruction before or after it instead");
     pub static RETURN: Rule = Rule::new("psw-load", EINVAL,
-        "it loads the PSW: it returns from an exception, or waits for one, and no trap may come that late; probe an earlier instruction of this path instead");
+        "it loads the PSW to return from an exception or to wait for one, and a trap at this point would overwrite the saved state; probe an earlier instruction of this path instead");
     pub static HYPERVISOR: Rule = Rule::new("hypervisor", EINVAL,
-        "it asks the hypervisor, which may do anything; probe the instruction before or after it instead");
+        "it calls the hypervisor, whose effects are unknown; probe the instruction before or after it instead");
     pub static THROUGH_MEMORY: Rule = Rule::new("through-memory", EINVAL,
-        "it branches to an address in memory, which no kernel of these does; probe the instruction before it instead");
+        "it branches to an address in memory, which the engine does not emulate; probe the instruction before it instead");
 }
 pub(super) use reasons::*;
 

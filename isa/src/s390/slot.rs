@@ -14,7 +14,7 @@ pub const PROBE: [u8; 2] = [0x00, 0x02];
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would be more than 4 GiB away from what it names; the probe window must lie nearer to the probed text",
+    "the copy of this instruction would be more than 4 GiB away from its target; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.

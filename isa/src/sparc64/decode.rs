@@ -21,7 +21,7 @@ pub fn word(insn: &Insn) -> u32 {
 /// Whether the instruction behind this word is in its delay slot, at least if the branch is taken. An unconditional
 /// branch with the annul bit has no delay slot.
 pub fn has_delay_slot(word: u32) -> bool {
-    row_of(word).is_some_and(|row| row.has_slot) && !(annuls(word) && is_unconditional(word))
+    row_of(word).is_some_and(|row| row.has_delay_slot) && !(annuls(word) && is_unconditional(word))
 }
 
 /// Whether the annul bit is set: the slot runs only if a conditional branch is taken, and never after an unconditional
@@ -39,7 +39,7 @@ fn is_unconditional(word: u32) -> bool {
 struct FlowRow {
     mask: u32,
     value: u32,
-    has_slot: bool,
+    has_delay_slot: bool,
     flow: fn(address: u64, word: u32) -> Flow,
 }
 
@@ -49,11 +49,11 @@ fn row_of(word: u32) -> Option<&'static FlowRow> {
 }
 
 const fn delayed(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
-    FlowRow { mask, value, has_slot: true, flow }
+    FlowRow { mask, value, has_delay_slot: true, flow }
 }
 
 const fn plain(mask: u32, value: u32, flow: fn(u64, u32) -> Flow) -> FlowRow {
-    FlowRow { mask, value, has_slot: false, flow }
+    FlowRow { mask, value, has_delay_slot: false, flow }
 }
 
 /// Mask of op and op2.
@@ -194,10 +194,10 @@ mod tests {
             ("rd %pc",                     0x9341_4000, false, Next),
             ("ldx",                        0xd05b_a7ff, false, Next),
         ];
-        for (what, word, has_slot, flow) in cases {
+        for (what, word, has_delay_slot, flow) in cases {
             let insn = decode(HERE, &word.to_be_bytes()).expect("a whole word");
             assert_eq!((insn.bytes().len(), insn.flow), (LENGTH, *flow), "{what}");
-            assert_eq!(has_delay_slot(*word), *has_slot, "{what}");
+            assert_eq!(has_delay_slot(*word), *has_delay_slot, "{what}");
         }
     }
 

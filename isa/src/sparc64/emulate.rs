@@ -16,9 +16,9 @@ pub enum Computation {
     /// `rd %pc`.
     ReadPc(Reg),
     /// Another instruction, in a delay slot: its copy runs, and execution continues at npc.
-    InSlot,
+    InDelaySlot,
     /// `rd %pc` in a delay slot.
-    ReadPcInSlot(Reg),
+    ReadPcInDelaySlot(Reg),
     /// `done`: ends the innermost trap and skips the instruction that raised it.
     Done,
     /// `retry`: ends the innermost trap and repeats the instruction that raised it, in its delay slot if it is in one.
@@ -83,10 +83,10 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
             set(regs, *to, insn.address);
             regs.set_pc(insn.next());
         }
-        Computation::InSlot => {
+        Computation::InDelaySlot => {
             return Ok(in_copy(regs, None));
         }
-        Computation::ReadPcInSlot(to) => {
+        Computation::ReadPcInDelaySlot(to) => {
             let next = regs.get(NPC);
             set(regs, *to, insn.address);
             regs.set_pc(next);
@@ -100,7 +100,7 @@ pub fn emulate(what: &Computation, insn: &Insn, regs: &mut dyn Registers) -> Res
             regs.set(TL, outer);
             if *what == Computation::Retry {
                 regs.set_pc(from);
-                return Ok(Then::Slot { then: next });
+                return Ok(Then::DelaySlot { then: next });
             }
             regs.set_pc(next);
         }
@@ -156,7 +156,7 @@ fn emulate_branch(what: &Branch, insn: &Insn, regs: &mut dyn Registers) -> Resul
         return Ok(Then::Onwards);
     }
     regs.set_pc(next);
-    Ok(Then::Slot { then: leads_to })
+    Ok(Then::DelaySlot { then: leads_to })
 }
 
 /// Lets the copy run, or raise its exception, and continues at npc. `undo` is a register to restore if the copy raises

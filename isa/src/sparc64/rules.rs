@@ -22,13 +22,13 @@ use core::ops::Range;
 mod reasons {
     use super::*;
     pub static COUPLE: Rule = Rule::new("branch-in-delay-slot", EINVAL,
-        "it is a branch in the delay slot of another one, and one instruction of where the first leads runs between the two; probe the first branch instead");
+        "it is a branch in the delay slot of another branch, so one instruction at the first branch's target runs in between; probe the first branch instead");
     pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
-        "there is a breakpoint of someone else's here, or that of a BUG(); probe the next instruction instead");
+        "the instruction is already a breakpoint, or that of a BUG(); probe the next instruction instead");
     pub static EXCEPTION: Rule = Rule::new("exception", EINVAL,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static ILLEGAL: Rule = Rule::new("illegal", EINVAL,
-        "it is no instruction, but made to raise an exception; probe the instruction in front of it instead");
+        "it raises an exception on purpose; probe the previous instruction instead");
 }
 pub(super) use reasons::*;
 
@@ -226,10 +226,10 @@ pub fn stands(insn: &Insn, policy: Policy, _: Range<u64>, around: &mut dyn Surro
 /// The emulation of an instruction in a delay slot; `None` if it is in none.
 pub fn in_delay_slot(insn: &Insn, around: &mut dyn Surroundings) -> Option<Emulation> {
     let what = match plan(insn, Policy::Best) {
-        Ok(Plan::Emulate(Emulation::Sparc64(Computation::ReadPc(to)))) => Computation::ReadPcInSlot(to),
+        Ok(Plan::Emulate(Emulation::Sparc64(Computation::ReadPc(to)))) => Computation::ReadPcInDelaySlot(to),
         // A branch in a delay slot. `Best` refuses it; Linux 6.1 does not check.
         Ok(Plan::Emulate(_)) => return None,
-        _ => Computation::InSlot,
+        _ => Computation::InDelaySlot,
     };
     follows_branch(insn.address, around).then_some(Emulation::Sparc64(what))
 }

@@ -50,7 +50,7 @@ pub fn is_breakpoint(bytes: &[u8]) -> bool {
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would lie more than 8 MiB away; the probe window must be nearer to the probed text",
+    "the copy of this instruction would be more than 8 MiB away; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`. Instructions that use the pc are
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(copied(add, TEXT + 0x1000, Tail::JumpBack), Ok([add, 0x30bf_fc00].to_vec()), "0x1000 back");
         assert_eq!(copied(add, TEXT + 0x80_0000, Tail::JumpBack), Ok([add, 0x30a0_0000].to_vec()), "as far as it goes");
         assert_eq!(copied(add, TEXT + 0x80_0004, Tail::JumpBack), Err(OUT_OF_REACH.refusal()));
-        assert_eq!(copied(add, TEXT + 0x80_0004, Tail::Breakpoint), Ok([add, STEP_END].to_vec()), "a step needs no way back");
+        assert_eq!(copied(add, TEXT + 0x80_0004, Tail::Breakpoint), Ok([add, STEP_END].to_vec()), "a step needs no jump back");
     }
 
     /// KP-1, KP-2: instructions that change the register window have breakpoints of their own, and all are breakpoints.

@@ -20,33 +20,33 @@ use Errno::{EINVAL, ENOSPC, EOPNOTSUPP};
 mod reasons {
     use super::*;
     pub static MARKER: Rule = Rule::new("hypervisor-marker", EINVAL,
-        "a mark before this instruction asks a hypervisor to emulate it, and it finds instructions by their address; probe the next one instead");
+        "a marker in front of this instruction asks a hypervisor to emulate it, and the hypervisor finds it by its address; probe the next instruction instead");
     pub static BREAKPOINT: Rule = Rule::new("foreign-breakpoint", EINVAL,
-        "there is a breakpoint of someone else's here already; probe the next instruction instead");
+        "the instruction is already a breakpoint; probe the next instruction instead");
     pub static MASKING: Rule = Rule::new("exception-masking", EINVAL,
-        "loading ss holds off interrupts and traps until the next instruction has run, which would be the engine's own; probe the instruction after the next one instead");
+        "loading ss delays interrupts and traps until after the next instruction, which would be the engine's; probe the instruction after the next one instead");
     pub static FAR: Rule = Rule::new("far-transfer", EOPNOTSUPP,
-        "a far call, jump or return loads the code segment too, which is not computed; probe where it leads to instead");
+        "a far call, jump or return also loads the code segment, which the engine does not emulate; probe its target instead");
     pub static RETURN: Rule = Rule::new("privileged-return", EOPNOTSUPP,
-        "it returns from an interrupt or a system call, and no trap may come that late; probe an earlier instruction of this path instead");
+        "it returns from an interrupt or a system call, and a trap at this point would destroy state; probe an earlier instruction of this path instead");
     pub static HYPERVISOR: Rule = Rule::new("hypervisor-call", EOPNOTSUPP,
-        "it leaves for a hypervisor, a guest or an enclave, which would see the address of the copy; probe the instruction before or after it instead");
+        "it enters a hypervisor, a guest or an enclave, which would see the copy's address; probe the instruction before or after it instead");
     pub static THROUGH_MEMORY: Rule = Rule::new("indirect-through-memory", EOPNOTSUPP,
         "Linux 6.1 does not emulate calls and jumps through memory or with another address size; the policy `best` does");
     pub static TOO_LONG: Rule = Rule::new("too-long", ENOSPC,
-        "an instruction of 15 bytes leaves no room for a breakpoint in Linux's slots of 15; the policy `best` has longer ones");
+        "an instruction of 15 bytes leaves no room for a breakpoint in Linux's slots of 15 bytes; the policy `best` has longer slots");
     pub static SOFTWARE_INTERRUPT: Rule = Rule::new("software-interrupt", EOPNOTSUPP,
-        "it enters a handler that would see the address of the copy as the place to return to; probe the handler instead");
+        "the handler that it enters would see the copy's address as its return address; probe the handler instead");
     pub static HALT: Rule = Rule::new("halt", EOPNOTSUPP,
-        "it waits for an interrupt, and its copy runs where none is let in; probe the instruction before or after it instead");
+        "it waits for an interrupt, but its copy would run with interrupts off; probe the instruction before or after it instead");
     pub static TRANSACTION: Rule = Rule::new("transaction", EOPNOTSUPP,
-        "the place where an aborted transaction goes on is a distance from this instruction, and a trap aborts it; probe the abort path instead");
+        "a trap aborts the transaction that it begins, and the abort address is relative to this instruction; probe the abort path instead");
     pub static UNDEFINED: Rule = Rule::new("undefined", EINVAL,
-        "it is there to raise the invalid-opcode exception, and the kernel looks its address up; probe the instruction before it instead");
+        "it raises the invalid-opcode exception on purpose, and the kernel looks up its address; probe the instruction before it instead");
     pub static UNKNOWN: Rule = Rule::new("unknown", EINVAL,
-        "no CPU has an instruction with these bytes, so this is data or is never reached; probe code that runs instead");
+        "no CPU has an instruction with these bytes, so it is data or is never executed; probe code that runs instead");
     pub static NARROW: Rule = Rule::new("narrow-branch", EOPNOTSUPP,
-        "CPUs of different makers disagree about branches with an operand size prefix; probe where it leads to instead");
+        "Intel and AMD CPUs treat branches with an operand size prefix differently; probe its target instead");
 }
 pub(super) use reasons::*;
 

@@ -13,7 +13,7 @@ pub const INT3: u8 = 0xcc;
 pub static OUT_OF_REACH: Rule = Rule::new(
     "out-of-reach",
     Errno::EINVAL,
-    "the copy of this instruction would be more than 2 GiB away from what the instruction refers to; the probe window must lie nearer to the probed text",
+    "the copy of this instruction would be more than 2 GiB away from its operand; the probe window must be nearer to the probed text",
 );
 
 /// Makes the copy that runs at `at` instead of its own address, followed by `tail`.
@@ -150,7 +150,7 @@ mod tests {
         let cases: &[(&str, &[u8], Tail)] = &[
             ("what is rip-relative", &[0x8b, 0x05, 0, 0, 0, 0], Tail::Breakpoint),
             ("a call",               &[0xe8, 0, 0, 0, 0],       Tail::Breakpoint),
-            ("the way back",         &[0x90],                   Tail::JumpBack),
+            ("the jump back",         &[0x90],                   Tail::JumpBack),
         ];
         for (what, bytes, tail) in cases {
             let far = copied(Bits64, 0x9000_0000_0000, bytes, FAR, *tail);

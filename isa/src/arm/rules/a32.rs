@@ -14,15 +14,15 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0xfe30_0000, 0xf410_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)), // hints that do not exist
     row   (0xfe30_0010, 0xf610_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
     both  (0xfe00_0000, 0xfa00_0000, b"----", Compute(jump)),                     // blx
-    best  (0xffff_ffff, 0xf57f_f01f, &BARRIER, Slot),                             // clrex
-    best  (0xffff_ffc0, 0xf57f_f040, &BARRIER, Slot),                             // dsb, dmb, isb, sb
+    best  (0xffff_ffff, 0xf57f_f01f, &BARRIER, Copy),                             // clrex
+    best  (0xffff_ffc0, 0xf57f_f040, &BARRIER, Copy),                             // dsb, dmb, isb, sb
     best  (0xfffb_ff7f, 0xf108_0000, &STATUS, Compute(mask)),                     // cpsie i, cpsid i
     best  (0xfffb_fe3f, 0xf108_0000, &STATUS, Step),                              // of aborts and fast interrupts: secure code may have a say
     refuse(0xfff1_fe20, 0xf100_0000, &STATE),                                     // cps: another mode
     refuse(0xffff_fdff, 0xf101_0000, &STATE),                                     // setend
     refuse(0xfe00_0000, 0xf800_0000, &RETURN),                                    // srs, rfe
-    best  (0xfe00_0000, 0xf200_0000, &COPROCESSOR, Slot),                         // SIMD
-    row   (0xff10_0000, 0xf400_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
+    best  (0xfe00_0000, 0xf200_0000, &COPROCESSOR, Copy),                         // SIMD
+    row   (0xff10_0000, 0xf400_0000, b"p---", Refuse(&COPROCESSOR), Copy),        // SIMD loads and stores
     refuse(0xf000_0000, 0xf000_0000, &UNKNOWN),
     // 3.3
     both  (0x0fff_0fff, 0x010f_0000, b"-p--", Compute(read_status)),              // mrs of the CPSR
@@ -31,8 +31,8 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0x0ff0_00f0, 0x0120_0010, b"---a", Compute(exchange), Refuse(&UNKNOWN)),
     both  (0x0fff_fff0, 0x012f_ff30, b"---p", Compute(exchange)),                 // blx
     row   (0x0ff0_00f0, 0x0120_0030, b"---p", Compute(exchange), Refuse(&UNKNOWN)),
-    both  (0x0ff0_00f0, 0x0160_0010, b"-p-p", Slot),                              // clz
-    both  (0x0f90_00f0, 0x0100_0050, b"pp-p", Slot),                              // qadd, qsub, qdadd, qdsub
+    both  (0x0ff0_00f0, 0x0160_0010, b"-p-p", Copy),                              // clz
+    both  (0x0f90_00f0, 0x0100_0050, b"pp-p", Copy),                              // qadd, qsub, qdadd, qdsub
     row   (0x0ff0_fff0, 0x0120_f000, b"---p", Refuse(&STATUS), Step),             // msr to the CPSR
     refuse(0x0fb0_00f0, 0x0120_0000, &TRAP_STATE),                                // msr to the SPSR
     refuse(0x0ff0_00f0, 0x0140_0000, &TRAP_STATE),                                // mrs of the SPSR
@@ -41,27 +41,27 @@ pub(super) static TABLE: &[RuleRow] = &[
     refuse(0x0ff0_00f0, 0x0160_0060, &RETURN),                                    // eret
     refuse(0x0f90_0080, 0x0100_0000, &UNKNOWN),
     // 3.4
-    both  (0x0ff0_0090, 0x0140_0080, b"pppp", Slot),                              // smlal of halves
-    both  (0x0ff0_00b0, 0x0120_00a0, b"p-pp", Slot),                              // smulw
-    both  (0x0ff0_0090, 0x0160_0080, b"p-pp", Slot),                              // smul of halves
-    both  (0x0ff0_0090, 0x0100_0080, b"pppp", Slot),                              // smla of halves
-    both  (0x0ff0_00b0, 0x0120_0080, b"pppp", Slot),                              // smlaw
+    both  (0x0ff0_0090, 0x0140_0080, b"pppp", Copy),                              // smlal of halves
+    both  (0x0ff0_00b0, 0x0120_00a0, b"p-pp", Copy),                              // smulw
+    both  (0x0ff0_0090, 0x0160_0080, b"p-pp", Copy),                              // smul of halves
+    both  (0x0ff0_0090, 0x0100_0080, b"pppp", Copy),                              // smla of halves
+    both  (0x0ff0_00b0, 0x0120_0080, b"pppp", Copy),                              // smlaw
     refuse(0x0f90_0090, 0x0100_0080, &UNKNOWN),
     // 3.5
-    both  (0x0fe0_00f0, 0x0000_0090, b"p-pp", Slot),                              // mul
-    both  (0x0fe0_00f0, 0x0020_0090, b"pppp", Slot),                              // mla
-    both  (0x0ff0_00f0, 0x0060_0090, b"pppp", Slot),                              // mls
-    both  (0x0ff0_00f0, 0x0040_0090, b"pppp", Slot),                              // umaal
-    both  (0x0f80_00f0, 0x0080_0090, b"pppp", Slot),                              // umull, umlal, smull, smlal
+    both  (0x0fe0_00f0, 0x0000_0090, b"p-pp", Copy),                              // mul
+    both  (0x0fe0_00f0, 0x0020_0090, b"pppp", Copy),                              // mla
+    both  (0x0ff0_00f0, 0x0060_0090, b"pppp", Copy),                              // mls
+    both  (0x0ff0_00f0, 0x0040_0090, b"pppp", Copy),                              // umaal
+    both  (0x0f80_00f0, 0x0080_0090, b"pppp", Copy),                              // umull, umlal, smull, smlal
     refuse(0x0f00_00f0, 0x0000_0090, &UNKNOWN),
     // 3.6
-    row   (0x0f90_0ff0, 0x0190_0c90, b"pp--", Refuse(&EXCLUSIVE), Slot),          // lda: acquiring, not exclusive
-    row   (0x0f90_0ff0, 0x0180_0c90, b"p--p", Refuse(&EXCLUSIVE), Slot),          // stl
+    row   (0x0f90_0ff0, 0x0190_0c90, b"pp--", Refuse(&EXCLUSIVE), Copy),          // lda: acquiring, not exclusive
+    row   (0x0f90_0ff0, 0x0180_0c90, b"p--p", Refuse(&EXCLUSIVE), Copy),          // stl
     refuse(0x0f80_00f0, 0x0180_0090, &EXCLUSIVE),                                 // ldrex, strex of all sizes
     refuse(0x0f00_00f0, 0x0100_0090, &UNKNOWN),                                   // swp, which no ARMv7 kernel has
     // 3.7
-    row   (0x0f60_0090, 0x0020_0090, b"pp-p", Refuse(&UNPRIVILEGED), Slot),       // strht, ldrht, ldrsbt, ldrsht
-    row   (0x0f60_0090, 0x0060_0090, b"pp--", Refuse(&UNPRIVILEGED), Slot),
+    row   (0x0f60_0090, 0x0020_0090, b"pp-p", Refuse(&UNPRIVILEGED), Copy),       // strht, ldrht, ldrsbt, ldrsht
+    row   (0x0f60_0090, 0x0060_0090, b"pp--", Refuse(&UNPRIVILEGED), Copy),
     refuse(0x0e10_e0d0, 0x0000_e0d0, &REGISTERS),                                 // ldrd, strd of the pc
     row   (0x0e50_10d0, 0x0000_10d0, b"wp-p", Either(extra), Refuse(&REGISTERS)), // ldrd, strd from an odd register on
     row   (0x0e50_10d0, 0x0040_10d0, b"wp--", Either(extra), Refuse(&REGISTERS)),
@@ -77,26 +77,26 @@ pub(super) static TABLE: &[RuleRow] = &[
     refuse(0x0e00_0090, 0x0000_0090, &UNKNOWN),
     // 3.8
     refuse(0x0e10_f000, 0x0010_f000, &RETURN),                                    // movs pc: return from an exception
-    row   (0xffff_ffff, 0xe1a0_c00d, b"----", Compute(alu), Slot),                // mov ip, sp
+    row   (0xffff_ffff, 0xe1a0_c00d, b"----", Compute(alu), Copy),                // mov ip, sp
     both  (0x0f90_f010, 0x0110_0000, b"a--a", Either(alu)),                       // tst, teq, cmp, cmn
     row   (0x0f90_0010, 0x0110_0000, b"a--a", Either(alu), Refuse(&UNKNOWN)),
     both  (0x0faf_0010, 0x01a0_0000, b"-a-a", Either(alu)),                       // mov, mvn, shifts
     row   (0x0fa0_0010, 0x01a0_0000, b"-a-a", Either(alu), Refuse(&UNKNOWN)),
     both  (0x0e00_0010, 0x0000_0000, b"aa-a", Either(alu)),
-    both  (0x0f90_0090, 0x0110_0010, b"p-pp", Slot),                              // shifted by a register
-    both  (0x0fa0_0090, 0x01a0_0010, b"-ppp", Slot),
-    both  (0x0e00_0090, 0x0000_0010, b"pppp", Slot),
+    both  (0x0f90_0090, 0x0110_0010, b"p-pp", Copy),                              // shifted by a register
+    both  (0x0fa0_0090, 0x01a0_0010, b"-ppp", Copy),
+    both  (0x0e00_0090, 0x0000_0010, b"pppp", Copy),
     refuse(0x0e00_0000, 0x0000_0000, &UNKNOWN),
     // 3.9
-    both  (0x0fb0_0000, 0x0300_0000, b"-p--", Slot),                              // movw, movt
-    row   (0x0fff_ffff, 0x0320_f001, b"----", Slot, Compute(nothing)),            // yield: one CPU runs at a time
-    row   (0x0fff_00ff, 0x0320_0001, b"----", Slot, Refuse(&UNKNOWN)),
-    row   (0x0fff_ffff, 0x0320_f004, b"----", Slot, Compute(nothing)),            // sev
-    row   (0x0fff_00ff, 0x0320_0004, b"----", Slot, Refuse(&UNKNOWN)),
+    both  (0x0fb0_0000, 0x0300_0000, b"-p--", Copy),                              // movw, movt
+    row   (0x0fff_ffff, 0x0320_f001, b"----", Copy, Compute(nothing)),            // yield: one CPU runs at a time
+    row   (0x0fff_00ff, 0x0320_0001, b"----", Copy, Refuse(&UNKNOWN)),
+    row   (0x0fff_ffff, 0x0320_f004, b"----", Copy, Compute(nothing)),            // sev
+    row   (0x0fff_00ff, 0x0320_0004, b"----", Copy, Refuse(&UNKNOWN)),
     row   (0x0fff_00ff, 0x0320_0003, b"----", Compute(nothing), Refuse(&WAIT)),   // wfi
     both  (0x0fff_fffc, 0x0320_f000, b"----", Compute(nothing)),                  // nop, wfe
     row   (0x0fff_00fc, 0x0320_0000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
-    best  (0x0fff_0000, 0x0320_0000, &HINT, Slot),                                // csdb, dbg
+    best  (0x0fff_0000, 0x0320_0000, &HINT, Copy),                                // csdb, dbg
     best  (0x0ff0_0000, 0x0320_0000, &STATUS, Step),                              // msr to the CPSR
     refuse(0x0fb0_0000, 0x0320_0000, &TRAP_STATE),                                // msr to the SPSR
     refuse(0x0e10_f000, 0x0210_f000, &RETURN),
@@ -106,38 +106,38 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0x0fa0_0000, 0x03a0_0000, b"-a--", Either(alu), Refuse(&UNKNOWN)),
     both  (0x0e00_0000, 0x0200_0000, b"aa--", Either(alu)),                       // adr too
     // 3.10
-    both  (0x0ff0_00f0, 0x0680_00b0, b"pp-p", Slot),                              // sel
-    both  (0x0fa0_0030, 0x06a0_0010, b"-p-p", Slot),                              // ssat, usat
-    both  (0x0fb0_00f0, 0x06a0_0030, b"-p-p", Slot),                              // ssat16, usat16
-    both  (0x0fb0_0070, 0x06b0_0030, b"-p-p", Slot),                              // rev, rev16, rbit, revsh
+    both  (0x0ff0_00f0, 0x0680_00b0, b"pp-p", Copy),                              // sel
+    both  (0x0fa0_0030, 0x06a0_0010, b"-p-p", Copy),                              // ssat, usat
+    both  (0x0fb0_00f0, 0x06a0_0030, b"-p-p", Copy),                              // ssat16, usat16
+    both  (0x0fb0_0070, 0x06b0_0030, b"-p-p", Copy),                              // rev, rev16, rbit, revsh
     refuse(0x0fb0_0010, 0x0600_0010, &UNKNOWN),
     refuse(0x0f80_00f0, 0x0600_00b0, &UNKNOWN),
     refuse(0x0f80_00f0, 0x0600_00d0, &UNKNOWN),
-    both  (0x0f80_0010, 0x0600_0010, b"pp-p", Slot),                              // parallel add and subtract
-    both  (0x0ff0_0030, 0x0680_0010, b"pp-p", Slot),                              // pkh
+    both  (0x0f80_0010, 0x0600_0010, b"pp-p", Copy),                              // parallel add and subtract
+    both  (0x0ff0_0030, 0x0680_0010, b"pp-p", Copy),                              // pkh
     refuse(0x0fb0_00f0, 0x0690_0070, &UNKNOWN),
-    both  (0x0f8f_00f0, 0x068f_0070, b"-p-p", Slot),                              // sxt, uxt
-    both  (0x0f80_00f0, 0x0680_0070, b"pp-p", Slot),                              // sxta, uxta
+    both  (0x0f8f_00f0, 0x068f_0070, b"-p-p", Copy),                              // sxt, uxt
+    both  (0x0f80_00f0, 0x0680_0070, b"pp-p", Copy),                              // sxta, uxta
     refuse(0x0f00_0010, 0x0600_0010, &UNKNOWN),
     // 3.11
     refuse(0x0ff0_00f0, 0x07f0_00f0, &UNDEFINED),                                 // udf
-    both  (0x0ff0_0090, 0x0740_0010, b"pppp", Slot),                              // smlald, smlsld
-    both  (0x0ff0_f090, 0x0700_f010, b"p-pp", Slot),                              // smuad, smusd
-    both  (0x0ff0_f0d0, 0x0750_f010, b"p-pp", Slot),                              // smmul
-    both  (0x0ff0_f0f0, 0x0780_f010, b"p-pp", Slot),                              // usad8
-    both  (0x0ff0_0090, 0x0700_0010, b"pppp", Slot),                              // smlad, smlsd
-    both  (0x0ff0_00d0, 0x0750_0010, b"pppp", Slot),                              // smmla
-    both  (0x0ff0_00f0, 0x0780_0010, b"pppp", Slot),                              // usada8
-    both  (0x0ff0_00d0, 0x0750_00d0, b"pppp", Slot),                              // smmls
-    both  (0x0fa0_0070, 0x07a0_0050, b"-p-p", Slot),                              // sbfx, ubfx
-    both  (0x0fe0_007f, 0x07c0_001f, b"-p--", Slot),                              // bfc
-    both  (0x0fe0_0070, 0x07c0_0010, b"-p-p", Slot),                              // bfi
-    row   (0x0fd0_f0f0, 0x0710_f010, b"p-pp", Refuse(&DIVIDE), Slot),             // sdiv, udiv
+    both  (0x0ff0_0090, 0x0740_0010, b"pppp", Copy),                              // smlald, smlsld
+    both  (0x0ff0_f090, 0x0700_f010, b"p-pp", Copy),                              // smuad, smusd
+    both  (0x0ff0_f0d0, 0x0750_f010, b"p-pp", Copy),                              // smmul
+    both  (0x0ff0_f0f0, 0x0780_f010, b"p-pp", Copy),                              // usad8
+    both  (0x0ff0_0090, 0x0700_0010, b"pppp", Copy),                              // smlad, smlsd
+    both  (0x0ff0_00d0, 0x0750_0010, b"pppp", Copy),                              // smmla
+    both  (0x0ff0_00f0, 0x0780_0010, b"pppp", Copy),                              // usada8
+    both  (0x0ff0_00d0, 0x0750_00d0, b"pppp", Copy),                              // smmls
+    both  (0x0fa0_0070, 0x07a0_0050, b"-p-p", Copy),                              // sbfx, ubfx
+    both  (0x0fe0_007f, 0x07c0_001f, b"-p--", Copy),                              // bfc
+    both  (0x0fe0_0070, 0x07c0_0010, b"-p-p", Copy),                              // bfi
+    row   (0x0fd0_f0f0, 0x0710_f010, b"p-pp", Refuse(&DIVIDE), Copy),             // sdiv, udiv
     refuse(0x0f00_0010, 0x0700_0010, &UNKNOWN),
     // 3.12
     refuse(0x0c40_f000, 0x0440_f000, &REGISTERS),                                 // ldrb, strb of the pc
-    row   (0x0f20_0000, 0x0420_0000, b"pp--", Refuse(&UNPRIVILEGED), Slot),       // ldrt, strt, ldrbt, strbt
-    row   (0x0f20_0000, 0x0620_0000, b"pp-p", Refuse(&UNPRIVILEGED), Slot),
+    row   (0x0f20_0000, 0x0420_0000, b"pp--", Refuse(&UNPRIVILEGED), Copy),       // ldrt, strt, ldrbt, strbt
+    row   (0x0f20_0000, 0x0620_0000, b"pp-p", Refuse(&UNPRIVILEGED), Copy),
     both  (0x0e10_0000, 0x0400_0000, b"wa--", Either(transfer)),                  // str, strb
     both  (0x0e10_0000, 0x0600_0000, b"wa-p", Either(transfer)),
     both  (0x0e10_0000, 0x0410_0000, b"wa--", Either(transfer)),                  // ldr, ldrb
@@ -146,19 +146,19 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0x0e4f_0000, 0x080f_0000, b"----", Compute(block), Refuse(&REGISTERS)), // of the pc
     both  (0x0e40_8000, 0x0800_0000, b"a---", Either(block)),                     // ldm, stm without the pc
     both  (0x0e40_8000, 0x0800_8000, b"----", Compute(block)),                    // with it
-    row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Slot),             // of user space's registers
+    row   (0x0e40_8000, 0x0840_0000, b"p---", Refuse(&RETURN), Copy),             // of user space's registers
     refuse(0x0e40_8000, 0x0840_8000, &RETURN),
     both  (0x0e00_0000, 0x0a00_0000, b"----", Compute(jump)),                     // b, bl
     // what is left: coprocessors and system calls
     refuse(0x0f00_0000, 0x0f00_0000, &EXCEPTION),                                 // svc
     refuse(0x0f3f_0e00, 0x0d1f_0a00, &LITERAL),                                   // vldr of a literal
-    row   (0x0fe0_0ed0, 0x0c40_0a10, b"pp--", Refuse(&COPROCESSOR), Slot),        // vmov of two registers
-    row   (0x0e00_0e00, 0x0c00_0a00, b"p---", Refuse(&COPROCESSOR), Slot),        // vector loads and stores
-    best  (0x0f00_0e10, 0x0e00_0a00, &COPROCESSOR, Slot),                         // vector operations
-    best  (0x0fef_0f10, 0x0ee1_0a10, &COPROCESSOR, Slot),                         // vmrs, vmsr of FPSCR
+    row   (0x0fe0_0ed0, 0x0c40_0a10, b"pp--", Refuse(&COPROCESSOR), Copy),        // vmov of two registers
+    row   (0x0e00_0e00, 0x0c00_0a00, b"p---", Refuse(&COPROCESSOR), Copy),        // vector loads and stores
+    best  (0x0f00_0e10, 0x0e00_0a00, &COPROCESSOR, Copy),                         // vector operations
+    best  (0x0fef_0f10, 0x0ee1_0a10, &COPROCESSOR, Copy),                         // vmrs, vmsr of FPSCR
     refuse(0x0fe0_0f10, 0x0ee0_0a10, &STATE),                                     // of other registers
-    row   (0x0f00_0e10, 0x0e00_0a10, b"-p--", Refuse(&COPROCESSOR), Slot),        // vmov
-    best  (0x0f10_0f10, 0x0e10_0f10, &COPROCESSOR, Slot),                         // mrc p15
+    row   (0x0f00_0e10, 0x0e00_0a10, b"-p--", Refuse(&COPROCESSOR), Copy),        // vmov
+    best  (0x0f10_0f10, 0x0e10_0f10, &COPROCESSOR, Copy),                         // mrc p15
     refuse(0x0fff_0fff, 0x0e07_0f90, &WAIT),                                      // mcr p15, c7, c0, 4: wfi
     row   (0x0f1f_0f10, 0x0e03_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c3: domains
     row   (0x0f1f_0f10, 0x0e07_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c7: caches, barriers
@@ -166,7 +166,7 @@ pub(super) static TABLE: &[RuleRow] = &[
     row   (0x0f1f_0f10, 0x0e0d_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c13: thread pointers, context
     row   (0x0f1f_0f10, 0x0e0e_0f10, b"-p--", Refuse(&COPROCESSOR), Step),        // mcr p15, c14: timers
     refuse(0x0f10_0f10, 0x0e00_0f10, &STATE),                                     // any other
-    row   (0x0ff0_0f00, 0x0c50_0f00, b"pp--", Refuse(&COPROCESSOR), Slot),        // mrrc p15
+    row   (0x0ff0_0f00, 0x0c50_0f00, b"pp--", Refuse(&COPROCESSOR), Copy),        // mrrc p15
     refuse(0x0ff0_0f00, 0x0c40_0f00, &STATE),                                     // mcrr p15
     refuse(0x0c00_0000, 0x0c00_0000, &COPROCESSOR),
 ];

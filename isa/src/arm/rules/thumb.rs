@@ -7,33 +7,33 @@ use crate::arm::emulate::ALWAYS;
 #[rustfmt::skip]
 pub(super) static T16: &[RuleRow] = &[
     //     mask    value   registers  Linux 6.1     best
-    both  (0xc000, 0x0000, b"----", Slot),                                        // shifts, add, sub, mov, cmp of low registers
-    both  (0xfc00, 0x4000, b"----", Slot),                                        // other operations of these
+    both  (0xc000, 0x0000, b"----", Copy),                                        // shifts, add, sub, mov, cmp of low registers
+    both  (0xfc00, 0x4000, b"----", Copy),                                        // other operations of these
     refuse(0xfff8, 0x47f8, &REGISTERS),                                           // blx pc
     both  (0xff07, 0x4700, b"----", Compute(exchange)),                           // bx, blx
     row   (0xff00, 0x4700, b"----", Compute(exchange), Refuse(&UNKNOWN)),         // the bits between are fixed, also below
     refuse(0xffff, 0x44ff, &REGISTERS),                                           // add pc, pc
     both  (0xfc78, 0x4478, b"----", Compute(high)),                               // add, cmp, mov of the pc
     both  (0xfc87, 0x4487, b"----", Compute(high)),                               // to the pc
-    both  (0xfc00, 0x4400, b"----", Slot),                                        // of other high registers
+    both  (0xfc00, 0x4400, b"----", Copy),                                        // of other high registers
     both  (0xf800, 0x4800, b"----", Compute(literal_16)),                         // ldr of a literal
-    both  (0xc000, 0x4000, b"----", Slot),                                        // ldr, str
-    both  (0xf000, 0x8000, b"----", Slot),                                        // ldrh, strh
-    row   (0xf000, 0x9000, b"----", Compute(on_stack), Slot),                     // ldr, str on the stack
+    both  (0xc000, 0x4000, b"----", Copy),                                        // ldr, str
+    both  (0xf000, 0x8000, b"----", Copy),                                        // ldrh, strh
+    row   (0xf000, 0x9000, b"----", Compute(on_stack), Copy),                     // ldr, str on the stack
     both  (0xf800, 0xa000, b"----", Compute(address_16)),                         // adr
-    row   (0xf800, 0xa800, b"----", Compute(stack_address), Slot),                // add of sp
-    row   (0xff00, 0xb000, b"----", Compute(stack_pointer), Slot),                // add, sub to sp
+    row   (0xf800, 0xa800, b"----", Compute(stack_address), Copy),                // add of sp
+    row   (0xff00, 0xb000, b"----", Compute(stack_pointer), Copy),                // add, sub to sp
     both  (0xf500, 0xb100, b"----", Compute(compare)),                            // cbz, cbnz
     refuse(0xffc0, 0xba80, &UNKNOWN),
-    both  (0xf500, 0xb000, b"----", Slot),                                        // sxt, uxt, rev
+    both  (0xf500, 0xb000, b"----", Copy),                                        // sxt, uxt, rev
     both  (0xff00, 0xbd00, b"----", Compute(pop)),                                // pop with the pc
-    both  (0xfe00, 0xbc00, b"----", Slot),                                        // pop
-    both  (0xfe00, 0xb400, b"----", Slot),                                        // push
-    row   (0xffff, 0xbf10, b"----", Slot, Compute(nothing)),                      // yield
-    row   (0xffff, 0xbf40, b"----", Slot, Compute(nothing)),                      // sev
+    both  (0xfe00, 0xbc00, b"----", Copy),                                        // pop
+    both  (0xfe00, 0xb400, b"----", Copy),                                        // push
+    row   (0xffff, 0xbf10, b"----", Copy, Compute(nothing)),                      // yield
+    row   (0xffff, 0xbf40, b"----", Copy, Compute(nothing)),                      // sev
     row   (0xffff, 0xbf30, b"----", Compute(nothing), Refuse(&WAIT)),             // wfi
     both  (0xffcf, 0xbf00, b"----", Compute(nothing)),                            // nop, wfe
-    best  (0xff0f, 0xbf00, &HINT, Slot),
+    best  (0xff0f, 0xbf00, &HINT, Copy),
     both  (0xff00, 0xbf00, b"----", Compute(if_then)),                            // it
     best  (0xffef, 0xb662, &STATUS, Compute(mask)),                               // cpsie i, cpsid i
     best  (0xffe8, 0xb660, &STATUS, Step),                                        // of aborts and fast interrupts
@@ -41,7 +41,7 @@ pub(super) static T16: &[RuleRow] = &[
     refuse(0xffff, 0xb658, &STATE),
     refuse(0xff00, 0xbe00, &UNDEFINED),                                           // bkpt
     refuse(0xf000, 0xb000, &UNKNOWN),
-    both  (0xf000, 0xc000, b"----", Slot),                                        // ldm, stm
+    both  (0xf000, 0xc000, b"----", Copy),                                        // ldm, stm
     refuse(0xff00, 0xde00, &UNDEFINED),                                           // udf
     refuse(0xff00, 0xdf00, &EXCEPTION),                                           // svc
     both  (0xf000, 0xd000, b"----", Compute(jump_16)),                            // b on a condition
@@ -59,68 +59,68 @@ pub(super) static T32: &[RuleRow] = &[
     refuse(0xfe50_c000, 0xe810_c000, &REGISTERS),                                 // ldm with lr and the pc
     refuse(0xfe40_2000, 0xe800_2000, &REGISTERS),                                 // with sp
     both  (0xfe50_8000, 0xe810_8000, b"----", Compute(block)),                    // ldm with the pc
-    both  (0xfe40_0000, 0xe800_0000, b"----", Slot),                              // ldm, stm
+    both  (0xfe40_0000, 0xe800_0000, b"----", Copy),                              // ldm, stm
     // B: two registers, exclusives, tables
     both  (0xff60_0000, 0xe860_0000, b"wxx-", Either(pair)),                      // ldrd, strd
     both  (0xff40_0000, 0xe940_0000, b"wxx-", Either(pair)),
     both  (0xfff0_ffe0, 0xe8d0_f000, b"s--x", Compute(table)),                    // tbb, tbh
     row   (0xfff0_00e0, 0xe8d0_0000, b"s--x", Compute(table), Refuse(&UNKNOWN)),
-    row   (0xffe0_00c0, 0xe8c0_0080, b"px--", Refuse(&EXCLUSIVE), Slot),          // lda, stl: not exclusive
+    row   (0xffe0_00c0, 0xe8c0_0080, b"px--", Refuse(&EXCLUSIVE), Copy),          // lda, stl: not exclusive
     refuse(0xfe40_0000, 0xe840_0000, &EXCLUSIVE),
     // C: a shifted register
-    both  (0xff70_0f00, 0xea10_0f00, b"x--x", Slot),                              // tst, teq
-    both  (0xfff0_0f00, 0xeb10_0f00, b"p--x", Slot),                              // cmn
-    both  (0xfff0_0f00, 0xebb0_0f00, b"p--x", Slot),                              // cmp
-    both  (0xffcf_0000, 0xea4f_0000, b"--xx", Slot),                              // mov, mvn
+    both  (0xff70_0f00, 0xea10_0f00, b"x--x", Copy),                              // tst, teq
+    both  (0xfff0_0f00, 0xeb10_0f00, b"p--x", Copy),                              // cmn
+    both  (0xfff0_0f00, 0xebb0_0f00, b"p--x", Copy),                              // cmp
+    both  (0xffcf_0000, 0xea4f_0000, b"--xx", Copy),                              // mov, mvn
     refuse(0xffa0_0000, 0xeaa0_0000, &UNKNOWN),
     refuse(0xffe0_0000, 0xeb20_0000, &UNKNOWN),
     refuse(0xffe0_0000, 0xeb80_0000, &UNKNOWN),
     refuse(0xffe0_0000, 0xebe0_0000, &UNKNOWN),
-    both  (0xff4f_7f30, 0xeb0d_0d00, b"S-Sx", Slot),                              // add, sub to sp
+    both  (0xff4f_7f30, 0xeb0d_0d00, b"S-Sx", Copy),                              // add, sub to sp
     refuse(0xff4f_0f00, 0xeb0d_0d00, &REGISTERS),
-    both  (0xff4f_0000, 0xeb0d_0000, b"S-px", Slot),                              // add, sub of sp
-    both  (0xfe00_0000, 0xea00_0000, b"x-xx", Slot),
+    both  (0xff4f_0000, 0xeb0d_0000, b"S-px", Copy),                              // add, sub of sp
+    both  (0xfe00_0000, 0xea00_0000, b"x-xx", Copy),
     // coprocessors: `best` looks at the rows of A32
-    best  (0xef00_0000, 0xef00_0000, &COPROCESSOR, Slot),                         // SIMD
+    best  (0xef00_0000, 0xef00_0000, &COPROCESSOR, Copy),                         // SIMD
     refuse(0xfc00_0000, 0xec00_0000, &COPROCESSOR),
     // D: an immediate of 8 bits, shifted
-    both  (0xfb70_8f00, 0xf010_0f00, b"x---", Slot),                              // tst, teq
-    both  (0xfbf0_8f00, 0xf110_0f00, b"p---", Slot),                              // cmn
-    both  (0xfbf0_8f00, 0xf1b0_0f00, b"p---", Slot),                              // cmp
-    both  (0xfbcf_8000, 0xf04f_0000, b"--x-", Slot),                              // mov, mvn
+    both  (0xfb70_8f00, 0xf010_0f00, b"x---", Copy),                              // tst, teq
+    both  (0xfbf0_8f00, 0xf110_0f00, b"p---", Copy),                              // cmn
+    both  (0xfbf0_8f00, 0xf1b0_0f00, b"p---", Copy),                              // cmp
+    both  (0xfbcf_8000, 0xf04f_0000, b"--x-", Copy),                              // mov, mvn
     refuse(0xfbe0_8000, 0xf0a0_0000, &UNKNOWN),
     refuse(0xfbc0_8000, 0xf0c0_0000, &UNKNOWN),
     refuse(0xfbe0_8000, 0xf120_0000, &UNKNOWN),
     refuse(0xfbe0_8000, 0xf180_0000, &UNKNOWN),
     refuse(0xfbe0_8000, 0xf1e0_0000, &UNKNOWN),
-    both  (0xfb4f_8000, 0xf10d_0000, b"S-p-", Slot),                              // add, sub of sp
-    both  (0xfa00_8000, 0xf000_0000, b"x-x-", Slot),
+    both  (0xfb4f_8000, 0xf10d_0000, b"S-p-", Copy),                              // add, sub of sp
+    both  (0xfa00_8000, 0xf000_0000, b"x-x-", Copy),
     // E: a plain immediate
     both  (0xfbff_8000, 0xf20f_0000, b"P-x-", Compute(address_32)),               // adr
     both  (0xfbff_8000, 0xf2af_0000, b"P-x-", Compute(address_32)),
-    both  (0xfbff_8f00, 0xf20d_0d00, b"S-S-", Slot),                              // addw, subw to sp
-    both  (0xfbff_8f00, 0xf2ad_0d00, b"S-S-", Slot),
-    both  (0xfbf0_8000, 0xf200_0000, b"p-x-", Slot),                              // addw
-    both  (0xfbf0_8000, 0xf2a0_0000, b"p-x-", Slot),                              // subw
-    both  (0xfb70_8000, 0xf240_0000, b"--x-", Slot),                              // movw, movt
-    both  (0xfb50_8000, 0xf300_0000, b"x-x-", Slot),                              // ssat, usat
-    both  (0xfb70_8000, 0xf340_0000, b"x-x-", Slot),                              // sbfx, ubfx
-    both  (0xfbff_8000, 0xf36f_0000, b"--x-", Slot),                              // bfc
-    both  (0xfbf0_8000, 0xf360_0000, b"x-x-", Slot),                              // bfi
+    both  (0xfbff_8f00, 0xf20d_0d00, b"S-S-", Copy),                              // addw, subw to sp
+    both  (0xfbff_8f00, 0xf2ad_0d00, b"S-S-", Copy),
+    both  (0xfbf0_8000, 0xf200_0000, b"p-x-", Copy),                              // addw
+    both  (0xfbf0_8000, 0xf2a0_0000, b"p-x-", Copy),                              // subw
+    both  (0xfb70_8000, 0xf240_0000, b"--x-", Copy),                              // movw, movt
+    both  (0xfb50_8000, 0xf300_0000, b"x-x-", Copy),                              // ssat, usat
+    both  (0xfb70_8000, 0xf340_0000, b"x-x-", Copy),                              // sbfx, ubfx
+    both  (0xfbff_8000, 0xf36f_0000, b"--x-", Copy),                              // bfc
+    both  (0xfbf0_8000, 0xf360_0000, b"x-x-", Copy),                              // bfi
     refuse(0xfa00_8000, 0xf200_0000, &UNKNOWN),
     // F: branches, control
-    row   (0xffff_ffff, 0xf3af_8001, b"----", Slot, Compute(nothing)),            // yield
-    row   (0xfff0_d7ff, 0xf3a0_8001, b"----", Slot, Refuse(&UNKNOWN)),
-    row   (0xffff_ffff, 0xf3af_8004, b"----", Slot, Compute(nothing)),            // sev
-    row   (0xfff0_d7ff, 0xf3a0_8004, b"----", Slot, Refuse(&UNKNOWN)),
+    row   (0xffff_ffff, 0xf3af_8001, b"----", Copy, Compute(nothing)),            // yield
+    row   (0xfff0_d7ff, 0xf3a0_8001, b"----", Copy, Refuse(&UNKNOWN)),
+    row   (0xffff_ffff, 0xf3af_8004, b"----", Copy, Compute(nothing)),            // sev
+    row   (0xfff0_d7ff, 0xf3a0_8004, b"----", Copy, Refuse(&UNKNOWN)),
     row   (0xfff0_d7ff, 0xf3a0_8003, b"----", Compute(nothing), Refuse(&WAIT)),   // wfi
     both  (0xffff_fffd, 0xf3af_8000, b"----", Compute(nothing)),                  // nop, wfe
     row   (0xfff0_d7fc, 0xf3a0_8000, b"----", Compute(nothing), Refuse(&UNKNOWN)),
     both  (0xffff_f0ff, 0xf3ef_8000, b"--x-", Compute(read_status)),              // mrs of the CPSR
     row   (0xfff0_d000, 0xf3e0_8000, b"--x-", Compute(read_status), Refuse(&UNKNOWN)),
-    best  (0xfff0_d700, 0xf3a0_8000, &HINT, Slot),
-    best  (0xfff0_d0f0, 0xf3b0_8020, &BARRIER, Slot),                             // clrex
-    best  (0xfff0_d0c0, 0xf3b0_8040, &BARRIER, Slot),                             // dsb, dmb, isb, sb
+    best  (0xfff0_d700, 0xf3a0_8000, &HINT, Copy),
+    best  (0xfff0_d0f0, 0xf3b0_8020, &BARRIER, Copy),                             // clrex
+    best  (0xfff0_d0c0, 0xf3b0_8040, &BARRIER, Copy),                             // dsb, dmb, isb, sb
     row   (0xfff0_f0ff, 0xf380_8000, b"x---", Refuse(&STATUS), Step),             // msr to the CPSR
     refuse(0xffd0_d000, 0xf390_8000, &TRAP_STATE),                                // msr to, mrs of the SPSR
     refuse(0xfff0_d000, 0xf3f0_8000, &TRAP_STATE),
@@ -132,7 +132,7 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xf800_d001, 0xf000_c000, b"----", Compute(jump)),                     // blx
     both  (0xf800_9000, 0xf000_9000, b"----", Compute(jump)),                     // b, bl
     refuse(0xf800_8000, 0xf000_8000, &UNKNOWN),
-    row   (0xff10_0000, 0xf900_0000, b"p---", Refuse(&COPROCESSOR), Slot),        // SIMD loads and stores
+    row   (0xff10_0000, 0xf900_0000, b"p---", Refuse(&COPROCESSOR), Copy),        // SIMD loads and stores
     // G: hints about memory
     both  (0xfe7f_f000, 0xf81f_f000, b"----", Compute(nothing)),                  // pld, pli of a literal
     both  (0xffd0_f000, 0xf890_f000, b"p---", Compute(nothing)),
@@ -146,7 +146,7 @@ pub(super) static T32: &[RuleRow] = &[
     refuse(0xfe60_0000, 0xf860_0000, &UNKNOWN),
     refuse(0xfff0_0000, 0xf950_0000, &UNKNOWN),
     refuse(0xfe80_0d00, 0xf800_0800, &UNKNOWN),
-    row   (0xfe80_0f00, 0xf800_0e00, b"px--", Refuse(&UNPRIVILEGED), Slot),       // ldrt, strt
+    row   (0xfe80_0f00, 0xf800_0e00, b"px--", Refuse(&UNPRIVILEGED), Copy),       // ldrt, strt
     refuse(0xff1f_0000, 0xf80f_0000, &REGISTERS),                                 // a store to a literal
     refuse(0xff10_f000, 0xf800_f000, &REGISTERS),                                 // a store of the pc
     both  (0xff7f_0000, 0xf85f_0000, b"----", Compute(literal_word)),             // ldr of a literal
@@ -154,39 +154,39 @@ pub(super) static T32: &[RuleRow] = &[
     both  (0xffe0_0000, 0xf8c0_0000, b"pa--", Either(transfer_12)),
     both  (0xffe0_0fc0, 0xf840_0000, b"pa-x", Either(transfer_register)),
     both  (0xfe5f_0000, 0xf81f_0000, b"-x--", Compute(literal_part)),             // ldrb, ldrsb, ldrh, ldrsh of a literal
-    both  (0xfec0_0800, 0xf800_0800, b"px--", Slot),                              // bytes and halfwords
-    both  (0xfec0_0000, 0xf880_0000, b"px--", Slot),
-    both  (0xfe80_0fc0, 0xf800_0000, b"px-x", Slot),
+    both  (0xfec0_0800, 0xf800_0800, b"px--", Copy),                              // bytes and halfwords
+    both  (0xfec0_0000, 0xf880_0000, b"px--", Copy),
+    both  (0xfe80_0fc0, 0xf800_0000, b"px-x", Copy),
     refuse(0xfe00_0000, 0xf800_0000, &UNKNOWN),
     // I: registers
     refuse(0xffe0_f080, 0xfa60_f080, &UNKNOWN),
     refuse(0xff80_f0b0, 0xfa80_f030, &UNKNOWN),
     refuse(0xffb0_f080, 0xfab0_f000, &UNKNOWN),
-    both  (0xff8f_f080, 0xfa0f_f080, b"--xx", Slot),                              // sxt, uxt
-    both  (0xff80_f080, 0xfa80_f000, b"x-xx", Slot),                              // parallel add and subtract
-    both  (0xff80_f080, 0xfa00_f080, b"x-xx", Slot),                              // sxta, uxta
-    both  (0xfff0_f0c0, 0xfa80_f080, b"x-xx", Slot),                              // qadd, qsub, qdadd, qdsub
-    both  (0xfff0_f0f0, 0xfaa0_f080, b"x-xx", Slot),                              // sel
-    both  (0xff80_f0f0, 0xfa00_f000, b"x-xx", Slot),                              // shifts by a register
-    both  (0xfff0_f0f0, 0xfab0_f080, b"x-x=", Slot),                              // clz
-    both  (0xfff0_f0c0, 0xfa90_f080, b"x-x=", Slot),                              // rev, rev16, rbit, revsh
+    both  (0xff8f_f080, 0xfa0f_f080, b"--xx", Copy),                              // sxt, uxt
+    both  (0xff80_f080, 0xfa80_f000, b"x-xx", Copy),                              // parallel add and subtract
+    both  (0xff80_f080, 0xfa00_f080, b"x-xx", Copy),                              // sxta, uxta
+    both  (0xfff0_f0c0, 0xfa80_f080, b"x-xx", Copy),                              // qadd, qsub, qdadd, qdsub
+    both  (0xfff0_f0f0, 0xfaa0_f080, b"x-xx", Copy),                              // sel
+    both  (0xff80_f0f0, 0xfa00_f000, b"x-xx", Copy),                              // shifts by a register
+    both  (0xfff0_f0f0, 0xfab0_f080, b"x-x=", Copy),                              // clz
+    both  (0xfff0_f0c0, 0xfa90_f080, b"x-x=", Copy),                              // rev, rev16, rbit, revsh
     refuse(0xff00_f000, 0xfa00_f000, &UNKNOWN),
     // J: multiply
     refuse(0xfff0_f0f0, 0xfb00_f010, &UNKNOWN),
     refuse(0xfff0_f0f0, 0xfb70_f010, &UNKNOWN),
     refuse(0xfff0_00f0, 0xfb70_0010, &UNKNOWN),
-    both  (0xfff0_f0c0, 0xfb10_f000, b"x-xx", Slot),                              // smul of halves
-    row   (0xfff0_f0c0, 0xfb60_f000, b"x-xx", Slot, Refuse(&REGISTERS)),          // smmls: there is no form without what it adds to
-    both  (0xff80_f0e0, 0xfb00_f000, b"x-xx", Slot),                              // mul, smuad, smulw, smusd, smmul, usad8
-    both  (0xfff0_00c0, 0xfb10_0000, b"xxxx", Slot),                              // smla of halves
-    both  (0xff80_00c0, 0xfb00_0000, b"xxxx", Slot),                              // mla, mls, smlad, smlaw, smlsd, smmla, smmls, usada8
+    both  (0xfff0_f0c0, 0xfb10_f000, b"x-xx", Copy),                              // smul of halves
+    row   (0xfff0_f0c0, 0xfb60_f000, b"x-xx", Copy, Refuse(&REGISTERS)),          // smmls: there is no form without what it adds to
+    both  (0xff80_f0e0, 0xfb00_f000, b"x-xx", Copy),                              // mul, smuad, smulw, smusd, smmul, usad8
+    both  (0xfff0_00c0, 0xfb10_0000, b"xxxx", Copy),                              // smla of halves
+    both  (0xff80_00c0, 0xfb00_0000, b"xxxx", Copy),                              // mla, mls, smlad, smlaw, smlsd, smmla, smmls, usada8
     refuse(0xff80_0000, 0xfb00_0000, &UNKNOWN),
     // K: long multiply, divide
-    both  (0xfff0_00f0, 0xfbe0_0060, b"xxxx", Slot),                              // umaal
-    both  (0xfff0_00c0, 0xfbc0_0080, b"xxxx", Slot),                              // smlal of halves
-    both  (0xffe0_00e0, 0xfbc0_00c0, b"xxxx", Slot),                              // smlald, smlsld
-    both  (0xff90_00f0, 0xfb80_0000, b"xxxx", Slot),                              // smull, umull, smlal, umlal
-    row   (0xffd0_f0f0, 0xfb90_f0f0, b"x-xx", Refuse(&DIVIDE), Slot),             // sdiv, udiv
+    both  (0xfff0_00f0, 0xfbe0_0060, b"xxxx", Copy),                              // umaal
+    both  (0xfff0_00c0, 0xfbc0_0080, b"xxxx", Copy),                              // smlal of halves
+    both  (0xffe0_00e0, 0xfbc0_00c0, b"xxxx", Copy),                              // smlald, smlsld
+    both  (0xff90_00f0, 0xfb80_0000, b"xxxx", Copy),                              // smull, umull, smlal, umlal
+    row   (0xffd0_f0f0, 0xfb90_f0f0, b"x-xx", Refuse(&DIVIDE), Copy),             // sdiv, udiv
     refuse(0xff80_0000, 0xfb80_0000, &UNKNOWN),
     refuse(0xfc00_0000, 0xfc00_0000, &UNKNOWN),
 ];

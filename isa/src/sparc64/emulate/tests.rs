@@ -51,8 +51,8 @@ fn goes(word: u32, set: &[(Reg, u64)]) -> &'static str {
     let (pc, then, changed) = does(&computed(word), word, set).expect("it does not fault");
     assert_eq!(changed, [], "{word:08x}");
     match (pc - HERE, then) {
-        (4, Then::Slot { then }) if then == HERE + 16 => "taken",
-        (4, Then::Slot { then }) if then == HERE + 8 => "not",
+        (4, Then::DelaySlot { then }) if then == HERE + 16 => "taken",
+        (4, Then::DelaySlot { then }) if then == HERE + 8 => "not",
         (16, Then::Onwards) => "taken at once",
         (8, Then::Onwards) => "over its slot",
         other => panic!("{word:08x}: {other:x?}"),
@@ -159,7 +159,7 @@ fn floating_point_branches_follow_the_manual() {
 #[test]
 fn jumps_go_to_their_sum_and_link_their_own_address() {
     let to = 0x0060_0000;
-    let slot = |then| Then::Slot { then };
+    let slot = |then| Then::DelaySlot { then };
     let of = |word, set: &[(Reg, u64)]| does(&computed(word), word, set);
     assert_eq!(of(0x4000_0004, &[]), Ok((HERE + 4, slot(HERE + 16), [(o(7).0, HERE)].to_vec())), "call");
     assert_eq!(of(0x81c3_e008, &[(o(7), to)]), Ok((HERE + 4, slot(to + 8), Vec::new())), "retl");
@@ -189,7 +189,7 @@ fn done_and_retry_restore_the_saved_state() {
     let set = [(TL, 2), (TPC, from), (TNPC, next), (TRAPPED, state)];
     let left = [(TSTATE.0, state), (TL.0, 1)].to_vec();
     assert_eq!(does(&computed(DONE), DONE, &set), Ok((next, Then::Onwards, left.clone())));
-    assert_eq!(does(&computed(RETRY), RETRY, &set), Ok((from, Then::Slot { then: next }, left)));
+    assert_eq!(does(&computed(RETRY), RETRY, &set), Ok((from, Then::DelaySlot { then: next }, left)));
     for word in [DONE, RETRY] {
         let from_none = does(&computed(word), word, &[(TL, 0), set[1], set[2], set[3]]);
         assert_eq!(from_none, Ok((KNOWN, Then::Copy { undo: None }, Vec::new())), "{word:x}");
@@ -202,9 +202,9 @@ fn rd_pc_and_delay_slots_are_emulated() {
     let word = 0x9341_4000;
     assert_eq!(does(&computed(word), word, &[]), Ok((HERE + 4, Then::Onwards, [(o(1).0, HERE)].to_vec())), "rd %pc,%o1");
     assert_eq!(does(&computed(0x8141_4000), word, &[]), Ok((HERE + 4, Then::Onwards, Vec::new())), "rd %pc,%g0");
-    let in_slot = does(&Computation::InSlot, 0x9002_2001, &[]);
+    let in_slot = does(&Computation::InDelaySlot, 0x9002_2001, &[]);
     assert_eq!(in_slot, Ok((KNOWN, Then::Copy { undo: None }, Vec::new())));
-    let both = does(&Computation::ReadPcInSlot(o(1)), word, &[]);
+    let both = does(&Computation::ReadPcInDelaySlot(o(1)), word, &[]);
     assert_eq!(both, Ok((KNOWN, Then::Onwards, [(o(1).0, HERE)].to_vec())));
 }
 

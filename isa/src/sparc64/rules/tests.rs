@@ -104,7 +104,7 @@ fn behind(first: u32, second: u32, policy: Policy) -> Result<Option<Emulation>, 
 /// cannot.
 #[test]
 fn a_probed_delay_slot_continues_at_the_branchs_target() {
-    let in_slot = Ok(Some(Emulation::Sparc64(Computation::InSlot)));
+    let in_slot = Ok(Some(Emulation::Sparc64(Computation::InDelaySlot)));
     #[rustfmt::skip]
     let cases = [
         ("behind be",             0x0280_0004, true),
@@ -129,7 +129,7 @@ fn a_probed_delay_slot_continues_at_the_branchs_target() {
             assert_eq!(behind(first, 0x81e8_0000, policy).is_ok_and(|found| found.is_some()), is_slot, "{what}: restore");
         }
         let reads = behind(first, 0x9341_4000, Policy::Best);
-        let expected = is_slot.then_some(Emulation::Sparc64(Computation::ReadPcInSlot(o(1))));
+        let expected = is_slot.then_some(Emulation::Sparc64(Computation::ReadPcInDelaySlot(o(1))));
         assert_eq!(reads, Ok(expected), "{what}: rd %pc");
         for branch in [0x1280_0004, 0x81c3_e008, 0x4000_0010, 0x3080_0004] {
             let expected = if is_slot { Err("branch-in-delay-slot") } else { Ok(None) };

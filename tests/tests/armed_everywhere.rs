@@ -11,7 +11,7 @@ use trapline::still::StillGuest;
 use trapline_harness::{self as harness, Test};
 use trapline_probes::Engine;
 use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
-use trapline_tests::oracle::{self, ORACLES, Oracle, Row};
+use trapline_tests::oracle::{self, ORACLES, Oracle, OracleRow};
 use trapline_tests::stock::AtShell;
 use trapline_tests::{LONG, Run, assert_same};
 
@@ -92,7 +92,7 @@ fn end(session: &mut Session) -> (Run, Vec<u8>) {
 }
 
 /// The rows of the kernel's table, and the kernel at its shell.
-fn rows_and_guest(oracle: &Oracle) -> (Vec<Row>, AtShell) {
+fn rows_and_guest(oracle: &Oracle) -> (Vec<OracleRow>, AtShell) {
     let table = oracle::table(&format!("{}-direct.open.tsv.gz", oracle.name)).expect("the test needs it");
     (oracle::rows(&table), oracle::at_shell(oracle).expect("a machine boots it"))
 }
@@ -145,7 +145,7 @@ fn what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody(oracle: &
     let (mut rows, stock) = rows_and_guest(oracle);
     rows.retain(|row| row.result == "crash");
     let mut session = busy(&stock);
-    let probes: Vec<(&Row, Probe)> = rows.iter().map(|row| (row, Probe::of(row))).collect();
+    let probes: Vec<(&OracleRow, Probe)> = rows.iter().map(|row| (row, Probe::of(row))).collect();
     let accepted: Vec<_> = probes.iter().filter(|(_, probe)| probe.register(&mut session)).collect();
     println!("{name}: {} of {} rows that a guest died of are accepted", accepted.len(), rows.len());
     if accepted.is_empty() {

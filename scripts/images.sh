@@ -3,8 +3,8 @@
 #
 #   scripts/images.sh NAME... [-- NAME...]     NAME: as `trapline images` lists them
 #
-# A kernel before `--` that cannot be had ends it with status 1. One behind `--` may be missing: the tests on it are skipped, and counted.
-# When the first pull of all fails, the archive is taken to be out of reach, and no other pull is tried.
+# The exit status is 1 if a kernel before `--` cannot be downloaded. Kernels behind `--` may be missing: tests on them are skipped and counted.
+# If the very first download fails, the archive counts as unreachable, and no other download is tried.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,24 +16,24 @@ for name in "$@"; do
         continue
     fi
     if "$trapline" images list --json | grep -F "\"name\":\"$name\"" | grep -q '"versions":\["'; then
-        echo "$name is here"
+        echo "$name is already on this computer"
         continue
     fi
     if [[ $tried -eq 0 || $pulled -gt 0 ]]; then
         tried=$((tried + 1))
         if "$trapline" images pull --modules "$name"; then
             pulled=$((pulled + 1))
-            echo "$name was pulled"
+            echo "$name was downloaded"
             continue
         fi
     fi
     if [[ $must == yes ]]; then missing+=("$name"); else optional+=("$name"); fi
 done
 if [[ ${#optional[@]} -gt 0 ]]; then
-    echo "not to be had now: ${optional[*]}; the tests on them are skipped, and counted" >&2
+    echo "cannot be downloaded now: ${optional[*]}; tests on them are skipped and counted" >&2
 fi
 if [[ ${#missing[@]} -gt 0 ]]; then
-    echo "these kernels are missing: ${missing[*]}. Tests on them cannot run. Provide them in a folder named by TRAPLINE_IMAGES, or run" >&2
-    echo "the tests that need none: make test" >&2
+    echo "these kernels are missing: ${missing[*]}. Tests on them cannot run. Put them into a folder named in TRAPLINE_IMAGES, or run" >&2
+    echo "only the tests that need no image: make test" >&2
     exit 1
 fi

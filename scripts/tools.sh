@@ -74,7 +74,7 @@ telling() {
 }
 
 {
-    printf '| tool |'; printf ' %s |' "${here[@]}"; printf ' a line of it on %s, or what keeps it from running |\n' "${here[0]}"
+    printf '| tool |'; printf ' %s |' "${here[@]}"; printf ' a line of its output on %s, or why it does not run |\n' "${here[0]}"
     printf '|---|'; printf -- '---|%.0s' "${here[@]}"; printf -- '---|\n'
     for tool in "${names[@]}"; do
         row="| $tool |" line= refusals=
@@ -91,7 +91,7 @@ telling() {
             fi
         done
         [[ -z $line ]] || line="\`$line\`"
-        [[ -n $line || ! -e $out/$tool.${here[0]}.ran ]] || line='its heading alone'
+        [[ -n $line || ! -e $out/$tool.${here[0]}.ran ]] || line='only its heading'
         echo "$row $line${line:+${refusals:+; elsewhere: }}$refusals |"
     done
 } >"$out/table.md"

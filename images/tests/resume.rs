@@ -139,7 +139,7 @@ fn a_pull_that_ends_inside_a_package_goes_on_inside_it() {
     let puller = Puller { cache: folder.join("cache"), mirror, tools: Some(folder.join("tools")), modules: false };
     let wanted = Wanted::parse("debian/amd64").expect("a stock kernel");
 
-    let first = puller.pull(&wanted, &mut |_| ()).expect_err("it was told to end");
+    let first = puller.pull(&wanted, &mut |_| ()).expect_err("apt was terminated");
     assert!(matches!(first, PullError::Interrupted { .. }), "{first}");
     let pulled = puller.pull(&wanted, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(fs::metadata(&pulled.local.kernel).expect("the kernel").len(), KERNEL_BYTES as u64);

@@ -77,7 +77,7 @@ swapper_pg_dir:
 	.fill 767, 4, 0
 	.long level1_kernel_pgt - KERNEL_BASE + TABLE
 	.long 0x004000e3, 0x008000e3, 0x00c000e3
-	.fill 252, 4, 0 /* with the machine's entries for 0xfb000000..0xfbffffff */
+	.fill 252, 4, 0 /* 0xfb000000..0xfbffffff: filled by the machine */
 
 	.globl level1_kernel_pgt
 	.type level1_kernel_pgt, @object

@@ -186,7 +186,7 @@ mod tests {
             ("bc2nez",                    0x49a0_0001, 8, Branch(at(8))),
             ("eret",                      0x4200_0018, 4, Trap),
             ("deret",                     0x4200_001f, 4, Trap),
-            ("add.d: no branch",          0x4620_0000, 4, Next),
+            ("add.d: not a branch",       0x4620_0000, 4, Next),
             ("teq v0,zero",               0x0040_0034, 4, Next),
             ("addiu sp,sp,-32",           0x27bd_ffe0, 4, Next),
             ("nop",                       0x0000_0000, 4, Next),

@@ -140,7 +140,7 @@ static TABLE: &[RuleRow] = &[
     both(X,           x(19, 16),                 Compute(branch_lr)),                            // bclr, bclrl
     row (X | 4 << 21, x(19, 528),                Compute(branch_ctr),   Refuse(&INVALID)),       // bcctr that counts
     both(X,           x(19, 528),                Compute(branch_ctr)),                           // bcctr, bcctrl
-    only_64(X,        x(19, 560),                Compute(branch_tar)),                           // bctar: no step of it would end behind it
+    only_64(X,        x(19, 560),                Compute(branch_tar)),                           // bctar: a copy of it would branch away before its second trap
     only_64(0xfc00_003e, 0x4c00_0004,            Compute(address)),                              // addpcis
     row (X,           x(19, 146),                Step,                  Refuse(&RETURN)),        // rfebb
     row (X,           x(31, 20),                 Step,                  Refuse(&EXCLUSIVE)),     // lwarx

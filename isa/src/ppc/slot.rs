@@ -142,8 +142,8 @@ mod tests {
             ("paddi r3,0,0,1",                            &[0x0610_0000, 0x3860_0000], TEXT + 0x2_0004,   &[0x0613_fffd, 0x3860_fffc]),
             ("pld r3,-4(0),1",                            &[0x0413_ffff, 0xe460_fffc], TEXT - 0x1_0008,   &[0x0410_0001, 0xe460_0004]),
             ("pld, too far",                              &[0x0410_0000, 0xe460_0000], TEXT + (2 << 32) + 4, &[UNDEFINED, UNDEFINED]),
-            ("pld r3,16(r4): no pc in it",                &[0x0400_0000, 0xe464_0010], TEXT + 0x8_0000,   &[0x0400_0000, 0xe464_0010]),
-            ("xxspltiw: bits that say nothing of the pc", &[0x0510_0000, 0x8006_0000], TEXT + 0x8_0000,   &[0x0510_0000, 0x8006_0000]),
+            ("pld r3,16(r4): not of the pc",              &[0x0400_0000, 0xe464_0010], TEXT + 0x8_0000,   &[0x0400_0000, 0xe464_0010]),
+            ("xxspltiw: has no R bit",                    &[0x0510_0000, 0x8006_0000], TEXT + 0x8_0000,   &[0x0510_0000, 0x8006_0000]),
         ];
         for (what, original, at, expected) in cases {
             for set in [Set::Little64, Set::Big64] {

@@ -134,7 +134,7 @@ mod tests {
             ("stmg %r14,%r15,136(%r15)", &[0xeb, 0xef, 0xf0, 0x88, 0, 0x24],    0xeb24),
             ("mvghi 0(%r1),4",           &[0xe5, 0x48, 0x10, 0, 0, 4],          0xe548),
             ("cij %r2,0,8,.",            &[0xec, 0x28, 0, 0, 0, 0x7e],          0xec7e),
-            ("cut: lg without its end",  &[0xe3, 0x10, 0x20],                   0xe300),
+            ("lg, truncated",            &[0xe3, 0x10, 0x20],                   0xe300),
         ];
         for (what, bytes, expected) in cases {
             assert_eq!(code(bytes), *expected, "{what}");

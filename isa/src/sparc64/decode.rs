@@ -194,10 +194,10 @@ mod tests {
             ("rd %pc",                     0x9341_4000, false, Next),
             ("ldx",                        0xd05b_a7ff, false, Next),
         ];
-        for (what, word, has_delay_slot, flow) in cases {
+        for (what, word, is_delayed, flow) in cases {
             let insn = decode(HERE, &word.to_be_bytes()).expect("a whole word");
             assert_eq!((insn.bytes().len(), insn.flow), (LENGTH, *flow), "{what}");
-            assert_eq!(has_delay_slot(*word), *has_delay_slot, "{what}");
+            assert_eq!(has_delay_slot(*word), *is_delayed, "{what}");
         }
     }
 

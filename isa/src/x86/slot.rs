@@ -114,7 +114,7 @@ mod tests {
             ("the same 32-bit bytes", Bits32, 0x10, 0x90,        &[0x8b, 0x05, 0, 1, 0, 0],                       &[0x8b, 0x05, 0, 1, 0, 0]),
             ("an immediate behind",   Bits64, TEXT, TEXT - 0x10, &[0x81, 0x3d, 0, 0, 0, 0, 1, 2, 3, 4],           &[0x81, 0x3d, 0x10, 0, 0, 0, 1, 2, 3, 4]),
             ("a vector instruction",  Bits64, TEXT, TEXT + 0x10, &[0xc5, 0xf8, 0x28, 0x05, 0, 0, 0, 0],           &[0xc5, 0xf8, 0x28, 0x05, 0xf0, 0xff, 0xff, 0xff]),
-            ("0x100 and no rip",      Bits64, TEXT, TEXT + 0x10, &[0x8b, 0x04, 0x25, 0, 1, 0, 0],                 &[0x8b, 0x04, 0x25, 0, 1, 0, 0]),
+            ("0x100, not rip",        Bits64, TEXT, TEXT + 0x10, &[0x8b, 0x04, 0x25, 0, 1, 0, 0],                 &[0x8b, 0x04, 0x25, 0, 1, 0, 0]),
             ("0x100(%eip)",           Bits64, TEXT, SLOT,        &[0x67, 0x8b, 0x05, 0, 0, 0, 0x60],              &[0x67, 0x8b, 0x05, 0, 0, 0, 0x41]),
             ("call rel32",            Bits64, TEXT, SLOT,        &[0xe8, 0, 0, 0, 0x20],                          &[0xe8, 0, 0, 0, 0x01]),
             ("jne rel32",             Bits32, 0x10, 0xffff_fff0, &[0x0f, 0x85, 0, 0, 0, 0],                       &[0x0f, 0x85, 0x20, 0, 0, 0]),

@@ -116,7 +116,7 @@ fn a32_instructions_with_the_pc_are_emulated() {
         ("bne, taken",                 0x1a00_0002, 0, After(&[], TEXT + 16, &[])),
         ("blx with H",                 0xfb00_0002, 0, After(&[(14, NEXT), (16, THUMB_SVC)], TEXT + 18, &[])),
         ("bx r2",                      0xe12f_ff12, 0, After(&[], 32, &[])),
-        ("blx lr: the old one",        0xe12f_ff3e, 0, After(&[(14, NEXT)], DATA + 0x40, &[])),
+        ("blx lr: old value",          0xe12f_ff3e, 0, After(&[(14, NEXT)], DATA + 0x40, &[])),
         ("bx pc",                      0xe12f_ff1f, 0, After(&[], TEXT + 8, &[])),
         ("mrs r1, cpsr",               0xe10f_1000, N | C, After(&[(1, N | C | 0x13)], NEXT, &[])),
         ("mov ip, sp",                 0xe1a0_c00d, 0, After(&[(12, DATA + 0x80)], NEXT, &[])),

@@ -46,7 +46,7 @@ fn only_copies_that_use_the_pc_are_changed() {
         ("pop {pc}: it may fault", 0xe8bd_8010, SLOT,                Tail::Breakpoint, Some([0xe8bd_8010, BREAKPOINT])),
         ("bl never runs there",    0xebff_fffe, SLOT,                Tail::Breakpoint, Some([UNDEFINED, BREAKPOINT])),
         ("str pc: it may fault",   0xe581_f000, SLOT,                Tail::Breakpoint, Some([0xe581_f000, BREAKPOINT])),
-        ("push {pc}: likewise",    0xe92d_d800, SLOT,                Tail::Breakpoint, Some([0xe92d_d800, BREAKPOINT])),
+        ("push {pc}: may fault",   0xe92d_d800, SLOT,                Tail::Breakpoint, Some([0xe92d_d800, BREAKPOINT])),
         ("str pc, off the pc",     0xe58f_f000, SLOT,                Tail::Breakpoint, Some([UNDEFINED, BREAKPOINT])),
         ("str pc, and back",       0xe581_f000, SLOT,                Tail::JumpBack,   None),
     ];

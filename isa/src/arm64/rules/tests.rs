@@ -40,8 +40,8 @@ fn instructions_that_use_the_pc_are_emulated_or_refused() {
         ("ldr s1, .",                0x1c00_0001, "step",                 "compute"),
         ("ldr d1, .",                0x5c00_0001, "step",                 "compute"),
         ("ldr q1, .",                0x9c00_0001, "step",                 "compute"),
-        ("a vector of no size",      0xdc00_0001, "step",                 "unknown"),
-        ("ldr x1, [x2]: no literal", 0xf940_0041, "step",                 "boost"),
+        ("ldr, reserved size",       0xdc00_0001, "step",                 "unknown"),
+        ("ldr x1, [x2]: register",   0xf940_0041, "step",                 "boost"),
         ("b .",                      0x1400_0000, "compute",              "compute"),
         ("bl .",                     0x9400_0000, "compute",              "compute"),
         ("b.eq .",                   0x5400_0000, "compute",              "compute"),
@@ -67,7 +67,7 @@ fn instructions_that_use_the_pc_are_emulated_or_refused() {
         ("eretab",                   0xd69f_0fff, "exception-return",     "exception-return"),
         ("eret",                     0xd69f_03e0, "exception-return",     "exception-return"),
         ("drps",                     0xd6bf_03e0, "step",                 "exception-return"),
-        ("cbgt: of a later CPU",     0x7400_0000, "step",                 "unknown"),
+        ("cbgt: newer CPUs only",    0x7400_0000, "step",                 "unknown"),
     ]);
 }
 
@@ -77,8 +77,8 @@ fn instructions_that_raise_an_exception_are_refused() {
     #[rustfmt::skip]
     check(&[
         // what                   word         Linux 6.1             best
-        ("brk #4: a probe's",     0xd420_0080, "foreign-breakpoint", "foreign-breakpoint"),
-        ("brk #6: a step's end",  0xd420_00c0, "foreign-breakpoint", "foreign-breakpoint"),
+        ("brk #4: kprobes",       0xd420_0080, "foreign-breakpoint", "foreign-breakpoint"),
+        ("brk #6: kprobes' step", 0xd420_00c0, "foreign-breakpoint", "foreign-breakpoint"),
         ("brk #0x800: BUG()",     0xd421_0000, "foreign-breakpoint", "foreign-breakpoint"),
         ("brk #0xffff",           0xd43f_ffe0, "foreign-breakpoint", "foreign-breakpoint"),
         ("svc #0",                0xd400_0001, "exception",          "exception"),
@@ -149,7 +149,7 @@ fn system_instructions_are_copied_or_refused() {
         ("clrex",                  0xd503_3f5f, "step",            "boost"),
         ("wfet x0",                0xd503_1000, "step",            "wait"),
         ("wfit x0",                0xd503_1020, "step",            "wait"),
-        ("mrrs: of a later CPU",   0xd570_0000, "step",            "unknown"),
+        ("mrrs: newer CPUs only",  0xd570_0000, "step",            "unknown"),
     ]);
 }
 
@@ -272,7 +272,7 @@ fn probes_inside_an_exclusive_loop_are_refused() {
         ("before the load",                          &[NOP, LDXR, NOP, STXR, AGAIN, RET],           0,  FREE,      FREE),
         ("in between",                               &[NOP, LDXR, NOP, STXR, AGAIN, RET],           2,  INSIDE,    INSIDE),
         ("behind the store",                         &[NOP, LDXR, NOP, STXR, AGAIN, RET],           4,  FREE,      FREE),
-        ("with no store behind it",                  &[LDXR, NOP, RET],                             1,  INSIDE,    FREE),
+        ("without a store after it",                 &[LDXR, NOP, RET],                             1,  INSIDE,    FREE),
         ("the way out, behind the store",            &[LDXR, OUT, STXR, AGAIN, NOP, RET],           4,  FREE,      FREE),
         ("the way out, with a clrex",                &[LDXR, OUT, NOP, STXR, CLREX, NOP, RET],      5,  FREE,      FREE),
         ("behind a clrex",                           &[LDXR, CLREX, NOP, STXR, RET],                2,  INSIDE,    FREE),

@@ -70,7 +70,7 @@ fn branches_are_taken_by_their_condition() {
         ("bgezl of -1",        0x0443_0010, [MINUS, 0], false),
         ("bltzal of 0",        0x0450_0010, [0, 0],     false),
         ("bltzal of -1",       0x0450_0010, [MINUS, 0], true),
-        ("bltzal of zero: never, though Linux 6.1 says always", 0x0410_0010, [1, 2], false),
+        ("bltzal of zero: not taken, but taken in Linux 6.1",   0x0410_0010, [1, 2], false),
         ("bgezal of 0",        0x0451_0010, [0, 0],     true),
         ("bgezal of -1",       0x0451_0010, [MINUS, 0], false),
         ("bal",                0x0411_0010, [1, 2],     true),

@@ -57,7 +57,7 @@ fn every_row_of_the_table_gives_its_answer() {
         ("bnelrl",                     0x4c82_0021, "compute",            "compute"),
         ("bctr",                       0x4e80_0420, "compute",            "compute"),
         ("bctrl",                      0x4e80_0421, "compute",            "compute"),
-        ("bdnzctr: no such form",      0x4e00_0420, "compute",            "invalid-form"),
+        ("bdnzctr: invalid form",      0x4e00_0420, "compute",            "invalid-form"),
         ("rfebb 1",                    0x4c00_0924, "step",               "exception-return"),
         ("lwarx",                      0x7c60_2028, "step",               "exclusive"),
         ("lwarx with a hint",          0x7c60_2029, "step",               "exclusive"),

@@ -111,10 +111,10 @@ fn an_index_branch_compares_with_its_limit() {
         // what                         bytes                       r1, r2 (step), r3 (limit)              r1 after     
         // taken
         ("brxle: below",                &[0x85, 0x12, 0, 4],        [5, 1, 7],                             6,              true),
-        ("brxle: at it",                &[0x85, 0x12, 0, 4],        [6, 1, 7],                             7,              true),
+        ("brxle: equal",                &[0x85, 0x12, 0, 4],        [6, 1, 7],                             7,              true),
         ("brxle: above",                &[0x85, 0x12, 0, 4],        [7, 1, 7],                             8,              false),
         ("brxh: above",                 &[0x84, 0x12, 0, 4],        [7, 1, 7],                             8,              true),
-        ("brxh: at it",                 &[0x84, 0x12, 0, 4],        [6, 1, 7],                             7,              false),
+        ("brxh: equal",                 &[0x84, 0x12, 0, 4],        [6, 1, 7],                             7,              false),
         ("brxh of 32 bits, with a sign", &[0x84, 0x12, 0, 4],       [0x9_0000_0000, 0xffff_ffff, 0xffff_fff0], 0x9_ffff_ffff, true),
         ("brxhg",                       &[0xec, 0x12, 0, 4, 0, 0x44], [0, 1 << 40, 0],                     1 << 40,        true),
         ("brxlg",                       &[0xec, 0x12, 0, 4, 0, 0x45], [0, 1 << 40, 0],                     1 << 40,        false),

@@ -50,7 +50,7 @@ fn copies_without_a_target_are_unchanged() {
         ("jgnop",                   &[0xc0, 0x04, 0x00, 0x00, 0x10, 0x00]),
         ("brc 0",                   &[0xa7, 0x04, 0x00, 0x08]),
         ("ahi %r1,5",               &[0xa7, 0x1a, 0x00, 0x05]),
-        ("aghik: no place in it",   &[0xec, 0x12, 0x00, 0x05, 0x00, 0xd9]),
+        ("aghik: has no address",   &[0xec, 0x12, 0x00, 0x05, 0x00, 0xd9]),
     ];
     for (what, bytes) in cases {
         assert_eq!(copied(bytes, TEXT + (1 << 40), Tail::Breakpoint), Ok([*bytes, &PROBE].concat()), "{what}");

@@ -79,7 +79,7 @@ pub fn file_of(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// The need of the kernel's tables, its image and its busybox. The tables are no part of the repository.
+/// The need of the kernel's tables, image and busybox. The tables are not part of the repository.
 pub fn need(oracle: &Oracle) -> Need {
     let Oracle { name, image, busybox, .. } = oracle;
     let missing = if !shared("oracle").join(format!("{name}-direct.open.tsv.gz")).is_file() {
@@ -92,7 +92,7 @@ pub fn need(oracle: &Oracle) -> Need {
     Need { what: name.to_string(), missing }
 }
 
-/// A table's text, if there is one of that name.
+/// The text of a table. `None` if there is no table of that name.
 pub fn table(name: &str) -> Option<String> {
     let bytes = fs::read(shared("oracle").join(name)).ok()?;
     let mut text = String::new();
@@ -100,13 +100,13 @@ pub fn table(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// That kernel at its shell; `None` if no machine boots it.
+/// This kernel at its shell. `None` if no machine boots it.
 pub fn at_shell(oracle: &Oracle) -> Option<AtShell> {
     let (stock, image, busybox) = files_of(oracle)?;
     Some(AtShell::of(stock, &image, &busybox))
 }
 
-/// The kernel with the text that it has when a guest here has come to its shell; `None` if no machine boots it.
+/// The kernel with its text as patched by a guest that has booted to its shell here. `None` if no machine boots it.
 pub fn live(oracle: &Oracle, kernel: &Kernel) -> Option<Kernel> {
     let (stock, image, busybox) = files_of(oracle)?;
     Some(stock::live(stock, kernel, &image, &busybox))

@@ -35,7 +35,7 @@ pub fn one_of_each() -> impl Iterator<Item = &'static str> {
     stocks.iter().enumerate().filter(is_first).map(|(_, stock)| stock.name)
 }
 
-/// The kernel of that name, for a test that has it as a need.
+/// The kernel of that name, for a test that has declared the need.
 pub fn at_shell(name: &str) -> AtShell {
     let found = trapline_harness::stock(name);
     AtShell::of(found.stock, &found.local.kernel, &found.busybox)

@@ -98,7 +98,7 @@ fn rows_and_guest(oracle: &Oracle) -> (Vec<OracleRow>, AtShell) {
 }
 
 /// KP-1, KP-13, RP-1, BY-4
-fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back(oracle: &Oracle) {
+fn every_allowed_row_can_be_armed_under_a_busy_script(oracle: &Oracle) {
     let name = oracle.name;
     let (rows, stock) = rows_and_guest(oracle);
     let started = stock.session().machine().now();
@@ -138,9 +138,9 @@ fn every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back(orac
     assert!(armed > rows.len() / 2 && hit >= 5 && hits > 500, "{name}: {armed} armed, {hit} hit, {hits} hits");
 }
 
-/// KP-1, BY-4: the rows with which the oracle's guests died under Linux's own probes: each is refused, or is hit and
-/// harms nobody.
-fn what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody(oracle: &Oracle) {
+/// KP-1, BY-4: the rows that crashed the oracle's guests under Linux's own probes. Each is refused, or is hit without
+/// harm.
+fn rows_that_crash_under_linux_are_refused_or_harmless(oracle: &Oracle) {
     let name = oracle.name;
     let (mut rows, stock) = rows_and_guest(oracle);
     rows.retain(|row| row.result == "crash");
@@ -166,8 +166,8 @@ fn main() -> ExitCode {
     let test = |family: &str, oracle: &'static Oracle, test: fn(&Oracle)| {
         Test::new(harness::member(family, oracle.name), move || test(oracle)).needs(oracle::need(oracle))
     };
-    let every_row = every_row_that_may_be_probed_is_armed_under_a_busy_script_and_taken_back;
-    let deadly_rows = what_a_guest_died_of_under_linuxs_probes_is_refused_or_harms_nobody;
+    let every_row = every_allowed_row_can_be_armed_under_a_busy_script;
+    let deadly_rows = rows_that_crash_under_linux_are_refused_or_harmless;
     harness::run([
         booted().map(|oracle| test("every_row_that_may_be_probed_is_armed_and_taken_back", oracle, every_row)).collect(),
         booted().map(|oracle| test("what_a_guest_died_of_is_refused_or_harms_nobody", oracle, deadly_rows)).collect(),

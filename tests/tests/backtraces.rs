@@ -129,7 +129,7 @@ fn walks_its_stacks_as_unprobed(name: &str) {
     assert_eq!((missed, counts.mismatched_returns), (vec![], 0), "{name}: none goes past the pad");
 }
 
-/// RP-9, BY-4: ORC.
+/// RP-9, BY-4: the ORC unwinder.
 fn debian_amd64_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/amd64");
 }
@@ -139,17 +139,17 @@ fn debian_i386_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/i386");
 }
 
-/// RP-9, BY-4: frame records.
+/// RP-9, BY-4: arm64 frame records.
 fn debian_arm64_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/arm64");
 }
 
-/// RP-9, BY-4: unwind tables.
+/// RP-9, BY-4: ARM unwind tables.
 fn debian_armhf_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/armhf");
 }
 
-/// RP-9, BY-4: a chain of frames, each with its caller's registers.
+/// RP-9, BY-4: back chains with saved registers in each frame.
 fn debian_s390x_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/s390x");
 }
@@ -159,12 +159,12 @@ fn debian_ppc64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/ppc64el");
 }
 
-/// RP-9, BY-4: frames that the unwinder reads out of the functions' code.
+/// RP-9, BY-4: the unwinder decodes function prologues.
 fn debian_mipsel_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/mipsel");
 }
 
-/// RP-9, BY-4: the same in 64 bits.
+/// RP-9, BY-4: 64-bit MIPS, otherwise as mipsel.
 fn debian_mips64el_walks_its_stacks_as_unprobed() {
     walks_its_stacks_as_unprobed("debian/mips64el");
 }

@@ -1,10 +1,9 @@
 //! Compares the engine's decisions with those of real kernels, address by address (spec: the tables of
 //! ../shared/oracle).
 //!
-//! Needs these tables and the very kernels that gave the answers, in `TRAPLINE_IMAGES` or ../shared/kernels; where they
-//! are not at hand the tests are skipped. The tables were made on running kernels, which had
-//! patched their text: so the decisions are made on the text of a guest that has booted here, and on the image with the
-//! 32 live bytes of every row written into it.
+//! Needs these tables and the kernels that they were made on, in `TRAPLINE_IMAGES` or ../shared/kernels. Without them
+//! the tests are skipped. Running kernels patch their text. So decisions are made on the text of a guest that was
+//! booted here, and on the image with the 32 live bytes of each row written into it.
 //!
 //! docs/conformance.md must contain the result, with a reason for every difference. To write it again, run
 //! `TRAPLINE_WRITE_DOCS=1 cargo nextest run -p trapline-tests --test conformance -j1`.
@@ -35,7 +34,7 @@ fn image_of(name: &str) -> Option<Kernel> {
     Some(Kernel::from_bytes(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
 }
 
-/// Each kernel with one of its tables, of those that have it.
+/// Each kernel that has this table, with the table.
 fn each(suffix: &str) -> impl Iterator<Item = (&'static str, Kernel, String)> {
     ORACLES.iter().filter_map(move |Oracle { name, image, .. }| {
         let table = oracle::table(&format!("{name}{suffix}"))?;
@@ -43,8 +42,8 @@ fn each(suffix: &str) -> impl Iterator<Item = (&'static str, Kernel, String)> {
     })
 }
 
-/// The kernel's symbols, its own bytes: what the image says is what the running kernel said.
-fn symbols_and_text_of_the_image_are_those_of_the_running_kernel() {
+/// Symbols and bytes of the image must equal those that the running kernel reported.
+fn symbols_and_text_of_the_image_equal_the_running_kernels() {
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
         let rows = rows(&table);
         for row in &rows {
@@ -61,8 +60,8 @@ fn symbols_and_text_of_the_image_are_those_of_the_running_kernel() {
     }
 }
 
-/// KP-15, DV-1: the list in its own order.
-fn the_blacklist_is_the_kernels_own() {
+/// KP-15, DV-1: the blacklist, in the kernel's own order.
+fn the_blacklist_equals_the_kernels_own() {
     for (name, kernel, table) in each(".blacklist.txt.gz") {
         let line = |entry: &trapline_probes::guest::Blacklisted| {
             // `%px` prints all digits of a pointer.
@@ -78,8 +77,8 @@ fn the_blacklist_is_the_kernels_own() {
     }
 }
 
-/// KP-15: an image that names its code alone (CONFIG_KALLSYMS_ALL off): the tables are found by what is in them.
-fn tables_without_names_are_the_same_as_with_names() {
+/// KP-15: with CONFIG_KALLSYMS_ALL off only code has symbols. The tables are then found by their contents.
+fn tables_are_found_without_their_symbols() {
     for (name, kernel, _) in each(".blacklist.txt.gz").filter(|(name, ..)| name.ends_with("amd64")) {
         let tables = &kernel.tables;
         let ends = [Some(&tables.text), tables.init_text.as_ref()];
@@ -101,8 +100,8 @@ fn tables_without_names_are_the_same_as_with_names() {
     }
 }
 
-/// KP-1, KP-4, KP-5, KP-15: ok or which errno, for kprobes without and with a post-handler and for return probes.
-fn linux_6_1_decisions_are_those_of_linux_6_1() {
+/// KP-1, KP-4, KP-5, KP-15: success or the errno, for kprobes with and without a post-handler and for return probes.
+fn decisions_on_the_image_are_those_of_linux_6_1() {
     let mut found = Found::default();
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
         let rows = rows(&table);
@@ -132,7 +131,7 @@ fn linux_6_1_decisions_are_those_of_linux_6_1() {
 
 /// KP-1, KP-4, KP-5, KP-15, OP-2, OP-3: the same decisions on the text of a guest that was booted here and has patched
 /// itself.
-fn decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1() {
+fn decisions_on_a_booted_guests_text_are_those_of_linux_6_1() {
     let mut found = Found::default();
     for (name, kernel, table) in each("-direct.open.tsv.gz") {
         let oracle = ORACLES.iter().find(|oracle| oracle.name == name);
@@ -400,14 +399,14 @@ fn difference(kernel: &Kernel, row: &OracleRow, said: &'static str, refusal: Opt
     Difference { ours: said, reason, all }
 }
 
-/// Every test compares all kernels that have tables, for the document has a row of each.
+/// Every test needs all kernels that have tables, because the document has a row for each.
 fn main() -> ExitCode {
     let tests = tests![
-        symbols_and_text_of_the_image_are_those_of_the_running_kernel,
-        the_blacklist_is_the_kernels_own,
-        tables_without_names_are_the_same_as_with_names,
-        linux_6_1_decisions_are_those_of_linux_6_1,
-        decisions_on_text_patched_by_our_own_guest_are_those_of_linux_6_1,
+        symbols_and_text_of_the_image_equal_the_running_kernels,
+        the_blacklist_equals_the_kernels_own,
+        tables_are_found_without_their_symbols,
+        decisions_on_the_image_are_those_of_linux_6_1,
+        decisions_on_a_booted_guests_text_are_those_of_linux_6_1,
     ];
     let all = |test| ORACLES.iter().fold(test, |test: harness::Test, oracle| test.needs(oracle::need(oracle)));
     harness::run([tests.into_iter().map(all).collect()])

@@ -31,7 +31,7 @@ const TABLE: &str = "../docs/kernels.md";
 /// Release suffixes of kernels that were built for other CPUs. All others must boot.
 const FOR_OTHER_CPUS: &[&str] = &["-marvell", "-rpi"];
 
-/// A release on this computer.
+/// A kernel release on this computer.
 #[derive(Clone)]
 struct Release {
     name: String,
@@ -139,8 +139,8 @@ fn write(rows: &[(String, String)]) {
     fs::write(TABLE, new).expect("the document can be written");
 }
 
-/// KP-1: the traps of BUG() and WARN(), which the kernel knows by a table that no symbol names: on x86 each is a `ud2`,
-/// and compilers make few others. The rule for finding the table by its rows holds for each flavour's.
+/// KP-1: the traps of BUG() and WARN() on x86 are `ud2` instructions, listed in a table without a symbol. The table is
+/// found by its contents, in every kernel flavour. Compilers emit few other `ud2`, so almost all must be in the table.
 fn the_traps_of_bugs_are_known(release: &Release) {
     const TRAP: &[u8] = &[0x0f, 0x0b];
     let bytes = fs::read(&release.file).expect("the kernel's file");
@@ -158,7 +158,7 @@ fn the_traps_of_bugs_are_known(release: &Release) {
     assert!(all > 100 && known * 100 >= all * 98, "{}: {known} of {all} traps are known", release.name);
 }
 
-/// One test for each release that is here, and a skipped one for each kernel of the catalogue that is not.
+/// One test per release on this computer, and a skipped one for each missing kernel of the catalogue.
 fn main() -> ExitCode {
     let is_x86 = |release: &&Release| release.name.ends_with("amd64") || release.name.contains("686");
     let test = |family: &str, release: &Release, test: fn(&Release)| {

@@ -109,44 +109,44 @@ fn traces_itself_as_unprobed(name: &str, site: u32) {
     }
 }
 
-/// BY-4: 64 bits.
+/// BY-4: amd64.
 fn debian_amd64_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/amd64", 5);
 }
 
-/// BY-4: 32 bits.
+/// BY-4: i386.
 fn debian_i386_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/i386", 5);
 }
 
-/// BY-4: z/Architecture, whose kernel records its own code's steps; our probes stand there, too.
+/// BY-4: z/Architecture. The guest's own tracer also steps code in which our probes are.
 fn debian_s390x_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/s390x", 6);
 }
 
-/// BY-4: PowerPC, where the site is behind what makes the table of contents and the copy of the link register.
+/// BY-4: 64-bit PowerPC. The site follows the TOC setup and the copy of the link register.
 fn debian_ppc64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/ppc64el", 16);
 }
 
-/// BY-4: 32 bits of it, where nothing makes a table of contents.
+/// BY-4: 32-bit PowerPC, whose functions have no TOC setup.
 fn linux_ppc_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("linux/ppc", 8);
 }
 
-/// BY-4: MIPS, where the site is a copy of the return address and a call with its delay slot.
+/// BY-4: MIPS. The site is a copy of the return address and a call with its delay slot.
 fn debian_mipsel_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/mipsel", 16);
 }
 
-/// BY-4: the same of 64 bits.
+/// BY-4: 64-bit MIPS, otherwise as mipsel.
 fn debian_mips64el_traces_itself_beside_our_probes() {
     traces_itself_as_unprobed("debian/mips64el", 16);
 }
 
-/// BY-4, DV-4: the guest's own probes step a comparison and branches: where they lead and the condition code are right,
-/// or the guest would not come to its end. Ours beside them change nothing.
-fn debian_s390x_steps_comparisons_and_branches_of_its_own() {
+/// BY-4, DV-4: the guest's own probes single-step a comparison and branches. If branch targets or condition code were
+/// wrong, the guest would not reach its end. Our probes beside them change nothing.
+fn debian_s390x_steps_its_own_comparisons_and_branches() {
     const STEPS: &[u8] = b"
 mkdir -p /t; mount -t tracefs t /t; cd /t
 for place in hrtimer_forward+0x1a hrtimer_forward+0x20 hrtimer_forward+0x28 ksys_read+0x24 vfs_read+6 schedule+6; do echo \"p $place\" >> kprobe_events; done
@@ -176,7 +176,8 @@ echo 0 > events/kprobes/enable; cat kprobe_profile; exit 5
     assert_same(name, &plain, &run(&mut probed));
 }
 
-/// KP-13, RP-6, BY-4: two thousand probes and return probes come and go together, time and again, while a script works.
+/// KP-13, RP-6, BY-4: two thousand probes and return probes are registered and unregistered repeatedly while a script
+/// runs.
 fn two_thousand_probes_come_and_go_under_a_busy_script() {
     const TOGETHER: usize = 2000;
     const TURN: u64 = 100_000_000;
@@ -225,7 +226,7 @@ fn main() -> ExitCode {
         on("debian/i386", tests![debian_i386_traces_itself_beside_our_probes]),
         on(
             "debian/s390x",
-            tests![debian_s390x_traces_itself_beside_our_probes, debian_s390x_steps_comparisons_and_branches_of_its_own],
+            tests![debian_s390x_traces_itself_beside_our_probes, debian_s390x_steps_its_own_comparisons_and_branches],
         ),
         on("debian/ppc64el", tests![debian_ppc64el_traces_itself_beside_our_probes]),
         on("linux/ppc", tests![linux_ppc_traces_itself_beside_our_probes]),

@@ -199,32 +199,32 @@ fn probe_everywhere(session: &mut Session, module: &str) -> Vec<Kprobe> {
     probes
 }
 
-/// BY-4, DV-1, DV-4: 64 bits.
+/// BY-4, DV-1, DV-4: amd64.
 fn a_module_of_amd64_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/amd64", X86);
 }
 
-/// BY-4, DV-1, DV-4: 32 bits.
+/// BY-4, DV-1, DV-4: i386.
 fn a_module_of_i386_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/i386", X86);
 }
 
-/// BY-4, DV-1, DV-4: the high byte first; a module lies far below the kernel's text.
+/// BY-4, DV-1, DV-4: big-endian. A module lies far below the kernel's text.
 fn a_module_of_s390x_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/s390x", Z);
 }
 
-/// BY-4, DV-1, DV-4: functions with two entries; a module lies out of every branch's reach.
+/// BY-4, DV-1, DV-4: functions have two entries. A module is out of reach of the kernel's branches.
 fn a_module_of_ppc64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/ppc64el", POWERPC);
 }
 
-/// BY-4, DV-1, DV-4: a module lies behind the TLB, and calls the kernel through registers.
+/// BY-4, DV-1, DV-4: a module is mapped by the TLB and calls the kernel through registers.
 fn a_module_of_mipsel_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mipsel", MIPS);
 }
 
-/// BY-4, DV-1, DV-4: the same of 64 bits.
+/// BY-4, DV-1, DV-4: 64-bit MIPS, otherwise as mipsel.
 fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
     events_follow_a_module("debian/mips64el", MIPS);
 }
@@ -232,8 +232,8 @@ fn a_module_of_mips64el_is_followed_and_the_run_is_the_same() {
 /// A module whose init calls one kernel function repeatedly.
 const TESTING: &str = "test_hexdump";
 
-/// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no networks: a module that calls the kernel and is called by it, the
-/// same run with probes everywhere in it, each time that it comes.
+/// KP-1, BY-4: 32-bit PowerPC, whose small kernel has no network. The module calls the kernel and is called by it. With
+/// probes everywhere in it the run is the same, each time the module is loaded.
 fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
     let name = "linux/ppc";
     let found = harness::stock_with(name, |local| local.module(TESTING).is_some());
@@ -268,7 +268,7 @@ fn a_module_of_linux_ppc_is_probed_everywhere_and_the_run_is_the_same() {
     }
 }
 
-/// The test, with the need of the kernel of that name and of its module.
+/// A test that needs this kernel and its module.
 fn with(name: &str, module: &'static str, tests: Vec<Test>) -> Vec<Test> {
     let need = || harness::complete(name, "--modules ", |local| local.module(module).is_some());
     tests.into_iter().map(|test| test.needs(need())).collect()

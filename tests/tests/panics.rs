@@ -1,6 +1,6 @@
 //! Stock kernels that panic: the report after the machine has stopped.
 //!
-//! A kernel that is not on this computer has its test skipped.
+//! If a kernel is not on this computer, its test is skipped.
 
 use std::process::ExitCode;
 use trapline_harness::{self as harness, each};
@@ -9,8 +9,8 @@ use trapline_tests::stock::{at_shell, one_of_each};
 
 const LONG: u64 = 120_000_000_000;
 
-/// DV-4, RP-1: who called whom up to the panic, among them functions whose return addresses are taken.
-fn a_kernel_that_has_panicked_stands_where_it_gave_up(name: &'static str) {
+/// DV-4, RP-1: the report has the call chain up to the panic, also through functions with return probes.
+fn a_panic_report_has_the_call_chain(name: &'static str) {
     let stock = at_shell(name);
     assert!(stock.kernel.symbols.address_of("write_sysrq_trigger").is_some(), "{name} cannot be asked to panic");
     let mut session = stock.session();
@@ -24,7 +24,7 @@ fn a_kernel_that_has_panicked_stands_where_it_gave_up(name: &'static str) {
     assert!(console.contains("Kernel panic - not syncing"), "{name}: {stop:?} {console}");
     let report = session.report();
     assert!(!report.are_guessed && report.registers.len() > 8, "{name}: {report:?}");
-    // From the innermost on, and as the guest tells them: no return address of ours is among them.
+    // From the innermost call, as in the guest's own trace. The return pad must not appear.
     let mut callers = report.calls.iter().map(|(_, caller)| caller.as_str());
     for function in ["panic+", "__handle_sysrq", "write_sysrq_trigger+", "vfs_write+", "ksys_write+"] {
         assert!(callers.any(|caller| caller.starts_with(function)), "{name}: {function} {:?}", report.calls);
@@ -32,5 +32,5 @@ fn a_kernel_that_has_panicked_stands_where_it_gave_up(name: &'static str) {
 }
 
 fn main() -> ExitCode {
-    harness::run([each!(one_of_each(), a_kernel_that_has_panicked_stands_where_it_gave_up)])
+    harness::run([each!(one_of_each(), a_panic_report_has_the_call_chain)])
 }

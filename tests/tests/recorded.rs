@@ -109,8 +109,8 @@ fn compare(lines: &[String]) -> bool {
     true
 }
 
-/// BY-4: the tiny kernels, on one CPU and on two, with probes and without.
-fn tiny_kernels_do_what_they_did() {
+/// BY-4: the tiny kernels on one CPU and on two, with and without probes.
+fn tiny_kernels_run_as_recorded() {
     let mut lines = Vec::new();
     for (_, name) in GUESTS {
         for cpus in [1, 2] {
@@ -122,13 +122,13 @@ fn tiny_kernels_do_what_they_did() {
     assert!(compare(&lines), "a guest has no line in {FILE}: `make recorded` writes it");
 }
 
-/// The version that is on this computer: each has its own lines.
+/// The release on this computer. Each release has its own lines.
 fn release(found: &ForTest) -> String {
     let file = found.local.kernel.file_name().unwrap_or_default().to_string_lossy();
     file.trim_end_matches(".xz").to_string()
 }
 
-/// The test, with the need of the kernel of that name and of a line for its release.
+/// A test that needs this kernel and a line for its release.
 fn on_recorded(name: &str, tests: Vec<Test>) -> Vec<Test> {
     let mut need = harness::kernel(name);
     if need.missing.is_none() && std::env::var_os(WRITE).is_none() {
@@ -140,7 +140,7 @@ fn on_recorded(name: &str, tests: Vec<Test>) -> Vec<Test> {
     tests.into_iter().map(|test| test.needs(need.clone())).collect()
 }
 
-/// BY-4: a stock kernel from its entry to a script's end.
+/// BY-4: a stock kernel from its entry to the end of a script.
 fn stock_kernel_does_what_it_did(name: &str) {
     let found = harness::stock(name);
     let [file, busybox] = [&found.local.kernel, &found.busybox].map(|path| std::fs::read(path).expect("a file that was found"));
@@ -156,48 +156,48 @@ fn stock_kernel_does_what_it_did(name: &str) {
     assert!(compare(&[run(&[]), run(STOCK_EVENTS)]), "{release} has one line of two in {FILE}: `make recorded` writes them");
 }
 
-fn debian_amd64_does_what_it_did() {
+fn debian_amd64_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/amd64");
 }
 
-fn debian_i386_does_what_it_did() {
+fn debian_i386_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/i386");
 }
 
-fn debian_arm64_does_what_it_did() {
+fn debian_arm64_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/arm64");
 }
 
-fn debian_armhf_does_what_it_did() {
+fn debian_armhf_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/armhf");
 }
 
-fn debian_mipsel_does_what_it_did() {
+fn debian_mipsel_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/mipsel");
 }
 
-fn debian_mips64el_does_what_it_did() {
+fn debian_mips64el_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/mips64el");
 }
 
-fn debian_ppc64el_does_what_it_did() {
+fn debian_ppc64el_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/ppc64el");
 }
 
-fn debian_s390x_does_what_it_did() {
+fn debian_s390x_runs_as_recorded() {
     stock_kernel_does_what_it_did("debian/s390x");
 }
 
 fn main() -> ExitCode {
     harness::run([
-        tests![tiny_kernels_do_what_they_did],
-        on_recorded("debian/amd64", tests![debian_amd64_does_what_it_did]),
-        on_recorded("debian/i386", tests![debian_i386_does_what_it_did]),
-        on_recorded("debian/arm64", tests![debian_arm64_does_what_it_did]),
-        on_recorded("debian/armhf", tests![debian_armhf_does_what_it_did]),
-        on_recorded("debian/mipsel", tests![debian_mipsel_does_what_it_did]),
-        on_recorded("debian/mips64el", tests![debian_mips64el_does_what_it_did]),
-        on_recorded("debian/ppc64el", tests![debian_ppc64el_does_what_it_did]),
-        on_recorded("debian/s390x", tests![debian_s390x_does_what_it_did]),
+        tests![tiny_kernels_run_as_recorded],
+        on_recorded("debian/amd64", tests![debian_amd64_runs_as_recorded]),
+        on_recorded("debian/i386", tests![debian_i386_runs_as_recorded]),
+        on_recorded("debian/arm64", tests![debian_arm64_runs_as_recorded]),
+        on_recorded("debian/armhf", tests![debian_armhf_runs_as_recorded]),
+        on_recorded("debian/mipsel", tests![debian_mipsel_runs_as_recorded]),
+        on_recorded("debian/mips64el", tests![debian_mips64el_runs_as_recorded]),
+        on_recorded("debian/ppc64el", tests![debian_ppc64el_runs_as_recorded]),
+        on_recorded("debian/s390x", tests![debian_s390x_runs_as_recorded]),
     ])
 }

@@ -38,9 +38,9 @@ fn assert_equal(what: &str, expected: &(Run, Vec<u8>), seen: &(Run, Vec<u8>)) {
     assert_eq!(first, None, "{what}: the first byte of RAM that differs");
 }
 
-/// BY-4: the run that goes on, the machine that is put back, and a new one, on one CPU and on two; and the run without
-/// any snapshot.
-fn a_restored_run_is_the_continued_run() {
+/// BY-4: four runs are equal: one that continues after a snapshot, one of the same machine restored, one of a new
+/// machine restored, and one without a snapshot. On one CPU and on two.
+fn a_restored_run_equals_the_continued_run() {
     for name in saved_guests() {
         let kernel = kernel(name);
         for cpus in [1, 2] {
@@ -71,8 +71,8 @@ fn a_restored_run_is_the_continued_run() {
     }
 }
 
-/// BY-4: probes that are registered after the restore see what they see in the run that goes on.
-fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
+/// BY-4: probes registered after a restore see the same hits as in the continued run.
+fn probes_are_hit_equally_in_restored_and_continued_runs() {
     for name in saved_guests() {
         for cpus in [1, 2] {
             let mut session = session_with(name, &config(cpus));
@@ -106,8 +106,8 @@ fn probes_in_a_restored_run_are_hit_as_in_the_continued_run() {
     }
 }
 
-/// KP-13: probes stay registered while a snapshot is taken, and nothing of them is in it.
-fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
+/// KP-13: probes stay registered while a snapshot is taken, and the snapshot contains nothing of them.
+fn a_snapshot_contains_no_trace_of_probes() {
     for name in saved_guests() {
         let taken = |probes: &[Kprobe]| {
             let mut session = session_with(name, &config(1));
@@ -134,8 +134,8 @@ fn a_snapshot_of_a_probed_guest_is_that_of_the_guest() {
     }
 }
 
-/// RP-1: a followed call's return address is the engine's, on a stack that only the guest knows.
-fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
+/// RP-1: a followed call has the pad's address on a stack that only the guest knows, so no snapshot is possible.
+fn no_snapshot_is_taken_during_a_followed_call() {
     for name in saved_guests() {
         let mut session = session_with(name, &config(1));
         let probe = Kretprobe::at("vfs_read");
@@ -155,8 +155,8 @@ fn no_snapshot_is_taken_while_a_followed_call_has_not_returned() {
     }
 }
 
-/// What does not fit, or cannot be, is refused, and the machine goes on as if nothing had been asked.
-fn a_snapshot_that_cannot_be_is_refused_and_changes_nothing() {
+/// A snapshot that does not fit or has invalid values is refused, and the machine continues unchanged.
+fn an_invalid_snapshot_is_refused_and_changes_nothing() {
     let (_, name) = GUESTS[0];
     let kernel = kernel(name);
     let mut machine = Machine::new(&kernel, &config(1), |_| ()).expect("a machine");
@@ -210,9 +210,8 @@ fn typed(session: &mut Session) -> (Run, Vec<u8>) {
     (run, ram)
 }
 
-/// BY-4, DV-4: stock kernels: the run that goes on behind a snapshot, the one that is put back, and one in a new
-/// machine.
-fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have(name: &'static str) {
+/// BY-4, DV-4: stock kernels continue equally after a snapshot, after a restore, and in a new machine.
+fn a_stock_kernel_continues_from_its_shell(name: &'static str) {
     let stock = at_shell(name);
     let mut first = stock.session();
     assert_eq!(first.run_until(first.machine().now() + 1_000_000), Stop::Limit, "{name}");
@@ -228,8 +227,8 @@ fn a_stock_kernel_goes_on_from_its_shell_as_it_would_have(name: &'static str) {
     assert_equal(&format!("{name}, in a new machine"), &continued, &typed(&mut other));
 }
 
-/// BY-4: the snapshot that is kept on disk is the guest that boots.
-fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
+/// BY-4: the cached snapshot on disk equals the state of a booted guest.
+fn a_cached_snapshot_equals_the_booted_guest() {
     let stock = at_shell("debian/amd64");
     let mut booted = Machine::new(&stock.kernel, &stock.config, |_| ()).expect("a machine");
     booted.stop_at_console_text(Some(PROMPT));
@@ -247,13 +246,13 @@ fn a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted() {
 fn main() -> ExitCode {
     harness::run([
         tests![
-            a_restored_run_is_the_continued_run,
-            probes_in_a_restored_run_are_hit_as_in_the_continued_run,
-            a_snapshot_of_a_probed_guest_is_that_of_the_guest,
-            no_snapshot_is_taken_while_a_followed_call_has_not_returned,
-            a_snapshot_that_cannot_be_is_refused_and_changes_nothing
+            a_restored_run_equals_the_continued_run,
+            probes_are_hit_equally_in_restored_and_continued_runs,
+            a_snapshot_contains_no_trace_of_probes,
+            no_snapshot_is_taken_during_a_followed_call,
+            an_invalid_snapshot_is_refused_and_changes_nothing
         ],
-        on("debian/amd64", tests![a_guest_from_its_kept_snapshot_is_the_guest_that_has_booted]),
-        each!(one_of_each(), a_stock_kernel_goes_on_from_its_shell_as_it_would_have),
+        on("debian/amd64", tests![a_cached_snapshot_equals_the_booted_guest]),
+        each!(one_of_each(), a_stock_kernel_continues_from_its_shell),
     ])
 }

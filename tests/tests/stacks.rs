@@ -1,7 +1,7 @@
 //! Stacks that scripts and events show must equal those that the guest's own kernel prints at the same time. User-space
 //! pcs must be at the system call.
 //!
-//! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
+//! Uses the kernels of the stock-boot family. If one is missing, its test is skipped.
 
 use std::process::ExitCode;
 use trapline::probed::Session;
@@ -52,7 +52,7 @@ fn named_by_script(printed: &str) -> Vec<(String, u64)> {
 
 fn shows_what_the_guest_shows(name: &str) {
     let stock = at_shell(name);
-    // The function that the kernel asks for the stack of a task, here that of the one that asks.
+    // The kernel function that saves a task's stack for /proc/self/stack.
     let script = "kprobe:stack_trace_save_tsk { printf(\"%s\", kstack); exit(); }";
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/stack; exit 7\n";
     let (_, printed) = traced(&stock, typed, script);
@@ -125,32 +125,32 @@ fn stacks_of_events_on_armhf() {
 }
 
 /// BY-1
-fn tables_of_amd64() {
+fn stacks_on_amd64_by_orc() {
     shows_what_the_guest_shows("debian/amd64");
 }
 
 /// BY-1
-fn frame_pointers_of_i386() {
+fn stacks_on_i386_by_frame_pointers() {
     shows_what_the_guest_shows("debian/i386");
 }
 
 /// BY-1
-fn frame_records_of_arm64() {
+fn stacks_on_arm64_by_frame_records() {
     shows_what_the_guest_shows("debian/arm64");
 }
 
 /// BY-1
-fn tables_of_armhf() {
+fn stacks_on_armhf_by_unwind_tables() {
     shows_what_the_guest_shows("debian/armhf");
 }
 
 /// BY-1
-fn chains_of_ppc64el() {
+fn stacks_on_ppc64el_by_back_chains() {
     shows_what_the_guest_shows("debian/ppc64el");
 }
 
-/// BY-1: 32 bits of it.
-fn chains_of_ppc() {
+/// BY-1: 32-bit PowerPC.
+fn stacks_on_ppc_by_back_chains() {
     shows_what_the_guest_shows("linux/ppc");
 }
 
@@ -160,34 +160,34 @@ fn stacks_of_events_on_ppc() {
 }
 
 /// BY-1
-fn chains_of_s390x() {
+fn stacks_on_s390x_by_back_chains() {
     shows_what_the_guest_shows("debian/s390x");
 }
 
-/// BY-1: frames without a chain, whose size the first instructions of each function tell.
-fn first_instructions_of_mipsel() {
+/// BY-1: no back chain. The frame size is decoded from each function's prologue.
+fn stacks_on_mipsel_by_prologues() {
     shows_what_the_guest_shows("debian/mipsel");
 }
 
-/// BY-1: the same of 64 bits.
-fn first_instructions_of_mips64el() {
+/// BY-1: 64-bit MIPS, otherwise as mipsel.
+fn stacks_on_mips64el_by_prologues() {
     shows_what_the_guest_shows("debian/mips64el");
 }
 
-/// BY-1: programs stand where their kernel says that they have called it, also where no types tell of registers.
-fn programs_stand_where_the_guest_says(name: &'static str) {
+/// BY-1: the user pc is the one that the guest's kernel reports, also on kernels without BTF.
+fn user_pcs_equal_those_of_the_guest(name: &'static str) {
     let stock = at_shell(name);
     let typed = b"mkdir -p /proc; mount -t proc proc /proc 2>/dev/null; cat /proc/self/syscall; exit 7\n";
     let (_, printed) = traced(&stock, typed, "kprobe:proc_pid_syscall { printf(\"at %s\", ustack(raw, 1)); exit(); }");
     let (console, _) = traced(&stock, typed, "BEGIN { }");
-    // Number, arguments, stack pointer and pc.
+    // System call number, arguments, stack pointer and pc.
     let line = console.lines().find(|line| line.split_whitespace().count() == 9 && line.contains(" 0x"));
     let line = line.unwrap_or_else(|| panic!("{name}: {console}"));
     assert_eq!(printed.split_whitespace().last(), line.split_whitespace().last(), "{name}: {printed} {line}");
 }
 
-/// BY-1: the first call of a program is where it has called its kernel, as the registers say that the kernel has kept.
-fn programs_stand_where_they_have_called(name: &'static str) {
+/// BY-1: the innermost user frame is the pc that the kernel saved at the system call.
+fn user_stacks_begin_at_the_system_call(name: &'static str) {
     let (function, pc) = if name == "debian/amd64" { ("__x64_sys_read", "ip") } else { ("__arm64_sys_read", "pc") };
     let stock = at_shell(name);
     let text = format!(
@@ -205,16 +205,16 @@ fn programs_stand_where_they_have_called(name: &'static str) {
 
 fn main() -> ExitCode {
     harness::run([
-        on("debian/amd64", tests![stacks_of_events_on_amd64, tables_of_amd64]),
-        on("debian/arm64", tests![stacks_of_events_on_arm64, frame_records_of_arm64]),
-        on("debian/i386", tests![stacks_of_events_on_i386, frame_pointers_of_i386]),
-        on("debian/armhf", tests![stacks_of_events_on_armhf, tables_of_armhf]),
-        on("debian/ppc64el", tests![chains_of_ppc64el]),
-        on("linux/ppc", tests![chains_of_ppc, stacks_of_events_on_ppc]),
-        on("debian/s390x", tests![chains_of_s390x]),
-        on("debian/mipsel", tests![first_instructions_of_mipsel]),
-        on("debian/mips64el", tests![first_instructions_of_mips64el]),
-        each!(["debian/amd64", "debian/arm64"], programs_stand_where_they_have_called),
-        each!(["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf"], programs_stand_where_the_guest_says),
+        on("debian/amd64", tests![stacks_of_events_on_amd64, stacks_on_amd64_by_orc]),
+        on("debian/arm64", tests![stacks_of_events_on_arm64, stacks_on_arm64_by_frame_records]),
+        on("debian/i386", tests![stacks_of_events_on_i386, stacks_on_i386_by_frame_pointers]),
+        on("debian/armhf", tests![stacks_of_events_on_armhf, stacks_on_armhf_by_unwind_tables]),
+        on("debian/ppc64el", tests![stacks_on_ppc64el_by_back_chains]),
+        on("linux/ppc", tests![stacks_on_ppc_by_back_chains, stacks_of_events_on_ppc]),
+        on("debian/s390x", tests![stacks_on_s390x_by_back_chains]),
+        on("debian/mipsel", tests![stacks_on_mipsel_by_prologues]),
+        on("debian/mips64el", tests![stacks_on_mips64el_by_prologues]),
+        each!(["debian/amd64", "debian/arm64"], user_stacks_begin_at_the_system_call),
+        each!(["debian/amd64", "debian/arm64", "debian/i386", "debian/armhf"], user_pcs_equal_those_of_the_guest),
     ])
 }

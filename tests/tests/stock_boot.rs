@@ -36,7 +36,7 @@ const STRIDE_OF_FEW: usize = 2;
 /// The stride in init text, most of which runs once.
 const INIT_STRIDE: usize = 1;
 
-/// Kernels with a shell on another serial port than the PC's.
+/// Kernels whose console is not a PC's serial port.
 const CONSOLES: [&str; 8] = [
     "debian/arm64",
     "debian/armhf",
@@ -256,33 +256,33 @@ fn boots_and_is_the_same_under_probes(name: &str, machine: &str, hits_per_fault:
     }
 }
 
-/// BY-4, OP-7, OP-11: 64 bits.
+/// BY-4, OP-7, OP-11: amd64.
 fn debian_amd64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/amd64", "x86_64", 20, true);
 }
 
-/// BY-4, OP-7, OP-11: 32 bits.
+/// BY-4, OP-7, OP-11: i386.
 fn debian_i386_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386", "i686", 20, true);
 }
 
-/// BY-4, OP-7: 32 bits with PAE and NX.
+/// BY-4, OP-7: i386 with PAE and NX.
 fn debian_i386_with_pae_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/i386-pae", "i686", 20, false);
 }
 
-/// BY-4: 32 bits of ARM with the long format of page tables, on another core.
-fn debian_armhf_with_long_tables_boots_and_is_the_same_under_probes() {
+/// BY-4: 32-bit ARM with long-descriptor page tables (LPAE), on another core.
+fn debian_armhf_with_lpae_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/armhf-lpae", "armv7l", 8, false);
 }
 
-/// BY-4, OP-7: a PREEMPT_RT kernel, whose interrupts are threads; it interrupts itself by its local APIC.
+/// BY-4, OP-7: a PREEMPT_RT kernel with threaded interrupts. It sends itself interrupts through its local APIC.
 fn debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/amd64-rt", "x86_64", 20, false);
 }
 
-/// BY-4: with a gigabyte of memory, more of the address space is the guest's direct map than anywhere else.
-fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory(name: &'static str) {
+/// BY-4: with 1 GiB of RAM, the direct map takes the largest possible part of the address space.
+fn debian_i386_with_a_gigabyte_is_the_same_under_probes(name: &'static str) {
     let stock = stock(name);
     let boot = |probes: &[Kprobe]| {
         let config = Config { ram: Some(1 << 30), ..stock.config(Some(b"exit 7\n"), None) };
@@ -299,8 +299,7 @@ fn debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory(name: &'static
     assert!(probes.iter().all(|probe| probe.hits() > 0), "{name}: {probes:?}");
 }
 
-/// OP-7, OP-11: as many functions as there are that may have a jump, up to this many. With `--nocapture` it shows
-/// the numbers.
+/// OP-7, OP-11: up to this many optimised functions. `--nocapture` shows the numbers.
 fn debian_amd64_is_the_same_under_ten_thousand_jumps() {
     const JUMPS: usize = 10_000;
     let stock = stock("debian/amd64");
@@ -336,50 +335,50 @@ fn cost(session: &Session, hits: u64) -> String {
     format!("{hits} hits, {} traps, {} fetches from the window made good", counts.claimed, counts.window_faults)
 }
 
-/// BY-4: another family of ISAs.
+/// BY-4: arm64.
 fn debian_arm64_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/arm64", "aarch64", 20, false);
 }
 
-/// BY-4: 32 bits of it. This CPU forgets the window with every change of the address space.
+/// BY-4: 32-bit ARM. This CPU drops the window's mapping with every change of the address space.
 fn debian_armhf_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/armhf", "armv7l", 8, false);
 }
 
-/// BY-4, OP-7: z/Architecture, whose kernel loads all its page tables anew with every system call.
+/// BY-4, OP-7: z/Architecture. Its kernel switches page tables at every system call.
 fn debian_s390x_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/s390x", "s390x", 4, true);
 }
 
-/// BY-4, OP-7: 64-bit PowerPC, whose functions have two entries. Its core forgets all that it has translated with each
-/// page that the kernel takes back.
+/// BY-4, OP-7: 64-bit PowerPC, whose functions have two entries. Its core flushes all translated code with each page
+/// that the kernel unmaps.
 fn debian_ppc64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/ppc64el", "ppc64le", 4, false);
 }
 
-/// BY-4, OP-7: 32-bit PowerPC, whose CPU sees the window by blocks that it has not.
+/// BY-4, OP-7: 32-bit PowerPC. The window is mapped by BATs that the real CPU does not have.
 fn linux_ppc_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("linux/ppc", "ppc", 1000, true);
 }
 
-/// BY-4, OP-7: MIPS, whose code has delay slots and fills the TLB itself.
+/// BY-4, OP-7: MIPS, whose kernel fills the TLB itself and whose code has delay slots.
 fn debian_mipsel_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/mipsel", "mips", 20, true);
 }
 
-/// BY-4, OP-7: 64 bits of it.
+/// BY-4, OP-7: 64-bit MIPS.
 fn debian_mips64el_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("debian/mips64el", "mips64", 20, true);
 }
 
-/// BY-4, OP-7: with the high byte first, which no kernel of Debian's for MIPS has (images/linux-mips).
+/// BY-4, OP-7: big-endian MIPS. Debian has no such kernel (images/linux-mips).
 fn linux_mips_boots_and_is_the_same_under_probes() {
     boots_and_is_the_same_under_probes("linux/mips", "mips", 20, true);
 }
 
-/// RP-10: where exceptions enter a kernel no return is followed: the register of the return address is the program's
-/// there, which would go on at the pad.
-fn entries_of_exceptions_on_mips_take_no_return_probe(name: &'static str) {
+/// RP-10: return probes on exception entries are refused. The return address register belongs to the program there,
+/// which would return to the pad.
+fn exception_entries_on_mips_refuse_return_probes(name: &'static str) {
     let stock = stock(name);
     let mut session = stock.session(Some(SCRIPT));
     for entry in ["handle_sys", "handle_tlbl", "handle_tlbs", "handle_int", "handle_ri", "syscall_common", "illegal_syscall"] {
@@ -417,32 +416,32 @@ fn unpacks_itself_and_boots_the_same(name: &str, functions: [&str; 2], says: &st
     assert!(late > early + 500_000_000, "{name}: it has unpacked itself in {} ns", late - early);
 }
 
-/// The 64-bit entry of a bzImage.
+/// A bzImage, entered at its 64-bit entry.
 fn debian_amd64_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/amd64", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
-/// That of a vmlinuz, which is entered where its file is, unpacked or not.
+/// A vmlinuz, whose entry is the same whether it is compressed or not.
 fn debian_s390x_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/s390x", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
-/// That of an ELF file, of 32 bits and of 64.
+/// An ELF vmlinuz, of 32 bits and of 64.
 fn debian_mips_unpacks_itself_and_boots_the_same(name: &'static str) {
     unpacks_itself_and_boots_the_same(name, ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
-/// The 32-bit one.
+/// A bzImage, entered at its 32-bit entry.
 fn debian_i386_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/i386", ["start_kernel", "setup_arch"], "pid_max: default");
 }
 
-/// A zImage. Probes come later there, when the kernel has patched its text.
+/// A zImage. Probes are possible later there, when the kernel has patched its text.
 fn debian_armhf_unpacks_itself_and_boots_the_same() {
     unpacks_itself_and_boots_the_same("debian/armhf", ["kernel_init", "kernel_init_freeable"], "devtmpfs: initialized");
 }
 
-/// Kernels, the CPU that is asked for, and the words of the guest that show it.
+/// Kernels, the CPU to select, and the words in the guest that identify it.
 #[rustfmt::skip]
 const CPUS: [(&str, Option<&str>, &[&str]); 5] = [
     ("debian/amd64", None,               &["AuthenticAMD", "Not affected"]),
@@ -452,9 +451,8 @@ const CPUS: [(&str, Option<&str>, &[&str]); 5] = [
     ("debian/arm64", Some("cortex-a72"), &["0xd08", "Not affected"]),
 ];
 
-/// DV-4: the guest finds the CPU that was asked for, and does what its kernel does for it: page-table isolation on
-/// Intel's alone.
-fn the_guest_finds_the_cpu_that_was_asked_for(name: &str, cpu: Option<&str>, expected: &[&str]) {
+/// DV-4: the guest identifies the selected CPU and acts accordingly: page-table isolation is on for Intel only.
+fn the_guest_identifies_the_selected_cpu(name: &str, cpu: Option<&str>, expected: &[&str]) {
     const SCRIPT: &[u8] = b"dmesg | grep random:; cat /proc/cpuinfo /sys/devices/system/cpu/vulnerabilities/meltdown";
     let stock = stock(name);
     let initrd: Arc<[u8]> = initramfs::with_busybox(&stock.busybox, Some(SCRIPT), &[]).into();
@@ -468,8 +466,8 @@ fn the_guest_finds_the_cpu_that_was_asked_for(name: &str, cpu: Option<&str>, exp
     assert!(run.console.contains("random: crng init done"), "{name}: {}", run.console);
 }
 
-/// DV-4: and one that there is not is refused, with those that there are.
-fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
+/// DV-4: an unknown CPU is refused with a list of the known ones.
+fn an_unknown_cpu_is_refused_with_a_list() {
     for (name, names) in [("tiny/x86_64", "amd, intel"), ("tiny/arm64", "cortex-a57, cortex-a72"), ("tiny/arm", "cortex-a8")] {
         let kernel = Kernel::from_bytes(trapline_images::find(name).expect("built in").bytes).expect("a kernel");
         let config = Config { cpu: Some("68000".into()), ..Config::default() };
@@ -478,16 +476,16 @@ fn a_cpu_that_there_is_not_is_refused_with_a_sentence() {
     }
 }
 
-/// A 32-bit program on a 64-bit kernel runs, or the reason why not is said.
-fn programs_of_32_bits_on_arm64_end_the_run_with_a_sentence() {
+/// A 32-bit program on a 64-bit kernel either runs or ends the run with a reason.
+fn programs_of_32_bits_on_arm64_end_with_a_reason() {
     let (wide, narrow) = (stock("debian/arm64"), stock("debian/armhf"));
     let mut session = Stock { busybox: narrow.busybox, ..wide }.session(Some(SCRIPT));
     let stop = session.run_until(LONG);
     assert!(matches!(&stop, Stop::Dead(why) if why.contains("32-bit program")), "{stop:?}");
 }
 
-/// DV-4: somebody types at the shell, on each kind of serial port.
-fn the_shell_on_the_console_does_what_is_typed(name: &'static str) {
+/// DV-4: commands typed at the shell run, on each kind of serial port.
+fn the_shell_executes_typed_commands(name: &'static str) {
     let stock = stock(name);
     let mut session = stock.session(None);
     session.machine_mut().stop_at_console_text(Some("# "));
@@ -498,8 +496,8 @@ fn the_shell_on_the_console_does_what_is_typed(name: &'static str) {
     assert!(run.console.contains("typed 42"), "{name}: {}", run.console);
 }
 
-/// DV-4: what is typed before anybody listens waits, and no byte is lost; the end of file ends the shell.
-fn what_is_typed_before_the_guest_listens_waits(name: &'static str) {
+/// DV-4: input that is typed before the guest reads it waits without loss, and end of file ends the shell.
+fn input_waits_until_the_guest_reads_it(name: &'static str) {
     let stock = stock(name);
     let mut session = stock.session(None);
     let digits = "0123456789".repeat(12);
@@ -510,8 +508,8 @@ fn what_is_typed_before_the_guest_listens_waits(name: &'static str) {
     assert!(run.console.contains("e83c31b72cb3682787ce44ce2d5ec9dc"), "{name}: {}", run.console);
 }
 
-/// DV-4: on a Malta board a guest ends by each of its own ways, with the status that it has left; one that has halted
-/// lets nothing wake it.
+/// DV-4: on a Malta board a guest ends by power-off, reboot or halt with the right status. A halted guest cannot be
+/// woken.
 fn mips_ends_by_poweroff_reboot_and_halt(name: &'static str) {
     let stock = stock(name);
     for way in ["poweroff", "reboot", "halt"] {
@@ -538,7 +536,7 @@ fn main() -> ExitCode {
         ),
         on("debian/i386", tests![debian_i386_boots_and_is_the_same_under_probes, debian_i386_unpacks_itself_and_boots_the_same]),
         on("debian/i386-pae", tests![debian_i386_with_pae_boots_and_is_the_same_under_probes]),
-        on("debian/armhf-lpae", tests![debian_armhf_with_long_tables_boots_and_is_the_same_under_probes]),
+        on("debian/armhf-lpae", tests![debian_armhf_with_lpae_boots_and_is_the_same_under_probes]),
         on("debian/amd64-rt", tests![debian_amd64_with_preempt_rt_boots_and_is_the_same_under_probes]),
         on("debian/arm64", tests![debian_arm64_boots_and_is_the_same_under_probes]),
         on(
@@ -554,22 +552,19 @@ fn main() -> ExitCode {
         on("debian/mipsel", tests![debian_mipsel_boots_and_is_the_same_under_probes]),
         on("debian/mips64el", tests![debian_mips64el_boots_and_is_the_same_under_probes]),
         on("linux/mips", tests![linux_mips_boots_and_is_the_same_under_probes]),
-        each!(["debian/i386", "debian/i386-pae"], debian_i386_is_the_same_under_probes_with_a_gigabyte_of_memory),
-        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], entries_of_exceptions_on_mips_take_no_return_probe),
+        each!(["debian/i386", "debian/i386-pae"], debian_i386_with_a_gigabyte_is_the_same_under_probes),
+        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], exception_entries_on_mips_refuse_return_probes),
         each!(["debian/mipsel", "debian/mips64el"], debian_mips_unpacks_itself_and_boots_the_same),
         each!(["debian/mipsel", "debian/mips64el", "linux/mips"], mips_ends_by_poweroff_reboot_and_halt),
-        each!(CONSOLES, what_is_typed_before_the_guest_listens_waits),
-        each!(["debian/amd64"].into_iter().chain(CONSOLES), the_shell_on_the_console_does_what_is_typed),
-        on("debian/arm64", on("debian/armhf", tests![programs_of_32_bits_on_arm64_end_the_run_with_a_sentence])),
-        tests![a_cpu_that_there_is_not_is_refused_with_a_sentence],
+        each!(CONSOLES, input_waits_until_the_guest_reads_it),
+        each!(["debian/amd64"].into_iter().chain(CONSOLES), the_shell_executes_typed_commands),
+        on("debian/arm64", on("debian/armhf", tests![programs_of_32_bits_on_arm64_end_with_a_reason])),
+        tests![an_unknown_cpu_is_refused_with_a_list],
         CPUS.iter()
             .map(|(name, cpu, expected)| {
-                let case = format!(
-                    "{}_{}",
-                    harness::member("the_guest_finds_the_cpu_that_was_asked_for", name),
-                    cpu.unwrap_or("default")
-                );
-                let test = move || the_guest_finds_the_cpu_that_was_asked_for(name, *cpu, expected);
+                let case =
+                    format!("{}_{}", harness::member("the_guest_identifies_the_selected_cpu", name), cpu.unwrap_or("default"));
+                let test = move || the_guest_identifies_the_selected_cpu(name, *cpu, expected);
                 Test::new(case, test).needs(harness::kernel(name))
             })
             .collect(),

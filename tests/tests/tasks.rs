@@ -15,8 +15,8 @@ fn kernel(name: &str) -> Kernel {
     Kernel::from_bytes(&std::fs::read(&found.local.kernel).expect("the kernel's file")).expect("a kernel")
 }
 
-/// DV-4: armhf has no types, and its running task is in a register; arm64 has types.
-fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task(name: &'static str) {
+/// DV-4: armhf has no BTF, and its current task is in a register. arm64 has BTF.
+fn current_task_of_stock_arm_kernels_is_found(name: &'static str) {
     let (model, expected) = match name {
         "debian/armhf" => (&arm::ARM, (None, Some(0x630), Some(0x780))),
         _ => (&arm64::ARM64, (None, Some(0x548), Some(0x778))),
@@ -27,8 +27,8 @@ fn stock_kernels_of_arm_tell_number_and_name_of_the_running_task(name: &'static 
     assert!(place.has_process, "{name}");
 }
 
-/// DV-4: ppc64el has code alone; the count of the moment is the first word of the task.
-fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
+/// DV-4: ppc64el has code only. The preempt count is in the first word of the task.
+fn current_task_of_stock_ppc64el_kernels_is_found() {
     let kernel = kernel("debian/ppc64el");
     let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::PPC64LE);
     assert_eq!((place.current, place.pid, place.comm), (Some(0x908), Some(0x7e8), Some(0x9e0)));
@@ -36,8 +36,8 @@ fn stock_kernels_of_powerpc_tell_where_the_running_task_is() {
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
 }
 
-/// DV-4: so has a Linux of 32 bits, with all in the task that r2 leads to.
-fn linux_ppc_tells_number_and_name_of_the_running_task() {
+/// DV-4: 32-bit PowerPC has code only, and r2 points to the task with everything.
+fn current_task_of_linux_ppc_is_found() {
     let kernel = kernel("linux/ppc");
     let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), &ppc::narrow::PPC);
     assert!(place.has_process && place.current.is_none());
@@ -47,8 +47,8 @@ fn linux_ppc_tells_number_and_name_of_the_running_task() {
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::Task(0)), ..MomentPlace::default() });
 }
 
-/// DV-4: MIPS has code alone; the count of the moment is in what gp leads to.
-fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task(name: &'static str) {
+/// DV-4: MIPS has code only. The preempt count is in the thread_info that gp points to.
+fn current_task_of_stock_mips_kernels_is_found(name: &'static str) {
     let (model, expected, count) = match name {
         "debian/mipsel" => (&mips::MIPSEL, (None, Some(0x420), Some(0x538)), 0x10),
         "debian/mips64el" => (&mips::MIPS64EL, (None, Some(0x510), Some(0x708)), 0x1c),
@@ -61,8 +61,8 @@ fn stock_kernels_of_mips_tell_number_and_name_of_the_running_task(name: &'static
     assert_eq!(moment, MomentPlace { count: Some(CountPlace::OwnData(count)), ..MomentPlace::default() }, "{name}");
 }
 
-/// DV-4: amd64 has types, and its code says the same; i386 has code alone.
-fn stock_kernels_tell_where_the_running_task_is(name: &'static str) {
+/// DV-4: amd64 has BTF, and its code gives the same result. i386 has code only.
+fn current_task_of_stock_x86_kernels_is_found(name: &'static str) {
     let (model, has_types) = if name == "debian/amd64" { (&x86::X86_64, true) } else { (&x86::I386, false) };
     let kernel = kernel(name);
     let place = TaskPlace::of(&kernel, Btf::of(&kernel).as_ref(), model);
@@ -80,10 +80,10 @@ fn stock_kernels_tell_where_the_running_task_is(name: &'static str) {
 
 fn main() -> ExitCode {
     harness::run([
-        each!(["debian/armhf", "debian/arm64"], stock_kernels_of_arm_tell_number_and_name_of_the_running_task),
-        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], stock_kernels_of_mips_tell_number_and_name_of_the_running_task),
-        each!(["debian/amd64", "debian/i386"], stock_kernels_tell_where_the_running_task_is),
-        on("debian/ppc64el", tests![stock_kernels_of_powerpc_tell_where_the_running_task_is]),
-        on("linux/ppc", tests![linux_ppc_tells_number_and_name_of_the_running_task]),
+        each!(["debian/armhf", "debian/arm64"], current_task_of_stock_arm_kernels_is_found),
+        each!(["debian/mipsel", "debian/mips64el", "linux/mips"], current_task_of_stock_mips_kernels_is_found),
+        each!(["debian/amd64", "debian/i386"], current_task_of_stock_x86_kernels_is_found),
+        on("debian/ppc64el", tests![current_task_of_stock_ppc64el_kernels_is_found]),
+        on("linux/ppc", tests![current_task_of_linux_ppc_is_found]),
     ])
 }

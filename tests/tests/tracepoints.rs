@@ -1,6 +1,6 @@
 //! Tracepoints of stock kernels: the guest's own code writes their records, and the guest is not disturbed.
 //!
-//! The kernels are those of the stock-boot family; a test whose kernel is missing is skipped.
+//! Uses the kernels of the stock-boot family. If one is missing, its test is skipped.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -63,9 +63,9 @@ fn counts(printed: &str) -> BTreeMap<String, u64> {
     printed.lines().filter_map(line).collect()
 }
 
-/// BY-1, BY-4: under a script on every tracepoint that a kernel has, each interrupt comes at the same instruction and
-/// time as without, the console says the same, and when the script is gone every byte of memory is the same.
-fn a_guest_under_all_its_tracepoints_is_the_same_guest(name: &'static str) {
+/// BY-1, BY-4: with a script on every tracepoint of a kernel, each interrupt comes at the same instruction and time as
+/// without. The console is the same and, after the script has ended, every byte of memory.
+fn a_guest_with_all_tracepoints_runs_the_same(name: &'static str) {
     let stock = at_shell(name);
     let mut plain = session(&stock, BUSY);
     let stop = plain.run_until(LONG);
@@ -88,9 +88,8 @@ fn a_guest_under_all_its_tracepoints_is_the_same_guest(name: &'static str) {
     assert!(differing.is_empty(), "{name}: {} words differ, the first at {:#x}", differing.len(), differing[0]);
 }
 
-/// BY-1: the arguments of a tracepoint's functions are what its record is made of, at the same hits, also where both
-/// are looked at.
-fn raw_arguments_are_what_the_records_are_made_of(name: &'static str) {
+/// BY-1: raw tracepoint arguments agree with the record at the same hits, also if both are traced.
+fn raw_arguments_agree_with_records(name: &'static str) {
     let text = "tracepoint:sched:sched_process_fork { @record[args.parent_pid, args.child_pid] = count(); }
         rawtracepoint:sched_process_fork { @raw[args.parent->pid, args.child->pid] = count(); @same[arg1 == (uint64)args.child] = count(); }
         rt:sched_process_exec { @image[str(args.bprm->filename)] = count(); }
@@ -113,9 +112,9 @@ fn raw_arguments_are_what_the_records_are_made_of(name: &'static str) {
     assert_eq!(map("@image["), map("@file["), "{name}");
 }
 
-/// BY-1, BY-4: the lines with which people learn the language say of a guest what they say of a computer, and the guest
-/// is the same.
-fn the_lines_of_the_tutorial_run(name: &'static str) {
+/// BY-1, BY-4: the one-liners of bpftrace's tutorial print the same about a guest as about a computer, and the guest
+/// runs the same.
+fn the_one_liners_of_the_tutorial_run(name: &'static str) {
     #[rustfmt::skip]
     let lines = [
         ("BEGIN { printf(\"hello world\\n\"); }",                                                      "hello world\n"),
@@ -149,7 +148,7 @@ fn the_lines_of_the_tutorial_run(name: &'static str) {
     }
 }
 
-/// BY-1: the path of a file leads through what is mounted, and system calls have the names of their tracepoints.
+/// BY-1: `path()` resolves mounts, and system calls have their tracepoints' names.
 fn files_and_system_calls_have_their_names(name: &'static str) {
     let text = "fentry:vfs_open { @open[path(args.path)] = count(); }
         tracepoint:raw_syscalls:sys_enter { @raw[syscall_name(args.id)] = count(); }
@@ -171,8 +170,8 @@ fn files_and_system_calls_have_their_names(name: &'static str) {
     assert!(calls.len() > 20, "{name}\n{printed}");
 }
 
-/// BY-1: fields have the values that the guest's own tracer shows for the same events.
-fn fields_are_those_that_the_guests_own_tracer_shows(name: &'static str) {
+/// BY-1: fields have the values that the guest's own tracer prints for the same events.
+fn fields_equal_those_of_the_guests_own_tracer(name: &'static str) {
     const EVENTS: [&str; 2] = ["sched_process_exec", "sched_process_fork"];
     let stock = at_shell(name);
     let enable: String = EVENTS.iter().map(|event| format!("echo 1 > events/sched/{event}/enable; ")).collect();
@@ -196,7 +195,7 @@ fn fields_are_those_that_the_guests_own_tracer_shows(name: &'static str) {
         .collect();
     assert!(execs.len() >= 2 && forks.len() >= 2, "{name}: {console}");
 
-    // The same commands without the guest's tracer: the same processes.
+    // Run the same commands without the guest's tracer; the processes are the same.
     let quiet = typed.replace("echo 1 >", "echo 0 >");
     let (_, printed, _) = traced(
         &mut session(&stock, quiet.as_bytes()),
@@ -219,10 +218,10 @@ fn fields_are_those_that_the_guests_own_tracer_shows(name: &'static str) {
 fn main() -> ExitCode {
     harness::run([each!(
         STOCK,
-        a_guest_under_all_its_tracepoints_is_the_same_guest,
-        raw_arguments_are_what_the_records_are_made_of,
-        the_lines_of_the_tutorial_run,
+        a_guest_with_all_tracepoints_runs_the_same,
+        raw_arguments_agree_with_records,
+        the_one_liners_of_the_tutorial_run,
         files_and_system_calls_have_their_names,
-        fields_are_those_that_the_guests_own_tracer_shows
+        fields_equal_those_of_the_guests_own_tracer
     )])
 }

@@ -1,11 +1,11 @@
-//! The harness of tests that need what not every computer has: a stock kernel, a tool, a table.
+//! A test harness for tests with needs that not every computer meets: a stock kernel, a tool, a table of the oracle.
 //!
-//! libtest decides at compile time what is ignored. Test files whose tests have needs say `harness = false` and hand
-//! their tests to [`run`]. It looks for each need when the file is listed or run. A test whose need is not met is
-//! *ignored* in libtest's terms: cargo-nextest counts it as skipped, never as passed.
+//! libtest decides at compile time which tests are ignored. So a test file with needs sets `harness = false` in
+//! Cargo.toml and passes its tests to [`run`], which checks the needs at run time. A test with an unmet need is
+//! *ignored* in libtest's terms, so cargo-nextest counts it as skipped, not as passed.
 //!
-//! With `TRAPLINE_TALLY=FILE` in the environment every test that ran on a stock kernel, and every test that was skipped,
-//! leaves a line there. `scripts/tally.sh` makes the last lines of `make test` of them.
+//! If the environment variable `TRAPLINE_TALLY` names a file, a line is appended for each test that ran on a stock
+//! kernel and for each skipped test. `scripts/tally.sh` prints the summary at the end of `make test` from it.
 
 mod need;
 
@@ -20,10 +20,10 @@ use std::process::ExitCode;
 /// The environment variable that names the tally's file.
 const TALLY: &str = "TRAPLINE_TALLY";
 
-/// The tiny kernels' compilers as something that is missing.
+/// The message for missing cross compilers of the tiny kernels.
 const CROSS_COMPILERS: &str = "cross compilers: images/tiny/README.md names the packages";
 
-/// A test, with what it needs to run.
+/// A test and its needs.
 pub struct Test {
     name: String,
     needs: Vec<Need>,
@@ -36,7 +36,7 @@ impl Test {
         Test { name: name.into(), needs: Vec::new(), run: Box::new(run) }
     }
 
-    /// Adds a need. A test runs when all its needs are met.
+    /// Adds a need. A test runs only if all its needs are met.
     #[must_use]
     pub fn needs(mut self, need: Need) -> Test {
         self.needs.push(need);
@@ -60,14 +60,14 @@ impl Test {
     }
 }
 
-/// Tests without needs, named after their functions.
+/// Makes tests without needs, named after their functions.
 #[macro_export]
 macro_rules! tests {
     ($($test:ident),* $(,)?) => { vec![$($crate::Test::new(stringify!($test), $test)),*] };
 }
 
-/// One test for each of the names, called `function::name` and given the name, which is that of a stock kernel that it
-/// needs.
+/// Makes one test per stock kernel name and function. It is named `function::name`, needs that kernel and gets the name
+/// as its argument.
 #[macro_export]
 macro_rules! each {
     ($names:expr, $($test:ident),* $(,)?) => {{
@@ -80,37 +80,37 @@ macro_rules! each {
     }};
 }
 
-/// The name of the test `family` for one kernel: `boots::debian_amd64`.
+/// The name of a test of `family` on one kernel: `boots::debian_amd64`.
 pub fn member(family: &str, kernel: &str) -> String {
     format!("{family}::{}", kernel.replace('/', "_"))
 }
 
-/// Adds the need of that stock kernel to each of the tests.
+/// Adds the need of one stock kernel to each of the tests.
 pub fn on(name: &str, tests: Vec<Test>) -> Vec<Test> {
     tests.into_iter().map(|test| test.needs(kernel(name))).collect()
 }
 
-/// One test for each of the tiny kernels' toolchains, which it needs.
+/// Makes one test for each toolchain of the tiny kernels. The test needs that toolchain.
 pub fn each_toolchain(family: &str, test: fn([&'static str; 2])) -> Vec<Test> {
     let of = |toolchain: [&'static str; 2]| {
         let test = Test::new(format!("{family}::{}", toolchain[0]), move || test(toolchain));
-        // One line of the tally for all of them: a computer has them all or none.
+        // All missing toolchains share one line of the tally, because a computer has all of them or none.
         let one_line = |need: Need| Need { missing: need.missing.map(|_| CROSS_COMPILERS.to_string()), ..need };
         toolchain.iter().fold(test, |test, name| test.needs(one_line(tool(name, ""))))
     };
     trapline_images::toolchains().into_iter().map(of).collect()
 }
 
-/// Runs, or lists, the tests as the command line asks, in the way that libtest does.
+/// Runs or lists the tests according to the command line, like libtest.
 pub fn run(groups: impl IntoIterator<Item = Vec<Test>>) -> ExitCode {
     let arguments = Arguments::from_args();
-    // cargo-nextest asks for the list of ignored tests once; a run by `cargo test` says by itself what it ignores.
+    // cargo-nextest lists the ignored tests once. `cargo test` prints ignored tests itself, so nothing is noted then.
     let tally = Tally { notes_skips: arguments.list && arguments.ignored };
     let trials = groups.into_iter().flatten().map(|test| test.trial(tally)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Writes the lines of the tally's file: `ran` or `skips`, the kernel or what is missing, the test.
+/// Writes lines to the tally file. Fields: `ran` or `skips`, the kernel or the missing thing, the test.
 #[derive(Clone, Copy)]
 struct Tally {
     notes_skips: bool,
@@ -127,7 +127,7 @@ impl Tally {
         }
     }
 
-    /// Appends one line by one write, so that lines of concurrent tests do not mix.
+    /// Appends a line by a single write, so that lines of concurrent tests do not mix.
     fn note(self, kind: &str, what: &str, test: &str) {
         let Some(file) = env::var_os(TALLY).filter(|file| !file.is_empty()) else { return };
         let program = env::args().next().unwrap_or_default();

@@ -1,36 +1,36 @@
-//! Needs of tests, and the stock kernels that meet them.
+//! The needs of tests, and lookup of the stock kernels that meet them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use trapline_images::{Local, Stock, Wanted, folders, locate};
 
-/// Something that a test needs and that not every computer has.
+/// Something that a test needs and that may be missing on a computer.
 #[derive(Clone, Debug)]
 pub struct Need {
-    /// The kernel's release, or the tool's name: the tally counts the tests that ran on each.
+    /// The kernel's release or the tool's name, for the tally.
     pub what: String,
-    /// `None`: the need is met. Otherwise what is missing, and the command that brings it.
+    /// `None` if the need is met. Otherwise the missing thing, and the command that installs it.
     pub missing: Option<String>,
 }
 
 /// A stock kernel for a test.
 #[derive(Clone, Debug)]
 pub struct ForTest {
-    /// The kernel's row of the catalogue.
+    /// The kernel's entry in the catalogue.
     pub stock: &'static Stock,
     /// The kernel's files.
     pub local: Local,
-    /// The program for its initial file system.
+    /// The busybox for its initramfs.
     pub busybox: PathBuf,
 }
 
-/// The need of the stock kernel of that name, with a busybox.
+/// The need of this stock kernel and a busybox.
 pub fn kernel(name: &str) -> Need {
     complete(name, "", |_| true)
 }
 
-/// The need of the stock kernel of that name whose files satisfy `is_complete`, as `trapline images pull OPTION NAME`
-/// brings it. `option` ends with a space unless it is empty.
+/// The need of this stock kernel with files that satisfy `is_complete`. `trapline images pull OPTION NAME` installs
+/// them. `option` ends with a space unless it is empty.
 pub fn complete(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool) -> Need {
     let Some(wanted) = Wanted::parse(name) else {
         return Need { what: name.into(), missing: Some(format!("{name} is no stock kernel")) };
@@ -47,27 +47,27 @@ pub fn complete(name: &str, option: &str, is_complete: impl Fn(&Local) -> bool) 
     }
 }
 
-/// The need of a program that answers `--version`, in that package of Debian's.
+/// The need of a program that supports `--version`. `package` is its Debian package.
 pub fn tool(name: &str, package: &str) -> Need {
     let answers = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let missing = answers.is_err().then(|| format!("{name}: apt-get install {package}"));
     Need { what: name.into(), missing }
 }
 
-/// The stock kernel of that name, for a test that has it as a need.
+/// The stock kernel of this name, for a test that has declared the need.
 ///
 /// # Panics
 ///
-/// When it is not on this computer: the test's need is missing in its file's `main`.
+/// If the kernel is not on this computer, because the test's `main` does not declare the need.
 pub fn stock(name: &str) -> ForTest {
     stock_with(name, |_| true)
 }
 
-/// The stock kernel of that name whose files satisfy `is_complete`, for a test that has it as a need.
+/// The stock kernel of this name with files that satisfy `is_complete`, for a test that has declared the need.
 ///
 /// # Panics
 ///
-/// When it is not on this computer: the test's need is missing in its file's `main`.
+/// If the kernel is not on this computer, because the test's `main` does not declare the need.
 pub fn stock_with(name: &str, is_complete: impl Fn(&Local) -> bool) -> ForTest {
     let wanted = Wanted::parse(name).unwrap_or_else(|| panic!("{name} is no stock kernel"));
     find(&wanted, is_complete)

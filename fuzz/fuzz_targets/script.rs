@@ -167,7 +167,7 @@ fuzz_target!(|data: &[u8]| {
     let program = match compile(text, &guest, &options) {
         Ok(program) => program,
         Err(errors) => {
-            assert!(!errors.is_empty(), "no, and nothing is wrong");
+            assert!(!errors.is_empty(), "the script was refused without an error");
             for error in errors {
                 assert!(
                     error.at.end <= text.len().max(1) && error.at.start <= error.at.end,

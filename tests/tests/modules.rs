@@ -92,6 +92,8 @@ fn list(session: &mut Session) -> Vec<String> {
     list.lines().map(str::to_string).collect()
 }
 
+/// Registers events on a module that the guest loads, unloads and loads again. The events must attach at each load,
+/// go at the unload, and count and record every hit, while the guest runs as it does without probes.
 fn events_follow_a_module(name: &str, isa: Facts) {
     let stock = stock(name, isa);
     let mut plain = stock.session();
@@ -115,7 +117,7 @@ fn events_follow_a_module(name: &str, isa: Facts) {
         came += 1;
         if came == 2 {
             let gone = list(&mut probed).iter().filter(|line| line.ends_with("[GONE]")).count();
-            assert!(gone >= EVENTS.len() - 1, "{name}: what stood in the module is gone with it");
+            assert!(gone >= EVENTS.len() - 1, "{name}: the probes in the module are gone");
         }
         assert_eq!(probed.modules(), [MODULE], "{name}");
         let failed = probed.with_engine(|engine, guest| events.module_came(engine, guest));
@@ -138,7 +140,7 @@ fn events_follow_a_module(name: &str, isa: Facts) {
 
     let hits: Vec<(&str, u64)> = events.members().iter().map(|member| (member.name(), member.hits())).collect();
     assert_eq!(hits, [("init", 2), ("exit", 1), ("setup", 2), ("dev", 2), ("never", 0)], "{name}");
-    assert!(matches!(events.members()[4].probe, Attached::Pending), "{name}: it waits to the end");
+    assert!(matches!(events.members()[4].probe, Attached::Pending), "{name}: it is pending to the end");
     let mut records = 0;
     let mut names = Vec::new();
     probed.with_engine(|engine, _| {

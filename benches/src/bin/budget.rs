@@ -135,6 +135,7 @@ fn measure_among(many: &Many, count: usize) -> Result<(), String> {
 /// Prefix of a number of probes: the cost of an optimised probe among this many.
 const AMONG: char = 'o';
 
+/// Runs the loop for the short and for the long time, and prints the hits of each run.
 fn count_two(bench: &mut BenchLoop, name: &str, hits: impl Fn(&mut BenchLoop) -> u64) -> Result<(), String> {
     bench.run(WARM)?;
     for nanoseconds in [SHORT, LONG] {

@@ -51,7 +51,7 @@ impl Values {
             answer.push(value);
         }
         match taken.iter().position(|taken| !taken) {
-            Some(left) => Err(format!("the register `{}` is unknown, or stands there twice", self.values[left].0)),
+            Some(left) => Err(format!("the register `{}` is unknown or occurs twice", self.values[left].0)),
             None => Ok(answer),
         }
     }
@@ -120,7 +120,7 @@ mod tests {
             ("another order",   &[("b", 7), ("a", 1)],              Ok(vec![1, 7])),
             ("missing",         &[("a", 1)],                        Err("`b` is missing")),
             ("unknown",         &[("a", 1), ("b", 1), ("c", 1)],    Err("`c` is unknown")),
-            ("twice",           &[("a", 1), ("b", 1), ("a", 2)],    Err("stands there twice")),
+            ("twice",           &[("a", 1), ("b", 1), ("a", 2)],    Err("occurs twice")),
             ("out of range",    &[("a", 0x100), ("b", 1)],          Err("`a` cannot be 0x100")),
         ];
         for (what, values, expected) in cases {

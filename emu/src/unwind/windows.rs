@@ -11,7 +11,7 @@ use trapline_probes::unwind::{Caller, Standing, Unwind};
 /// Offsets of %i6 and %i7 in the save area, from the unbiased stack pointer.
 const STACK: u64 = 64 + 48;
 const CALL: u64 = 64 + 56;
-/// Number of instructions in which a function may open its window.
+/// Number of bytes from a function's start in which it may open its window.
 const PROLOGUE: usize = 64;
 
 /// The register windows of an ISA.
@@ -25,7 +25,7 @@ pub struct Shape {
     pub opens: fn(u32) -> bool,
 }
 
-/// The functions of one kernel.
+/// The unwind rule for one kernel: where its functions start, and their code.
 pub struct Windows {
     shape: Shape,
     link: Option<Reg>,
@@ -34,7 +34,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The rule for this kernel.
+    /// Builds the rule from the kernel's symbols and executable segments.
     pub fn new(kernel: &Kernel, shape: Shape) -> Windows {
         let code = kernel.segments.iter().filter(|segment| segment.executable);
         let kernel_code = code.map(|segment| (segment.virtual_address, segment.bytes.clone())).collect();

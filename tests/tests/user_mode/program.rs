@@ -90,6 +90,7 @@ impl Random {
 /// The constructs that a stretch of code may contain.
 #[derive(Clone, Copy)]
 struct May {
+    /// The first function that it may call. Calls go only to later functions, so the program ends.
     call_from: usize,
     loops: bool,
     calls: bool,

@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     for structure in btf.structures().take(MOST_STRUCTURES) {
         for member in ["pid", "comm", "x", "", "no such member"] {
             if let Some(offset) = btf.offset_of(structure, member) {
-                assert!(offset <= 17 * u64::from(u32::MAX / 8), "{structure}.{member} at {offset}: further than members can be");
+                assert!(offset <= 17 * u64::from(u32::MAX / 8), "{structure}.{member} at {offset}: further than a member can be");
             }
         }
     }

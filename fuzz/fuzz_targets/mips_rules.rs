@@ -6,7 +6,7 @@
 //! instruction is tested. The same bytes fill the registers.
 #![no_main]
 
-#[allow(dead_code, reason = "what stands on the stack is of use to others")]
+#[allow(dead_code, reason = "only other targets use the stack functions")]
 mod toys;
 
 use libfuzzer_sys::fuzz_target;

@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
         let end = text.range.end;
         assert!(
             module.image.segments.iter().any(|segment| segment.range().end == end && segment.executable),
-            "code that lies nowhere"
+            "code outside of every segment"
         );
     }
 });

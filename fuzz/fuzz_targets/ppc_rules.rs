@@ -1,12 +1,12 @@
 //! Fuzzes the PowerPC rules with arbitrary words. Nothing may panic. A copy must decode to its original. An emulated
-//! branch must go where the decoder says, and a jump may be written only if its detour means the same.
+//! branch must go where the decoder says, and a jump may be written only if its detour has the same effect.
 //! (`isa/tests/ppc_second_opinion.rs` compares the decoder with capstone.)
 //!
 //! Input: a byte that selects the set (modulo 3) and the addresses (the quotient), then the text. The first instruction
 //! is tested. The same bytes fill the registers.
 #![no_main]
 
-#[allow(dead_code, reason = "what stands on the stack is of use to others")]
+#[allow(dead_code, reason = "only other targets use the stack functions")]
 mod toys;
 
 use libfuzzer_sys::fuzz_target;
@@ -68,6 +68,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
+/// After its instruction, a copy must have the trap or a jump back to the next original instruction.
 fn comes_back(set: Set, insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     assert_eq!(copy.displaced, insn.bytes().len(), "the copy has another length: {insn:x?}");
     let behind = &copy.bytes()[copy.displaced..];

@@ -6,7 +6,7 @@
 //! registers.
 #![no_main]
 
-#[allow(dead_code, reason = "what stands on the stack is of use to others")]
+#[allow(dead_code, reason = "only other targets use the stack functions")]
 mod toys;
 
 use libfuzzer_sys::fuzz_target;
@@ -80,6 +80,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
+/// A copy must be the instruction itself, followed by a breakpoint or a jump back.
 fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     let (copied, behind) = copy.bytes().split_at(copy.displaced);
     assert_eq!(copied, insn.bytes(), "another instruction: {insn:x?}");
@@ -89,6 +90,7 @@ fn runs_the_same(insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     }
 }
 
+/// The bytes must be a jump to `to` that needs no delay slot.
 fn goes_back(from: u64, bytes: &[u8], to: u64) {
     let back = (SPARC64.decode)(from, bytes).expect("the jump back is an instruction");
     assert_eq!((back.flow, back.bytes()), (Flow::Jump(to), bytes), "the jump back leads elsewhere");

@@ -39,7 +39,7 @@ const CAPSTONE_ERRS: &[(Mnemonic, &str)] = &[
     (Mnemonic::Ud0, "it has a ModRM byte, says Intel's manual"),
     (Mnemonic::Ud1, "it has a ModRM byte, say both manuals"),
     (Mnemonic::Jo, "with a 66 prefix in 64-bit mode its distance has four bytes on Intel's CPUs, two on AMD's"),
-    (Mnemonic::Jno, "the same"),
+    (Mnemonic::Jno, "the same as jo"),
 ];
 
 fuzz_target!(|data: &[u8]| {
@@ -92,6 +92,7 @@ fn agrees_with_capstone(isa: &Isa, insn: &Insn) {
     });
 }
 
+/// After its instruction, a copy must have the breakpoint or a jump back to the next original instruction.
 fn comes_back(isa: &Isa, insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     assert_eq!(copy.displaced as u64, insn.length(), "the copy has another length: {insn:x?}");
     let behind = &copy.bytes()[copy.displaced..];
@@ -104,6 +105,7 @@ fn comes_back(isa: &Isa, insn: &Insn, copy: &Copy, at: u64, tail: Tail) {
     }
 }
 
+/// Decodes the copy and compares it with the original by iced.
 fn is_the_same_instruction(isa: &Isa, insn: &Insn, original: &Instruction, copy: &Copy, at: u64) {
     let copied = iced(isa, at, &copy.bytes()[..copy.displaced]).expect("a copy of an instruction is one");
     // A branch is never run as a copy. Its short form is changed to jump to the tail.

@@ -35,7 +35,7 @@ pub struct Engine {
     pub(crate) blacklist: Vec<Blacklisted>,
     /// True while debugfs `enabled` is 0.
     pub(crate) all_disarmed: bool,
-    /// The parts of the text that the guest is reading or changing now. No breakpoint or jump of ours stands there.
+    /// The parts of the text that the guest is reading or changing now. They contain no breakpoint or jump of ours.
     pub(crate) withdrawn: Withdrawn,
     /// Slots of removed probes that a CPU may still be executing.
     pub(crate) dirty: Vec<Dirty>,
@@ -143,7 +143,7 @@ impl Engine {
         self.points.iter().next().is_none()
     }
 
-    /// Whether a probe stands at this address, armed or not.
+    /// Whether there is a probe at this address, armed or not.
     pub fn is_probed(&self, address: u64) -> bool {
         self.points.at(address).is_some()
     }

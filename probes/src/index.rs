@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// A hash index with keys stored elsewhere, see the module's text.
+/// A hash index of numbers whose keys are stored elsewhere.
 pub(crate) struct Index {
     numbers: Box<[u32]>,
     /// Right shift that reduces the 64-bit hash to a table position.

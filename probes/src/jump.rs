@@ -20,7 +20,7 @@ pub(crate) enum Jump {
 /// The reason why a point is not optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// It is optimised, or nobody has tried.
+    /// It is optimised, or optimisation was never tried.
     None,
     Knob,
     Early,
@@ -42,14 +42,14 @@ impl Obstacle {
         let (errno, why) = match self {
             Obstacle::None | Obstacle::Found => return None,
             Obstacle::Knob =>      (EBUSY, "jump optimisation is switched off"),
-            Obstacle::Early =>     (EBUSY, "the guest is still patching its text at boot: jumps come afterwards"),
-            Obstacle::Post =>      (EBUSY, "a post-handler has to be told when the instruction has run"),
-            Obstacle::Mirror =>    (EBUSY, "a jprobe stands here"),
+            Obstacle::Early =>     (EBUSY, "the guest is still patching its text at boot: jumps are written afterwards"),
+            Obstacle::Post =>      (EBUSY, "a post-handler must run after the instruction, which needs a trap"),
+            Obstacle::Mirror =>    (EBUSY, "there is a jprobe at this address"),
             Obstacle::Unarmed =>   (EBUSY, "the probe is disabled"),
-            Obstacle::Internal =>  (EBUSY, "it is the machine's own"),
+            Obstacle::Internal =>  (EBUSY, "it is an internal probe of trapline"),
             Obstacle::Ftrace =>    (EBUSY, "Linux would use its ftrace site"),
-            Obstacle::Shared =>    (EBUSY, "the guest has a breakpoint of its own here"),
-            Obstacle::Neighbour => (EEXIST, "another probe stands on an instruction under the jump"),
+            Obstacle::Shared =>    (EBUSY, "the guest itself has a breakpoint here"),
+            Obstacle::Neighbour => (EEXIST, "another probe is on an instruction under the jump"),
         };
         Some(Refusal::new(errno, why))
     }

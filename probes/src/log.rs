@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// Capacity of the log, in messages.
 const MOST_MESSAGES: usize = 1024;
 
-/// The messages that nobody has taken yet, oldest first.
+/// The messages that were not taken yet, oldest first.
 pub(crate) struct Log {
     /// Never grows beyond its initial capacity.
     messages: Vec<Message>,

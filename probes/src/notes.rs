@@ -8,7 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use std::sync::{Arc, Mutex};
 
-/// The lines, shared between clones.
+/// The log. Clones share its lines.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -22,6 +22,7 @@ impl Notes {
         core::mem::take(&mut *self.0.lock().expect("no handler panics"))
     }
 
+    /// A pre-handler that adds a fixed line.
     pub fn pre(&self, what: &'static str) -> impl Fn(&mut Hit<'_>) -> Flow + Send + Sync + 'static {
         let notes = self.clone();
         move |_| {
@@ -30,6 +31,7 @@ impl Notes {
         }
     }
 
+    /// A post-handler that adds a fixed line.
     pub fn post(&self, what: &'static str) -> impl Fn(&mut Hit<'_>) + Send + Sync + 'static {
         let notes = self.clone();
         move |_| notes.add(what)

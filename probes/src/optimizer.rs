@@ -26,7 +26,8 @@ const LONGEST: u64 = detour::LONGEST as u64;
 const DELAY: u64 = 100_000;
 /// Shortest wait before a postponed region is tried again, in nanoseconds. Each try scans all of the guest's memory.
 const LEAST_WAIT: u64 = 100_000;
-/// How often the wait doubles. A word that only looks like an address may stay in memory for ever.
+/// The most times that the wait is doubled. It is doubled because a word that only looks like an address may stay in
+/// memory for ever, and the scans must become rare then.
 const MOST_DOUBLINGS: u32 = 14;
 
 /// The state of the optimizer's worker.
@@ -39,7 +40,7 @@ pub(crate) struct Optimizer {
     due: Option<u64>,
     /// The detours of points made from now on.
     pub detours: DetourSetup,
-    /// How often a region was postponed because something stood in it.
+    /// How often a region was postponed because a CPU or a saved address pointed into it.
     pub postponed: u64,
 }
 
@@ -157,6 +158,7 @@ impl Engine {
         self.optimizer.due = self.optimizer.due.map(|due| due.min(soonest));
     }
 
+    /// Writes the jumps of the waiting points. Postpones those whose bytes a CPU or a saved address points into.
     fn write_jumps(&mut self, guest: &mut dyn Guest, waiting: &[u32], now: u64) {
         let Some(table) = self.isa.detour else { return };
         let under = |number: &u32| {
@@ -230,7 +232,8 @@ impl Engine {
                 return false;
             }
         }
-        let answer = answer.and_then(|region| Ok((self.carry(guest, number, point, &region)?, region.end() - region.start())));
+        let answer =
+            answer.and_then(|region| Ok((self.prepare_detour(guest, number, point, &region)?, region.end() - region.start())));
         let Some(point) = self.points.get_mut(number) else { return false };
         match answer {
             Ok((written, covers)) => {
@@ -248,7 +251,7 @@ impl Engine {
 
     /// Writes the detour of a region, unless it is already there. Returns the original bytes of the instructions that
     /// it runs.
-    fn carry(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
+    fn prepare_detour(&self, guest: &mut dyn Guest, number: u32, point: &Point, region: &Region) -> Result<Under, Refusal> {
         // If Linux optimises a region that is unsafe, the probe is reported as optimised but keeps its breakpoint.
         let own = match self.policy {
             Policy::Best => None,
@@ -269,7 +272,7 @@ impl Engine {
         let table = self.isa.detour.ok_or(Rule::NoDetours.refusal())?;
         let at = slot.detour();
         if guest.any_cpu_inside(at..slot.range().end) {
-            return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the detour that stood here before"));
+            return Err(Refusal::new(Errno::EBUSY, "a CPU is still in the previous detour of this address"));
         }
         let (origin, displaced) = (region.start(), (region.end() - region.start()) as u8);
         let (lead, jump) = (slot.lead(), table.jump_length as u8);
@@ -288,6 +291,7 @@ impl Engine {
         Ok(())
     }
 
+    /// The instructions that a jump at this point would displace, if the policy allows it.
     fn region_of(&self, guest: &dyn Guest, point: &Point, policy: Policy) -> Result<Region, Refusal> {
         let symbol = guest.symbol_at(point.address()).ok_or(Rule::NoRoom.refusal())?;
         let function = symbol.start..symbol.start + symbol.size;

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A sorted list of numbers, see the module's text.
+/// A list of point numbers, sorted by the points' addresses.
 #[derive(Default)]
 pub(crate) struct Order {
     /// The pieces, sorted by address. None is empty.
@@ -152,7 +152,7 @@ mod tests {
     fn is_clear_is_right_after_every_change() {
         let mut order = Order::default();
         let clear = |order: &mut Order, from: u32, to: u32| order.is_clear(&(address(from)..address(to)), address);
-        assert!(clear(&mut order, 0, 1000), "nobody is anywhere");
+        assert!(clear(&mut order, 0, 1000), "the list is empty");
         (100..500).step_by(2).for_each(|number| order.insert(address(number), number, address));
         for number in [0, 99, 101, 301, 355, 499, 600] {
             assert!(clear(&mut order, number, number + 1), "{number}");
@@ -162,12 +162,15 @@ mod tests {
         }
         assert!(clear(&mut order, 600, 700));
         order.insert(address(650), 650, address);
-        assert!(!clear(&mut order, 600, 700), "one has come");
+        assert!(!clear(&mut order, 600, 700), "a number was added");
         order.remove(address(650), address);
-        assert!(clear(&mut order, 600, 700), "and gone");
+        assert!(clear(&mut order, 600, 700), "and removed");
         let first = order.pieces[1].numbers[0];
         order.remove(address(first), address);
-        assert!(clear(&mut order, first, first + 1) && !clear(&mut order, first - 4, first - 1), "one that its piece began with");
+        assert!(
+            clear(&mut order, first, first + 1) && !clear(&mut order, first - 4, first - 1),
+            "the first number of a piece was removed"
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// The offset where Linux puts a probe that names a function alone. Behind ftrace's call the return address may
-    /// have moved. Linux lets ftrace handle that for return probes; here nobody does, so they stay in front of it.
+    /// have moved. Linux lets ftrace handle that for return probes; here they stay in front of the call.
     fn named_entry(&self, guest: &dyn Guest, start: u64, follows: bool) -> u64 {
         let mut first = [0; BEGINNING];
         let readable = self.read_some(guest, start, &mut first);

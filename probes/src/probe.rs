@@ -248,7 +248,7 @@ impl Kprobe {
         self.0.state.skipped.load(Ordering::Relaxed)
     }
 
-    /// How often it was reached while the guest read or changed its own text, so that no probe stood in it.
+    /// How often it was reached while the guest read or changed its own text, while no probe was in it.
     pub fn passed(&self) -> u64 {
         self.0.state.passed.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Return probes: registration, the function's entry, where the return address is replaced by the pad's, and the return
-//! to the pad.
+//! Return probes: registration, the function's entry, and its return. At the entry, the return address is replaced by
+//! that of the return pad: a jump and a breakpoint in the probe window, to which all followed functions return.
 //!
 //! Each followed call uses an instance from its probe's pool. The pool is allocated at registration. `instances.rs`
 //! finds the instance that a return belongs to.
@@ -144,6 +144,7 @@ impl Returns {
         });
     }
 
+    /// Puts an instance back into its pool's free list.
     #[inline]
     fn give_back(&mut self, instances: &mut Instances, number: u32) {
         let Some(instance) = instances.all.get_mut(number as usize) else { return };
@@ -210,12 +211,14 @@ impl Returns {
         }
     }
 
+    /// Remembers the word that the pad's jump target replaces.
     fn keep(&mut self, cpu: usize, key: u64, before: u64) {
         if let Some(kept) = self.kept.get_mut(cpu) {
             *kept = Some((key, before));
         }
     }
 
+    /// Takes that word, if it belongs to the return with this key.
     fn take_kept(&mut self, cpu: usize, key: u64) -> Option<u64> {
         self.kept.get_mut(cpu)?.take().filter(|(of, _)| *of == key).map(|(_, before)| before)
     }
@@ -259,7 +262,7 @@ impl Engine {
         let is_best = self.policy == crate::Policy::Best;
         if self.isa.linux.no_return_probes.contains(&name) || is_best && self.isa.switches_stacks.contains(&name) {
             let why = format!(
-                "{} returns on another stack than it was called on, or in a way of its own, so its return cannot be followed",
+                "{} returns on another stack than it was called on, or does not return like a function, so its return cannot be followed",
                 place.name()
             );
             return refused(Errno::EINVAL, why);
@@ -285,6 +288,7 @@ impl Engine {
         added
     }
 
+    /// Writes the return pad, before the first return probe.
     fn make_pad(&mut self, guest: &mut dyn Guest, near: u64) -> Result<(), Refusal> {
         if self.scene.instances.pad.is_none() {
             let at = guest.window_take(near, WINDOW_UNIT);

@@ -308,7 +308,7 @@ impl Engine {
     }
 
     /// Follows the out-of-line code of one site, block by block, up to its calls. Returns where the code ends, and
-    /// whether it has conditions of its own. `None` if it calls something else first: the effects of that call could
+    /// whether it has conditional branches. `None` if it calls something else first: the effects of that call could
     /// not be undone.
     fn way(&self, guest: &dyn Guest, facts: &Tracepoint, site: u64, code: u64) -> Option<(Vec<u64>, bool)> {
         let mut read = |at: u64, into: &mut [u8]| self.read_original(guest, at, into);

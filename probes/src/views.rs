@@ -56,7 +56,7 @@ pub struct Misses {
     pub skipped: u64,
     /// All of a return probe's instances were in use.
     pub no_instance: u64,
-    /// It was reached while the guest read or changed its own text, so that no probe stood in it.
+    /// It was reached while the guest read or changed its own text, while no probe was in it.
     pub passed: u64,
 }
 

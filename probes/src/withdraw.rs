@@ -98,7 +98,7 @@ impl Engine {
         near.collect::<BTreeSet<u32>>().into_iter().collect()
     }
 
-    /// Whether a breakpoint or a jump of ours stands in a range.
+    /// Whether a range contains a breakpoint or a jump of ours.
     pub fn stands_in(&self, range: Range<u64>) -> bool {
         let mut near = self.points.within(range.start.saturating_sub(LONGEST_POINT)..range.end);
         near.any(|number| self.points.get(number).is_some_and(|point| point.armed && self.bytes_of(point).end > range.start))

@@ -271,7 +271,7 @@ fn an_interrupt_due_in_our_code_is_taken_after_it() {
             let hits = if returns { back.kprobe().hits() } else { entry.hits() };
             assert!(hits >= to - from, "{name}: {hits} hits");
         }
-        println!("{name}: {} moments from {from}, {} places of interrupts", to - from, interrupted.len());
+        println!("{name}: {} start times from {from}, {} places of interrupts", to - from, interrupted.len());
     }
 }
 

@@ -171,7 +171,7 @@ fn an_invalid_snapshot_is_refused_and_changes_nothing() {
         ("no such CPU",         |state| state["current"] = 1.into(),                                "number 1 runs"),
         ("a register more",     |state| state["cpus"][0]["registers"]["zz"] = "0x1".into(),         "`zz` is unknown"),
         ("top of the x87",      |state| state["cpus"][0]["registers"]["x87.top"] = "0x8".into(),    "`x87.top` cannot be 0x8"),
-        ("a flag nobody has",   |state| state["cpus"][0]["registers"]["hidden"] = "0x100000".into(), "`hidden` cannot be"),
+        ("a reserved flag",     |state| state["cpus"][0]["registers"]["hidden"] = "0x100000".into(), "`hidden` cannot be"),
         ("the end of time",     |state| state["cpus"][0]["clock"]["time"] = u64::MAX.into(),        "beyond all times"),
         ("a timer's period",    |state| {
             state["devices"]["cpus"][0]["timer"]["period"] = 0.into();

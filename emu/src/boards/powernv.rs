@@ -354,7 +354,7 @@ mod tests {
             assert_eq!(done, [0]);
             words::get(&mut memory, 0x1000).expect("memory")
         };
-        assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), 0, "nobody types");
+        assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), 0, "there is no input");
         board.console().receive(b"ls");
         assert_eq!(call(&mut board, 0, call::POLL_EVENTS, [0x1000, 0, 0]), CONSOLE_INPUT);
         words::put(&mut Physical { ram: &ram }, 0x1000, 16).expect("memory");

@@ -4,7 +4,7 @@ use super::wire::Wire;
 
 /// A device that serves as a console.
 pub trait Console {
-    /// The output that nobody has taken yet.
+    /// The output that was not taken yet.
     fn sent(&mut self) -> &mut Vec<u8>;
     /// The input on its way to the guest. `None` if the device has no input.
     fn typed(&mut self) -> Option<&mut Wire> {

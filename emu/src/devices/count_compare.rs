@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn it_interrupts_at_compare_until_compare_is_written() {
         let mut clock = CountCompare::default();
-        assert_eq!((clock.asks(after(1 << 33)), clock.next_event(0)), (false, None), "nobody has asked for anything");
+        assert_eq!((clock.asks(after(1 << 33)), clock.next_event(0)), (false, None), "Compare was never written");
         clock.set_compare(500, after(100));
         assert_eq!((clock.next_event(after(100)), clock.asks(after(500) - 1)), (Some(after(500)), false));
         assert_eq!((clock.count(after(500)), clock.asks(after(500)), clock.next_event(after(500))), (500, true, None));

@@ -1,7 +1,7 @@
 //! The local APIC of a PC's CPU: interrupts that the CPU sends to itself, its timer, and the LINT0 pin to which the
 //! 8259 is connected.
 //!
-//! There is one CPU, so a message goes to itself or to nobody. The initial state is that left by firmware: enabled,
+//! There is one CPU, so a message goes to itself or is dropped. The initial state is that left by firmware: enabled,
 //! with the 8259 on LINT0.
 
 use crate::clock::{Ticks, ticks};
@@ -153,7 +153,7 @@ impl Lapic {
         self.spurious & ENABLED != 0
     }
 
-    /// Sends the message in the command register: to this CPU, or to nobody.
+    /// Sends the message in the command register to this CPU, or drops it.
     fn send(&mut self) {
         let [low, high] = self.command;
         let to_itself = match low >> 18 & 3 {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_this_cpu_or_to_nobody() {
+    fn messages_go_to_this_cpu_or_are_dropped() {
         #[rustfmt::skip]
         let cases = [
             // what                 to              command             arrives

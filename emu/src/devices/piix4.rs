@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn soft_off_powers_off_and_other_sleep_types_do_not() {
         let mut device = Piix4::default();
-        assert_eq!(device.read(0x1000), None, "its ports are nowhere yet");
+        assert_eq!(device.read(0x1000), None, "its ports have no address yet");
         device.set_config(at(3, PORTS_AT), 0x1001);
         device.set_config(at(3, PORTS_ENABLED), 1);
         assert_eq!((device.read(0x1000), device.read(0x1040)), (Some(0), None));

@@ -212,7 +212,7 @@ mod tests {
             ("one byte at a time",              &[(LINE_CONTROL, 0)],               1),
             ("a port that is off",              &[(CONTROL, 0x300)],                0),
             ("one that does not receive",       &[(CONTROL, 0x101)],                0),
-            ("nobody wants to hear of it",      &[(INTERRUPT_MASK, SENT)],          0),
+            ("a masked interrupt",              &[(INTERRUPT_MASK, SENT)],          0),
         ];
         const TYPED: usize = 20;
         for (what, writes, taken) in cases {

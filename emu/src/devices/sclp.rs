@@ -298,7 +298,7 @@ mod tests {
     fn input_is_signalled_and_read_byte_by_byte() {
         let mut sclp = Sclp::default();
         sclp.receive(b"ab");
-        assert_eq!(sclp.next_event(), None, "nobody listens");
+        assert_eq!(sclp.next_event(), None, "the guest has not asked for events");
         let mut masks = block(12 + 16);
         put(&mut masks, 10, 2, 4);
         masks[15] = CONSOLE_MASK.1;

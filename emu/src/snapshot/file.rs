@@ -72,7 +72,7 @@ impl Key {
             () if self.command_line != other.command_line => Some("another command line"),
             () if self.cpu != other.cpu => Some("another CPU"),
             () if (self.cpus, self.ram, self.window) != (other.cpus, other.ram, other.window) => Some("another machine"),
-            () if self.moment != other.moment => Some("another moment"),
+            () if self.moment != other.moment => Some("another point of the run"),
             () if self.trapline != other.trapline => Some("another trapline"),
             () => None,
         }
@@ -278,7 +278,7 @@ mod tests {
             (|key| key.cpu.push('x'),                   "another CPU"),
             (|key| key.cpus = 2,                        "another machine"),
             (|key| key.ram = Some(1),                   "another machine"),
-            (|key| key.moment.clear(),                  "another moment"),
+            (|key| key.moment.clear(),                  "another point of the run"),
             (|key| key.trapline = "2".into(),           "another trapline"),
         ];
         for (change, what) in cases {

@@ -11,7 +11,7 @@ use trapline_isa::regs::Reg;
 use trapline_probes::unwind::{Caller, Standing, Unwind};
 
 /// The second word of an entry that cannot be unwound (EXIDX_CANTUNWIND).
-const NOBODY: u32 = 1;
+const CANNOT_UNWIND: u32 = 1;
 /// Personality bytes: three inline instructions, or two and a number of additional words.
 const SHORT: u32 = 0x80;
 const LONG: u32 = 0x81;
@@ -55,7 +55,7 @@ impl Exidx {
             let from = code.len();
             let second = word(at + 4)?;
             let (held, mut next) = match second {
-                NOBODY => (None, 0),
+                CANNOT_UNWIND => (None, 0),
                 word if word >> 31 != 0 => (Some(word), 0),
                 word_at => {
                     let place = distance(at + 4, word_at);
@@ -247,7 +247,7 @@ mod tests {
             done.map(|()| (leaving.sp, leaving.slot, leaving.registers[LINK], leaving.registers[PC]))
         };
         let word = |at: u64| Some(at | 0x8000_0000);
-        // push {r4, lr}; add and take of room; a frame pointer; all registers of an interrupt.
+        // push {r4, lr}; changes of the stack pointer; a frame pointer; all registers of an interrupt.
         assert_eq!(of(&[0xa8, 0xb0, 0xb0], 0), Some((0x1008, 0x1004, word(0x1004), None)));
         assert_eq!(of(&[0x18, 0x84, 0xff], 0), Some((0x1064 + 36, 0x1064 + 32, word(0x1064 + 32), None)));
         assert_eq!(of(&[0x9b, 0x41, 0x84, 0x80], 0x2000), Some((0x2000 - 8 + 8, 0x1ffc, word(0x1ffc), None)));

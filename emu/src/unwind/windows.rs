@@ -108,6 +108,6 @@ mod tests {
         assert_eq!(of(TEXT + 4, false), Some((0x7777, 0x1000, 0)), "at its save");
         assert_eq!(of(TEXT + 8, false), Some((TEXT + 16, 0x2000, 0x1078)), "behind it");
         assert_eq!(of(TEXT + 20, false), Some((0x7777, 0x1000, 0)), "in a leaf");
-        assert_eq!(of(TEXT + 20, true), None, "which calls nobody");
+        assert_eq!(of(TEXT + 20, true), None, "a leaf cannot be a caller");
     }
 }

@@ -375,11 +375,11 @@ fn resolve(definition: &Definition, guest: &dyn Guest, original: OriginalText<'_
         }
     };
     if definition.mirrors && !target.entry {
-        return Err(at.error(Code::BAD_JPROBE, "a jprobe stands at a function's entry: name the function without an offset"));
+        return Err(at.error(Code::BAD_JPROBE, "a jprobe must be at a function's entry: name the function without an offset"));
     }
     if definition.returns && !target.entry {
         return Err(
-            at.error(Code::BAD_RETPROBE, "a return probe stands at a function's entry: name the function without an offset")
+            at.error(Code::BAD_RETPROBE, "a return probe must be at a function's entry: name the function without an offset")
         );
     }
     Ok(target)

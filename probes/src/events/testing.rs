@@ -1,4 +1,4 @@
-//! A fake kernel with a few symbols and a fake CPU whose memory has holes, for the tests of this folder.
+//! A fake kernel with a few symbols and a fake CPU whose memory has holes, for the tests of kprobe_events.
 
 use crate::guest::{Blacklisted, Cpu, Guest, Site, Symbol, Text, WindowUse};
 use alloc::borrow::ToOwned;

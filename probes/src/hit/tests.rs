@@ -266,7 +266,11 @@ fn a_fault_in_a_handler_goes_to_its_fault_handler() {
             });
         engine.register_kprobe(&mut guest, &probe).expect("may be probed");
         assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, RESULT));
-        assert_eq!(notes.take(), ["fault 14 at 0x10", "read false"], "nothing is mapped there, whatever it says");
+        assert_eq!(
+            notes.take(),
+            ["fault 14 at 0x10", "read false"],
+            "the fault handler claims a repair, but nothing is mapped there"
+        );
         assert_eq!(probe.nmissed(), 1, "as Linux counted it");
     }
 }
@@ -379,7 +383,7 @@ fn each_cpu_has_its_own_current_probe() {
     assert!(guest.run_to(&mut engine, 0, in_window), "the first CPU is in the slot");
     assert!(guest.run_to(&mut engine, 1, in_window), "and the second comes into the same one");
     assert_eq!(guest.cpus[0].pc, guest.cpus[1].pc);
-    assert_eq!(notes.take(), ["pre it", "pre it"], "it is a hit of its own, not one inside the first's");
+    assert_eq!(notes.take(), ["pre it", "pre it"], "it is a separate hit, not one nested in the first");
     assert_eq!([guest.run(&mut engine, 1), guest.run(&mut engine, 0)], [Stop::Halted; 2]);
     assert_eq!(notes.take(), ["post it", "post it"]);
     assert_eq!([guest.cpus[0].registers[0], guest.cpus[1].registers[0], probe.nmissed()], [RESULT, RESULT, 0]);
@@ -409,8 +413,8 @@ fn a_stale_breakpoint_runs_the_instruction_again() {
     assert_eq!((guest.run(&mut engine, 0), guest.cpus[0].registers[0]), (Stop::Halted, RESULT));
 }
 
-/// An interrupted repeated instruction is recognised by task, stack pointer and progress. Any other execution is a hit
-/// of its own.
+/// An interrupted repeated instruction is recognised by task, stack pointer and progress. Any other execution is a
+/// separate hit.
 #[test]
 fn only_the_same_execution_continues_without_a_hit() {
     let (mut guest, mut engine) = new(2);

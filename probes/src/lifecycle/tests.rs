@@ -92,7 +92,7 @@ fn taking_out_restores_the_text_until_putting_back() {
     assert_eq!(guest.text_bytes(), original);
     engine.put_back(&mut guest, taken);
     assert_eq!(guest.text_bytes(), probed, "the disabled one stays out");
-    assert!(engine.enabled() && !engine.has_log_lines(), "nobody has noticed");
+    assert!(engine.enabled() && !engine.has_log_lines(), "the switch and the log are unchanged");
 
     engine.set_enabled(&mut guest, false);
     let taken = engine.take_out(&mut guest);
@@ -346,7 +346,7 @@ proptest! {
                     }
                 }
                 Step::RegisterMirror(index) => {
-                    // A jprobe stands at its function's entry, so its neighbours' offsets do not matter.
+                    // A jprobe is at its function's entry, so its neighbours' offsets do not matter.
                     let taken = (0..PROBES).any(|other| place(other).0 == place(index).0 && model[PROBES + other].registered);
                     let answer = engine.register_jprobe(&mut guest, &mirrors[index]).is_ok();
                     let expected = !taken && has_text(freed, index);

@@ -229,7 +229,7 @@ fn a_tick_with_an_earlier_time_changes_nothing() {
     engine.time_starts_over(10 * LEAST_WAIT);
     assert_eq!(engine.wants_attention_at(), Some(11 * LEAST_WAIT));
     work(&mut guest, &mut engine);
-    assert_eq!(engine.counts().postponed, 4, "nobody waits for a time that was counted from a later one");
+    assert_eq!(engine.counts().postponed, 4, "no point waits until a time from before the restore");
 }
 
 /// OP-7: a CPU under the jump postpones it, too.
@@ -246,7 +246,7 @@ fn a_cpu_under_the_jump_postpones_it() {
         guest.cpus[0].pc = there;
         engine.register_kprobe(&mut guest, &Kprobe::at("work")).expect("may be probed");
         work(&mut guest, &mut engine);
-        assert_eq!(guest.peek(address, 1), [0x10], "in front of it or behind it nobody is in the way");
+        assert_eq!(guest.peek(address, 1), [0x10], "a CPU in front of or behind the jump does not prevent it");
     }
 }
 
@@ -424,7 +424,7 @@ fn the_fast_path_runs_exactly_the_enabled_probes() {
         ("enabled again",           &|guest, engine| engine.enable_kprobe(guest, &other),     true,  [0, 1, 0, 0, 0]),
         ("and a post-handler",      &|guest, engine| engine.register_kprobe(guest, &post),    false, [0, 1, 0, 1, 0]),
         ("gone again",              &undo(&post),                                             true,  [0, 1, 0, 0, 0]),
-        ("and the machine's own",   &|guest, engine| engine.register_kprobe(guest, &own),     false, [0, 1, 1, 0, 0]),
+        ("and an internal probe",   &|guest, engine| engine.register_kprobe(guest, &own),     false, [0, 1, 1, 0, 0]),
         ("only that",               &undo(&other),                                            false, [0, 0, 1, 0, 0]),
         ("and a return probe",      &|guest, engine| engine.register_kretprobe(guest, &returns), false, [0, 0, 1, 0, 1]),
         ("only that",               &undo(&own),                                              false, [0, 0, 0, 0, 1]),
@@ -435,7 +435,7 @@ fn the_fast_path_runs_exactly_the_enabled_probes() {
         if engine.wants_attention_at().is_some() {
             work(&mut guest, &mut engine);
         }
-        let number = engine.points.at(guest.address("work")).expect("it stands there");
+        let number = engine.points.at(guest.address("work")).expect("it is registered");
         assert_eq!(engine.points.lone(number).is_some(), *is_lone, "{what}");
         let before = all.map(Kprobe::hits);
         (guest.cpus[0].time, guest.cpus[0].registers) = (0, [0; REGISTERS]);

@@ -41,7 +41,7 @@ fn registration_refuses_what_linux_refuses() {
         ("the compiler's part of one",        at("probe_core.constprop.0"),             Err((Errno::EINVAL, "as part of probe_core"))),
         ("padding",                           at("__pfx_vfs_read"),                     Err((Errno::EINVAL, "padding"))),
         ("a trapping instruction",            at("traps"),                              Err((Errno::EOPNOTSUPP, "out of line"))),
-        ("somebody's breakpoint",             at("own_breakpoint"),                     Err((Errno::EINVAL, "somebody else's"))),
+        ("a foreign breakpoint",              at("own_breakpoint"),                     Err((Errno::EINVAL, "not ours"))),
         ("a gate page",                       at("recurse"),                            Err((Errno::EINVAL, "user space"))),
         ("a static key",                      at("outer"),                              Err((Errno::EINVAL, "static key"))),
         ("a static call",                     at("fill"),                               Err((Errno::EINVAL, "static call"))),

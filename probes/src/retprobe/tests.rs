@@ -387,7 +387,7 @@ fn a_return_that_fits_no_call_does_not_crash_the_guest() {
         );
     }
     guest.cpus[0].pc = pad;
-    assert_eq!(engine.breakpoint(&mut guest.cpu(0)), Answer::NotOurs, "nobody is in the function");
+    assert_eq!(engine.breakpoint(&mut guest.cpu(0)), Answer::NotOurs, "no call of the function is in flight");
     let bug = format!("kretprobe BUG!: Processing kretprobe (none) @ {pad:016x}: ");
     let lines = engine.take_log_lines();
     assert!(lines.len() == 1 && lines[0].starts_with(&bug), "{lines:?}");
@@ -406,7 +406,7 @@ fn a_given_up_call_still_returns_correctly() {
     assert!(guest.run_to(&mut engine, 0, |pc| pc == helper));
     engine.forget_calls();
     assert_eq!(guest.run(&mut engine, 0), Stop::Halted, "it goes on where it was called");
-    assert_eq!(notes.take().join(" "), "v(5)", "nobody is told of its return");
+    assert_eq!(notes.take().join(" "), "v(5)", "no handler runs for its return");
     assert_eq!(engine.take_log_lines(), [format!("kretprobe BUG!: Processing kretprobe vfs_read @ {address:016x}")]);
     assert_eq!(engine.counts().mismatched_returns, 1);
 }

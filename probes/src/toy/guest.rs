@@ -298,6 +298,7 @@ impl ToyGuest {
         false
     }
 
+    /// Takes a due interrupt, or executes one instruction.
     fn step(&mut self, engine: &mut Engine, number: usize) -> Option<Stop> {
         if self.take_interrupt(engine, number) {
             return None;
@@ -377,7 +378,7 @@ impl ToyGuest {
         around(true);
         let answer = engine.breakpoint(&mut view);
         around(false);
-        self.obey(number, answer, BREAKPOINT)
+        self.apply_answer(number, answer, BREAKPOINT)
     }
 
     fn exception(&mut self, engine: &mut Engine, number: usize, trapnr: u32) -> Option<Stop> {
@@ -390,10 +391,11 @@ impl ToyGuest {
         around(true);
         let answer = engine.fault(&mut view, trapnr);
         around(false);
-        self.obey(number, answer, trapnr)
+        self.apply_answer(number, answer, trapnr)
     }
 
-    fn obey(&mut self, number: usize, answer: Answer, trapnr: u32) -> Option<Stop> {
+    /// Does what the engine has answered to a trap. Returns a stop if the exception is the guest's own.
+    fn apply_answer(&mut self, number: usize, answer: Answer, trapnr: u32) -> Option<Stop> {
         let cpu = &mut self.cpus[number];
         cpu.repeating = false;
         match answer {

@@ -74,7 +74,7 @@ const INSTRUCTIONS: &[(u8, usize, Way)] = &[
     (IRET,     1, Way::Refuse(Errno::EOPNOTSUPP, "a return from an interrupt cannot run out of line")),
     (NOP,      1, Way::Boost),
     (LANDING,  2, Way::Boost),     // a landing pad in front of a function's entry; does nothing
-    (BREAK,    1, Way::Refuse(Errno::EINVAL, "a breakpoint of somebody else's stands there")),
+    (BREAK,    1, Way::Refuse(Errno::EINVAL, "the instruction is a breakpoint that is not ours")),
 ];
 
 /// The result of an executed instruction.

@@ -77,7 +77,7 @@ fn bad_jprobe_places_and_handlers_are_refused() {
             ("an unknown handler",     Jprobe::at("vfs_read").guest("no_such_handler"),               Errno::EINVAL, "no symbol"),
             ("a handler's middle",     Jprobe::at("vfs_read").guest_address(middle),                  Errno::EINVAL, "not the first instruction"),
             ("data as a handler",      Jprobe::at("vfs_read").guest_address(data),                    Errno::EINVAL, "no code"),
-            ("an end that is nowhere", Jprobe::at("vfs_read").guest("jprobe_vfs_read").returns_in(0..0), Errno::EINVAL, "never end"),
+            ("an empty end range",     Jprobe::at("vfs_read").guest("jprobe_vfs_read").returns_in(0..0), Errno::EINVAL, "never end"),
             ("a blacklisted function", Jprobe::at("count_blacklisted_calls").host(|_| {}),            Errno::EINVAL, "blacklisted"),
             ("an unknown function",    Jprobe::at("no_such_function").host(|_| {}),                   Errno::ENOENT, "no_such_function"),
             ("both names",             Jprobe::on(Kprobe::at("vfs_read").with_address(entry)).host(|_| {}), Errno::EINVAL, ""),

@@ -79,7 +79,7 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Figures, String> 
             Contestant::Rival => turns.push(Turn { who, armed: 0, times: Vec::new() }),
         }
     }
-    let (count, program) = (turns.len(), program.ok_or("nobody boots it")?);
+    let (count, program) = (turns.len(), program.ok_or("no contestant boots it")?);
     for round in 0..options.rounds {
         // Rotate the order, so that no contestant always follows the same other one.
         for number in 0..count {

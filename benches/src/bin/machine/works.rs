@@ -112,7 +112,7 @@ pub fn measure(contest: &Contest, options: &Options) -> Result<Vec<Figures>, Str
     }
     let rival = matches!(contestants.pop(), Some(Contestant::Rival)).then(|| times.pop()).flatten();
     let of = |rounds: &Vec<Vec<f64>>, work: usize| median(rounds.iter().filter_map(|round| round.get(work).copied()));
-    let ours = times.first().ok_or("nobody does it")?;
+    let ours = times.first().ok_or("no contestant does it")?;
     let row = |(number, work): (usize, &&'static Work)| Figures {
         kernel: contest.kernel,
         work,

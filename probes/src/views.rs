@@ -41,7 +41,7 @@ pub struct ProbeSummary {
     pub optimized: bool,
     /// The reason why it is not optimised.
     pub obstacle: Option<Refusal>,
-    /// The reason why it cannot stand on the present text.
+    /// The reason why it cannot be armed on the present text.
     pub waits: Option<Refusal>,
     /// Whether it shares a breakpoint of the guest's own.
     pub shared: bool,

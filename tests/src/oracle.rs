@@ -1,5 +1,6 @@
-//! Access to the oracle: tables of what real kernels decided about each probed address, and the kernels themselves
-//! (spec: the README of ../shared/oracle).
+//! Access to the oracle: tables of the decisions of real kernels. A tool registered a probe at many addresses of a
+//! running Linux and recorded the result for each address. [`ORACLES`] lists the kernels with tables, and [`rows`]
+//! parses a table. The tables are not in this repository; the README of ../shared/oracle specifies them.
 
 use crate::stock::{self, AtShell};
 use std::fs;
@@ -83,9 +84,9 @@ pub fn file_of(name: &str) -> Option<PathBuf> {
 pub fn need(oracle: &Oracle) -> Need {
     let Oracle { name, image, busybox, .. } = oracle;
     let missing = if !shared("oracle").join(format!("{name}-direct.open.tsv.gz")).is_file() {
-        Some("tables of Linux's decisions: no package has them; they lie in ../shared/oracle".to_string())
+        Some("tables of Linux's decisions: they are in ../shared/oracle, and no package installs them".to_string())
     } else if file_of(image).is_none() || file_of(busybox).is_none() {
-        Some(format!("{image} and {busybox}, of which there are tables: a folder of TRAPLINE_IMAGES has them"))
+        Some(format!("{image} and {busybox}, which the tables were made with: put them into a folder of TRAPLINE_IMAGES"))
     } else {
         None
     };

@@ -1,4 +1,5 @@
-//! A probed guest takes every interrupt at the same instruction and time as an unprobed one, and ends the same.
+//! Tests that probes do not change the guest's run. A probed guest must take every interrupt at the same instruction
+//! and time as an unprobed one, and end the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! A run that continues from a snapshot equals the uninterrupted run, bit for bit.
+//! Tests of snapshots. A run that continues from a snapshot must equal the uninterrupted run, bit for bit: the same
+//! memory, console, time and interrupts. A snapshot with an impossible state is refused.
 
 use std::process::ExitCode;
 use trapline::booted::PROMPT;

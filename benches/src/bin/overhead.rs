@@ -1,4 +1,6 @@
-//! Writes docs/overhead.md and its plots, docs/bench/*.svg: `cargo run -p trapline-benches --bin overhead`.
+//! Measures what a hit costs with each mechanism, and writes docs/overhead.md and its plots, docs/bench/*.svg:
+//! `cargo run -p trapline-benches --bin overhead`. Tables that other programs of this package measure are taken over
+//! from the old file. The constants are the document's text.
 
 use std::fmt::Write;
 use std::path::PathBuf;

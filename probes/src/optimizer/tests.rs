@@ -1,3 +1,6 @@
+//! Tests of jump optimisation on the toy guest: which points get a jump, when, and what takes it away. The tests run
+//! the worker at its due times.
+
 use super::LEAST_WAIT;
 use crate::engine::Engine;
 use crate::guest::Site;

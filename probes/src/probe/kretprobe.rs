@@ -1,4 +1,5 @@
-//! [`Kretprobe`]: the handle of a return probe.
+//! [`Kretprobe`]: the handle of a return probe, as Linux's `struct kretprobe`. It holds the settings, the handlers and
+//! the counters; clones share them. `retprobe.rs` follows the calls.
 
 use super::{Flow, Kind, Kprobe, ReturnHit, bump};
 use crate::counter::Counter;

@@ -1,5 +1,5 @@
 //! The lab's tables for 32-bit ARM: page tables with small pages, vectors that record the exception, and a list of hard
-//! instructions.
+//! instructions. [`Bench`] explains the fields.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, EXCEPTION_STACK, HANDLERS, Outcome, PAGE_TABLES, PLACE, Reason,

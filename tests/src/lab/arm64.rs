@@ -1,5 +1,5 @@
 //! The lab's tables for AArch64: page tables for both halves of the address space, vectors, and a list of hard
-//! instructions.
+//! instructions. [`Bench`] explains the fields.
 
 use super::{After, Bench, ENTRY, HANDLERS, Outcome, PAGE_TABLES, Piece, Reason, is_mapped, steps, words};
 use capstone::prelude::*;

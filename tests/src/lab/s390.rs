@@ -1,5 +1,5 @@
 //! The lab's tables for z/Architecture: a segment table, a lowcore whose handlers stop the CPU, vector and
-//! floating-point registers, and a list of hard instructions.
+//! floating-point registers, and a list of hard instructions. [`Bench`] explains the fields.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, ENTRY, FREE, HANDLERS, MEDIA, PAGE_TABLES, PLACE, Piece, Reason, is_mapped,

@@ -1,4 +1,5 @@
 //! The lab's tables for i386 and x86_64: page tables, descriptors, interrupt gates, and a list of hard instructions.
+//! [`Bench`] explains the fields.
 
 use super::{
     After, Before, Bench, DATA, DATA_BYTES, ELSEWHERE, EXCEPTION_STACK, FREE, HANDLERS, LAST_PAGE, MEDIA, PAGE_TABLES, PLACE,

@@ -1,5 +1,6 @@
-//! The contestants: a stock kernel in this build of trapline, in another build, and under QEMU, all with the same
-//! files.
+//! The contestants of the comparison with QEMU: this build of trapline, another build if one is named, and QEMU. They
+//! boot the same kernel with the same initramfs and command line. [`CONTESTS`] lists the kernels and QEMU's arguments;
+//! [`Contest::prepare`] writes the files. Each contestant is a process of its own, and user time is compared.
 
 use crate::{guest, unpacked};
 use std::path::{Path, PathBuf};
@@ -84,14 +85,14 @@ impl Contest {
     pub fn prepare(&self, script: &str) -> Result<Prepared, String> {
         let wanted = Wanted::parse(self.kernel).ok_or("no such kernel")?;
         let local = trapline_images::locate(&wanted, &trapline_images::folders())
-            .ok_or_else(|| format!("it is not on this computer, `trapline images pull {}` brings it", self.kernel))?;
+            .ok_or_else(|| format!("it is not on this computer; `trapline images pull {}` installs it", self.kernel))?;
         let folder = env::temp_dir().join(format!("trapline-machine-{}-{}", std::process::id(), self.short()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let prepared = Prepared { folder, stock: wanted.stock };
         let write =
             |name: &str, bytes: &[u8]| fs::write(prepared.folder.join(name), bytes).map_err(|error| format!("{name}: {error}"));
         let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
-        let busybox = local.busybox.as_deref().ok_or("it has no busybox beside it")?;
+        let busybox = local.busybox.as_deref().ok_or("there is no busybox beside it")?;
         let kernel = read(&local.kernel)?;
         // QEMU loads bzImages and zImages, but no kernel that is compressed with xz as a whole.
         let packed = local.kernel.extension().is_some_and(|extension| extension == "xz");
@@ -114,7 +115,7 @@ impl Contest {
         all.extend(beside.map(|build| Contestant::Build(build.to_path_buf())));
         match Command::new(self.qemu).arg("--version").output() {
             Ok(_) => all.push(Contestant::Rival),
-            Err(_) => eprintln!("{}: {} is not installed, so it is measured without", self.kernel, self.qemu),
+            Err(_) => eprintln!("{}: {} is not installed, so only trapline is measured", self.kernel, self.qemu),
         }
         Ok(all)
     }

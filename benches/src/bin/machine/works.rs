@@ -1,4 +1,6 @@
-//! User work in a guest: the user time of each work alone, measured between console lines.
+//! Workloads in a booted guest. Each contestant boots once, and the guest's script runs one work after another and
+//! prints a line before each and after the last. The user time of a work is what the contestant's process has used
+//! between two such lines.
 
 use crate::contest::{Contest, Contestant, Prepared};
 use crate::{Options, guest};

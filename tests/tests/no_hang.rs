@@ -66,7 +66,7 @@ fn a_kernel_that_does_not_start_says_where_it_stopped() {
 
 /// KP-9: a fault handler returns "handled" without repairing the cause.
 #[test]
-fn a_fault_that_nobody_repairs_ends_the_run() {
+fn a_fault_handler_that_repairs_nothing_ends_the_run() {
     for (_, name) in GUESTS {
         let mut session = session(name, 1);
         for site in expected_faults(session.kernel()) {

@@ -11,8 +11,8 @@ use trapline_probes::probe::{Flow, Kprobe, Kretprobe};
 use trapline_probes::{Engine, ProbeSummary};
 use trapline_tests::{GUESTS, boundaries, checksum, functions, kernel, run, session};
 
-/// Rules for instructions that cannot be probed on any kernel or hardware. Their number depends on the kernel's locks, so they
-/// are not counted as a loss.
+/// Rules for instructions that cannot be probed on any kernel or hardware. Their number depends on the kernel's locks,
+/// so they are not counted as a loss.
 const NEVER_PROBED: &[&str] = &["exclusive", "between-exclusives"];
 
 /// KP-1, KP-2, RP-1: with a probe on every instruction and a return probe on every function, the kernel computes the

@@ -13,8 +13,10 @@ const UNICORN_BUILT: &str = "DEP_UNICORN_ROOT";
 /// The line of cmake's cache that names the folder it compiles.
 const CMAKE_SOURCES: &str = "CMAKE_HOME_DIRECTORY:INTERNAL=";
 const LOOP: &str = "src/unicorn/translator/loop.c";
+/// Contains crashes of the library; in front of it and of the C library on every link line, as the objects of [`LOOP`] are.
+const CRASH: &str = "src/unicorn/crash.c";
 /// That, and what it includes.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "loop.c",
     "calls.h",
     "jumps.h",
@@ -22,6 +24,7 @@ const PARTS: [&str; 14] = [
     "mips.h",
     "outlive.h",
     "pages.h",
+    "refused_s390.h",
     "segments.h",
     "sizes.h",
     "sparc64.h",
@@ -69,6 +72,10 @@ pub fn compile(root: &Path) -> io::Result<()> {
         Ok("aarch64") => "aarch64",
         _ => "i386",
     };
+    println!("cargo::rerun-if-changed={}", root.join(CRASH).display());
+    let mut crash = cc::Build::new();
+    crash.file(root.join(CRASH)).std("gnu11").pic(true).opt_level(2).warnings(true).extra_warnings(true);
+    crash.try_compile("trapline_crash").map_err(|error| io::Error::other(error.to_string()))?;
     let mut made_of = format!("{}\n{}", unicorn.display(), include_str!("translator.rs"));
     for part in PARTS {
         made_of += &fs::read_to_string(root.join(LOOP).with_file_name(part))?;

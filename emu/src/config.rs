@@ -20,6 +20,8 @@ pub struct Config {
     pub initrd: Option<Arc<[u8]>>,
     /// Every block is told to the machine and none counts itself: slow, and the same run. For tests.
     pub every_block: bool,
+    /// So many traps and turns without any virtual time passing end the run.
+    pub patience: u32,
     /// Which CPU the guest finds, by its name (`Model::choices`); `None`: the usual one of its ISA.
     pub cpu: Option<String>,
     /// The kernel's own file, to unpack the kernel in the guest; `None`: it is loaded unpacked.
@@ -36,6 +38,7 @@ impl Default for Config {
             ram: None,
             initrd: None,
             every_block: false,
+            patience: 1_000_000,
             cpu: None,
             whole: None,
         }

@@ -38,6 +38,7 @@ mod verdict;
 
 pub use failure::Failure;
 
+use crate::unicorn::crash;
 use clap::{Parser, Subcommand, ValueEnum};
 use output::Paint;
 use std::process::ExitCode;
@@ -85,7 +86,21 @@ pub fn main() -> ExitCode {
             return ExitCode::from(told.exit_code() as u8);
         }
     };
-    let outcome = match &cli.command {
+    let outcome = crash::contain(|| carry_out(&cli.command)).unwrap_or_else(|crash| {
+        terminal::give_back();
+        Err(Failure::failed(format!("the CPU core failed: {crash}")))
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{}", failure.render(Paint::for_errors()));
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn carry_out(command: &Command) -> Result<(), Failure> {
+    match command {
         Command::Run(args) => run::main(args),
         Command::Trace(args) => trace::main(args),
         Command::Check(args) => check::main(args),
@@ -94,13 +109,6 @@ pub fn main() -> ExitCode {
         Command::Images(args) => images::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Completions(args) => completions::main(args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprint!("{}", failure.render(Paint::for_errors()));
-            ExitCode::from(failure.status())
-        }
     }
 }
 

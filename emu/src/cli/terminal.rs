@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,9 +19,18 @@ pub const GREETING: &str = "(this terminal is the guest's console; Ctrl-A x leav
 /// Reads that may wait for the guest: as much as anybody pastes.
 const MOST_READS: usize = 1024;
 
+/// The settings to give back, while the terminal is the guest's.
+static TAKEN: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Gives the terminal back after a crash of the CPU core, which drops nothing.
+pub fn give_back() {
+    if let Some(before) = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
+    }
+}
+
 /// A terminal that belongs to the guest. Dropping it gives it back.
 pub struct Terminal {
-    before: Termios,
     keys: Receiver<Vec<u8>>,
     prefix: Prefix,
 }
@@ -52,9 +62,10 @@ impl Terminal {
         // Our own lines end as lines do; to the guest's, which bring their carriage returns, another does nothing.
         raw.output_modes |= before.output_modes & (OutputModes::OPOST | OutputModes::ONLCR);
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT]).map_err(|error| failed(&error))?;
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.clone());
         tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(|error| failed(&error))?;
         let (send, keys) = sync_channel(MOST_READS);
-        let terminal = Terminal { before: before.clone(), keys, prefix: Prefix::default() };
+        let terminal = Terminal { keys, prefix: Prefix::default() };
         thread::spawn(move || mind_signals(signals, &before, &raw));
         thread::spawn(move || {
             let mut bytes = [0; 1024];
@@ -89,7 +100,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         // A terminal that went away needs no mending.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
+        give_back();
     }
 }
 

@@ -107,11 +107,11 @@ impl<L: Listener> Machine<L> {
             console_watch: None,
             happenings: config.record_events.then(Vec::new),
             counts: Counts::default(),
-            watchdog: Watchdog::default(),
+            watchdog: Watchdog::new(config.patience),
             arrival: None,
             early_accesses: 0,
         };
-        Ok(Machine { core, inner })
+        Ok(Machine { core, inner, crashed: None })
     }
 }
 

@@ -3,7 +3,6 @@
 //! The machine that goes on loads the very values that were saved, with no translation left: so it goes on exactly as a
 //! restored one.
 
-use super::watchdog::Watchdog;
 use super::{Config, Inner, Listener, Machine};
 use crate::boot::Kernel;
 use crate::cpu::WindowPlace;
@@ -95,7 +94,7 @@ impl<L: Listener> Machine<L> {
         inner.arrival = None;
         inner.slice_end = state.slice_end;
         inner.counts = state.counts;
-        inner.watchdog = Watchdog::default();
+        inner.watchdog.forget();
         inner.console = state.console.clone();
         inner.console_watch = state.console_watch.clone();
         if let Some(log) = &mut inner.happenings {

@@ -37,6 +37,8 @@ use watchdog::Watchdog;
 pub struct Machine<L: Listener> {
     core: Core<Inner<L>>,
     inner: Inner<L>,
+    /// The sentence about the core's crash, after which it never runs again.
+    crashed: Option<String>,
 }
 
 /// What is done with a block that goes through the gate: its address, its size, the core, how far behind the gate's

@@ -8,6 +8,7 @@ use crate::boot::{Kernel, dead_ends};
 use crate::clock::{Ticks, ticks};
 use crate::cpu::Exception;
 use crate::error::MachineError;
+use crate::unicorn::crash;
 use crate::unicorn::engine::Ended;
 use trapline_isa::regs::Registers;
 
@@ -35,8 +36,20 @@ pub enum Stop {
 }
 
 impl<L: Listener> Machine<L> {
-    /// Runs until the virtual time, in nanoseconds, or for another reason.
+    /// Runs until the virtual time, in nanoseconds, or for another reason. A crash of the core is the guest's end.
     pub fn run_until(&mut self, nanoseconds: u64) -> Stop {
+        if let Some(why) = &self.crashed {
+            return Stop::Dead(why.clone());
+        }
+        crash::contain(|| self.run_uncontained(nanoseconds)).unwrap_or_else(|crash| {
+            let why = format!("the CPU core failed: {crash}");
+            self.crashed = Some(why.clone());
+            self.core.abandon();
+            Stop::Dead(why)
+        })
+    }
+
+    fn run_uncontained(&mut self, nanoseconds: u64) -> Stop {
         self.inner.limit = ticks(nanoseconds);
         loop {
             if let Err(stop) = self.choose_cpu() {

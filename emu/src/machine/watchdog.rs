@@ -7,17 +7,17 @@ use crate::clock::{Ticks, nanoseconds};
 use crate::cpu::TrapKind;
 use crate::unicorn::engine::TrapContext;
 
-/// So many at one time are no guest's business any more: a chain of a hundred thousand probes, each of which leads to
-/// the next, takes two for each.
-const MOST: u32 = 1_000_000;
 /// Of the last ones it is noted what they are.
 const NOTED: u32 = 64;
 /// So many different ones are named.
 const NAMED: usize = 6;
 
 /// How much has come since time last passed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watchdog {
+    /// So many at one time are too many. The usual number is more than a chain of a hundred thousand probes takes, each
+    /// of which leads to the next.
+    most: u32,
     time: Ticks,
     count: u32,
     noted: Vec<(Sign, u64)>,
@@ -33,6 +33,16 @@ pub(crate) enum Sign {
 }
 
 impl Watchdog {
+    /// One that has seen nothing, and bites after so many.
+    pub fn new(most: u32) -> Watchdog {
+        Watchdog { most: most.max(NOTED + 1), time: 0, count: 0, noted: Vec::new() }
+    }
+
+    /// Forgets all that it has seen.
+    pub fn forget(&mut self) {
+        *self = Watchdog::new(self.most);
+    }
+
     /// Something has come. True: so much at this time that it is to be [noted](Watchdog::note).
     #[inline]
     pub fn sees(&mut self, time: Ticks) -> bool {
@@ -41,19 +51,19 @@ impl Watchdog {
             return false;
         }
         self.count = self.count.saturating_add(1);
-        self.count > MOST - NOTED
+        self.count > self.most - NOTED
     }
 
     /// What it was. True: it is the last straw.
     #[cold]
     pub fn note(&mut self, sign: Sign, pc: u64) -> bool {
-        if self.count <= MOST - NOTED + 1 {
+        if self.count <= self.most - NOTED + 1 {
             self.noted.clear();
         }
         if !self.noted.contains(&(sign, pc)) {
             self.noted.push((sign, pc));
         }
-        self.count >= MOST
+        self.count >= self.most
     }
 
     /// In words, with those for an address.
@@ -98,6 +108,7 @@ impl<L: Listener> Inner<L> {
 mod tests {
     use super::*;
 
+    const MOST: u32 = 1_000_000;
     const BREAKPOINT: Sign = Sign::Trap(TrapKind::Breakpoint, 3);
 
     /// When it bites, of so many traps, each of which takes so much time.
@@ -107,7 +118,7 @@ mod tests {
 
     #[test]
     fn it_bites_when_time_stands_still_and_not_before() {
-        let mut dog = Watchdog::default();
+        let mut dog = Watchdog::new(MOST);
         assert_eq!(bites(&mut dog, 10 * MOST, |number| 1 + u64::from(number)), None, "time passes");
         assert_eq!(bites(&mut dog, 4 * MOST, |number| 1 + u64::from(number / 900_000)), None, "in steps");
         assert_eq!(bites(&mut dog, 2 * MOST, |_| 7), Some(MOST));
@@ -119,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_came_before_does_not_show_in_a_later_report() {
-        let mut dog = Watchdog::default();
+        let mut dog = Watchdog::new(MOST);
         bites(&mut dog, MOST - 10, |_| 1);
         bites(&mut dog, MOST - 10, |_| 2);
         for _ in 0..20 {

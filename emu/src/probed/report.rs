@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::cpu::View;
+use crate::unicorn::crash;
 use crate::unwind;
 use trapline_isa::mem::Memory;
 use trapline_isa::regs::Registers;
@@ -30,8 +31,19 @@ pub struct Report {
 const CALLS: usize = 16;
 
 impl Session {
-    /// Looks at the guest as it stands.
+    /// Looks at the guest as it stands. Of one whose CPU core cannot even be looked at, only the places of its CPUs are
+    /// told.
     pub fn report(&mut self) -> Report {
+        crash::contain(|| self.full_report()).unwrap_or_else(|_| Report {
+            cpu: self.machine.current_cpu(),
+            registers: Vec::new(),
+            cpus: self.machine.pcs().into_iter().map(|pc| (pc, self.kernel().symbols.describe(pc))).collect(),
+            calls: Vec::new(),
+            are_guessed: false,
+        })
+    }
+
+    fn full_report(&mut self) -> Report {
         let pcs = self.machine.pcs();
         let stack = self.machine.look(stack_words);
         let task = self.machine.look(|view| view.task());

@@ -213,6 +213,7 @@ pub struct Core<E: Events> {
     /// Translated code's own; `callbacks` says where it is.
     _found: Box<[u64]>,
     _ram: Ram,
+    is_abandoned: bool,
 }
 
 /// What a callback is given, of whichever kind it is: where time counts, by `who`; otherwise by `whom`, which need not
@@ -334,7 +335,16 @@ impl<E: Events> Core<E> {
             events: None,
         };
         let callbacks = Box::new(Callbacks { shared, events: null_mut() });
-        Core { handle, callbacks, engine, stores: null_mut(), line: Line::nowhere(), _found: found, _ram: ram.clone() }
+        Core {
+            handle,
+            callbacks,
+            engine,
+            stores: null_mut(),
+            line: Line::nowhere(),
+            _found: found,
+            _ram: ram.clone(),
+            is_abandoned: false,
+        }
     }
 
     /// # Safety
@@ -362,6 +372,11 @@ impl<E: Events> Core<E> {
             uc_error::OK => Ended::Stopped,
             other => Ended::Failed(other.to_string()),
         }
+    }
+
+    /// Gives up a core that has crashed. Its memory is never freed, because its own lists may be damaged.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
     }
 
     /// Reading, between runs.
@@ -415,6 +430,9 @@ impl<E: Events> Core<E> {
 
 impl<E: Events> Drop for Core<E> {
     fn drop(&mut self) {
+        if self.is_abandoned {
+            return;
+        }
         // SAFETY: opened in `new`, closed once; the RAM and the callbacks are dropped after this.
         unsafe { sys::uc_close(self.handle.raw()) };
         if !self.stores.is_null() {

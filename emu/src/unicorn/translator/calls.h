@@ -18,6 +18,8 @@
 #include "exec/helper-proto.h"
 #ifdef TARGET_ARM
 #include "internals.h"
+#elif defined(TARGET_S390X)
+#include "tcg_s390x.h"
 #endif
 #include <uc_priv.h>
 
@@ -66,6 +68,34 @@ static void call_system(CPUX86State *env, int length)
     HERE;
 }
 
+/*
+ * Stands in for `helper_ltr` of the library's seg_helper.c, 2.1.5. A task register without a task, which that takes a null
+ * selector for, would end the process at the next call through a gate. A CPU refuses the selector.
+ */
+static void load_task(CPUX86State *env, int selector)
+{
+    AS_BEFORE(env);
+    if ((selector & 0xfffc) == 0) {
+        raise_exception_err(env, EXCP0D_GPF, 0);
+    }
+    HELPER(ltr)(env, selector);
+    HERE;
+}
+
+/*
+ * Stands in for `helper_wrmsr` of misc_helper.c. CPUID offers no virtual machines (SVM), the library has them all the same,
+ * and they load the task register and others with anything. So the bit that turns them on is reserved.
+ */
+static void write_msr(CPUX86State *env)
+{
+    AS_BEFORE(env);
+    if ((uint32_t)env->regs[R_ECX] == MSR_EFER && env->regs[R_EAX] & MSR_EFER_SVME) {
+        raise_exception_err(env, EXCP0D_GPF, 0);
+    }
+    HELPER(wrmsr)(env);
+    HERE;
+}
+
 /* INT n and INT3. */
 static void interrupt(CPUX86State *env, int number, int length)
 {
@@ -88,6 +118,8 @@ static const struct instead INSTEAD[] = {
     { HELPER(invlpg), forget_page },
     { HELPER(load_seg), load_segment },
     { HELPER(iret_protected), return_from_interrupt },
+    { HELPER(ltr), load_task },
+    { HELPER(wrmsr), write_msr },
     { HELPER(raise_interrupt), interrupt, true },
     { NULL },
 };
@@ -126,6 +158,7 @@ static target_ulong read_user_count(CPUMIPSState *env);
 static target_ulong read_random(CPUMIPSState *env);
 static void write_count(CPUMIPSState *env, target_ulong value);
 static void write_compare(CPUMIPSState *env, target_ulong value);
+static void write_shadow_sets(CPUMIPSState *env, target_ulong value);
 
 static const struct instead INSTEAD[] = {
     { HELPER(lookup_tb_ptr), look_up },
@@ -134,6 +167,7 @@ static const struct instead INSTEAD[] = {
     { HELPER(mfc0_random), read_random },
     { HELPER(mtc0_count), write_count },
     { HELPER(mtc0_compare), write_compare },
+    { HELPER(mtc0_srsctl), write_shadow_sets },
     { NULL },
 };
 #elif defined(TARGET_PPC64)
@@ -166,6 +200,16 @@ static void ignore(CPUPPCState *env, target_ulong value)
 {
 }
 
+/*
+ * Stands in for `helper_store_lpcr` of the library's mmu-hash64.c, 2.1.5. UPRT without HR asks for segment tables in
+ * memory, which the library does not have: at the first miss of the SLB it would end the process. Without UPRT the miss
+ * is the guest's own exception.
+ */
+static void write_lpcr(CPUPPCState *env, target_ulong value)
+{
+    HELPER(store_lpcr)(env, value & LPCR_HR ? value : value & ~(target_ulong)LPCR_UPRT);
+}
+
 static const struct instead INSTEAD[] = {
     { HELPER(lookup_tb_ptr), look_up },
     { HELPER(darn32), random_32 },
@@ -178,6 +222,7 @@ static const struct instead INSTEAD[] = {
     { HELPER(store_hdecr), ignore },
     { HELPER(store_tbu40), ignore },
     { HELPER(store_dpdes), ignore },
+    { HELPER(store_lpcr), write_lpcr },
     { HELPER(store_lpidr), ignore },
     { HELPER(book3s_msgsnd), ignore },
     { HELPER(book3s_msgsndp), ignore },
@@ -246,6 +291,19 @@ static void except(CPUS390XState *env, uint32_t number)
     tell(env_cpu(env), number);
 }
 
+/*
+ * Stands in for `helper_csst` of the library's mem_helper.c, 2.1.5: the form with two registers takes the one behind the
+ * last for granted.
+ */
+static uint32_t compare_swap_store(CPUS390XState *env, uint32_t number, uint64_t first, uint64_t second)
+{
+    cpu_restore_state(env_cpu(env), GETPC(), false);
+    if ((env->regs[0] & 0xff) == 2 && number & 1) {
+        tcg_s390_program_interrupt(env, PGM_SPECIFICATION, 0);
+    }
+    return HELPER(csst)(env, number, first, second);
+}
+
 /* What the guest records of its own code is raised in front of the next block (loop.c). */
 static void not_yet(CPUS390XState *env)
 {
@@ -255,6 +313,7 @@ static const struct instead INSTEAD[] = {
     { HELPER(lookup_tb_ptr), look_up },
     { HELPER(exception), except, true },
     { HELPER(per_check_exception), not_yet },
+    { HELPER(csst), compare_swap_store },
     { NULL },
 };
 #else

@@ -438,6 +438,13 @@ static int left_to_us(DisasContextBase *db, CPUState *cpu)
     }
 }
 
+static bool records(const TranslationBlock *tb)
+{
+    return tb->flags & FLAG_MASK_PER;
+}
+
+#include "refused_s390.h"
+
 static void hand_over(const TranslatorOps *ops, DisasContextBase *db, CPUState *cpu, int length)
 {
     TCGContext *s = cpu->uc->tcg_ctx;
@@ -492,11 +499,6 @@ static void tell_of_control_0(TCGContext *s, struct trapline_machine *machine, u
  * led. So a block of recorded code has one instruction, what it has recorded waits (calls.h), and is raised in front of
  * the next one, when all of the state is written back. Between EXECUTE and what it executes is no such place.
  */
-static bool records(const TranslationBlock *tb)
-{
-    return tb->flags & FLAG_MASK_PER;
-}
-
 static void raise_recorded(CPUS390XState *env, uint64_t machine, uint64_t pc, uint64_t number)
 {
     CPUState *cpu = env_cpu(env);
@@ -659,6 +661,18 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
         }
         if (machine) {
             uc->no_exit_request = true;
+#ifdef TARGET_S390X
+            switch (refuse_next(uc->tcg_ctx, machine, db, cpu)) {
+            case NOT_REFUSED:
+                break;
+            case IN_FRONT_OF_IT:
+                db->num_insns--;
+                db->is_jmp = DISAS_TOO_MANY;
+                goto end;
+            case REFUSED:
+                goto end;
+            }
+#endif
             left = left_to_us(db, cpu);
             root = is_long_root(db, cpu, &registers);
             if (left || root) {
@@ -688,6 +702,9 @@ static void translate(const TranslatorOps *ops, DisasContextBase *db, CPUState *
             db->is_jmp = DISAS_TOO_MANY;
         }
     } while (db->is_jmp == DISAS_NEXT);
+#ifdef TARGET_S390X
+end:
+#endif
     ops->tb_stop(db, cpu);
     uc->no_exit_request = false;
     db->tb->size = db->pc_next - db->pc_first;

@@ -56,6 +56,24 @@ static void widen(CPUMIPSState *env)
     env->CP0_Config1 = (env->CP0_Config1 & ~(63 << CP0C1_MMU)) | (MOST_ENTRIES - 1) << CP0C1_MMU;
 }
 
+/*
+ * RDPGPR and WRPGPR find the registers of the previous shadow set by SRSCtl.PSS: the library adds the size of that many
+ * sets to the address of the first one. It has one set, and behind it lie other parts of the state. So every field that
+ * names a set, and the field that says which one is the highest, is 0.
+ */
+static uint32_t held_to_one_set(uint32_t control)
+{
+    return control & ~(0xfu << CP0SRSCtl_HSS | 0xfu << CP0SRSCtl_EICSS | 0xfu << CP0SRSCtl_ESS | 0xfu << CP0SRSCtl_PSS |
+                       0xfu << CP0SRSCtl_CSS);
+}
+
+/* Stands in for `helper_mtc0_srsctl` of the library's cp0_helper.c, 2.1.5. */
+static void write_shadow_sets(CPUMIPSState *env, target_ulong value)
+{
+    HELPER(mtc0_srsctl)(env, value);
+    env->CP0_SRSCtl = (int32_t)held_to_one_set((uint32_t)env->CP0_SRSCtl);
+}
+
 /* Puts a core in order that was just made. */
 static void prepare(CPUState *cpu, uint32_t number)
 {
@@ -182,6 +200,7 @@ static void settle(CPUState *cpu)
     CPUMIPSState *env = cpu->env_ptr;
 
     env->hflags = env->CP0_HWREna & 1u << 29 ? MIPS_HFLAG_HWRENA_ULR : 0;
+    env->CP0_SRSCtl = (int32_t)held_to_one_set((uint32_t)env->CP0_SRSCtl);
     leave_mips16(env);
     widen(env);
     compute_hflags(env);

@@ -43,16 +43,22 @@ static void prepare(CPUState *cpu)
 static bool deliver(CPUState *cpu, uint32_t exception, uint64_t pc, uint64_t npc)
 {
     CPUSPARCState *env = cpu->env_ptr;
+    uint32_t can_save;
 
     if (env->tl >= env->maxtl) {
         return false;
     }
     env->pc = pc;
     env->npc = npc;
-    /* It counts so many windows on, once around at most. */
-    env->cansave %= env->nwindows;
+    /*
+     * A spill enters the window that is CANSAVE + 2 windows on. The library subtracts that sum and wraps once, so the sum
+     * must be less than the number of windows: it is reduced while the library looks at it.
+     */
+    can_save = env->cansave;
+    env->cansave = (can_save + 2) % env->nwindows - 2;
     cpu->exception_index = (int32_t)exception;
     CPU_GET_CLASS(cpu)->do_interrupt(cpu);
+    env->cansave = can_save;
     return true;
 }
 

@@ -129,6 +129,27 @@ static void kept(CPUState *cpu, vaddr address, int mode, uint64_t to[8])
 #include "walk_x86.h"
 #elif defined(TARGET_AARCH64)
 #include "walk_arm64.h"
+#elif defined(TARGET_PPC) && !defined(TARGET_PPC64)
+/*
+ * No quick walk, but what the library's own needs. In a direct-store segment that goes by the kind of access, which the
+ * library's translator does not keep, and ends the process at a kind that is none. Most are loads and stores of integers.
+ */
+static bool walk(CPUState *cpu, vaddr address, int access, int mode)
+{
+    CPUPPCState *env = cpu->env_ptr;
+
+    switch (env->access_type) {
+    case ACCESS_INT:
+    case ACCESS_FLOAT:
+    case ACCESS_RES:
+    case ACCESS_CACHE:
+    case ACCESS_EXT:
+        break;
+    default:
+        env->access_type = ACCESS_INT;
+    }
+    return false;
+}
 #else
 static bool walk(CPUState *cpu, vaddr address, int access, int mode)
 {

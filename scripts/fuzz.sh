@@ -10,9 +10,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The maximal input length of each target, in bytes.
-declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048 [delivery]=1024)
+declare -A longest=([kprobe_events]=1024 [elf_loader]=4096 [safety_checker]=100 [snapshot_file]=16384 [module]=4096 [script]=2048 [delivery]=1024 [hostile]=2049)
 # Features to build with: targets that run machines need the CPU core.
-declare -A features=([delivery]=machine)
+declare -A features=([delivery]=machine [hostile]=machine)
 
 seconds=${1:?how many seconds for each target, or --keep}
 shift

@@ -6,6 +6,7 @@
 pub mod arm;
 pub mod arm64;
 pub mod delivery;
+pub mod hostile;
 pub mod mips;
 pub mod ppc;
 pub mod s390;

@@ -1,0 +1,299 @@
+//! Hostile guests: random programs in kernel mode, made of privileged instructions, changes of mode and accesses, with
+//! extreme values in registers and memory. Whatever they do, they end in the guest: neither the program that runs them
+//! nor the CPU core ends.
+//!
+//! A program is read out of bytes, so that `tests/hostile.rs` can draw it at random and the fuzz target `hostile` takes its
+//! input for one. It stands where the bench has its instruction, and in place of the bench's exception handlers. Most of
+//! its instructions fault, so it is entered at each of them, one after the other.
+
+mod words;
+
+use super::{Before, CODE, CODE_BYTES, DATA, DATA_BYTES, HANDLERS, HANDLERS_BYTES, PLACE, STACK, bench, kernel, place};
+use trapline::machine::{Config, Machine, Stop};
+use trapline_isa::arch::Arch;
+use trapline_isa::mem::ByteOrder;
+use trapline_isa::regs::{Reg, Registers};
+
+/// The ISAs that have such programs: all.
+pub const ARCHES: &[Arch] = &[
+    Arch::I386,
+    Arch::X86_64,
+    Arch::Arm64,
+    Arch::Arm,
+    Arch::Thumb2,
+    Arch::Ppc64le,
+    Arch::Ppc64,
+    Arch::Ppc,
+    Arch::S390x,
+    Arch::Mips,
+    Arch::Mipsel,
+    Arch::Mips64,
+    Arch::Mips64el,
+    Arch::Sparc64,
+];
+
+/// Bytes that a program is drawn from at most; more are not looked at.
+pub const DRAWN: usize = 2048;
+
+/// The CPU core failed in words that begin so; anything else is the guest's own end.
+pub const CORE_FAILED: &str = "the CPU core failed";
+
+/// So long code runs from each place where it is entered, in nanoseconds of guest time.
+const LONGEST: u64 = 60;
+/// So many exceptions without any time end it.
+const PATIENCE: u32 = 2_000;
+/// Programs that one machine runs, one after the other, each in the state that the last one has left.
+const CHAIN: u32 = 8;
+
+/// What came of a program.
+pub struct End {
+    /// The sentence about the guest's end; without one its time was over.
+    pub why: Option<String>,
+    /// Exceptions that it took.
+    pub exceptions: usize,
+    /// Guest time that it ran, in nanoseconds.
+    pub time: u64,
+}
+
+/// A machine on which programs run.
+pub struct Guest {
+    arch: Arch,
+    machine: Option<Machine<()>>,
+    ran: u32,
+}
+
+impl Guest {
+    /// One that has run nothing.
+    pub fn new(arch: Arch) -> Guest {
+        Guest { arch, machine: None, ran: 0 }
+    }
+
+    /// Runs the program that these bytes are. `Err`: the CPU core failed.
+    pub fn run(&mut self, bytes: &[u8]) -> Result<End, String> {
+        if self.ran == CHAIN {
+            *self = Guest::new(self.arch);
+        }
+        let arch = self.arch;
+        let machine = self.machine.get_or_insert_with(|| ready(arch));
+        self.ran += 1;
+        let program = place_program(arch, machine, bytes);
+        let (start, before) = (machine.now(), machine.happenings().len());
+        let mut end = None;
+        for (number, entry) in program.entries.iter().enumerate() {
+            machine.set_pc(*entry);
+            // Most often in the kernel's mode; else in whatever mode the last one has left.
+            if number % 8 != 7 {
+                make_kernel(arch, machine, program.flags);
+            }
+            if let Stop::Dead(why) = machine.run_until(machine.now() + LONGEST) {
+                let is_over = is_over(&why);
+                end = Some(why);
+                if is_over {
+                    break;
+                }
+            }
+        }
+        match end {
+            Some(why) if why.starts_with(CORE_FAILED) => {
+                let (pc, mut code) = (machine.pcs()[0], [0; 16]);
+                let bench = bench(arch);
+                machine.ram().read(pc.wrapping_sub(bench.seen_from).wrapping_add(bench.base), &mut code);
+                self.machine = None;
+                Err(format!("{why}, in the block at {pc:#x}: {code:02x?}"))
+            }
+            end => {
+                // A register that cannot be read is as bad.
+                let _ = machine.registers();
+                let (exceptions, time) = (machine.happenings().len() - before, machine.now() - start);
+                if end.as_deref().is_some_and(is_over) {
+                    *self = Guest::new(arch);
+                }
+                Ok(End { why: end, exceptions, time })
+            }
+        }
+    }
+}
+
+/// Whether the machine cannot go on after this end, wherever it is entered.
+fn is_over(why: &str) -> bool {
+    why.starts_with(CORE_FAILED) || why.starts_with("the CPU core gave up")
+}
+
+/// A program in the machine's memory.
+struct Program {
+    /// The address of each of its instructions.
+    entries: Vec<u64>,
+    /// What the register of modes is made of.
+    flags: u64,
+}
+
+/// Puts the CPU into the mode that the bench begins with.
+fn make_kernel(arch: Arch, machine: &mut Machine<()>, flags: u64) {
+    let bench = bench(arch);
+    machine.look(|view| {
+        (bench.ready)(view, &Before { flags, ..Before::default() });
+        let (name, of_case) = bench.flags;
+        if let Some(reg) = arch.isa().abi.register(name) {
+            view.set(reg, of_case(flags));
+        }
+    });
+}
+
+/// A machine for chosen code instead of drawn code.
+pub struct Bare {
+    arch: Arch,
+    machine: Machine<()>,
+}
+
+impl Bare {
+    /// One whose tables and vectors are set up.
+    pub fn new(arch: Arch) -> Bare {
+        Bare { arch, machine: ready(arch) }
+    }
+
+    /// Writes memory of the bench, and drops what was translated from it.
+    pub fn put(&mut self, at: u64, bytes: &[u8]) {
+        assert!(self.machine.write_physical(bench(self.arch).base + at, bytes), "{at:#x} is memory");
+    }
+
+    /// Sets a register.
+    pub fn set(&mut self, reg: Reg, value: u64) {
+        self.machine.look(|view| view.set(reg, value));
+    }
+
+    /// Reads one.
+    pub fn get(&mut self, reg: Reg) -> u64 {
+        self.machine.look(|view| view.get(reg))
+    }
+
+    /// Writes code where the bench has its instruction, and runs it there until the guest has ended, or for a while.
+    pub fn run(&mut self, code: &[u8]) -> Stop {
+        self.put(PLACE, code);
+        self.machine.set_pc(place(self.arch));
+        let until = self.machine.now() + 20_000;
+        self.machine.run_until(until)
+    }
+
+    /// The machine itself.
+    pub fn machine(&mut self) -> &mut Machine<()> {
+        &mut self.machine
+    }
+}
+
+/// A machine whose tables and vectors are set up.
+fn ready(arch: Arch) -> Machine<()> {
+    let config = Config { window: 1 << 20, patience: PATIENCE, record_events: true, ..Config::default() };
+    let mut machine = Machine::new(&kernel(arch), &config, |_| ()).expect("a machine");
+    let stop = machine.run_until(1_000_000);
+    assert!(matches!(stop, Stop::Dead(_)), "the set-up code ends by sleeping: {stop:?}");
+    machine
+}
+
+/// Writes the program that these bytes are into memory and registers.
+fn place_program(arch: Arch, machine: &mut Machine<()>, bytes: &[u8]) -> Program {
+    let (bench, mut draws) = (bench(arch), Draws(&bytes[..bytes.len().min(DRAWN)]));
+    let values: Vec<u64> = (0..32).map(|_| draws.value(arch)).collect();
+    let flags = u64::from_le_bytes(draws.take());
+    let unit: Vec<Vec<u8>> = (0..64).map(|_| words::instruction(arch, &mut draws)).collect();
+    let (code, entries) = filled(arch, &unit, CODE_BYTES);
+    let (handler, _) = filled(arch, &unit[7..], HANDLERS_BYTES);
+    let data: Vec<u8> = (0..DATA_BYTES / 8)
+        .flat_map(|number| {
+            let value = values[(number % 31) as usize] ^ if number % 5 == 0 { number } else { 0 };
+            if arch.isa().order == ByteOrder::Big { value.to_be_bytes() } else { value.to_le_bytes() }
+        })
+        .collect();
+    for (at, bytes) in [(CODE, code), (HANDLERS, handlers(arch, handler)), (DATA, data)] {
+        assert!(machine.write_physical(bench.base + at, &bytes), "{at:#x} is memory");
+    }
+    machine.look(|view| {
+        let abi = arch.isa().abi;
+        for ((_, reg), value) in abi.names.iter().filter(|(name, _)| !bench.not_general.contains(name)).zip(&values) {
+            view.set(*reg, *value);
+        }
+        view.set(abi.sp, bench.seen_from.wrapping_add(STACK));
+    });
+    let entries = entries.into_iter().take(unit.len()).map(|at| place(arch) - PLACE + CODE + at).collect();
+    Program { entries, flags }
+}
+
+/// So many bytes of these instructions, again and again, and where each begins: with a nop in front of it, which takes
+/// time also when the instruction faults.
+fn filled(arch: Arch, unit: &[Vec<u8>], len: u64) -> (Vec<u8>, Vec<u64>) {
+    let (mut code, mut starts) = (Vec::new(), Vec::new());
+    for instruction in unit.iter().cycle() {
+        if code.len() >= len as usize {
+            break;
+        }
+        starts.push(code.len() as u64);
+        code.extend_from_slice(words::nop(arch));
+        code.extend_from_slice(instruction);
+    }
+    code.truncate(len as usize);
+    (code, starts)
+}
+
+/// Each vector begins with a nop, whatever the distance between two of them is: a fault of a handler's first instruction
+/// would take no time.
+fn handlers(arch: Arch, mut bytes: Vec<u8>) -> Vec<u8> {
+    let nop = words::nop(arch);
+    let step = match arch {
+        // An entry of the table is one instruction, and leads to the next one.
+        Arch::Arm | Arch::Thumb2 => {
+            let table = 64.min(bytes.len());
+            for at in (0..table).step_by(nop.len()) {
+                bytes[at..at + nop.len()].copy_from_slice(nop);
+            }
+            return bytes;
+        }
+        Arch::I386 | Arch::X86_64 => 16,
+        _ => 32,
+    };
+    for at in (0..bytes.len()).step_by(step) {
+        bytes[at..at + nop.len()].copy_from_slice(nop);
+    }
+    bytes
+}
+
+/// What is left of the bytes; behind their end are zeros.
+pub(super) struct Draws<'a>(&'a [u8]);
+
+impl Draws<'_> {
+    fn take<const COUNT: usize>(&mut self) -> [u8; COUNT] {
+        let (taken, left) = self.0.split_at(COUNT.min(self.0.len()));
+        self.0 = left;
+        core::array::from_fn(|at| taken.get(at).copied().unwrap_or(0))
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take::<1>()[0]
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        usize::from(self.byte()) % most
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// A number at an edge, an address of the bench, a mask of the ISA's status register, or anything.
+    fn value(&mut self, arch: Arch) -> u64 {
+        let seen_from = bench(arch).seen_from;
+        match self.below(12) {
+            0..4 => seen_from + DATA + 8 * self.below(128) as u64,
+            4 => seen_from + self.pick(&[CODE, HANDLERS, STACK, DATA + DATA_BYTES - 4]),
+            5 => self.pick(&[0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 127, 255, u64::MAX, 1 << 31, 0x7fff_ffff, 1 << 63]),
+            6 => 1 << self.below(64),
+            7 => u64::MAX >> self.below(64),
+            8 => u64::MAX << self.below(64),
+            9 => self.below(256) as u64,
+            10 => words::status(arch, self),
+            _ => u64::from_le_bytes(self.take()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Guests that attack: whatever a program in kernel mode does, it ends in the guest. The fuzz target `hostile` draws of
+//! the same programs.
+
+use std::collections::BTreeMap;
+use trapline_isa::arch::Arch;
+use trapline_tests::lab::hostile::{ARCHES, DRAWN, Guest};
+
+/// How many programs of each ISA; `HOSTILE_PROGRAMS` asks for another number, `HOSTILE_SEED` for others, `HOSTILE_ARCH` for
+/// one ISA.
+const PROGRAMS: u64 = 2000;
+
+fn asked(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Bytes that depend on the seed alone (SplitMix64).
+fn bytes(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    (0..DRAWN / 8).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+fn programs_end_in_the_guest(arch: Arch) {
+    if std::env::var("HOSTILE_ARCH").is_ok_and(|only| only != arch.name()) {
+        return;
+    }
+    let (count, first) = (asked("HOSTILE_PROGRAMS", PROGRAMS), asked("HOSTILE_SEED", 1) << 32);
+    let mut guest = Guest::new(arch);
+    let (mut ends, mut findings) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, Vec<u64>>::new());
+    let (mut exceptions, mut time) = (0, 0);
+    for seed in first..first + count {
+        match guest.run(&bytes(seed)) {
+            Ok(end) => {
+                (exceptions, time) = (exceptions + end.exceptions as u64, time + end.time);
+                *ends.entry(kind_of(end.why)).or_default() += 1;
+            }
+            Err(why) => findings.entry(why).or_default().push(seed - first),
+        }
+    }
+    println!("{}: {count} programs, {exceptions} exceptions, {time} ns of guest time: {ends:#?}", arch.name());
+    assert!(findings.is_empty(), "{}: {findings:#?}", arch.name());
+    // The programs do something, and not each stops at its first instruction.
+    assert!(exceptions > 2 * count && time > 100 * count, "{}: {exceptions} exceptions, {time} ns", arch.name());
+}
+
+/// A sentence without its numbers.
+fn kind_of(why: Option<String>) -> String {
+    let why = why.unwrap_or_else(|| "its time was over".into());
+    let words = why.split_whitespace().filter(|word| !word.contains(|letter: char| letter.is_ascii_digit()));
+    words.take(14).collect::<Vec<_>>().join(" ")
+}
+
+macro_rules! every_isa {
+    ($($name:ident: $arch:ident,)*) => {
+        $(#[test]
+        fn $name() {
+            programs_end_in_the_guest(Arch::$arch);
+        })*
+
+        #[test]
+        fn no_isa_is_left_out() {
+            let tried = [$(Arch::$arch),*];
+            assert!(ARCHES.iter().all(|arch| tried.contains(arch)));
+        }
+    };
+}
+
+every_isa! {
+    i386: I386,
+    x86_64: X86_64,
+    arm64: Arm64,
+    arm: Arm,
+    thumb2: Thumb2,
+    ppc64le: Ppc64le,
+    ppc64: Ppc64,
+    ppc: Ppc,
+    s390x: S390x,
+    mips: Mips,
+    mipsel: Mipsel,
+    mips64: Mips64,
+    mips64el: Mips64el,
+    sparc64: Sparc64,
+}

@@ -1,0 +1,453 @@
+//! The walls between a guest and its CPU core: what the core uses as an index, a mode or a reason to give up is tried with
+//! every value that a guest can put there.
+
+use trapline::machine::{Stop, What};
+use trapline_isa::arch::Arch;
+use trapline_isa::mips;
+use trapline_isa::regs::Reg;
+use trapline_isa::sparc64::abi::{self, WINDOWS};
+use trapline_tests::lab::hostile::{Bare, CORE_FAILED};
+use trapline_tests::lab::{DATA, HANDLERS};
+
+/// The core has not failed; how the guest ended.
+fn ended(what: &str, stop: &Stop) -> String {
+    let Stop::Dead(why) = stop else { return format!("{stop:?}") };
+    assert!(!why.starts_with(CORE_FAILED), "{what}: {why}");
+    why.clone()
+}
+
+fn big(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+// Numbers of SPARC's privileged registers.
+const TPC: u32 = 0;
+const TNPC: u32 = 1;
+const TSTATE: u32 = 2;
+const TL: u32 = 7;
+const CWP: u32 = 9;
+const CANSAVE: u32 = 10;
+const CANRESTORE: u32 = 11;
+const CLEANWIN: u32 = 12;
+const OTHERWIN: u32 = 13;
+
+/// `wrpr` of %gN.
+fn wrpr(number: u32, from: u32) -> u32 {
+    0x8190_0000 | number << 25 | from << 14
+}
+
+/// An instruction that moves the register window, or may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moves {
+    Save,
+    Restore,
+    Flush,
+    /// `saved`, `restored`, `allclean`, `otherw`, `normalw`, `invalw`: by number.
+    Counts(u32),
+    Done,
+    Retry,
+    WriteWindow,
+    Trap(u32),
+    Return,
+}
+
+impl Moves {
+    fn word(self) -> u32 {
+        match self {
+            Moves::Save => 0x81e0_0000,
+            Moves::Restore => 0x81e8_0000,
+            Moves::Flush => 0x8158_0000,
+            Moves::Counts(number) => 0x8188_0000 | number << 25,
+            Moves::Done => 0x81f0_0000,
+            Moves::Retry => 0x83f0_0000,
+            // wrpr %g6, %cwp
+            Moves::WriteWindow => wrpr(CWP, 6),
+            Moves::Trap(number) => 0x91d0_2000 | number,
+            // return %g7
+            Moves::Return => 0x81c9_c000,
+        }
+    }
+
+    /// Which window is the current one afterwards, by the manual: JPS1, "Register Windows" and "Traps".
+    fn leads_to(self, cwp: u64, free: u64, filled: u64, clean: u64, asked: u64) -> u64 {
+        let spill = cwp.wrapping_add(free).wrapping_add(2);
+        let moved = match self {
+            Moves::Save if free == 0 => spill,
+            Moves::Save => cwp + 1,
+            Moves::Restore | Moves::Return => cwp.wrapping_sub(1),
+            Moves::Flush if free != WINDOWS - 2 => spill,
+            Moves::Done | Moves::Retry | Moves::WriteWindow => asked,
+            _ => cwp,
+        };
+        let _ = (filled, clean);
+        moved % WINDOWS
+    }
+}
+
+/// Every combination of the five registers of windows, with values that no sound program has among them, and every
+/// instruction that moves the window: the CPU stands in the window that the manual says, and finds its registers there.
+#[test]
+fn no_value_leads_out_of_the_register_windows() {
+    const FREE: [u64; 13] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+    const FILLED: [u64; 5] = [0, 1, 6, 7, 0xffff_ffff];
+    const OTHERS: [u64; 4] = [0, 1, 7, 0xffff_ffff];
+    const CLEAN: [u64; 4] = [0, 1, 7, 0xffff_ffff];
+    let counts = (0..6).map(Moves::Counts);
+    let traps = [0, 0x10, 0x40, 0x7f].map(Moves::Trap);
+    let moves: Vec<Moves> =
+        [Moves::Save, Moves::Restore, Moves::Flush, Moves::Done, Moves::Retry, Moves::WriteWindow, Moves::Return]
+            .into_iter()
+            .chain(counts)
+            .chain(traps)
+            .collect();
+    let mut bare = Bare::new(Arch::Sparc64);
+    let l0 = Arch::Sparc64.isa().abi.register("l0").expect("it has a name");
+    let pattern = |window: u64| 0x1234_5678_0000_0000 | window;
+    for window in 0..WINDOWS {
+        bare.set(abi::CWP, window);
+        bare.set(l0, pattern(window));
+    }
+    let mut tried = 0;
+    for free in FREE {
+        for filled in FILLED {
+            for others in OTHERS {
+                for clean in CLEAN {
+                    for (number, does) in moves.iter().enumerate() {
+                        let cwp = (number as u64 + free + filled + others + clean) % WINDOWS;
+                        let asked = [0, 7, 8, 31, 0x8000_0000, u64::MAX, 5][(tried % 7) as usize];
+                        windows_case(&mut bare, *does, [cwp, free, filled, others, clean, asked]);
+                        let what = format!("{does:x?} in window {cwp}: {free:x} {filled:x} {others:x} {clean:x} {asked:x}");
+                        let expected = does.leads_to(cwp, free, filled, clean, asked);
+                        assert_eq!(bare.get(abi::CWP), expected, "{what}");
+                        assert_eq!(bare.get(l0), pattern(expected), "{what}");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+    }
+    for window in 0..WINDOWS {
+        bare.set(abi::CWP, window);
+        assert_eq!(bare.get(l0), pattern(window), "the registers of window {window}");
+    }
+    println!("{tried} combinations");
+    assert_eq!(tried, 13 * 5 * 4 * 4 * 17);
+}
+
+fn windows_case(bare: &mut Bare, does: Moves, [cwp, free, filled, others, clean, asked]: [u64; 6]) {
+    const AFTER: u64 = 0x80;
+    let place = trapline_tests::lab::place(Arch::Sparc64);
+    let mut code = vec![wrpr(TL, 0), wrpr(CWP, 1), wrpr(CANSAVE, 2), wrpr(CANRESTORE, 3), wrpr(OTHERWIN, 4), wrpr(CLEANWIN, 5)];
+    if matches!(does, Moves::Done | Moves::Retry) {
+        // wrpr 1, %tl
+        code.extend([0x8190_2001 | TL << 25, wrpr(TSTATE, 6), wrpr(TPC, 7), wrpr(TNPC, 7)]);
+    }
+    code.extend([does.word(), 0x0100_0000]);
+    // ta 0x7f
+    code.resize(AFTER as usize / 4 + 4, 0x91d0_207f);
+    // What a trap has saved keeps the privilege.
+    let state = 0x14 << 8 | asked & 0xff;
+    let asked = if matches!(does, Moves::Done | Moves::Retry) { state } else { asked };
+    bare.set(abi::TL, 0);
+    for (number, value) in (1..).zip([cwp, free, filled, others, clean, asked, place + AFTER]) {
+        bare.set(abi::r(number), value);
+    }
+    let stop = bare.run(&big(&code));
+    ended(&format!("{does:?}"), &stop);
+}
+
+/// MIPS names shadow sets of registers by number, and has one set: every number, by every register, on every core.
+#[test]
+fn no_number_leads_out_of_the_shadow_sets() {
+    let mut tried = 0;
+    for arch in [Arch::Mips, Arch::Mipsel, Arch::Mips64, Arch::Mips64el] {
+        let mut bare = Bare::new(arch);
+        for number in 0..16u64 {
+            for register in 1..32u32 {
+                let (control, value) = (number << 6 | (15 - number) << 12 | number << 26 | number, 0x1234_5600 + number);
+                let [k0, k1] = [26, 27];
+                let word = |word: u32| arch.isa().order.word_bytes(word);
+                // Neither the register that is named nor the others are used by the code itself.
+                let (one, other) = if register == k0 || register == k1 { (8, 9) } else { (k0, k1) };
+                let code = [
+                    0x4080_6002 | one << 16,                    // mtc0 one, SRSCtl
+                    0x41c0_0000 | other << 16 | register << 11, // wrpgpr register, other
+                    0x4140_0000 | register << 16 | one << 11,   // rdpgpr one, register
+                    0x4000_6002 | other << 16,                  // mfc0 other, SRSCtl
+                    0x4200_0020,                                // wait
+                ];
+                for reg in 1..32 {
+                    bare.set(mips::abi::r(reg), 0x4000_0000 + u64::from(reg));
+                }
+                bare.set(mips::abi::r(one as u8), control);
+                bare.set(mips::abi::r(other as u8), value);
+                let stop = bare.run(&code.map(word).concat());
+                let what = format!("{}: set {number}, register {register}", arch.name());
+                ended(&what, &stop);
+                assert_eq!(bare.get(mips::abi::r(register as u8)), value, "{what}");
+                assert_eq!(bare.get(mips::abi::r(one as u8)), value, "{what}");
+                assert_eq!(bare.get(mips::abi::r(other as u8)) & 0x3c3f_f3cf, 0, "{what}: no other set is told of");
+                let untouched = (1..32).filter(|reg| ![register, one, other].contains(reg));
+                for reg in untouched {
+                    assert_eq!(bare.get(mips::abi::r(reg as u8)), 0x4000_0000 + u64::from(reg), "{what}: r{reg}");
+                }
+                tried += 1;
+            }
+        }
+    }
+    println!("{tried} combinations");
+}
+
+/// Each bit of LPCR with each choice of host radix and process table, then a TLB miss of a load, a store and a fetch.
+#[test]
+fn no_control_of_a_power_cpu_ends_the_process() {
+    const LPCR: u32 = 318;
+    let spr = |number: u32| (number & 0x1f) << 16 | (number & 0x3e0) << 6;
+    let mut tried = 0;
+    for arch in [Arch::Ppc64le, Arch::Ppc64] {
+        for bit in 0..64 {
+            for tables in [0, 1 << 20, 1 << 22, 1 << 20 | 1 << 22u64] {
+                let value = tables ^ 1 << bit;
+                let mut bare = Bare::new(arch);
+                let code = [
+                    0x7c00_03a6 | spr(LPCR) | 3 << 21, // mtspr LPCR, r3
+                    0x7c00_03e4 | 7 << 21,             // slbia 7
+                    0x7c00_2264,                       // tlbie r4, r0
+                    0x4c00_012c,                       // isync
+                    0xe8a4_0000,                       // ld r5, 0(r4)
+                    0xf8a4_0000,                       // std r5, 0(r4)
+                    0x7c89_03a6,                       // mtctr r4
+                    0x4e80_0420,                       // bctr
+                ];
+                for (register, value) in [("gpr3", value), ("gpr4", 0x7000_0000_0000)] {
+                    let reg = arch.isa().abi.register(register).expect("it has a name");
+                    bare.set(reg, value);
+                }
+                let stop = bare.run(&code.map(|word| arch.isa().order.word_bytes(word)).concat());
+                ended(&format!("{}: LPCR {value:#x}", arch.name()), &stop);
+                tried += 1;
+            }
+        }
+    }
+    println!("{tried} values");
+}
+
+/// Without a task, and with virtual machines, the core has ways out: every null selector, and the bit that turns them on.
+#[test]
+fn a_call_through_a_gate_without_a_task_is_the_guests_fault() {
+    const PROTECTION: u32 = 13;
+    let load_null = |rights: u8| vec![0xb8, rights, 0, 0, 0, 0x0f, 0x00, 0xd8, 0xf4];
+    // mov $0xc0000080,%ecx; rdmsr; or $0x1000,%eax; wrmsr; hlt
+    let virtual_machines = vec![0xb9, 0x80, 0, 0, 0xc0, 0x0f, 0x32, 0x0d, 0, 0x10, 0, 0, 0x0f, 0x30, 0xf4];
+    for arch in [Arch::I386, Arch::X86_64] {
+        for (number, code) in (0..4).map(load_null).chain([virtual_machines.clone()]).enumerate() {
+            let mut bare = Bare::new(arch);
+            let what = format!("{}, case {number}", arch.name());
+            ended(&what, &bare.run(&code));
+            let refused = bare.machine().happenings().iter().any(|event| event.what == What::Exception(PROTECTION, Some(0)));
+            assert!(refused, "{what}: {:x?}", bare.machine().happenings());
+        }
+    }
+}
+
+/// Instructions of z/Architecture that take a register and the next one: every register, odd ones are refused.
+#[test]
+fn no_pair_of_registers_leads_out_of_the_registers() {
+    const SPECIFICATION: u32 = 6;
+    let mut tried = 0;
+    for number in 0..16u8 {
+        let translations = (0x90..=0x93).map(|code| vec![0xb9, code, 0x10, number << 4 | 4]);
+        let swaps = [
+            vec![0xeb, number << 4 | 2, 0x30, 0x00, 0x00, 0x3e], // cdsg %rN,%r2,0(%r3)
+            vec![0xeb, 0x20 | number, 0x30, 0x00, 0x00, 0x3e],   // cdsg %r2,%rN,0(%r3)
+            vec![0xc8, number << 4 | 2, 0x30, 0x00, 0x30, 0x10], // csst 0(%r3),16(%r3),%rN
+        ];
+        for code in translations.chain(swaps) {
+            let mut bare = Bare::new(Arch::S390x);
+            for (reg, value) in [(0, 2), (1, DATA), (3, DATA + 0x100), (number, DATA + 0x200)] {
+                bare.set(Reg(reg), value);
+            }
+            // The first register says which form of CSST it is, and may be the one in question.
+            bare.set(Reg(0), 2);
+            if number != 3 {
+                bare.set(Reg(3), DATA + 0x100);
+            }
+            let what = format!("{code:x?}");
+            ended(&what, &bare.run(&[&code[..], &[0x0a, 0]].concat()));
+            let happenings = bare.machine().happenings();
+            let refused = happenings.iter().any(|event| matches!(event.what, What::Exception(SPECIFICATION, _)));
+            // What else is refused: an address that is not a multiple of 16.
+            assert!(refused || number % 2 == 0, "{what}: {happenings:x?}");
+            tried += 1;
+        }
+    }
+    println!("{tried} instructions");
+}
+
+/// RNSBG, ROSBG and RXSBG that only set the condition code, which any program may run: each kind, first and last bit,
+/// and rotation, beside the same without that bit.
+#[test]
+fn a_test_of_rotated_bits_sets_the_condition_code() {
+    let (one, other) = (0x0123_4567_89ab_cdef_u64, 0xfedc_ba98_7654_3211_u64);
+    let mut bare = Bare::new(Arch::S390x);
+    let mut tried = 0;
+    let mut seen = [0; 2];
+    for operation in [0x54u8, 0x56, 0x57] {
+        for (first, last) in [(0u8, 63u8), (32, 63), (5, 5), (60, 3), (63, 0), (17, 40)] {
+            for by in [0u8, 1, 31, 63] {
+                let rotated = other.rotate_left(by.into());
+                let result = match operation {
+                    0x54 => one & rotated,
+                    0x56 => one | rotated,
+                    _ => one ^ rotated,
+                };
+                let (from, to) = (u64::MAX >> first, u64::MAX << (63 - last));
+                let selected = if first <= last { from & to } else { from | to };
+                bare.set(Reg(2), one);
+                bare.set(Reg(4), other);
+                let code = [0xec, 0x24, 0x80 | first, last, by, operation, 0x0a, 0];
+                let what = format!("{code:02x?}");
+                ended(&what, &bare.run(&code));
+                let expected = u64::from(result & selected != 0);
+                // The call that ends the case has saved the PSW.
+                let mut saved = [0; 8];
+                bare.machine().ram().read(LOWCORE + 0x140, &mut saved);
+                assert_eq!(u64::from_be_bytes(saved) >> 44 & 3, expected, "{what}");
+                assert_eq!((bare.get(Reg(2)), bare.get(Reg(4))), (one, other), "{what}: nothing but the code changes");
+                seen[expected as usize] += 1;
+                tried += 1;
+            }
+        }
+    }
+    println!("{tried} instructions: {seen:?}");
+    assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
+}
+
+/// Loads and stores of SPARC by every address space, of every size and kind: the spaces of 128 bits among them.
+#[test]
+fn no_address_space_ends_the_process() {
+    let mut tried = 0;
+    for space in 0..256u32 {
+        let mut bare = Bare::new(Arch::Sparc64);
+        for operation in 0x10..0x40u32 {
+            bare.set(abi::TL, 0);
+            bare.set(abi::r(1), 0x7_0000_0000 + DATA + 0x100);
+            // The operation of %f0 or %g2, by [%g1] and this space.
+            let code = [0xc000_0000 | 2 << 25 | operation << 19 | 1 << 14 | space << 5, 0x91d0_207f];
+            let stop = bare.run(&big(&code));
+            ended(&format!("operation {operation:#x} by {space:#x}"), &stop);
+            tried += 1;
+        }
+    }
+    println!("{tried} accesses");
+}
+
+/// Segments of 32-bit PowerPC that are for devices, by each kind of access, with both keys.
+#[test]
+fn no_segment_ends_the_process() {
+    let accesses = [
+        0x8085_0000u32, // lwz r4, 0(r5)
+        0x9085_0000,    // stw r4, 0(r5)
+        0xc085_0000,    // lfs f4, 0(r5)
+        0x7c80_2828,    // lwarx r4, 0, r5
+        0x7c80_292d,    // stwcx. r4, 0, r5
+        0x7c00_2fec,    // dcbz 0, r5
+        0x7c00_2fac,    // icbi 0, r5
+        0x7c80_2a6c,    // eciwx r4, 0, r5
+        0xbb85_0000,    // lmw r28, 0(r5)
+        0x7c80_2c2a,    // lswx r4, 0, r5
+        0x7ca9_03a6,    // mtctr r5, then a jump there
+    ];
+    let mut tried = 0;
+    for segment in [0x8000_0000u32, 0xc000_0000, 0xa000_0000, 0xe000_0000, 0x87f0_0003, 0xffff_ffff] {
+        for access in accesses {
+            let mut bare = Bare::new(Arch::Ppc);
+            // mtsr 7, r3; isync; the access; bctr
+            let code = [0x7c67_01a4, 0x4c00_012c, access, 0x4e80_0420];
+            for (name, value) in [("gpr3", segment.into()), ("gpr5", 0x7000_1000)] {
+                let reg = Arch::Ppc.isa().abi.register(name).expect("it has a name");
+                bare.set(reg, value);
+            }
+            ended(&format!("{access:#x} in segment {segment:#x}"), &bare.run(&big(&code)));
+            tried += 1;
+        }
+    }
+    println!("{tried} accesses");
+}
+
+/// How a PSW comes into force.
+#[derive(Clone, Copy, Debug)]
+enum Loads {
+    Long,
+    Short,
+    ProgramCheck,
+    SystemCall,
+}
+
+// Of the lab's lowcore.
+const LOWCORE: u64 = 0x51_0000;
+const PROGRAM_PSW: u64 = LOWCORE + 0x1d0;
+const CALL_PSW: u64 = LOWCORE + 0x1c0;
+const TRANSLATED: u64 = 1 << 58;
+const PROBLEM: u64 = 1 << 48;
+const WIDE: u64 = 3 << 31;
+
+/// Each bit of a PSW's mask with each address space, translated and not, for the kernel and for a program, by each way to
+/// load it; then a load, a store, a call, and a snapshot of what is there.
+#[test]
+fn no_mask_of_a_psw_ends_the_process() {
+    let (mut tried, mut restored) = (0, 0);
+    for way in [Loads::Long, Loads::Short, Loads::ProgramCheck, Loads::SystemCall] {
+        for space in 0..4u64 {
+            for others in [0, TRANSLATED, PROBLEM, TRANSLATED | PROBLEM] {
+                let mut bare = Bare::new(Arch::S390x);
+                for bit in 0..64 {
+                    let mask = (others | space << 46 | WIDE) ^ 1 << bit;
+                    let what = format!("{way:?} of {mask:016x}");
+                    let stop = psw_case(&mut bare, way, mask);
+                    ended(&what, &stop);
+                    // A snapshot in each eighth state that goes on.
+                    if bit % 8 == space
+                        && !matches!(stop, Stop::Dead(_))
+                        && let Ok(snapshot) = bare.machine().snapshot()
+                    {
+                        bare.machine().restore(&snapshot).unwrap_or_else(|why| panic!("{what}: {why}"));
+                        let until = bare.machine().now() + 1000;
+                        ended(&what, &bare.machine().run_until(until));
+                        restored += 1;
+                    }
+                    bare = Bare::new(Arch::S390x);
+                    tried += 1;
+                }
+            }
+        }
+    }
+    println!("{tried} masks, {restored} snapshots");
+    assert!(restored > 50, "{restored} snapshots");
+}
+
+fn psw_case(bare: &mut Bare, way: Loads, mask: u64) -> Stop {
+    // At both places: lg %r5,0(%r4); stg %r5,8(%r4); ex 0,0(%r4); j back to the load
+    let accesses =
+        [0xe3, 0x50, 0x40, 0x00, 0x00, 0x04, 0xe3, 0x50, 0x40, 0x08, 0x00, 0x24, 0x44, 0x00, 0x40, 0x00, 0xa7, 0xf4, 0xff, 0xf8];
+    let psw = [mask.to_be_bytes(), HANDLERS.to_be_bytes()].concat();
+    // The short form has the rest of the mask's bits, bit 12 set, and the address in its lower half.
+    let short = (mask & !0x7fff_ffff & !(1 << 31) | 1 << 51 | mask & 1 << 31 | HANDLERS).to_be_bytes();
+    bare.put(HANDLERS, &accesses);
+    let general = |number: u8| Reg(number);
+    bare.set(general(3), DATA);
+    bare.set(general(4), DATA + 0x100);
+    let code: &[u8] = match way {
+        Loads::Long => &[0xb2, 0xb2, 0x30, 0x00],
+        Loads::Short => &[0x82, 0x00, 0x30, 0x00],
+        Loads::ProgramCheck => &[0x00, 0x00],
+        Loads::SystemCall => &[0x0a, 0x05],
+    };
+    match way {
+        Loads::Long => bare.put(DATA, &psw),
+        Loads::Short => bare.put(DATA, &short),
+        Loads::ProgramCheck => bare.put(PROGRAM_PSW, &psw),
+        Loads::SystemCall => bare.put(CALL_PSW, &psw),
+    }
+    bare.run(code)
+}

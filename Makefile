@@ -66,6 +66,7 @@ lint: ## rustfmt, clippy with warnings denied, layer rules, references between f
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package trapline --no-default-features --lib -- -D warnings
 	scripts/check-floors.sh
+	scripts/core-exits.sh
 	scripts/check-references.sh
 
 .PHONY: docs

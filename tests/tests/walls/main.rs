@@ -1,13 +1,14 @@
 //! The walls between a guest and its CPU core: what the core uses as an index, a mode or a reason to give up is tried with
 //! every value that a guest can put there.
 
+mod s390;
+
 use trapline::machine::{Stop, What};
 use trapline_isa::arch::Arch;
 use trapline_isa::mips;
-use trapline_isa::regs::Reg;
 use trapline_isa::sparc64::abi::{self, WINDOWS};
+use trapline_tests::lab::DATA;
 use trapline_tests::lab::hostile::{Bare, CORE_FAILED};
-use trapline_tests::lab::{DATA, HANDLERS};
 
 /// The core has not failed; how the guest ended.
 fn ended(what: &str, stop: &Stop) -> String {
@@ -250,79 +251,6 @@ fn a_call_through_a_gate_without_a_task_is_the_guests_fault() {
     }
 }
 
-/// Instructions of z/Architecture that take a register and the next one: every register, odd ones are refused.
-#[test]
-fn no_pair_of_registers_leads_out_of_the_registers() {
-    const SPECIFICATION: u32 = 6;
-    let mut tried = 0;
-    for number in 0..16u8 {
-        let translations = (0x90..=0x93).map(|code| vec![0xb9, code, 0x10, number << 4 | 4]);
-        let swaps = [
-            vec![0xeb, number << 4 | 2, 0x30, 0x00, 0x00, 0x3e], // cdsg %rN,%r2,0(%r3)
-            vec![0xeb, 0x20 | number, 0x30, 0x00, 0x00, 0x3e],   // cdsg %r2,%rN,0(%r3)
-            vec![0xc8, number << 4 | 2, 0x30, 0x00, 0x30, 0x10], // csst 0(%r3),16(%r3),%rN
-        ];
-        for code in translations.chain(swaps) {
-            let mut bare = Bare::new(Arch::S390x);
-            for (reg, value) in [(0, 2), (1, DATA), (3, DATA + 0x100), (number, DATA + 0x200)] {
-                bare.set(Reg(reg), value);
-            }
-            // The first register says which form of CSST it is, and may be the one in question.
-            bare.set(Reg(0), 2);
-            if number != 3 {
-                bare.set(Reg(3), DATA + 0x100);
-            }
-            let what = format!("{code:x?}");
-            ended(&what, &bare.run(&[&code[..], &[0x0a, 0]].concat()));
-            let happenings = bare.machine().happenings();
-            let refused = happenings.iter().any(|event| matches!(event.what, What::Exception(SPECIFICATION, _)));
-            // What else is refused: an address that is not a multiple of 16.
-            assert!(refused || number % 2 == 0, "{what}: {happenings:x?}");
-            tried += 1;
-        }
-    }
-    println!("{tried} instructions");
-}
-
-/// RNSBG, ROSBG and RXSBG that only set the condition code, which any program may run: each kind, first and last bit,
-/// and rotation, beside the same without that bit.
-#[test]
-fn a_test_of_rotated_bits_sets_the_condition_code() {
-    let (one, other) = (0x0123_4567_89ab_cdef_u64, 0xfedc_ba98_7654_3211_u64);
-    let mut bare = Bare::new(Arch::S390x);
-    let mut tried = 0;
-    let mut seen = [0; 2];
-    for operation in [0x54u8, 0x56, 0x57] {
-        for (first, last) in [(0u8, 63u8), (32, 63), (5, 5), (60, 3), (63, 0), (17, 40)] {
-            for by in [0u8, 1, 31, 63] {
-                let rotated = other.rotate_left(by.into());
-                let result = match operation {
-                    0x54 => one & rotated,
-                    0x56 => one | rotated,
-                    _ => one ^ rotated,
-                };
-                let (from, to) = (u64::MAX >> first, u64::MAX << (63 - last));
-                let selected = if first <= last { from & to } else { from | to };
-                bare.set(Reg(2), one);
-                bare.set(Reg(4), other);
-                let code = [0xec, 0x24, 0x80 | first, last, by, operation, 0x0a, 0];
-                let what = format!("{code:02x?}");
-                ended(&what, &bare.run(&code));
-                let expected = u64::from(result & selected != 0);
-                // The call that ends the case has saved the PSW.
-                let mut saved = [0; 8];
-                bare.machine().ram().read(LOWCORE + 0x140, &mut saved);
-                assert_eq!(u64::from_be_bytes(saved) >> 44 & 3, expected, "{what}");
-                assert_eq!((bare.get(Reg(2)), bare.get(Reg(4))), (one, other), "{what}: nothing but the code changes");
-                seen[expected as usize] += 1;
-                tried += 1;
-            }
-        }
-    }
-    println!("{tried} instructions: {seen:?}");
-    assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
-}
-
 /// Loads and stores of SPARC by every address space, of every size and kind: the spaces of 128 bits among them.
 #[test]
 fn no_address_space_ends_the_process() {
@@ -373,81 +301,4 @@ fn no_segment_ends_the_process() {
         }
     }
     println!("{tried} accesses");
-}
-
-/// How a PSW comes into force.
-#[derive(Clone, Copy, Debug)]
-enum Loads {
-    Long,
-    Short,
-    ProgramCheck,
-    SystemCall,
-}
-
-// Of the lab's lowcore.
-const LOWCORE: u64 = 0x51_0000;
-const PROGRAM_PSW: u64 = LOWCORE + 0x1d0;
-const CALL_PSW: u64 = LOWCORE + 0x1c0;
-const TRANSLATED: u64 = 1 << 58;
-const PROBLEM: u64 = 1 << 48;
-const WIDE: u64 = 3 << 31;
-
-/// Each bit of a PSW's mask with each address space, translated and not, for the kernel and for a program, by each way to
-/// load it; then a load, a store, a call, and a snapshot of what is there.
-#[test]
-fn no_mask_of_a_psw_ends_the_process() {
-    let (mut tried, mut restored) = (0, 0);
-    for way in [Loads::Long, Loads::Short, Loads::ProgramCheck, Loads::SystemCall] {
-        for space in 0..4u64 {
-            for others in [0, TRANSLATED, PROBLEM, TRANSLATED | PROBLEM] {
-                let mut bare = Bare::new(Arch::S390x);
-                for bit in 0..64 {
-                    let mask = (others | space << 46 | WIDE) ^ 1 << bit;
-                    let what = format!("{way:?} of {mask:016x}");
-                    let stop = psw_case(&mut bare, way, mask);
-                    ended(&what, &stop);
-                    // A snapshot in each eighth state that goes on.
-                    if bit % 8 == space
-                        && !matches!(stop, Stop::Dead(_))
-                        && let Ok(snapshot) = bare.machine().snapshot()
-                    {
-                        bare.machine().restore(&snapshot).unwrap_or_else(|why| panic!("{what}: {why}"));
-                        let until = bare.machine().now() + 1000;
-                        ended(&what, &bare.machine().run_until(until));
-                        restored += 1;
-                    }
-                    bare = Bare::new(Arch::S390x);
-                    tried += 1;
-                }
-            }
-        }
-    }
-    println!("{tried} masks, {restored} snapshots");
-    assert!(restored > 50, "{restored} snapshots");
-}
-
-fn psw_case(bare: &mut Bare, way: Loads, mask: u64) -> Stop {
-    // At both places: lg %r5,0(%r4); stg %r5,8(%r4); ex 0,0(%r4); j back to the load
-    let accesses =
-        [0xe3, 0x50, 0x40, 0x00, 0x00, 0x04, 0xe3, 0x50, 0x40, 0x08, 0x00, 0x24, 0x44, 0x00, 0x40, 0x00, 0xa7, 0xf4, 0xff, 0xf8];
-    let psw = [mask.to_be_bytes(), HANDLERS.to_be_bytes()].concat();
-    // The short form has the rest of the mask's bits, bit 12 set, and the address in its lower half.
-    let short = (mask & !0x7fff_ffff & !(1 << 31) | 1 << 51 | mask & 1 << 31 | HANDLERS).to_be_bytes();
-    bare.put(HANDLERS, &accesses);
-    let general = |number: u8| Reg(number);
-    bare.set(general(3), DATA);
-    bare.set(general(4), DATA + 0x100);
-    let code: &[u8] = match way {
-        Loads::Long => &[0xb2, 0xb2, 0x30, 0x00],
-        Loads::Short => &[0x82, 0x00, 0x30, 0x00],
-        Loads::ProgramCheck => &[0x00, 0x00],
-        Loads::SystemCall => &[0x0a, 0x05],
-    };
-    match way {
-        Loads::Long => bare.put(DATA, &psw),
-        Loads::Short => bare.put(DATA, &short),
-        Loads::ProgramCheck => bare.put(PROGRAM_PSW, &psw),
-        Loads::SystemCall => bare.put(CALL_PSW, &psw),
-    }
-    bare.run(code)
 }

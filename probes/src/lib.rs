@@ -11,6 +11,7 @@ extern crate alloc;
 extern crate std;
 
 mod blacklist;
+pub mod budget;
 pub mod context;
 mod counter;
 mod decoded;

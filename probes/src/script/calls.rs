@@ -6,7 +6,7 @@ use super::error::{ScriptError, Span};
 use super::operators::cut;
 use super::program::{Any, Bytes, Num};
 use super::types::{StackForm, Type};
-use super::values::{Typed, literal, number_of};
+use super::values::{TEXT_BYTES_A_STEP, Typed, literal, number_of};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -216,8 +216,8 @@ impl Compiler<'_> {
             let text = (number as usize)
                 .checked_sub(1)
                 .and_then(|number| self.options.parameters.get(number))
-                .cloned()
-                .unwrap_or_default();
+                .map_or("", String::as_str);
+            self.charge(text.len() as u64 / TEXT_BYTES_A_STEP, of.at)?;
             let from = match skipped {
                 Some(skipped) => self.constant(skipped, "the number of letters that are left out")? as usize,
                 None => 0,

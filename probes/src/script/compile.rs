@@ -7,9 +7,11 @@
 use super::ast::{self, Ast, Setting};
 use super::error::{ScriptError, Span};
 use super::known::Known;
+use super::lex::TOO_MUCH;
 use super::operators::fold;
 use super::program::{Block, MapFacts, Num, Op, Point, PointKind, Program};
 use super::types::{StackForm, Type, Types};
+use crate::budget::Budget;
 use crate::tracepoint::Tracepoint;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -37,6 +39,10 @@ pub trait Knowledge {
     }
     /// The functions of this name (with `*` for any letters) that may be probed, each once, in a fixed order.
     fn functions(&self, pattern: &str, returns: bool) -> Vec<String>;
+    /// How many names such a pattern is compared with.
+    fn names(&self) -> u64 {
+        0
+    }
     /// The kernel's tracepoints of this group and name (with `*` for any letters), in a fixed order.
     fn tracepoints(&self, group: &str, name: &str) -> Vec<Arc<Tracepoint>> {
         let _ = (group, name);
@@ -65,14 +71,40 @@ pub struct Options {
 
 /// Compiles a script; all that is wrong with it, or the program.
 pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Result<Program, Vec<ScriptError>> {
+    compile_within(text, knowledge, options, &Budget::linear(text.len(), STEPS_A_BYTE))
+}
+
+/// Steps of reading and compiling for each byte of a script. Real scripts take fewer than ten.
+pub const STEPS_A_BYTE: u64 = 64;
+/// No script is longer: what is made of its text takes a hundred times as much memory.
+const MOST_TEXT: usize = 8 << 20;
+/// A script with so many errors is read no further.
+const MOST_ERRORS: usize = 100;
+/// As many attach points as a script may have, if it does not say fewer itself.
+const MOST_POINTS: u64 = 1 << 18;
+/// As many as it may ask for.
+const MOST_POINTS_EVER: u64 = 1 << 20;
+/// Comparing so many names with a pattern costs as much as any other step.
+const NAMES_A_STEP: u64 = 16;
+
+/// Compiles a script within a budget of work.
+pub fn compile_within(
+    text: &str,
+    knowledge: &dyn Knowledge,
+    options: &Options,
+    budget: &Budget,
+) -> Result<Program, Vec<ScriptError>> {
+    if text.len() > MOST_TEXT {
+        return Err(alloc::vec![Span::default().error("this script is longer than 8 MiB: take it apart")]);
+    }
     let mut defined: Vec<(&str, u64)> = super::facts::CONSTANTS.to_vec();
     if knowledge.types().is_some() {
         defined.push(("BPFTRACE_HAVE_BTF", 1));
     }
-    let ast = super::parse::parse(text, &defined).map_err(|error| alloc::vec![error])?;
+    let ast = super::parse::parse(text, &defined, budget).map_err(|error| alloc::vec![error])?;
     let word = knowledge.isa().word as u8;
     let enums = ast.enums.iter().map(|(name, names)| super::known::own_enum(name, names)).collect();
-    let mut known = Known { own: Vec::new(), enums, guest: knowledge.types(), word };
+    let mut known = Known::new(enums, knowledge.types(), word);
     for structure in &ast.structures {
         if let Err((at, name)) = known.lay_out(structure) {
             return Err(alloc::vec![at.error(format!("Unknown type: '{name}': {}", no_types(knowledge)))]);
@@ -97,10 +129,16 @@ pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Resu
         longest_text: if options.old { 64 } else { 1024 },
         trailer: "..".into(),
         stack_form: StackForm::Bpftrace,
-        most_points: u64::MAX,
+        most_points: MOST_POINTS,
         limit: 0,
         prints_maps: true,
         missing: Missing::Error,
+        budget,
+        by_name: ast.macros.iter().rev().map(|found| (found.name.as_str(), found)).collect(),
+        points: alloc::vec![None; ast.probes.len()],
+        found_points: 0,
+        point_errors: Vec::new(),
+        point_warnings: Vec::new(),
     };
     compiler.settings()?;
     compiler.program(knowledge)
@@ -200,6 +238,17 @@ pub(super) struct Compiler<'a> {
     limit: u64,
     prints_maps: bool,
     missing: Missing,
+    /// Of reading and compiling the script.
+    pub(super) budget: &'a Budget,
+    /// Macros by their names.
+    pub by_name: BTreeMap<&'a str, &'a ast::Macro>,
+    /// The points of each probe, which are found once.
+    points: Vec<Option<Vec<Point>>>,
+    /// How many there are.
+    found_points: u64,
+    /// What is wrong with them.
+    point_errors: Vec<ScriptError>,
+    point_warnings: Vec<ScriptError>,
 }
 
 /// As many maps and variables as have a number.
@@ -235,7 +284,7 @@ impl<'a> Compiler<'a> {
         match (name, value) {
             ("max_strlen", Setting::Number(number)) => self.longest_text = (*number).clamp(1, 65_536) as u32,
             ("max_map_keys", Setting::Number(number)) => self.limit = *number,
-            ("max_probes", Setting::Number(number)) => self.most_points = *number,
+            ("max_probes", Setting::Number(number)) => self.most_points = (*number).min(MOST_POINTS_EVER),
             ("print_maps_on_exit", Setting::Number(number)) => self.prints_maps = *number != 0,
             ("str_trunc_trailer", Setting::Text(text)) => self.trailer = text.clone(),
             ("str_trunc_trailer", Setting::Number(number)) => self.trailer = format!("{number}"),
@@ -268,12 +317,18 @@ impl<'a> Compiler<'a> {
     fn program(&mut self, knowledge: &dyn Knowledge) -> Result<Program, Vec<ScriptError>> {
         for _ in 0..MOST_ROUNDS {
             let before = self.facts.clone();
-            self.errors.clear();
-            self.warnings.clear();
+            self.errors.clone_from(&self.point_errors);
+            self.warnings.clone_from(&self.point_warnings);
             self.expanded = 0;
             let ast = self.ast;
-            let blocks: Vec<Block> = ast.probes.iter().flat_map(|probe| self.probe(probe)).collect();
-            if self.facts != before {
+            let mut blocks: Vec<Block> = Vec::new();
+            for (number, probe) in ast.probes.iter().enumerate() {
+                blocks.extend(self.probe(number, probe));
+                if self.is_hopeless() {
+                    break;
+                }
+            }
+            if self.facts != before && !self.is_hopeless() {
                 continue;
             }
             for (name, facts) in self.maps.iter().zip(&self.facts) {
@@ -289,26 +344,11 @@ impl<'a> Compiler<'a> {
                     .push(Span::default().error("this script has no probe: write one, such as kprobe:vfs_read { @ = count() }"));
             }
             if !self.errors.is_empty() {
-                // A block for several tracepoints is wrong in the same way for each.
-                let mut errors: Vec<ScriptError> = Vec::new();
-                for error in core::mem::take(&mut self.errors) {
-                    if !errors.contains(&error) {
-                        errors.push(error);
-                    }
-                }
-                return Err(errors);
+                return Err(core::mem::take(&mut self.errors));
             }
-            let points: usize = blocks.iter().map(|block| block.points.len()).sum();
-            if points as u64 > self.most_points {
-                let why = format!(
-                    "this script has {points} probes, and max_probes is {}: write narrower patterns, or a greater max_probes",
-                    self.most_points
-                );
-                let at = self.ast.probes.first().map_or(Span::default(), |probe| probe.points[0].at);
-                return Err(alloc::vec![at.error(why)]);
-            }
+            let own: BTreeMap<&str, &ast::MapKind> = ast.maps.iter().rev().map(|map| (map.name.as_str(), map)).collect();
             let maps = self.maps.iter().zip(&self.facts).map(|(name, facts)| {
-                let own = self.ast.maps.iter().find(|map| format!("@{}", map.name) == *name);
+                let own = name.strip_prefix('@').and_then(|name| own.get(name));
                 MapFacts {
                     name: name.clone(),
                     keys: facts.keys.clone().unwrap_or_default(),
@@ -337,17 +377,20 @@ impl<'a> Compiler<'a> {
 
     /// The blocks of a probe: one for all its functions, and one for each of its tracepoints, whose fields lie in
     /// different places.
-    fn probe(&mut self, probe: &ast::Probe) -> Vec<Block> {
-        let mut points = Vec::new();
-        for point in &probe.points {
-            match self.points(point) {
-                Ok(found) if found.is_empty() => self.is_missing(point, probe.points.len() == 1),
-                Ok(found) => points.extend(found),
-                Err(error) => self.errors.push(error),
+    fn probe(&mut self, number: usize, probe: &ast::Probe) -> Vec<Block> {
+        let points = match self.points[number].clone() {
+            Some(points) => points,
+            None => {
+                let (errors, warnings) = (self.errors.len(), self.warnings.len());
+                let points = self.all_points(probe);
+                self.point_errors.extend_from_slice(&self.errors[errors..]);
+                self.point_warnings.extend_from_slice(&self.warnings[warnings..]);
+                self.points[number] = Some(points.clone());
+                points
             }
-        }
+        };
         if points.is_empty() && self.errors.is_empty() && self.missing == Missing::Error {
-            self.errors.push(probe.points[0].at.error("none of these attach points exists in this guest"));
+            self.wrong(probe.points[0].at.error("none of these attach points exists in this guest"));
         }
         let (events, functions): (Vec<Point>, Vec<Point>) = points.into_iter().partition(|point| {
             point.event.is_some() || matches!(point.kind, PointKind::Tracepoint(_) | PointKind::RawTracepoint(_))
@@ -355,6 +398,55 @@ impl<'a> Compiler<'a> {
         let groups = core::iter::once(functions).filter(|functions| !functions.is_empty() || events.is_empty());
         let groups: Vec<Vec<Point>> = groups.chain(events.iter().map(|event| alloc::vec![event.clone()])).collect();
         groups.into_iter().map(|points| self.block(points, probe)).collect()
+    }
+
+    /// What the attach points of a probe stand for in this guest.
+    fn all_points(&mut self, probe: &ast::Probe) -> Vec<Point> {
+        let mut points: Vec<Point> = Vec::new();
+        for point in &probe.points {
+            let is_pattern = point.parts.iter().any(|(part, _)| part.contains('*'));
+            let names = if is_pattern { self.knowledge.names() / NAMES_A_STEP } else { 0 };
+            let points_of = |compiler: &mut Self| {
+                compiler.charge(names, point.at)?;
+                compiler.points(point)
+            };
+            match points_of(self) {
+                Ok(found) if found.is_empty() => self.is_missing(point, probe.points.len() == 1),
+                Ok(found) => {
+                    self.found_points = self.found_points.saturating_add(found.len() as u64);
+                    if self.found_points > self.most_points {
+                        let most = self.most_points;
+                        self.wrong(point.at.error(format!(
+                            "this script has more than {most} probes, which is its max_probes: write narrower patterns, or a greater max_probes"
+                        )));
+                        return points;
+                    }
+                    points.extend(found);
+                }
+                Err(error) => self.wrong(error),
+            }
+            if self.is_hopeless() {
+                break;
+            }
+        }
+        points
+    }
+
+    /// Notes an error. A block for several tracepoints is wrong in the same way for each, which is said once.
+    pub(super) fn wrong(&mut self, error: ScriptError) {
+        if self.errors.len() < MOST_ERRORS && !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+
+    /// Whether the rest of the script need not be looked at.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.errors.len() >= MOST_ERRORS || self.budget.is_spent()
+    }
+
+    /// Charges the budget for work on a part of the script.
+    pub(super) fn charge(&self, steps: u64, at: Span) -> Result<(), ScriptError> {
+        self.budget.charge(steps).map_err(|_| at.error(TOO_MUCH))
     }
 
     fn is_missing(&mut self, point: &ast::Point, is_alone: bool) {
@@ -371,9 +463,10 @@ impl<'a> Compiler<'a> {
         match self.missing {
             // A pattern that matches nothing, or a call that another architecture has, is no error beside one that
             // does.
-            Missing::Error if is_alone || !name.contains('*') && !is_event && !self.options.old => self.errors.push(no),
+            Missing::Error if is_alone || !name.contains('*') && !is_event && !self.options.old => self.wrong(no),
             Missing::Ignore => {}
-            _ => self.warnings.push(no),
+            _ if self.warnings.len() < MOST_ERRORS => self.warnings.push(no),
+            _ => {}
         }
     }
 
@@ -413,7 +506,7 @@ impl<'a> Compiler<'a> {
             Some(filter) => match self.passed_over(|compiler| compiler.number(filter)) {
                 Ok((num, _)) => Some(num),
                 Err(error) => {
-                    self.errors.push(error);
+                    self.wrong(error);
                     None
                 }
             },

@@ -5,14 +5,20 @@ use super::error::Span;
 use super::types::{CType, Enumeration, Field, Type, Types, integer_named, word_named};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The types that a script defines itself, in front of the guest's.
 pub(super) struct Known<'a> {
-    pub own: Vec<Laid>,
-    pub enums: Vec<Arc<Enumeration>>,
+    own: Vec<Laid>,
+    /// The first of each name.
+    own_by_name: BTreeMap<String, usize>,
+    enums: Vec<Arc<Enumeration>>,
+    enums_by_name: BTreeMap<String, usize>,
+    /// Values, and the enums that they are of.
+    enumerators: BTreeMap<String, (u64, usize)>,
     pub guest: Option<&'a dyn Types>,
     /// Bytes of a word.
     pub word: u8,
@@ -20,8 +26,9 @@ pub(super) struct Known<'a> {
 
 /// A structure of the script's with its members' places.
 pub(super) struct Laid {
-    pub name: String,
     pub fields: Vec<(String, Field)>,
+    /// Those of nameless structures inside it included; the first of each name.
+    pub by_name: BTreeMap<String, Field>,
     pub size: u64,
     pub align: u64,
 }
@@ -38,7 +45,21 @@ pub(super) fn own_enum(name: &str, names: &[(String, u64)]) -> Arc<Enumeration> 
 /// Structures of the script have numbers from here on.
 const OWN: u32 = 1 << 31;
 
-impl Known<'_> {
+impl<'a> Known<'a> {
+    /// These enums of the script's, and no structures yet.
+    pub fn new(enums: Vec<Arc<Enumeration>>, guest: Option<&'a dyn Types>, word: u8) -> Known<'a> {
+        let (mut enums_by_name, mut enumerators) = (BTreeMap::new(), BTreeMap::new());
+        for (number, of) in enums.iter().enumerate() {
+            if !of.name.is_empty() {
+                enums_by_name.entry(of.name.clone()).or_insert(number);
+            }
+            for (value, name) in &of.names {
+                enumerators.entry(name.clone()).or_insert((*value, number));
+            }
+        }
+        Known { own: Vec::new(), own_by_name: BTreeMap::new(), enums, enums_by_name, enumerators, guest, word }
+    }
+
     pub fn named(&self, tag: Option<Tag>, name: &str) -> Option<CType> {
         if tag.is_none() {
             if name == "char" {
@@ -51,14 +72,14 @@ impl Known<'_> {
                 return Some(CType::Int(size, signed));
             }
         } else if tag == Some(Tag::Enum) {
-            if let Some(at) = self.enums.iter().position(|of| of.name == name && !name.is_empty()) {
+            if let Some(at) = self.enums_by_name.get(name).copied() {
                 return Some(CType::Enum(self.enums[at].size, self.enums[at].signed, OWN + at as u32));
             }
             if self.guest.is_none() {
                 return Some(CType::Enum(4, false, u32::MAX));
             }
         }
-        if let Some(at) = self.own.iter().position(|laid| laid.name == name && tag != Some(Tag::Enum)) {
+        if let Some(at) = self.own_by_name.get(name).copied().filter(|_| tag != Some(Tag::Enum)) {
             return Some(CType::Struct(OWN + at as u32, name.to_owned()));
         }
         self.guest.and_then(|guest| guest.named(tag, name))
@@ -66,20 +87,9 @@ impl Known<'_> {
 
     pub fn field(&self, structure: u32, name: &str) -> Option<Field> {
         match structure.checked_sub(OWN) {
-            Some(own) => self.own_field(self.own.get(own as usize)?, name),
+            Some(own) => self.own.get(own as usize)?.by_name.get(name).cloned(),
             None => self.guest?.field(structure, name),
         }
-    }
-
-    fn own_field(&self, laid: &Laid, name: &str) -> Option<Field> {
-        if let Some((_, field)) = laid.fields.iter().find(|(is, _)| is == name) {
-            return Some(field.clone());
-        }
-        laid.fields.iter().filter(|(name, _)| name.is_empty()).find_map(|(_, outer)| {
-            let CType::Struct(number, _) = &outer.kind else { return None };
-            let inner = self.field(*number, name)?;
-            Some(Field { bit: outer.bit.saturating_add(inner.bit), ..inner })
-        })
     }
 
     pub fn fields(&self, structure: u32) -> Vec<(String, Field)> {
@@ -107,12 +117,8 @@ impl Known<'_> {
 
     /// An enumerator: its value, and what it is one of.
     pub fn enumerator(&self, name: &str) -> Option<(u64, Type)> {
-        let own = |of: &Arc<Enumeration>| {
-            let (value, _) = of.names.iter().find(|(_, is)| is == name)?;
-            Some((*value, Type::Enum(Arc::clone(of))))
-        };
-        if let Some(found) = self.enums.iter().find_map(own) {
-            return Some(found);
+        if let Some((value, number)) = self.enumerators.get(name) {
+            return Some((*value, Type::Enum(Arc::clone(self.enums.get(*number)?))));
         }
         let guest = self.guest?;
         let value = guest.enumerator(name)?;
@@ -200,12 +206,26 @@ impl Known<'_> {
             bit = bit.saturating_add(width.map_or(bytes.saturating_mul(8), u64::from));
             size = size.max(bit.div_ceil(8));
         }
-        self.own.push(Laid {
-            name: structure.name.clone(),
-            fields,
-            size: size.checked_next_multiple_of(align).unwrap_or(u64::MAX),
-            align,
-        });
+        let by_name = self.flat(&fields);
+        let size = size.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        self.own_by_name.entry(structure.name.clone()).or_insert(self.own.len());
+        self.own.push(Laid { fields, by_name, size, align });
         Ok(CType::Struct(OWN + self.own.len() as u32 - 1, structure.name.clone()))
+    }
+
+    /// Fields by their names, those of nameless structures among them behind all others.
+    fn flat(&self, fields: &[(String, Field)]) -> BTreeMap<String, Field> {
+        let mut by_name = BTreeMap::new();
+        for (name, field) in fields.iter().filter(|(name, _)| !name.is_empty()) {
+            by_name.entry(name.clone()).or_insert_with(|| field.clone());
+        }
+        for (_, outer) in fields.iter().filter(|(name, _)| name.is_empty()) {
+            let CType::Struct(number, _) = &outer.kind else { continue };
+            for (name, inner) in self.fields(*number) {
+                let bit = outer.bit.saturating_add(inner.bit);
+                by_name.entry(name).or_insert(Field { bit, ..inner });
+            }
+        }
+        by_name
     }
 }

@@ -5,6 +5,7 @@
 //! its place.
 
 use super::error::{ScriptError, Span};
+use crate::budget::Budget;
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -34,6 +35,17 @@ pub enum Word {
     End,
 }
 
+impl Word {
+    /// Bytes of its text.
+    fn bytes(&self) -> usize {
+        match self {
+            Word::Name(name) | Word::Variable(name) | Word::Map(name) => name.len(),
+            Word::Text(text) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A word and where it stands.
 #[derive(Clone, Debug)]
 pub struct Token {
@@ -48,10 +60,14 @@ const SIGNS: &[&str] = &[
     "^", "!", "~",
 ];
 
+/// Why a script is refused whose budget of work is spent.
+pub(super) const TOO_MUCH: &str =
+    "this script takes more work than a script of its length may: write less into its macros, #defines and patterns";
+
 const OPEN_STRING: &str = "this string does not end in its line: write \" behind it";
 
-/// More words than any definition has: one that names itself ends here.
-const MOST_EXPANDED: usize = 10_000;
+/// Steps of a word that a definition gives. A script is read in one step a byte.
+const STEPS_A_WORD: u64 = 16;
 
 /// Reads a script's words, one after the other.
 pub struct Lexer<'a> {
@@ -62,24 +78,19 @@ pub struct Lexer<'a> {
     defined: BTreeMap<String, Vec<Word>>,
     /// Words of a definition that are still to be given.
     expanded: VecDeque<Token>,
-    budget: usize,
+    budget: &'a Budget,
     /// For each `#if` that is open: whether what follows counts.
     conditions: Vec<bool>,
+    /// How many of `conditions` are false.
+    passed_over: usize,
 }
 
 impl<'a> Lexer<'a> {
     /// At the start of a script. `defined`: names that have a value from the start.
-    pub fn new(text: &'a str, defined: &[(&str, u64)]) -> Lexer<'a> {
-        let defined = defined.iter().map(|(name, value)| ((*name).to_owned(), alloc::vec![Word::Number(*value)])).collect();
-        let mut lexer = Lexer {
-            text,
-            at: 0,
-            line_starts: true,
-            defined,
-            expanded: VecDeque::new(),
-            budget: MOST_EXPANDED,
-            conditions: Vec::new(),
-        };
+    pub fn new(text: &'a str, defined: &[(&str, u64)], budget: &'a Budget) -> Lexer<'a> {
+        let mut lexer = Lexer::of_line(text, budget);
+        lexer.line_starts = true;
+        lexer.defined = defined.iter().map(|(name, value)| ((*name).to_owned(), alloc::vec![Word::Number(*value)])).collect();
         // Some editors begin a file with a mark of its encoding.
         let mark = text.len() - text.trim_start_matches('\u{feff}').len();
         lexer.at = mark;
@@ -87,6 +98,25 @@ impl<'a> Lexer<'a> {
             lexer.skip_line();
         }
         lexer
+    }
+
+    /// At the start of a definition, where no line of the script begins: a `#` there is no command.
+    fn of_line(text: &'a str, budget: &'a Budget) -> Lexer<'a> {
+        Lexer {
+            text,
+            at: 0,
+            line_starts: false,
+            defined: BTreeMap::new(),
+            expanded: VecDeque::new(),
+            budget,
+            conditions: Vec::new(),
+            passed_over: 0,
+        }
+    }
+
+    /// Charges the budget for reading the script itself.
+    fn charge(&self, steps: usize) -> Result<(), ScriptError> {
+        self.budget.charge(steps as u64).map_err(|_| self.here().error(TOO_MUCH))
     }
 
     fn rest(&self) -> &'a str {
@@ -110,12 +140,26 @@ impl<'a> Lexer<'a> {
     }
 
     fn counts(&self) -> bool {
-        self.conditions.iter().all(|counts| *counts)
+        self.passed_over == 0
+    }
+
+    /// An `#if` begins.
+    fn open(&mut self, counts: bool) {
+        self.conditions.push(counts);
+        self.passed_over += usize::from(!counts);
+    }
+
+    /// The innermost `#if` ends; `None`: none is open.
+    fn close(&mut self) -> Option<bool> {
+        let counts = self.conditions.pop()?;
+        self.passed_over -= usize::from(!counts);
+        Some(counts)
     }
 
     /// To the next byte that is neither white space nor a comment nor a `#` line.
     pub fn skip_space(&mut self) -> Result<(), ScriptError> {
         loop {
+            self.charge(1)?;
             let rest = self.rest();
             match self.peek_byte() {
                 b'\n' => {
@@ -136,6 +180,7 @@ impl<'a> Lexer<'a> {
                 0 if rest.is_empty() => {
                     if !self.conditions.is_empty() {
                         self.conditions.clear();
+                        self.passed_over = 0;
                         return Err(self.here().error("an #if or #ifdef is open at the end of the script: write #endif"));
                     }
                     return Ok(());
@@ -161,23 +206,23 @@ impl<'a> Lexer<'a> {
         let name = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
         let is_defined = self.defined.contains_key(name);
         match command {
-            "ifdef" => self.conditions.push(is_defined),
-            "ifndef" => self.conditions.push(!is_defined),
+            "ifdef" => self.open(is_defined),
+            "ifndef" => self.open(!is_defined),
             "if" => {
                 let (turned, asked) = rest.strip_prefix('!').map_or((false, rest), |rest| (true, rest.trim()));
                 let asked = asked.strip_prefix("defined").map(|name| name.trim().trim_matches(['(', ')']).trim());
                 match asked {
-                    Some(name) => self.conditions.push(self.defined.contains_key(name) != turned),
-                    None if matches!(rest, "0" | "1") => self.conditions.push(rest == "1"),
+                    Some(name) => self.open(self.defined.contains_key(name) != turned),
+                    None if matches!(rest, "0" | "1") => self.open(rest == "1"),
                     None => return Err(whole.error("an #if asks `defined(NAME)` or `!defined(NAME)` here, nothing else")),
                 }
             }
-            "else" => match self.conditions.last_mut() {
-                Some(counts) => *counts = !*counts,
+            "else" => match self.close() {
+                Some(counts) => self.open(!counts),
                 None => return Err(whole.error("this #else has no #if: take it away")),
             },
             "endif" => {
-                if self.conditions.pop().is_none() {
+                if self.close().is_none() {
                     return Err(whole.error("this #endif has no #if: take it away"));
                 }
             }
@@ -196,7 +241,7 @@ impl<'a> Lexer<'a> {
                     return Err(whole.error("a #define with parameters is not read: write the expression where it is needed"));
                 }
                 let mut words = Vec::new();
-                let mut inner = Lexer::new(body, &[]);
+                let mut inner = Lexer::of_line(body, self.budget);
                 loop {
                     match inner.next() {
                         Ok(Token { word: Word::End, .. }) => break,
@@ -224,10 +269,12 @@ impl<'a> Lexer<'a> {
             };
             let Word::Name(name) = &token.word else { return Ok(token) };
             let Some(words) = self.defined.get(name) else { return Ok(token) };
-            self.budget = match self.budget.checked_sub(words.len() + 1) {
-                Some(left) => left,
-                None => return Err(token.at.error(format!("the definition of '{name}' comes back to itself"))),
-            };
+            let bytes: usize = words.iter().map(Word::bytes).sum();
+            let steps = STEPS_A_WORD * (words.len() as u64 + 1) + bytes as u64;
+            if self.budget.charge(steps).is_err() {
+                let why = format!("the definition of '{name}' comes back to itself or grows without end: write less of it");
+                return Err(token.at.error(why));
+            }
             for word in words.iter().rev() {
                 self.expanded.push_front(Token { word: word.clone(), at: token.at });
             }
@@ -239,6 +286,7 @@ impl<'a> Lexer<'a> {
         self.skip_space()?;
         let start = self.at;
         let first = self.peek_byte();
+        self.charge(1)?;
         let word = match first {
             0 if self.rest().is_empty() => Word::End,
             b'"' => Word::Text(self.string()?),

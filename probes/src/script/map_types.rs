@@ -102,8 +102,7 @@ impl<'a> Compiler<'a> {
 
     /// The macro of that name, and a frame for its parameters.
     pub fn enter_macro(&mut self, name: &str, arguments: &[ast::Expr], at: Span) -> Result<Option<&'a ast::Block>, ScriptError> {
-        let ast = self.ast;
-        let Some(found) = ast.macros.iter().find(|known| known.name == name) else { return Ok(None) };
+        let Some(found) = self.by_name.get(name).copied() else { return Ok(None) };
         if found.parameters.len() != arguments.len() {
             return Err(at.error(format!("{name}() takes {} arguments, not {}", found.parameters.len(), arguments.len())));
         }

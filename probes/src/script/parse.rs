@@ -3,6 +3,7 @@
 use super::ast::{Ast, Macro, MapKind, Parameter, Point, Probe, Setting};
 use super::error::{ScriptError, Span};
 use super::lex::{Lexer, Token, Word};
+use crate::budget::Budget;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -13,9 +14,9 @@ use alloc::vec::Vec;
 const DEEPEST: usize = 100;
 
 /// Reads a script. `defined`: names that have a value from the start, for `#ifdef` and as constants.
-pub fn parse(text: &str, defined: &[(&str, u64)]) -> Result<Ast, ScriptError> {
+pub fn parse(text: &str, defined: &[(&str, u64)], budget: &Budget) -> Result<Ast, ScriptError> {
     let mut parser =
-        Parser { lexer: Lexer::new(text, defined), ahead: VecDeque::new(), last: Span::default(), depth: 0, height: 0 };
+        Parser { lexer: Lexer::new(text, defined, budget), ahead: VecDeque::new(), last: Span::default(), depth: 0, height: 0 };
     parser.script()
 }
 

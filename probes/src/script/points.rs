@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 impl Compiler<'_> {
     /// What an attach point stands for in this guest: nothing where no function has the name.
     pub(super) fn points(&mut self, point: &ast::Point) -> Result<Vec<Point>, ScriptError> {
-        let parts: Vec<String> = point.parts.iter().map(|(part, _)| self.with_parameters(part)).collect();
+        let parts: Vec<String> =
+            point.parts.iter().map(|(part, _)| self.with_parameters(part, point.at)).collect::<Result<_, _>>()?;
         let (provider, rest) = parts.split_first().map_or(("", &[][..]), |(provider, rest)| (provider.as_str(), rest));
         let one = |kind, name: String| {
             Ok(alloc::vec![Point {
@@ -127,21 +128,25 @@ impl Compiler<'_> {
     }
 
     /// `$1` in an attach point is the parameter's text.
-    pub(super) fn with_parameters(&self, part: &str) -> String {
+    pub(super) fn with_parameters(&self, part: &str, at: Span) -> Result<String, ScriptError> {
         let mut text = String::new();
         let mut rest = part;
-        while let Some(at) = rest.find('$') {
-            text.push_str(&rest[..at]);
-            let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
-            let number: usize = rest[at + 1..at + 1 + digits].parse().unwrap_or(0);
+        while let Some(dollar) = rest.find('$') {
+            text.push_str(&rest[..dollar]);
+            let digits = rest[dollar + 1..].bytes().take_while(u8::is_ascii_digit).count();
+            let number: usize = rest[dollar + 1..dollar + 1 + digits].parse().unwrap_or(0);
             match number.checked_sub(1) {
-                Some(number) => text.push_str(self.options.parameters.get(number).map_or("", String::as_str)),
+                Some(number) => {
+                    let parameter = self.options.parameters.get(number).map_or("", String::as_str);
+                    self.charge(parameter.len() as u64 + 1, at)?;
+                    text.push_str(parameter);
+                }
                 None => text.push('$'),
             }
-            rest = &rest[at + 1 + digits..];
+            rest = &rest[dollar + 1 + digits..];
         }
         text.push_str(rest);
-        text
+        Ok(text)
     }
 
     pub(super) fn functions(&self, provider: &str, parts: &[String], at: Span, returns: bool) -> Result<Vec<Point>, ScriptError> {

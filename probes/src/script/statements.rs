@@ -14,18 +14,26 @@ use alloc::vec::Vec;
 impl Compiler<'_> {
     /// The statements of a block. What is wrong with one is noted, and the others are looked at as well.
     pub fn acts(&mut self, block: &ast::Block) -> Box<[Act]> {
+        self.acts_of(&block.statements, block.value.as_deref())
+    }
+
+    /// The statements of a block, and its value as another one.
+    pub(super) fn acts_of(&mut self, statements: &[ast::Statement], value: Option<&ast::Expr>) -> Box<[Act]> {
         let mut acts = Vec::new();
         self.block.depth = self.block.depth.saturating_add(1);
-        for statement in &block.statements {
+        for statement in statements {
             match self.one_level(statement.at, |compiler| compiler.act(statement)) {
                 Ok(act) => acts.push(act),
-                Err(error) => self.errors.push(error),
+                Err(error) => self.wrong(error),
+            }
+            if self.is_hopeless() {
+                break;
             }
         }
-        if let Some(value) = &block.value {
+        if let Some(value) = value {
             match self.effect(value) {
                 Ok(act) => acts.push(act),
-                Err(error) => self.errors.push(error),
+                Err(error) => self.wrong(error),
             }
         }
         self.block.depth = self.block.depth.saturating_sub(1);

@@ -13,6 +13,9 @@ use alloc::string::String;
 /// As deep as expressions and statements lie inside one another, macros put in.
 const DEEPEST: u32 = 1000;
 
+/// Copying so many bytes of a string costs as much as any other step.
+pub(super) const TEXT_BYTES_A_STEP: u64 = 4;
+
 /// A value and what it is.
 pub(super) type Typed = (Any, Type);
 
@@ -82,8 +85,7 @@ impl Compiler<'_> {
 
     /// The value of a block that has one: a macro's, or one in braces.
     pub(super) fn block_value(&mut self, block: &ast::Block, at: Span) -> Result<Typed, ScriptError> {
-        let before = ast::Block { statements: block.statements.clone(), value: None };
-        let acts = self.acts(&before);
+        let acts = self.acts_of(&block.statements, None);
         let Some(value) = &block.value else {
             return Err(at.error("this block has no value: let its last statement be one, without a ;"));
         };
@@ -114,6 +116,7 @@ impl Compiler<'_> {
                 "this comes to more operators one inside the other than can be followed: put parts of it into variables",
             ));
         }
+        self.charge(1, at)?;
         self.level += 1;
         let compiled = compile(self);
         self.level -= 1;
@@ -125,7 +128,10 @@ impl Compiler<'_> {
         match &expr.kind {
             Kind::Number(number) => Ok(number_of(*number)),
             Kind::Truth(is) => Ok((Any::Num(Num::Const((*is).into())), Type::TRUTH)),
-            Kind::Text(text) => Ok((Any::Bytes(Bytes::Literal(text.as_slice().into())), Type::Text(text.len() as u32 + 1))),
+            Kind::Text(text) => {
+                self.charge(text.len() as u64 / TEXT_BYTES_A_STEP, at)?;
+                Ok((Any::Bytes(Bytes::Literal(text.as_slice().into())), Type::Text(text.len() as u32 + 1)))
+            }
             Kind::Variable(name) => {
                 let name = self.variable_name(name);
                 match self.block.variables.get(&name) {

@@ -78,9 +78,10 @@ fn what_grows_when_it_is_put_in_is_refused() {
     for number in 1..40 {
         macros += &std::format!("macro m{number}(e) {{ m{0}(e) + m{0}(e) }}\n", number - 1);
     }
-    assert!(refusal(&std::format!("{macros}BEGIN {{ print(m39(1)); }}")).contains("come to more than"));
+    let grows = |why: &str| ["come to more than", "more work"].iter().any(|words| why.contains(words));
+    assert!(grows(&refusal(&std::format!("{macros}BEGIN {{ print(m39(1)); }}"))));
     let nested = std::format!("macro d(e) {{ e + e }} BEGIN {{ print({}1{}); }}", "d(".repeat(20), ")".repeat(20));
-    assert!(refusal(&nested).contains("come to more than"), "{}", refusal(&nested));
+    assert!(grows(&refusal(&nested)), "{}", refusal(&nested));
     let mut deep = String::from("macro m0(e) { e }\n");
     for number in 1..49 {
         deep += &std::format!("macro m{number}(e) {{ m{}(e){} }}\n", number - 1, " + 1".repeat(300));
@@ -152,4 +153,83 @@ fn names_without_number_are_refused() {
     };
     assert!(refusal(&many("$v")).contains("65,534"));
     assert!(refusal(&many("@v")).contains("65,534"));
+}
+
+/// A guest with very many functions.
+struct Many;
+
+impl crate::script::compile::Knowledge for Many {
+    fn isa(&self) -> &'static trapline_isa::arch::Isa {
+        trapline_isa::arch::Arch::X86_64.isa()
+    }
+    fn types(&self) -> Option<&dyn crate::script::types::Types> {
+        None
+    }
+    fn address(&self, _: &str) -> Option<u64> {
+        Some(0x1000)
+    }
+    fn functions(&self, _: &str, _: bool) -> alloc::vec::Vec<String> {
+        (0..1000).map(|number| std::format!("f{number}")).collect()
+    }
+    fn names(&self) -> u64 {
+        1000
+    }
+}
+
+/// A script of about so many bytes.
+type Script = fn(usize) -> String;
+
+/// BY-1: whatever a script is made of, one of twice the length takes about twice the steps, and its budget says how many
+/// there may be.
+#[test]
+fn reading_a_script_takes_time_by_its_length() {
+    use crate::budget::Budget;
+    use crate::script::compile::{STEPS_A_BYTE, compile_within};
+    #[rustfmt::skip]
+    let cases: [(&str, Script); 26] = [
+        ("a define in a define",        |size| "#define X ".repeat(size / 10)),
+        ("a long define, often used",   |size| std::format!("#define X \"{}\"\nBEGIN {{ {} }}", "x".repeat(size / 2), "$x = X; ".repeat(size / 16))),
+        ("a define of many words",      |size| std::format!("#define X {}\nBEGIN {{ {} }}", "1 + ".repeat(size / 8), "$x = X 1; ".repeat(size / 20))),
+        ("defines in defines",          |size| (0..size / 16).map(|number| std::format!("#define A{} A{number} A{number}\n", number + 1)).collect::<String>() + "BEGIN { A9 }"),
+        ("nested #if",                  |size| "#if 1\n".repeat(size / 6)),
+        ("nested #if that do not count", |size| std::format!("#if 0\n{}", "#if 1\nx\n".repeat(size / 8))),
+        ("#else after #else",           |size| std::format!("#if 0\n{}#endif", "#else\n".repeat(size / 6))),
+        ("comments",                    |size| "/* */".repeat(size / 5)),
+        ("white space",                 |size| " \n".repeat(size / 2)),
+        ("brackets",                    |size| std::format!("BEGIN {{ $x = {}", "(".repeat(size))),
+        ("braces",                      |size| std::format!("BEGIN {}", "{ ".repeat(size / 2))),
+        ("statements",                  |size| std::format!("BEGIN {{ {} }}", "$x = 1; ".repeat(size / 8))),
+        ("errors",                      |size| std::format!("BEGIN {{ {} }}", "$x = $y; ".repeat(size / 9))),
+        ("different errors",            |size| std::format!("BEGIN {{ {} }}", (0..size / 16).map(|number| std::format!("$x = $y{number}; ")).collect::<String>())),
+        ("maps",                        |size| std::format!("BEGIN {{ {} }}", (0..size / 16).map(|number| std::format!("@m{number} = 1; ")).collect::<String>())),
+        ("kinds of maps",               |size| (0..size / 48).map(|number| std::format!("let @m{number} = hash(10);")).collect::<String>() + "BEGIN { " + &(0..size / 48).map(|number| std::format!("@m{number}[1] = 1; ")).collect::<String>() + "}"),
+        ("structures",                  |size| (0..size / 64).map(|number| std::format!("struct s{number} {{ int a; }};")).collect::<String>() + "BEGIN { " + &(0..size / 64).map(|number| std::format!("$x = ((struct s{number} *)0)->a; ")).collect::<String>() + "}"),
+        ("members",                     |size| std::format!("struct s {{ {} }}; BEGIN {{ {} }}", (0..size / 48).map(|number| std::format!("int a{number}; ")).collect::<String>(), (0..size / 48).map(|number| std::format!("$x = ((struct s *)0)->a{number}; ")).collect::<String>())),
+        ("enumerators",                 |size| std::format!("enum e {{ {} }}; BEGIN {{ {} }}", (0..size / 32).map(|number| std::format!("A{number}, ")).collect::<String>(), (0..size / 32).map(|number| std::format!("$x = A{number}; ")).collect::<String>())),
+        ("macros",                      |size| (0..size / 48).map(|number| std::format!("macro m{number}(e) {{ e + 1 }}\n")).collect::<String>() + "BEGIN { " + &(0..size / 48).map(|number| std::format!("$x = m{number}(1); ")).collect::<String>() + "}"),
+        ("a long argument, often used", |size| std::format!("macro m(e) {{ {} }} BEGIN {{ m(\"{}\") }}", "$x = e; ".repeat(size / 16), "x".repeat(size / 2))),
+        ("attach points",               |size| std::format!("{}BEGIN {{ }}", "kprobe:f,".repeat(size / 9))),
+        ("patterns",                    |size| std::format!("{}BEGIN {{ }}", "kprobe:f*,".repeat(size / 10))),
+        ("probes",                      |size| "kprobe:f { $x = 1 }".repeat(size / 18)),
+        ("parameters in points",        |size| std::format!("kprobe:{} {{ }}", "$1".repeat(size / 2))),
+        ("parameters",                  |size| std::format!("BEGIN {{ {} }}", "$x = str($1); ".repeat(size / 14))),
+    ];
+    let parameters = std::vec!["x".repeat(50_000)];
+    let options = crate::script::compile::Options { parameters, ..options(false) };
+    for (what, make) in cases {
+        let steps = |size: usize| {
+            let text = make(size);
+            let budget = Budget::linear(text.len(), STEPS_A_BYTE);
+            let refused = compile_within(&text, &Many, &options, &budget).err();
+            if budget.is_spent() {
+                let why = refused.expect("an error").pop().expect("an error").message;
+                assert!(["more work", "without end"].iter().any(|words| why.contains(words)), "{what}: {why}");
+            }
+            assert!(budget.spent() < 2 * budget.most(), "{what}: {} steps of {}", budget.spent(), budget.most());
+            budget.spent()
+        };
+        // Whatever small scripts may do is in front of both.
+        let (one, two) = (steps(1 << 18).max(Budget::LEAST), steps(1 << 19));
+        assert!(5 * two <= 11 * one, "{what}: {one} steps, twice the length {two}");
+    }
 }

@@ -355,7 +355,7 @@ fn settings_are_honoured() {
         with.settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         compile(text, &Typed(Arch::X86_64), &with).expect_err(text)[0].message.to_string()
     };
-    assert!(wrong(&[("max_probes", "1")], "BEGIN { } END { }").contains("2 probes, and max_probes is 1"));
+    assert!(wrong(&[("max_probes", "1")], "BEGIN { } END { }").contains("more than 1 probes, which is its max_probes"));
     assert!(wrong(&[("no_such", "1")], "BEGIN { }").contains("no setting 'no_such'"));
     assert!(wrong(&[], "config = { stack_mode = pretty } BEGIN { }").contains("stack_mode is"));
 }

@@ -54,6 +54,12 @@ pub enum BootError {
     /// A raw image without the table that would tell where it is linked.
     #[error("nothing in it says at which address it is linked: it has no table of symbol names (kallsyms)")]
     NoLinkAddress,
+    /// A search or a parser has spent its budget of work.
+    #[error("{what} was given up: it takes more work than that of any kernel, so the file is damaged or made to waste time")]
+    TooMuchWork {
+        /// What was given up.
+        what: &'static str,
+    },
     /// Nothing in it is to be loaded.
     #[error("it has no segment to load (PT_LOAD), so there is nothing to run")]
     NothingToLoad,

@@ -337,7 +337,7 @@ impl Console for PowerNv {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
     use crate::unicorn::ram::{Physical, Ram};

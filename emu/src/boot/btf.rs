@@ -9,6 +9,7 @@ use super::Kernel;
 use memchr::memmem;
 use std::collections::HashMap;
 use std::ops::Range;
+use trapline_probes::budget::{Budget, Spent};
 
 const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;
@@ -24,6 +25,14 @@ const MOST_TYPES: usize = 4 << 20;
 const DEEPEST: usize = 16;
 /// Members of one structure, those of nameless ones inside it included.
 const MOST_MEMBERS: usize = 1 << 16;
+
+/// Names are shorter: Linux takes none of more than 511 bytes.
+const LONGEST_NAME: usize = 512;
+/// Steps of looking for types for each byte of an image, and of reading them for each of their bytes. Real types take
+/// two.
+const STEPS_A_BYTE: u64 = 16;
+/// Comparing so many bytes of a name with 0 costs as much as any other step.
+const NAME_BYTES_A_STEP: u64 = 8;
 
 /// The kinds of types that matter here.
 const STRUCTURE: u32 = 4;
@@ -78,6 +87,18 @@ struct Structure {
 impl<'a> Btf<'a> {
     /// The types in these bytes; `None` if they are none, or damaged.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
+        Btf::parse_within(bytes, &Budget::linear(bytes.len(), STEPS_A_BYTE)).unwrap_or_default()
+    }
+
+    /// The same within a budget of work, which a search has for all of its tries.
+    fn parse_within(bytes: &'a [u8], budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
+        budget.charge(1)?;
+        let Some(mut btf) = Btf::parts(bytes) else { return Ok(None) };
+        Ok(btf.index(budget)?.then_some(btf))
+    }
+
+    /// Types and strings where the header says that they are.
+    fn parts(bytes: &'a [u8]) -> Option<Btf<'a>> {
         let little = bytes.starts_with(&MAGIC.to_le_bytes());
         if !little && !bytes.starts_with(&MAGIC.to_be_bytes()) || bytes.get(2) != Some(&VERSION) {
             return None;
@@ -89,9 +110,7 @@ impl<'a> Btf<'a> {
             bytes.get(start..start.checked_add(length)?)
         };
         let (types, strings) = (part(word(2)?, word(3)?)?, part(word(4)?, word(5)?)?);
-        let mut btf = Btf { types, strings, little, starts: Vec::new(), structures: HashMap::new() };
-        btf.index()?;
-        Some(btf)
+        Some(Btf { types, strings, little, starts: Vec::new(), structures: HashMap::new() })
     }
 
     /// The types of a kernel, where its image holds them.
@@ -103,33 +122,53 @@ impl<'a> Btf<'a> {
         let held = |range: Option<Range<u64>>| range.and_then(|range| kernel.held(&range)).and_then(Btf::parse);
         held(kernel.section(".BTF")).or_else(|| held(by_symbols())).or_else(|| {
             // A flat image has no sections, and without CONFIG_KALLSYMS_ALL no name either.
-            kernel.segments.iter().find_map(|segment| {
-                let headers = BEGINNINGS.iter().flat_map(|header| memmem::find_iter(&segment.bytes, header));
-                headers.filter(|at| at.is_multiple_of(4)).find_map(|at| Btf::parse(&segment.bytes[at..]))
-            })
+            Btf::search(kernel, &Btf::budget(kernel)).unwrap_or_default()
         })
     }
 
-    fn index(&mut self) -> Option<()> {
+    /// The budget of the search in this image.
+    pub fn budget(kernel: &Kernel) -> Budget {
+        Budget::linear(kernel.segments.iter().map(|segment| segment.bytes.len()).sum(), STEPS_A_BYTE)
+    }
+
+    /// The first types in an image that nothing names.
+    pub fn search(kernel: &'a Kernel, budget: &Budget) -> Result<Option<Btf<'a>>, Spent> {
+        for segment in &kernel.segments {
+            for at in BEGINNINGS.iter().flat_map(|header| memmem::find_iter(&segment.bytes, header)) {
+                if at.is_multiple_of(4)
+                    && let Some(btf) = Btf::parse_within(&segment.bytes[at..], budget)?
+                {
+                    return Ok(Some(btf));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds where each type begins; false: these are no types.
+    fn index(&mut self, budget: &Budget) -> Result<bool, Spent> {
         let mut at = 0;
         while at < self.types.len() {
-            let (info, length) = (self.word(at + 4)?, self.word(at + 4)? as usize & 0xffff);
-            let kind = info >> 24 & 0x1f;
-            let (once, each) = BEHIND.get(kind as usize)?;
-            let number = self.starts.len() as u32 + 1;
+            let (Some(name), Some(info)) = (self.word(at), self.word(at + 4)) else { return Ok(false) };
+            let (kind, length) = (info >> 24 & 0x1f, info as usize & 0xffff);
+            let Some((once, each)) = BEHIND.get(kind as usize) else { return Ok(false) };
             if self.starts.len() == MOST_TYPES {
-                return None;
+                return Ok(false);
             }
             self.starts.push(at as u32);
+            let number = self.starts.len() as u32;
+            let mut steps = 1;
             if matches!(kind, STRUCTURE | UNION) {
-                let name = self.name(self.word(at)?);
+                let name = self.name(name);
+                steps += name.len() as u64 / NAME_BYTES_A_STEP;
                 if !name.is_empty() {
                     self.structures.entry(name).or_insert(number);
                 }
             }
+            budget.charge(steps)?;
             at = at + TYPE + once + each * length;
         }
-        (at == self.types.len()).then_some(())
+        Ok(at == self.types.len())
     }
 
     /// The names of all structures and unions that have one.
@@ -176,7 +215,7 @@ impl<'a> Btf<'a> {
 
     fn name(&self, at: u32) -> &'a [u8] {
         let rest = self.strings.get(at as usize..).unwrap_or_default();
-        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let end = rest.iter().take(LONGEST_NAME).position(|byte| *byte == 0).unwrap_or(0);
         &rest[..end]
     }
 
@@ -323,6 +362,56 @@ mod tests {
         for (what, bytes) in cases {
             assert!(Btf::parse(&bytes).is_none(), "{what}");
         }
+    }
+
+    /// KP-4, BY-1: an image of twice the bytes is searched in twice the steps, and no more are taken than may be.
+    #[test]
+    fn a_search_takes_time_by_the_size_of_the_image() {
+        use crate::boot::Segment;
+        use crate::symbols::Symbols;
+        use trapline_isa::arch::Arch;
+        /// Headers: so many bytes behind each other, and how many bytes of types and strings each promises.
+        fn headers(size: usize, step: usize, types: impl Fn(usize) -> usize, strings: usize) -> Vec<u8> {
+            let mut bytes = vec![0; size];
+            for at in (0..size - HEADER).step_by(step) {
+                let words = [24, 0, types(at), types(at), strings];
+                let words = words.iter().flat_map(|word| (*word as u32).to_le_bytes());
+                let header: Vec<u8> = [0x9f, 0xeb, 1, 0].into_iter().chain(words).collect();
+                bytes[at..at + HEADER].copy_from_slice(&header);
+            }
+            bytes
+        }
+        type Make = fn(usize) -> Vec<u8>;
+        let cases: [(&str, Make); 4] = [
+            ("each promises half of the image", |size| headers(size, HEADER, |_| 12 * (size / 24) + 4, 8)),
+            ("each promises all behind it", |size| headers(size, HEADER, |at| size.saturating_sub(at + 2 * HEADER) / 12 * 12, 8)),
+            ("few promise much", |size| headers(size, 4096, |at| size.saturating_sub(at + 64) / 12 * 12 + 4, 8)),
+            ("names without end", |size| {
+                let types = size / 2 / 12 * 12;
+                let mut bytes = headers(size, size, |_| types + 4, size / 4);
+                for at in (HEADER..HEADER + types).step_by(TYPE) {
+                    bytes[at..at + 12].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]);
+                }
+                bytes[HEADER + types..].fill(b'x');
+                bytes
+            }),
+        ];
+        for (what, make) in cases {
+            let steps = |size: usize| {
+                let budget = Budget::linear(size, STEPS_A_BYTE);
+                let segment =
+                    Segment { physical: 0, virtual_address: 0x1000, bytes: make(size), size: size as u64, executable: false };
+                let kernel = Kernel::from_parts(Arch::X86_64, 0, vec![segment], Symbols::default());
+                assert!(!matches!(Btf::search(&kernel, &budget), Ok(Some(_))), "{what}: there are no types");
+                assert!(budget.spent() <= budget.most() + LONGEST_NAME as u64, "{what}");
+                budget.spent()
+            };
+            let (one, two) = (steps(1 << 20), steps(1 << 21));
+            assert!(5 * two <= 11 * one, "{what}: {one} steps, twice the size {two}");
+        }
+        let bytes = sample(true);
+        let budget = Budget::of(2 * bytes.len() as u64);
+        assert!(matches!(Btf::parse_within(&bytes, &budget), Ok(Some(_))), "real types take few steps: {budget:?}");
     }
 
     proptest! {

@@ -207,7 +207,8 @@ fn symbol_table(
     }
     let table = Symtab::parse(data, 0, count, ctx).map_err(malformed)?;
     let arch = arch_by_symbols(arch, &table);
-    let mut entries = elf_symbols::entries(&table, names, headers, arch);
+    let entries = elf_symbols::entries(&table, names, headers, arch);
+    let mut entries = entries.ok_or(BootError::TooMuchWork { what: "reading its symbol table" })?;
     if let Some((start, held)) = descriptors {
         elf_symbols::name_code(&mut entries, start, held, arch);
     }
@@ -230,17 +231,12 @@ fn sections(bytes: &[u8], header: &Header, headers: &[SectionHeader]) -> Vec<Sec
         .get(usize::from(header.e_shstrndx))
         .and_then(|names| piece(bytes, names.sh_offset, names.sh_size, String::new).ok())
         .unwrap_or_default();
-    let name = |at: usize| {
-        let rest = names.get(at..)?;
-        let end = rest.iter().position(|byte| *byte == 0)?;
-        std::str::from_utf8(&rest[..end]).ok()
-    };
     headers
         .iter()
         .filter(|section| section.sh_flags & u64::from(SHF_ALLOC) != 0)
         .filter_map(|section| {
             let end = section.sh_addr.checked_add(section.sh_size)?;
-            Some(Section { name: name(section.sh_name)?.to_string(), range: section.sh_addr..end })
+            Some(Section { name: elf_symbols::name(names, section.sh_name)?.to_string(), range: section.sh_addr..end })
         })
         .collect()
 }

@@ -5,13 +5,23 @@ use crate::symbols::Entry;
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_NOBITS};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym};
 use goblin::elf::{SectionHeader, Symtab};
+use memchr::memchr;
 use std::collections::HashSet;
 use std::ops::Range;
 use trapline_isa::arch::Arch;
+use trapline_probes::budget::Budget;
 
-/// The symbols that kallsyms would take from this table, and the absolute ones.
-pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Vec<Entry> {
-    table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch)).collect()
+/// Names of symbols and sections are shorter.
+const LONGEST_NAME: usize = 1024;
+/// Bytes of names for each byte of the table of strings: real symbols seldom share one.
+const STEPS_A_BYTE: u64 = 16;
+
+/// The symbols that kallsyms would take from this table, and the absolute ones. `None`: their names come to much more
+/// than the table of strings.
+pub fn entries(table: &Symtab<'_>, names: &[u8], sections: &[SectionHeader], arch: Arch) -> Option<Vec<Entry>> {
+    let budget = Budget::linear(names.len(), STEPS_A_BYTE);
+    let entries = table.iter().filter_map(|symbol| entry(&symbol, names, sections, arch));
+    entries.map(|entry| budget.charge(entry.name.len() as u64).is_ok().then_some(entry)).collect()
 }
 
 /// Where symbols of functions are those of their descriptors, which lie at `start` (ELFv1's `.opd`), the code that each
@@ -92,10 +102,11 @@ fn letter(symbol: &Sym, sections: &[SectionHeader]) -> Option<char> {
     Some(if symbol.st_bind() == STB_LOCAL { letter.to_ascii_lowercase() } else { letter })
 }
 
-fn name(names: &[u8], at: usize) -> Option<&str> {
+/// The name that begins here in a table of strings.
+pub fn name(names: &[u8], at: usize) -> Option<&str> {
     let rest = names.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
+    let rest = &rest[..rest.len().min(LONGEST_NAME)];
+    std::str::from_utf8(&rest[..memchr(0, rest)?]).ok()
 }
 
 /// Mapping symbols (`$a`, `$d`) and the assembler's own labels are no names.
@@ -106,6 +117,15 @@ pub fn is_wanted(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// KP-4, BY-1: a table of strings without an end costs a name's length for each symbol, not its own.
+    #[test]
+    fn a_name_without_an_end_is_none() {
+        let long = vec![b'x'; 1 << 20];
+        assert_eq!(name(&long, 0), None);
+        assert_eq!(name(b"a name\0", 2), Some("name"));
+        assert_eq!(name(&[&long[..LONGEST_NAME - 1], &[0]].concat(), 0).map(str::len), Some(LONGEST_NAME - 1));
+    }
 
     /// KP-4: two functions' descriptors, of which the second is cut off, and one's code under its old name.
     #[test]

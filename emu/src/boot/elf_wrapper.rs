@@ -76,7 +76,7 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     let held = payload_of(&file, bytes).ok_or_else(|| refused("its `.data` does not begin with a compressed kernel".into()))?;
     let loaded = file.program_headers.iter().filter(|header| header.p_type == PT_LOAD).map(|header| header.p_vaddr).min();
     let loaded = loaded.ok_or_else(|| refused("nothing of it is loaded".into()))?;
-    let bytes = payload::first_unpacked(shelf, held, payload::MOST_BYTES)?;
+    let bytes = payload::first_unpacked(shelf, held, &payload::budget())?;
     let start = loaded.checked_sub(bytes.len() as u64).map(|start| start & !(ALIGNMENT - 1));
     let start = start.ok_or_else(|| refused(format!("its {} bytes have no room in front of {loaded:#x}", bytes.len())))?;
     Ok(Inner { bytes, start })

@@ -4,20 +4,20 @@
 //! A row of the table of exports leads to the symbol and to its name (include/linux/export.h): by two distances of 32
 //! bits, each from its own place, or by two words.
 
-use super::Kernel;
 use super::marks::Form;
+use super::{Kernel, Segment};
+use memchr::memmem;
+use std::collections::HashSet;
 
 /// The address of an exported symbol.
 pub fn find(kernel: &Kernel, name: &str) -> Option<u64> {
     let wanted = [&[0], name.as_bytes(), &[0]].concat();
-    let names: Vec<u64> = kernel
-        .segments
-        .iter()
-        .flat_map(|segment| {
-            let found = segment.bytes.windows(wanted.len()).enumerate().filter(|(_, bytes)| *bytes == wanted);
-            found.map(|(at, _)| segment.virtual_address + at as u64 + 1)
-        })
-        .collect();
+    let finder = memmem::Finder::new(&wanted);
+    let places = |segment: &Segment| {
+        let start = segment.virtual_address;
+        finder.find_iter(&segment.bytes).map(move |at| start + at as u64 + 1).collect::<Vec<_>>()
+    };
+    let names: HashSet<u64> = kernel.segments.iter().flat_map(places).collect();
     if names.is_empty() {
         return None;
     }
@@ -26,10 +26,10 @@ pub fn find(kernel: &Kernel, name: &str) -> Option<u64> {
 }
 
 /// The symbol of the row that leads to one of these names.
-fn in_rows(kernel: &Kernel, names: &[u64], form: Form) -> Option<u64> {
+fn in_rows(kernel: &Kernel, names: &HashSet<u64>, form: Form) -> Option<u64> {
     let isa = kernel.arch.isa();
     let (field, mask) = (form.bytes(isa.word), u64::MAX >> (64 - 8 * isa.word));
-    let holds = |address: u64| kernel.segments.iter().any(|segment| segment.range().contains(&address));
+    let holds = |address: u64| kernel.segment_at(address).is_some();
     let leads_to = |at: u64, bytes: &[u8]| {
         let number = isa.order.number(bytes);
         match form {
@@ -51,7 +51,6 @@ fn in_rows(kernel: &Kernel, names: &[u64], form: Form) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::Segment;
     use crate::symbols::Symbols;
     use trapline_isa::arch::Arch;
 

@@ -121,7 +121,7 @@ fn wrapped(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
     let isa = elf::arch_of(&header)?.isa();
     let elf_wrapper::Inner { bytes, start } = elf_wrapper::unpack(shelf, bytes)?;
     let size = bytes.len() as u64 + ZEROED;
-    let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order).ok_or(BootError::NoLinkAddress)?;
+    let symbols = kallsyms::find_raw(&bytes, isa.word, isa.order)?.ok_or(BootError::NoLinkAddress)?;
     let entry = symbols.address_of("kernel_entry").and_then(|entry| entry.checked_sub(start)).filter(|entry| *entry < size);
     let entry = entry.ok_or(BootError::NoLinkAddress)?;
     Ok(Raw { bytes, size, text_offset: start % SEEN, start, entry, symbols, starter: None })
@@ -136,7 +136,7 @@ fn z(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Raw, BootError> {
 
 /// The image's symbols, and where its text begins.
 fn symbols(bytes: &[u8], word: usize, order: ByteOrder, size: u64) -> Result<(u64, Symbols), BootError> {
-    let symbols = kallsyms::find_raw(bytes, word, order).ok_or(BootError::NoLinkAddress)?;
+    let symbols = kallsyms::find_raw(bytes, word, order)?.ok_or(BootError::NoLinkAddress)?;
     let text = symbols.address_of("_stext").ok_or(BootError::NoLinkAddress)?;
     let last = u64::MAX >> (64 - 8 * word);
     match text.checked_add(size) {

@@ -114,7 +114,7 @@ impl Kernel {
 
     /// The same; what is slow to unpack may lie on the shelf, and is put there.
     pub fn from_shelf(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Kernel, BootError> {
-        let inner = payload::unpack_from(shelf, bytes, payload::MOST_BYTES)?;
+        let inner = payload::unpack_from(shelf, bytes, &payload::budget())?;
         let image = image::parse(shelf, &inner).unwrap_or_else(|| elf::parse(&inner))?;
         let tables = Tables::default();
         let kernel = Kernel {
@@ -127,7 +127,7 @@ impl Kernel {
             sections: image.sections,
         };
         let symbols = match image.symbols.is_empty() {
-            true => kallsyms::find(&kernel).unwrap_or_default(),
+            true => kallsyms::find(&kernel)?.unwrap_or_default(),
             false => image.symbols,
         };
         Ok(kernel.with_symbols(symbols))
@@ -222,7 +222,7 @@ impl Kernel {
         self.sections.iter().map(|section| &section.range)
     }
 
-    fn segment_at(&self, address: u64) -> Option<&Segment> {
+    pub(crate) fn segment_at(&self, address: u64) -> Option<&Segment> {
         let index = self.segments.partition_point(|segment| segment.virtual_address <= address).checked_sub(1)?;
         self.segments.get(index).filter(|segment| segment.range().contains(&address))
     }

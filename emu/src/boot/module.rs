@@ -99,7 +99,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
 
     let (mut segments, mut sections, mut text, mut words) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for section in headers.iter().filter(|section| section.sh_type != 0) {
-        let name = string(&names, section.sh_name)?;
+        let name = elf_symbols::name(&names, section.sh_name)?;
         if name == WORDS {
             // It stays in the loader's copy of the file.
             words = memory.section(section)?;
@@ -127,7 +127,7 @@ pub fn read(arch: Arch, memory: Read<'_>, header_at: u64, sections_at: u64) -> O
     let symbols = Symtab::parse(&symbols, 0, symbols.len() / Sym::size(container), ctx).ok()?;
     let entries = symbols.iter().filter_map(|symbol| {
         let section = headers.get(symbol.st_shndx).filter(|section| placed(section))?;
-        entry(&symbol, section, string(&strings, symbol.st_name)?, &name)
+        entry(&symbol, section, elf_symbols::name(&strings, symbol.st_name)?, &name)
     });
     let covered = sections.iter().map(|section| section.range.clone()).collect();
     let data = elf_symbols::data(&symbols, &strings, &headers, arch);
@@ -143,12 +143,6 @@ fn entry(symbol: &Sym, section: &SectionHeader, name: &str, module: &str) -> Opt
     let letter = if section.sh_flags & u64::from(SHF_EXECINSTR) != 0 { 't' } else { 'd' };
     let kind = if symbol.st_bind() == 0 { letter } else { letter.to_ascii_uppercase() };
     Some(Entry { address: symbol.st_value, name: name.into(), kind, module: Some(module.into()) })
-}
-
-fn string(table: &[u8], at: usize) -> Option<&str> {
-    let rest = table.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
 }
 
 /// Guest memory, of which no more is read than any module has.

@@ -6,6 +6,7 @@
 use crate::error::BootError;
 use std::borrow::Cow;
 use std::io::Read;
+use trapline_probes::budget::Budget;
 
 /// No kernel with all its debug information is larger than this when it is unpacked.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -92,19 +93,25 @@ pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, BootError> {
     unpack_at_most(bytes, MOST_BYTES)
 }
 
-/// The same with another limit for every layer.
+/// The same with another limit for all layers together.
 pub fn unpack_at_most(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, BootError> {
-    unpack_from(&(), bytes, most)
+    unpack_from(&(), bytes, &Budget::of(most))
+}
+
+/// The budget of unpacking a kernel: a step for each byte that comes out of a decoder, and fewer for what goes into it.
+/// All layers of a file share one, and so do all places of it at which a kernel is looked for.
+pub(super) fn budget() -> Budget {
+    Budget::of(MOST_BYTES)
 }
 
 /// The same, with a look at the shelf first.
-pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, BootError> {
+pub(super) fn unpack_from<'a>(shelf: &dyn Shelf, bytes: &'a [u8], budget: &Budget) -> Result<Cow<'a, [u8]>, BootError> {
     let mut inner = Cow::Borrowed(bytes);
     for _ in 0..MOST_LAYERS {
         let next = if let Some(payload) = payload(&inner)? {
-            payload_unpacked(shelf, payload, most)?
+            payload_unpacked(shelf, payload, budget)?
         } else if let Some(method) = Method::of(&inner) {
-            expand(shelf, method, &inner, most)?
+            expand(shelf, method, &inner, budget)?
         } else {
             break;
         };
@@ -119,9 +126,9 @@ pub(super) fn is_compressed(bytes: &[u8]) -> bool {
 }
 
 /// What these bytes begin with, unpacked; anything may stand behind it.
-pub(super) fn first_unpacked(shelf: &dyn Shelf, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+pub(super) fn first_unpacked(shelf: &dyn Shelf, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     match Method::of(bytes) {
-        Some(method) => expand(shelf, method, bytes, most),
+        Some(method) => expand(shelf, method, bytes, budget),
         None => Ok(bytes.to_vec()),
     }
 }
@@ -161,7 +168,7 @@ pub(super) fn protected_mode(bytes: &[u8]) -> usize {
 }
 
 /// A payload's last word is the size of what it holds (gzip: a part of its format).
-pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     let Some(method) = Method::of(payload) else {
         // Not compressed at all (CONFIG_KERNEL_UNCOMPRESSED), or by means unknown here: the caller looks what it is.
         return Ok(payload.to_vec());
@@ -169,7 +176,7 @@ pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], most: u64) -> 
     let (compressed, size) = payload.split_last_chunk::<4>().unwrap_or((payload, &[0; 4]));
     let size = u64::from(u32::from_le_bytes(*size));
     let held = if method == Method::Gzip { payload } else { compressed };
-    let unpacked = expand(shelf, method, held, most)?;
+    let unpacked = expand(shelf, method, held, budget)?;
     if unpacked.len() as u64 != size {
         let why = format!("it should give {size} bytes and gave {}", unpacked.len());
         return Err(BootError::Payload { what: method.name(), why });
@@ -178,9 +185,9 @@ pub(super) fn payload_unpacked(shelf: &dyn Shelf, payload: &[u8], most: u64) -> 
 }
 
 /// What is in the first compressed stream here, whatever stands behind it.
-pub(super) fn stream_unpacked(shelf: &dyn Shelf, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+pub(super) fn stream_unpacked(shelf: &dyn Shelf, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     let method = Method::of(bytes).ok_or(BootError::UnknownCompression { method: "no method that is known here" })?;
-    expand(shelf, method, bytes, most)
+    expand(shelf, method, bytes, budget)
 }
 
 pub(super) fn byte(bytes: &[u8], at: usize) -> u8 {
@@ -197,41 +204,61 @@ const DECODER_MEMORY: u64 = 256 << 20;
 /// The kernel's build compresses with windows of up to 2^27.
 const ZSTD_WINDOW: u32 = 27;
 
-fn expand(shelf: &dyn Shelf, method: Method, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+/// So many bytes that go into a decoder cost as much as one that comes out of it.
+const PACKED_BYTES_A_STEP: u64 = 16;
+/// A try costs as much as so many bytes, for some decoders begin with large tables.
+const STEPS_A_TRY: u64 = 1 << 16;
+
+fn expand(shelf: &dyn Shelf, method: Method, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     if !method.is_slow() {
-        return decode(method, bytes, most);
+        return decode(method, bytes, budget);
     }
-    if let Some(unpacked) = shelf.find(bytes, most) {
-        return Ok(unpacked);
+    if let Some(unpacked) = shelf.find(bytes, budget.most().saturating_sub(budget.spent())) {
+        return charged(method, unpacked, 0, budget);
     }
-    let unpacked = decode(method, bytes, most)?;
+    let unpacked = decode(method, bytes, budget)?;
     shelf.keep(bytes, &unpacked);
     Ok(unpacked)
 }
 
-fn decode(method: Method, bytes: &[u8], most: u64) -> Result<Vec<u8>, BootError> {
+fn decode(method: Method, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, BootError> {
     let failed = |error: std::io::Error| BootError::Payload { what: method.name(), why: error.to_string() };
-    let decoder: Box<dyn Read + '_> = match method {
-        Method::Gzip => Box::new(flate2::bufread::GzDecoder::new(bytes)),
+    let left = budget.most().saturating_sub(budget.spent());
+    let (mut input, mut unpacked) = (bytes, Vec::new());
+    let decoded = decoder(method, &mut input)
+        .and_then(|decoder| decoder.take(left.saturating_add(1)).read_to_end(&mut unpacked).map_err(failed));
+    let taken = (bytes.len() - input.len()) as u64;
+    let unpacked = charged(method, unpacked, STEPS_A_TRY.min(taken) + taken / PACKED_BYTES_A_STEP, budget)?;
+    decoded.map(|_| unpacked)
+}
+
+/// Charges for what came out of a decoder, and for what went into it.
+fn charged(method: Method, unpacked: Vec<u8>, taken: u64, budget: &Budget) -> Result<Vec<u8>, BootError> {
+    let is_enough = budget.charge(unpacked.len() as u64).is_ok();
+    if is_enough && (budget.charge(taken).is_ok() || !unpacked.is_empty()) {
+        return Ok(unpacked);
+    }
+    let why = format!("it unpacks to more than {} bytes, which no kernel has", budget.most());
+    Err(BootError::Payload { what: method.name(), why })
+}
+
+/// Takes from the input as much as it needs.
+fn decoder<'a>(method: Method, input: &'a mut &[u8]) -> Result<Box<dyn Read + 'a>, BootError> {
+    let failed = |error: std::io::Error| BootError::Payload { what: method.name(), why: error.to_string() };
+    Ok(match method {
+        Method::Gzip => Box::new(flate2::bufread::GzDecoder::new(input)),
         Method::Xz | Method::Lzma => {
             let stream = liblzma::stream::Stream::new_auto_decoder(DECODER_MEMORY, 0).map_err(|error| failed(error.into()))?;
-            Box::new(liblzma::bufread::XzDecoder::new_stream(bytes, stream))
+            Box::new(liblzma::bufread::XzDecoder::new_stream(input, stream))
         }
         Method::Zstd => {
-            let mut decoder = zstd::Decoder::with_buffer(bytes).map_err(failed)?.single_frame();
+            let mut decoder = zstd::Decoder::with_buffer(input).map_err(failed)?.single_frame();
             decoder.window_log_max(ZSTD_WINDOW).map_err(failed)?;
             Box::new(decoder)
         }
-        Method::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(bytes)),
+        Method::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(input)),
         Method::Bzip2 | Method::Lzo => return Err(BootError::UnknownCompression { method: method.name() }),
-    };
-    let mut unpacked = Vec::new();
-    decoder.take(most + 1).read_to_end(&mut unpacked).map_err(failed)?;
-    if unpacked.len() as u64 > most {
-        let why = format!("it unpacks to more than {most} bytes, which no kernel has");
-        return Err(BootError::Payload { what: method.name(), why });
-    }
-    Ok(unpacked)
+    })
 }
 
 #[cfg(test)]
@@ -330,7 +357,7 @@ mod tests {
         for (what, bytes, kept) in cases {
             let shelf = Remembers::default();
             for _ in 0..2 {
-                let inner = unpack_from(&shelf, &bytes, MOST_BYTES).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let inner = unpack_from(&shelf, &bytes, &budget()).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(String::from_utf8_lossy(&inner), String::from_utf8_lossy(INNER), "{what}");
                 assert_eq!(shelf.0.borrow().len(), kept, "{what}");
             }
@@ -338,9 +365,36 @@ mod tests {
             if let Some(byte) = shelf.0.borrow_mut().last_mut().and_then(|(_, unpacked)| unpacked.last_mut()) {
                 *byte = b'!';
             }
-            let inner = unpack_from(&shelf, &bytes, MOST_BYTES).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let inner = unpack_from(&shelf, &bytes, &budget()).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(&inner[..] != INNER, kept > 0, "{what}");
         }
+    }
+
+    /// KP-4, BY-1: layers within layers and many places to try share one budget.
+    #[test]
+    fn layers_and_tries_share_a_budget() {
+        const MOST: u64 = 1 << 20;
+        let bomb = gzip(&vec![0; MOST as usize - 10_000]);
+        let twice = gzip(&[&vec![0; 600_000][..], &gzip(&vec![0; 600_000])].concat());
+        assert!(unpack_at_most(&bomb, MOST).is_ok(), "what fits is unpacked");
+        let nested = xz(&gzip(&[&gzip(&vec![0; 700_000])[..], &vec![7; 900_000]].concat()));
+        for (what, bytes) in [("a bomb", gzip(&vec![0; 2 * MOST as usize])), ("in two layers", nested)] {
+            let error = unpack_at_most(&bytes, MOST).expect_err(what);
+            assert!(error.to_string().contains("more than"), "{what}: {error}");
+        }
+        assert!(unpack_at_most(&twice, MOST).is_ok(), "what stands behind zeros is no layer");
+        // As a search tries one place after the other.
+        let budget = Budget::of(MOST);
+        let piece = gzip(&vec![0; 100_000]);
+        let tries = (0..1000).take_while(|_| stream_unpacked(&(), &piece, &budget).is_ok()).count();
+        assert!((5..=10).contains(&tries), "{tries} tries");
+        // Nothing comes out, and much goes in: empty blocks of deflate.
+        let empty = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0, 0, 0, 0xff, 0xff].repeat(1 << 16)].concat();
+        let budget = Budget::of(MOST);
+        for _ in 0..1000 {
+            let _ = stream_unpacked(&(), &empty, &budget);
+        }
+        assert!(budget.is_spent(), "{budget:?}");
     }
 
     /// KP-4

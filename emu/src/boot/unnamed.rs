@@ -107,7 +107,7 @@ impl<'a> Finder<'a> {
                 let value = self.signed(row.get(2 * address..2 * address + self.marks.form.key_bytes(self.word))?);
                 let from = if self.marks.form == Form::Relative { at + 2 * address as u64 } else { 0 };
                 let key = from.wrapping_add_signed(value) & self.mask() & !FLAGS;
-                Some(self.kernel.segments.iter().any(|segment| segment.range().contains(&key)) && !self.is_code(key))
+                Some(self.kernel.segment_at(key).is_some() && !self.is_code(key))
             };
             site && target() && key() == Some(true)
         })
@@ -141,11 +141,21 @@ impl<'a> Finder<'a> {
             self.data[*piece].1.get(*offset..).and_then(|row| self.absolute(row)) == Some(member)
         };
         let found = self.places(Form::Absolute).iter().filter(holds_it);
-        let run_around = |(piece, offset): &(usize, usize)| {
-            let run = self.run_around(*piece, *offset, 0, self.word, &is_row)?;
-            Some(self.addresses(*piece, run))
-        };
-        let mut table = found.filter_map(run_around).max_by_key(|range| range.end - range.start)?;
+        // Rows of all runs are words, so what lies in a run that was seen is a row of that run.
+        let mut seen = (usize::MAX, 0);
+        let mut longest: Option<Range<u64>> = None;
+        for (piece, offset) in found {
+            if seen.0 == *piece && *offset < seen.1 {
+                continue;
+            }
+            let Some(run) = self.run_around(*piece, *offset, 0, self.word, &is_row) else { continue };
+            seen = (*piece, run.end);
+            let run = self.addresses(*piece, run);
+            if longest.as_ref().is_none_or(|other| other.end - other.start <= run.end - run.start) {
+                longest = Some(run);
+            }
+        }
+        let mut table = longest?;
         // The list of functions that may be made to fail comes next, a kind behind each: its first function is none of
         // ours.
         const KINDS_OF_FAILURE: Range<u64> = 1..8;

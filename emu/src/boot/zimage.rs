@@ -45,9 +45,13 @@ pub fn unpack(shelf: &dyn Shelf, bytes: &[u8]) -> Result<Inner, BootError> {
     };
     // Where the payload starts is said nowhere; the decompressor in front of it may hold the same magic numbers.
     let starts = (row..size_at).filter(|start| payload::is_compressed(&held[*start..]));
+    let budget = payload::budget();
     let mut first_failure = None;
     for start in starts {
-        match payload::payload_unpacked(shelf, &held[start..], payload::MOST_BYTES) {
+        if budget.is_spent() {
+            break;
+        }
+        match payload::payload_unpacked(shelf, &held[start..], &budget) {
             Ok(bytes) => return Ok(Inner { bytes, zeroed: zeroed.into(), text_offset: text_offset.into() }),
             Err(error) => first_failure = first_failure.or(Some(error)),
         }

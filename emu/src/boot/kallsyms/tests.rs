@@ -5,6 +5,7 @@ use crate::boot::{Kernel, Segment};
 use crate::symbols::Symbols;
 use proptest::prelude::*;
 use trapline_isa::arch::Arch;
+use trapline_probes::budget::Budget;
 
 /// Where the addresses stand.
 #[derive(Clone, Copy, PartialEq)]
@@ -178,7 +179,8 @@ fn every_layout_from_4_19_on_is_read() {
     for (what, arch, place, addresses, marker, sequence) in cases {
         let layout = Layout { arch, place, addresses, marker, sequence };
         let rows = sample(layout);
-        let symbols = find(&kernel(arch, tables(layout, &rows))).unwrap_or_else(|| panic!("{what}: nothing is found"));
+        let symbols =
+            find(&kernel(arch, tables(layout, &rows))).expect(what).unwrap_or_else(|| panic!("{what}: nothing is found"));
         assert_eq!(symbols.len(), rows.len(), "{what}");
         for (address, name) in &rows {
             let (kind, name) = name.split_at(1);
@@ -200,7 +202,7 @@ fn an_image_without_tables_has_no_symbols() {
     let tokens = super::memmem::find(&whole, super::DIGITS).unwrap();
     let cases = [("nothing", vec![]), ("only the digits", super::DIGITS.to_vec()), ("no names", whole[tokens - 0x30..].to_vec())];
     for (what, bytes) in cases {
-        assert!(find(&kernel(ARCH, bytes)).is_none(), "{what}");
+        assert!(find(&kernel(ARCH, bytes)).expect(what).is_none(), "{what}");
     }
 }
 
@@ -225,5 +227,108 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         let _ = find(&kernel(ARCH, bytes));
+    }
+}
+
+/// Bytes made to waste the search's time: so many of them or a few more, in front of a table of tokens.
+type Hostile = fn(usize) -> Vec<u8>;
+
+fn in_front_of_tokens(mut bytes: Vec<u8>) -> Vec<u8> {
+    let (mut text, mut index) = (Vec::new(), Vec::new());
+    for token in 0..=255_u8 {
+        index.extend((text.len() as u16).to_le_bytes());
+        text.extend(if token.is_ascii_digit() { [token, 0] } else { [b'a', 0] });
+    }
+    pad(&mut bytes, 8);
+    bytes.extend([text, index].concat());
+    bytes
+}
+
+/// A number of names at every second word, from each of which on many names can be read.
+fn numbers_everywhere(size: usize) -> Vec<u8> {
+    let row = [&((size / 64) as u64).to_le_bytes()[..], &[15], &[1; 7]].concat();
+    in_front_of_tokens(row.repeat(size / 16))
+}
+
+/// The same, and each number is that of the names behind it; only the markers are wrong.
+fn right_numbers(size: usize) -> Vec<u8> {
+    let rows = size / 16;
+    let row = |number: usize| [&((rows - number) as u64).to_le_bytes()[..], &[15], &[1; 7]].concat();
+    let mut bytes: Vec<u8> = (0..rows).flat_map(row).collect();
+    bytes.truncate(bytes.len() - 8);
+    bytes.extend([0; 64]);
+    in_front_of_tokens(bytes)
+}
+
+fn digits_everywhere(size: usize) -> Vec<u8> {
+    super::DIGITS.repeat(size / super::DIGITS.len())
+}
+
+/// Whole tables of tokens, and nothing else.
+fn tokens_everywhere(size: usize) -> Vec<u8> {
+    let one = in_front_of_tokens(vec![]);
+    one.repeat(size / one.len() + 1)
+}
+
+/// Every name stands for much more text than it has bytes.
+fn names_that_grow(size: usize) -> Vec<u8> {
+    let (mut text, mut index) = (Vec::new(), Vec::new());
+    for token in 0..=255_u8 {
+        index.extend((text.len() as u16).to_le_bytes());
+        text.extend(if token.is_ascii_digit() { vec![token] } else { vec![b'a'; 240] });
+        text.push(0);
+    }
+    pad(&mut text, 8);
+    let name = [&[0xff_u8, 0x07][..], &[1; 1023]].concat();
+    let count = size / name.len();
+    let mut bytes: Vec<u8> = (0..count).flat_map(|_| BASE.to_le_bytes()).collect();
+    bytes.extend((count as u64).to_le_bytes());
+    bytes.extend(name.repeat(count));
+    pad(&mut bytes, 8);
+    let markers = (0..count).step_by(256).flat_map(|number| ((number * name.len()) as u32).to_le_bytes());
+    bytes.extend(markers);
+    pad(&mut bytes, 8);
+    bytes.extend([text, index].concat());
+    bytes
+}
+
+/// KP-4, BY-1: twice the bytes take twice the steps, whatever they hold.
+#[test]
+fn a_search_takes_time_by_the_size_of_the_image() {
+    let cases: [(&str, Hostile, bool); 5] = [
+        ("numbers everywhere", numbers_everywhere, true),
+        ("right numbers", right_numbers, false),
+        ("digits everywhere", digits_everywhere, true),
+        ("tokens everywhere", tokens_everywhere, false),
+        ("names that grow", names_that_grow, false),
+    ];
+    for (what, make, is_searched) in cases {
+        let steps = |size: usize| {
+            let bytes = make(size);
+            let budget = Budget::linear(bytes.len(), super::STEPS_A_BYTE);
+            let found = super::find_within(&kernel(ARCH, bytes), &budget);
+            assert!(!matches!(found, Ok(Some(_))), "{what}: there is nothing to be found");
+            assert!(found.is_ok() || !is_searched, "{what} is searched to its end");
+            budget.spent()
+        };
+        let (one, two) = (steps(1 << 21), steps(1 << 22));
+        assert!(one > 1 << 21, "{what}: {one} steps are none");
+        assert!(5 * two <= 11 * one, "{what}: {one} steps, twice the size {two}");
+    }
+}
+
+/// KP-4: no real image comes near the end of the budget.
+#[test]
+fn a_real_table_takes_few_steps() {
+    for (place, arch) in [(Place::BeforeNames, ARCH), (Place::BehindTokens, ARCH), (Place::BeforeNames, Arch::I386)] {
+        let layout = Layout { arch, place, addresses: Addresses::Offsets, marker: 4, sequence: true };
+        let (base, text) = (base(arch), "function_".repeat(3));
+        let rows: Vec<(u64, String)> = (0..60_000).map(|number| (base + 16 * number, format!("t{text}{number}"))).collect();
+        let bytes = tables(layout, &rows);
+        let size = bytes.len() as u64;
+        let budget = Budget::linear(bytes.len(), super::STEPS_A_BYTE);
+        let found = super::find_within(&kernel(arch, bytes), &budget).expect("enough steps").expect("a table");
+        assert_eq!(found.len(), rows.len());
+        assert!(budget.spent() < 3 * size, "{} steps for {size} bytes", budget.spent());
     }
 }

@@ -92,8 +92,9 @@ fn payload_behind(
 ) -> Result<(usize, Vec<u8>), BootError> {
     let starts = (behind..bytes.len()).filter(|start| payload::is_compressed(&bytes[*start..]));
     let mut first_failure = None;
+    let budget = payload::budget();
     for start in starts.take(MOST_STARTS) {
-        match payload::stream_unpacked(shelf, &bytes[start..], payload::MOST_BYTES) {
+        match payload::stream_unpacked(shelf, &bytes[start..], &budget) {
             Ok(image) if fits(&image) => return Ok((start, image)),
             Ok(_) => {}
             Err(error) => first_failure = first_failure.or(Some(error)),

@@ -6,6 +6,7 @@
 
 use crate::arches;
 use goblin::elf::Elf;
+use std::collections::BTreeSet;
 
 const MAGIC: &str = "070701";
 const TRAILER: &str = "TRAILER!!!";
@@ -107,20 +108,20 @@ fn ends(program: &[u8]) -> &'static str {
 pub struct Archive {
     bytes: Vec<u8>,
     entries: u32,
-    directories: Vec<String>,
+    directories: BTreeSet<String>,
 }
 
 impl Archive {
     /// Adds a directory; its parents must be there.
     pub fn directory(&mut self, path: &str) {
-        self.directories.push(path.into());
+        self.directories.insert(path.into());
         self.entry(path, DIRECTORY, &[]);
     }
 
     /// Adds the directories that lead to a path, where they are missing.
     pub fn parents(&mut self, path: &str) {
         for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
-            if !self.directories.iter().any(|known| known == &path[..at]) {
+            if !self.directories.contains(&path[..at]) {
                 self.directory(&path[..at]);
             }
         }

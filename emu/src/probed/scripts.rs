@@ -22,7 +22,8 @@ use crate::boot::btf::Btf;
 use crate::boot::btf::types::GuestTypes;
 use crate::boot::{Kernel, exports, system_calls, tracepoints};
 use crate::machine::Stop;
-use crate::symbols::{Symbols, pattern};
+use crate::symbols::pattern::Pattern;
+use crate::symbols::{Entry, Symbols};
 use crate::unwind;
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -43,17 +44,19 @@ pub struct Facts<'a> {
     types: Option<GuestTypes<'a>>,
     /// Looked for when somebody asks.
     tracepoints: OnceCell<Vec<Arc<Tracepoint>>>,
+    /// The kernel's functions that have a name of their own, by name.
+    functions: OnceCell<Vec<&'a str>>,
 }
 
 impl<'a> Facts<'a> {
     /// By the types in the image, where there are any.
     pub fn of(kernel: &'a Kernel) -> Facts<'a> {
-        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new), tracepoints: OnceCell::new() }
+        Facts { kernel, types: Btf::of(kernel).map(GuestTypes::new), tracepoints: OnceCell::new(), functions: OnceCell::new() }
     }
 
     /// By types out of a file.
     pub fn with_types(kernel: &'a Kernel, types: Btf<'a>) -> Facts<'a> {
-        Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new() }
+        Facts { kernel, types: Some(GuestTypes::new(types)), tracepoints: OnceCell::new(), functions: OnceCell::new() }
     }
 }
 
@@ -61,6 +64,23 @@ impl Facts<'_> {
     /// The system calls whose tracepoints are there.
     pub fn system_calls(&self) -> Vec<SystemCallShown> {
         SystemCallShown::all(self)
+    }
+}
+
+impl<'a> Facts<'a> {
+    fn named_functions(&self) -> &[&'a str] {
+        let collect = || {
+            let texts = texts(&self.kernel.symbols);
+            let is_code = |entry: &&Entry| entry.is_text() && texts.iter().any(|text| text.contains(&entry.address));
+            let mut names: Vec<&str> = self.kernel.symbols.places().iter().filter(is_code).map(|entry| &*entry.name).collect();
+            names.sort_unstable();
+            // A name that several functions have names none of them.
+            names
+                .chunk_by(|one, other| one == other)
+                .filter_map(|same| if let [name] = same { Some(*name) } else { None })
+                .collect()
+        };
+        self.functions.get_or_init(collect)
     }
 }
 
@@ -85,7 +105,8 @@ impl Knowledge for Facts<'_> {
         let all = self
             .tracepoints
             .get_or_init(|| self.types.as_ref().map_or_else(Vec::new, |types| tracepoints::of(self.kernel, types.btf())));
-        let is_meant = |event: &&Arc<Tracepoint>| pattern::matches(group, &event.group) && pattern::matches(name, &event.name);
+        let (group, name) = (Pattern::new(group), Pattern::new(name));
+        let is_meant = |event: &&Arc<Tracepoint>| group.matches(&event.group) && name.matches(&event.name);
         all.iter().filter(is_meant).cloned().collect()
     }
 
@@ -94,20 +115,12 @@ impl Knowledge for Facts<'_> {
     }
 
     fn functions(&self, wanted: &str, _returns: bool) -> Vec<String> {
-        let texts = texts(&self.kernel.symbols);
-        let is_code = |address: u64| texts.iter().any(|text| text.contains(&address));
-        let named = self.kernel.symbols.places().iter().filter(|entry| entry.is_text() && is_code(entry.address));
-        let mut names: Vec<String> =
-            named.filter(|entry| pattern::matches(wanted, &entry.name)).map(|entry| entry.name.to_string()).collect();
-        names.sort();
-        // A name that several functions have names none of them.
-        let mut unique: Vec<String> = Vec::new();
-        for same in names.chunk_by(|one, other| one == other) {
-            if let [name] = same {
-                unique.push(name.clone());
-            }
-        }
-        unique
+        let wanted = Pattern::new(wanted);
+        self.named_functions().iter().filter(|name| wanted.matches(name)).map(|name| name.to_string()).collect()
+    }
+
+    fn names(&self) -> u64 {
+        self.named_functions().len() as u64
     }
 }
 

@@ -7,6 +7,7 @@ pub mod pattern;
 pub mod similar;
 pub mod system_map;
 
+use pattern::Pattern;
 use std::ops::Range;
 use trapline_probes::guest::Symbol;
 
@@ -84,7 +85,8 @@ impl Symbols {
     /// The table of these, in their order; each lies within one of the ranges and ends there at the latest.
     pub fn within(mut entries: Vec<Entry>, mut covered: Vec<Range<u64>>) -> Symbols {
         covered.sort_by_key(|range| range.start);
-        entries.retain(|entry| covered.iter().any(|range| range.contains(&entry.address)));
+        covered = apart(covered);
+        entries.retain(|entry| covering(&covered, entry.address).is_some());
         Symbols { covered, ..Symbols::in_table_order(entries) }
     }
 
@@ -95,7 +97,11 @@ impl Symbols {
         let range = |start: &str, end: &str| Some(self.address_of(start)?..self.address_of(end)?);
         let texts = [range("_stext", "_etext"), range("_sinittext", "_einittext")];
         match self.address_of("_end") {
-            None if texts.iter().all(Option::is_some) => texts.into_iter().flatten().collect(),
+            None if texts.iter().all(Option::is_some) => {
+                let mut texts: Vec<Range<u64>> = texts.into_iter().flatten().collect();
+                texts.sort_by_key(|range| range.start);
+                apart(texts)
+            }
             end => std::iter::once(self.address_of("_stext").unwrap_or(first)..end.unwrap_or(last)).collect(),
         }
     }
@@ -160,8 +166,9 @@ impl Symbols {
     }
 
     /// The places whose names match a pattern, by address.
-    pub fn matching<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Entry> {
-        self.places.iter().filter(move |entry| pattern::matches(pattern, &entry.name))
+    pub fn matching<'a>(&'a self, pattern: &str) -> impl Iterator<Item = &'a Entry> {
+        let pattern = Pattern::new(pattern);
+        self.places.iter().filter(move |entry| pattern.matches(&entry.name))
     }
 
     /// Every place, by address.
@@ -223,7 +230,7 @@ impl Symbols {
     }
 
     fn covering(&self, address: u64) -> Option<&Range<u64>> {
-        self.covered.iter().find(|range| range.contains(&address))
+        covering(&self.covered, address)
     }
 
     fn end_of(&self, index: usize) -> u64 {
@@ -246,6 +253,24 @@ impl Symbols {
             module: entry.module.as_deref().map(str::to_string),
         }
     }
+}
+
+/// The range that an address lies in, out of ranges in order that do not overlap.
+fn covering(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
+    let next = ranges.partition_point(|range| range.start <= address);
+    ranges.get(next.checked_sub(1)?).filter(|range| range.contains(&address))
+}
+
+/// Ranges in order, those that overlap made one.
+fn apart(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut apart: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+        match apart.last_mut().filter(|last| range.start < last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => apart.push(range),
+        }
+    }
+    apart
 }
 
 /// The order of the kernel's own table: by address; at one address weak names last, names made by the linker script

@@ -1,29 +1,103 @@
 //! Patterns of names as the shell knows them: `*`, `?`, `[a-z]`, `[!a-z]`.
 
-/// Whether a name matches a pattern, from end to end.
-pub fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    // Where to try again: behind the last star, with one more character given to it.
-    let mut retry: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if pattern.get(p) == Some(&'*') {
-            retry = Some((p + 1, n));
-            p += 1;
-            continue;
+/// Longer names match no pattern: Linux has none of more than 511 bytes, and others few.
+const LONGEST_NAME: usize = 4096;
+
+/// A pattern, read once for many names.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    parts: Vec<Part>,
+    /// Characters that a name must have at least.
+    least: usize,
+}
+
+/// What stands for characters of a name.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Any number of any characters.
+    Star,
+    Any,
+    Literal(char),
+    /// Ranges of characters, and whether it stands for all others.
+    Class(Vec<(char, char)>, bool),
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn new(text: &str) -> Pattern {
+        let characters: Vec<char> = text.chars().collect();
+        // A bracket that is never closed is a character.
+        let last_close = characters.iter().rposition(|character| *character == ']').unwrap_or(0);
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while let Some(character) = characters.get(at) {
+            let (part, used) = match character {
+                '*' => (Part::Star, 1),
+                '?' => (Part::Any, 1),
+                '[' if at < last_close => class(&characters[at..]).unwrap_or((Part::Literal('['), 1)),
+                literal => (Part::Literal(*literal), 1),
+            };
+            at += used;
+            // Stars behind one another are one.
+            if !(matches!(part, Part::Star) && matches!(parts.last(), Some(Part::Star))) {
+                parts.push(part);
+            }
         }
-        match one(&pattern[p..], name[n]) {
-            Some(used) => (p, n) = (p + used, n + 1),
-            None => match retry {
-                Some((behind, at)) => {
-                    retry = Some((behind, at + 1));
-                    (p, n) = (behind, at + 1);
-                }
-                None => return false,
-            },
+        let least = parts.iter().filter(|part| !matches!(part, Part::Star)).count();
+        Pattern { parts, least }
+    }
+
+    /// Whether a name matches, from end to end.
+    pub fn matches(&self, name: &str) -> bool {
+        self.compare(name).0
+    }
+
+    /// The same, and the steps that it took: at most as many as the name has characters, for each part.
+    fn compare(&self, name: &str) -> (bool, u64) {
+        if name.len() < self.least || name.len() > LONGEST_NAME {
+            return (false, 1);
+        }
+        let mut steps = 0;
+        let (mut part, mut rest) = (0, name.chars());
+        // Where to try again: behind the last star, with one more character given to it.
+        let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
+        loop {
+            steps += 1;
+            if matches!(self.parts.get(part), Some(Part::Star)) {
+                part += 1;
+                retry = Some((part, rest.clone()));
+                continue;
+            }
+            let before = rest.clone();
+            let Some(character) = rest.next() else { break };
+            if self.parts.get(part).is_some_and(|part| part.stands_for(character)) {
+                part += 1;
+                continue;
+            }
+            let Some((behind, from)) = &mut retry else { return (false, steps) };
+            // What is left may be too short for what is left of the pattern.
+            if before.as_str().is_empty() || from.next().is_none() {
+                return (false, steps);
+            }
+            (part, rest) = (*behind, from.clone());
+        }
+        (self.parts[part..].iter().all(|part| matches!(part, Part::Star)), steps)
+    }
+}
+
+impl Part {
+    fn stands_for(&self, character: char) -> bool {
+        match self {
+            Part::Star | Part::Any => true,
+            Part::Literal(literal) => *literal == character,
+            Part::Class(ranges, negated) => ranges.iter().any(|(first, last)| (*first..=*last).contains(&character)) != *negated,
         }
     }
-    pattern[p..].iter().all(|rest| *rest == '*')
+}
+
+/// Whether a name matches a pattern, from end to end.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    Pattern::new(pattern).matches(name)
 }
 
 /// Whether text is a pattern rather than a name.
@@ -31,49 +105,56 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// How much of the pattern stands for this one character, if it does.
-fn one(pattern: &[char], character: char) -> Option<usize> {
-    match pattern.first()? {
-        '?' => Some(1),
-        '[' => match class(pattern) {
-            Some((members, negated, used)) => (contains(members, character) != negated).then_some(used),
-            None => (character == '[').then_some(1),
-        },
-        literal => (*literal == character).then_some(1),
-    }
-}
-
-/// The members of a class, whether it is negated, and its length with brackets. A bracket that is never closed is a
-/// character.
-fn class(pattern: &[char]) -> Option<(&[char], bool, usize)> {
+/// A class, and its length with brackets.
+fn class(pattern: &[char]) -> Option<(Part, usize)> {
     let negated = matches!(pattern.get(1), Some('!' | '^'));
     let start = if negated { 2 } else { 1 };
     // A bracket right at the start is a member.
     let close = pattern.iter().skip(start + 1).position(|character| *character == ']')? + start + 1;
-    Some((&pattern[start..close], negated, close + 1))
-}
-
-fn contains(members: &[char], character: char) -> bool {
+    let members = &pattern[start..close];
+    let mut ranges = Vec::new();
     let mut at = 0;
-    while at < members.len() {
-        if members.get(at + 1) == Some(&'-') && at + 2 < members.len() {
-            if (members[at]..=members[at + 2]).contains(&character) {
-                return true;
+    while let Some(first) = members.get(at) {
+        match members.get(at + 1..at + 3) {
+            Some(['-', last]) => {
+                ranges.push((*first, *last));
+                at += 3;
             }
-            at += 3;
-        } else {
-            if members[at] == character {
-                return true;
+            _ => {
+                ranges.push((*first, *first));
+                at += 1;
             }
-            at += 1;
         }
     }
-    false
+    // More ranges than there are letters say nothing new.
+    ranges.sort_unstable();
+    ranges.dedup();
+    Some((Part::Class(ranges, negated), close + 1))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{Pattern, matches};
+
+    /// DV-3, BY-1: a name of twice the length takes twice the steps, and a pattern of twice the length as well.
+    #[test]
+    fn a_comparison_takes_time_by_both_lengths() {
+        let cases: [(&str, fn(usize) -> String); 4] = [
+            ("stars", |size| "*a".repeat(size) + "b"),
+            ("stars behind stars", |size| "*".repeat(size) + "b"),
+            ("a long end", |size| "*".to_string() + &"a".repeat(size) + "b"),
+            ("brackets", |size| "[".repeat(size) + "b"),
+        ];
+        for (what, make) in cases {
+            let steps = |pattern: usize, name: usize| Pattern::new(&make(pattern)).compare(&"a".repeat(name)).1;
+            for (pattern, name) in [(10, 1000), (200, 1000), (1000, 2000)] {
+                let (one, longer) = (steps(pattern, name), steps(pattern, 2 * name));
+                assert!(longer <= 2 * one + 2 * pattern as u64 * name as u64, "{what}: {one}, {longer}");
+                assert!(longer <= (pattern as u64 + 2) * (2 * name as u64 + 2), "{what}: {longer}");
+            }
+        }
+        assert!(!matches("*", &"a".repeat(5000)), "no name is so long");
+    }
 
     /// DV-3
     #[test]

@@ -22,33 +22,81 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<Stri
     found.into_iter().take(MOST).map(|(_, name)| name.to_string()).collect()
 }
 
-/// Letters inserted, dropped, replaced or swapped with their neighbour, if no more than `most`.
+/// Letters inserted, dropped, replaced or swapped with their neighbour, if no more than `most`. Only so much of the
+/// table of distances is worked out as can lead to such a number: `most` to each side of its diagonal.
 fn slips(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
     if given.len().abs_diff(wanted.len()) > most {
         return None;
     }
-    let mut before_last = vec![0; given.len() + 1];
-    let mut last: Vec<usize> = (0..=given.len()).collect();
+    let far = most + 1;
+    let mut before_last = vec![far; given.len() + 1];
+    let mut last: Vec<usize> = (0..=given.len()).map(|distance| distance.min(far)).collect();
+    let mut row = vec![far; given.len() + 1];
     for (i, letter) in wanted.iter().enumerate() {
-        let mut row = vec![i + 1; given.len() + 1];
-        for (j, other) in given.iter().enumerate() {
-            let replaced = last[j] + usize::from(letter != other);
-            row[j + 1] = replaced.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *letter == given[j - 1] && wanted[i - 1] == *other {
-                row[j + 1] = row[j + 1].min(before_last[j - 1] + 1);
-            }
+        let band = (i + 1).saturating_sub(most)..(i + 2 + most).min(given.len() + 1);
+        let mut least = far;
+        for j in band.clone() {
+            let distance = match j.checked_sub(1) {
+                None => i + 1,
+                Some(other) => {
+                    let left = if other >= band.start { row[other] } else { far };
+                    let swapped = i > 0 && other > 0 && *letter == given[other - 1] && wanted[i - 1] == given[other];
+                    let swapped = if swapped { before_last[j - 2] + 1 } else { far };
+                    let replaced = last[other] + usize::from(*letter != given[other]);
+                    replaced.min(last[j] + 1).min(left + 1).min(swapped)
+                }
+            };
+            row[j] = distance.min(far);
+            least = least.min(distance);
         }
-        if row.iter().all(|distance| *distance > most) {
+        if least > most {
             return None;
         }
-        before_last = std::mem::replace(&mut last, row);
+        // What lies beside the band of this row is read by the next one.
+        if let Some(beside) = row.get_mut(band.end) {
+            *beside = far;
+        }
+        std::mem::swap(&mut before_last, &mut last);
+        std::mem::swap(&mut last, &mut row);
     }
     last.last().copied().filter(|distance| *distance <= most)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{nearest, slips};
+    use proptest::prelude::*;
+
+    /// Every entry of the table.
+    fn slips_by_the_whole_table(wanted: &[u8], given: &[u8], most: usize) -> Option<usize> {
+        let mut table = vec![vec![0; given.len() + 1]; wanted.len() + 1];
+        for i in 0..=wanted.len() {
+            for j in 0..=given.len() {
+                table[i][j] = match (i, j) {
+                    (0, other) | (other, 0) => other,
+                    _ => {
+                        let (letter, other) = (wanted[i - 1], given[j - 1]);
+                        let mut least = table[i - 1][j - 1] + usize::from(letter != other);
+                        least = least.min(table[i - 1][j] + 1).min(table[i][j - 1] + 1);
+                        if i > 1 && j > 1 && letter == given[j - 2] && wanted[i - 2] == other {
+                            least = least.min(table[i - 2][j - 2] + 1);
+                        }
+                        least
+                    }
+                };
+            }
+        }
+        Some(table[wanted.len()][given.len()]).filter(|distance| *distance <= most)
+    }
+
+    proptest! {
+        #[test]
+        fn a_band_of_the_table_is_enough(
+            wanted in proptest::collection::vec(0_u8..3, 0..14), given in proptest::collection::vec(0_u8..3, 0..14), most in 1_usize..5,
+        ) {
+            prop_assert_eq!(slips(&wanted, &given, most), slips_by_the_whole_table(&wanted, &given, most));
+        }
+    }
 
     /// KP-4: the answer to a name that no symbol has names the likely ones.
     #[test]

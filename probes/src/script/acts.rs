@@ -1,13 +1,17 @@
 //! What a block does, act by act.
 
 use super::format::Piece;
+use super::map::Keys;
 use super::program::{Act, Any, Num, Stream};
-use super::run::{MOST_TURNS, MOST_WAITING, MOST_WORKED, Runner, State};
+use super::run::{BYTES_A_KEY, BYTES_A_STEP, MOST_TURNS, MOST_WAITING, MOST_WORKED, Runner, State};
 use super::show::Value;
 use super::stored::Stored;
 use super::types::Type;
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Why a script is ended whose hit has spent its budget.
+pub(super) const TOO_MUCH_WORK: &str = "one hit took more work than to put together 1 GiB of strings: the script was ended";
 
 /// As many values as one printf may have.
 pub(super) const MOST_VALUES: usize = 32;
@@ -108,9 +112,9 @@ impl Runner<'_> {
                 }
                 return self.acts(chosen);
             }
-            Act::While(condition, body, behind) => {
+            Act::While(condition, body, behind, steps) => {
                 while self.num(condition) != 0 && self.leaving == Goes::On {
-                    if !self.may_turn() {
+                    if !self.may_turn(*steps) {
                         return Goes::Return;
                     }
                     match self.acts(body) {
@@ -121,7 +125,7 @@ impl Runner<'_> {
                     self.acts(behind);
                 }
             }
-            Act::ForMap(map, variable, body) => return self.for_map(*map, *variable, body),
+            Act::ForMap(map, variable, body, steps) => return self.for_map(*map, *variable, body, *steps),
             Act::Block(acts) => return self.acts(acts),
             Act::Return => return Goes::Return,
             Act::Break => return Goes::Break,
@@ -138,7 +142,8 @@ impl Runner<'_> {
             }
             Act::PrintMap { map, top, div } => {
                 let (top, div) = (self.num(top), self.num(div));
-                if self.leaving != Goes::On {
+                let keys = self.state.maps.get(usize::from(*map)).map_or(0, |map| map.len() as u64);
+                if self.leaving != Goes::On || !self.may_handle(keys) || !self.may_turn(0) {
                     return Goes::On;
                 }
                 let State { maps, out, view, .. } = &mut *self.state;
@@ -170,7 +175,10 @@ impl Runner<'_> {
                 }
             }
             Act::Zero(map) => {
-                if let Some(map) = self.state.maps.get_mut(usize::from(*map)) {
+                let keys = self.state.maps.get(usize::from(*map)).map_or(0, |map| map.len() as u64);
+                if self.may_handle(keys)
+                    && let Some(map) = self.state.maps.get_mut(usize::from(*map))
+                {
                     map.zero();
                 }
             }
@@ -202,7 +210,9 @@ impl Runner<'_> {
         Goes::On
     }
 
-    pub(super) fn may_turn(&mut self) -> bool {
+    /// Charges a turn of a loop to this hit; false where that is too much.
+    pub(super) fn may_turn(&mut self, steps: u32) -> bool {
+        self.state.worked += u64::from(steps) * BYTES_A_STEP;
         self.state.turns += 1;
         if self.state.turns > MOST_TURNS {
             self.fail("a loop took more than 1,000,000 turns in one hit: the script was ended");
@@ -212,7 +222,7 @@ impl Runner<'_> {
             return false;
         }
         if self.state.worked > MOST_WORKED {
-            self.fail("one hit put together more than 1 GiB of strings: the script was ended");
+            self.fail(TOO_MUCH_WORK);
             return false;
         }
         if self.state.out.len().max(self.state.warned.len()) > MOST_WAITING {
@@ -222,7 +232,9 @@ impl Runner<'_> {
         true
     }
 
+    /// Ends the script: nothing behind this act is done any more.
     pub(super) fn fail(&mut self, why: &'static str) {
+        self.leaving = Goes::Return;
         self.state.failure.get_or_insert(why);
         self.state.exit = Some(1);
     }
@@ -232,21 +244,41 @@ impl Runner<'_> {
         self.state.warned.push(b'\n');
     }
 
-    pub(super) fn for_map(&mut self, map: u16, variable: u16, body: &[Act]) -> Goes {
+    /// Charges work on so many keys of maps to this hit; false where that is too much.
+    pub(super) fn may_handle(&mut self, keys: u64) -> bool {
+        self.state.worked = self.state.worked.saturating_add(keys.saturating_mul(BYTES_A_KEY));
+        if self.state.worked > MOST_WORKED {
+            self.fail("one hit sorted, printed or changed more than 8,000,000 keys of maps: the script was ended");
+            return false;
+        }
+        true
+    }
+
+    /// The keys of a map in their order; `None`: the script was ended.
+    fn sorted_keys(&mut self, map: u16) -> Option<Arc<Keys>> {
+        let mut asked = 0;
+        let left = MOST_WORKED.saturating_sub(self.state.worked) / BYTES_A_KEY;
+        let keys = self.state.maps.get_mut(usize::from(map))?.keys(|keys| {
+            asked = keys;
+            keys <= left
+        });
+        self.may_handle(asked).then_some(keys).flatten()
+    }
+
+    pub(super) fn for_map(&mut self, map: u16, variable: u16, body: &[Act], steps: u32) -> Goes {
         let Some(facts) = self.program.maps.get(usize::from(map)) else { return Goes::On };
         let key_is_number = facts.keys.len() == 1 && facts.keys[0].is_number();
         let several = facts.keys.len() > 1;
         let value_is_number = facts.value.is_number() || matches!(facts.value, Type::Aggregate(_));
         let aggregate = if let Type::Aggregate(aggregate) = facts.value { Some(aggregate) } else { None };
         // The loop may change the map: it goes over the keys that there were.
-        let keys: Vec<Box<[u8]>> =
-            self.state.maps.get(usize::from(map)).map_or(Vec::new(), |map| map.iter().map(|(key, _)| key.into()).collect());
-        for key in keys {
-            if !self.may_turn() {
+        let Some(keys) = self.sorted_keys(map) else { return Goes::Return };
+        for key in (0..keys.len()).map_while(|number| keys.get(number)) {
+            if !self.may_turn(steps) {
                 return Goes::Return;
             }
             let State { maps, variables, .. } = &mut *self.state;
-            let Some(stored) = maps.get_mut(usize::from(map)).and_then(|map| map.get(&key)) else { continue };
+            let Some(stored) = maps.get_mut(usize::from(map)).and_then(|map| map.get(key)) else { continue };
             let Some(variable) = variables.get_mut(usize::from(variable)) else { return Goes::On };
             variable.bytes.clear();
             if several {
@@ -254,7 +286,7 @@ impl Runner<'_> {
             }
             // A single key is encoded as a part already.
             debug_assert!(!key_is_number || key.len() == 8);
-            variable.bytes.extend_from_slice(&key);
+            variable.bytes.extend_from_slice(key);
             match stored {
                 Stored::Bytes(bytes) => {
                     variable.bytes.extend_from_slice(&(bytes.len() as u32).to_le_bytes());

@@ -71,11 +71,16 @@ pub struct Options {
 
 /// Compiles a script; all that is wrong with it, or the program.
 pub fn compile(text: &str, knowledge: &dyn Knowledge, options: &Options) -> Result<Program, Vec<ScriptError>> {
-    compile_within(text, knowledge, options, &Budget::linear(text.len(), STEPS_A_BYTE))
+    compile_within(text, knowledge, options, &budget(text))
+}
+
+/// The budget of reading and compiling a script.
+pub fn budget(text: &str) -> Budget {
+    Budget::linear(text.len(), STEPS_A_BYTE)
 }
 
 /// Steps of reading and compiling for each byte of a script. Real scripts take fewer than ten.
-pub const STEPS_A_BYTE: u64 = 64;
+const STEPS_A_BYTE: u64 = 64;
 /// No script is longer: what is made of its text takes a hundred times as much memory.
 const MOST_TEXT: usize = 8 << 20;
 /// A script with so many errors is read no further.
@@ -84,6 +89,8 @@ const MOST_ERRORS: usize = 100;
 const MOST_POINTS: u64 = 1 << 18;
 /// As many as it may ask for.
 const MOST_POINTS_EVER: u64 = 1 << 20;
+/// As many attach points as may be clocks, each of which is looked at again and again.
+const MOST_CLOCKS: usize = 1024;
 /// Comparing so many names with a pattern costs as much as any other step.
 const NAMES_A_STEP: u64 = 16;
 
@@ -137,6 +144,7 @@ pub fn compile_within(
         by_name: ast.macros.iter().rev().map(|found| (found.name.as_str(), found)).collect(),
         points: alloc::vec![None; ast.probes.len()],
         found_points: 0,
+        clocks: 0,
         point_errors: Vec::new(),
         point_warnings: Vec::new(),
     };
@@ -246,6 +254,7 @@ pub(super) struct Compiler<'a> {
     points: Vec<Option<Vec<Point>>>,
     /// How many there are.
     found_points: u64,
+    clocks: usize,
     /// What is wrong with them.
     point_errors: Vec<ScriptError>,
     point_warnings: Vec<ScriptError>,
@@ -419,6 +428,12 @@ impl<'a> Compiler<'a> {
                         self.wrong(point.at.error(format!(
                             "this script has more than {most} probes, which is its max_probes: write narrower patterns, or a greater max_probes"
                         )));
+                        return points;
+                    }
+                    let is_clock = |point: &&Point| matches!(point.kind, PointKind::Interval(_) | PointKind::Profile(_));
+                    self.clocks += found.iter().filter(is_clock).count();
+                    if self.clocks > MOST_CLOCKS {
+                        self.wrong(point.at.error("a script has at most 1,024 clocks (interval and profile): take some away"));
                         return points;
                     }
                     points.extend(found);

@@ -1,10 +1,11 @@
 //! Maps: what a script keeps from hit to hit, by key.
 //!
 //! A table of places by the hash of the key leads to the entries, which stand one behind the other; nothing is
-//! allocated but for new keys.
+//! allocated but for new keys. Entries of a map that evicts are members of a list, the least recently used first.
 
 use super::stored::Stored;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -28,23 +29,53 @@ pub struct Map {
     bytes: u64,
     /// The key that was used least recently makes room.
     evicts: bool,
-    uses: u64,
+    /// Entries that were used least and most recently, in a map that evicts.
+    oldest: u32,
+    newest: u32,
+    /// All keys, since somebody last asked for them and none has come or gone.
+    sorted: Option<Arc<Keys>>,
     /// Values that found no room.
     pub lost: u64,
 }
+
+/// The keys that a map had, by their bytes.
+#[derive(Debug, Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// A key by its number.
+    pub fn get(&self, number: usize) -> Option<&[u8]> {
+        let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.bytes.get(start..*self.ends.get(number)?)
+    }
+}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Entry {
     key: Box<[u8]>,
     hash: u32,
     stored: Stored,
-    used: u64,
+    /// The entries that were used just before and just after this one, in a map that evicts.
+    older: u32,
+    newer: u32,
 }
 
 impl Map {
     /// One of at most so many keys (0: [`MOST_KEYS`]).
     pub fn new(limit: u64, evicts: bool) -> Map {
-        Map { limit: if limit == 0 { MOST_KEYS } else { limit }, evicts, ..Map::default() }
+        let limit = if limit == 0 { MOST_KEYS } else { limit };
+        Map { limit, evicts, oldest: NONE, newest: NONE, ..Map::default() }
     }
 
     /// What is at a key; the empty key is that of a map without keys.
@@ -99,10 +130,45 @@ impl Map {
 
     #[inline]
     fn used(&mut self, number: usize) -> Option<&mut Stored> {
-        self.uses += 1;
-        let entry = self.entries.get_mut(number)?;
-        entry.used = self.uses;
-        Some(&mut entry.stored)
+        if self.evicts {
+            self.renew(number as u32);
+        }
+        Some(&mut self.entries.get_mut(number)?.stored)
+    }
+
+    /// Makes an entry the one that was used most recently.
+    #[inline(never)]
+    fn renew(&mut self, number: u32) {
+        if self.newest != number {
+            self.unlink(number);
+            self.link(number);
+        }
+    }
+
+    /// Takes an entry out of the list.
+    fn unlink(&mut self, number: u32) {
+        let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
+        let (older, newer) = (*older, *newer);
+        match self.entries.get_mut(older as usize) {
+            Some(entry) => entry.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.entries.get_mut(newer as usize) {
+            Some(entry) => entry.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    /// Puts an entry at the end of the list.
+    fn link(&mut self, number: u32) {
+        let before = core::mem::replace(&mut self.newest, number);
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.newer = number,
+            None => self.oldest = number,
+        }
+        if let Some(entry) = self.entries.get_mut(number as usize) {
+            (entry.older, entry.newer) = (before, NONE);
+        }
     }
 
     /// The number of a key's entry.
@@ -124,9 +190,8 @@ impl Map {
     fn make(&mut self, key: &[u8], hash: u32, stored: Stored) -> Option<&mut Stored> {
         let needed = key.len() as u64 + ENTRY_BYTES + stored.bytes();
         let is_full = |map: &Map| map.entries.len() as u64 >= map.limit || map.bytes.saturating_add(needed) > MOST_BYTES;
-        while self.evicts && is_full(self) {
-            let Some(oldest) = self.entries.iter().min_by_key(|entry| entry.used).map(|entry| entry.key.clone()) else { break };
-            self.remove(&oldest);
+        while self.evicts && is_full(self) && !self.entries.is_empty() {
+            self.take_out(self.oldest as usize);
         }
         if is_full(self) {
             self.lost += 1;
@@ -136,10 +201,14 @@ impl Map {
             self.spread((self.places.len() * 2).max(16));
         }
         self.bytes += needed;
-        self.entries.push(Entry { key: key.into(), hash, stored, used: 0 });
+        self.sorted = None;
+        self.entries.push(Entry { key: key.into(), hash, stored, older: NONE, newer: NONE });
         let number = self.entries.len() - 1;
         self.enter(number, hash);
-        self.used(number)
+        if self.evicts {
+            self.link(number as u32);
+        }
+        self.entries.last_mut().map(|entry| &mut entry.stored)
     }
 
     /// Writes an entry's number into the first free place from that of its hash on.
@@ -168,7 +237,20 @@ impl Map {
             return self.only.take().is_some();
         }
         let Some(number) = self.find(key, hash(key)) else { return false };
+        self.take_out(number);
+        true
+    }
+
+    /// Takes an entry out.
+    fn take_out(&mut self, number: usize) {
+        if number >= self.entries.len() {
+            return;
+        }
+        self.sorted = None;
         self.free(number);
+        if self.evicts {
+            self.unlink(number as u32);
+        }
         let gone = self.entries.swap_remove(number);
         self.bytes = self.bytes.saturating_sub(gone.key.len() as u64 + ENTRY_BYTES + gone.stored.bytes());
         // The last entry has taken its number.
@@ -182,8 +264,24 @@ impl Map {
             if let Some(place) = self.places.get_mut(at) {
                 *place = moved;
             }
+            if self.evicts {
+                self.renumber(number as u32);
+            }
         }
-        true
+    }
+
+    /// An entry has got another number: its neighbours in the list are told.
+    fn renumber(&mut self, number: u32) {
+        let Some(Entry { older, newer, .. }) = self.entries.get(number as usize) else { return };
+        let (older, newer) = (*older, *newer);
+        match self.entries.get_mut(older as usize) {
+            Some(entry) => entry.newer = number,
+            None => self.oldest = number,
+        }
+        match self.entries.get_mut(newer as usize) {
+            Some(entry) => entry.older = number,
+            None => self.newest = number,
+        }
     }
 
     /// Frees the place of an entry; those behind it that it had kept from their own move up.
@@ -211,9 +309,16 @@ impl Map {
 
     /// Takes all keys out.
     pub fn clear(&mut self) {
+        /// A table with more places for each key is given back: to empty it would cost more than the keys did.
+        const MOST_PLACES_A_KEY: usize = 16;
         self.only = None;
+        if self.places.len() > MOST_PLACES_A_KEY * self.entries.len() {
+            self.places = Vec::new();
+        } else {
+            self.places.fill(0);
+        }
         self.entries.clear();
-        self.places.fill(0);
+        (self.oldest, self.newest, self.sorted) = (NONE, NONE, None);
         self.bytes = 0;
     }
 
@@ -230,6 +335,28 @@ impl Map {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The keys by their bytes, that of a map without keys included. They are sorted when they were not since the last
+    /// key came or went, and then `charge` is asked first: where it says no, nothing is done.
+    pub fn keys(&mut self, charge: impl FnOnce(u64) -> bool) -> Option<Arc<Keys>> {
+        if let Some(keys) = &self.sorted {
+            return Some(Arc::clone(keys));
+        }
+        if !charge(self.entries.len() as u64) {
+            return None;
+        }
+        let mut keys = Keys { bytes: Vec::new(), ends: Vec::with_capacity(self.entries.len()) };
+        for (key, _) in self.iter() {
+            keys.bytes.extend_from_slice(key);
+            keys.ends.push(keys.bytes.len());
+        }
+        let keys = Arc::new(keys);
+        // The one key of a map without keys comes and goes without a word.
+        if self.only.is_none() {
+            self.sorted = Some(Arc::clone(&keys));
+        }
+        Some(keys)
     }
 
     /// Keys and values, by the bytes of the keys.
@@ -288,6 +415,156 @@ mod tests {
             let held: Vec<(Vec<u8>, Stored)> = map.iter().map(|(key, stored)| (key.to_vec(), stored.clone())).collect();
             let expected: Vec<(Vec<u8>, Stored)> = plain.into_iter().map(|(key, value)| (key, Stored::Number(value))).collect();
             prop_assert_eq!(held, expected);
+        }
+    }
+
+    /// What is done to a map in the test of those that evict.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Put(u8),
+        Get(u8),
+        Remove(u8),
+        Clear,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = 0_u8..24;
+        let step = prop_oneof![
+            6 => key.clone().prop_map(Step::Put),
+            3 => key.clone().prop_map(Step::Get),
+            2 => key.prop_map(Step::Remove),
+            1 => Just(Step::Clear),
+        ];
+        proptest::collection::vec(step, 0..300)
+    }
+
+    proptest! {
+        /// BY-1: the key that was used least recently makes room, whatever came and went before.
+        #[test]
+        fn the_least_recently_used_key_makes_room(steps in steps(), limit in 1_usize..12) {
+            let (mut map, mut plain) = (Map::new(limit as u64, true), Vec::<u8>::new());
+            for step in steps {
+                match step {
+                    Step::Put(key) => {
+                        *map.place(&[key], || Stored::Number(0)).expect("room") = Stored::Number(key.into());
+                        plain.retain(|known| *known != key);
+                        plain.drain(..(plain.len() + 1).saturating_sub(limit));
+                        plain.push(key);
+                    }
+                    Step::Get(key) => {
+                        let was = plain.iter().position(|known| *known == key);
+                        prop_assert_eq!(map.get(&[key]).is_some(), was.is_some());
+                        if let Some(at) = was {
+                            plain.remove(at);
+                            plain.push(key);
+                        }
+                    }
+                    Step::Remove(key) => {
+                        prop_assert_eq!(map.remove(&[key]), plain.contains(&key));
+                        plain.retain(|known| *known != key);
+                    }
+                    Step::Clear => {
+                        map.clear();
+                        plain.clear();
+                    }
+                }
+                let mut expected: Vec<Vec<u8>> = plain.iter().map(|key| vec![*key]).collect();
+                expected.sort();
+                let keys = map.keys(|_| true).expect("keys");
+                let held: Vec<Vec<u8>> = (0..keys.len()).filter_map(|number| keys.get(number)).map(<[u8]>::to_vec).collect();
+                prop_assert_eq!(held, expected);
+            }
+        }
+    }
+
+    /// BY-1: keys are sorted again only when one has come or gone.
+    #[test]
+    fn keys_are_sorted_once() {
+        let mut map = Map::new(0, false);
+        let charged = |map: &mut Map| {
+            let mut charged = 0;
+            let _ = map.keys(|steps| {
+                charged = steps;
+                true
+            });
+            charged
+        };
+        (0..100_u8).for_each(|key| {
+            let _ = map.place(&[key], || Stored::Number(1));
+        });
+        assert_eq!((charged(&mut map), charged(&mut map)), (100, 0));
+        let _ = map.place(&[5], || Stored::Number(2));
+        assert_eq!(charged(&mut map), 0, "a value has changed");
+        map.remove(&[5]);
+        assert_eq!((charged(&mut map), charged(&mut map)), (99, 0), "a key has gone");
+        assert!(map.keys(|_| false).is_some());
+        let _ = map.place(&[200], || Stored::Number(2));
+        assert!(map.keys(|_| false).is_none(), "a key has come, and there is no budget");
+        map.clear();
+        assert_eq!((charged(&mut map), map.places.len()), (0, map.places.len()));
+    }
+
+    /// BY-1: a table that was large once is not emptied again and again.
+    #[test]
+    fn clearing_costs_what_the_keys_did() {
+        let mut map = Map::new(0, false);
+        (0..100_000_u32).for_each(|key| {
+            let _ = map.place(&key.to_le_bytes(), || Stored::Number(1));
+        });
+        let large = map.places.len();
+        map.clear();
+        let _ = map.place(b"one", || Stored::Number(1));
+        map.clear();
+        let _ = map.place(b"one", || Stored::Number(1));
+        assert!(map.places.len() < 100 && large > 100_000, "{} places for a key, {large} once", map.places.len());
+        assert_eq!(map.len(), 1);
+    }
+
+    /// How keys of a kind come: the `number`th.
+    type Kind = fn(u32) -> Vec<u8>;
+
+    /// BY-1: a map holds no more keys than it may and takes no more memory than it may, and what finds no room is
+    /// counted: both sorts of maps, keys of every kind, values of every kind, values that grow.
+    #[test]
+    fn maps_of_every_kind_are_bounded() {
+        let kinds: [(&str, Kind); 5] = [
+            ("numbers", |number| u64::from(number).to_le_bytes().to_vec()),
+            ("two numbers", |number| [u64::from(number).to_le_bytes(), [7; 8]].concat()),
+            ("strings", |number| std::format!("key {number}").into_bytes()),
+            ("long strings", |number| [&vec![b'x'; 4096][..], &number.to_le_bytes()].concat()),
+            ("stacks", |number| number.to_le_bytes().repeat(254)),
+        ];
+        let values = [
+            Stored::Number(7),
+            Stored::of(Aggregate::Count),
+            Stored::of(Aggregate::Stats(true)),
+            Stored::of(Aggregate::Histogram(0)),
+            Stored::of(Aggregate::Histogram(5)),
+            Stored::of(Aggregate::Linear { min: 0, max: 1000, step: 1 }),
+            Stored::Bytes(vec![b'y'; 10_000]),
+        ];
+        for (kind, key) in kinds {
+            for value in &values {
+                for (limit, evicts) in [(1, false), (1, true), (100, false), (100, true), (u64::MAX, false), (u64::MAX, true)] {
+                    let what = std::format!("{kind}, {limit} keys, evicts {evicts}");
+                    let mut map = Map::new(limit, evicts);
+                    let one = key(0).len() as u64 + ENTRY_BYTES + value.bytes();
+                    let room = (MOST_BYTES / one).min(limit);
+                    // Where memory is the limit, a few keys beyond it are enough to see.
+                    let tries = (room + 50).min(40_000);
+                    for number in 0..tries as u32 {
+                        let _ = map.place(&key(number), || value.clone());
+                    }
+                    let held: u64 =
+                        map.entries.iter().map(|entry| entry.key.len() as u64 + ENTRY_BYTES + entry.stored.bytes()).sum();
+                    assert!(map.bytes <= MOST_BYTES && map.bytes == held && map.len() as u64 <= limit, "{what}: {held} bytes");
+                    let lost = if evicts { 0 } else { tries - map.len() as u64 };
+                    assert_eq!(map.lost, lost, "{what}");
+                    let newest = map.get(&key(tries as u32 - 1)).is_some();
+                    assert_eq!(newest, evicts || lost == 0, "{what}");
+                    assert_eq!(map.get(&key(0)).is_some(), !evicts || tries == map.len() as u64, "{what}");
+                }
+            }
         }
     }
 

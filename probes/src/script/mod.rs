@@ -48,7 +48,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Knowledge, Options, compile};
+pub use compile::{Knowledge, Options, budget, compile, compile_within};
 pub use error::ScriptError;
 pub use program::{Block, MapFacts, Point, PointKind, Program};
 pub use system_calls::Shown as SystemCallShown;

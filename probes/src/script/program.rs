@@ -372,10 +372,11 @@ pub enum Act {
     Eval(Num),
     Drop(Bytes),
     If(Num, Box<[Act]>, Box<[Act]>),
-    /// While the number is not 0; behind each turn, also one that was continued, the acts at the end.
-    While(Num, Box<[Act]>, Box<[Act]>),
-    /// For each key: the variable is a tuple of key and value.
-    ForMap(u16, u16, Box<[Act]>),
+    /// While the number is not 0; behind each turn, also one that was continued, the acts at the end. A turn costs so
+    /// many steps.
+    While(Num, Box<[Act]>, Box<[Act]>, u32),
+    /// For each key: the variable is a tuple of key and value. A turn costs so many steps.
+    ForMap(u16, u16, Box<[Act]>, u32),
     Block(Box<[Act]>),
     Return,
     Break,

@@ -56,6 +56,12 @@ pub const MOST_TURNS: u32 = 1_000_000;
 /// As many bytes of strings and tuples as one hit may put together, one behind the other.
 pub(super) const MOST_WORKED: u64 = 1 << 30;
 
+/// A step of a loop's body costs as much as so many bytes.
+pub(super) const BYTES_A_STEP: u64 = 4;
+
+/// Sorting, printing or changing a key of a map costs as much as so many bytes.
+pub(super) const BYTES_A_KEY: u64 = 128;
+
 /// As many bytes of output as may wait for somebody to take them.
 pub(super) const MOST_WAITING: usize = 256 << 20;
 

@@ -78,8 +78,10 @@ impl Compiler<'_> {
                 Act::If(condition, then, otherwise)
             }
             Do::While(condition, body) => {
+                let before = self.budget.spent();
                 let condition = self.number(condition)?.0;
-                Act::While(condition, self.in_loop(body), Box::default())
+                let body = self.in_loop(body);
+                Act::While(condition, body, Box::default(), self.steps_since(before))
             }
             Do::Unroll(count, body) => {
                 let (count, _) = self.number(count)?;
@@ -89,9 +91,11 @@ impl Compiler<'_> {
                 let counter = self.hidden();
                 let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
                 let going = Num::Binary(Op::Less, Box::new([Num::Variable(counter), Num::Const(times)]));
+                let before = self.budget.spent();
+                let body = self.in_loop(body);
                 Act::Block(Box::new([
                     Act::Number(counter, Num::Const(0)),
-                    Act::While(going, self.in_loop(body), Box::new([step])),
+                    Act::While(going, body, Box::new([step]), self.steps_since(before)),
                 ]))
             }
             Do::ForRange(name, from, to, body) => {
@@ -101,11 +105,13 @@ impl Compiler<'_> {
                     .passed_over(|compiler| compiler.set_variable(name, Any::Num(Num::Variable(counter)), kind, statement.at))?;
                 let step = Act::Eval(Num::StepVariable { variable: counter, by: 1, before: true });
                 let going = Num::Binary(Op::LessSigned, Box::new([Num::Variable(counter), Num::Variable(end)]));
+                let before = self.budget.spent();
                 let body = Act::Block(self.in_loop(body));
+                let steps = self.steps_since(before);
                 Act::Block(Box::new([
                     Act::Number(counter, from),
                     Act::Number(end, to),
-                    Act::While(going, Box::new([set, body]), Box::new([step])),
+                    Act::While(going, Box::new([set, body]), Box::new([step]), steps),
                 ]))
             }
             Do::ForMap(name, map, body) => {
@@ -126,7 +132,9 @@ impl Compiler<'_> {
                 };
                 let pair = Type::Tuple(alloc::vec![key, value]);
                 let (variable, _) = self.passed_over(|compiler| compiler.variable(name, pair, statement.at))?;
-                Act::ForMap(map, variable, self.in_loop(body))
+                let before = self.budget.spent();
+                let body = self.in_loop(body);
+                Act::ForMap(map, variable, body, self.steps_since(before))
             }
             Do::Return => Act::Return,
             Do::Break if self.block.loops > 0 => Act::Break,
@@ -144,6 +152,11 @@ impl Compiler<'_> {
         let made = compile(self);
         self.block.depth = self.block.depth.saturating_sub(1);
         made
+    }
+
+    /// The steps that compiling took since then: running it once takes as many.
+    fn steps_since(&self, before: u64) -> u32 {
+        u32::try_from(self.budget.spent() - before).unwrap_or(u32::MAX)
     }
 
     pub(super) fn in_loop(&mut self, body: &ast::Block) -> Box<[Act]> {

@@ -1,7 +1,8 @@
 //! Bytes are put together: strings, keys, tuples, stacks, paths.
 
+use super::acts::TOO_MUCH_WORK;
 use super::program::{Any, Bytes, Key, PathPlaces};
-use super::run::{Runner, State};
+use super::run::{MOST_WORKED, Runner, State};
 use super::show::part;
 use super::stored::Stored;
 use super::types::Type;
@@ -21,14 +22,22 @@ impl Runner<'_> {
     /// Appends bytes to the scratch area.
     pub(super) fn bytes(&mut self, bytes: &Bytes) {
         let mark = self.state.scratch.len();
-        if mark > MOST_SCRATCH {
-            return;
-        }
         self.append(bytes, mark);
-        if self.state.scratch.len() > MOST_SCRATCH {
-            self.fail("one hit put together more than 16 MiB of strings: the script was ended");
+        let end = self.state.scratch.len();
+        self.state.worked += (end - mark) as u64;
+        if end > MOST_SCRATCH || self.state.worked > MOST_WORKED {
+            self.too_much(end, mark);
         }
-        self.state.worked += (self.state.scratch.len() - mark) as u64;
+    }
+
+    /// The scratch area or the hit's budget is full: what was appended goes, so that no more than that is ever held.
+    #[cold]
+    fn too_much(&mut self, end: usize, mark: usize) {
+        self.state.scratch.truncate(mark);
+        self.fail(match end > MOST_SCRATCH {
+            true => "one hit put together more than 16 MiB of strings: the script was ended",
+            false => TOO_MUCH_WORK,
+        });
     }
 
     fn append(&mut self, bytes: &Bytes, mark: usize) {

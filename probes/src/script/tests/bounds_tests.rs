@@ -126,12 +126,22 @@ fn structures_larger_than_memory_are_laid_out() {
 /// BY-1: what runs too long, or makes too much, is ended.
 #[test]
 fn what_is_too_much_is_ended() {
+    // Without a loop: 2,000 statements of a megabyte each.
+    let line = std::format!("$s = \"ab\"; unroll(19) {{ $s = str_concat($s, $s) }} {}", "$n = strlen($s); ".repeat(2_000));
     #[rustfmt::skip]
     let cases = [
         ("while (1) { }",                                                           "1,000,000 turns"),
         ("for ($i : 0..-1 >> 1) { }",                                               "1,000,000 turns"),
         ("unroll(100) { unroll(100) { unroll(100) { unroll(100) { @++ } } } }",     "1,000,000 turns"),
         ("while ({ while (1) { } 1 }) { }",                                         "1,000,000 turns"),
+        ("$i = 0; while ($i < 900000) { @m[$i] = 1; $i++ } while ($i > 0) { print(@m, 1); $i-- }", "1 GiB"),
+        ("$i = 0; while ($i < 400000) { @m[$i] = 1; $i++ } for ($a : @m) { delete(@m[$a.0]); for ($b : @m) { break; } }", "1 GiB"),
+        ("$i = 0; while ($i < 900000) { @m[$i] = 1; $i++ } while ($i > 0) { zero(@m); $i-- }", "1 GiB"),
+        ("$i = 0; while ($i < 400000) { @m[$i] = 1; $i++ } for ($a : @m) { for ($b : @m) { break; } }", ""),
+        ("$i = 0; while ($i < 900000) { @m[$i] = 1; $i++ } clear(@m); while ($i > 800000) { @m[1] = 1; clear(@m); $i-- }", "1,000,000"),
+        ("while (1) { BODY }",                                                      "1 GiB"),
+        ("for ($i : 0..900000) { if (1) { BODY } }",                                "1 GiB"),
+        ("LINE",                                                                    "1 GiB"),
         ("$s = \"ab\"; while (1) { $s = str_concat($s, $s) }",                      "16 MiB"),
         ("$s = \"ab\"; unroll(20) { $s = str_concat($s, $s) } while (1) { $n = strlen($s) }", "1 GiB"),
         ("$s = \"ab\"; unroll(20) { $s = str_concat($s, $s) } while (1) { printf(\"%s\", $s) }", "256 MiB"),
@@ -139,6 +149,7 @@ fn what_is_too_much_is_ended() {
         ("$s = \"ab\"; unroll(20) { $s = str_concat($s, $s) } $t = str_concat(str($s, 1000000), \"c\"); print(strstr($s, $t))", ""),
     ];
     for (script, why) in cases {
+        let script = script.replace("BODY", &"$x = 1; ".repeat(2000)).replace("LINE", &line);
         let said = ended_by(&std::format!("BEGIN {{ {script} }}"));
         assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{script}: {said}");
     }
@@ -184,7 +195,7 @@ type Script = fn(usize) -> String;
 #[test]
 fn reading_a_script_takes_time_by_its_length() {
     use crate::budget::Budget;
-    use crate::script::compile::{STEPS_A_BYTE, compile_within};
+    use crate::script::compile::{budget, compile_within};
     #[rustfmt::skip]
     let cases: [(&str, Script); 26] = [
         ("a define in a define",        |size| "#define X ".repeat(size / 10)),
@@ -219,7 +230,7 @@ fn reading_a_script_takes_time_by_its_length() {
     for (what, make) in cases {
         let steps = |size: usize| {
             let text = make(size);
-            let budget = Budget::linear(text.len(), STEPS_A_BYTE);
+            let budget = budget(&text);
             let refused = compile_within(&text, &Many, &options, &budget).err();
             if budget.is_spent() {
                 let why = refused.expect("an error").pop().expect("an error").message;
